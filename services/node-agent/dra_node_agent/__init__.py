@@ -1,0 +1,1 @@
+"""The dralab node agent: kubelet, runtimes and drivers."""

@@ -1,0 +1,1 @@
+"""What every dralab service shares: API types, CEL, client, informers."""
