@@ -1,0 +1,67 @@
+"""Reading and writing typed API objects as JSON."""
+
+import functools
+from typing import Any, Generic, TypeVar
+
+import msgspec
+
+from dra_shared.api.meta import ListMeta, Object, Struct
+from dra_shared.api.resources import Resource
+
+T = TypeVar("T", bound=Object)
+
+_encoder = msgspec.json.Encoder()
+
+
+class ObjectList(Struct, Generic[T]):
+    """The answer to a list request."""
+
+    items: tuple[T, ...] = ()
+    metadata: ListMeta = msgspec.field(default_factory=ListMeta)
+
+    @property
+    def resource_version(self) -> str:
+        """The revision at which the list was taken: where a watch goes on from."""
+        return self.metadata.resource_version
+
+
+@functools.cache
+def _decoder(kind: Any) -> msgspec.json.Decoder[Any]:
+    return msgspec.json.Decoder(kind)
+
+
+def decode(resource: Resource[T], data: bytes) -> T:
+    """One object of ``resource`` from its JSON.
+
+    Raises:
+        msgspec.DecodeError: the JSON is malformed or a field is of another type.
+    """
+    decoded: T = _decoder(resource.type).decode(data)
+    return decoded
+
+
+def decode_list(resource: Resource[T], data: bytes) -> ObjectList[T]:
+    """A list of objects of ``resource`` from its JSON; raises as :func:`decode`."""
+    decoded: ObjectList[T] = _decoder(ObjectList[resource.type]).decode(data)  # type: ignore[name-defined]
+    return decoded
+
+
+def convert(resource: Resource[T], value: Any) -> T:
+    """The typed form of an object that is already decoded to plain dicts and lists.
+
+    Raises:
+        msgspec.ValidationError: a field is of another type than ``resource`` says.
+    """
+    return msgspec.convert(value, resource.type)
+
+
+def to_builtins(value: Struct) -> Any:
+    """Plain dicts and lists with the API's field names, for patches and comparisons."""
+    return msgspec.to_builtins(value)
+
+
+def encode(resource: Resource[T], obj: T) -> bytes:
+    """The JSON of ``obj``, with the ``apiVersion`` and ``kind`` of ``resource``."""
+    if obj.kind != resource.kind or obj.api_version != resource.api_version:
+        obj = msgspec.structs.replace(obj, api_version=resource.api_version, kind=resource.kind)
+    return _encoder.encode(obj)

@@ -1,0 +1,35 @@
+"""resource.k8s.io/v1alpha3 ResourcePoolStatusRequest."""
+
+from msgspec import field
+
+from dra_shared.api.meta import Condition, Object, Struct
+
+
+class ResourcePoolStatusRequestSpec(Struct):
+    driver: str = ""
+    limit: int = 0
+    pool_name: str | None = None
+
+
+class PoolStatus(Struct):
+    allocated_devices: int | None = None
+    available_devices: int | None = None
+    driver: str = ""
+    generation: int = 0
+    node_name: str | None = None
+    pool_name: str = ""
+    resource_slice_count: int | None = None
+    total_devices: int | None = None
+    unavailable_devices: int | None = None
+    validation_error: str | None = None
+
+
+class ResourcePoolStatusRequestStatus(Struct):
+    conditions: tuple[Condition, ...] = ()
+    pool_count: int = 0
+    pools: tuple[PoolStatus, ...] = ()
+
+
+class ResourcePoolStatusRequest(Object):
+    spec: ResourcePoolStatusRequestSpec = field(default_factory=ResourcePoolStatusRequestSpec)
+    status: ResourcePoolStatusRequestStatus | None = None

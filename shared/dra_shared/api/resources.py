@@ -1,0 +1,119 @@
+"""The resources that services list, watch and write: where each lives in the API, and its objects' type."""
+
+from dataclasses import dataclass
+from typing import Generic, TypeVar
+
+from dra_shared.api.apps import ControllerRevision, DaemonSet, Deployment, ReplicaSet, StatefulSet
+from dra_shared.api.batch import CronJob, Job
+from dra_shared.api.coordination import Lease
+from dra_shared.api.core import (
+    ConfigMap,
+    Event,
+    Namespace,
+    PersistentVolumeClaim,
+    ReplicationController,
+    ResourceQuota,
+    Secret,
+    Service,
+    ServiceAccount,
+)
+from dra_shared.api.meta import Object
+from dra_shared.api.node import Node
+from dra_shared.api.pod import Pod
+from dra_shared.api.poolstatus import ResourcePoolStatusRequest
+from dra_shared.api.priorityclass import PriorityClass
+from dra_shared.api.resource import DeviceClass, ResourceClaim, ResourceClaimTemplate, ResourceSlice
+from dra_shared.api.scheduling import PodGroup, Workload
+from dra_shared.api.taintrule import DeviceTaintRule
+
+T = TypeVar("T", bound=Object)
+
+
+@dataclass(frozen=True)
+class Resource(Generic[T]):
+    """One resource of the API: ``plural`` of ``group``/``version``, whose objects are of ``type``."""
+
+    group: str
+    version: str
+    plural: str
+    kind: str
+    type: type[T]
+    namespaced: bool = True
+
+    @property
+    def api_version(self) -> str:
+        """``v1`` for the core group, ``group/version`` for all others."""
+        return f"{self.group}/{self.version}" if self.group else self.version
+
+    @property
+    def group_resource(self) -> str:
+        """How messages name it: ``pods``, ``resourceclaims.resource.k8s.io``."""
+        return f"{self.plural}.{self.group}" if self.group else self.plural
+
+    def path(
+        self, namespace: str | None = None, name: str | None = None, subresource: str | None = None
+    ) -> str:
+        """The URL path of the collection, an object or its subresource.
+
+        Without a namespace the collection of a namespaced resource spans all namespaces.
+        """
+        path = f"/apis/{self.group}/{self.version}" if self.group else f"/api/{self.version}"
+        if self.namespaced and namespace:
+            path += f"/namespaces/{namespace}"
+        path += f"/{self.plural}"
+        if name is not None:
+            path += f"/{name}"
+        if subresource:
+            path += f"/{subresource}"
+        return path
+
+
+NAMESPACES = Resource("", "v1", "namespaces", "Namespace", Namespace, namespaced=False)
+NODES = Resource("", "v1", "nodes", "Node", Node, namespaced=False)
+PODS = Resource("", "v1", "pods", "Pod", Pod)
+EVENTS = Resource("", "v1", "events", "Event", Event)
+SERVICE_ACCOUNTS = Resource("", "v1", "serviceaccounts", "ServiceAccount", ServiceAccount)
+SERVICES = Resource("", "v1", "services", "Service", Service)
+CONFIG_MAPS = Resource("", "v1", "configmaps", "ConfigMap", ConfigMap)
+SECRETS = Resource("", "v1", "secrets", "Secret", Secret)
+RESOURCE_QUOTAS = Resource("", "v1", "resourcequotas", "ResourceQuota", ResourceQuota)
+PERSISTENT_VOLUME_CLAIMS = Resource(
+    "", "v1", "persistentvolumeclaims", "PersistentVolumeClaim", PersistentVolumeClaim
+)
+REPLICATION_CONTROLLERS = Resource(
+    "", "v1", "replicationcontrollers", "ReplicationController", ReplicationController
+)
+DEPLOYMENTS = Resource("apps", "v1", "deployments", "Deployment", Deployment)
+REPLICA_SETS = Resource("apps", "v1", "replicasets", "ReplicaSet", ReplicaSet)
+STATEFUL_SETS = Resource("apps", "v1", "statefulsets", "StatefulSet", StatefulSet)
+DAEMON_SETS = Resource("apps", "v1", "daemonsets", "DaemonSet", DaemonSet)
+CONTROLLER_REVISIONS = Resource("apps", "v1", "controllerrevisions", "ControllerRevision", ControllerRevision)
+JOBS = Resource("batch", "v1", "jobs", "Job", Job)
+CRON_JOBS = Resource("batch", "v1", "cronjobs", "CronJob", CronJob)
+LEASES = Resource("coordination.k8s.io", "v1", "leases", "Lease", Lease)
+DEVICE_CLASSES = Resource(
+    "resource.k8s.io", "v1", "deviceclasses", "DeviceClass", DeviceClass, namespaced=False
+)
+RESOURCE_CLAIMS = Resource("resource.k8s.io", "v1", "resourceclaims", "ResourceClaim", ResourceClaim)
+RESOURCE_CLAIM_TEMPLATES = Resource(
+    "resource.k8s.io", "v1", "resourceclaimtemplates", "ResourceClaimTemplate", ResourceClaimTemplate
+)
+RESOURCE_SLICES = Resource(
+    "resource.k8s.io", "v1", "resourceslices", "ResourceSlice", ResourceSlice, namespaced=False
+)
+DEVICE_TAINT_RULES = Resource(
+    "resource.k8s.io", "v1beta2", "devicetaintrules", "DeviceTaintRule", DeviceTaintRule, namespaced=False
+)
+RESOURCE_POOL_STATUS_REQUESTS = Resource(
+    "resource.k8s.io",
+    "v1alpha3",
+    "resourcepoolstatusrequests",
+    "ResourcePoolStatusRequest",
+    ResourcePoolStatusRequest,
+    namespaced=False,
+)
+PRIORITY_CLASSES = Resource(
+    "scheduling.k8s.io", "v1", "priorityclasses", "PriorityClass", PriorityClass, namespaced=False
+)
+POD_GROUPS = Resource("scheduling.k8s.io", "v1alpha2", "podgroups", "PodGroup", PodGroup)
+WORKLOADS = Resource("scheduling.k8s.io", "v1alpha2", "workloads", "Workload", Workload)

@@ -1,0 +1,26 @@
+"""resource.k8s.io/v1beta2 DeviceTaintRule (the same schema serves v1alpha3)."""
+
+from msgspec import field
+
+from dra_shared.api.meta import Condition, Object, Struct
+from dra_shared.api.resource import DeviceTaint
+
+
+class DeviceTaintSelector(Struct):
+    device: str | None = None
+    driver: str | None = None
+    pool: str | None = None
+
+
+class DeviceTaintRuleSpec(Struct):
+    device_selector: DeviceTaintSelector | None = None
+    taint: DeviceTaint = field(default_factory=DeviceTaint)
+
+
+class DeviceTaintRuleStatus(Struct):
+    conditions: tuple[Condition, ...] = ()
+
+
+class DeviceTaintRule(Object):
+    spec: DeviceTaintRuleSpec = field(default_factory=DeviceTaintRuleSpec)
+    status: DeviceTaintRuleStatus = field(default_factory=DeviceTaintRuleStatus)

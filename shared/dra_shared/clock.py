@@ -1,0 +1,111 @@
+"""Time as something that is handed in, so that tests decide how it passes."""
+
+import asyncio
+import heapq
+import itertools
+import time
+from datetime import UTC, datetime, timedelta
+from typing import Protocol
+
+
+class Clock(Protocol):
+    """What a service may know of time."""
+
+    def now(self) -> datetime:
+        """The wall clock, in UTC."""
+        ...
+
+    def monotonic(self) -> float:
+        """Seconds since some fixed moment; never goes back."""
+        ...
+
+    async def sleep(self, seconds: float) -> None:
+        """Return after ``seconds``."""
+        ...
+
+
+class SystemClock:
+    """The machine's time."""
+
+    def now(self) -> datetime:
+        return datetime.now(UTC)
+
+    def monotonic(self) -> float:
+        return time.monotonic()
+
+    async def sleep(self, seconds: float) -> None:
+        await asyncio.sleep(seconds)
+
+
+class FakeClock:
+    """Time that stands still until :meth:`advance` moves it."""
+
+    def __init__(self, start: datetime = datetime(2026, 1, 1, tzinfo=UTC)) -> None:
+        self._now = start
+        self._elapsed = 0.0
+        self._order = itertools.count()
+        self._sleepers: list[tuple[float, int, asyncio.Future[None]]] = []
+
+    def now(self) -> datetime:
+        return self._now
+
+    def monotonic(self) -> float:
+        return self._elapsed
+
+    async def sleep(self, seconds: float) -> None:
+        if seconds <= 0:
+            await asyncio.sleep(0)
+            return
+        done: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        heapq.heappush(self._sleepers, (self._elapsed + seconds, next(self._order), done))
+        await done
+
+    async def advance(self, seconds: float) -> None:
+        """Let ``seconds`` pass: whoever sleeps wakes in order, and runs until it waits again."""
+        end = self._elapsed + seconds
+        await settle()
+        while self._sleepers and self._sleepers[0][0] <= end:
+            due, _, done = heapq.heappop(self._sleepers)
+            self._set(due)
+            if not done.done():
+                done.set_result(None)
+            await settle()
+        self._set(end)
+        await settle()
+
+    @property
+    def sleepers(self) -> int:
+        """How many are asleep."""
+        return sum(not done.done() for _, _, done in self._sleepers)
+
+    def _set(self, elapsed: float) -> None:
+        self._now += timedelta(seconds=elapsed - self._elapsed)
+        self._elapsed = elapsed
+
+
+async def settle(turns: int = 20) -> None:
+    """Let every task that can run do so for some turns of the event loop."""
+    for _ in range(turns):
+        await asyncio.sleep(0)
+
+
+def rfc3339(moment: datetime) -> str:
+    """A time as ``metadata.creationTimestamp`` has it: UTC, whole seconds."""
+    return moment.astimezone(UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
+
+
+def rfc3339_micro(moment: datetime) -> str:
+    """A time as Leases and Events have it: UTC, microseconds."""
+    return moment.astimezone(UTC).strftime("%Y-%m-%dT%H:%M:%S.%fZ")
+
+
+def parse_rfc3339(text: str) -> datetime:
+    """The moment that ``text`` names, in UTC.
+
+    Raises:
+        ValueError: it is no RFC 3339 time.
+    """
+    moment = datetime.fromisoformat(text)
+    if moment.tzinfo is None:
+        raise ValueError(f"{text!r} has no time zone")
+    return moment.astimezone(UTC)
