@@ -1,0 +1,174 @@
+"""How pods, pod groups and resource claims refer to each other.
+
+Follows k8s.io/dynamic-resource-allocation/resourceclaim, whose error texts reach users through events.
+"""
+
+from dra_shared.api.meta import Object, OwnerReference
+from dra_shared.api.pod import Pod, PodResourceClaim
+from dra_shared.api.resource import ResourceClaim, ResourceClaimConsumerReference
+from dra_shared.api.scheduling import PodGroup, PodGroupResourceClaim
+
+POD_CLAIM_ANNOTATION = "resource.kubernetes.io/pod-claim-name"
+EXTENDED_RESOURCE_ANNOTATION = "resource.kubernetes.io/extended-resource-claim"
+FINALIZER = "resource.kubernetes.io/delete-protection"
+RESERVED_FOR_MAX = 256
+SCHEDULING_GROUP = "scheduling.k8s.io"
+
+
+class ClaimReferenceError(Exception):
+    """A reference from a pod or pod group to a claim leads nowhere."""
+
+
+class ClaimNotCreatedError(ClaimReferenceError):
+    """The claim is to be made from a template and isn't there yet."""
+
+
+def claim_name(pod: Pod, entry: PodResourceClaim) -> tuple[str | None, bool]:
+    """The claim that an entry of ``pod.spec.resourceClaims`` stands for.
+
+    Returns:
+        The claim's name, or None where no claim is needed; and whether its owner must be checked with
+        :func:`check_for_pod` before it is used.
+
+    Raises:
+        ClaimNotCreatedError: it isn't made yet.
+        ClaimReferenceError: the entry says neither claim nor template.
+    """
+    where = f'pod "{pod.metadata.namespace}/{pod.metadata.name}"'
+    if entry.resource_claim_name is not None:
+        return entry.resource_claim_name, False
+    if entry.resource_claim_template_name is not None:
+        for status in pod.status.resource_claim_statuses:
+            if status.name == entry.name:
+                return status.resource_claim_name, True
+        raise ClaimNotCreatedError(f"{where}: ResourceClaim not created yet")
+    raise ClaimReferenceError(
+        f'{where}, spec.resourceClaim "{entry.name}": none of the supported fields are set'
+    )
+
+
+def pod_group_claim_name(group: PodGroup, entry: PodGroupResourceClaim) -> tuple[str | None, bool]:
+    """As :func:`claim_name`, for an entry of a pod group."""
+    where = f"PodGroup {group.metadata.namespace}/{group.metadata.name}"
+    if entry.resource_claim_name is not None:
+        return entry.resource_claim_name, False
+    if entry.resource_claim_template_name is not None:
+        for status in group.status.resource_claim_statuses:
+            if status.name == entry.name:
+                return status.resource_claim_name, True
+        raise ClaimNotCreatedError(f"{where}: ResourceClaim not created yet")
+    raise ClaimReferenceError(
+        f"{where}, spec.resourceClaim {entry.name}: none of the supported fields are set"
+    )
+
+
+def controller_of(obj: Object) -> OwnerReference | None:
+    """The owner that manages the object, if it has one."""
+    for owner in obj.metadata.owner_references:
+        if owner.controller:
+            return owner
+    return None
+
+
+def pod_group_name(pod: Pod) -> str | None:
+    """The pod group that the pod is a member of, by name."""
+    return pod.spec.scheduling_group.pod_group_name if pod.spec.scheduling_group is not None else None
+
+
+def check_for_pod(pod: Pod, claim: ResourceClaim, *, pod_groups: bool) -> None:
+    """Make sure that the claim was made for this pod, or with ``pod_groups`` for its group.
+
+    Raises:
+        ClaimReferenceError: it was made for something else.
+    """
+    ours, theirs = pod.metadata, claim.metadata
+    names = f"ResourceClaim {theirs.namespace}/{theirs.name}", f"Pod {ours.namespace}/{ours.name}"
+    if ours.namespace != theirs.namespace:
+        raise ClaimReferenceError(f"{names[0]} is not in the same namespace as {names[1]}")
+    owner = controller_of(claim)
+    if owner is not None and owner.uid == ours.uid:
+        return
+    if not pod_groups:
+        raise ClaimReferenceError(f"{names[0]} was not created for {names[1]} (Pod is not owner)")
+    group = pod_group_name(pod)
+    if (
+        group is None
+        or owner is None
+        or owner.name != group
+        or owner.kind != "PodGroup"
+        or not owner.api_version.startswith(f"{SCHEDULING_GROUP}/")
+    ):
+        raise ClaimReferenceError(
+            f"{names[0]} was not created for {names[1]} (neither Pod nor PodGroup {group} is the owner)"
+        )
+
+
+def check_for_pod_group(group: PodGroup, claim: ResourceClaim) -> None:
+    """Make sure that the claim was made for this pod group.
+
+    Raises:
+        ClaimReferenceError: it was made for something else.
+    """
+    ours, theirs = group.metadata, claim.metadata
+    names = f"ResourceClaim {theirs.namespace}/{theirs.name}", f"PodGroup {ours.namespace}/{ours.name}"
+    if ours.namespace != theirs.namespace:
+        raise ClaimReferenceError(f"{names[0]} is not in the same namespace as {names[1]}")
+    owner = controller_of(claim)
+    if owner is None or owner.uid != ours.uid:
+        raise ClaimReferenceError(f"{names[0]} was not created for {names[1]} (PodGroup is not owner)")
+
+
+def is_reserved_for_pod(pod: Pod, claim: ResourceClaim, *, pod_groups: bool) -> bool:
+    """Whether the claim is reserved for the pod, or with ``pod_groups`` for its group."""
+    group = pod_group_name(pod)
+    for consumer in claim.status.reserved_for:
+        if consumer.uid == pod.metadata.uid:
+            return True
+        if (
+            pod_groups
+            and group is not None
+            and consumer.api_group == SCHEDULING_GROUP
+            and consumer.resource == "podgroups"
+            and consumer.name == group
+        ):
+            return True
+    return False
+
+
+def consumer_of(pod: Pod, group: PodGroup | None, entry: PodResourceClaim) -> ResourceClaimConsumerReference:
+    """Whom the claim behind ``entry`` gets reserved for: the pod, or its group where that has the same entry.
+
+    Raises:
+        ClaimReferenceError: an entry says neither claim nor template, or the group is not the pod's.
+    """
+    if entry.resource_claim_name is None and entry.resource_claim_template_name is None:
+        raise ClaimReferenceError(f"Pod {pod.key} claim {entry.name}: none of the supported fields are set")
+    if group is not None:
+        _check_member(pod, group)
+        for shared in group.spec.resource_claims:
+            if shared.resource_claim_name is None and shared.resource_claim_template_name is None:
+                raise ClaimReferenceError(
+                    f"PodGroup {group.key} claim {shared.name}: none of the supported fields are set"
+                )
+            if (
+                shared.name == entry.name
+                and shared.resource_claim_name == entry.resource_claim_name
+                and shared.resource_claim_template_name == entry.resource_claim_template_name
+            ):
+                return ResourceClaimConsumerReference(
+                    api_group=SCHEDULING_GROUP,
+                    resource="podgroups",
+                    name=group.metadata.name,
+                    uid=group.metadata.uid,
+                )
+    return ResourceClaimConsumerReference(resource="pods", name=pod.metadata.name, uid=pod.metadata.uid)
+
+
+def _check_member(pod: Pod, group: PodGroup) -> None:
+    name = pod_group_name(pod)
+    if name is None:
+        raise ClaimReferenceError(f"Pod {pod.key} does not belong to a PodGroup")
+    if pod.metadata.namespace != group.metadata.namespace or name != group.metadata.name:
+        raise ClaimReferenceError(
+            f"Pod {pod.key} belongs to PodGroup {pod.metadata.namespace}/{name}, not PodGroup {group.key}"
+        )
