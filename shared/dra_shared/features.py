@@ -2,7 +2,7 @@
 
 from collections.abc import Iterator, Mapping
 
-# pkg/features/kube_features.go at 1.36; gates that no part of dralab asks about are accepted and have no effect.
+# pkg/features/kube_features.go at 1.36; gates that dralab never asks about are accepted without effect.
 DEFAULTS: Mapping[str, bool] = {
     "DynamicResourceAllocation": True,
     "DRAAdminAccess": True,

@@ -1,0 +1,224 @@
+"""A local copy of one resource, kept current by list and watch.
+
+The loop: list everything, tell the handlers what differs from what they were told before, watch from the list's
+resource version, and tell them each change in order. A broken watch resumes from the last version seen; one that is
+too old to resume lists again. Handlers therefore see every object's newest state, though perhaps not every state.
+"""
+
+import asyncio
+import random
+from collections.abc import Callable
+from typing import Any, Generic, TypeVar
+
+import httpx
+import msgspec
+
+from dra_shared.api.meta import Object
+from dra_shared.api.resources import Resource
+from dra_shared.client.errors import ApiError, Expired, NotFound
+from dra_shared.client.rest import Client, EventType
+from dra_shared.client.store import Store
+from dra_shared.clock import Clock, SystemClock
+from dra_shared.log import logger
+
+T = TypeVar("T", bound=Object)
+
+_FIRST_DELAY = 0.05
+_LONGEST_DELAY = 10.0
+# client-go asks for 5 to 10 minutes, spread so that watches do not all end together.
+_WATCH_SECONDS = (300, 600)
+
+_log = logger(__name__)
+
+
+class Informer(Generic[T]):
+    """Lists and watches ``resource``; see the module's docstring.
+
+    Handlers are plain functions, called in the order of the events; they must not block. One that raises is
+    logged and does not stop the others.
+    """
+
+    def __init__(
+        self,
+        client: Client,
+        resource: Resource[T],
+        namespace: str | None = None,
+        *,
+        label_selector: str | None = None,
+        field_selector: str | None = None,
+        clock: Clock | None = None,
+        rng: random.Random | None = None,
+    ) -> None:
+        self.resource = resource
+        self.store: Store[T] = Store()
+        self._client = client
+        self._namespace = namespace
+        self._selectors = {"label_selector": label_selector, "field_selector": field_selector}
+        self._clock = clock or SystemClock()
+        self._rng = rng or random.Random()
+        self._handlers: list[_Handler[T]] = []
+        self._synced = asyncio.Event()
+        self._version: str | None = None
+
+    @property
+    def resource_version(self) -> str | None:
+        """The newest revision that the store reflects."""
+        return self._version
+
+    @property
+    def has_synced(self) -> bool:
+        """Whether the first list is in the store and was told to the handlers."""
+        return self._synced.is_set()
+
+    async def synced(self) -> None:
+        """Wait until the first list is in the store."""
+        await self._synced.wait()
+
+    def add_handler(
+        self,
+        on_add: Callable[[T], Any] | None = None,
+        on_update: Callable[[T, T], Any] | None = None,
+        on_delete: Callable[[T], Any] | None = None,
+    ) -> None:
+        """Call these at each change from now on; what is already known is given to ``on_add`` at once."""
+        handler = _Handler(on_add, on_update, on_delete)
+        self._handlers.append(handler)
+        for obj in self.store.list():
+            handler.added(obj)
+
+    async def run(self) -> None:
+        """List and watch until cancelled."""
+        delay = _FIRST_DELAY
+        while True:
+            try:
+                if self._version is None:
+                    await self._list()
+                    delay = _FIRST_DELAY
+                await self._watch()
+                delay = _FIRST_DELAY
+                continue
+            except Expired:
+                _log.info("history too short to resume, listing again", resource=self.resource.group_resource)
+                self._version = None
+                continue
+            except NotFound:
+                # The kind is not served (yet), as with a runtime-config that leaves a version out.
+                self._version = None
+                delay = _LONGEST_DELAY
+            except (ApiError, httpx.HTTPError, msgspec.DecodeError, OSError, TimeoutError) as error:
+                _log.debug(
+                    "list or watch failed, trying again",
+                    resource=self.resource.group_resource,
+                    error=str(error),
+                )
+                if isinstance(error, ApiError):
+                    self._version = None
+            await self._clock.sleep(delay * (1 + self._rng.random() / 2))
+            delay = min(delay * 2, _LONGEST_DELAY)
+
+    async def _list(self) -> None:
+        listed = await self._client.list(
+            self.resource, self._namespace, resource_version="0", **self._selectors
+        )
+        gone = set(self.store.keys())
+        for obj in listed.items:
+            gone.discard(obj.key)
+            self._apply(obj)
+        for key in gone:
+            self._remove(key, None)
+        self._version = listed.resource_version
+        self._synced.set()
+
+    async def _watch(self) -> None:
+        events = self._client.watch(
+            self.resource,
+            self._namespace,
+            resource_version=self._version,
+            timeout_seconds=self._rng.randint(*_WATCH_SECONDS),
+            **self._selectors,
+        )
+        async for event in events:
+            obj = event.object
+            if event.type is EventType.DELETED:
+                self._remove(obj.key, obj)
+            elif event.type is not EventType.BOOKMARK:
+                self._apply(obj)
+            self._version = obj.metadata.resource_version
+
+    def _apply(self, obj: T) -> None:
+        old = self.store.get(obj.key)
+        if old is None:
+            self.store.put(obj)
+            for handler in self._handlers:
+                handler.added(obj)
+        elif old.metadata.uid != obj.metadata.uid:
+            # Deleted and made again while no one watched: two objects, and both changes matter.
+            self._remove(obj.key, None)
+            self._apply(obj)
+        elif old.metadata.resource_version != obj.metadata.resource_version:
+            self.store.put(obj)
+            for handler in self._handlers:
+                handler.updated(old, obj)
+
+    def _remove(self, key: str, final: T | None) -> None:
+        known = self.store.pop(key)
+        obj = final or known
+        if known is not None and obj is not None:
+            for handler in self._handlers:
+                handler.deleted(obj)
+
+
+class _Handler(Generic[T]):
+    def __init__(
+        self,
+        on_add: Callable[[T], Any] | None,
+        on_update: Callable[[T, T], Any] | None,
+        on_delete: Callable[[T], Any] | None,
+    ) -> None:
+        self._on_add, self._on_update, self._on_delete = on_add, on_update, on_delete
+
+    def added(self, obj: T) -> None:
+        if self._on_add is not None:
+            _guarded(self._on_add, obj)
+
+    def updated(self, old: T, new: T) -> None:
+        if self._on_update is not None:
+            _guarded(self._on_update, old, new)
+
+    def deleted(self, obj: T) -> None:
+        if self._on_delete is not None:
+            _guarded(self._on_delete, obj)
+
+
+def _guarded(function: Callable[..., Any], *objects: Object) -> None:
+    try:
+        function(*objects)
+    except Exception:
+        _log.exception("event handler failed", object=objects[-1].key)
+
+
+class InformerFactory:
+    """One informer a resource, shared by everything in a process, all run together."""
+
+    def __init__(self, client: Client, clock: Clock | None = None) -> None:
+        self._client = client
+        self._clock = clock
+        self._informers: dict[tuple[str, str, str], Informer[Any]] = {}
+
+    def informer(self, resource: Resource[T]) -> Informer[T]:
+        """The informer of ``resource``, in all namespaces."""
+        key = (resource.group, resource.version, resource.plural)
+        if key not in self._informers:
+            self._informers[key] = Informer(self._client, resource, clock=self._clock)
+        return self._informers[key]
+
+    async def run(self) -> None:
+        """Run every informer asked for so far, until cancelled."""
+        async with asyncio.TaskGroup() as tasks:
+            for informer in self._informers.values():
+                tasks.create_task(informer.run())
+
+    async def synced(self) -> None:
+        """Wait until every informer asked for so far has its first list."""
+        for informer in self._informers.values():
+            await informer.synced()

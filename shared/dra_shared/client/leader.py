@@ -1,0 +1,146 @@
+"""Leader election on a Lease: of several replicas, one works.
+
+As client-go's: the holder renews every ``retry_period``; whoever sees the lease unchanged for ``lease_duration`` by its
+own clock takes it over; a holder that cannot renew within ``renew_deadline`` stops working.
+"""
+
+import asyncio
+from collections.abc import Awaitable, Callable
+
+import httpx
+import msgspec
+
+from dra_shared.api.coordination import Lease, LeaseSpec
+from dra_shared.api.meta import ObjectMeta
+from dra_shared.api.resources import LEASES
+from dra_shared.client.errors import AlreadyExists, ApiError, NotFound
+from dra_shared.client.rest import Client
+from dra_shared.clock import Clock, SystemClock, rfc3339_micro
+from dra_shared.log import logger
+
+_log = logger(__name__)
+
+
+class LeadershipLost(Exception):
+    """The lease could not be renewed in time; another replica may be working already."""
+
+
+class LeaderElector:
+    """Competes for the Lease ``namespace/name`` as ``identity``. Times are in seconds."""
+
+    def __init__(
+        self,
+        client: Client,
+        name: str,
+        identity: str,
+        *,
+        namespace: str = "kube-system",
+        clock: Clock | None = None,
+        lease_duration: float = 15.0,
+        renew_deadline: float = 10.0,
+        retry_period: float = 2.0,
+    ) -> None:
+        self._client = client
+        self._name, self._namespace, self._identity = name, namespace, identity
+        self._clock = clock or SystemClock()
+        self._lease_duration = lease_duration
+        self._renew_deadline = renew_deadline
+        self._retry_period = retry_period
+        self._observed: tuple[str, float] | None = None
+
+    async def run(self, lead: Callable[[], Awaitable[None]]) -> None:
+        """Wait for leadership, then run ``lead`` for as long as it lasts.
+
+        Raises:
+            LeadershipLost: the lease could not be renewed; ``lead`` was cancelled.
+        """
+        while not await self._try_acquire():
+            await self._clock.sleep(self._retry_period)
+        _log.info("became leader", lease=f"{self._namespace}/{self._name}", identity=self._identity)
+        work = asyncio.ensure_future(lead())
+        renewal = asyncio.ensure_future(self._renew())
+        try:
+            await asyncio.wait((work, renewal), return_when=asyncio.FIRST_COMPLETED)
+            if work.done():
+                await work
+                return
+            await renewal
+        finally:
+            for task in (work, renewal):
+                task.cancel()
+            await asyncio.gather(work, renewal, return_exceptions=True)
+            if not self._expired_for_us():
+                await self._release()
+
+    async def _renew(self) -> None:
+        renewed = self._clock.monotonic()
+        while True:
+            await self._clock.sleep(self._retry_period)
+            if await self._try_acquire():
+                renewed = self._clock.monotonic()
+            elif self._clock.monotonic() - renewed >= self._renew_deadline:
+                raise LeadershipLost(f"could not renew lease {self._namespace}/{self._name}")
+
+    def _expired_for_us(self) -> bool:
+        return self._observed is None or (self._clock.monotonic() - self._observed[1] >= self._lease_duration)
+
+    async def _try_acquire(self) -> bool:
+        try:
+            return await self._acquire()
+        except (ApiError, httpx.HTTPError, OSError, TimeoutError) as error:
+            _log.debug("lease not acquired", lease=f"{self._namespace}/{self._name}", error=str(error))
+            return False
+
+    async def _acquire(self) -> bool:
+        now = rfc3339_micro(self._clock.now())
+        try:
+            lease = await self._client.get(LEASES, self._name, self._namespace)
+        except NotFound:
+            spec = self._spec(now, now, 0)
+            lease = Lease(metadata=ObjectMeta(name=self._name, namespace=self._namespace), spec=spec)
+            try:
+                self._observe(await self._client.create(LEASES, lease))
+            except AlreadyExists:
+                return False
+            return True
+        self._observe(lease)
+        held = lease.spec or LeaseSpec()
+        mine = held.holder_identity == self._identity
+        if held.holder_identity and not mine and not self._expired_for_us():
+            return False
+        transitions = held.lease_transitions or 0
+        spec = self._spec(
+            held.acquire_time if mine and held.acquire_time else now,
+            now,
+            transitions if mine else transitions + 1,
+        )
+        self._observe(await self._client.update(LEASES, msgspec.structs.replace(lease, spec=spec)))
+        return True
+
+    def _spec(self, acquired: str, renewed: str, transitions: int) -> LeaseSpec:
+        return LeaseSpec(
+            holder_identity=self._identity,
+            lease_duration_seconds=int(self._lease_duration),
+            acquire_time=acquired,
+            renew_time=renewed,
+            lease_transitions=transitions,
+        )
+
+    def _observe(self, lease: Lease) -> None:
+        version = lease.metadata.resource_version
+        if self._observed is None or self._observed[0] != version:
+            self._observed = (version, self._clock.monotonic())
+
+    async def _release(self) -> None:
+        """Give the lease up, so that the next replica need not wait for it to expire."""
+        try:
+            lease = await self._client.get(LEASES, self._name, self._namespace)
+            if lease.spec is None or lease.spec.holder_identity != self._identity:
+                return
+            now = rfc3339_micro(self._clock.now())
+            spec = msgspec.structs.replace(
+                lease.spec, holder_identity="", lease_duration_seconds=1, acquire_time=now, renew_time=now
+            )
+            await self._client.update(LEASES, msgspec.structs.replace(lease, spec=spec))
+        except (ApiError, httpx.HTTPError, OSError, TimeoutError) as error:
+            _log.debug("lease not released", lease=f"{self._namespace}/{self._name}", error=str(error))

@@ -1,0 +1,307 @@
+"""Typed requests to a Kubernetes API server."""
+
+import asyncio
+import enum
+import ssl
+from collections.abc import AsyncIterator, Mapping
+from dataclasses import dataclass
+from types import TracebackType
+from typing import Any, Generic, Self, TypeVar
+
+import httpx
+import msgspec
+import orjson
+
+from dra_shared.api.codec import ObjectList, decode, decode_list, encode
+from dra_shared.api.meta import Object, Status
+from dra_shared.api.resources import Resource
+from dra_shared.client.errors import from_response, from_status
+from dra_shared.client.transport import HttpTransport
+
+T = TypeVar("T", bound=Object)
+
+_REQUEST_TIMEOUT = 60.0
+
+
+class PatchType(enum.StrEnum):
+    """How a patch's body is to be read: its content type."""
+
+    JSON = "application/json-patch+json"
+    MERGE = "application/merge-patch+json"
+    STRATEGIC = "application/strategic-merge-patch+json"
+    APPLY = "application/apply-patch+yaml"
+
+
+class EventType(enum.StrEnum):
+    """What a watch event says of its object."""
+
+    ADDED = "ADDED"
+    MODIFIED = "MODIFIED"
+    DELETED = "DELETED"
+    BOOKMARK = "BOOKMARK"
+
+
+@dataclass(frozen=True, slots=True)
+class WatchEvent(Generic[T]):
+    """One change of one object; a bookmark's object has only a resource version."""
+
+    type: EventType
+    object: T
+
+
+class _Frame(msgspec.Struct):
+    type: str
+    object: msgspec.Raw
+
+
+_frames = msgspec.json.Decoder(_Frame)
+_statuses = msgspec.json.Decoder(Status)
+
+
+class Client:
+    """A client of one API server.
+
+    Every method raises :class:`~dra_shared.client.errors.ApiError` when the server refuses, and
+    ``httpx.TransportError`` when it cannot be reached.
+    """
+
+    def __init__(
+        self,
+        base_url: str,
+        *,
+        user_agent: str = "dralab",
+        token: str | None = None,
+        transport: httpx.AsyncBaseTransport | None = None,
+        ssl_context: ssl.SSLContext | None = None,
+    ) -> None:
+        self.base_url = base_url.rstrip("/")
+        self._transport = transport or HttpTransport(ssl_context=ssl_context)
+        self._headers = {"user-agent": user_agent, "accept": "application/json"}
+        if token:
+            self._headers["authorization"] = f"Bearer {token}"
+
+    async def __aenter__(self) -> Self:
+        return self
+
+    async def __aexit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        await self.aclose()
+
+    async def aclose(self) -> None:
+        """Close the idle connections."""
+        await self._transport.aclose()
+
+    async def get(self, resource: Resource[T], name: str, namespace: str | None = None) -> T:
+        """The object as it is now."""
+        return decode(resource, await self._send("GET", resource.path(namespace, name)))
+
+    async def list(
+        self,
+        resource: Resource[T],
+        namespace: str | None = None,
+        *,
+        label_selector: str | None = None,
+        field_selector: str | None = None,
+        resource_version: str | None = None,
+        limit: int | None = None,
+        continue_: str | None = None,
+    ) -> ObjectList[T]:
+        """One page of the objects, in all namespaces unless one is named; without ``limit`` all of them."""
+        params = _params(
+            labelSelector=label_selector,
+            fieldSelector=field_selector,
+            resourceVersion=resource_version,
+            limit=limit,
+            **{"continue": continue_},
+        )
+        return decode_list(resource, await self._send("GET", resource.path(namespace), params))
+
+    async def create(
+        self,
+        resource: Resource[T],
+        obj: T,
+        namespace: str | None = None,
+        *,
+        field_manager: str | None = None,
+    ) -> T:
+        """Create ``obj``, in its own namespace unless another is named."""
+        path = resource.path(namespace or obj.metadata.namespace)
+        params = _params(fieldManager=field_manager)
+        return decode(resource, await self._send("POST", path, params, encode(resource, obj)))
+
+    async def update(
+        self,
+        resource: Resource[T],
+        obj: T,
+        *,
+        subresource: str | None = None,
+        field_manager: str | None = None,
+    ) -> T:
+        """Replace the object, or its subresource; refused with Conflict if it changed since it was read."""
+        path = resource.path(obj.metadata.namespace, obj.metadata.name, subresource)
+        params = _params(fieldManager=field_manager)
+        return decode(resource, await self._send("PUT", path, params, encode(resource, obj)))
+
+    async def patch(
+        self,
+        resource: Resource[T],
+        name: str,
+        body: Any,
+        namespace: str | None = None,
+        *,
+        patch_type: PatchType = PatchType.MERGE,
+        subresource: str | None = None,
+        field_manager: str | None = None,
+        force: bool | None = None,
+    ) -> T:
+        """Change the object by a patch: plain dicts and lists, or an API struct, as JSON."""
+        path = resource.path(namespace, name, subresource)
+        params = _params(fieldManager=field_manager, force=force)
+        content = body if isinstance(body, bytes) else msgspec.json.encode(body)
+        return decode(resource, await self._send("PATCH", path, params, content, patch_type.value))
+
+    async def delete(
+        self,
+        resource: Resource[T],
+        name: str,
+        namespace: str | None = None,
+        *,
+        uid: str | None = None,
+        resource_version: str | None = None,
+        grace_period: int | None = None,
+        propagation: str | None = None,
+    ) -> None:
+        """Delete the object, if it still has that uid and resource version where they are given.
+
+        ``grace_period`` is in seconds; ``propagation`` is Background, Foreground or Orphan.
+        """
+        preconditions = _params(uid=uid, resourceVersion=resource_version)
+        options: dict[str, Any] = {"apiVersion": "v1", "kind": "DeleteOptions"}
+        if preconditions:
+            options["preconditions"] = preconditions
+        if grace_period is not None:
+            options["gracePeriodSeconds"] = grace_period
+        if propagation is not None:
+            options["propagationPolicy"] = propagation
+        await self._send("DELETE", resource.path(namespace, name), None, orjson.dumps(options))
+
+    async def create_subresource(
+        self, resource: Resource[T], name: str, subresource: str, body: Any, namespace: str | None = None
+    ) -> bytes:
+        """POST to a subresource, such as ``pods/binding``; gives the answer as JSON."""
+        content = body if isinstance(body, bytes) else msgspec.json.encode(body)
+        return await self._send("POST", resource.path(namespace, name, subresource), None, content)
+
+    async def watch(
+        self,
+        resource: Resource[T],
+        namespace: str | None = None,
+        *,
+        resource_version: str | None = None,
+        label_selector: str | None = None,
+        field_selector: str | None = None,
+        bookmarks: bool = True,
+        timeout_seconds: int | None = None,
+        send_initial_events: bool = False,
+    ) -> AsyncIterator[WatchEvent[T]]:
+        """The changes after ``resource_version``, until the server ends the stream.
+
+        An ERROR event is raised as the exception of its Status.
+        """
+        params = _params(
+            watch=True,
+            resourceVersion=resource_version,
+            labelSelector=label_selector,
+            fieldSelector=field_selector,
+            allowWatchBookmarks=bookmarks or None,
+            timeoutSeconds=timeout_seconds,
+            sendInitialEvents=send_initial_events or None,
+            resourceVersionMatch="NotOlderThan" if send_initial_events else None,
+        )
+        response = await self._open("GET", resource.path(namespace), params)
+        try:
+            if response.status_code != 200:
+                raise from_response(response.status_code, await response.aread())
+            async for line in _lines(response):
+                frame = _frames.decode(line)
+                if frame.type == "ERROR":
+                    raise from_status(_statuses.decode(frame.object))
+                yield WatchEvent(EventType(frame.type), decode(resource, bytes(frame.object)))
+        finally:
+            await response.aclose()
+
+    async def raw(
+        self,
+        method: str,
+        path: str,
+        *,
+        params: Mapping[str, str] | None = None,
+        content: bytes | None = None,
+        content_type: str = "application/json",
+        accept: str | None = None,
+    ) -> httpx.Response:
+        """Any request, its response read whole; refusals are responses here, not exceptions."""
+        async with asyncio.timeout(_REQUEST_TIMEOUT):
+            response = await self._open(method, path, params, content, content_type, accept)
+            await response.aread()
+            return response
+
+    async def stream(
+        self, method: str, path: str, *, params: Mapping[str, str] | None = None, accept: str | None = None
+    ) -> httpx.Response:
+        """Any request, its response not yet read: iterate ``aiter_bytes`` and ``aclose`` it."""
+        return await self._open(method, path, params, None, accept=accept)
+
+    async def _send(
+        self,
+        method: str,
+        path: str,
+        params: Mapping[str, str] | None = None,
+        content: bytes | None = None,
+        content_type: str = "application/json",
+    ) -> bytes:
+        response = await self.raw(method, path, params=params, content=content, content_type=content_type)
+        if response.status_code >= 400:
+            raise from_response(response.status_code, response.content)
+        return response.content
+
+    async def _open(
+        self,
+        method: str,
+        path: str,
+        params: Mapping[str, str] | None = None,
+        content: bytes | None = None,
+        content_type: str = "application/json",
+        accept: str | None = None,
+    ) -> httpx.Response:
+        headers = self._headers
+        if accept is not None:
+            headers = {**headers, "accept": accept}
+        if content is not None:
+            headers = {**headers, "content-type": content_type}
+        request = httpx.Request(
+            method, self.base_url + path, params=params or None, content=content, headers=headers
+        )
+        return await self._transport.handle_async_request(request)
+
+
+async def _lines(response: httpx.Response) -> AsyncIterator[bytes]:
+    """The response's lines; an unfinished last one is not given."""
+    rest = b""
+    async for chunk in response.aiter_bytes():
+        *lines, rest = (rest + chunk).split(b"\n")
+        for line in lines:
+            if line:
+                yield line
+
+
+def _params(**values: Any) -> dict[str, str]:
+    return {
+        name: str(value).lower() if isinstance(value, bool) else str(value)
+        for name, value in values.items()
+        if value is not None
+    }
