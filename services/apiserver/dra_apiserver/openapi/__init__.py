@@ -1,0 +1,5 @@
+"""OpenAPI documents as JSON bytes, made when first asked for.
+
+``OpenApi(registry)``: ``index()`` (/openapi/v3), ``v3(path)`` (/openapi/v3/<path>; None: 404), ``v2()``
+(/openapi/v2).
+"""

@@ -1,0 +1,69 @@
+"""Which API versions are served: the meaning of ``--runtime-config``."""
+
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+_STAGE = re.compile(r"^v[1-9][0-9]*(?:(alpha|beta)[0-9]+)?$")
+_STAGES = {
+    "api/all": ("ga", "beta", "alpha"),
+    "api/ga": ("ga",),
+    "api/beta": ("beta",),
+    "api/alpha": ("alpha",),
+}
+
+
+class RuntimeConfigError(ValueError):
+    """``--runtime-config`` has a malformed or unknown entry."""
+
+
+def stage(version: str) -> str:
+    """``ga``, ``beta`` or ``alpha``."""
+    match = _STAGE.match(version)
+    return (match.group(1) or "ga") if match else "ga"
+
+
+@dataclass(frozen=True)
+class RuntimeConfig:
+    """Decides for each group, version and resource whether it is served.
+
+    Without entries it is upstream's default: every stable version, no beta and no alpha ones. The most
+    specific entry wins: ``group/version/resource``, then ``group/version``, then ``api/ga|beta|alpha``, then
+    ``api/all``.
+    """
+
+    entries: Mapping[str, bool] = field(default_factory=dict)
+
+    @classmethod
+    def parse(cls, text: str) -> "RuntimeConfig":
+        """From the flag's form ``key=true,key=false,key`` (a key alone means true).
+
+        Raises:
+            RuntimeConfigError: an entry is malformed.
+        """
+        entries: dict[str, bool] = {}
+        for part in filter(None, (item.strip() for item in text.split(","))):
+            key, equals, value = part.partition("=")
+            if value.lower() not in ("true", "false", "1", "0", "t", "f") and equals:
+                raise RuntimeConfigError(
+                    f"invalid value of {key} in --runtime-config: {value!r}, want true or false"
+                )
+            if key.startswith("api/") and key not in _STAGES:
+                raise RuntimeConfigError(f"unknown API group {key!r} in --runtime-config")
+            if not key.startswith("api/") and key.count("/") > 2:
+                raise RuntimeConfigError(f"malformed entry {part!r} in --runtime-config")
+            entries[key] = not equals or value.lower() in ("true", "1", "t")
+        return cls(entries)
+
+    @classmethod
+    def everything(cls) -> "RuntimeConfig":
+        """Every version there is."""
+        return cls({"api/all": True})
+
+    def serves(self, group: str, version: str, plural: str) -> bool:
+        """Whether ``plural`` is served in this version."""
+        group_version = f"{group}/{version}" if group else version
+        for key in (f"{group_version}/{plural}", group_version, f"api/{stage(version)}", "api/all"):
+            if key in self.entries:
+                return self.entries[key]
+        return stage(version) == "ga"

@@ -1,0 +1,117 @@
+"""The table of kinds."""
+
+from dataclasses import replace
+
+import pytest
+from dra_apiserver.registry import (
+    Registry,
+    RuntimeConfig,
+    RuntimeConfigError,
+    split_api_version,
+    version_priority,
+)
+
+
+def test_default_serves_stable_versions_only() -> None:
+    registry = Registry.default()
+    assert registry.versions("resource.k8s.io") == ["v1"]
+    assert registry.resource("resource.k8s.io", "v1beta1", "resourceclaims") is None
+    assert registry.get("resource.k8s.io", "devicetaintrules") is None
+    assert registry.known_kind("resource.k8s.io", "v1beta1", "ResourceClaim") is not None
+
+
+def test_everything_serves_all_versions_in_order() -> None:
+    registry = Registry.default(RuntimeConfig.everything())
+    assert registry.versions("resource.k8s.io") == ["v1", "v1beta2", "v1beta1", "v1alpha3"]
+    assert registry.groups()[0] == ""
+    rules = registry.resource("resource.k8s.io", "v1beta2", "devicetaintrules")
+    assert rules is not None
+    assert rules.has_status
+    assert rules.versions == ("v1beta2", "v1alpha3")
+
+
+@pytest.mark.parametrize(
+    ("text", "served"),
+    [
+        ("resource.k8s.io/v1beta2=true", True),
+        ("resource.k8s.io/v1beta2", True),
+        ("api/beta=true", True),
+        ("api/all=true", True),
+        ("api/all=true,api/beta=false", False),
+        ("api/beta=true,resource.k8s.io/v1beta2=false", False),
+        ("resource.k8s.io/v1beta2=false,resource.k8s.io/v1beta2/resourceclaims=true", True),
+        ("", False),
+    ],
+)
+def test_most_specific_entry_wins(text: str, served: bool) -> None:
+    assert RuntimeConfig.parse(text).serves("resource.k8s.io", "v1beta2", "resourceclaims") is served
+
+
+@pytest.mark.parametrize("text", ["api/gamma=true", "apps/v1=maybe", "a/b/c/d=true"])
+def test_malformed_runtime_config_is_refused(text: str) -> None:
+    with pytest.raises(RuntimeConfigError):
+        RuntimeConfig.parse(text)
+
+
+def test_events_are_views_of_the_same_objects() -> None:
+    registry = Registry.default()
+    core, grouped = registry.get("", "events"), registry.get("events.k8s.io", "events")
+    assert core is not None
+    assert grouped is not None
+    assert core.storage == grouped.storage == ("", "events")
+    assert grouped.storage_api_version == "v1"
+
+
+def test_kinds_come_and_go() -> None:
+    registry = Registry.default()
+    pods = registry.get("", "pods")
+    assert pods is not None
+    before = registry.generation
+    registry.add(
+        replace(pods, group="example.com", plural="widgets", kind="Widget", versions=("v1", "v1beta1"))
+    )
+    assert registry.kind("example.com", "v1beta1", "Widget") is registry.get("example.com", "widgets")
+    assert registry.versions("example.com") == ["v1", "v1beta1"]
+    registry.remove("example.com", "widgets")
+    assert registry.resource("example.com", "v1", "widgets") is None
+    assert registry.generation > before
+
+
+def test_selectable_fields_read_as_text() -> None:
+    registry = Registry.default()
+    pods, nodes, events = registry.get("", "pods"), registry.get("", "nodes"), registry.get("", "events")
+    assert pods is not None
+    assert nodes is not None
+    assert events is not None
+    node_name = pods.field_getter("spec.nodeName")
+    unschedulable = nodes.field_getter("spec.unschedulable")
+    source = events.field_getter("source")
+    assert node_name is not None
+    assert unschedulable is not None
+    assert source is not None
+    assert node_name({"spec": {}}) == ""
+    assert node_name({"spec": {"nodeName": "n"}}) == "n"
+    assert unschedulable({}) == "false"
+    assert unschedulable({"spec": {"unschedulable": True}}) == "true"
+    assert source({"source": {}, "reportingComponent": "c"}) == "c"
+    assert pods.field_getter("spec.volumes") is None
+
+
+def test_versions_sort_as_kubernetes_prefers_them() -> None:
+    versions = ["v1alpha1", "foo", "v1beta2", "v2", "v1", "v10beta3", "v1beta1"]
+    assert sorted(versions, key=version_priority) == [
+        "v2",
+        "v1",
+        "v10beta3",
+        "v1beta2",
+        "v1beta1",
+        "v1alpha1",
+        "foo",
+    ]
+
+
+def test_api_version_splits() -> None:
+    assert split_api_version("v1") == ("", "v1")
+    assert split_api_version("apps/v1") == ("apps", "v1")
+    with pytest.raises(ValueError, match="unexpected GroupVersion"):
+        split_api_version("a/b/c")
