@@ -1,0 +1,127 @@
+"""Quantities parse, print, compare and add as upstream's do."""
+
+import pytest
+from dra_shared.quantity import (
+    FORMAT_ERROR,
+    NUMERIC_ERROR,
+    SUFFIX_ERROR,
+    Format,
+    Quantity,
+    QuantityError,
+)
+from hypothesis import given
+from hypothesis import strategies as st
+
+
+@pytest.mark.parametrize(
+    ("text", "canonical"),
+    [
+        ("0", "0"),
+        ("000", "0"),
+        ("-0", "0"),
+        ("+5", "+5"),  # what upstream takes for canonical it keeps
+        ("1.5", "1500m"),
+        ("1.5Gi", "1536Mi"),
+        ("1024Mi", "1Gi"),
+        ("1025Mi", "1025Mi"),
+        ("1000", "1k"),
+        ("1000k", "1M"),
+        ("10G", "10G"),
+        ("141Gi", "141Gi"),
+        ("8Gi", "8Gi"),
+        ("0.5Ki", "512"),
+        ("0.1Ki", "102400m"),
+        ("100m", "100m"),
+        ("0.1n", "1n"),
+        ("1e3", "1e3"),
+        ("12e6", "12e6"),
+        ("1E4", "10e3"),
+        ("1.", "1."),
+        (".5", "500m"),
+        ("9223372036854775807", "9223372036854775807"),
+        ("99999999999999999999", "99999999999999999999"),
+        ("16Ei", "9223372036854775807"),
+        ("-1.5Gi", "-1536Mi"),
+        ("1000E", "1"),
+    ],
+)
+def test_canonical_text(text: str, canonical: str) -> None:
+    assert str(Quantity.parse(text)) == canonical
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("", FORMAT_ERROR),
+        ("abc", FORMAT_ERROR),
+        ("1 Gi", FORMAT_ERROR),
+        ("1.2.3", FORMAT_ERROR),
+        ("1ki", SUFFIX_ERROR),
+        ("1e", SUFFIX_ERROR),
+        ("1Gii", SUFFIX_ERROR),
+        ("1e1.5", FORMAT_ERROR),
+        ("M", None),
+    ],
+)
+def test_errors(text: str, message: str | None) -> None:
+    if message is None:
+        # Upstream reads a missing number as zero.
+        assert Quantity.parse(text).is_zero()
+        return
+    with pytest.raises(QuantityError) as caught:
+        Quantity.parse(text)
+    assert str(caught.value) == message
+
+
+def test_numeric_error_of_a_number_without_digits() -> None:
+    with pytest.raises(QuantityError) as caught:
+        Quantity.parse("1" * 5000 + "Gi")
+    assert str(caught.value) == NUMERIC_ERROR
+
+
+def test_order_is_numeric() -> None:
+    assert Quantity.parse("1Gi") == Quantity.parse("1024Mi")
+    assert hash(Quantity.parse("1Gi")) == hash(Quantity.parse("1024Mi"))
+    assert Quantity.parse("1G") < Quantity.parse("1Gi")
+    assert Quantity.parse("100m").compare(Quantity.parse("0.1")) == 0
+    assert Quantity.parse("-1").compare(Quantity.parse("1n")) == -1
+    assert Quantity.parse("1e300").compare(Quantity.parse("1e299")) == 1
+    assert Quantity.parse("1e1000000").compare(Quantity.parse("2")) == 1
+    assert Quantity.parse("1").compare(Quantity.parse("1e1000000")) == -1
+
+
+def test_sums_keep_the_format_of_the_left() -> None:
+    assert str(Quantity.parse("1Gi").add(Quantity.parse("1G"))) == "2073741824"
+    assert str(Quantity.parse("0").add(Quantity.parse("1Gi"))) == "1Gi"
+    assert str(Quantity.parse("2Gi").sub(Quantity.parse("1Gi"))) == "1Gi"
+    assert str(Quantity.parse("1").sub(Quantity.parse("300m"))) == "700m"
+    assert str(Quantity.parse("9223372036854775807").add(Quantity.parse("1"))) == "9223372036854775808"
+    assert str(Quantity.parse("2").mul(3)) == "6"
+    assert str(Quantity.parse("2").neg()) == "-2"
+
+
+def test_values() -> None:
+    assert Quantity.parse("1.5").value() == 2
+    assert Quantity.parse("-1.5").value() == -2
+    assert Quantity.parse("1500m").milli_value() == 1500
+    assert Quantity.parse("1Gi").as_int64() == 1 << 30
+    assert Quantity.parse("1k").as_int64() == 1000
+    assert Quantity.parse("1.5").as_int64() is None
+    assert Quantity.parse("1.5Gi").as_int64() is None  # the decimal form never answers
+    assert Quantity.parse("1.5Gi").value() == 1610612736
+    assert Quantity.parse("1.5").as_approximate_float() == 1.5
+    assert Quantity.parse("1Gi").format is Format.BINARY_SI
+
+
+@given(st.integers(-(1 << 70), 1 << 70), st.sampled_from(["", "m", "k", "Ki", "Gi", "n", "e3"]))
+def test_canonical_text_means_the_same_number(number: int, suffix: str) -> None:
+    quantity = Quantity.parse(f"{number}{suffix}")
+    again = Quantity.parse(str(quantity))
+    assert again.compare(quantity) == 0
+    assert str(again) == str(quantity)
+
+
+@given(st.integers(-(1 << 40), 1 << 40), st.integers(-(1 << 40), 1 << 40))
+def test_sub_undoes_add(a: int, b: int) -> None:
+    left, right = Quantity(a), Quantity(b, -3)
+    assert left.add(right).sub(right) == left
