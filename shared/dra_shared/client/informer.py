@@ -53,7 +53,8 @@ class Informer(Generic[T]):
         self.store: Store[T] = Store()
         self._client = client
         self._namespace = namespace
-        self._selectors = {"label_selector": label_selector, "field_selector": field_selector}
+        self._label_selector = label_selector
+        self._field_selector = field_selector
         self._clock = clock or SystemClock()
         self._rng = rng or random.Random()
         self._handlers: list[_Handler[T]] = []
@@ -118,7 +119,11 @@ class Informer(Generic[T]):
 
     async def _list(self) -> None:
         listed = await self._client.list(
-            self.resource, self._namespace, resource_version="0", **self._selectors
+            self.resource,
+            self._namespace,
+            resource_version="0",
+            label_selector=self._label_selector,
+            field_selector=self._field_selector,
         )
         gone = set(self.store.keys())
         for obj in listed.items:
@@ -135,7 +140,8 @@ class Informer(Generic[T]):
             self._namespace,
             resource_version=self._version,
             timeout_seconds=self._rng.randint(*_WATCH_SECONDS),
-            **self._selectors,
+            label_selector=self._label_selector,
+            field_selector=self._field_selector,
         )
         async for event in events:
             obj = event.object

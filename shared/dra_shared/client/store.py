@@ -1,6 +1,6 @@
 """What an informer knows: the objects by key, and indexes over them."""
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from typing import Generic, TypeVar
 
 from dra_shared.api.meta import Object
@@ -28,11 +28,11 @@ class Store(Generic[T]):
         """The object of that key, if it exists."""
         return self._objects.get(key)
 
-    def list(self) -> list[T]:
+    def list(self) -> Sequence[T]:
         """All objects."""
         return list(self._objects.values())
 
-    def keys(self) -> list[str]:
+    def keys(self) -> Sequence[str]:
         """The keys of all objects."""
         return list(self._objects)
 
@@ -43,7 +43,7 @@ class Store(Generic[T]):
         for key, obj in self._objects.items():
             self._insert(name, key, obj)
 
-    def by_index(self, name: str, value: str) -> list[T]:
+    def by_index(self, name: str, value: str) -> Sequence[T]:
         """The objects for which the index function gives ``value``.
 
         Raises:

@@ -1,0 +1,194 @@
+"""What every service process has in common: options, signals, logs and a health endpoint."""
+
+import argparse
+import asyncio
+import contextlib
+import os
+import signal
+import sys
+from collections.abc import Awaitable, Callable, Coroutine, Mapping
+from types import TracebackType
+from typing import Any, Self
+
+from dra_shared import log
+
+Check = Callable[[], bool]
+
+
+class Options(argparse.ArgumentParser):
+    """Command-line options, each of which an environment variable can give too.
+
+    ``--health-port`` of the service ``scheduler`` is also ``DRALAB_SCHEDULER_HEALTH_PORT``; the flag wins. ``--server``
+    and ``--log-level`` are also ``DRALAB_SERVER`` and ``DRALAB_LOG_LEVEL`` for every service.
+    """
+
+    def __init__(self, service: str, description: str) -> None:
+        super().__init__(prog=f"dralab-{service}", description=description)
+        self.service = service
+        self.option(
+            "--log-level", default="info", choices=sorted(log.LEVELS), help="least severe line to log"
+        )
+
+    def option(self, flag: str, *, default: Any = None, **kwargs: Any) -> None:
+        """Add an option; its default is the environment variable's value where that is set."""
+        name = flag.removeprefix("--").replace("-", "_").upper()
+        for variable in (f"DRALAB_{self.service.replace('-', '_').upper()}_{name}", f"DRALAB_{name}"):
+            if variable in os.environ:
+                text = os.environ[variable]
+                action = kwargs.get("action", "store")
+                if action in ("store_true", argparse.BooleanOptionalAction):
+                    default = text.lower() in ("1", "true", "yes")
+                elif action == "append":
+                    default = text.split(",")
+                else:
+                    default = text  # argparse applies ``type`` to a default that is a string
+                break
+        self.add_argument(flag, default=default, **kwargs)
+
+    def client_options(self) -> None:
+        """Add what every client of the API server takes."""
+        self.option("--server", default="http://127.0.0.1:8080", help="the API server's URL")
+        self.option("--token", default=None, help="bearer token for the API server")
+        self.option(
+            "--health-address", default="127.0.0.1", help="where /healthz, /readyz and /metrics listen"
+        )
+        self.option("--health-port", default=0, type=int, help="their port; 0 takes any free one")
+        self.option("--feature-gates", default="", help="A=true,B=false")
+
+
+def run(service: str, level: str, main: Callable[[], Coroutine[Any, Any, None]]) -> int:
+    """Run ``main`` until it returns, or SIGTERM or SIGINT cancels it; gives the exit code.
+
+    With ``DRALAB_SUPERVISED`` set, the end of standard input stops it too: the supervisor holds the other end of
+    that pipe, so nothing outlives it, however it ends.
+    """
+    log.configure(service, level)
+    import uvloop
+
+    logger = log.logger(service)
+    try:
+        uvloop.run(_until_stopped(main))
+    except Exception as error:
+        causes = _leaves(error)
+        if all(isinstance(cause, OSError) for cause in causes):
+            logger.error("cannot go on", error="; ".join(str(cause) for cause in causes))
+        else:
+            logger.exception("stopped by an unexpected error")
+        return 1
+    logger.info("stopped")
+    return 0
+
+
+async def _until_stopped(main: Callable[[], Coroutine[Any, Any, None]]) -> None:
+    task = asyncio.current_task()
+    assert task is not None
+    loop = asyncio.get_running_loop()
+    for number in (signal.SIGTERM, signal.SIGINT):
+        loop.add_signal_handler(number, task.cancel)
+    if os.environ.get("DRALAB_SUPERVISED"):
+        stdin = sys.stdin.fileno()
+
+        def supervisor_gone() -> None:
+            loop.remove_reader(stdin)
+            task.cancel()
+
+        loop.add_reader(stdin, supervisor_gone)
+    with contextlib.suppress(asyncio.CancelledError):
+        await main()
+
+
+def _leaves(error: BaseException) -> list[BaseException]:
+    if not isinstance(error, BaseExceptionGroup):
+        return [error]
+    return [leaf for member in error.exceptions for leaf in _leaves(member)]
+
+
+class HealthServer:
+    """``/healthz``, ``/livez``, ``/readyz`` and ``/metrics`` over HTTP, and whatever routes a service adds.
+
+    ``checks`` are named conditions for readiness; ``/readyz?verbose`` lists them.
+    """
+
+    def __init__(
+        self,
+        address: str,
+        port: int,
+        checks: Mapping[str, Check],
+        routes: Mapping[str, Callable[[Any], Awaitable[Any]]] | None = None,
+    ) -> None:
+        self._address, self._port = address, port
+        self._checks = dict(checks)
+        self._routes = dict(routes or {})
+        self._server: Any = None
+        self._task: asyncio.Task[None] | None = None
+
+    @property
+    def port(self) -> int:
+        """The port it listens on."""
+        return self._port
+
+    async def __aenter__(self) -> Self:
+        import uvicorn
+        from starlette.applications import Starlette
+        from starlette.routing import Route
+
+        routes = [
+            Route("/healthz", self._live),
+            Route("/livez", self._live),
+            Route("/readyz", self._ready),
+            Route("/metrics", _metrics),
+            *(Route(path, endpoint) for path, endpoint in self._routes.items()),
+        ]
+        config = uvicorn.Config(
+            Starlette(routes=routes),
+            host=self._address,
+            port=self._port,
+            log_config=None,
+            access_log=False,
+            lifespan="off",
+            timeout_graceful_shutdown=1,
+        )
+        sock = config.bind_socket()
+        self._port = sock.getsockname()[1]
+        self._server = uvicorn.Server(config)
+        self._server.install_signal_handlers = lambda: None
+        self._task = asyncio.create_task(self._serve(sock))
+        return self
+
+    async def __aexit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        self._server.should_exit = True
+        if self._task is not None:
+            await asyncio.wait((self._task,), timeout=3)
+            self._task.cancel()
+
+    async def _serve(self, sock: Any) -> None:
+        # ``Server.serve`` would take over the process's signal handlers.
+        await self._server._serve(sockets=[sock])
+
+    async def _live(self, _: Any) -> Any:
+        from starlette.responses import PlainTextResponse
+
+        return PlainTextResponse("ok")
+
+    async def _ready(self, request: Any) -> Any:
+        from starlette.responses import PlainTextResponse
+
+        results = {name: check() for name, check in self._checks.items()}
+        ready = all(results.values())
+        lines = [f"[{'+' if ok else '-'}]{name} {'ok' if ok else 'failed'}" for name, ok in results.items()]
+        verbose = "verbose" in request.query_params or not ready
+        text = "\n".join([*lines, f"readyz check {'passed' if ready else 'failed'}"]) if verbose else "ok"
+        return PlainTextResponse(text, status_code=200 if ready else 500)
+
+
+async def _metrics(_: Any) -> Any:
+    from prometheus_client import CONTENT_TYPE_LATEST, generate_latest
+    from starlette.responses import Response
+
+    body = await asyncio.to_thread(generate_latest)
+    return Response(body, media_type=CONTENT_TYPE_LATEST)
