@@ -1,0 +1,75 @@
+"""What a kind does to its objects before they are stored.
+
+A `Strategy` prepares and validates an object of one kind, or of one of its subresources, in its stored version.
+Handlers call, in upstream's order (`registry/rest`): `prepare_for_create`, `validate_create`, then
+`warnings_on_create`; for a change `prepare_for_update`, `validate_update`, `warnings_on_update`.
+
+A kind with behaviour of its own is one entry in `dra_apiserver.strategy.catalog.STRATEGIES`; every other kind has
+the `Strategy` in `dra_apiserver.strategy.generic`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Any, Protocol
+
+from dra_shared.features import FeatureGates
+
+from dra_apiserver.auth import ADMINISTRATOR, UserInfo
+from dra_apiserver.errors import FieldError
+from dra_apiserver.registry import KindInfo
+
+JsonObject = dict[str, Any]
+Lookup = Callable[[str, str, str, str], JsonObject | None]
+"""The newest object by (group, plural, namespace or "", name); None where there is none. Not to be changed."""
+
+
+@dataclass(slots=True)
+class Context:
+    """A request, as a strategy sees it. `now` is RFC 3339 in seconds, UTC."""
+
+    kind: KindInfo
+    version: str
+    namespace: str
+    now: str
+    features: FeatureGates
+    lookup: Lookup
+    subresource: str = ""
+    user: UserInfo = field(default=ADMINISTRATOR)
+    dry_run: bool = False
+
+
+class Strategy(Protocol):
+    """The behaviour of a kind or subresource. Objects are in the stored version; `prepare_*` change `obj` in place."""
+
+    allow_create_on_update: bool
+    allow_unconditional_update: bool
+
+    def prepare_for_create(self, obj: JsonObject, ctx: Context) -> None: ...
+
+    def validate_create(self, obj: JsonObject, ctx: Context) -> list[FieldError]: ...
+
+    def warnings_on_create(self, obj: JsonObject, ctx: Context) -> list[str]: ...
+
+    def prepare_for_update(self, obj: JsonObject, old: JsonObject, ctx: Context) -> None: ...
+
+    def validate_update(self, obj: JsonObject, old: JsonObject, ctx: Context) -> list[FieldError]: ...
+
+    def warnings_on_update(self, obj: JsonObject, old: JsonObject, ctx: Context) -> list[str]: ...
+
+
+def strategy_for(kind: KindInfo, subresource: str = "") -> Strategy:
+    """The kind's own strategy, else the generic one."""
+    found = _found.get((kind.group, kind.plural, subresource))
+    if found is None:
+        from dra_apiserver.strategy.catalog import STRATEGIES
+        from dra_apiserver.strategy.generic import GenericStrategy
+
+        key = (kind.group, kind.plural, subresource)
+        found = STRATEGIES.get(key) or GenericStrategy()
+        _found[key] = found
+    return found
+
+
+_found: dict[tuple[str, str, str], Strategy] = {}

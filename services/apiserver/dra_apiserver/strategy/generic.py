@@ -1,0 +1,118 @@
+"""The strategy of kinds without behaviour of their own."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from dra_shared.names import (
+    NameRule,
+    dns_1035_label_name,
+    dns_label_name,
+    dns_subdomain_name,
+    path_segment_name,
+)
+
+from dra_apiserver.errors import FieldError
+from dra_apiserver.strategy import Context
+from dra_apiserver.strategy.objectmeta import validate_metadata, validate_metadata_update
+
+JsonObject = dict[str, Any]
+
+# Kinds whose metadata.generation counts changes outside metadata and status.
+_COUNTED = {
+    ("", "pods"),
+    ("", "replicationcontrollers"),
+    ("apps", "daemonsets"),
+    ("apps", "deployments"),
+    ("apps", "replicasets"),
+    ("apps", "statefulsets"),
+    ("admissionregistration.k8s.io", "mutatingwebhookconfigurations"),
+    ("admissionregistration.k8s.io", "validatingadmissionpolicies"),
+    ("admissionregistration.k8s.io", "validatingadmissionpolicybindings"),
+    ("admissionregistration.k8s.io", "validatingwebhookconfigurations"),
+    ("apiextensions.k8s.io", "customresourcedefinitions"),
+    ("batch", "cronjobs"),
+    ("batch", "jobs"),
+    ("networking.k8s.io", "ingresses"),
+    ("networking.k8s.io", "networkpolicies"),
+    ("policy", "poddisruptionbudgets"),
+    ("resource.k8s.io", "deviceclasses"),
+    ("resource.k8s.io", "devicetaintrules"),
+    ("resource.k8s.io", "resourceslices"),
+    ("scheduling.k8s.io", "priorityclasses"),
+}
+_NAME_RULES: dict[tuple[str, str], NameRule] = {
+    ("", "namespaces"): dns_label_name,
+    ("", "services"): dns_1035_label_name,
+    ("rbac.authorization.k8s.io", "clusterroles"): path_segment_name,
+    ("rbac.authorization.k8s.io", "clusterrolebindings"): path_segment_name,
+    ("rbac.authorization.k8s.io", "roles"): path_segment_name,
+    ("rbac.authorization.k8s.io", "rolebindings"): path_segment_name,
+}
+_CONDITIONAL = {("", "persistentvolumeclaims"): True}
+
+
+def counts_generation(ctx: Context) -> bool:
+    """Whether the kind's metadata.generation is kept."""
+    return ctx.kind.custom is not None or (ctx.kind.group, ctx.kind.plural) in _COUNTED
+
+
+def name_rule(ctx: Context) -> NameRule:
+    """What names objects of the kind may have."""
+    return _NAME_RULES.get((ctx.kind.group, ctx.kind.plural), dns_subdomain_name)
+
+
+def _payload(obj: JsonObject) -> JsonObject:
+    return {
+        key: value for key, value in obj.items() if key not in {"metadata", "status", "apiVersion", "kind"}
+    }
+
+
+class GenericStrategy:
+    """Names and metadata as upstream has them; a status only through its subresource; generations counted."""
+
+    allow_create_on_update = False
+    allow_unconditional_update = True
+
+    def prepare_for_create(self, obj: JsonObject, ctx: Context) -> None:
+        """A new object has no status where the kind has a status subresource."""
+        if ctx.kind.has_status:
+            obj.pop("status", None)
+        if counts_generation(ctx):
+            obj["metadata"]["generation"] = 1
+
+    def validate_create(self, obj: JsonObject, ctx: Context) -> list[FieldError]:
+        """The metadata's errors."""
+        return validate_metadata(obj["metadata"], ctx.kind.namespaced, name_rule(ctx))
+
+    def warnings_on_create(self, obj: JsonObject, ctx: Context) -> list[str]:
+        """None."""
+        return []
+
+    def prepare_for_update(self, obj: JsonObject, old: JsonObject, ctx: Context) -> None:
+        """Keep what this request can't change, and count the generation."""
+        if ctx.subresource == "status":
+            self._keep_all_but_status(obj, old)
+            return
+        if ctx.kind.has_status:
+            if "status" in old:
+                obj["status"] = old["status"]
+            else:
+                obj.pop("status", None)
+        if counts_generation(ctx) and _payload(obj) != _payload(old):
+            obj["metadata"]["generation"] = old["metadata"].get("generation", 0) + 1
+
+    def _keep_all_but_status(self, obj: JsonObject, old: JsonObject) -> None:
+        for key in [key for key in obj if key not in {"metadata", "status", "apiVersion", "kind"}]:
+            del obj[key]
+        for key, value in old.items():
+            if key not in {"metadata", "status", "apiVersion", "kind"}:
+                obj[key] = value
+
+    def validate_update(self, obj: JsonObject, old: JsonObject, ctx: Context) -> list[FieldError]:
+        """The metadata's errors."""
+        return validate_metadata_update(obj["metadata"], old["metadata"])
+
+    def warnings_on_update(self, obj: JsonObject, old: JsonObject, ctx: Context) -> list[str]:
+        """None."""
+        return []

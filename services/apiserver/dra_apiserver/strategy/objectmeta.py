@@ -1,0 +1,185 @@
+"""Checks of `metadata` that hold for every kind (apimachinery's `api/validation/objectmeta.go`)."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from dra_shared.names import NameRule, dns_label, label_key, label_value
+
+from dra_apiserver.errors import (
+    FieldError,
+    Verbatim,
+    forbidden_field,
+    invalid,
+    not_supported,
+    quote,
+    required,
+    too_long,
+)
+
+JsonObject = dict[str, Any]
+IMMUTABLE = "field is immutable"
+_ANNOTATIONS_LIMIT = 256 * 1024
+_FIELD_MANAGER_LIMIT = 128
+_SUBRESOURCE_LIMIT = 256
+
+
+def validate_labels(labels: JsonObject, path: str) -> list[FieldError]:
+    """Each key a qualified name, each value a label value."""
+    errors: list[FieldError] = []
+    for key, value in labels.items():
+        errors.extend(invalid(path, key, text) for text in label_key(key))
+        errors.extend(invalid(path, value, text) for text in label_value(value))
+    return errors
+
+
+def validate_annotations(annotations: JsonObject, path: str) -> list[FieldError]:
+    """Each key a qualified name whatever its case; all together at most 256 KiB."""
+    errors = [invalid(path, key, text) for key in annotations for text in label_key(key.lower())]
+    if (
+        sum(len(key.encode()) + len(value.encode()) for key, value in annotations.items())
+        > _ANNOTATIONS_LIMIT
+    ):
+        errors.append(too_long(path, _ANNOTATIONS_LIMIT))
+    return errors
+
+
+def _validate_owner(owner: JsonObject, path: str) -> list[FieldError]:
+    api_version = owner.get("apiVersion", "")
+    errors: list[FieldError] = []
+    if not api_version:
+        errors.append(required(f"{path}.apiVersion", "must not be empty"))
+    elif api_version.count("/") > 1 or not api_version.rpartition("/")[2]:
+        errors.append(invalid(f"{path}.apiVersion", api_version, "must be <group>/<version> or <version>"))
+    errors.extend(
+        required(f"{path}.{key}", "must not be empty")
+        for key in ("kind", "name", "uid")
+        if not owner.get(key)
+    )
+    if api_version == "v1" and owner.get("kind") == "Event":
+        errors.append(invalid(path, owner, "/v1, Kind=Event is disallowed from being an owner"))
+    return errors
+
+
+def validate_owner_references(owners: list[JsonObject], path: str) -> list[FieldError]:
+    """Each reference complete, at most one of them the controller."""
+    errors: list[FieldError] = []
+    controller = ""
+    for index, owner in enumerate(owners):
+        errors.extend(_validate_owner(owner, f"{path}[{index}]"))
+        if owner.get("controller") is True:
+            this = f"{owner.get('kind', '')}/{owner.get('name', '')}"
+            if controller:
+                detail = (
+                    "Only one reference can have Controller set to true. "
+                    f'Found "true" in references for {controller} and {this}'
+                )
+                errors.append(invalid(path, owners, detail))
+            else:
+                controller = this
+    return errors
+
+
+def _validate_finalizers(finalizers: list[str], path: str) -> list[FieldError]:
+    errors = [invalid(path, name, text) for name in finalizers for text in label_key(name)]
+    if "orphan" in finalizers and "foregroundDeletion" in finalizers:
+        errors.append(invalid(path, finalizers, "finalizer orphan and foregroundDeletion cannot be both set"))
+    return errors
+
+
+def validate_field_manager(manager: str, path: str) -> list[FieldError]:
+    """At most 128 printable characters."""
+    errors: list[FieldError] = []
+    if len(manager.encode()) > _FIELD_MANAGER_LIMIT:
+        errors.append(too_long(path, _FIELD_MANAGER_LIMIT))
+    for index, char in enumerate(manager):
+        if not char.isprintable():
+            errors.append(
+                invalid(path, manager, f"invalid character U+{ord(char):04X} (at position {index})")
+            )
+    return errors
+
+
+def _validate_managed_fields(entries: list[JsonObject], path: str) -> list[FieldError]:
+    errors: list[FieldError] = []
+    for index, entry in enumerate(entries):
+        at = f"{path}[{index}]"
+        operation = entry.get("operation", "")
+        if not operation:
+            errors.append(required(f"{at}.operation", "must not be empty"))
+        elif operation not in {"Apply", "Update"}:
+            errors.append(not_supported(f"{at}.operation", operation, ("Apply", "Update")))
+        if entry.get("fieldsType", "FieldsV1") not in {"", "FieldsV1"}:
+            errors.append(invalid(f"{at}.fieldsType", entry["fieldsType"], "must be `FieldsV1`"))
+        errors.extend(validate_field_manager(entry.get("manager", ""), f"{at}.manager"))
+        if len(entry.get("subresource", "").encode()) > _SUBRESOURCE_LIMIT:
+            errors.append(too_long(f"{at}.subresource", _SUBRESOURCE_LIMIT))
+    return errors
+
+
+def validate_metadata(
+    meta: JsonObject, namespaced: bool, name_rule: NameRule, path: str = "metadata"
+) -> list[FieldError]:
+    """The errors of a new object's metadata (ValidateObjectMeta)."""
+    errors: list[FieldError] = []
+    generate, name = meta.get("generateName", ""), meta.get("name", "")
+    if generate:
+        errors.extend(invalid(f"{path}.generateName", generate, text) for text in name_rule(generate, True))
+    if not name:
+        errors.append(required(f"{path}.name", "name or generateName is required"))
+    else:
+        errors.extend(invalid(f"{path}.name", name, text) for text in name_rule(name, False))
+    namespace = meta.get("namespace", "")
+    if not namespaced:
+        if namespace:
+            errors.append(forbidden_field(f"{path}.namespace", "not allowed on this type"))
+    elif not namespace:
+        errors.append(required(f"{path}.namespace"))
+    else:
+        errors.extend(invalid(f"{path}.namespace", namespace, text) for text in dns_label(namespace))
+    if meta.get("generation", 0) < 0:
+        errors.append(invalid(f"{path}.generation", meta["generation"], "must be greater than or equal to 0"))
+    errors.extend(validate_labels(meta.get("labels") or {}, f"{path}.labels"))
+    errors.extend(validate_annotations(meta.get("annotations") or {}, f"{path}.annotations"))
+    errors.extend(validate_owner_references(meta.get("ownerReferences") or [], f"{path}.ownerReferences"))
+    errors.extend(_validate_finalizers(meta.get("finalizers") or [], f"{path}.finalizers"))
+    errors.extend(_validate_managed_fields(meta.get("managedFields") or [], f"{path}.managedFields"))
+    return errors
+
+
+def validate_metadata_update(new: JsonObject, old: JsonObject, path: str = "metadata") -> list[FieldError]:
+    """The errors of a changed object's metadata (ValidateObjectMetaUpdate)."""
+    errors: list[FieldError] = []
+    if old.get("deletionTimestamp"):
+        extra = sorted(set(new.get("finalizers") or ()) - set(old.get("finalizers") or ()))
+        if extra:
+            shown = f"[]string{{{', '.join(quote(name) for name in extra)}}}"
+            detail = (
+                f"no new finalizers can be added if the object is being deleted, found new finalizers {shown}"
+            )
+            errors.append(forbidden_field(f"{path}.finalizers", detail))
+    if not new.get("resourceVersion"):
+        errors.append(invalid(f"{path}.resourceVersion", "", "must be specified for an update"))
+    if new.get("generation", 0) < old.get("generation", 0):
+        errors.append(invalid(f"{path}.generation", new.get("generation", 0), "must not be decremented"))
+    for key in (
+        "name",
+        "namespace",
+        "uid",
+        "creationTimestamp",
+        "deletionTimestamp",
+        "deletionGracePeriodSeconds",
+    ):
+        if (new.get(key) or None) != (old.get(key) or None):
+            value = new.get(key)
+            shown = (
+                Verbatim("null")
+                if value is None and key.startswith(("creation", "deletion"))
+                else value or ""
+            )
+            errors.append(invalid(f"{path}.{key}", shown, IMMUTABLE))
+    errors.extend(validate_labels(new.get("labels") or {}, f"{path}.labels"))
+    errors.extend(validate_annotations(new.get("annotations") or {}, f"{path}.annotations"))
+    errors.extend(validate_owner_references(new.get("ownerReferences") or [], f"{path}.ownerReferences"))
+    errors.extend(_validate_managed_fields(new.get("managedFields") or [], f"{path}.managedFields"))
+    return errors

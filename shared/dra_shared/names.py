@@ -1,0 +1,165 @@
+"""The forms that Kubernetes allows for names, label keys and label values, with its messages.
+
+Each function returns the messages of what is wrong, an empty list for a good value
+(apimachinery's `api/validate/content`).
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+
+_DNS_LABEL = "[a-z0-9]([-a-z0-9]*[a-z0-9])?"
+_DNS_SUBDOMAIN = rf"{_DNS_LABEL}(\.{_DNS_LABEL})*"
+_DNS_1035_LABEL = "[a-z]([-a-z0-9]*[a-z0-9])?"
+_KEY = "([A-Za-z0-9][-A-Za-z0-9_.]*)?[A-Za-z0-9]"
+_VALUE = f"({_KEY})?"
+
+_dns_label = re.compile(_DNS_LABEL).fullmatch
+_dns_subdomain = re.compile(_DNS_SUBDOMAIN).fullmatch
+_dns_1035_label = re.compile(_DNS_1035_LABEL).fullmatch
+_key = re.compile(_KEY).fullmatch
+_value = re.compile(_VALUE).fullmatch
+
+NameRule = Callable[[str, bool], list[str]]
+"""Messages for a name; with True for the prefix of a name that is to be generated."""
+
+
+def regex_message(text: str, pattern: str, *examples: str) -> str:
+    """The message for a value that doesn't match `pattern`."""
+    if not examples:
+        return f"{text} (regex used for validation is '{pattern}')"
+    shown = " or ".join(f"'{example}', " for example in examples)
+    return f"{text} (e.g. {shown}regex used for validation is '{pattern}')"
+
+
+def max_length_message(limit: int) -> str:
+    """The message for a value of more than `limit` bytes."""
+    return f"must be no more than {limit} bytes"
+
+
+def _size(value: str) -> int:
+    return len(value) if value.isascii() else len(value.encode())
+
+
+def dns_label(value: str) -> list[str]:
+    """An RFC 1123 label: `my-name`."""
+    errors = []
+    if _size(value) > 63:
+        errors.append(max_length_message(63))
+    if not _dns_label(value):
+        if _dns_subdomain(value):
+            errors.append("must not contain dots")
+        else:
+            text = (
+                "a lowercase RFC 1123 label must consist of lower case alphanumeric characters or '-', "
+                "and must start and end with an alphanumeric character"
+            )
+            errors.append(regex_message(text, _DNS_LABEL, "my-name", "123-abc"))
+    return errors
+
+
+def dns_subdomain(value: str) -> list[str]:
+    """An RFC 1123 subdomain: `example.com`."""
+    errors = []
+    if _size(value) > 253:
+        errors.append(max_length_message(253))
+    if not _dns_subdomain(value):
+        text = (
+            "a lowercase RFC 1123 subdomain must consist of lower case alphanumeric characters, '-' or '.', "
+            "and must start and end with an alphanumeric character"
+        )
+        errors.append(regex_message(text, _DNS_SUBDOMAIN, "example.com"))
+    return errors
+
+
+def dns_1035_label(value: str) -> list[str]:
+    """An RFC 1035 label, as Services have: `my-name`."""
+    errors = []
+    if _size(value) > 63:
+        errors.append(max_length_message(63))
+    if not _dns_1035_label(value):
+        text = (
+            "a DNS-1035 label must consist of lower case alphanumeric characters or '-', "
+            "start with an alphabetic character, and end with an alphanumeric character"
+        )
+        errors.append(regex_message(text, _DNS_1035_LABEL, "my-name", "abc-123"))
+    return errors
+
+
+def path_segment(value: str) -> list[str]:
+    """A name that can be part of a path."""
+    if value in {".", ".."}:
+        return [f"may not be '{value}'"]
+    return [f"may not contain '{part}'" for part in "/%" if part in value]
+
+
+_KEY_TEXT = (
+    "must consist of alphanumeric characters, '-', '_' or '.', "
+    "and must start and end with an alphanumeric character"
+)
+
+
+def label_key(value: str) -> list[str]:
+    """A label's key, also called a qualified name: `example.com/MyName`."""
+    parts = value.split("/")
+    pattern = regex_message(_KEY_TEXT, _KEY, "MyName", "my.name", "123-abc")
+    if len(parts) > 2:
+        return [
+            f"a valid label key {pattern} with an optional DNS subdomain prefix and '/' (e.g. 'example.com/MyName')"
+        ]
+    errors = []
+    if len(parts) == 2:
+        if not parts[0]:
+            errors.append("prefix part must be non-empty")
+        else:
+            errors.extend(f"prefix part {text}" for text in dns_subdomain(parts[0]))
+    name = parts[-1]
+    if not name:
+        errors.append("name part must be non-empty")
+    elif _size(name) > 63:
+        errors.append(f"name part {max_length_message(63)}")
+    if not _key(name):
+        errors.append(f"name part {pattern}")
+    return errors
+
+
+def label_value(value: str) -> list[str]:
+    """A label's value."""
+    errors = []
+    if _size(value) > 63:
+        errors.append(max_length_message(63))
+    if not _value(value):
+        text = (
+            "a valid label must be an empty string or consist of alphanumeric characters, '-', '_' or '.', "
+            "and must start and end with an alphanumeric character"
+        )
+        errors.append(regex_message(text, _VALUE, "MyValue", "my_value", "12345"))
+    return errors
+
+
+def _mask_trailing_dash(value: str) -> str:
+    # Upstream cuts two characters, not one; a generated name's prefix is judged by what remains.
+    return value[:-2] + "a" if len(value) > 1 and value.endswith("-") else value
+
+
+def dns_label_name(name: str, prefix: bool = False) -> list[str]:
+    """The rule for names that are DNS labels (namespaces)."""
+    return dns_label(_mask_trailing_dash(name) if prefix else name)
+
+
+def dns_subdomain_name(name: str, prefix: bool = False) -> list[str]:
+    """The rule for names that are DNS subdomains (most kinds)."""
+    return dns_subdomain(_mask_trailing_dash(name) if prefix else name)
+
+
+def dns_1035_label_name(name: str, prefix: bool = False) -> list[str]:
+    """The rule for names that are RFC 1035 labels (Services)."""
+    return dns_1035_label(_mask_trailing_dash(name) if prefix else name)
+
+
+def path_segment_name(name: str, prefix: bool = False) -> list[str]:
+    """The rule that every kind's names obey."""
+    if prefix:
+        return [f"may not contain '{part}'" for part in "/%" if part in name]
+    return path_segment(name)
