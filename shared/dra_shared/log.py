@@ -31,8 +31,8 @@ def configure(service: str, level: str = "info") -> None:
 
 
 def logger(name: str) -> structlog.typing.FilteringBoundLogger:
-    """The logger of a module; ``name`` is shown as ``logger``."""
-    bound: structlog.typing.FilteringBoundLogger = structlog.get_logger(logger=name)
+    """The logger of a module; ``name`` is shown as ``module``."""
+    bound: structlog.typing.FilteringBoundLogger = structlog.get_logger(module=name)
     return bound
 
 

@@ -29,6 +29,10 @@ class ShutDown(Exception):
     """The queue takes and gives no more keys."""
 
 
+class Retry(Exception):
+    """Raised by a reconcile function: not possible yet, for a reason that the message gives in full."""
+
+
 class WorkQueue(Generic[K]):
     """A queue of keys; see the module's docstring."""
 
@@ -173,7 +177,7 @@ async def run_workers(
                 return
             try:
                 await reconcile(key)
-            except (ApiError, httpx.HTTPError, OSError, TimeoutError) as error:
+            except (Retry, ApiError, httpx.HTTPError, OSError, TimeoutError) as error:
                 level = "debug" if isinstance(error, Conflict) else "info"
                 getattr(_log, level)("reconcile failed, trying again", queue=name, key=key, error=str(error))
                 queue.add_rate_limited(key)
