@@ -1,0 +1,87 @@
+"""The services that make up a cluster, and how ``dralab up`` starts each of them."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+
+from dra_cli.cluster import Cluster, Record, ServiceRecord
+from dra_cli.errors import CommandError
+from dra_cli.supervisor import ServiceSpec, Supervisor, free_port, port_in_use
+
+
+@dataclass(frozen=True)
+class HouseOptions:
+    """What ``dralab up`` was asked for."""
+
+    nodes: int = 2
+    gpus: str = "8xA100-SXM4-40GB"
+    port: int = 8080
+    drivers: Sequence[str] = field(default_factory=tuple)
+    runtime: str = "fake"
+    relaxed: bool = False
+    feature_gates: str = ""
+    runtime_config: str = "api/all=true"
+    log_level: str = "info"
+
+
+class House:
+    """The processes of one cluster: API server, scheduler, controller and node agent."""
+
+    def __init__(self, cluster: Cluster, options: HouseOptions) -> None:
+        self.cluster = cluster
+        self._options = options
+        port = options.port or free_port()
+        if options.port and port_in_use(port):
+            raise CommandError(f"port {port} is in use; choose another with --port (0 takes any free one)")
+        self.server = f"http://127.0.0.1:{port}"
+        self._specs = self._specify(port)
+
+    def supervisor(self, report: "Reporter") -> Supervisor:
+        """The supervisor that runs these processes, keeping ``cluster.json`` true."""
+        supervisor = Supervisor(
+            self._specs, self.cluster.logs, report=report, changed=lambda: self.publish(supervisor, True)
+        )
+        return supervisor
+
+    def publish(self, supervisor: Supervisor, ready: bool) -> None:
+        """Write where everything is to be reached."""
+        from os import getpid
+
+        pids, restarts = supervisor.pids(), supervisor.restarts()
+        services = {
+            spec.name: ServiceRecord(pid=pids[spec.name], url=spec.url, restarts=restarts[spec.name])
+            for spec in self._specs
+        }
+        self.cluster.write(Record(pid=getpid(), server=self.server, ready=ready, services=services))
+
+    def _specify(self, port: int) -> list[ServiceSpec]:
+        options, data = self._options, self.cluster.data
+        common = ["--log-level", options.log_level]
+        if options.feature_gates:
+            common += ["--feature-gates", options.feature_gates]
+
+        def client(name: str, module: str, *arguments: str) -> ServiceSpec:
+            health = free_port()
+            flags = ["--server", self.server, "--health-port", str(health), *arguments, *common]
+            return ServiceSpec(name, module, f"http://127.0.0.1:{health}", flags)
+
+        apiserver = ["--port", str(port), "--data", str(data / "apiserver"), *common]
+        apiserver += ["--runtime-config", options.runtime_config]
+        if options.relaxed:
+            apiserver.append("--relaxed")
+        agent = ["--data", str(data), "--nodes", str(options.nodes), "--gpus", options.gpus]
+        agent += ["--runtime", options.runtime]
+        for driver in options.drivers:
+            agent += ["--driver", driver]
+        return [
+            ServiceSpec("apiserver", "dra_apiserver.main", self.server, apiserver),
+            client("controller", "dra_controller.main"),
+            client("scheduler", "dra_scheduler.main"),
+            client("node-agent", "dra_node_agent.main", *agent),
+        ]
+
+
+class Reporter:
+    """Prints a line for the user."""
+
+    def __call__(self, line: str) -> None:
+        print(line, flush=True)

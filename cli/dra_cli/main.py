@@ -1,0 +1,271 @@
+"""The ``dralab`` command."""
+
+import asyncio
+import sys
+from collections.abc import Awaitable, Callable, Coroutine
+from pathlib import Path
+from typing import Annotated, Any, TypeVar
+
+import typer
+
+from dra_cli.errors import CommandError
+
+T = TypeVar("T")
+
+app = typer.Typer(
+    name="dralab",
+    help="A Kubernetes DRA control plane in a box.",
+    no_args_is_help=True,
+    add_completion=False,
+    pretty_exceptions_enable=False,
+)
+
+Data = Annotated[
+    Path,
+    typer.Option(
+        "--data", envvar="DRALAB_DATA", help="The cluster's directory: its state, logs, kubeconfig."
+    ),
+]
+Namespace = Annotated[str | None, typer.Option("--namespace", "-n", help="Namespace (default: default).")]
+Files = Annotated[
+    list[str], typer.Option("--filename", "-f", help="Manifest: a file, a folder, or - for standard input.")
+]
+Nodes = Annotated[int, typer.Option(min=0, max=500, help="How many nodes to simulate.")]
+Gpus = Annotated[str, typer.Option(help="GPUs of each node: COUNTxMODEL.")]
+Drivers = Annotated[
+    list[str] | None,
+    typer.Option("--driver", help="Driver of each node: a name, or a profile file. May be repeated."),
+]
+DEFAULT_DATA = Path(".dralab")
+DEFAULT_GPUS = "8xA100-SXM4-40GB"
+
+
+@app.command()
+def up(
+    nodes: Nodes = 2,
+    gpus: Gpus = DEFAULT_GPUS,
+    port: Annotated[int, typer.Option(help="The API server's port on loopback; 0: any free one.")] = 8080,
+    data: Data = DEFAULT_DATA,
+    detach: Annotated[bool, typer.Option("--detach", "-d", help="Return once everything is ready.")] = False,
+    driver: Drivers = None,
+    runtime: Annotated[str, typer.Option(help="Container runtime: fake or docker.")] = "fake",
+    relaxed: Annotated[bool, typer.Option(help="Do not wait for the disk at each write.")] = False,
+    feature_gates: Annotated[str, typer.Option(help="Feature gates: A=true,B=false.")] = "",
+    runtime_config: Annotated[str, typer.Option(help="API versions to serve.")] = "api/all=true",
+    log_level: Annotated[str, typer.Option(help="debug, info, warning or error.")] = "info",
+) -> None:
+    """Start a cluster and run it until Ctrl-C (or, detached, until `dralab down`)."""
+    from dra_cli import run
+    from dra_cli.house import HouseOptions
+
+    options = HouseOptions(
+        nodes=nodes,
+        gpus=gpus,
+        port=port,
+        drivers=tuple(driver or ()),
+        runtime=runtime,
+        relaxed=relaxed,
+        feature_gates=feature_gates,
+        runtime_config=runtime_config,
+        log_level=log_level,
+    )
+    if detach:
+        run.detach(data, sys.argv[1:])
+    else:
+        _run(run.up(data, options))
+
+
+@app.command()
+def down(data: Data = DEFAULT_DATA) -> None:
+    """Stop a cluster; its state stays for the next `up`."""
+    from dra_cli import run
+
+    run.down(data)
+
+
+@app.command()
+def status(data: Data = DEFAULT_DATA) -> None:
+    """Show a cluster's processes and whether each is ready."""
+    from dra_cli import run
+
+    _run(run.status(data))
+
+
+@app.command()
+def kubeconfig(data: Data = DEFAULT_DATA) -> None:
+    """Print the path of a cluster's kubeconfig."""
+    from dra_cli.cluster import Cluster
+
+    cluster = Cluster(data)
+    if not cluster.kubeconfig.exists():
+        raise CommandError(f"no cluster was ever started in {cluster.data}")
+    print(cluster.kubeconfig)
+
+
+@app.command()
+def apply(filename: Files, namespace: Namespace = None, data: Data = DEFAULT_DATA) -> None:
+    """Create or change objects as manifests say."""
+    from dra_cli import manifests, objects
+
+    async def work(client: Any, discovery: Any) -> None:
+        for where, outcome in await objects.apply(client, discovery, loaded, namespace):
+            print(f"{where} {outcome}")
+
+    loaded = manifests.load(filename)
+    _with_server(data, work)
+
+
+@app.command()
+def get(
+    kind: Annotated[str, typer.Argument(help="Kind, plural or short name; KIND/NAME too.")],
+    name: Annotated[str | None, typer.Argument()] = None,
+    namespace: Namespace = None,
+    all_namespaces: Annotated[bool, typer.Option("--all-namespaces", "-A")] = False,
+    output: Annotated[str, typer.Option("--output", "-o", help="wide, yaml, json or name.")] = "",
+    selector: Annotated[str | None, typer.Option("--selector", "-l", help="Label selector.")] = None,
+    field_selector: Annotated[str | None, typer.Option(help="Field selector.")] = None,
+    data: Data = DEFAULT_DATA,
+) -> None:
+    """Show objects."""
+    from dra_cli import objects
+
+    if output not in ("", "wide", "yaml", "json", "name"):
+        raise CommandError(f"unknown output {output!r}: choose wide, yaml, json or name")
+    kind, _, inline = kind.partition("/")
+
+    async def work(client: Any, discovery: Any) -> None:
+        resource = discovery.named(kind)
+        space = (namespace or "default") if resource.namespaced and not all_namespaces else None
+        query = objects.Query(resource, name or inline or None, space, output, selector, field_selector)
+        print(await objects.get(client, query, all_namespaces))
+
+    _with_server(data, work)
+
+
+@app.command()
+def delete(
+    kind: Annotated[str | None, typer.Argument(help="Kind, plural or short name; KIND/NAME too.")] = None,
+    names: Annotated[list[str] | None, typer.Argument()] = None,
+    filename: Annotated[
+        list[str] | None, typer.Option("--filename", "-f", help="Delete what these manifests name.")
+    ] = None,
+    namespace: Namespace = None,
+    wait: Annotated[bool, typer.Option(help="Wait until the objects are gone.")] = True,
+    timeout: Annotated[float, typer.Option(help="How long to wait, in seconds.")] = 60.0,
+    ignore_not_found: Annotated[bool, typer.Option(help="Do not mind what is not there.")] = False,
+    grace_period: Annotated[int | None, typer.Option(help="Seconds that pods get to stop.")] = None,
+    data: Data = DEFAULT_DATA,
+) -> None:
+    """Delete objects, by name or as manifests name them."""
+    from dra_cli import manifests, objects
+
+    loaded = manifests.load(filename) if filename else []
+    if bool(loaded) == bool(kind):
+        raise CommandError("say what to delete: either KIND NAME… or --filename")
+
+    async def work(client: Any, discovery: Any) -> None:
+        targets = [objects.target(discovery, obj, namespace) for obj in reversed(loaded)]
+        if kind:
+            plain, _, inline = kind.partition("/")
+            resource = discovery.named(plain)
+            space = (namespace or "default") if resource.namespaced else None
+            wanted = [inline] if inline else list(names or ())
+            if not wanted:
+                raise CommandError("resource name is missing")
+            targets = [objects.Target(resource, space, name) for name in wanted]
+        for where in await objects.delete(
+            client,
+            targets,
+            wait=wait,
+            timeout=timeout,
+            missing_ok=ignore_not_found,
+            grace_period=grace_period,
+        ):
+            print(f"{where} deleted")
+
+    _with_server(data, work)
+
+
+@app.command()
+def logs(
+    pod: Annotated[str, typer.Argument(help="The pod's name.")],
+    container: Annotated[str | None, typer.Option("--container", "-c")] = None,
+    follow: Annotated[bool, typer.Option("--follow", "-f", help="Go on as the log grows.")] = False,
+    previous: Annotated[bool, typer.Option("--previous", "-p", help="Of the container before.")] = False,
+    tail: Annotated[int | None, typer.Option(help="Only the last lines.")] = None,
+    namespace: Namespace = None,
+    data: Data = DEFAULT_DATA,
+) -> None:
+    """Print a container's log."""
+    from dra_cli import objects
+
+    params = {"follow": "true"} if follow else {}
+    if previous:
+        params["previous"] = "true"
+    if tail is not None:
+        params["tailLines"] = str(tail)
+
+    async def work(client: Any, _: Any) -> None:
+        await objects.logs(client, namespace or "default", pod.removeprefix("pod/"), container, params)
+
+    _with_server(data, work, discover=False)
+
+
+@app.command()
+def demo(
+    data: Data = DEFAULT_DATA,
+    filename: Annotated[
+        list[str] | None, typer.Option("--filename", "-f", help="Manifests to run instead of the quickstart.")
+    ] = None,
+    port: Annotated[int, typer.Option(help="The API server's port on loopback; 0: any free one.")] = 0,
+) -> None:
+    """Start a cluster, run the quickstart through it, show each phase, and clean everything up."""
+    from dra_cli.demo.story import tell
+
+    _run(tell(data, filename, port))
+
+
+def _with_server(data: Path, work: Callable[[Any, Any], Awaitable[None]], *, discover: bool = True) -> None:
+    """Run ``work`` with a client of the running cluster and, unless told not to, its discovery."""
+    from dra_shared.client.rest import Client
+
+    from dra_cli.cluster import Cluster
+    from dra_cli.discovery import Discovery
+
+    async def with_client() -> None:
+        async with Client(Cluster(data).record().server, user_agent="dralab") as client:
+            await work(client, await Discovery.read(client) if discover else None)
+
+    _run(with_client())
+
+
+def _run(work: Coroutine[Any, Any, T]) -> T:
+    return asyncio.run(work)
+
+
+def main() -> None:
+    """The command's entry: every error is one line on standard error and an exit code."""
+    import httpx
+    from dra_shared.client.errors import ApiError
+
+    try:
+        app()
+    except CommandError as error:
+        _fail(str(error), error.code)
+    except ApiError as error:
+        _fail(f"Error from server ({error.reason or error.code}): {error}", 1)
+    except httpx.HTTPError as error:
+        _fail(f"cannot reach the API server: {error}", 1)
+    except KeyboardInterrupt:
+        sys.exit(130)
+    except BrokenPipeError:
+        sys.exit(0)
+
+
+def _fail(message: str, code: int) -> None:
+    print(f"dralab: {message}", file=sys.stderr)
+    sys.exit(code)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,206 @@
+"""``apply``, ``get``, ``delete`` and ``logs``: users' everyday work with a cluster's objects."""
+
+import asyncio
+import sys
+import time
+from dataclasses import dataclass
+from typing import Any
+
+import orjson
+import yaml
+from dra_shared.client.errors import from_response
+from dra_shared.client.rest import Client, PatchType
+
+from dra_cli.discovery import Discovery, ServedResource
+from dra_cli.errors import CommandError
+
+FIELD_MANAGER = "dralab"
+_TABLE = "application/json;as=Table;v=v1;g=meta.k8s.io,application/json"
+_POLL = 0.05
+
+
+@dataclass(frozen=True)
+class Target:
+    """One object on the server."""
+
+    resource: ServedResource
+    namespace: str | None
+    name: str
+
+    @property
+    def path(self) -> str:
+        """Its URL path."""
+        return self.resource.path(self.namespace, self.name)
+
+    def __str__(self) -> str:
+        return f"{self.resource.title}/{self.name}"
+
+
+def target(discovery: Discovery, obj: dict[str, Any], namespace: str | None) -> Target:
+    """Where ``obj`` belongs; in ``namespace`` (or ``default``) where it does not say itself.
+
+    Raises:
+        CommandError: the server does not serve its kind, or it has no name.
+    """
+    resource = discovery.of(obj)
+    meta = obj.get("metadata") or {}
+    name = meta.get("name")
+    if not name:
+        raise CommandError(f"{obj.get('kind')} without metadata.name")
+    own = meta.get("namespace")
+    if own and namespace and own != namespace:
+        raise CommandError(
+            f"{obj['kind']} {name} is of namespace {own!r}, not {namespace!r}: leave out --namespace"
+        )
+    return Target(resource, (own or namespace or "default") if resource.namespaced else None, name)
+
+
+async def apply(
+    client: Client, discovery: Discovery, objects: list[dict[str, Any]], namespace: str | None
+) -> list[tuple[Target, str]]:
+    """Bring every object to the state that its manifest says, by server-side apply; tells what became of each."""
+    results = []
+    for obj in objects:
+        where = target(discovery, obj, namespace)
+        before = await client.raw("GET", where.path)
+        response = await client.raw(
+            "PATCH",
+            where.path,
+            params={"fieldManager": FIELD_MANAGER, "force": "true"},
+            content=orjson.dumps(obj),
+            content_type=PatchType.APPLY.value,
+        )
+        if response.status_code >= 400:
+            raise from_response(response.status_code, response.content)
+        if response.status_code == 201:
+            outcome = "created"
+        elif before.status_code == 200 and _version(before.json()) == _version(response.json()):
+            outcome = "unchanged"
+        else:
+            outcome = "configured"
+        results.append((where, outcome))
+    return results
+
+
+def _version(obj: dict[str, Any]) -> Any:
+    return obj["metadata"]["resourceVersion"]
+
+
+async def delete(
+    client: Client,
+    targets: list[Target],
+    *,
+    wait: bool = True,
+    timeout: float = 60.0,
+    missing_ok: bool = False,
+    grace_period: int | None = None,
+) -> list[Target]:
+    """Delete objects, and wait until they are gone; gives those that existed.
+
+    Raises:
+        ApiError: the server refuses, also because an object is not there.
+        CommandError: some are still there after ``timeout`` seconds.
+    """
+    options: dict[str, Any] = {"propagationPolicy": "Background"}
+    if grace_period is not None:
+        options["gracePeriodSeconds"] = grace_period
+    deleted: list[tuple[Target, str | None]] = []
+    for where in targets:
+        response = await client.raw("DELETE", where.path, content=orjson.dumps(options))
+        if response.status_code == 404 and missing_ok:
+            continue
+        if response.status_code >= 400:
+            raise from_response(response.status_code, response.content)
+        body = response.json()
+        uid = (body.get("metadata") or {}).get("uid") or (body.get("details") or {}).get("uid")
+        deleted.append((where, uid))
+    deadline = time.monotonic() + timeout
+    for where, uid in deleted if wait else ():
+        while await _exists(client, where, uid):
+            if time.monotonic() > deadline:
+                raise CommandError(f"{where} is still there after {timeout:.0f} s")
+            await asyncio.sleep(_POLL)
+    return [where for where, _ in deleted]
+
+
+async def _exists(client: Client, where: Target, uid: str | None) -> bool:
+    response = await client.raw("GET", where.path)
+    return response.status_code == 200 and uid in (None, response.json()["metadata"]["uid"])
+
+
+@dataclass(frozen=True)
+class Query:
+    """What ``get`` was asked for."""
+
+    resource: ServedResource
+    name: str | None
+    namespace: str | None
+    output: str = ""
+    selector: str | None = None
+    field_selector: str | None = None
+
+
+async def get(client: Client, query: Query, all_namespaces: bool) -> str:
+    """The objects as kubectl shows them: a table, or YAML, JSON or names."""
+    path = query.resource.path(query.namespace, query.name)
+    params = {"labelSelector": query.selector, "fieldSelector": query.field_selector}
+    table = query.output in ("", "wide")
+    response = await client.raw(
+        "GET",
+        path,
+        params={name: value for name, value in params.items() if value},
+        accept=_TABLE if table else None,
+    )
+    if response.status_code >= 400:
+        raise from_response(response.status_code, response.content)
+    body = response.json()
+    if query.output == "json":
+        return orjson.dumps(body, option=orjson.OPT_INDENT_2).decode()
+    if query.output == "yaml":
+        text: str = yaml.safe_dump(body, sort_keys=False, allow_unicode=True).rstrip()
+        return text
+    if query.output == "name":
+        items = [body] if query.name else body["items"]
+        return "\n".join(f"{query.resource.title}/{item['metadata']['name']}" for item in items)
+    if not body.get("rows"):
+        where = f" in {query.namespace} namespace" if query.namespace else ""
+        return f"No resources found{where}."
+    return _render(body, wide=query.output == "wide", namespaces=all_namespaces and query.resource.namespaced)
+
+
+def _render(table: dict[str, Any], *, wide: bool, namespaces: bool) -> str:
+    shown = [i for i, column in enumerate(table["columnDefinitions"]) if wide or not column.get("priority")]
+    rows = [[table["columnDefinitions"][i]["name"].upper() for i in shown]]
+    rows += [[_cell(row["cells"][i]) for i in shown] for row in table["rows"]]
+    if namespaces:
+        rows[0].insert(0, "NAMESPACE")
+        for cells, row in zip(rows[1:], table["rows"], strict=True):
+            cells.insert(0, row["object"]["metadata"].get("namespace", ""))
+    widths = [max(len(cells[i]) for cells in rows) for i in range(len(rows[0]))]
+    return "\n".join(
+        "   ".join(cell.ljust(width) for cell, width in zip(cells, widths, strict=True)).rstrip()
+        for cells in rows
+    )
+
+
+def _cell(value: Any) -> str:
+    if value is None:
+        return "<none>"
+    return str(value).lower() if isinstance(value, bool) else str(value)
+
+
+async def logs(
+    client: Client, namespace: str, pod: str, container: str | None, params: dict[str, str]
+) -> None:
+    """Copy a container's log to standard output, for as long as it lasts with ``follow``."""
+    if container:
+        params = {**params, "container": container}
+    response = await client.stream("GET", f"/api/v1/namespaces/{namespace}/pods/{pod}/log", params=params)
+    try:
+        if response.status_code >= 400:
+            raise from_response(response.status_code, await response.aread())
+        async for chunk in response.aiter_bytes():
+            sys.stdout.buffer.write(chunk)
+            sys.stdout.buffer.flush()
+    finally:
+        await response.aclose()

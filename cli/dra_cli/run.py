@@ -1,0 +1,131 @@
+"""``up``, ``down`` and ``status``: a cluster's processes."""
+
+import asyncio
+import contextlib
+import os
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import httpx
+from dra_shared.client.rest import Client
+
+from dra_cli.cluster import Cluster
+from dra_cli.errors import CommandError
+from dra_cli.house import House, HouseOptions, Reporter
+
+_DETACH_TIMEOUT = 90.0
+_STOP_TIMEOUT = 30.0
+_POLL = 0.02
+
+
+async def up(data: Path, options: HouseOptions) -> None:
+    """Run a cluster until SIGINT or SIGTERM."""
+    began = time.monotonic()
+    stop = asyncio.Event()
+    loop = asyncio.get_running_loop()
+    for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
+        loop.add_signal_handler(number, stop.set)
+    cluster = Cluster(data)
+    with cluster.locked():
+        house = House(cluster, options)
+        report = Reporter()
+        try:
+            async with house.supervisor(report) as supervisor:
+                cluster.write_kubeconfig(house.server)
+                house.publish(supervisor, ready=False)
+                await _unless_stopped(stop, supervisor.ready())
+                if not stop.is_set():
+                    house.publish(supervisor, ready=True)
+                    report(f"ready in {time.monotonic() - began:.1f} s: {house.server}")
+                    report(f"export KUBECONFIG={cluster.kubeconfig}")
+                await stop.wait()
+                report("stopping")
+        finally:
+            cluster.forget()
+
+
+async def _unless_stopped(stop: asyncio.Event, work: "asyncio._CoroutineLike[None]") -> None:
+    working, stopping = asyncio.ensure_future(work), asyncio.ensure_future(stop.wait())
+    try:
+        await asyncio.wait((working, stopping), return_when=asyncio.FIRST_COMPLETED)
+        if working.done():
+            await working
+    finally:
+        for task in (working, stopping):
+            task.cancel()
+        await asyncio.gather(working, stopping, return_exceptions=True)
+
+
+def detach(data: Path, arguments: list[str]) -> None:
+    """Start ``dralab up`` in the background and return when it is ready.
+
+    Raises:
+        CommandError: it ended before that, or took too long.
+    """
+    cluster = Cluster(data)
+    with cluster.locked():
+        log = cluster.logs / "up.log"
+    attached = [argument for argument in arguments if argument not in ("--detach", "-d")]
+    with log.open("wb") as output:
+        process = subprocess.Popen(
+            [sys.executable, "-m", "dra_cli.main", *attached],
+            stdin=subprocess.DEVNULL,
+            stdout=output,
+            stderr=output,
+            start_new_session=True,
+        )
+    deadline = time.monotonic() + _DETACH_TIMEOUT
+    while time.monotonic() < deadline:
+        if process.poll() is not None:
+            words = log.read_text(errors="replace").strip().splitlines()
+            raise CommandError(words[-1].removeprefix("dralab: ") if words else f"up ended; see {log}")
+        with contextlib.suppress(CommandError):
+            if cluster.record().ready:
+                print(log.read_text().strip())
+                return
+        time.sleep(_POLL)
+    process.terminate()
+    raise CommandError(f"not ready after {_DETACH_TIMEOUT:.0f} s; see {log}")
+
+
+def down(data: Path) -> None:
+    """Stop the cluster of ``data`` and wait until all its processes are gone."""
+    cluster = Cluster(data)
+    pid = cluster.record().pid
+    with contextlib.suppress(ProcessLookupError):
+        os.kill(pid, signal.SIGTERM)
+    deadline = time.monotonic() + _STOP_TIMEOUT
+    while cluster.running():
+        if time.monotonic() > deadline:
+            raise CommandError(f"process {pid} does not stop; see {cluster.logs}")
+        time.sleep(_POLL)
+    print("stopped")
+
+
+async def status(data: Path) -> None:
+    """Print what runs and whether it is ready.
+
+    Raises:
+        CommandError: no cluster runs there, or a service is not ready.
+    """
+    cluster = Cluster(data)
+    record = cluster.record()
+    print(f"{record.server}  (pid {record.pid}, data {cluster.data})")
+    failing = []
+    for name, service in record.services.items():
+        async with Client(service.url) as client:
+            try:
+                response = await client.raw("GET", "/readyz", params={"verbose": ""})
+                ready = response.status_code == 200
+                why = "" if ready else response.text.replace("\n", "; ")
+            except (httpx.HTTPError, OSError) as error:
+                ready, why = False, str(error)
+        restarts = f", {service.restarts} restarts" if service.restarts else ""
+        print(f"{name:12} {'ready' if ready else 'not ready'}  pid {service.pid}{restarts}  {why}".rstrip())
+        if not ready:
+            failing.append(name)
+    if failing:
+        raise CommandError(f"not ready: {', '.join(failing)}")
