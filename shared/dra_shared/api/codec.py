@@ -11,6 +11,7 @@ from dra_shared.api.resources import Resource
 T = TypeVar("T", bound=Object)
 
 _encoder = msgspec.json.Encoder()
+_OPAQUE = ("parameters", "data", "fieldsV1")
 
 
 class ObjectList(Struct, Generic[T]):
@@ -30,19 +31,40 @@ def _decoder(kind: Any) -> msgspec.json.Decoder[Any]:
     return msgspec.json.Decoder(kind)
 
 
+def _tolerant(kind: Any, data: bytes) -> Any:
+    """Decode, taking null for absent: Go writes an empty list so wherever a field lacks ``omitempty``."""
+    try:
+        return _decoder(kind).decode(data)
+    except msgspec.ValidationError:
+        return msgspec.convert(_without_nulls(msgspec.json.decode(data)), kind)
+
+
+def _without_nulls(value: Any) -> Any:
+    if isinstance(value, dict):
+        # What is opaque to the API is none of our business.
+        return {
+            key: item if key in _OPAQUE else _without_nulls(item)
+            for key, item in value.items()
+            if item is not None
+        }
+    if isinstance(value, list):
+        return [_without_nulls(item) for item in value]
+    return value
+
+
 def decode(resource: Resource[T], data: bytes) -> T:
     """One object of ``resource`` from its JSON.
 
     Raises:
         msgspec.DecodeError: the JSON is malformed or a field is of another type.
     """
-    decoded: T = _decoder(resource.type).decode(data)
+    decoded: T = _tolerant(resource.type, data)
     return decoded
 
 
 def decode_list(resource: Resource[T], data: bytes) -> ObjectList[T]:
     """A list of objects of ``resource`` from its JSON; raises as :func:`decode`."""
-    decoded: ObjectList[T] = _decoder(ObjectList[resource.type]).decode(data)  # type: ignore[name-defined]
+    decoded: ObjectList[T] = _tolerant(ObjectList[resource.type], data)  # type: ignore[name-defined]
     return decoded
 
 
