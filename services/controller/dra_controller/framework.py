@@ -1,0 +1,79 @@
+"""What every controller is built from."""
+
+from abc import ABC, abstractmethod
+from dataclasses import dataclass
+from typing import Any, ClassVar, TypeVar
+
+from dra_shared.api.meta import Object
+from dra_shared.api.resources import Resource
+from dra_shared.client.events import Recorder
+from dra_shared.client.informer import Informer, InformerFactory
+from dra_shared.client.rest import Client
+from dra_shared.client.workqueue import WorkQueue, run_workers
+from dra_shared.clock import Clock
+from dra_shared.features import FeatureGates
+from prometheus_client import CollectorRegistry
+
+T = TypeVar("T", bound=Object)
+
+
+@dataclass(frozen=True)
+class Context:
+    """What a controller is given: its way to the API server, the shared informers, time, switches and metrics."""
+
+    client: Client
+    informers: InformerFactory
+    clock: Clock
+    features: FeatureGates
+    registry: CollectorRegistry
+
+    def recorder(self, component: str) -> Recorder:
+        """A recorder whose events name ``component`` as their source."""
+        return Recorder(self.client, component, clock=self.clock)
+
+
+class Controller(ABC):
+    """A control loop: reads through informers, writes through the client, keeps nothing that it can't rebuild."""
+
+    name: ClassVar[str]
+    """As kube-controller-manager's ``--controllers`` calls it."""
+
+    @abstractmethod
+    async def run(self) -> None:
+        """Work until cancelled."""
+
+
+class QueueController(Controller):
+    """A controller whose event handlers put keys into a queue, from which workers reconcile them."""
+
+    workers: ClassVar[int] = 5
+
+    def __init__(self, context: Context) -> None:
+        self._context = context
+        self._client = context.client
+        self._clock = context.clock
+        self._watched: list[Informer[Any]] = []
+        self.queue: WorkQueue[str] = WorkQueue(context.clock)
+
+    def watch(self, resource: Resource[T]) -> Informer[T]:
+        """The shared informer for ``resource``; :meth:`run` waits for it before the first key is reconciled."""
+        informer = self._context.informers.informer(resource)
+        self._watched.append(informer)
+        return informer
+
+    async def run(self) -> None:
+        for informer in self._watched:
+            await informer.synced()
+        await self.started()
+        await run_workers(self.queue, self.reconcile, workers=self.workers, name=self.name)
+
+    async def started(self) -> None:
+        """Called once, when all informers have their first list and before any key is reconciled."""
+
+    @abstractmethod
+    async def reconcile(self, key: str) -> None:
+        """Bring the object named by ``key`` to its desired state.
+
+        Raises:
+            Exception: it didn't work; the key is tried again, later each time.
+        """

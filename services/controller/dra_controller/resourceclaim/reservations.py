@@ -1,0 +1,171 @@
+"""Takes reservations, allocations and claims back when nobody needs them any more."""
+
+from typing import TypeVar
+
+from dra_shared.api.meta import Object
+from dra_shared.api.pod import Pod
+from dra_shared.api.resource import ResourceClaim, ResourceClaimConsumerReference
+from dra_shared.api.resources import POD_GROUPS, PODS, RESOURCE_CLAIMS, Resource
+from dra_shared.claims import (
+    FINALIZER,
+    POD_CLAIM_ANNOTATION,
+    SCHEDULING_GROUP,
+    ClaimReferenceError,
+    check_for_pod,
+    controller_of,
+)
+from dra_shared.client.errors import ApiError, NotFound
+from dra_shared.log import logger
+from msgspec.structs import replace
+
+from dra_controller.resourceclaim.views import SyncError, Views
+
+_log = logger(__name__)
+
+T = TypeVar("T", bound=Object)
+
+
+class Reservations:
+    """Reconciles claims."""
+
+    def __init__(self, views: Views) -> None:
+        self._views = views
+
+    async def sync_claim(self, key: str) -> None:
+        """Drop consumers that are done; without any left deallocate the claim, and delete it if it was generated."""
+        claim = self._views.claims.get(key)
+        if claim is None:
+            return
+        reserved = claim.status.reserved_for
+        remaining = tuple([consumer for consumer in reserved if await self._is_needed(claim, consumer)])
+        if len(remaining) < len(reserved):
+            await self._release(claim, remaining)
+        elif FINALIZER in claim.metadata.finalizers and claim.metadata.deletion_timestamp and not remaining:
+            await self._finish(claim)
+        if not remaining:
+            await self._delete_unneeded(claim)
+
+    async def _is_needed(self, claim: ResourceClaim, consumer: ResourceClaimConsumerReference) -> bool:
+        views = self._views
+        key = f"{claim.metadata.namespace}/{consumer.name}"
+        if not consumer.api_group and consumer.resource == "pods":
+            if consumer.uid in views.deleted:
+                return False
+            pod = views.pods.get(key)
+            if pod is not None:
+                return pod.metadata.uid == consumer.uid and not is_done(pod)
+            # The informer may be behind the scheduler, which knows the pod: only the API server can tell.
+            return await self._exists(PODS, claim, consumer)
+        if (
+            views.groups is not None
+            and consumer.api_group == SCHEDULING_GROUP
+            and consumer.resource == "podgroups"
+        ):
+            if consumer.uid in views.deleted:
+                return False
+            group = views.groups.get(key)
+            if group is not None:
+                return group.metadata.uid == consumer.uid
+            return await self._exists(POD_GROUPS, claim, consumer)
+        # Not ours to judge.
+        return True
+
+    async def _exists(
+        self, resource: Resource[T], claim: ResourceClaim, consumer: ResourceClaimConsumerReference
+    ) -> bool:
+        try:
+            live = await self._views.client.get(resource, consumer.name, claim.metadata.namespace)
+        except NotFound:
+            return False
+        return live.metadata.uid == consumer.uid
+
+    async def _release(
+        self, claim: ResourceClaim, remaining: tuple[ResourceClaimConsumerReference, ...]
+    ) -> None:
+        # An update and not a patch, so that it fails if anyone else changed the claim meanwhile.
+        status = replace(claim.status, reserved_for=remaining)
+        if not remaining and FINALIZER in claim.metadata.finalizers:
+            status = replace(status, allocation=None)
+        updated = await self._views.client.update(
+            RESOURCE_CLAIMS, replace(claim, status=status), subresource="status"
+        )
+        deallocated = updated.status.allocation is None
+        _log.info("released claim", claim=claim.key, consumers=len(remaining), deallocated=deallocated)
+        if FINALIZER in updated.metadata.finalizers and deallocated:
+            await self._remove_finalizer(updated)
+
+    async def _finish(self, claim: ResourceClaim) -> None:
+        """Let a deleted claim go that nobody uses, allocated or not."""
+        if claim.status.allocation is not None:
+            status = replace(claim.status, allocation=None)
+            claim = await self._views.client.update(
+                RESOURCE_CLAIMS, replace(claim, status=status), subresource="status"
+            )
+        await self._remove_finalizer(claim)
+
+    async def _remove_finalizer(self, claim: ResourceClaim) -> None:
+        left = tuple(name for name in claim.metadata.finalizers if name != FINALIZER)
+        await self._views.client.update(
+            RESOURCE_CLAIMS, replace(claim, metadata=replace(claim.metadata, finalizers=left))
+        )
+
+    async def _delete_unneeded(self, claim: ResourceClaim) -> None:
+        """Delete a generated claim whose pod won't run (any more), without waiting until the pod itself is gone."""
+        owner = controller_of(claim)
+        if owner is None or owner.api_version != "v1" or owner.kind != "Pod":
+            return
+        pod = self._views.pods.get(f"{claim.metadata.namespace}/{owner.name}")
+        if pod is None:
+            # Perhaps not known yet. If it is gone, the garbage collector takes the claim.
+            return
+        if pod.metadata.uid == owner.uid and not is_done(pod) and not await self._is_surplus(claim, pod):
+            return
+        try:
+            await self._views.client.delete(RESOURCE_CLAIMS, claim.metadata.name, claim.metadata.namespace)
+        except NotFound:
+            return
+        except ApiError as error:
+            raise SyncError(f"delete unused generated claim {claim.key}: {error}") from error
+        _log.info("deleted generated claim", claim=claim.key, pod=pod.key)
+
+    async def _is_surplus(self, claim: ResourceClaim, pod: Pod) -> bool:
+        """Whether the pod was told of another claim for the same entry, which leaves this one without a use.
+
+        Happens when a controller dies between making the claim and telling the pod, and another makes its own.
+        """
+        if claim.status.allocation is not None or claim.metadata.deletion_timestamp is not None:
+            return False
+        other = self._told(claim, pod)
+        if other is None or not self._is_for(pod, other):
+            return False
+        try:
+            live = await self._views.client.get(PODS, pod.metadata.name, pod.metadata.namespace)
+        except NotFound:
+            return False
+        return live.metadata.uid == pod.metadata.uid and self._told(claim, live) == other
+
+    def _told(self, claim: ResourceClaim, pod: Pod) -> str | None:
+        """The key of the other claim in the pod's status for the entry that this claim was made for."""
+        entry = claim.metadata.annotations.get(POD_CLAIM_ANNOTATION)
+        for status in pod.status.resource_claim_statuses:
+            name = status.resource_claim_name
+            if status.name == entry and name is not None and name != claim.metadata.name:
+                return f"{pod.metadata.namespace}/{name}"
+        return None
+
+    def _is_for(self, pod: Pod, key: str) -> bool:
+        claim = self._views.claims.get(key)
+        if claim is None or claim.metadata.deletion_timestamp is not None:
+            return False
+        try:
+            check_for_pod(pod, claim, pod_groups=False)
+        except ClaimReferenceError:
+            return False
+        return True
+
+
+def is_done(pod: Pod) -> bool:
+    """Whether no container of the pod runs or ever will."""
+    if pod.status.phase in ("Succeeded", "Failed"):
+        return True
+    return pod.metadata.deletion_timestamp is not None and not pod.spec.node_name

@@ -1,0 +1,73 @@
+"""What the parts of the claim controller share: informer stores, memory of the recent past, and ways out."""
+
+from dataclasses import dataclass
+
+from dra_shared.api.pod import Pod
+from dra_shared.api.resource import ResourceClaim, ResourceClaimTemplate
+from dra_shared.api.scheduling import PodGroup
+from dra_shared.claims import controller_of, pod_group_name
+from dra_shared.client.events import Recorder
+from dra_shared.client.rest import Client
+from dra_shared.client.store import Store
+from dra_shared.client.workqueue import Retry
+from dra_shared.features import FeatureGates
+
+from dra_controller.resourceclaim.created import CreatedClaims
+from dra_controller.resourceclaim.metrics import ClaimMetrics
+from dra_controller.uids import RecentUids
+
+OWNER_INDEX = "claimOwner"
+
+
+class SyncError(Retry):
+    """A key could not be reconciled; the text is for the log and for events."""
+
+
+@dataclass(frozen=True)
+class Views:
+    """See the module's docstring."""
+
+    client: Client
+    recorder: Recorder
+    features: FeatureGates
+    metrics: ClaimMetrics
+    pods: Store[Pod]
+    claims: Store[ResourceClaim]
+    templates: Store[ResourceClaimTemplate]
+    groups: Store[PodGroup] | None
+    """None while DRAWorkloadResourceClaims is off."""
+    created: CreatedClaims
+    deleted: RecentUids
+
+    @property
+    def pod_groups(self) -> bool:
+        """Whether claims of pod groups count."""
+        return self.groups is not None
+
+    def group_of(self, pod: Pod) -> PodGroup | None:
+        """The pod's group, where groups count and it has one.
+
+        Raises:
+            SyncError: it has one that is not there (yet).
+        """
+        name = pod_group_name(pod)
+        if self.groups is None or name is None:
+            return None
+        group = self.groups.get(f"{pod.metadata.namespace}/{name}")
+        if group is None:
+            raise SyncError(f'podgroup.scheduling.k8s.io "{name}" not found')
+        return group
+
+    def owned_claims(self, uid: str) -> list[ResourceClaim]:
+        """The claims made for the pod or pod group with that uid."""
+        return [*self.claims.by_index(OWNER_INDEX, uid), *self.created.owned_by(uid)]
+
+
+def owner_index(claim: ResourceClaim) -> list[str]:
+    """Index function: the uid of the pod or pod group that the claim was made for."""
+    owner = controller_of(claim)
+    if owner is None:
+        return []
+    is_pod = owner.api_version == "v1" and owner.kind == "Pod"
+    is_group = owner.api_version.startswith("scheduling.k8s.io/") and owner.kind == "PodGroup"
+    return [owner.uid] if is_pod or is_group else []
