@@ -66,12 +66,14 @@ class _World:
 
 def _typed(obj: Json) -> Any:
     # Go's encoder writes null where the API server has nothing; a pointer to the zero time is a deletion too.
-    cleaned = _without_nulls(obj)
-    if "deletionTimestamp" in obj["metadata"]:
-        cleaned["metadata"]["deletionTimestamp"] = (
-            obj["metadata"]["deletionTimestamp"] or "1970-01-01T00:00:00Z"
-        )
-    return convert(_RESOURCES[obj["kind"]], cleaned)
+    return convert(_RESOURCES[obj["kind"]], _without_nulls(_with_deletion(obj)))
+
+
+def _with_deletion(obj: Json) -> Json:
+    meta = dict(obj["metadata"])
+    if "deletionTimestamp" in meta:
+        meta["deletionTimestamp"] = meta["deletionTimestamp"] or "1970-01-01T00:00:00Z"
+    return {**obj, "metadata": meta}
 
 
 def _without_nulls(value: Any) -> Any:
