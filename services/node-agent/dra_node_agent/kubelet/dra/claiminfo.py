@@ -1,0 +1,141 @@
+"""What the DRA manager remembers of each claim in use on its node (pkg/kubelet/cm/dra/claiminfo.go)."""
+
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+
+from dra_shared.api.resource import ResourceClaim
+
+from dra_node_agent.kubelet.dra.checkpoint import (
+    CheckpointDevice,
+    CheckpointFile,
+    ClaimState,
+    DriverState,
+)
+
+ANY_DRIVER = "<any>"
+
+
+class ClaimInfo:
+    """One claim: the pods that use it, and the devices prepared for it by driver."""
+
+    __slots__ = ("devices", "name", "namespace", "pod_uids", "prepared", "uid")
+
+    def __init__(self, namespace: str, name: str, uid: str, drivers: Sequence[str] = ()) -> None:
+        self.namespace = namespace
+        self.name = name
+        self.uid = uid
+        self.pod_uids: set[str] = set()
+        self.devices: dict[str, list[CheckpointDevice]] = {driver: [] for driver in drivers}
+        self.prepared = False
+
+    @classmethod
+    def from_claim(cls, claim: ResourceClaim) -> "ClaimInfo":
+        """A claim that no pod uses yet.
+
+        Raises:
+            ValueError: it is not allocated.
+        """
+        if claim.status.allocation is None:
+            raise ValueError("not allocated")
+        drivers = dict.fromkeys(result.driver for result in claim.status.allocation.devices.results)
+        meta = claim.metadata
+        return cls(meta.namespace, meta.name, meta.uid, tuple(drivers))
+
+    @classmethod
+    def from_state(cls, state: ClaimState) -> "ClaimInfo":
+        """A claim from the checkpoint: not prepared, so that a pod that starts now prepares it again."""
+        info = cls(state.namespace, state.claim_name, state.claim_uid)
+        info.pod_uids = set(state.pod_uids)
+        info.devices = {
+            driver: list(known.devices or ()) for driver, known in (state.driver_state or {}).items()
+        }
+        return info
+
+    def to_state(self) -> ClaimState:
+        """The claim as the checkpoint has it."""
+        return ClaimState(
+            claim_uid=self.uid,
+            claim_name=self.name,
+            namespace=self.namespace,
+            pod_uids={uid: {} for uid in self.pod_uids},
+            driver_state={
+                driver: DriverState(devices=tuple(devices) or None)
+                for driver, devices in self.devices.items()
+            },
+        )
+
+    @property
+    def key(self) -> str:
+        """``namespace/name``."""
+        return f"{self.namespace}/{self.name}"
+
+    def add_device(self, driver: str, device: CheckpointDevice) -> None:
+        """Note a device that ``driver`` has prepared."""
+        self.devices.setdefault(driver, []).append(device)
+
+    def cdi_device_ids(self, request: str = "") -> list[str]:
+        """The CDI ids of the devices for ``request``, or of all devices."""
+        return [
+            cdi_id
+            for devices in self.devices.values()
+            for device in devices
+            if device_serves(device, request)
+            for cdi_id in device.cdi_device_ids or ()
+        ]
+
+
+def device_serves(device: CheckpointDevice, request: str) -> bool:
+    """Whether the device is for ``request``. A request and its subrequests ("main/sub") stand for each other."""
+    if not request or not device.request_names:
+        return True
+    main = request.partition("/")[0]
+    return any(name in (request, main) or name.partition("/")[0] == request for name in device.request_names)
+
+
+class ClaimInfoCache:
+    """The claims by namespace and name, kept in a checkpoint file."""
+
+    def __init__(self, directory: Path, name: str, *, durable: bool = True) -> None:
+        self._file = CheckpointFile(directory, name, durable=durable)
+        self._claims = {info.key: info for info in map(ClaimInfo.from_state, self._file.load_or_create())}
+
+    def __iter__(self) -> Iterator[ClaimInfo]:
+        return iter(list(self._claims.values()))
+
+    def __contains__(self, key: str) -> bool:
+        return key in self._claims
+
+    def get(self, namespace: str, name: str) -> ClaimInfo | None:
+        """The claim of that name, if some pod uses it."""
+        return self._claims.get(f"{namespace}/{name}")
+
+    def add(self, info: ClaimInfo) -> ClaimInfo:
+        """Remember ``info``, in place of any claim of its name."""
+        self._claims[info.key] = info
+        return info
+
+    def delete(self, namespace: str, name: str) -> None:
+        """Forget the claim of that name."""
+        self._claims.pop(f"{namespace}/{name}", None)
+
+    def has_pod_reference(self, pod_uid: str) -> bool:
+        """Whether the pod uses any claim, and may therefore have to unprepare something."""
+        return any(pod_uid in info.pod_uids for info in self._claims.values())
+
+    def in_use(self) -> dict[str, int]:
+        """How many prepared claims there are by driver, and under ``<any>`` in all (dra_resource_claims_in_use)."""
+        counts: Counter[str] = Counter({ANY_DRIVER: 0})
+        for info in self._claims.values():
+            if info.prepared:
+                counts[ANY_DRIVER] += 1
+                counts.update(info.devices.keys())
+        return dict(counts)
+
+    async def save(self) -> None:
+        """Return once the state of this moment is in the checkpoint.
+
+        Raises:
+            CheckpointError: it could not be written.
+        """
+        await self._file.store(lambda: [info.to_state() for info in self._claims.values()])

@@ -1,0 +1,135 @@
+"""What drivers say of their devices' health (pkg/kubelet/cm/dra/healthinfo.go)."""
+
+import asyncio
+from collections.abc import Iterable
+from datetime import datetime
+from enum import StrEnum
+from pathlib import Path
+
+import msgspec
+from dra_shared.clock import Clock, SystemClock
+from dra_shared.log import logger
+
+from dra_node_agent.kubelet.files import write_atomically
+
+DEFAULT_TIMEOUT = 30.0
+HEALTH_FILE = "dra_health_state"
+MESSAGE_LIMIT = 1024
+
+_log = logger(__name__)
+
+
+class Health(StrEnum):
+    """The states of a device, as ``status.containerStatuses[].allocatedResourcesStatus`` spells them."""
+
+    HEALTHY = "Healthy"
+    UNHEALTHY = "Unhealthy"
+    UNKNOWN = "Unknown"
+
+
+_WIRE = {1: Health.HEALTHY, 2: Health.UNHEALTHY}
+
+
+def health_from_wire(value: int) -> Health:
+    """The state for a HealthStatus of the health protocol; values not known to it are Unknown."""
+    return _WIRE.get(value, Health.UNKNOWN)
+
+
+def truncate_message(message: str) -> str:
+    """A driver's message in at most 1024 characters."""
+    return message if len(message) <= MESSAGE_LIMIT else message[: MESSAGE_LIMIT - 3] + "..."
+
+
+class DeviceHealth(msgspec.Struct, frozen=True, rename="pascal"):
+    """One device's health. ``health_check_timeout`` is in seconds; after that long the report is stale."""
+
+    pool_name: str = ""
+    device_name: str = ""
+    health: Health = Health.UNKNOWN
+    last_updated: datetime | None = None
+    health_check_timeout: float = 0.0
+    message: str = ""
+
+
+def device_health(pool: str, device: str, health: int, timeout_seconds: int, message: str) -> DeviceHealth:
+    """A device's health as the protocol reports it; a timeout of zero or less means the default."""
+    return DeviceHealth(
+        pool_name=pool,
+        device_name=device,
+        health=health_from_wire(health),
+        health_check_timeout=float(timeout_seconds) if timeout_seconds > 0 else DEFAULT_TIMEOUT,
+        message=truncate_message(message),
+    )
+
+
+_States = dict[str, dict[str, DeviceHealth]]
+_decoder = msgspec.json.Decoder(_States)
+
+
+class HealthInfoCache:
+    """The health of all devices, by driver; kept in a file so that a restart doesn't forget it."""
+
+    def __init__(self, path: Path | None, clock: Clock | None = None) -> None:
+        self._path = path
+        self._clock = clock or SystemClock()
+        self._drivers: _States = {}
+        if path is not None and path.exists():
+            try:
+                self._drivers = _decoder.decode(path.read_bytes())
+            except (OSError, msgspec.DecodeError) as error:
+                _log.warning(
+                    "health file is unreadable, starting without it", path=str(path), error=str(error)
+                )
+
+    def get(self, driver: str, pool: str, device: str) -> DeviceHealth:
+        """The device's health; Unknown where nothing, or nothing recent enough, was reported."""
+        known = self._drivers.get(driver, {}).get(f"{pool}/{device}")
+        if known is None or self._stale(known):
+            return DeviceHealth(pool_name=pool, device_name=device)
+        return known
+
+    def update(self, driver: str, devices: Iterable[DeviceHealth]) -> list[DeviceHealth]:
+        """Take in a driver's complete report; gives the devices whose health, message or timeout changed."""
+        now = self._clock.now()
+        known = self._drivers.setdefault(driver, {})
+        changed: list[DeviceHealth] = []
+        reported: set[str] = set()
+        for device in devices:
+            key = f"{device.pool_name}/{device.device_name}"
+            reported.add(key)
+            old = known.get(key)
+            known[key] = new = msgspec.structs.replace(device, last_updated=now)
+            if old is None or _facts(old) != _facts(new):
+                changed.append(new)
+        for key, old in list(known.items()):
+            if key not in reported and old.health is not Health.UNKNOWN and self._stale(old):
+                known[key] = new = msgspec.structs.replace(
+                    old, health=Health.UNKNOWN, message="", last_updated=now
+                )
+                changed.append(new)
+        return changed
+
+    def clear(self, driver: str) -> None:
+        """Forget what a driver has said."""
+        self._drivers.pop(driver, None)
+
+    async def save(self) -> None:
+        """Write the file. A failure is logged: health comes again with the next report."""
+        if self._path is None:
+            return
+        try:
+            await asyncio.to_thread(
+                write_atomically, self._path, msgspec.json.encode(self._drivers), durable=False
+            )
+        except OSError as error:
+            _log.warning("health file not written", path=str(self._path), error=str(error))
+
+    def _stale(self, device: DeviceHealth) -> bool:
+        if device.last_updated is None:
+            return True
+        age = (self._clock.now() - device.last_updated).total_seconds()
+        return age > (device.health_check_timeout or DEFAULT_TIMEOUT)
+
+
+def _facts(device: DeviceHealth) -> tuple[Health, str, float]:
+    return device.health, device.message, device.health_check_timeout

@@ -1,0 +1,466 @@
+"""Preparing and unpreparing the claims of pods (pkg/kubelet/cm/dra/manager.go).
+
+A pod's claims are prepared in four phases, so that a crash between any two leaves something to clean up from:
+everything is checked before any state changes; the pod is noted at its claims and that is made durable; the drivers are
+called; what they answered is made durable. Error texts reach users through the pod's events.
+"""
+
+import asyncio
+import contextlib
+from collections import defaultdict
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from weakref import WeakValueDictionary
+
+import msgspec
+from dra_shared.api.container import Container, ContainerStatus, ResourceHealth, ResourceStatus
+from dra_shared.api.pod import Pod, PodResourceClaim, PodStatus
+from dra_shared.api.resource import ResourceClaim
+from dra_shared.api.resources import RESOURCE_CLAIMS
+from dra_shared.claims import ClaimReferenceError, check_for_pod, claim_name, is_reserved_for_pod
+from dra_shared.client.errors import ApiError
+from dra_shared.client.rest import Client
+from dra_shared.clock import Clock
+from dra_shared.features import FeatureGates
+from dra_shared.log import logger
+
+from dra_node_agent.kubelet.dra.checkpoint import STATE_FILE, CheckpointDevice, CheckpointError
+from dra_node_agent.kubelet.dra.claiminfo import ClaimInfo, ClaimInfoCache, device_serves
+from dra_node_agent.kubelet.dra.health import HEALTH_FILE, DeviceHealth, HealthInfoCache
+from dra_node_agent.kubelet.dra.plugin import DraPlugin, PluginError
+from dra_node_agent.kubelet.dra.plugins import DraPluginManager
+from dra_node_agent.proto import dra_v1_pb2
+
+RECONCILE_PERIOD = 60.0
+
+_log = logger(__name__)
+
+
+class DraError(Exception):
+    """Claims of a pod could not be prepared or unprepared; the text is for the pod's event."""
+
+
+@dataclass
+class _Wanted:
+    claim: ResourceClaim
+    info: ClaimInfo
+    plugins: dict[str, DraPlugin] = field(default_factory=dict)
+
+
+@dataclass
+class _Batch:
+    plugin: DraPlugin
+    claims: list[dra_v1_pb2.Claim] = field(default_factory=list)
+
+
+class DraManager:
+    """The claims of one node's pods. ``on_health_change`` is called with the UIDs of pods whose devices changed health.
+
+    Raises:
+        DraError: the checkpoint is corrupt; it must not be thrown away while devices are prepared.
+    """
+
+    def __init__(
+        self,
+        directory: Path,
+        client: Client,
+        clock: Clock,
+        features: FeatureGates,
+        *,
+        node_name: str = "",
+        on_health_change: Callable[[set[str]], None] | None = None,
+        step: Callable[[str], Awaitable[None]] | None = None,
+        durable: bool = True,
+    ) -> None:
+        try:
+            self.cache = ClaimInfoCache(directory, STATE_FILE, durable=durable)
+        except CheckpointError as error:
+            raise DraError(
+                "create ResourceClaim cache: error calling GetOrCreate() on checkpoint state: " + str(error)
+            ) from error
+        self.health = HealthInfoCache(directory / HEALTH_FILE, clock)
+        self._client = client
+        self._clock = clock
+        self._extended_resources = features.enabled("DRAExtendedResource")
+        self._pod_groups = features.enabled("DRAWorkloadResourceClaims")
+        self._health_messages = features.enabled("ResourceHealthStatusMessage")
+        self._on_health_change = on_health_change
+        self._step = step
+        self._locks: WeakValueDictionary[str, asyncio.Lock] = WeakValueDictionary()
+        watch_health = features.enabled("ResourceHealthStatus")
+        self.plugins = DraPluginManager(
+            node_name,
+            client,
+            clock,
+            on_health=self._health_report if watch_health else None,
+            on_health_end=self.health.clear,
+        )
+
+    async def close(self) -> None:
+        """End the connections to all drivers."""
+        await self.plugins.close()
+
+    # Preparing
+
+    async def prepare(self, pod: Pod) -> None:
+        """Prepare all claims of the pod that aren't yet; returns once that is durable.
+
+        Raises:
+            DraError: something is wrong with a claim, or a driver failed. Calling again goes on from there.
+        """
+        try:
+            wanted = await self._validate(pod)
+            async with self._alone(entry.claim.key for entry in wanted):
+                await self._prepare(pod, wanted)
+        except (DraError, ClaimReferenceError, PluginError) as error:
+            raise DraError(f"prepare dynamic resources: {error}") from error
+
+    async def _prepare(self, pod: Pod, wanted: Sequence[_Wanted]) -> None:
+        batches = await self._reserve(pod, wanted)
+        await self._reached("reserved")
+        for batch in batches:
+            await self._call_prepare(batch, wanted)
+        for entry in wanted:
+            self._info(entry.claim).prepared = True
+        if batches:
+            await self._save("checkpoint ResourceClaim state")
+        await self._reached("prepared")
+
+    async def _validate(self, pod: Pod) -> list[_Wanted]:
+        # Nothing is remembered yet: a pod that fails here can be deleted without asking any driver.
+        wanted = []
+        for entry in self._pod_claims(pod):
+            name, check_owner = claim_name(pod, entry)
+            if name is None:
+                continue
+            try:
+                claim = await self._client.get(RESOURCE_CLAIMS, name, pod.metadata.namespace)
+            except ApiError as error:
+                raise DraError(f"fetch ResourceClaim {name}: {error}") from error
+            if check_owner:
+                check_for_pod(pod, claim, pod_groups=self._pod_groups)
+            if not is_reserved_for_pod(pod, claim, pod_groups=self._pod_groups):
+                raise DraError(
+                    f"pod {pod.metadata.name} ({pod.metadata.uid}) is not allowed to use"
+                    f" ResourceClaim {name} ({claim.metadata.uid})"
+                )
+            try:
+                info = ClaimInfo.from_claim(claim)
+            except ValueError as error:
+                raise DraError(f"ResourceClaim {name}: {error}") from error
+            # Also for a claim that is prepared: without its driver something is wrong with the node.
+            plugins = {driver: self.plugins.get(driver) for driver in info.devices}
+            wanted.append(_Wanted(claim, info, plugins))
+        return wanted
+
+    async def _reserve(self, pod: Pod, wanted: Sequence[_Wanted]) -> list[_Batch]:
+        batches: dict[DraPlugin, _Batch] = {}
+        asked: set[str] = set()
+        for entry in wanted:
+            meta = entry.claim.metadata
+            known = self.cache.get(meta.namespace, meta.name)
+            if known is None:
+                known = self.cache.add(entry.info)
+            elif known.uid != meta.uid:
+                raise DraError(
+                    f"old ResourceClaim with same name {meta.name} and different UID {known.uid} still exists"
+                    " (previous pod force-deleted?!)"
+                )
+            known.pod_uids.add(pod.metadata.uid)
+            if known.prepared or known.uid in asked:
+                continue
+            asked.add(known.uid)
+            for driver in known.devices:
+                plugin = entry.plugins.get(driver) or self.plugins.get(driver)
+                batch = batches.setdefault(plugin, _Batch(plugin))
+                batch.claims.append(_request(known))
+        if wanted:
+            # If the pod never gets further, the reconcile loop finds it here and unprepares.
+            await self._save("checkpoint ResourceClaim cache")
+        return list(batches.values())
+
+    async def _call_prepare(self, batch: _Batch, wanted: Sequence[_Wanted]) -> None:
+        try:
+            answers = await batch.plugin.prepare(batch.claims)
+        except PluginError as error:
+            raise DraError(f"NodePrepareResources: {error}") from error
+        await self._reached("called")
+        asked = {claim.uid: claim for claim in batch.claims}
+        for uid, answer in answers.items():
+            if uid not in asked:
+                raise DraError(f"NodePrepareResources returned result for unknown claim UID {uid}")
+            if answer.error:
+                raise DraError(
+                    f"NodePrepareResources failed for ResourceClaim {asked[uid].name}: {answer.error}"
+                )
+            info = self._info(next(entry.claim for entry in wanted if entry.claim.metadata.uid == uid))
+            # A second answer, as after a restart, takes the place of the first.
+            info.devices[batch.plugin.driver] = []
+            for device in answer.devices:
+                info.add_device(batch.plugin.driver, _checkpoint_device(device))
+        if skipped := len(asked.keys() - answers.keys()):
+            raise DraError(f"NodePrepareResources skipped {skipped} ResourceClaims")
+
+    def _info(self, claim: ResourceClaim) -> ClaimInfo:
+        info = self.cache.get(claim.metadata.namespace, claim.metadata.name)
+        if info is None:
+            raise DraError(
+                f"internal error: unable to get claim info for ResourceClaim {claim.metadata.name}"
+            )
+        return info
+
+    # Unpreparing
+
+    async def unprepare(self, pod: Pod) -> None:
+        """Unprepare the claims that only this pod uses, and forget the pod at the others. May be called again.
+
+        Raises:
+            DraError: a driver failed; the pod still counts as a user of that claim.
+        """
+        try:
+            names = []
+            for entry in self._pod_claims(pod):
+                name, _ = claim_name(pod, entry)
+                if name is not None:
+                    names.append(name)
+            await self._unprepare(pod.metadata.uid, pod.metadata.namespace, names)
+        except (DraError, ClaimReferenceError, PluginError) as error:
+            raise DraError(f"unprepare dynamic resources: {error}") from error
+
+    def might_need_to_unprepare(self, pod_uid: str) -> bool:
+        """Whether the pod still uses a claim, so that it must not be declared gone."""
+        return self.cache.has_pod_reference(pod_uid)
+
+    async def reconcile(self, active_pod_uids: Iterable[str]) -> None:
+        """Unprepare the claims of pods that are not active any more, as after a missed deletion."""
+        active = set(active_pod_uids)
+        inactive: dict[tuple[str, str], list[str]] = defaultdict(list)
+        for info in self.cache:
+            for uid in info.pod_uids - active:
+                inactive[uid, info.namespace].append(info.name)
+        for (uid, namespace), names in inactive.items():
+            try:
+                await self._unprepare(uid, namespace, names)
+            except (DraError, PluginError) as error:
+                _log.info("claims of a past pod not unprepared, will retry", pod_uid=uid, error=str(error))
+
+    async def _unprepare(self, pod_uid: str, namespace: str, names: Sequence[str]) -> None:
+        async with self._alone(f"{namespace}/{name}" for name in names):
+            await self._leave(pod_uid, namespace, names)
+
+    async def _leave(self, pod_uid: str, namespace: str, names: Sequence[str]) -> None:
+        batches: dict[str, list[dra_v1_pb2.Claim]] = {}
+        leaving: list[ClaimInfo] = []
+        known = [info for info in (self.cache.get(namespace, name) for name in names) if info is not None]
+        for info in known:
+            if pod_uid not in info.pod_uids:
+                continue
+            if len(info.pod_uids) > 1:
+                # Made durable below: a crash before that only means doing this again.
+                info.pod_uids.discard(pod_uid)
+                continue
+            leaving.append(info)
+            for driver in info.devices:
+                batches.setdefault(driver, []).append(_request(info))
+        if not known:
+            return
+        for driver, claims in batches.items():
+            plugin = self.plugins.get(driver)
+            try:
+                errors = await plugin.unprepare(claims)
+            except PluginError as error:
+                raise DraError(f"NodeUnprepareResources: {error}") from error
+            await self._reached("unprepare called")
+            asked = {claim.uid: claim for claim in claims}
+            for uid, message in errors.items():
+                if uid not in asked:
+                    raise DraError(f"NodeUnprepareResources returned result for unknown claim UID {uid}")
+                if message:
+                    raise DraError(
+                        f"NodeUnprepareResources failed for ResourceClaim {asked[uid].name}: {message}"
+                    )
+            if skipped := len(asked.keys() - errors.keys()):
+                raise DraError(f"NodeUnprepareResources skipped {skipped} ResourceClaims")
+        for info in leaving:
+            self.cache.delete(info.namespace, info.name)
+        await self._save("checkpoint ResourceClaim state")
+        await self._reached("unprepared")
+
+    # What containers get
+
+    def cdi_device_ids(self, pod: Pod, container: Container) -> list[str]:
+        """The CDI ids to inject into the container, by the claims and requests that it names.
+
+        Raises:
+            DraError: a claim is not prepared.
+        """
+        ids: list[str] = []
+        for entry in pod.spec.resource_claims:
+            try:
+                name, _ = claim_name(pod, entry)
+            except ClaimReferenceError as error:
+                raise DraError(str(error)) from error
+            if name is None:
+                continue
+            for used in container.resources.claims:
+                if used.name == entry.name:
+                    info = self.cache.get(pod.metadata.namespace, name)
+                    if info is None:
+                        raise DraError(f"internal error: unable to get claim info for ResourceClaim {name}")
+                    ids.extend(info.cdi_device_ids(used.request))
+        extended = pod.status.extended_resource_claim_status
+        if self._extended_resources and extended is not None:
+            info = self._extended_info(pod, extended.resource_claim_name)
+            requested = {name for name, value in container.resources.requests.items() if value != "0"}
+            for mapping in extended.request_mappings:
+                if mapping.container_name == container.name and mapping.resource_name in requested:
+                    ids.extend(info.cdi_device_ids(mapping.request_name))
+        return ids
+
+    def container_claims(self, pod: Pod, container: Container) -> list[ClaimInfo]:
+        """The claims that the container uses, for PodResources.
+
+        Raises:
+            DraError: a claim is not known.
+        """
+        infos: list[ClaimInfo] = []
+        for entry in pod.spec.resource_claims:
+            try:
+                name, _ = claim_name(pod, entry)
+            except ClaimReferenceError as error:
+                raise DraError(str(error)) from error
+            if name is None:
+                continue
+            for used in container.resources.claims:
+                if used.name == entry.name:
+                    info = self.cache.get(pod.metadata.namespace, name)
+                    if info is None:
+                        raise DraError(f"unable to get information for ResourceClaim {name}")
+                    infos.append(info)
+        extended = pod.status.extended_resource_claim_status
+        if self._extended_resources and extended is not None:
+            mapped = {mapping.container_name for mapping in extended.request_mappings}
+            if container.name in mapped:
+                infos.append(self._extended_info(pod, extended.resource_claim_name))
+        return infos
+
+    def _extended_info(self, pod: Pod, name: str) -> ClaimInfo:
+        info = self.cache.get(pod.metadata.namespace, name)
+        if info is None:
+            raise DraError(f"unable to get claim info for claim {name} in namespace {pod.metadata.namespace}")
+        return info
+
+    # Health
+
+    def with_device_health(self, pod: Pod, status: PodStatus) -> PodStatus:
+        """``status`` with the health of the devices of each container in ``allocatedResourcesStatus``."""
+        containers = {container.name: container for container in pod.spec.containers}
+        changed = tuple(
+            self._container_health(pod, containers[entry.name], entry)
+            if entry.name in containers and containers[entry.name].resources.claims
+            else entry
+            for entry in status.container_statuses
+        )
+        return msgspec.structs.replace(status, container_statuses=changed)
+
+    def _container_health(self, pod: Pod, container: Container, status: ContainerStatus) -> ContainerStatus:
+        resources = {entry.name: entry for entry in status.allocated_resources_status}
+        for used in container.resources.claims:
+            name = self._claim_of(pod, used.name)
+            info = self.cache.get(pod.metadata.namespace, name) if name else None
+            if info is None:
+                continue
+            label = f"claim:{used.name}/{used.request}" if used.request else f"claim:{used.name}"
+            devices = tuple(
+                resource_health(
+                    driver,
+                    device,
+                    self.health.get(driver, device.pool_name, device.device_name),
+                    messages=self._health_messages,
+                )
+                for driver, known in info.devices.items()
+                for device in known
+                if device_serves(device, used.request)
+            )
+            resources[label] = ResourceStatus(name=label, resources=devices)
+        kept = tuple(entry for entry in resources.values() if entry.resources)
+        return msgspec.structs.replace(status, allocated_resources_status=kept)
+
+    def _claim_of(self, pod: Pod, name: str) -> str | None:
+        for known in pod.status.resource_claim_statuses:
+            if known.name == name:
+                return known.resource_claim_name
+        return next(
+            (entry.resource_claim_name for entry in pod.spec.resource_claims if entry.name == name), None
+        )
+
+    async def _health_report(self, driver: str, devices: list[DeviceHealth]) -> None:
+        changed = self.health.update(driver, devices)
+        if not changed:
+            return
+        await self.health.save()
+        names = {(device.pool_name, device.device_name) for device in changed}
+        pods: set[str] = set()
+        for info in self.cache:
+            for device in info.devices.get(driver, ()):
+                if (device.pool_name, device.device_name) in names:
+                    pods |= info.pod_uids
+        if pods and self._on_health_change is not None:
+            self._on_health_change(pods)
+
+    # Helpers
+
+    @contextlib.asynccontextmanager
+    async def _alone(self, keys: Iterable[str]) -> AsyncIterator[None]:
+        # One pod at a time changes a claim: a pod that joins must not meet another's unprepare halfway.
+        async with contextlib.AsyncExitStack() as stack:
+            for key in sorted(set(keys)):
+                lock = self._locks.get(key)
+                if lock is None:
+                    self._locks[key] = lock = asyncio.Lock()
+                await stack.enter_async_context(lock)
+            yield
+
+    def _pod_claims(self, pod: Pod) -> list[PodResourceClaim]:
+        claims = list(pod.spec.resource_claims)
+        extended = pod.status.extended_resource_claim_status
+        if self._extended_resources and extended is not None:
+            claims.append(PodResourceClaim(resource_claim_name=extended.resource_claim_name))
+        return claims
+
+    async def _save(self, what: str) -> None:
+        try:
+            await self.cache.save()
+        except CheckpointError as error:
+            raise DraError(f"{what}: {error}") from error
+
+    async def _reached(self, step: str) -> None:
+        if self._step is not None:
+            await self._step(step)
+
+
+def resource_health(
+    driver: str, device: CheckpointDevice, health: DeviceHealth, *, messages: bool
+) -> ResourceHealth:
+    """A device's health as container statuses show it."""
+    ids = device.cdi_device_ids
+    return ResourceHealth(
+        resource_id=ids[0] if ids else f"{driver}/{device.pool_name}/{device.device_name}",
+        health=str(health.health),
+        message=health.message if messages else "",
+    )
+
+
+def _request(info: ClaimInfo) -> dra_v1_pb2.Claim:
+    return dra_v1_pb2.Claim(namespace=info.namespace, uid=info.uid, name=info.name)
+
+
+def _checkpoint_device(device: dra_v1_pb2.Device) -> CheckpointDevice:
+    return CheckpointDevice(
+        pool_name=device.pool_name,
+        device_name=device.device_name,
+        share_id=device.share_id if device.HasField("share_id") else None,
+        request_names=tuple(device.request_names) or None,
+        cdi_device_ids=tuple(device.cdi_device_ids) or None,
+    )

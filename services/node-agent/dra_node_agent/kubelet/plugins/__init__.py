@@ -1,0 +1,1 @@
+"""Finding plugins by their sockets and registering them (pkg/kubelet/pluginmanager)."""

@@ -1,0 +1,159 @@
+"""Registers the plugins whose sockets lie in ``plugins_registry``, and lets go of those whose sockets vanish."""
+
+import asyncio
+import os
+import stat
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Protocol
+
+import grpc
+from dra_shared.clock import Clock
+from dra_shared.log import logger
+from grpc import aio
+
+from dra_node_agent.kubelet.dra.plugin import CHANNEL_OPTIONS, PluginError, rpc_error_text
+from dra_node_agent.kubelet.plugins.watch import DirectoryWatcher
+from dra_node_agent.kubelet.tasks import Tasks
+from dra_node_agent.proto import registration_v1_pb2, registration_v1_pb2_grpc
+
+DRA_PLUGIN = "DRAPlugin"
+_DIAL_TIMEOUT = 10.0
+_FIRST_RETRY, _LONGEST_RETRY = 0.5, 122.0
+
+_log = logger(__name__)
+
+
+class PluginHandler(Protocol):
+    """Who uses the plugins of one type. ``validate`` and ``register`` raise PluginError."""
+
+    def validate(self, name: str, endpoint: str, services: Sequence[str], /) -> None: ...
+
+    def register(self, name: str, endpoint: str, services: Sequence[str], /) -> None: ...
+
+    def deregister(self, name: str, endpoint: str, /) -> None: ...
+
+
+@dataclass(frozen=True)
+class _Socket:
+    path: str
+    inode: int
+    created: int
+
+
+@dataclass
+class _Registered:
+    kind: str
+    name: str
+    endpoint: str
+
+
+class PluginManager:
+    """The registered plugins of one node; ``handlers`` by plugin type."""
+
+    def __init__(
+        self,
+        directory: Path,
+        watcher: DirectoryWatcher,
+        handlers: dict[str, PluginHandler],
+        clock: Clock,
+    ) -> None:
+        self._directory = directory
+        self._watcher = watcher
+        self._handlers = handlers
+        self._clock = clock
+        self._sockets: dict[_Socket, asyncio.Task[None]] = {}
+        self._registered: dict[_Socket, _Registered] = {}
+        self._tasks = Tasks()
+
+    def start(self) -> None:
+        """Register what is there, and follow changes from now on."""
+        self._directory.mkdir(parents=True, exist_ok=True)
+        self._watcher.watch(self._directory, self._scan)
+        self._scan()
+
+    async def close(self) -> None:
+        """Stop following; plugins stay registered with their handlers."""
+        await self._tasks.close()
+
+    def _scan(self) -> None:
+        found = set(_sockets(self._directory))
+        for socket in self._sockets.keys() - found:
+            self._sockets.pop(socket).cancel()
+            known = self._registered.pop(socket, None)
+            if known is not None:
+                self._handlers[known.kind].deregister(known.name, known.endpoint)
+        for socket in found - self._sockets.keys():
+            self._sockets[socket] = self._tasks.start(self._register(socket))
+
+    async def _register(self, socket: _Socket) -> None:
+        delay = _FIRST_RETRY
+        while True:
+            try:
+                await self._introduce(socket)
+                return
+            except (PluginError, aio.AioRpcError, TimeoutError) as error:
+                text = rpc_error_text(error) if isinstance(error, aio.AioRpcError) else str(error)
+                _log.warning("plugin not registered, trying again", socket=socket.path, error=text)
+            await self._clock.sleep(delay)
+            delay = min(delay * 2, _LONGEST_RETRY)
+
+    async def _introduce(self, socket: _Socket) -> None:
+        async with aio.insecure_channel(f"unix:{socket.path}", options=CHANNEL_OPTIONS) as channel:
+            stub = registration_v1_pb2_grpc.RegistrationStub(channel)
+            info = await stub.GetInfo(
+                registration_v1_pb2.InfoRequest(), timeout=_DIAL_TIMEOUT, wait_for_ready=True
+            )
+            endpoint = info.endpoint or socket.path
+            services = list(info.supported_versions)
+            handler = self._handlers.get(info.type)
+            try:
+                if handler is None:
+                    raise PluginError(
+                        f"RegisterPlugin error -- no handler registered for plugin type: {info.type}"
+                        f" at socket {socket.path}"
+                    )
+                try:
+                    handler.validate(info.name, endpoint, services)
+                except PluginError as error:
+                    raise PluginError(
+                        f"RegisterPlugin error -- plugin validation failed with err: {error}"
+                    ) from error
+                try:
+                    handler.register(info.name, endpoint, services)
+                except PluginError as error:
+                    raise PluginError(
+                        f"RegisterPlugin error -- plugin registration failed with err: {error}"
+                    ) from error
+            except PluginError as error:
+                await _notify(stub, str(error))
+                raise
+            self._registered[socket] = _Registered(info.type, info.name, endpoint)
+            await _notify(stub, "")
+
+
+async def _notify(stub: registration_v1_pb2_grpc.RegistrationStub, error: str) -> None:
+    status = registration_v1_pb2.RegistrationStatus(plugin_registered=not error, error=error)
+    try:
+        await stub.NotifyRegistrationStatus(status, timeout=_DIAL_TIMEOUT)
+    except aio.AioRpcError as failure:
+        # The plugin works all the same; one that wants to know registers again.
+        level = "debug" if failure.code() is grpc.StatusCode.UNAVAILABLE else "info"
+        getattr(_log, level)("plugin not told of its registration", error=rpc_error_text(failure))
+
+
+def _sockets(directory: Path) -> list[_Socket]:
+    found = []
+    for folder, _, names in os.walk(directory):
+        for name in names:
+            if name.startswith("."):
+                continue
+            path = os.path.join(folder, name)
+            try:
+                info = os.lstat(path)
+            except OSError:
+                continue
+            if stat.S_ISSOCK(info.st_mode):
+                found.append(_Socket(path, info.st_ino, info.st_ctime_ns))
+    return found

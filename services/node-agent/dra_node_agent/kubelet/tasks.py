@@ -1,0 +1,39 @@
+"""Background tasks that someone answers for: their failures are logged and they end with their owner."""
+
+import asyncio
+from collections.abc import Coroutine
+from typing import Any
+
+from dra_shared.log import logger
+
+_log = logger(__name__)
+
+
+class Tasks:
+    """A set of background tasks."""
+
+    def __init__(self) -> None:
+        self._running: set[asyncio.Task[None]] = set()
+
+    def __len__(self) -> int:
+        return len(self._running)
+
+    def start(self, work: Coroutine[Any, Any, None], name: str | None = None) -> asyncio.Task[None]:
+        """Run ``work`` in the background; an exception from it is logged."""
+        task = asyncio.get_running_loop().create_task(work, name=name)
+        self._running.add(task)
+        task.add_done_callback(self._ended)
+        return task
+
+    async def close(self) -> None:
+        """Cancel all tasks and wait for them."""
+        current = asyncio.current_task()
+        running = [task for task in self._running if task is not current]
+        for task in running:
+            task.cancel()
+        await asyncio.gather(*running, return_exceptions=True)
+
+    def _ended(self, task: asyncio.Task[None]) -> None:
+        self._running.discard(task)
+        if not task.cancelled() and (error := task.exception()) is not None:
+            _log.error("background task failed", task=task.get_name(), exc_info=error)
