@@ -1,0 +1,43 @@
+"""The Container Device Interface: specs as drivers write them, and what they mean for a container.
+
+``write_spec`` puts a spec where runtimes look for it, ``resolve`` turns CDI device ids into the edits that the
+spec files of a directory ask for.
+"""
+
+from dra_node_agent.cdi.names import device_name_problem, parse_qualified_name, qualified_name
+from dra_node_agent.cdi.resolver import UnresolvableError, resolve
+from dra_node_agent.cdi.spec import (
+    CdiDevice,
+    ContainerEdits,
+    DeviceNode,
+    Hook,
+    IntelRdt,
+    Mount,
+    NetDevice,
+    Spec,
+    SpecError,
+    minimum_version,
+)
+from dra_node_agent.cdi.writer import read_spec, remove_spec, transient_name, write_spec
+
+__all__ = [
+    "CdiDevice",
+    "ContainerEdits",
+    "DeviceNode",
+    "Hook",
+    "IntelRdt",
+    "Mount",
+    "NetDevice",
+    "Spec",
+    "SpecError",
+    "UnresolvableError",
+    "device_name_problem",
+    "minimum_version",
+    "parse_qualified_name",
+    "qualified_name",
+    "read_spec",
+    "remove_spec",
+    "resolve",
+    "transient_name",
+    "write_spec",
+]

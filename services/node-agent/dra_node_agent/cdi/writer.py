@@ -1,0 +1,70 @@
+"""CDI spec files: written whole or not at all, named so that nobody else's are touched."""
+
+import os
+import tempfile
+from pathlib import Path
+from typing import Any
+
+import msgspec
+import yaml
+
+from dra_node_agent.cdi.spec import Spec, SpecError, minimum_version, to_document
+
+_DUMPER: Any = getattr(yaml, "CSafeDumper", yaml.SafeDumper)
+_LOADER: Any = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
+
+
+def transient_name(vendor: str, class_: str, transient_id: str) -> str:
+    """The file name, without suffix, of the spec made for ``transient_id`` (a claim's UID)."""
+    return f"{vendor}-{class_}_{transient_id.replace('/', '_')}"
+
+
+def write_spec(directory: Path, name: str, spec: Spec) -> Path:
+    """Write ``spec`` to ``directory/name.yaml`` by an atomic rename, durable before it returns.
+
+    The version is set to the lowest that can express the spec.
+
+    Raises:
+        SpecError: the spec breaks the specification; nothing is written.
+        OSError: the directory cannot be written to.
+    """
+    spec = msgspec.structs.replace(spec, cdi_version=minimum_version(spec))
+    spec.validate()
+    directory.mkdir(parents=True, exist_ok=True)
+    path = directory / f"{name}.yaml"
+    text = "---\n" + yaml.dump(to_document(spec), Dumper=_DUMPER, sort_keys=False, width=200)
+    handle, temporary = tempfile.mkstemp(dir=directory, prefix=f".{name}.", suffix=".tmp")
+    try:
+        with os.fdopen(handle, "w") as file:
+            file.write(text)
+            file.flush()
+            os.fchmod(file.fileno(), 0o644)
+            os.fsync(file.fileno())
+        os.replace(temporary, path)
+    except BaseException:
+        Path(temporary).unlink(missing_ok=True)
+        raise
+    return path
+
+
+def remove_spec(directory: Path, name: str) -> None:
+    """Remove the spec file ``name``, if there is one."""
+    (directory / f"{name}.yaml").unlink(missing_ok=True)
+
+
+def read_spec(path: Path) -> Spec:
+    """The spec in a YAML or JSON file.
+
+    Raises:
+        SpecError: the file is not a valid CDI spec.
+        OSError: it cannot be read.
+    """
+    try:
+        spec = msgspec.convert(yaml.load(path.read_text(), Loader=_LOADER), Spec)
+    except (yaml.YAMLError, msgspec.ValidationError) as error:
+        raise SpecError(f"{path}: {error}") from error
+    try:
+        spec.validate()
+    except SpecError as error:
+        raise SpecError(f"{path}: {error}") from error
+    return spec

@@ -1,0 +1,156 @@
+"""GPU models as data: what the simulated NVML reports for each, read from YAML."""
+
+import functools
+from pathlib import Path
+from typing import Any, dataclass_transform
+
+import msgspec
+import yaml
+
+_DATA = Path(__file__).parent / "models"
+_LOADER: Any = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
+
+#: The slots of NVML's GPU instance profiles (NVML_GPU_INSTANCE_PROFILE_*) by name.
+GPU_INSTANCE_SLOTS = {
+    "1_SLICE": 0x0,
+    "2_SLICE": 0x1,
+    "3_SLICE": 0x2,
+    "4_SLICE": 0x3,
+    "7_SLICE": 0x4,
+    "8_SLICE": 0x5,
+    "6_SLICE": 0x6,
+    "1_SLICE_REV1": 0x7,
+    "2_SLICE_REV1": 0x8,
+    "1_SLICE_REV2": 0x9,
+    "1_SLICE_GFX": 0xA,
+    "2_SLICE_GFX": 0xB,
+    "4_SLICE_GFX": 0xC,
+    "1_SLICE_NO_ME": 0xD,
+    "2_SLICE_NO_ME": 0xE,
+    "1_SLICE_ALL_ME": 0xF,
+    "2_SLICE_ALL_ME": 0x10,
+}
+
+#: The slots of NVML's compute instance profiles by the number of slices.
+COMPUTE_INSTANCE_SLOTS = {1: 0x0, 2: 0x1, 3: 0x2, 4: 0x3, 7: 0x4, 8: 0x5, 6: 0x6}
+
+
+class UnknownModelError(ValueError):
+    """No data file describes the GPU model; the message lists those that are known."""
+
+
+class ModelError(ValueError):
+    """A GPU model's data file is not what it should be."""
+
+
+@dataclass_transform(frozen_default=True, kw_only_default=True, field_specifiers=(msgspec.field,))
+class _Data(msgspec.Struct, frozen=True, kw_only=True, rename="camel", forbid_unknown_fields=True):
+    pass
+
+
+class Placements(_Data, kw_only=True):
+    """Where a GPU instance may start, and how many memory slices it takes from there."""
+
+    starts: tuple[int, ...]
+    size: int
+
+
+class GpuInstanceProfile(_Data, kw_only=True):
+    """One GPU instance profile, as ``nvidia-smi mig -lgip`` and ``-lgipp`` list them."""
+
+    profile: str
+    id: int
+    slices: int
+    instances: int
+    memory_mib: int = msgspec.field(name="memoryMiB")
+    multiprocessors: int
+    copy_engines: int
+    decoders: int = 0
+    encoders: int = 0
+    jpeg_engines: int = 0
+    ofa_engines: int = 0
+    placements: Placements
+
+    @property
+    def slot(self) -> int:
+        """The index by which NVML is asked for the profile."""
+        return GPU_INSTANCE_SLOTS[self.profile]
+
+
+class GpuModel(_Data, kw_only=True):
+    """One model of GPU."""
+
+    name: str
+    aliases: tuple[str, ...] = ()
+    architecture: str
+    brand: str
+    cuda_compute_capability: str
+    memory_mib: int = msgspec.field(name="memoryMiB")
+    pci_device_id: int = msgspec.field(name="pciDeviceID")
+    power_limit_watts: int
+    addressing_mode: str | None = None
+    ecc: bool = True
+    max_mig_devices: int = 0
+    mig_profiles: tuple[GpuInstanceProfile, ...] = ()
+
+
+def load_model_file(path: Path) -> GpuModel:
+    """The model that a data file describes.
+
+    Raises:
+        ModelError: the file cannot be read or says something that no GPU can be.
+    """
+    try:
+        model = msgspec.convert(yaml.load(path.read_text(), Loader=_LOADER), GpuModel)
+    except (OSError, yaml.YAMLError, msgspec.ValidationError) as error:
+        raise ModelError(f"GPU model {path}: {error}") from error
+    unknown = [p.profile for p in model.mig_profiles if p.profile not in GPU_INSTANCE_SLOTS]
+    if unknown:
+        raise ModelError(
+            f"GPU model {path}: unknown MIG profiles {unknown}, known: {list(GPU_INSTANCE_SLOTS)}"
+        )
+    return model
+
+
+@functools.cache
+def _directory(directory: Path) -> dict[str, Path]:
+    return {path.stem.lower(): path for path in sorted(directory.glob("*.yaml"))}
+
+
+@functools.cache
+def _load(path: Path) -> GpuModel:
+    return load_model_file(path)
+
+
+def known_models(directories: tuple[Path, ...] = ()) -> list[str]:
+    """The names of all models in ``directories`` and of those that come with the package."""
+    return sorted(
+        {path.stem for directory in (*directories, _DATA) for path in _directory(directory).values()}
+    )
+
+
+def load_model(name: str, directories: tuple[Path, ...] = ()) -> GpuModel:
+    """The model called ``name``: a data file's name, one of its aliases, or the path of a data file.
+
+    Args:
+        directories: searched for data files before those that come with the package.
+
+    Raises:
+        UnknownModelError: there is no such model.
+        ModelError: its data file is broken.
+    """
+    if name.endswith((".yaml", ".yml")):
+        return load_model_file(Path(name))
+    searched = (*directories, _DATA)
+    for directory in searched:
+        if path := _directory(directory).get(name.lower()):
+            return _load(path)
+    for directory in searched:
+        for path in _directory(directory).values():
+            model = _load(path)
+            if name.lower() in {model.name.lower(), *(alias.lower() for alias in model.aliases)}:
+                return model
+    raise UnknownModelError(
+        f"unknown GPU model {name!r}, known models: {', '.join(known_models(directories))} "
+        "(or the path of a model's .yaml file)"
+    )

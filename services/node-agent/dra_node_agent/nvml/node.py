@@ -1,0 +1,180 @@
+"""Making a node's simulated GPUs from a line of text, and keeping their state over restarts."""
+
+import os
+import re
+import uuid
+from pathlib import Path
+from typing import Any
+
+import msgspec
+
+from dra_node_agent.nvml.model import COMPUTE_INSTANCE_SLOTS, GpuInstanceProfile, GpuModel, load_model
+from dra_node_agent.nvml.simulated import profile_name
+from dra_node_agent.nvml.system import ComputeInstance, GpuInstance, SimulatedGpu, SimulatedSystem
+
+DEFAULT_GPUS = "8xA100-SXM4-40GB"
+
+#: MIG layouts by name: for each GPU of a group the profiles to make, or None for MIG mode off.
+_BALANCED = ("3g.20gb", "2g.10gb", "1g.5gb", "1g.5gb")
+
+_GROUP = re.compile(r"(?:(?P<count>[0-9]+)x)?(?P<model>[^:,]+?)(?::(?P<layout>[^,]+))?")
+
+
+class GpuSpecError(ValueError):
+    """A description of GPUs cannot be followed; the message says what is allowed."""
+
+
+def parse_gpus(text: str, seed: str, directories: tuple[Path, ...] = ()) -> list[SimulatedGpu]:
+    """GPUs from ``8xA100-SXM4-40GB`` or, in groups, ``4xA100-SXM4-40GB:whole,4xA100-SXM4-40GB:mig``.
+
+    A group's layout is one of ``whole`` (MIG mode off), ``mig`` (MIG mode on, nothing made), ``half-balanced``
+    (the first half of the GPUs has two 1g, one 2g and one 3g device each, the rest is whole) or the profiles to
+    make on each GPU, like ``3g.20gb+3g.20gb``. Without one a group is half-balanced where its model knows these
+    profiles (the A100 with 40 GB), as the NVIDIA driver's quickstart sets its nodes up, and whole elsewhere.
+
+    Args:
+        seed: the node's name: what the UUIDs are derived from.
+        directories: where to look for users' GPU models.
+
+    Raises:
+        GpuSpecError: the text is malformed.
+        UnknownModelError: a model is not known.
+    """
+    gpus: list[SimulatedGpu] = []
+    for group in filter(None, (part.strip() for part in text.split(","))):
+        match = _GROUP.fullmatch(group)
+        if match is None:
+            raise GpuSpecError(f"GPUs {text!r}: {group!r} is not of the form COUNTxMODEL[:LAYOUT]")
+        count = int(match["count"] or 1)
+        model = load_model(match["model"], directories)
+        for place in range(count):
+            gpu = SimulatedGpu(len(gpus), model, seed)
+            _lay_out(gpu, _profiles(model, match["layout"], place, count))
+            gpus.append(gpu)
+    return gpus
+
+
+def _profiles(model: GpuModel, layout: str | None, place: int, count: int) -> tuple[str, ...] | None:
+    names = {profile_name(SimulatedGpu(0, model, ""), profile) for profile in model.mig_profiles}
+    if layout in (None, "half-balanced"):
+        fits = names.issuperset(_BALANCED)
+        if layout and not fits:
+            raise GpuSpecError(
+                f"layout half-balanced needs the profiles {', '.join(_BALANCED)}: not on {model.name}"
+            )
+        return _BALANCED if fits and place < count // 2 else None
+    if layout == "whole":
+        return None
+    if layout == "mig":
+        wanted: tuple[str, ...] = ()
+    else:
+        wanted = tuple(re.split(r"\+(?=[0-9])", layout or ""))
+    if not names or not names.issuperset(wanted):
+        raise GpuSpecError(
+            f"MIG layout {layout!r}: {model.name} knows "
+            + (f"whole, mig and the profiles {', '.join(sorted(names))}" if names else "no MIG, only whole")
+        )
+    return wanted
+
+
+def _lay_out(gpu: SimulatedGpu, profiles: tuple[str, ...] | None) -> None:
+    if profiles is None:
+        return
+    gpu.mig_enabled = gpu.mig_pending = True
+    wanted = [next(p for p in gpu.model.mig_profiles if profile_name(gpu, p) == name) for name in profiles]
+    starts = _place(wanted, frozenset())
+    if starts is None:
+        raise GpuSpecError(f"MIG layout {'+'.join(profiles)} does not fit on one {gpu.model.name}")
+    for profile, start in zip(wanted, starts, strict=True):
+        instance = gpu.create_instance(profile, start)
+        gpu.create_compute_instance(instance, COMPUTE_INSTANCE_SLOTS[profile.slices])
+
+
+def _place(wanted: list[GpuInstanceProfile], taken: frozenset[int]) -> list[int] | None:
+    """Where each of the instances starts, if they fit together at all."""
+    if not wanted:
+        return []
+    first, size = wanted[0], wanted[0].placements.size
+    for start in first.placements.starts:
+        slices = frozenset(range(start, start + size))
+        if taken.isdisjoint(slices):
+            rest = _place(wanted[1:], taken | slices)
+            if rest is not None:
+                return [start, *rest]
+    return None
+
+
+def open_system(
+    text: str, seed: str, path: Path | None = None, directories: tuple[Path, ...] = ()
+) -> SimulatedSystem:
+    """The simulated machine of a node, as it was left if ``path`` says so.
+
+    MIG instances, modes and the boot id are hardware and kernel state: they outlive the agent's process, so they
+    are kept in a file, and forgotten with another choice of GPUs (or by :func:`reboot`).
+
+    Raises:
+        GpuSpecError, UnknownModelError, ModelError: as :func:`parse_gpus`.
+    """
+    kept = _read(path, text) if path is not None else None
+    system = SimulatedSystem(
+        parse_gpus(text, seed, directories), boot_id=kept["bootID"] if kept else str(uuid.uuid4())
+    )
+    if kept:
+        for gpu, saved in zip(system.gpus, kept["gpus"], strict=True):
+            _restore(gpu, saved)
+    if path is not None:
+        target = path
+        system.keep = lambda current: _write(target, text, current)
+        system.changed()
+    return system
+
+
+def reboot(path: Path) -> None:
+    """Forget what a simulated machine keeps in ``path``: the next start is a fresh boot."""
+    path.unlink(missing_ok=True)
+
+
+def _read(path: Path, text: str) -> dict[str, Any] | None:
+    try:
+        kept: dict[str, Any] = msgspec.json.decode(path.read_bytes())
+    except (OSError, msgspec.DecodeError):
+        return None
+    return kept if kept.get("spec") == text else None
+
+
+def _write(path: Path, text: str, system: SimulatedSystem) -> None:
+    content = {"spec": text, "bootID": system.boot_id, "gpus": [_save(gpu) for gpu in system.gpus]}
+    path.parent.mkdir(parents=True, exist_ok=True)
+    temporary = path.with_suffix(".tmp")
+    temporary.write_bytes(msgspec.json.encode(content))
+    os.replace(temporary, path)
+
+
+def _save(gpu: SimulatedGpu) -> dict[str, Any]:
+    return {
+        "mig": [gpu.mig_enabled, gpu.mig_pending],
+        "made": gpu.made,
+        "computeMode": gpu.compute_mode,
+        "timeSlice": gpu.time_slice,
+        "vfio": gpu.vfio,
+        "instances": [
+            [
+                i.id,
+                i.profile.id,
+                i.start,
+                [[c.id, c.slices, c.start, c.uuid] for c in i.compute_instances.values()],
+            ]
+            for i in gpu.instances.values()
+        ],
+    }
+
+
+def _restore(gpu: SimulatedGpu, saved: dict[str, Any]) -> None:
+    gpu.mig_enabled, gpu.mig_pending = saved["mig"]
+    gpu.made, gpu.compute_mode, gpu.time_slice = saved["made"], saved["computeMode"], saved["timeSlice"]
+    gpu.vfio = saved["vfio"]
+    gpu.instances.clear()
+    for number, profile_id, start, computes in saved["instances"]:
+        instance = GpuInstance(number, gpu.profile_by_id(profile_id), start)
+        instance.compute_instances = {c[0]: ComputeInstance(*c) for c in computes}
+        gpu.instances[number] = instance

@@ -1,0 +1,391 @@
+"""The state of one node's simulated GPUs: MIG instances, processes, load, faults."""
+
+import hashlib
+import threading
+import uuid
+from collections import deque
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+
+from dra_node_agent.nvml.model import (
+    COMPUTE_INSTANCE_SLOTS,
+    GpuInstanceProfile,
+    GpuModel,
+)
+
+DRIVER_VERSION = "580.95.05"
+CUDA_DRIVER_VERSION = 13000
+
+XID_CRITICAL = 0x8
+DOUBLE_BIT_ECC = 0x2
+SINGLE_BIT_ECC = 0x1
+SUPPORTED_EVENTS = SINGLE_BIT_ECC | DOUBLE_BIT_ECC | XID_CRITICAL | 0x10 | 0x80
+
+#: NVML's "no instance": the event or process concerns the GPU as a whole.
+NO_INSTANCE = 0xFFFFFFFF
+
+_MIB = 1024 * 1024
+_IDLE_CELSIUS = 31
+_IDLE_SHARE_OF_POWER = 0.14
+_CAPS_FIRST_MINOR = 3
+_CAPS_PER_GPU_INSTANCE = 9
+_CAPS_PER_GPU = 15 * _CAPS_PER_GPU_INSTANCE
+
+
+class NvmlReturn(Exception):
+    """An NVML return code, for the library to hand back."""
+
+    def __init__(self, code: int) -> None:
+        super().__init__(code)
+        self.code = code
+
+
+UNINITIALIZED = 1
+INVALID_ARGUMENT = 2
+NOT_SUPPORTED = 3
+NO_PERMISSION = 4
+NOT_FOUND = 6
+INSUFFICIENT_SIZE = 7
+TIMEOUT = 10
+GPU_IS_LOST = 15
+IN_USE = 19
+INSUFFICIENT_RESOURCES = 23
+
+
+@dataclass
+class Process:
+    """A process that computes on a GPU, or on one of its MIG devices."""
+
+    pid: int
+    name: str
+    used_mib: int
+    gpu_instance: int = NO_INSTANCE
+    compute_instance: int = NO_INSTANCE
+
+
+@dataclass
+class ComputeInstance:
+    """A compute instance: together with its GPU instance, a MIG device."""
+
+    id: int
+    slices: int
+    start: int
+    uuid: str
+
+    @property
+    def profile_id(self) -> int:
+        return COMPUTE_INSTANCE_SLOTS[self.slices]
+
+
+@dataclass
+class GpuInstance:
+    """A GPU instance: a partition of memory and engines."""
+
+    id: int
+    profile: GpuInstanceProfile
+    start: int
+    compute_instances: dict[int, ComputeInstance] = field(default_factory=dict)
+
+    @property
+    def occupied(self) -> range:
+        """The memory slices that it holds."""
+        return range(self.start, self.start + self.profile.placements.size)
+
+
+@dataclass(frozen=True)
+class Event:
+    """Something that NVML tells those who registered for it."""
+
+    gpu: int
+    type: int
+    data: int
+    gpu_instance: int = NO_INSTANCE
+    compute_instance: int = NO_INSTANCE
+
+
+class EventSet:
+    """The events of the GPUs registered with it, until they are read."""
+
+    def __init__(self) -> None:
+        self.masks: dict[int, int] = {}
+        self.pending: deque[Event] = deque()
+        self.arrived = threading.Condition()
+
+
+class SimulatedGpu:
+    """One GPU.
+
+    Args:
+        index: its place on the node, which is its minor number too.
+        seed: what its UUID is derived from, so that a node keeps its GPUs over restarts.
+    """
+
+    def __init__(self, index: int, model: GpuModel, seed: str, mig_enabled: bool = False) -> None:
+        self.index = index
+        self.model = model
+        self.uuid = f"GPU-{_uuid(seed, 'gpu', str(index))}"
+        self.serial = str(int.from_bytes(hashlib.sha256(self.uuid.encode()).digest()[:5], "big"))
+        self.pci_bus = 0x07 + 0x10 * (index // 2) + 0x04 * (index % 2)
+        self.pci_root_bus = self.pci_bus - 1
+        self.numa_node = 0 if index < 4 else 1
+        self.mig_enabled = mig_enabled
+        self.mig_pending = mig_enabled
+        self.instances: dict[int, GpuInstance] = {}
+        self.processes: list[Process] = []
+        self.utilization = 0
+        self.compute_mode = 0
+        self.time_slice = 0
+        self.persistence = True
+        self.corrected_ecc = 0
+        self.uncorrected_ecc = 0
+        self.lost = False
+        self.vfio = False
+        self._seed = seed
+        self.made = 0
+
+    @property
+    def mig_capable(self) -> bool:
+        return bool(self.model.mig_profiles)
+
+    @property
+    def toggles_mig_without_reset(self) -> bool:
+        """Hopper and later switch MIG mode at once, Ampere only with a reset of the GPU."""
+        return self.model.architecture not in ("Ampere",)
+
+    @property
+    def pci_bus_id(self) -> str:
+        """The address in sysfs' form, ``0000:65:00.0``."""
+        return f"0000:{self.pci_bus:02x}:00.0"
+
+    @property
+    def pcie_root(self) -> str:
+        return f"pci0000:{self.pci_root_bus:02x}"
+
+    @property
+    def used_mib(self) -> int:
+        return sum(process.used_mib for process in self.processes)
+
+    @property
+    def temperature(self) -> int:
+        """Degrees Celsius; rises with the load."""
+        return _IDLE_CELSIUS + self.utilization * 38 // 100
+
+    @property
+    def power_milliwatts(self) -> int:
+        limit = self.model.power_limit_watts * 1000
+        return int(limit * (_IDLE_SHARE_OF_POWER + (0.9 - _IDLE_SHARE_OF_POWER) * self.utilization / 100))
+
+    @property
+    def memory_bytes(self) -> int:
+        return self.model.memory_mib * _MIB
+
+    def profile_by_slot(self, slot: int) -> GpuInstanceProfile:
+        for profile in self.model.mig_profiles:
+            if profile.slot == slot:
+                return profile
+        raise NvmlReturn(INVALID_ARGUMENT if slot >= 0x12 or slot < 0 else NOT_SUPPORTED)
+
+    def profile_by_id(self, profile_id: int) -> GpuInstanceProfile:
+        for profile in self.model.mig_profiles:
+            if profile.id == profile_id:
+                return profile
+        raise NvmlReturn(INVALID_ARGUMENT)
+
+    def free_starts(self, profile: GpuInstanceProfile) -> list[int]:
+        """Where an instance of ``profile`` could be created now."""
+        alike = sum(1 for instance in self.instances.values() if instance.profile is profile)
+        if alike >= profile.instances:
+            return []
+        taken = {slice_ for instance in self.instances.values() for slice_ in instance.occupied}
+        size = profile.placements.size
+        return [s for s in profile.placements.starts if taken.isdisjoint(range(s, s + size))]
+
+    def create_instance(self, profile: GpuInstanceProfile, start: int | None = None) -> GpuInstance:
+        """A new GPU instance, at ``start`` or wherever one fits."""
+        self.check_mig()
+        free = self.free_starts(profile)
+        if not free or (start is not None and start not in free):
+            if start is not None and start not in profile.placements.starts:
+                raise NvmlReturn(INVALID_ARGUMENT)
+            raise NvmlReturn(INSUFFICIENT_RESOURCES)
+        chosen = free[0] if start is None else start
+        used = set(self.instances)
+        first = 0 if profile.slices >= 7 else 1
+        instance = GpuInstance(next(i for i in range(first, 15) if i not in used), profile, chosen)
+        self.instances[instance.id] = instance
+        return instance
+
+    def destroy_instance(self, instance_id: int) -> None:
+        instance = self.instance(instance_id)
+        if instance.compute_instances or any(p.gpu_instance == instance_id for p in self.processes):
+            raise NvmlReturn(IN_USE)
+        del self.instances[instance_id]
+
+    def create_compute_instance(self, instance: GpuInstance, profile_id: int) -> ComputeInstance:
+        slices = next((n for n, slot in COMPUTE_INSTANCE_SLOTS.items() if slot == profile_id), 0)
+        if slices not in compute_slices(instance.profile):
+            raise NvmlReturn(NOT_SUPPORTED)
+        used = sum(ci.slices for ci in instance.compute_instances.values())
+        if used + slices > instance.profile.slices:
+            raise NvmlReturn(INSUFFICIENT_RESOURCES)
+        number = next(i for i in range(8) if i not in instance.compute_instances)
+        self.made += 1
+        made = ComputeInstance(
+            number, slices, used, f"MIG-{_uuid(self.uuid, self._seed, f'{instance.id}/{number}/{self.made}')}"
+        )
+        instance.compute_instances[number] = made
+        return made
+
+    def destroy_compute_instance(self, instance: GpuInstance, compute_id: int) -> None:
+        if compute_id not in instance.compute_instances:
+            raise NvmlReturn(NOT_FOUND)
+        if any(p.gpu_instance == instance.id and p.compute_instance == compute_id for p in self.processes):
+            raise NvmlReturn(IN_USE)
+        del instance.compute_instances[compute_id]
+
+    def instance(self, instance_id: int) -> GpuInstance:
+        self.check_mig()
+        try:
+            return self.instances[instance_id]
+        except KeyError:
+            raise NvmlReturn(NOT_FOUND) from None
+
+    def check_mig(self) -> None:
+        if not self.mig_enabled:
+            raise NvmlReturn(NOT_SUPPORTED)
+
+    def set_mig_mode(self, enable: bool) -> None:
+        """Switch MIG mode: at once, or, on Ampere, for the time after the next reset."""
+        if not self.mig_capable:
+            raise NvmlReturn(NOT_SUPPORTED)
+        if self.instances or self.processes:
+            raise NvmlReturn(IN_USE)
+        self.mig_pending = enable
+        if self.toggles_mig_without_reset:
+            self.mig_enabled = enable
+
+    def reset(self) -> None:
+        """What a reset of the GPU does: pending MIG mode takes effect, faults and volatile counters go."""
+        if self.processes:
+            raise NvmlReturn(IN_USE)
+        self.instances.clear()
+        self.mig_enabled = self.mig_pending
+        self.corrected_ecc = self.uncorrected_ecc = self.compute_mode = self.time_slice = 0
+        self.lost = False
+
+    def mig_devices(self) -> Iterator[tuple[GpuInstance, ComputeInstance]]:
+        """The MIG devices in the order of their indexes."""
+        for _, instance in sorted(self.instances.items()):
+            for _, compute in sorted(instance.compute_instances.items()):
+                yield instance, compute
+
+
+class SimulatedSystem:
+    """The GPUs of one node and what NVML says about the node as a whole.
+
+    Args:
+        boot_id: names the boot of the simulated machine; state does not outlive it.
+    """
+
+    def __init__(
+        self, gpus: list[SimulatedGpu], boot_id: str = "", driver_version: str = DRIVER_VERSION
+    ) -> None:
+        self.gpus = gpus
+        self.boot_id = boot_id
+        self.driver_version = driver_version
+        self.cuda_driver_version = CUDA_DRIVER_VERSION
+        self.lock = threading.RLock()
+        self.event_sets: list[EventSet] = []
+        self.keep: Callable[[SimulatedSystem], None] | None = None
+        self._listeners: list[Callable[[], None]] = []
+
+    def visible(self) -> list[SimulatedGpu]:
+        """The GPUs that the nvidia kernel driver holds; those bound to vfio-pci are out of NVML's sight."""
+        return [gpu for gpu in self.gpus if not gpu.vfio]
+
+    def on_event(self, listener: Callable[[], None]) -> Callable[[], None]:
+        """Call ``listener`` whenever an event arrives, from whichever thread; returns how to stop that."""
+        self._listeners.append(listener)
+        return lambda: self._listeners.remove(listener)
+
+    def inject_xid(
+        self, gpu: int, xid: int, gpu_instance: int = NO_INSTANCE, compute: int = NO_INSTANCE
+    ) -> None:
+        """The GPU reports critical error ``xid``; 79 and 119 mean that it fell off the bus."""
+        self._emit(Event(self.gpus[gpu].index, XID_CRITICAL, xid, gpu_instance, compute))
+
+    def inject_ecc(self, gpu: int, *, corrected: int = 0, uncorrected: int = 0) -> None:
+        """Memory errors: counted, and told to those who registered for them."""
+        device = self.gpus[gpu]
+        with self.lock:
+            device.corrected_ecc += corrected
+            device.uncorrected_ecc += uncorrected
+        if corrected:
+            self._emit(Event(device.index, SINGLE_BIT_ECC, 0))
+        if uncorrected:
+            self._emit(Event(device.index, DOUBLE_BIT_ECC, 0))
+
+    def lose(self, gpu: int) -> None:
+        """The GPU vanishes: from now on NVML answers GPU_IS_LOST for it and for the event wait."""
+        self.gpus[gpu].lost = True
+        for event_set in self.event_sets:
+            with event_set.arrived:
+                event_set.arrived.notify_all()
+        self._wake()
+
+    def changed(self) -> None:
+        """Something that outlives a process was changed: tell whoever keeps it."""
+        if self.keep is not None:
+            self.keep(self)
+
+    def any_lost(self) -> bool:
+        return any(gpu.lost for gpu in self.gpus)
+
+    def _emit(self, event: Event) -> None:
+        for event_set in self.event_sets:
+            if event_set.masks.get(event.gpu, 0) & event.type:
+                with event_set.arrived:
+                    event_set.pending.append(event)
+                    event_set.arrived.notify_all()
+        self._wake()
+
+    def _wake(self) -> None:
+        for listener in list(self._listeners):
+            listener()
+
+
+def compute_slices(profile: GpuInstanceProfile) -> tuple[int, ...]:
+    """How many slices a compute instance inside an instance of ``profile`` may have."""
+    table = {
+        1: (1,),
+        2: (1, 2),
+        3: (1, 2, 3),
+        4: (1, 2, 4),
+        6: (1, 2, 3, 6),
+        7: (1, 2, 3, 4, 7),
+        8: (1, 2, 4, 8),
+    }
+    return table[profile.slices]
+
+
+def caps_minor(gpu_minor: int, gpu_instance: int, compute_instance: int | None = None) -> int:
+    """The minor number of the /dev/nvidia-caps node that guards an instance.
+
+    The kernel driver counts them out in advance: per GPU fifteen GPU instances of one node each plus eight for
+    compute instances, after the two nodes for MIG configuration and monitoring.
+    """
+    minor = _CAPS_FIRST_MINOR + _CAPS_PER_GPU * gpu_minor + _CAPS_PER_GPU_INSTANCE * gpu_instance
+    return minor if compute_instance is None else minor + 1 + compute_instance
+
+
+def caps_instance(minor: int) -> tuple[int, int, int | None] | None:
+    """The reverse of :func:`caps_minor`: (GPU minor, GPU instance, compute instance or None)."""
+    if minor < _CAPS_FIRST_MINOR:
+        return None
+    gpu, rest = divmod(minor - _CAPS_FIRST_MINOR, _CAPS_PER_GPU)
+    instance, compute = divmod(rest, _CAPS_PER_GPU_INSTANCE)
+    return gpu, instance, compute - 1 if compute else None
+
+
+def _uuid(*parts: str) -> uuid.UUID:
+    return uuid.uuid5(uuid.NAMESPACE_OID, "\0".join(parts))
