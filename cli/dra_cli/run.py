@@ -7,7 +7,9 @@ import signal
 import subprocess
 import sys
 import time
+from collections.abc import Coroutine
 from pathlib import Path
+from typing import Any
 
 import httpx
 from dra_shared.client.rest import Client
@@ -47,7 +49,7 @@ async def up(data: Path, options: HouseOptions) -> None:
             cluster.forget()
 
 
-async def _unless_stopped(stop: asyncio.Event, work: "asyncio._CoroutineLike[None]") -> None:
+async def _unless_stopped(stop: asyncio.Event, work: Coroutine[Any, Any, None]) -> None:
     working, stopping = asyncio.ensure_future(work), asyncio.ensure_future(stop.wait())
     try:
         await asyncio.wait((working, stopping), return_when=asyncio.FIRST_COMPLETED)
