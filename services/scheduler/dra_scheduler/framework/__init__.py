@@ -1,0 +1,1 @@
+"""What plugins plug into: extension points, statuses, cycle state, and what is known of nodes."""

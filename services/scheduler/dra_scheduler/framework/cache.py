@@ -1,0 +1,187 @@
+"""The cluster as the scheduler sees it: every node with its pods, including those just decided on.
+
+A pod that was given a node is *assumed* there at once, before the API server knows; the informer's news confirms it.
+What changes is written to a log of node names, so that whoever remembers verdicts re-examines just those nodes.
+"""
+
+import itertools
+from collections.abc import Iterator
+
+from dra_shared.api.node import Node
+from dra_shared.api.pod import Pod
+
+from dra_scheduler.framework.nodeinfo import NodeInfo
+
+_LOG_LENGTH = 1 << 16
+
+
+class Cache:
+    """Nodes and their pods. Not a copy: what an attempt reads between two awaits does not change."""
+
+    def __init__(self) -> None:
+        self._infos: dict[str, NodeInfo] = {}
+        self._places: dict[str, str] = {}
+        self._assumed: set[str] = set()
+        self._log: list[str] = []
+        self._start = 0
+        self._epoch = 0
+        self._generations = itertools.count(1)
+        # Pods, anywhere, that have affinities to or against others.
+        self.affine_pods = 0
+        self._nodes: list[NodeInfo] | None = None
+
+    def nodes(self) -> list[NodeInfo]:
+        """All nodes, in the order in which they came."""
+        if self._nodes is None:
+            self._nodes = [info for info in self._infos.values() if info.node is not None]
+        return self._nodes
+
+    def node(self, name: str) -> NodeInfo | None:
+        """The node of that name, if it exists."""
+        info = self._infos.get(name)
+        return info if info is not None and info.node is not None else None
+
+    def pods(self) -> Iterator[Pod]:
+        """All pods that have a node or are assumed to."""
+        for info in self._infos.values():
+            yield from info.pods.values()
+
+    def place_of(self, uid: str) -> str | None:
+        """The name of the node that the pod is on or assumed on."""
+        return self._places.get(uid)
+
+    def is_assumed(self, uid: str) -> bool:
+        """Whether the pod has a node only in the scheduler's opinion as yet."""
+        return uid in self._assumed
+
+    # Nodes
+
+    def set_node(self, node: Node) -> None:
+        """A node came or changed."""
+        info = self._info(node.metadata.name)
+        if info.node is None:
+            self._nodes = None
+        info.set_node(node)
+        self.touch(info.name)
+
+    def remove_node(self, name: str) -> None:
+        """A node went; its pods are kept until their own events come."""
+        info = self._infos.get(name)
+        if info is None:
+            return
+        info.node = None
+        self._nodes = None
+        if not info.pods:
+            del self._infos[name]
+        self.touch(name)
+
+    # Pods
+
+    def assume(self, pod: Pod, node_name: str) -> None:
+        """The pod is going to be bound to the node."""
+        self._assumed.add(pod.metadata.uid)
+        self._place(pod, node_name)
+
+    def forget(self, pod: Pod) -> None:
+        """The pod is not going to be bound after all."""
+        uid = pod.metadata.uid
+        if uid in self._assumed:
+            self._assumed.discard(uid)
+            self._displace(uid)
+
+    def set_pod(self, pod: Pod) -> None:
+        """A pod that has a node came or changed."""
+        uid, node_name = pod.metadata.uid, pod.spec.node_name
+        self._assumed.discard(uid)
+        if self._places.get(uid) == node_name:
+            info = self._infos[node_name]
+            if _counts_alike(info.pods[uid], pod):
+                info.pods[uid] = pod
+                if uid in info.anti_affine:
+                    info.anti_affine[uid] = pod
+                return
+        self._place(pod, node_name)
+
+    def remove_pod(self, uid: str) -> None:
+        """A pod that had a node is gone, or done and no longer needs it."""
+        self._assumed.discard(uid)
+        self._displace(uid)
+
+    def _place(self, pod: Pod, node_name: str) -> None:
+        uid = pod.metadata.uid
+        self._displace(uid)
+        info = self._info(node_name)
+        info.add_pod(pod)
+        self._places[uid] = node_name
+        self.affine_pods += _is_affine(pod)
+        self.touch(node_name)
+
+    def _displace(self, uid: str) -> None:
+        node_name = self._places.pop(uid, None)
+        if node_name is None:
+            return
+        info = self._infos[node_name]
+        self.affine_pods -= _is_affine(info.pods[uid])
+        info.remove_pod(uid)
+        if info.node is None and not info.pods:
+            del self._infos[node_name]
+        self.touch(node_name)
+
+    def _info(self, name: str) -> NodeInfo:
+        info = self._infos.get(name)
+        if info is None:
+            info = self._infos[name] = NodeInfo(name)
+        return info
+
+    # Changes
+
+    def touch(self, node_name: str) -> None:
+        """Something changed that may change verdicts about the node."""
+        info = self._infos.get(node_name)
+        if info is not None:
+            info.generation = next(self._generations)
+        self._log.append(node_name)
+        if len(self._log) > 2 * _LOG_LENGTH:
+            del self._log[:_LOG_LENGTH]
+            self._start += _LOG_LENGTH
+
+    def touch_all(self) -> None:
+        """Something changed that may change verdicts about any node."""
+        self._epoch += 1
+
+    @property
+    def position(self) -> tuple[int, int]:
+        """Where the log of changes ends now."""
+        return self._epoch, self._start + len(self._log)
+
+    def changed_since(self, position: tuple[int, int]) -> set[str] | None:
+        """The nodes that changed after ``position``; None: assume that all did."""
+        epoch, end = position
+        if epoch != self._epoch or end < self._start:
+            return None
+        return set(self._log[end - self._start :])
+
+
+def _is_affine(pod: Pod) -> bool:
+    affinity = pod.spec.affinity
+    return affinity is not None and (
+        affinity.pod_affinity is not None or affinity.pod_anti_affinity is not None
+    )
+
+
+def _counts_alike(old: Pod, new: Pod) -> bool:
+    """Whether a changed pod means the same to other pods' placement as before."""
+    return (
+        old.metadata.labels == new.metadata.labels
+        and old.metadata.deletion_timestamp == new.metadata.deletion_timestamp
+        and old.status.node_allocatable_resource_claim_statuses
+        == new.status.node_allocatable_resource_claim_statuses
+        and (
+            old.spec is new.spec
+            or (
+                old.spec.containers == new.spec.containers
+                and old.spec.init_containers == new.spec.init_containers
+                and old.spec.resources == new.spec.resources
+            )
+        )
+    )

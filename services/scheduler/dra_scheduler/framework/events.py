@@ -1,0 +1,77 @@
+"""Things that happen in the cluster and may make a rejected pod schedulable."""
+
+import enum
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+from dra_shared.api.pod import Pod
+
+
+class Kind(enum.StrEnum):
+    """What changed."""
+
+    POD = "Pod"
+    TARGET_POD = "TargetPod"
+    NODE = "Node"
+    RESOURCE_CLAIM = "ResourceClaim"
+    RESOURCE_SLICE = "ResourceSlice"
+    DEVICE_CLASS = "DeviceClass"
+    POD_GROUP = "PodGroup"
+    NAMESPACE = "Namespace"
+    ANYTHING = "*"
+
+
+class Action(enum.Flag):
+    """How it changed."""
+
+    ADD = enum.auto()
+    DELETE = enum.auto()
+    NODE_ALLOCATABLE = enum.auto()
+    NODE_LABEL = enum.auto()
+    NODE_TAINT = enum.auto()
+    NODE_CONDITION = enum.auto()
+    NODE_OTHER = enum.auto()
+    POD_LABEL = enum.auto()
+    POD_SCALE_DOWN = enum.auto()
+    POD_GATES = enum.auto()
+    POD_TOLERATIONS = enum.auto()
+    POD_CLAIMS = enum.auto()
+    OTHER = enum.auto()
+    UPDATE = (
+        NODE_ALLOCATABLE | NODE_LABEL | NODE_TAINT | NODE_CONDITION | NODE_OTHER
+        | POD_LABEL | POD_SCALE_DOWN | POD_GATES | POD_TOLERATIONS | POD_CLAIMS | OTHER
+    )  # fmt: skip
+    ALL = ADD | DELETE | UPDATE
+
+
+@dataclass(frozen=True, slots=True)
+class Event:
+    """One change: ``old`` is None for something new, ``new`` for something gone."""
+
+    kind: Kind
+    action: Action
+    old: Any = None
+    new: Any = None
+
+
+# Whether the event is worth another try for the pod that was rejected.
+Hint = Callable[[Pod, Event], bool]
+
+
+@dataclass(frozen=True, slots=True)
+class Interest:
+    """Events that may make a pod schedulable that a plugin rejected; without ``hint`` they always may.
+
+    ``keys`` narrows an event to the pods that refer to a certain object: given the event, it returns the names under
+    which :meth:`~dra_scheduler.queue.scheduling.SchedulingQueue` has indexed such pods, or None for all of them.
+    """
+
+    kind: Kind
+    action: Action
+    hint: Hint | None = None
+    keys: Callable[[Event], tuple[str, ...] | None] | None = None
+
+    def covers(self, event: Event) -> bool:
+        """Whether the event is among these."""
+        return (self.kind is event.kind and bool(self.action & event.action)) or event.kind is Kind.ANYTHING

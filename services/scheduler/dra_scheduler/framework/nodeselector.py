@@ -1,0 +1,71 @@
+"""Matching nodes with node selectors (component-helpers' nodeaffinity)."""
+
+from dra_shared.api.node import Node, NodeSelector, NodeSelectorRequirement, NodeSelectorTerm
+from dra_shared.api.pod import Pod
+
+
+def matches(selector: NodeSelector, node: Node) -> bool:
+    """Whether one of the selector's terms fits the node; an empty term fits none."""
+    return any(term_matches(term, node) for term in selector.node_selector_terms)
+
+
+def term_matches(term: NodeSelectorTerm, node: Node) -> bool:
+    """Whether the node satisfies all of the term's requirements, of which there has to be one."""
+    if not term.match_expressions and not term.match_fields:
+        return False
+    labels = node.metadata.labels
+    return all(_holds(r, labels.get(r.key)) for r in term.match_expressions) and all(
+        r.key == "metadata.name" and _holds(r, node.metadata.name) for r in term.match_fields
+    )
+
+
+def _holds(requirement: NodeSelectorRequirement, value: str | None) -> bool:
+    values = requirement.values
+    match requirement.operator:
+        case "In":
+            return value is not None and value in values
+        case "NotIn":
+            return value is None or value not in values
+        case "Exists":
+            return value is not None
+        case "DoesNotExist":
+            return value is None
+        case "Gt" | "Lt":
+            try:
+                have, bound = int(value or ""), int(values[0])
+            except (ValueError, IndexError):
+                return False
+            return have > bound if requirement.operator == "Gt" else have < bound
+    return False
+
+
+def required_affinity_matches(pod: Pod, node: Node) -> bool:
+    """Whether the node has the pod's nodeSelector labels and satisfies its required node affinity."""
+    labels = node.metadata.labels
+    for key, value in pod.spec.node_selector.items():
+        if labels.get(key) != value:
+            return False
+    selector = required_selector(pod)
+    return selector is None or matches(selector, node)
+
+
+def required_selector(pod: Pod) -> NodeSelector | None:
+    """The pod's required node affinity."""
+    affinity = pod.spec.affinity
+    if affinity is None or affinity.node_affinity is None:
+        return None
+    return affinity.node_affinity.required_during_scheduling_ignored_during_execution
+
+
+def named_nodes(selector: NodeSelector) -> frozenset[str] | None:
+    """The only nodes that can match, where every term names some with ``metadata.name In``; else None."""
+    names: set[str] = set()
+    for term in selector.node_selector_terms:
+        allowed: set[str] | None = None
+        for requirement in term.match_fields:
+            if requirement.key == "metadata.name" and requirement.operator == "In":
+                allowed = set(requirement.values) if allowed is None else allowed & set(requirement.values)
+        if allowed is None:
+            return None
+        names |= allowed
+    return frozenset(names)

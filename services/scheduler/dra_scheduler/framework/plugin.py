@@ -1,0 +1,118 @@
+"""The extension points, by their upstream names; a plugin has the methods of those that it serves."""
+
+from collections.abc import Hashable, Mapping, Sequence
+from typing import Protocol, runtime_checkable
+
+from dra_shared.api.pod import Pod
+
+from dra_scheduler.framework.events import Interest
+from dra_scheduler.framework.nodeinfo import NodeInfo
+from dra_scheduler.framework.state import CycleState
+from dra_scheduler.framework.status import Status
+
+MAX_NODE_SCORE = 100
+
+
+class Plugin(Protocol):
+    """What all plugins have."""
+
+    @property
+    def name(self) -> str:
+        """The upstream name."""
+        ...
+
+
+@runtime_checkable
+class PreEnqueuePlugin(Plugin, Protocol):
+    """Asked before a pod gets into the active queue."""
+
+    def pre_enqueue(self, pod: Pod) -> Status | None: ...
+
+
+@runtime_checkable
+class EnqueueExtensions(Plugin, Protocol):
+    """Says which events make pods worth another try that it rejected."""
+
+    def events_to_register(self) -> Sequence[Interest]: ...
+
+
+@runtime_checkable
+class PreFilterPlugin(Plugin, Protocol):
+    """Looks at the pod before any node: may name the only nodes in question, skip Filter, or reject the pod."""
+
+    def pre_filter(self, state: CycleState, pod: Pod) -> tuple[frozenset[str] | None, Status | None]: ...
+
+
+@runtime_checkable
+class FilterPlugin(Plugin, Protocol):
+    """Says whether a node can take the pod."""
+
+    def filter(self, state: CycleState, pod: Pod, node: NodeInfo) -> Status | None: ...
+
+
+@runtime_checkable
+class PostFilterPlugin(Plugin, Protocol):
+    """Called when no node can take the pod."""
+
+    async def post_filter(self, state: CycleState, pod: Pod, statuses: Mapping[str, Status]) -> Status: ...
+
+
+@runtime_checkable
+class ScorePlugin(Plugin, Protocol):
+    """Rates the nodes that can take the pod. ``pre_score`` may skip that."""
+
+    def pre_score(self, state: CycleState, pod: Pod) -> Status | None: ...
+
+    def score(self, state: CycleState, pod: Pod, node: NodeInfo) -> int: ...
+
+
+@runtime_checkable
+class NormalizingPlugin(ScorePlugin, Protocol):
+    """A score plugin whose raw scores only mean something relative to each other."""
+
+    def normalize(self, state: CycleState, pod: Pod, scores: dict[str, int]) -> dict[str, int]: ...
+
+
+@runtime_checkable
+class ReservePlugin(Plugin, Protocol):
+    """Takes what the pod will use on its node, and gives it back if that comes to nothing."""
+
+    def reserve(self, state: CycleState, pod: Pod, node_name: str) -> Status | None: ...
+
+    async def unreserve(self, state: CycleState, pod: Pod, node_name: str) -> None: ...
+
+
+@runtime_checkable
+class PreBindPlugin(Plugin, Protocol):
+    """Does what has to be done before the pod is bound."""
+
+    def pre_bind_pre_flight(self, state: CycleState, pod: Pod, node_name: str) -> Status | None: ...
+
+    async def pre_bind(self, state: CycleState, pod: Pod, node_name: str) -> Status | None: ...
+
+
+@runtime_checkable
+class BindPlugin(Plugin, Protocol):
+    """Binds the pod to the node."""
+
+    async def bind(self, state: CycleState, pod: Pod, node_name: str) -> Status | None: ...
+
+
+@runtime_checkable
+class SignPlugin(Plugin, Protocol):
+    """Tells which pods are alike to it: those of equal signature get equal verdicts from an unchanged node.
+
+    None means that its verdicts on this pod depend on more than one node at a time, and can't be shared. Plugins that
+    never look at the pod need no signature; others without this method prevent sharing.
+    """
+
+    def sign(self, pod: Pod) -> Hashable | None: ...
+
+
+def default_normalize(scores: Mapping[str, int], *, reverse: bool = False) -> dict[str, int]:
+    """Scores scaled so that the highest becomes 100 (upstream's helper.DefaultNormalizeScore)."""
+    highest = max(scores.values(), default=0)
+    if highest == 0:
+        return {name: MAX_NODE_SCORE if reverse else score for name, score in scores.items()}
+    scaled = {name: MAX_NODE_SCORE * score // highest for name, score in scores.items()}
+    return {name: MAX_NODE_SCORE - score for name, score in scaled.items()} if reverse else scaled

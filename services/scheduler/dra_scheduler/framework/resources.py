@@ -1,0 +1,121 @@
+"""How much of each resource pods ask for and nodes have, as plain integers."""
+
+import functools
+from collections.abc import Iterable, Mapping
+
+from dra_shared.api.container import Container
+from dra_shared.api.pod import Pod
+from dra_shared.quantity import Quantity
+
+# CPU in thousandths, everything else in whole units, rounded up.
+Amounts = dict[str, int]
+
+CPU = "cpu"
+MEMORY = "memory"
+EPHEMERAL_STORAGE = "ephemeral-storage"
+PODS = "pods"
+
+# What a container without requests counts as when nodes are compared (upstream's util.DefaultMilliCPURequest).
+_DEFAULT_REQUESTS = {CPU: 100, MEMORY: 200 * 1024 * 1024}
+_NATIVE = {CPU, MEMORY, EPHEMERAL_STORAGE, PODS}
+_POD_LEVEL = ("cpu", "memory")
+
+
+@functools.lru_cache(maxsize=1 << 16)
+def amount(resource: str, quantity: str) -> int:
+    """The integer that stands for ``quantity`` of ``resource``."""
+    parsed = Quantity.parse(quantity)
+    return parsed.milli_value() if resource == CPU else parsed.value()
+
+
+def amounts(quantities: Mapping[str, str]) -> Amounts:
+    """The integers for a map of quantities."""
+    return {name: amount(name, quantity) for name, quantity in quantities.items()}
+
+
+def add(total: Amounts, more: Mapping[str, int]) -> None:
+    """Add ``more`` to ``total``."""
+    for name, value in more.items():
+        total[name] = total.get(name, 0) + value
+
+
+def subtract(total: Amounts, less: Mapping[str, int]) -> None:
+    """Take ``less`` from ``total``; what is used up goes away."""
+    for name, value in less.items():
+        left = total.get(name, 0) - value
+        if left:
+            total[name] = left
+        else:
+            total.pop(name, None)
+
+
+def _raise_to(total: Amounts, other: Mapping[str, int]) -> None:
+    for name, value in other.items():
+        if value > total.get(name, 0):
+            total[name] = value
+
+
+def is_sidecar(container: Container) -> bool:
+    """Whether an init container goes on running beside the others."""
+    return container.restart_policy == "Always"
+
+
+def pod_requests(
+    pod: Pod, *, defaults: Mapping[str, int] | None = None, pod_level: bool = True, claims: bool = True
+) -> Amounts:
+    """What the pod needs of its node (component-helpers' PodRequests).
+
+    Init containers run one after the other before the rest; sidecars stay. ``defaults`` stand in for requests that a
+    container lacks, ``pod_level`` lets ``spec.resources`` decide about CPU and memory where it is set, ``claims``
+    adds what ``status.nodeAllocatableResourceClaimStatuses`` says comes out of the node for the pod's claims.
+    """
+    total: Amounts = {}
+    for container in pod.spec.containers:
+        add(total, _requests(container, defaults))
+    sidecars: Amounts = {}
+    highest: Amounts = {}
+    for container in pod.spec.init_containers:
+        needs = _requests(container, defaults)
+        if is_sidecar(container):
+            add(total, needs)
+            add(sidecars, needs)
+            _raise_to(highest, sidecars)
+        else:
+            add(needs, sidecars)
+            _raise_to(highest, needs)
+    _raise_to(total, highest)
+    if claims:
+        for status in pod.status.node_allocatable_resource_claim_statuses:
+            add(total, amounts(status.resources))
+    if pod_level and pod.spec.resources is not None:
+        for name, quantity in pod.spec.resources.requests.items():
+            if name in _POD_LEVEL or name.startswith("hugepages-"):
+                total[name] = amount(name, quantity)
+    if pod.spec.overhead:
+        add(total, amounts(pod.spec.overhead))
+    return total
+
+
+def scoring_requests(pod: Pod) -> Amounts:
+    """The pod's CPU and memory for comparing nodes: containers without requests count as small, not as nothing."""
+    return pod_requests(pod, defaults=_DEFAULT_REQUESTS)
+
+
+def _requests(container: Container, defaults: Mapping[str, int] | None) -> Amounts:
+    needs = amounts(container.resources.requests)
+    if defaults:
+        for name, value in defaults.items():
+            needs.setdefault(name, value)
+    return needs
+
+
+def scalars(needs: Mapping[str, int]) -> Iterable[tuple[str, int]]:
+    """The resources that are neither CPU, memory, ephemeral storage nor pods."""
+    return ((name, value) for name, value in needs.items() if name not in _NATIVE)
+
+
+def is_extended(name: str) -> bool:
+    """Whether a resource is one that device plugins or device classes provide (schedutil.IsDRAExtendedResourceName)."""
+    if name.startswith("deviceclass.resource.kubernetes.io/"):
+        return True
+    return "/" in name and "kubernetes.io/" not in name and not name.startswith("requests.")

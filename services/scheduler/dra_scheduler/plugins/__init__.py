@@ -1,0 +1,1 @@
+"""The scheduler's plugins, one module or package each, under their upstream names."""

@@ -1,0 +1,1 @@
+"""The DynamicResources plugin: claims and the devices allocated for them."""

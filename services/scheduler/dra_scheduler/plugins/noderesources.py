@@ -1,0 +1,135 @@
+"""NodeResourcesFit and NodeResourcesBalancedAllocation: CPU, memory and the like."""
+
+from collections.abc import Callable, Hashable, Mapping, Sequence
+
+from dra_shared.api.pod import Pod
+
+from dra_scheduler.framework.events import Action, Event, Interest, Kind
+from dra_scheduler.framework.nodeinfo import NodeInfo
+from dra_scheduler.framework.plugin import MAX_NODE_SCORE
+from dra_scheduler.framework.resources import (
+    CPU,
+    EPHEMERAL_STORAGE,
+    MEMORY,
+    Amounts,
+    pod_requests,
+    scoring_requests,
+)
+from dra_scheduler.framework.state import CycleState
+from dra_scheduler.framework.status import SKIP, Status, unresolvable, unschedulable
+
+_SCORED = (CPU, MEMORY)
+
+
+def shortfalls(
+    needs: Mapping[str, int], node: NodeInfo, delegated: Callable[[str], bool] = lambda _: False
+) -> list[tuple[str, bool]]:
+    """What the node lacks for the needs, in upstream's words, each with whether even the empty node would.
+
+    ``delegated`` says which resources the node itself need not have, because device classes provide them.
+    """
+    missing: list[tuple[str, bool]] = []
+    names = [name for name in (CPU, MEMORY, EPHEMERAL_STORAGE) if name in needs]
+    names += sorted(name for name in needs if name not in (CPU, MEMORY, EPHEMERAL_STORAGE))
+    for name in names:
+        value = needs[name]
+        if value <= 0:
+            continue
+        allocatable = node.allocatable.get(name, 0)
+        if allocatable == 0 and delegated(name):
+            continue
+        if value > allocatable - node.requested.get(name, 0):
+            missing.append((f"Insufficient {name}", value > allocatable))
+    return missing
+
+
+class NodeResourcesFit:
+    """Filters by what is left of the node's resources, and prefers the node with the most left.
+
+    ``delegated`` says whether a resource is one that device classes stand for.
+    """
+
+    name = "NodeResourcesFit"
+
+    def __init__(self, delegated: Callable[[str], bool] = lambda _: False) -> None:
+        self._delegated = delegated
+
+    def events_to_register(self) -> Sequence[Interest]:
+        return (
+            Interest(Kind.POD, Action.DELETE | Action.POD_SCALE_DOWN),
+            Interest(Kind.TARGET_POD, Action.POD_SCALE_DOWN),
+            Interest(Kind.NODE, Action.ADD | Action.NODE_ALLOCATABLE | Action.NODE_LABEL),
+            Interest(Kind.DEVICE_CLASS, Action.ADD | Action.UPDATE, hint=_asks_for_devices),
+        )
+
+    def sign(self, pod: Pod) -> Hashable:
+        return tuple(sorted(pod_requests(pod).items())), tuple(sorted(scoring_requests(pod).items()))
+
+    def pre_filter(self, state: CycleState, pod: Pod) -> tuple[frozenset[str] | None, Status | None]:
+        # What claims take from the node depends on the node; DynamicResources checks that.
+        state.write(self.name, pod_requests(pod, claims=False))
+        return None, None
+
+    def filter(self, state: CycleState, pod: Pod, node: NodeInfo) -> Status | None:
+        needs: Amounts | None = state.read(self.name, dict)
+        if needs is None:
+            needs = pod_requests(pod, claims=False)
+        missing: list[tuple[str, bool]] = []
+        if len(node.pods) + 1 > node.pods_allowed:
+            missing.append(("Too many pods", False))
+        if needs:
+            missing += shortfalls(needs, node, self._delegated)
+        if not missing:
+            return None
+        reasons = (reason for reason, _ in missing)
+        return unresolvable(*reasons) if any(hopeless for _, hopeless in missing) else unschedulable(*reasons)
+
+    def pre_score(self, state: CycleState, pod: Pod) -> Status | None:
+        state.write("comparable requests", scoring_requests(pod))
+        return None
+
+    def score(self, state: CycleState, pod: Pod, node: NodeInfo) -> int:
+        """The mean over CPU and memory of the share that stays free (LeastAllocated)."""
+        needs: Amounts = state.read("comparable requests", dict) or {}
+        total = weights = 0
+        for name in _SCORED:
+            allocatable = node.allocatable.get(name, 0)
+            if allocatable == 0:
+                continue
+            weights += 1
+            wanted = node.comparable.get(name, 0) + needs.get(name, 0)
+            if wanted <= allocatable:
+                total += (allocatable - wanted) * MAX_NODE_SCORE // allocatable
+        return total // weights if weights else 0
+
+
+class NodeResourcesBalancedAllocation:
+    """Prefers nodes where CPU and memory would be used up evenly."""
+
+    name = "NodeResourcesBalancedAllocation"
+
+    def sign(self, pod: Pod) -> Hashable:
+        return ()
+
+    def pre_score(self, state: CycleState, pod: Pod) -> Status | None:
+        needs = pod_requests(pod)
+        if not any(needs.get(name) for name in _SCORED):
+            return SKIP  # a best-effort pod doesn't change the balance
+        state.write(self.name, needs)
+        return None
+
+    def score(self, state: CycleState, pod: Pod, node: NodeInfo) -> int:
+        needs: Amounts = state.read(self.name, dict) or {}
+        fractions = []
+        for name in _SCORED:
+            allocatable = node.allocatable.get(name, 0)
+            if allocatable:
+                fractions.append(min(1.0, (node.requested.get(name, 0) + needs.get(name, 0)) / allocatable))
+        deviation = abs(fractions[0] - fractions[1]) / 2 if len(fractions) == 2 else 0.0
+        return int((1 - deviation) * MAX_NODE_SCORE)
+
+
+def _asks_for_devices(pod: Pod, event: Event) -> bool:
+    spec = event.new.spec
+    names = {f"deviceclass.resource.kubernetes.io/{event.new.metadata.name}", spec.extended_resource_name}
+    return any(name in names for name in pod_requests(pod))

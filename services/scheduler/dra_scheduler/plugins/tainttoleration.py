@@ -1,0 +1,80 @@
+"""TaintToleration: pods stay away from nodes whose taints they don't tolerate."""
+
+from collections.abc import Hashable, Sequence
+
+from dra_shared.api.node import Taint
+from dra_shared.api.pod import Pod
+from dra_shared.taints import tolerates
+
+from dra_scheduler.framework.events import Action, Interest, Kind
+from dra_scheduler.framework.nodeinfo import NodeInfo
+from dra_scheduler.framework.plugin import default_normalize
+from dra_scheduler.framework.state import CycleState
+from dra_scheduler.framework.status import Status, unresolvable
+
+_KEEPS_OUT = ("NoSchedule", "NoExecute")
+
+
+def untolerated(pod: Pod, taints: Sequence[Taint], effects: Sequence[str] = _KEEPS_OUT) -> Taint | None:
+    """The first taint of one of the effects that no toleration of the pod covers."""
+    for taint in taints:
+        if taint.effect in effects and not any(tolerates(t, taint) for t in pod.spec.tolerations):
+            return taint
+    return None
+
+
+class TaintToleration:
+    """Filters by NoSchedule and NoExecute taints, and prefers nodes with few PreferNoSchedule ones."""
+
+    name = "TaintToleration"
+
+    def events_to_register(self) -> Sequence[Interest]:
+        return (
+            Interest(Kind.NODE, Action.ADD | Action.NODE_TAINT),
+            Interest(Kind.TARGET_POD, Action.POD_TOLERATIONS),
+        )
+
+    def sign(self, pod: Pod) -> Hashable:
+        return tuple((t.key, t.operator, t.value, t.effect) for t in pod.spec.tolerations)
+
+    def filter(self, state: CycleState, pod: Pod, node: NodeInfo) -> Status | None:
+        assert node.node is not None
+        if node.node.spec.taints and untolerated(pod, node.node.spec.taints) is not None:
+            return unresolvable("node(s) had untolerated taint(s)")
+        return None
+
+    def pre_score(self, state: CycleState, pod: Pod) -> Status | None:
+        return None
+
+    def score(self, state: CycleState, pod: Pod, node: NodeInfo) -> int:
+        assert node.node is not None
+        return sum(
+            taint.effect == "PreferNoSchedule"
+            and untolerated(pod, (taint,), ("PreferNoSchedule",)) is not None
+            for taint in node.node.spec.taints
+        )
+
+    def normalize(self, state: CycleState, pod: Pod, scores: dict[str, int]) -> dict[str, int]:
+        return default_normalize(scores, reverse=True)
+
+
+class NodeUnschedulable:
+    """Keeps pods off cordoned nodes."""
+
+    name = "NodeUnschedulable"
+    _taint = Taint(key="node.kubernetes.io/unschedulable", effect="NoSchedule")
+
+    def events_to_register(self) -> Sequence[Interest]:
+        return (
+            Interest(Kind.NODE, Action.ADD | Action.NODE_TAINT),
+            Interest(Kind.TARGET_POD, Action.POD_TOLERATIONS),
+        )
+
+    def sign(self, pod: Pod) -> Hashable:
+        return any(tolerates(t, self._taint) for t in pod.spec.tolerations)
+
+    def filter(self, state: CycleState, pod: Pod, node: NodeInfo) -> Status | None:
+        assert node.node is not None
+        if node.node.spec.unschedulable and untolerated(pod, (self._taint,)) is not None:
+            return unresolvable("node(s) were unschedulable")
+        return None

@@ -1,0 +1,97 @@
+"""ResourceSlices with the taints of DeviceTaintRules folded in (upstream's resourceslice/tracker)."""
+
+from collections.abc import Callable
+
+from dra_shared.api.resource import ResourceSlice
+from dra_shared.api.taintrule import DeviceTaintRule
+from dra_shared.taints import apply_rules
+
+# What the slice was and what it is now; None where it didn't or doesn't exist.
+OnChange = Callable[[ResourceSlice | None, ResourceSlice | None], None]
+
+
+class SliceTracker:
+    """All slices, as informers tell of them and as they are with the rules applied.
+
+    With ``rules_enabled`` off, rules are ignored. Listeners hear of every change of a slice itself, and of a rule's
+    change where that changes the taints of one of the slice's devices.
+    """
+
+    def __init__(self, *, rules_enabled: bool = True) -> None:
+        self._rules_enabled = rules_enabled
+        self._slices: dict[str, ResourceSlice] = {}
+        self._patched: dict[str, ResourceSlice] = {}
+        self._rules: dict[str, DeviceTaintRule] = {}
+        self._listeners: list[OnChange] = []
+
+    def add_listener(self, listener: OnChange) -> None:
+        """Call ``listener`` at each change from now on, and once for each slice that is already known."""
+        self._listeners.append(listener)
+        for piece in self._patched.values():
+            listener(None, piece)
+
+    def get(self, name: str) -> ResourceSlice | None:
+        """The slice of that name, with the rules applied."""
+        return self._patched.get(name)
+
+    def list(self) -> list[ResourceSlice]:
+        """All slices, with the rules applied."""
+        return list(self._patched.values())
+
+    def set_slice(self, piece: ResourceSlice) -> None:
+        """A slice came or changed."""
+        self._slices[piece.metadata.name] = piece
+        self._publish(piece.metadata.name, always=True)
+
+    def delete_slice(self, name: str) -> None:
+        """A slice went."""
+        self._slices.pop(name, None)
+        old = self._patched.pop(name, None)
+        if old is not None:
+            self._tell(old, None)
+
+    def set_rule(self, rule: DeviceTaintRule) -> None:
+        """A rule came or changed."""
+        old = self._rules.get(rule.metadata.name)
+        self._rules[rule.metadata.name] = rule
+        self._apply(rule, old)
+
+    def delete_rule(self, name: str) -> None:
+        """A rule went."""
+        old = self._rules.pop(name, None)
+        if old is not None:
+            self._apply(old)
+
+    def _apply(self, *rules: DeviceTaintRule | None) -> None:
+        if not self._rules_enabled:
+            return
+        for name, piece in self._slices.items():
+            if any(rule is not None and _concerns(rule, piece) for rule in rules):
+                self._publish(name, always=False)
+
+    def _publish(self, name: str, *, always: bool) -> None:
+        piece = self._slices[name]
+        patched = apply_rules(piece, self._rules.values()) if self._rules_enabled and self._rules else piece
+        old = self._patched.get(name)
+        self._patched[name] = patched
+        if always or old is None or _taints_differ(old, patched):
+            self._tell(old, patched)
+
+    def _tell(self, old: ResourceSlice | None, new: ResourceSlice | None) -> None:
+        for listener in self._listeners:
+            listener(old, new)
+
+
+def _concerns(rule: DeviceTaintRule, piece: ResourceSlice) -> bool:
+    selector = rule.spec.device_selector
+    if selector is None:
+        return True
+    return (
+        selector.driver in (None, piece.spec.driver)
+        and selector.pool in (None, piece.spec.pool.name)
+        and (selector.device is None or any(device.name == selector.device for device in piece.spec.devices))
+    )
+
+
+def _taints_differ(old: ResourceSlice, new: ResourceSlice) -> bool:
+    return any(a.taints != b.taints for a, b in zip(old.spec.devices, new.spec.devices, strict=True))

@@ -1,0 +1,96 @@
+"""Taints and tolerations, of nodes and of devices, which follow the same rules."""
+
+from collections.abc import Iterable
+from typing import Protocol
+
+import msgspec
+
+from dra_shared.api.resource import Device, DeviceTaint, ResourceSlice
+from dra_shared.api.taintrule import DeviceTaintRule
+
+NO_SCHEDULE = "NoSchedule"
+NO_EXECUTE = "NoExecute"
+NONE = "None"
+
+
+class Taint(Protocol):
+    """What node taints and device taints have in common."""
+
+    @property
+    def key(self) -> str: ...
+    @property
+    def value(self) -> str: ...
+    @property
+    def effect(self) -> str: ...
+
+
+class Toleration(Protocol):
+    """What tolerations of node taints and of device taints have in common."""
+
+    @property
+    def key(self) -> str: ...
+    @property
+    def operator(self) -> str: ...
+    @property
+    def value(self) -> str: ...
+    @property
+    def effect(self) -> str: ...
+
+
+def tolerates(toleration: Toleration, taint: Taint) -> bool:
+    """Whether the toleration covers the taint.
+
+    An empty effect covers all effects and an empty key all keys. What the taint's effect means, and whether it is
+    known at all, is the caller's business (resourceclaim.ToleratesTaint).
+    """
+    if toleration.effect and toleration.effect != taint.effect:
+        return False
+    if toleration.key and toleration.key != taint.key:
+        return False
+    if toleration.operator in ("", "Equal"):
+        return toleration.value == taint.value
+    return toleration.operator == "Exists"
+
+
+def untolerated(taints: Iterable[DeviceTaint], tolerations: Iterable[Toleration]) -> DeviceTaint | None:
+    """The first taint that keeps a device from being allocated and that no toleration covers."""
+    covers = tuple(tolerations)
+    for taint in taints:
+        if taint.effect in (NO_SCHEDULE, NO_EXECUTE) and not any(tolerates(t, taint) for t in covers):
+            return taint
+    return None
+
+
+def rule_matches(rule: DeviceTaintRule, driver: str, pool: str, device: str) -> bool:
+    """Whether the rule taints the device; one without a selector taints all."""
+    selector = rule.spec.device_selector
+    return selector is None or (
+        (selector.driver is None or selector.driver == driver)
+        and (selector.pool is None or selector.pool == pool)
+        and (selector.device is None or selector.device == device)
+    )
+
+
+def apply_rules(piece: ResourceSlice, rules: Iterable[DeviceTaintRule]) -> ResourceSlice:
+    """The slice with the rules' taints added to its devices'; the same object if none applies.
+
+    Rules add their taints in the order given, behind the device's own (resourceslice/tracker).
+    """
+    driver, pool = piece.spec.driver, piece.spec.pool.name
+    candidates = [
+        rule
+        for rule in rules
+        if (selector := rule.spec.device_selector) is None
+        or (selector.driver in (None, driver) and selector.pool in (None, pool))
+    ]
+    if not candidates:
+        return piece
+    devices = tuple(_tainted(device, driver, pool, candidates) for device in piece.spec.devices)
+    if all(new is old for new, old in zip(devices, piece.spec.devices, strict=True)):
+        return piece
+    return msgspec.structs.replace(piece, spec=msgspec.structs.replace(piece.spec, devices=devices))
+
+
+def _tainted(device: Device, driver: str, pool: str, rules: Iterable[DeviceTaintRule]) -> Device:
+    added = tuple(rule.spec.taint for rule in rules if rule_matches(rule, driver, pool, device.name))
+    return msgspec.structs.replace(device, taints=device.taints + added) if added else device
