@@ -1,0 +1,112 @@
+import asyncio
+import random
+from typing import Any
+
+import orjson
+from dra_shared.api.resources import CONFIG_MAPS
+from dra_shared.client.informer import Informer
+from dra_shared.client.rest import Client
+from dra_shared.clock import FakeClock
+
+from tests.shared.client.fake_server import CHUNKED, chunk, reply, serving
+
+
+def _object(name: str, version: int, uid: str = "") -> dict[str, Any]:
+    return {
+        "metadata": {"name": name, "namespace": "ns", "uid": uid or name, "resourceVersion": str(version)},
+    }
+
+
+def _list(version: int, *items: dict[str, Any]) -> bytes:
+    return reply(orjson.dumps({"metadata": {"resourceVersion": str(version)}, "items": list(items)}))
+
+
+def _event(kind: str, obj: dict[str, Any]) -> bytes:
+    return chunk(orjson.dumps({"type": kind, "object": obj}) + b"\n")
+
+
+class _Script:
+    """Answers list requests from ``lists`` and watch requests from ``watches``, and notes what was asked."""
+
+    def __init__(self, lists: list[bytes], watches: list[bytes]) -> None:
+        self.lists, self.watches = lists, watches
+        self.asked: list[str] = []
+        self.exhausted = asyncio.Event()
+
+    async def __call__(self, request: bytes, writer: asyncio.StreamWriter) -> None:
+        target = request.split(b" ")[1].decode()
+        watch = "watch=true" in target
+        self.asked.append(target)
+        answers = self.watches if watch else self.lists
+        if not answers:
+            self.exhausted.set()
+            await asyncio.Event().wait()
+        writer.write(CHUNKED + answers.pop(0) + b"0\r\n\r\n" if watch else answers.pop(0))
+
+
+async def _told(script: _Script) -> list[str]:
+    told: list[str] = []
+    async with serving(script) as url, Client(url) as client:
+        informer = Informer(client, CONFIG_MAPS, clock=FakeClock(), rng=random.Random(1))
+        informer.add_handler(
+            lambda obj: told.append(f"add {obj.metadata.name}@{obj.metadata.resource_version}"),
+            lambda old, new: told.append(
+                f"update {old.metadata.resource_version}->{new.metadata.resource_version}"
+            ),
+            lambda obj: told.append(f"delete {obj.metadata.name}"),
+        )
+        run = asyncio.create_task(informer.run())
+        await script.exhausted.wait()
+        told.append(",".join(sorted(informer.store.keys())))
+        run.cancel()
+        await asyncio.gather(run, return_exceptions=True)
+    return told
+
+
+async def test_lists_then_watches_and_resumes_where_it_was() -> None:
+    script = _Script(
+        [_list(5, _object("a", 3))],
+        [
+            _event("ADDED", _object("b", 6)) + _event("MODIFIED", _object("a", 7)),
+            _event("BOOKMARK", _object("", 9)),
+            _event("DELETED", _object("b", 10)),
+        ],
+    )
+    assert await _told(script) == ["add a@3", "add b@6", "update 3->7", "delete b", "ns/a"]
+    versions = [part for ask in script.asked[1:] for part in ask.split("&") if "resourceVersion=" in part]
+    assert versions == ["resourceVersion=5", "resourceVersion=7", "resourceVersion=9", "resourceVersion=10"]
+
+
+async def test_lists_again_when_the_history_is_gone() -> None:
+    expired = {"kind": "Status", "status": "Failure", "reason": "Expired", "code": 410, "message": "too old"}
+    script = _Script(
+        [_list(5, _object("a", 3), _object("b", 4)), _list(20, _object("b", 15), _object("c", 12))],
+        [_event("ERROR", expired)],
+    )
+    assert await _told(script) == ["add a@3", "add b@4", "update 4->15", "add c@12", "delete a", "ns/b,ns/c"]
+
+
+async def test_an_object_made_again_is_deleted_and_added() -> None:
+    script = _Script(
+        [_list(5, _object("a", 3, "old"))],
+        [_event("MODIFIED", _object("a", 8, "new"))],
+    )
+    assert await _told(script) == ["add a@3", "delete a", "add a@8", "ns/a"]
+
+
+async def test_a_handler_that_raises_stops_nobody() -> None:
+    script = _Script([_list(5, _object("a", 3), _object("b", 4))], [])
+    seen: list[str] = []
+
+    def fails(obj: Any) -> None:
+        raise RuntimeError("handler bug")
+
+    async with serving(script) as url, Client(url) as client:
+        informer = Informer(client, CONFIG_MAPS, clock=FakeClock())
+        informer.add_handler(fails)
+        informer.add_handler(lambda obj: seen.append(obj.key))
+        run = asyncio.create_task(informer.run())
+        await script.exhausted.wait()
+        run.cancel()
+        await asyncio.gather(run, return_exceptions=True)
+    assert seen == ["ns/a", "ns/b"]

@@ -1,0 +1,79 @@
+import asyncio
+
+import pytest
+from dra_shared.client.workqueue import ShutDown, WorkQueue, run_workers
+from dra_shared.clock import FakeClock, settle
+
+
+async def test_a_key_is_queued_once() -> None:
+    queue: WorkQueue[str] = WorkQueue(FakeClock())
+    queue.add("a")
+    queue.add("a")
+    assert await queue.get() == "a"
+    assert len(queue) == 0
+
+
+async def test_a_key_added_while_worked_on_comes_again_afterwards() -> None:
+    queue: WorkQueue[str] = WorkQueue(FakeClock())
+    queue.add("a")
+    key = await queue.get()
+    queue.add("a")
+    assert len(queue) == 0
+    queue.done(key)
+    assert len(queue) == 1
+
+
+async def test_delays_double_until_forgotten() -> None:
+    clock = FakeClock()
+    queue: WorkQueue[str] = WorkQueue(clock)
+    for delay in (0.005, 0.01, 0.02):
+        queue.add_rate_limited("a")
+        await clock.advance(delay * 0.9)
+        assert len(queue) == 0
+        await clock.advance(delay * 0.2)
+        queue.done(await queue.get())
+    queue.forget("a")
+    queue.add_rate_limited("a")
+    await clock.advance(0.006)
+    assert len(queue) == 1
+
+
+async def test_the_earlier_of_two_delays_wins() -> None:
+    clock = FakeClock()
+    queue: WorkQueue[str] = WorkQueue(clock)
+    queue.add_after("a", 10)
+    queue.add_after("a", 1)
+    await clock.advance(1)
+    queue.done(await queue.get())
+    await clock.advance(20)
+    assert len(queue) == 0
+
+
+async def test_shut_down_ends_waiting_workers() -> None:
+    queue: WorkQueue[str] = WorkQueue(FakeClock())
+    waiting = asyncio.create_task(queue.get())
+    await settle()
+    queue.shut_down()
+    with pytest.raises(ShutDown):
+        await waiting
+
+
+async def test_a_failing_key_comes_back_and_others_go_on() -> None:
+    clock = FakeClock()
+    queue: WorkQueue[str] = WorkQueue(clock)
+    done: list[str] = []
+
+    async def reconcile(key: str) -> None:
+        if key == "bad" and "bad" not in done:
+            done.append("bad")
+            raise OSError("not yet")
+        done.append(key)
+
+    queue.add("bad")
+    queue.add("good")
+    workers = asyncio.create_task(run_workers(queue, reconcile))
+    await clock.advance(0.01)
+    assert done == ["bad", "good", "bad"]
+    assert queue.requeues("bad") == 0
+    queue.shut_down()
+    await workers

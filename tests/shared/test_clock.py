@@ -1,0 +1,40 @@
+import asyncio
+
+import pytest
+from dra_shared.clock import FakeClock, parse_rfc3339, rfc3339, rfc3339_micro
+
+
+async def test_fake_clock_wakes_sleepers_in_order() -> None:
+    clock = FakeClock()
+    woken: list[str] = []
+
+    async def sleeper(name: str, seconds: float) -> None:
+        await clock.sleep(seconds)
+        woken.append(name)
+
+    tasks = [asyncio.create_task(sleeper(name, s)) for name, s in (("late", 3), ("early", 1))]
+    await clock.advance(2)
+    assert woken == ["early"]
+    await clock.advance(1)
+    assert woken == ["early", "late"]
+    await asyncio.gather(*tasks)
+
+
+async def test_fake_clock_moves_both_its_times() -> None:
+    clock = FakeClock()
+    before = clock.now()
+    await clock.advance(90)
+    assert clock.monotonic() == 90
+    assert (clock.now() - before).total_seconds() == 90
+
+
+def test_rfc3339_round_trip() -> None:
+    moment = parse_rfc3339("2026-02-03T04:05:06.789Z")
+    assert rfc3339(moment) == "2026-02-03T04:05:06Z"
+    assert rfc3339_micro(moment) == "2026-02-03T04:05:06.789000Z"
+    assert parse_rfc3339("2026-02-03T05:05:06.789+01:00") == moment
+
+
+def test_a_time_needs_a_zone() -> None:
+    with pytest.raises(ValueError, match="no time zone"):
+        parse_rfc3339("2026-02-03T04:05:06")
