@@ -1,0 +1,19 @@
+"""Objects and their history: an interface for databases, SQLite behind it, and the store in front of them."""
+
+from dra_apiserver.storage.collection import Collection
+from dra_apiserver.storage.records import ADDED, DELETED, MODIFIED, Event, Record, Resource, object_key
+from dra_apiserver.storage.store import Put, Remove, Store
+
+__all__ = [
+    "ADDED",
+    "DELETED",
+    "MODIFIED",
+    "Collection",
+    "Event",
+    "Put",
+    "Record",
+    "Remove",
+    "Resource",
+    "Store",
+    "object_key",
+]

@@ -1,0 +1,127 @@
+"""The objects of one resource in memory, and the ring of their latest events."""
+
+from __future__ import annotations
+
+import asyncio
+from bisect import bisect_left, bisect_right, insort
+from collections.abc import Iterable
+
+from dra_apiserver.storage.records import DELETED, Event, Record
+
+RING_EVENTS = 8192
+RING_BYTES = 64 << 20
+
+
+class Collection:
+    """Durable objects by key, in order, plus the events that watchers follow.
+
+    `floor` is the newest revision whose later events are all in the ring. Positions in the ring are absolute: the
+    first event since start is number 0, whatever was dropped since.
+    """
+
+    def __init__(self, floor: int) -> None:
+        self.records: dict[str, Record] = {}
+        self.floor = floor
+        self.revision = floor
+        self._keys: list[str] = []
+        self._events: list[Event] = []
+        self._base = 0
+        self._bytes = 0
+        self._waiters: set[asyncio.Future[None]] = set()
+
+    def load(self, records: Iterable[Record]) -> None:
+        """Fill an empty collection."""
+        self.records = {record.key: record for record in records}
+        self._keys = sorted(self.records)
+
+    def apply(self, event: Event) -> None:
+        """Make a durable event visible. `wake` tells the waiters."""
+        key = event.key
+        if event.type == DELETED:
+            if self.records.pop(key, None) is not None:
+                del self._keys[bisect_left(self._keys, key)]
+        else:
+            if key not in self.records:
+                insort(self._keys, key)
+            self.records[key] = event.record
+        self._events.append(event)
+        self._bytes += len(event.record.data)
+        self.revision = event.revision
+        if len(self._events) > RING_EVENTS or self._bytes > RING_BYTES:
+            self._trim()
+
+    def _trim(self) -> None:
+        drop = len(self._events) // 4
+        while True:
+            self._bytes -= sum(len(event.record.data) for event in self._events[:drop])
+            self.floor = self._events[drop - 1].revision if drop else self.floor
+            del self._events[:drop]
+            self._base += drop
+            drop = len(self._events) // 4
+            if self._bytes <= RING_BYTES or not drop:
+                return
+
+    def wake(self) -> None:
+        """Wake whoever waits for events."""
+        waiters, self._waiters = self._waiters, set()
+        for waiter in waiters:
+            if not waiter.done():
+                waiter.set_result(None)
+
+    def waiter(self) -> asyncio.Future[None]:
+        """A future that is done at the next event; `discard` it when it is no longer wanted."""
+        made = asyncio.get_running_loop().create_future()
+        self._waiters.add(made)
+        return made
+
+    def discard(self, waiter: asyncio.Future[None]) -> None:
+        """Forget a waiter."""
+        self._waiters.discard(waiter)
+
+    def range(self, prefix: str = "", after: str = "") -> list[str]:
+        """The keys that start with `prefix` (which ends in "/" or is empty) and follow `after`, in order."""
+        if not prefix:
+            low, high = 0, len(self._keys)
+        else:
+            low, high = bisect_left(self._keys, prefix), bisect_left(self._keys, prefix[:-1] + "0")
+        if after:
+            low = max(low, bisect_right(self._keys, after))
+        return self._keys[low:high] if (low, high) != (0, len(self._keys)) else self._keys
+
+    @property
+    def end(self) -> int:
+        """The position after the newest event."""
+        return self._base + len(self._events)
+
+    def position_after(self, revision: int) -> int | None:
+        """The position of the first event after `revision`; None where the ring has forgotten it."""
+        if revision < self.floor:
+            return None
+        if revision >= self.revision:
+            return self.end
+        return self._base + bisect_right(self._events, revision, key=_revision)
+
+    def events(self, position: int) -> list[Event] | None:
+        """The events from `position` on; None where the ring has forgotten them."""
+        if position < self._base:
+            return None
+        return self._events[position - self._base :]
+
+    def undo(self, revision: int) -> dict[str, Record | None] | None:
+        """What differs from now in the state at `revision`; None where the ring has forgotten it."""
+        position = self.position_after(revision)
+        if position is None:
+            return None
+        return undo(self._events[position - self._base :])
+
+
+def undo(events: Iterable[Event]) -> dict[str, Record | None]:
+    """Each touched key with what it held before these events."""
+    before: dict[str, Record | None] = {}
+    for event in events:
+        before.setdefault(event.key, event.previous)
+    return before
+
+
+def _revision(event: Event) -> int:
+    return event.revision

@@ -1,0 +1,76 @@
+"""Versions of objects and the changes between them."""
+
+from __future__ import annotations
+
+from typing import Any, Final
+
+import orjson
+
+JsonObject = dict[str, Any]
+
+ADDED: Final = "ADDED"
+MODIFIED: Final = "MODIFIED"
+DELETED: Final = "DELETED"
+
+Resource = tuple[str, str]
+"""(group, plural) of the kind as it is stored."""
+
+
+class Record:
+    """One version of one object: its JSON encoding in the stored version, with its own resourceVersion inside."""
+
+    __slots__ = ("data", "key", "revision")
+
+    def __init__(self, key: str, revision: int, data: bytes) -> None:
+        self.key = key
+        self.revision = revision
+        self.data = data
+
+    def object(self) -> JsonObject:
+        """The object, decoded anew: the caller may change it."""
+        decoded: JsonObject = orjson.loads(self.data)
+        return decoded
+
+
+class Event:
+    """One revision: an object was added, modified or deleted (`record` is then its last state, at this revision).
+
+    `cache` holds what watchers derive from the event, so that it is derived once for all of them.
+    """
+
+    __slots__ = ("cache", "key", "previous", "record", "revision", "type")
+
+    def __init__(self, type: str, record: Record, previous: Record | None) -> None:
+        self.type = type
+        self.key = record.key
+        self.revision = record.revision
+        self.record = record
+        self.previous = previous
+        self.cache: dict[Any, Any] = {}
+
+    @property
+    def stored(self) -> Record | None:
+        """What is stored after this event."""
+        return None if self.type == DELETED else self.record
+
+
+class Change:
+    """An event as it is written to history, with the resource that it belongs to."""
+
+    __slots__ = ("event", "resource")
+
+    def __init__(self, resource: Resource, event: Event) -> None:
+        self.resource = resource
+        self.event = event
+
+
+def object_key(namespace: str, name: str) -> str:
+    """The key of an object within its resource; keys sort as upstream lists objects."""
+    return f"{namespace}/{name}" if namespace else name
+
+
+def with_revision(data: bytes, revision: int) -> bytes:
+    """The same object with another resourceVersion."""
+    obj = orjson.loads(data)
+    obj["metadata"]["resourceVersion"] = str(revision)
+    return orjson.dumps(obj)

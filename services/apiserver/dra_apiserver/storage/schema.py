@@ -1,0 +1,40 @@
+"""The database's tables."""
+
+from __future__ import annotations
+
+from sqlalchemy import BigInteger, Column, Index, Integer, LargeBinary, MetaData, SmallInteger, String, Table
+
+REVISION = "0001"
+"""The newest migration; a test keeps it equal to Alembic's head."""
+
+metadata = MetaData()
+
+_Number = BigInteger().with_variant(Integer, "sqlite")
+
+objects = Table(
+    "objects",
+    metadata,
+    Column("resource", String, primary_key=True),
+    Column("key", String, primary_key=True),
+    Column("revision", _Number, nullable=False),
+    Column("data", LargeBinary, nullable=False),
+)
+
+history = Table(
+    "history",
+    metadata,
+    Column("revision", _Number, primary_key=True, autoincrement=False),
+    Column("resource", String, nullable=False),
+    Column("key", String, nullable=False),
+    Column("type", SmallInteger, nullable=False),
+    Column("previous", _Number, nullable=False),
+    Column("data", LargeBinary, nullable=False),
+    Index("history_by_resource", "resource", "revision"),
+)
+
+counters = Table(
+    "counters",
+    metadata,
+    Column("name", String, primary_key=True),
+    Column("value", _Number, nullable=False),
+)

@@ -1,0 +1,336 @@
+"""The store: every object in memory, every revision in the database.
+
+A write hands over a function from an object's newest version to its next; writes are answered when they are durable,
+many in one transaction. Reads come from memory and see durable versions only.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import queue
+import threading
+from collections import deque
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import orjson
+from dra_shared.clock import Clock
+from dra_shared.log import logger
+
+from dra_apiserver.errors import expired, server_error, too_large_resource_version
+from dra_apiserver.storage.collection import Collection, undo
+from dra_apiserver.storage.engine import Engine
+from dra_apiserver.storage.records import ADDED, DELETED, MODIFIED, Change, Event, Record, Resource
+
+_HISTORY_STEP = 2000
+_COMPACT_STEP = 500
+_COMPACT_EVERY = 10.0
+
+_log = logger(__name__)
+
+JsonObject = dict[str, Any]
+
+
+class Put:
+    """Outcome of a change function: store this object (it becomes the store's) under a new revision."""
+
+    __slots__ = ("obj",)
+
+    def __init__(self, obj: JsonObject) -> None:
+        self.obj = obj
+
+
+class Remove:
+    """Outcome of a change function: remove the object, whose last state is this."""
+
+    __slots__ = ("obj",)
+
+    def __init__(self, obj: JsonObject) -> None:
+        self.obj = obj
+
+
+ChangeFunction = Callable[[Record | None], Put | Remove | None]
+
+
+class _Write:
+    __slots__ = ("change", "collection", "done")
+
+    def __init__(self, collection: Collection, change: Change, done: asyncio.Future[None]) -> None:
+        self.collection = collection
+        self.change = change
+        self.done = done
+
+
+class StorageError(Exception):
+    """The database refused a transaction: nothing of it happened."""
+
+
+class Store:
+    """Objects by resource and key; `async with` opens and closes it.
+
+    `window` is how long, in seconds, revisions stay readable after the next one.
+    """
+
+    def __init__(self, engine: Engine, clock: Clock, window: float) -> None:
+        self._engine = engine
+        self._clock = clock
+        self._window = window
+        self._collections: dict[Resource, Collection] = {}
+        self._newest = 0
+        self._revision = 0
+        self._compacted = 0
+        self._start = 0
+        self._inflight: dict[tuple[Resource, str], _Write] = {}
+        self._queued: list[_Write] = []
+        self._writing = False
+        self._scheduled = False
+        self._jobs: queue.SimpleQueue[Sequence[_Write] | int | None] = queue.SimpleQueue()
+        self._thread: threading.Thread | None = None
+        self._compactor: asyncio.Task[None] | None = None
+        self._marks: deque[tuple[float, int]] = deque()
+        self._idle = asyncio.Event()
+        self._idle.set()
+        self._loop: asyncio.AbstractEventLoop | None = None
+        self.failure: str | None = None
+        self.commits = 0
+        self.committed_writes = 0
+
+    async def __aenter__(self) -> Store:
+        self._loop = asyncio.get_running_loop()
+        await asyncio.to_thread(self._load)
+        self._thread = threading.Thread(target=self._write_loop, name="writer", daemon=True)
+        self._thread.start()
+        self._compactor = asyncio.create_task(self._compact_loop())
+        return self
+
+    async def __aexit__(self, *_: object) -> None:
+        if self._compactor is not None:
+            self._compactor.cancel()
+        await self._idle.wait()
+        self._jobs.put(None)
+        if self._thread is not None:
+            await asyncio.to_thread(self._thread.join)
+        await asyncio.to_thread(self._engine.close)
+
+    def _load(self) -> None:
+        revisions = self._engine.open()
+        # Revision 0 means "any" to clients, so an empty store is already at 1.
+        self._newest = self._revision = self._start = max(revisions.newest, 1)
+        self._compacted = revisions.compacted
+        found: dict[Resource, list[Record]] = {}
+        for resource, record in self._engine.objects():
+            found.setdefault(resource, []).append(record)
+        for resource, records in found.items():
+            self.collection(resource).load(records)
+
+    @property
+    def revision(self) -> int:
+        """The newest durable revision."""
+        return self._revision
+
+    @property
+    def compacted(self) -> int:
+        """The revision up to which events are forgotten."""
+        return self._compacted
+
+    @property
+    def queued(self) -> int:
+        """Writes that wait for the database."""
+        return len(self._inflight)
+
+    def resources(self) -> dict[Resource, int]:
+        """How many objects each resource has."""
+        return {resource: len(collection.records) for resource, collection in self._collections.items()}
+
+    def collection(self, resource: Resource) -> Collection:
+        """The resource's objects and events."""
+        found = self._collections.get(resource)
+        if found is None:
+            found = self._collections[resource] = Collection(self._start)
+        return found
+
+    def get(self, resource: Resource, key: str) -> Record | None:
+        """The newest durable version."""
+        found = self._collections.get(resource)
+        return None if found is None else found.records.get(key)
+
+    def newest(self, resource: Resource, key: str) -> Record | None:
+        """The newest version, durable or about to be."""
+        inflight = self._inflight.get((resource, key))
+        return self.get(resource, key) if inflight is None else inflight.change.event.stored
+
+    async def write(
+        self, resource: Resource, key: str, change: ChangeFunction, dry_run: bool = False
+    ) -> Record | None:
+        """Change one object; returns when the change is durable.
+
+        `change` gets the newest version and returns what to do with it; None leaves it as it is. It is called once,
+        without interruption. Returns the version now stored, for `Remove` the last one. With `dry_run` nothing is
+        stored.
+
+        Raises:
+            StatusError: 500, the database refused.
+            Exception: whatever `change` raised, once what it saw is durable.
+        """
+        inflight = self._inflight.get((resource, key))
+        current = self.get(resource, key) if inflight is None else inflight.change.event.stored
+        try:
+            outcome = change(current)
+        except Exception:
+            if inflight is not None:
+                await asyncio.shield(inflight.done)
+            raise
+        if outcome is None or dry_run:
+            if inflight is not None:
+                await asyncio.shield(inflight.done)
+            if outcome is None:
+                return current
+            return Record(key, current.revision if current else 0, orjson.dumps(outcome.obj))
+        self._newest += 1
+        revision = self._newest
+        outcome.obj["metadata"]["resourceVersion"] = str(revision)
+        record = Record(key, revision, orjson.dumps(outcome.obj))
+        kind = DELETED if isinstance(outcome, Remove) else ADDED if current is None else MODIFIED
+        loop = self._loop
+        assert loop is not None
+        write = _Write(
+            self.collection(resource), Change(resource, Event(kind, record, current)), loop.create_future()
+        )
+        self._inflight[resource, key] = write
+        self._queued.append(write)
+        self._idle.clear()
+        if not self._writing and not self._scheduled:
+            self._scheduled = True
+            loop.call_soon(self._flush)
+        await asyncio.shield(write.done)
+        return record
+
+    def _flush(self) -> None:
+        self._scheduled = False
+        if self._queued and not self._writing:
+            batch, self._queued = self._queued, []
+            self._writing = True
+            self._jobs.put(batch)
+
+    def _write_loop(self) -> None:
+        assert self._loop is not None
+        while True:
+            job = self._jobs.get()
+            if job is None:
+                return
+            if isinstance(job, int):
+                self._compact_step(job)
+                continue
+            failure: Exception | None = None
+            try:
+                self._engine.write([write.change for write in job])
+            except Exception as error:
+                failure = error
+            self._loop.call_soon_threadsafe(self._written, job, failure)
+
+    def _written(self, batch: Sequence[_Write], failure: Exception | None) -> None:
+        self._writing = False
+        if failure is None:
+            self.failure = None
+            self.commits += 1
+            self.committed_writes += len(batch)
+            touched: set[Collection] = set()
+            for write in batch:
+                event = write.change.event
+                write.collection.apply(event)
+                touched.add(write.collection)
+                place = (write.change.resource, event.key)
+                if self._inflight.get(place) is write:
+                    del self._inflight[place]
+                if not write.done.done():
+                    write.done.set_result(None)
+            self._revision = batch[-1].change.event.revision
+            for collection in touched:
+                collection.wake()
+        else:
+            self._fail(batch, failure)
+        if self._queued:
+            self._flush()
+        elif not self._inflight:
+            self._idle.set()
+
+    def _fail(self, batch: Sequence[_Write], failure: Exception) -> None:
+        # Whatever was queued behind may build on what did not happen.
+        self.failure = str(failure)
+        _log.error("writes are refused: the database failed", error=str(failure), writes=len(batch))
+        queued, self._queued = self._queued, []
+        for write in [*batch, *queued]:
+            self._inflight.pop((write.change.resource, write.change.event.key), None)
+            if not write.done.done():
+                write.done.set_exception(server_error(f"storage: {failure}"))
+                write.done.exception()
+
+    def state(self, resource: Resource, revision: int) -> dict[str, Record | None] | None:
+        """What differs from now in the resource's state at `revision`, as far as memory reaches back."""
+        return self.collection(resource).undo(revision)
+
+    async def state_from_history(self, resource: Resource, revision: int) -> dict[str, Record | None]:
+        """As `state`, from the database where memory doesn't reach back.
+
+        Raises:
+            StatusError: 410, the revision is compacted.
+        """
+        events = []
+        after = revision
+        while True:
+            step = await self.history(resource, after)
+            events += step
+            if len(step) < _HISTORY_STEP:
+                break
+            after = step[-1].revision
+        return undo(events)
+
+    async def history(self, resource: Resource, after: int) -> list[Event]:
+        """Events after a revision from the database, oldest first; fewer than a full step means that was all.
+
+        Raises:
+            StatusError: 410, the revision is compacted.
+        """
+        self.check_revision(after)
+        events = await asyncio.to_thread(self._engine.history, resource, after, self._revision, _HISTORY_STEP)
+        self.check_revision(after)
+        return events
+
+    def check_revision(self, revision: int) -> None:
+        """Refuse a revision that is forgotten or not yet there.
+
+        Raises:
+            StatusError: 410 Expired or 504 Timeout.
+        """
+        if revision < self._compacted:
+            raise expired(f"too old resource version: {revision} ({self._compacted})")
+        if revision > self._revision:
+            raise too_large_resource_version(revision, self._revision)
+
+    async def _compact_loop(self) -> None:
+        self._marks.append((self._clock.monotonic(), self._revision))
+        while True:
+            await self._clock.sleep(min(_COMPACT_EVERY, max(self._window / 4, 0.05)))
+            now = self._clock.monotonic()
+            self._marks.append((now, self._revision))
+            target = 0
+            while self._marks and self._marks[0][0] <= now - self._window:
+                target = self._marks.popleft()[1]
+            if target > self._compacted:
+                self.compact(target)
+
+    def compact(self, revision: int) -> None:
+        """Forget the events up to `revision`; the rows go in the background, between writes."""
+        self._compacted = max(self._compacted, min(revision, self._revision))
+        self._jobs.put(self._compacted)
+
+    def _compact_step(self, revision: int) -> None:
+        try:
+            if self._engine.compact(revision, _COMPACT_STEP):
+                self._jobs.put(revision)
+        except Exception as error:
+            _log.warning("compaction failed, it is tried again later", error=str(error))
+
+    async def check(self) -> list[str]:
+        """What the database's integrity check finds wrong."""
+        return await asyncio.to_thread(self._engine.check)
