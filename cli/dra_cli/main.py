@@ -225,6 +225,29 @@ def demo(
     _run(tell(data, filename, port))
 
 
+@app.command()
+def conformance(
+    subject: Annotated[str, typer.Argument(help="alloc, cel or validate.")],
+    file: Annotated[Path, typer.Argument(help='Lines of {"in": …, "out": …}, perhaps gzipped; - for stdin.')],
+    answers: Annotated[
+        bool, typer.Option("--answers", help="Print our answer to each case instead.")
+    ] = False,
+) -> None:
+    """Compare our answers with recorded ones of the real Kubernetes code."""
+    import orjson
+
+    from dra_cli import conformance as conformances
+
+    if answers:
+        for answer in conformances.answers(subject, file):
+            print(orjson.dumps(answer).decode())
+        return
+    summary, agree = conformances.compare(subject, file)
+    print(orjson.dumps(summary).decode())
+    if not agree:
+        raise typer.Exit(1)
+
+
 def _with_server(data: Path, work: Callable[[Any, Any], Awaitable[None]], *, discover: bool = True) -> None:
     """Run ``work`` with a client of the running cluster and, unless told not to, its discovery."""
     from dra_shared.client.rest import Client

@@ -1,0 +1,88 @@
+"""``dralab conformance``: our answers held against recorded ones of the real Kubernetes code."""
+
+import gzip
+import importlib
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any, Protocol
+
+import orjson
+
+from dra_cli.errors import CommandError
+
+
+class Subject(Protocol):
+    """What is compared: a part of dralab that answers cases of one kind."""
+
+    def answer(self, case: dict[str, Any]) -> dict[str, Any]:
+        """Our answer to one ``in``."""
+        ...
+
+    def agrees(self, ours: dict[str, Any], recorded: dict[str, Any]) -> bool:
+        """Whether our answer is the recorded one, in all that is compared."""
+        ...
+
+
+SUBJECTS = {
+    "alloc": "dra_scheduler.allocator.conformance",
+    "cel": "dra_shared.cel.conformance",
+    "validate": "dra_apiserver.validation.conformance",
+}
+
+
+def subject(name: str) -> Subject:
+    """The part of dralab that answers cases of that kind.
+
+    Raises:
+        CommandError: there is none of that name.
+    """
+    if name not in SUBJECTS:
+        raise CommandError(f"unknown subject {name!r}: choose {', '.join(SUBJECTS)}")
+    module: Any = importlib.import_module(SUBJECTS[name])
+    return module  # type: ignore[no-any-return]
+
+
+def compare(name: str, path: Path) -> tuple[dict[str, Any], bool]:
+    """Answer every case of ``path`` and compare; gives the summary, and whether all agree.
+
+    Raises:
+        CommandError: the file cannot be read, or a line is no case.
+    """
+    about = subject(name)
+    disagree = []
+    cases = 0
+    for number, line in enumerate(_lines(path), start=1):
+        if "out" not in line:
+            raise CommandError(f"{path}, line {number}: no `out` to compare with")
+        cases += 1
+        if not about.agrees(about.answer(line["in"]), line["out"]):
+            disagree.append(str(line.get("name") or line["in"].get("name") or f"line {number}"))
+    summary = {"cases": cases, "agree": cases - len(disagree), "disagree": disagree}
+    return summary, not disagree
+
+
+def answers(name: str, path: Path) -> Iterator[dict[str, Any]]:
+    """Our answer for each case of ``path``; raises as :func:`compare`."""
+    about = subject(name)
+    for line in _lines(path):
+        yield about.answer(line["in"])
+
+
+def _lines(path: Path) -> Iterator[dict[str, Any]]:
+    try:
+        data = sys.stdin.buffer.read() if str(path) == "-" else path.read_bytes()
+        if data.startswith(b"\x1f\x8b"):
+            data = gzip.decompress(data)
+    except (OSError, EOFError) as error:
+        raise CommandError(f"cannot read {path}: {error}") from error
+    for number, text in enumerate(data.split(b"\n"), start=1):
+        if not text.strip():
+            continue
+        try:
+            line = orjson.loads(text)
+        except orjson.JSONDecodeError as error:
+            raise CommandError(f"{path}, line {number}: {error}") from error
+        if not isinstance(line, dict) or not isinstance(line.get("in"), dict):
+            raise CommandError(f"{path}, line {number}: not a case with `in`")
+        yield line
