@@ -38,6 +38,16 @@ class Controller(ABC):
     name: ClassVar[str]
     """As kube-controller-manager's ``--controllers`` calls it."""
 
+    def __init__(self, context: Context) -> None:
+        self._context = context
+        self._client = context.client
+        self._clock = context.clock
+
+    @classmethod
+    def wanted(cls, context: Context) -> bool:
+        """Whether the features that are on leave the controller anything to do."""
+        return True
+
     @abstractmethod
     async def run(self) -> None:
         """Work until cancelled."""
@@ -49,9 +59,7 @@ class QueueController(Controller):
     workers: ClassVar[int] = 5
 
     def __init__(self, context: Context) -> None:
-        self._context = context
-        self._client = context.client
-        self._clock = context.clock
+        super().__init__(context)
         self._watched: list[Informer[Any]] = []
         self.queue: WorkQueue[str] = WorkQueue(context.clock)
 

@@ -1,0 +1,88 @@
+"""What kinds of objects the API server serves, for the controllers that care for all of them."""
+
+from dataclasses import dataclass
+from typing import Any
+
+from dra_shared.api.meta import PartialObjectMetadata
+from dra_shared.api.resources import Resource
+from dra_shared.client.errors import from_response
+from dra_shared.client.rest import Client
+
+Kind = Resource[PartialObjectMetadata]
+
+_AGGREGATED = "application/json;g=apidiscovery.k8s.io;v=v2;as=APIGroupDiscoveryList,application/json"
+
+
+@dataclass(frozen=True)
+class Served:
+    """One kind in one version."""
+
+    resource: Kind
+    verbs: frozenset[str]
+    preferred: bool
+    """Whether the version is the first of its group that serves the kind."""
+
+
+async def discover(client: Client) -> list[Served]:
+    """Every kind in every version.
+
+    Raises:
+        ApiError: the server refuses to tell.
+    """
+    served: list[Served] = []
+    for path in ("/api", "/apis"):
+        document = await _get(client, path, _AGGREGATED)
+        if document.get("kind") == "APIGroupDiscoveryList":
+            served.extend(_aggregated(document))
+        elif path == "/api":
+            served.extend(await _legacy(client, "", [f"{path}/{v}" for v in document.get("versions", [])]))
+        else:
+            for group in document.get("groups", []):
+                first = group.get("preferredVersion", {}).get("groupVersion")
+                versions = [entry["groupVersion"] for entry in group["versions"]]
+                versions.sort(key=lambda version: version != first)
+                served.extend(await _legacy(client, group["name"], [f"{path}/{v}" for v in versions]))
+    return served
+
+
+async def _get(client: Client, path: str, accept: str | None = None) -> dict[str, Any]:
+    response = await client.raw("GET", path, accept=accept)
+    if response.status_code != 200:
+        raise from_response(response.status_code, response.content)
+    document: dict[str, Any] = response.json()
+    return document
+
+
+def _aggregated(document: dict[str, Any]) -> list[Served]:
+    served = []
+    for group in document["items"]:
+        name = group["metadata"].get("name", "")
+        seen: set[str] = set()
+        for version in group.get("versions", []):
+            for entry in version.get("resources", []):
+                plural = entry["resource"]
+                kind = entry.get("responseKind", {}).get("kind", "")
+                resource = _kind(name, version["version"], plural, kind, entry.get("scope") == "Namespaced")
+                served.append(Served(resource, frozenset(entry.get("verbs", [])), plural not in seen))
+                seen.add(plural)
+    return served
+
+
+async def _legacy(client: Client, group: str, paths: list[str]) -> list[Served]:
+    served = []
+    seen: set[str] = set()
+    for path in paths:
+        document = await _get(client, path)
+        version = path.rpartition("/")[2]
+        for entry in document.get("resources", []):
+            plural = entry["name"]
+            if "/" in plural:
+                continue
+            resource = _kind(group, version, plural, entry["kind"], bool(entry["namespaced"]))
+            served.append(Served(resource, frozenset(entry["verbs"]), plural not in seen))
+            seen.add(plural)
+    return served
+
+
+def _kind(group: str, version: str, plural: str, kind: str, namespaced: bool) -> Kind:
+    return Resource(group, version, plural, kind, PartialObjectMetadata, namespaced)

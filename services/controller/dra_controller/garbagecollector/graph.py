@@ -1,0 +1,177 @@
+"""Who owns whom, as far as the watches told.
+
+A pure data structure: events go in, uids that deserve a look come out through callables. It follows upstream's
+graph builder, in that an owner that was never seen is a *virtual* node until a look at the API server settles it.
+"""
+
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass, field
+
+from dra_shared.api.meta import ObjectMeta, OwnerReference
+
+FOREGROUND = "foregroundDeletion"
+ORPHAN = "orphan"
+
+
+@dataclass(frozen=True)
+class Identity:
+    """One object: where it is, and which of those that had its name it is."""
+
+    api_version: str
+    kind: str
+    namespace: str
+    name: str
+    uid: str
+
+    def __str__(self) -> str:
+        where = f"{self.namespace}/{self.name}" if self.namespace else self.name
+        return f"{self.api_version} {self.kind} {where}"
+
+
+@dataclass
+class Node:
+    """An object in the graph. ``dependents`` are uids."""
+
+    identity: Identity
+    owners: tuple[OwnerReference, ...] = ()
+    dependents: set[str] = field(default_factory=set)
+    virtual: bool = False
+    being_deleted: bool = False
+    deleting_dependents: bool = False
+    """It waits, by its finalizer, until its blocking dependents are gone."""
+
+
+class Graph:
+    """See the module's docstring.
+
+    ``look`` gets uids to be examined, ``orphan`` those whose dependents are let go, and ``mismatch`` objects with a
+    reference that has an existing owner's uid and yet names something else.
+    """
+
+    def __init__(
+        self,
+        look: Callable[[str], None],
+        orphan: Callable[[str], None],
+        mismatch: Callable[[Identity, OwnerReference], None],
+    ) -> None:
+        self._look = look
+        self._mismatch = mismatch
+        self._orphan = orphan
+        self._nodes: dict[str, Node] = {}
+
+    def __len__(self) -> int:
+        return len(self._nodes)
+
+    def get(self, uid: str) -> Node | None:
+        return self._nodes.get(uid)
+
+    def dependents(self, node: Node) -> list[Node]:
+        """The known objects that name ``node`` as an owner."""
+        return [self._nodes[uid] for uid in node.dependents if uid in self._nodes]
+
+    def blocking_dependents(self, node: Node) -> list[Node]:
+        """Those that must be gone before ``node`` may be."""
+        return [
+            dependent
+            for dependent in self.dependents(node)
+            if any(
+                owner.uid == node.identity.uid and owner.block_owner_deletion for owner in dependent.owners
+            )
+        ]
+
+    def upsert(self, identity: Identity, meta: ObjectMeta) -> None:
+        """The object exists in this state."""
+        node = self._nodes.get(identity.uid)
+        if node is None:
+            node = self._nodes[identity.uid] = Node(identity)
+        elif node.virtual or node.identity != identity:
+            # Owner references may have had it wrong: whoever does must be examined again.
+            wrong = node.identity != identity
+            node.identity, node.virtual = identity, False
+            if wrong:
+                self._check_dependents(node)
+        self._link(node, meta.owner_references)
+        if meta.deletion_timestamp is None:
+            return
+        node.being_deleted = True
+        if ORPHAN in meta.finalizers:
+            self._orphan(identity.uid)
+        if FOREGROUND in meta.finalizers and not node.deleting_dependents:
+            node.deleting_dependents = True
+            self._look_all(node.dependents)
+            self._look(identity.uid)
+
+    def remove(self, uid: str) -> None:
+        """The object is gone."""
+        node = self._nodes.pop(uid, None)
+        if node is None:
+            return
+        for reference in node.owners:
+            owner = self._nodes.get(reference.uid)
+            if owner is None:
+                continue
+            owner.dependents.discard(uid)
+            if owner.virtual and not owner.dependents:
+                del self._nodes[reference.uid]
+            elif owner.deleting_dependents:
+                self._look(reference.uid)
+        self._look_all(node.dependents)
+
+    def _link(self, node: Node, owners: tuple[OwnerReference, ...]) -> None:
+        uid = node.identity.uid
+        before = {owner.uid: owner for owner in node.owners}
+        after = {owner.uid: owner for owner in owners}
+        node.owners = owners
+        for owner_uid, old in before.items():
+            owner = self._nodes.get(owner_uid)
+            if owner is None:
+                continue
+            if owner_uid not in after:
+                owner.dependents.discard(uid)
+            released = owner_uid not in after or (
+                old.block_owner_deletion and not after[owner_uid].block_owner_deletion
+            )
+            if released and owner.deleting_dependents:
+                self._look(owner_uid)
+        lost_owner = len(after) < len(before)
+        for owner_uid, reference in after.items():
+            owner = self._nodes.get(owner_uid)
+            if owner is None:
+                owner = self._nodes[owner_uid] = Node(_owner_identity(reference, node.identity), virtual=True)
+                self._look(owner_uid)
+            elif not owner.virtual and not _agrees(owner.identity, reference, node.identity):
+                self._mismatch(node.identity, reference)
+                self._look(uid)
+            if uid not in owner.dependents:
+                owner.dependents.add(uid)
+                if owner.deleting_dependents:
+                    self._look(uid)
+        if lost_owner and after:
+            self._look(uid)
+
+    def _check_dependents(self, node: Node) -> None:
+        for dependent in self.dependents(node):
+            for reference in dependent.owners:
+                if reference.uid == node.identity.uid and not _agrees(
+                    node.identity, reference, dependent.identity
+                ):
+                    self._mismatch(dependent.identity, reference)
+                    self._look(dependent.identity.uid)
+
+    def _look_all(self, uids: Iterable[str]) -> None:
+        for uid in list(uids):
+            self._look(uid)
+
+
+def _owner_identity(reference: OwnerReference, dependent: Identity) -> Identity:
+    return Identity(reference.api_version, reference.kind, dependent.namespace, reference.name, reference.uid)
+
+
+def _agrees(owner: Identity, reference: OwnerReference, dependent: Identity) -> bool:
+    """Whether the reference names the object that has its uid."""
+    return (
+        owner.kind == reference.kind
+        and owner.name == reference.name
+        and owner.api_version.rpartition("/")[0] == reference.api_version.rpartition("/")[0]
+        and owner.namespace in ("", dependent.namespace)
+    )

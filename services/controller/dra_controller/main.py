@@ -1,0 +1,64 @@
+"""The controller process."""
+
+import argparse
+
+from dra_shared import service
+from dra_shared.features import FeatureGates
+from dra_shared.log import logger
+
+from dra_controller.names import select
+
+_log = logger(__name__)
+
+
+def main() -> int:
+    """Run the controllers until SIGTERM; gives the exit code."""
+    options = service.Options("controller", "dralab's controllers")
+    options.client_options()
+    options.option(
+        "--controllers",
+        default="*",
+        help="comma-separated: * for all, a name, or -name to leave one out; by kube-controller-manager's names",
+    )
+    options.option(
+        "--leader-elect",
+        default=False,
+        action="store_true",
+        help="work only while holding the Lease kube-system/kube-controller-manager",
+    )
+    args = options.parse_args()
+    try:
+        select(_names(args), ())
+        FeatureGates.parse(args.feature_gates)
+    except ValueError as error:
+        options.error(str(error))
+    return service.run("controller", args.log_level, lambda: _serve(args))
+
+
+async def _serve(args: argparse.Namespace) -> None:
+    from dra_shared.client.rest import Client
+
+    from dra_controller.manager import ControllerConfig, ControllerManager
+
+    config = ControllerConfig(
+        controllers=_names(args),
+        features=FeatureGates.parse(args.feature_gates),
+        leader_elect=args.leader_elect,
+    )
+    async with (
+        Client(args.server, user_agent="dralab-controller", token=args.token) as client,
+        ControllerManager(config, client) as manager,
+        service.HealthServer(
+            args.health_address, args.health_port, {"controllers": lambda: manager.ready}
+        ) as health,
+    ):
+        _log.info("serving health and metrics", address=args.health_address, port=health.port)
+        await manager.wait()
+
+
+def _names(args: argparse.Namespace) -> tuple[str, ...]:
+    return tuple(entry.strip() for entry in args.controllers.split(",") if entry.strip())
+
+
+if __name__ == "__main__":
+    raise SystemExit(main())

@@ -1,0 +1,148 @@
+"""Runs the controllers, alone or as the one of several replicas that leads."""
+
+import asyncio
+import uuid
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+from types import TracebackType
+from typing import Self
+
+import prometheus_client
+from dra_shared.client.informer import InformerFactory
+from dra_shared.client.leader import LeaderElector, LeadershipLost
+from dra_shared.client.rest import Client
+from dra_shared.clock import Clock, SystemClock
+from dra_shared.features import FeatureGates
+from dra_shared.log import logger
+from prometheus_client import CollectorRegistry, Metric
+from prometheus_client.registry import Collector
+
+from dra_controller.framework import Context, Controller
+from dra_controller.names import select
+from dra_controller.registry import CONTROLLERS
+
+_LEASE = "kube-controller-manager"
+_RESTART_SECONDS = 1.0
+
+_log = logger(__name__)
+
+
+@dataclass(frozen=True)
+class ControllerConfig:
+    """``controllers`` as for ``--controllers``; with ``leader_elect`` only the holder of the Lease works."""
+
+    controllers: tuple[str, ...] = ("*",)
+    features: FeatureGates = field(default_factory=FeatureGates)
+    leader_elect: bool = False
+    identity: str = field(default_factory=lambda: f"dralab-controller_{uuid.uuid4()}")
+
+
+class ControllerManager:
+    """The controllers as one service: working from ``async with`` on, until its end.
+
+    Raises (on construction):
+        ValueError: the configuration names an unknown controller.
+    """
+
+    def __init__(self, config: ControllerConfig, client: Client, clock: Clock | None = None) -> None:
+        self._config = config
+        self._client = client
+        self._clock = clock or SystemClock()
+        self._names = select(config.controllers, list(CONTROLLERS))
+        self._informers: InformerFactory | None = None
+        self._controllers: dict[str, Controller] = {}
+        self._synced = False
+        self._metrics = _Metrics()
+        self._task: asyncio.Task[None] | None = None
+
+    async def __aenter__(self) -> Self:
+        prometheus_client.REGISTRY.register(self._metrics)
+        self._task = asyncio.create_task(self._run())
+        return self
+
+    async def __aexit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        if self._task is not None:
+            self._task.cancel()
+            await asyncio.wait((self._task,))
+        prometheus_client.REGISTRY.unregister(self._metrics)
+
+    @property
+    def controllers(self) -> dict[str, Controller]:
+        """The controllers that work now, by name; none while another replica leads."""
+        return self._controllers
+
+    @property
+    def ready(self) -> bool:
+        """Whether the controllers know the cluster, or stand by for a leader that does."""
+        running = self._task is not None and not self._task.done()
+        return running and (self._synced or (self._config.leader_elect and self._informers is None))
+
+    async def wait(self) -> None:
+        """Return when the work ends; raises what ended it."""
+        if self._task is not None:
+            await asyncio.shield(self._task)
+
+    async def _run(self) -> None:
+        if not self._config.leader_elect:
+            await self._work()
+            return
+        while True:
+            elector = LeaderElector(self._client, _LEASE, self._config.identity, clock=self._clock)
+            try:
+                await elector.run(self._work)
+            except LeadershipLost as error:
+                _log.warning("stopped working, standing by", reason=str(error))
+
+    async def _work(self) -> None:
+        """One term: everything starts from what the API server says."""
+        registry = CollectorRegistry()
+        informers = InformerFactory(self._client, self._clock)
+        context = Context(self._client, informers, self._clock, self._config.features, registry)
+        controllers = {
+            name: CONTROLLERS[name](context) for name in self._names if CONTROLLERS[name].wanted(context)
+        }
+        self._informers, self._controllers = informers, controllers
+        self._metrics.current = registry
+        _log.info("starting controllers", controllers=sorted(controllers))
+        try:
+            async with asyncio.TaskGroup() as tasks:
+                tasks.create_task(informers.run())
+                tasks.create_task(self._await_sync(informers))
+                for controller in controllers.values():
+                    tasks.create_task(self._keep_running(controller))
+        finally:
+            self._informers, self._controllers, self._synced = None, {}, False
+            self._metrics.current = None
+
+    async def _await_sync(self, informers: InformerFactory) -> None:
+        await informers.synced()
+        self._synced = True
+        _log.info("controllers are up")
+
+    async def _keep_running(self, controller: Controller) -> None:
+        """A controller that fails takes no other with it."""
+        while True:
+            try:
+                await controller.run()
+                return
+            except Exception:
+                _log.exception("controller failed, starting it again", controller=controller.name)
+                await self._clock.sleep(_RESTART_SECONDS)
+
+
+class _Metrics(Collector):
+    """The metrics of the current term, if there is one."""
+
+    def __init__(self) -> None:
+        self.current: CollectorRegistry | None = None
+
+    def describe(self) -> Iterable[Metric]:
+        return ()
+
+    def collect(self) -> Iterable[Metric]:
+        return self.current.collect() if self.current is not None else ()

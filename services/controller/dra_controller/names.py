@@ -1,0 +1,107 @@
+"""The controllers by kube-controller-manager's names, and which of them ``--controllers`` asks for."""
+
+from collections.abc import Sequence
+
+# cmd/kube-controller-manager/names and its aliases: the names that we don't run are known all the same, so that a
+# command line for kube-controller-manager works with us.
+_UPSTREAM = (
+    "bootstrap-signer-controller",
+    "certificatesigningrequest-approving-controller",
+    "certificatesigningrequest-cleaner-controller",
+    "certificatesigningrequest-signing-controller",
+    "clusterrole-aggregation-controller",
+    "cronjob-controller",
+    "daemonset-controller",
+    "deployment-controller",
+    "device-taint-eviction-controller",
+    "disruption-controller",
+    "endpoints-controller",
+    "endpointslice-controller",
+    "endpointslice-mirroring-controller",
+    "ephemeral-volume-controller",
+    "garbage-collector-controller",
+    "horizontal-pod-autoscaler-controller",
+    "job-controller",
+    "kube-apiserver-serving-clustertrustbundle-publisher-controller",
+    "legacy-serviceaccount-token-cleaner-controller",
+    "namespace-controller",
+    "node-ipam-controller",
+    "node-lifecycle-controller",
+    "persistentvolume-attach-detach-controller",
+    "persistentvolume-binder-controller",
+    "persistentvolume-expander-controller",
+    "persistentvolume-protection-controller",
+    "persistentvolumeclaim-protection-controller",
+    "pod-garbage-collector-controller",
+    "podgroup-protection-controller",
+    "replicaset-controller",
+    "replicationcontroller-controller",
+    "resourceclaim-controller",
+    "resourcepoolstatusrequest-controller",
+    "resourcequota-controller",
+    "root-ca-certificate-publisher-controller",
+    "selinux-warning-controller",
+    "serviceaccount-controller",
+    "serviceaccount-token-controller",
+    "service-cidr-controller",
+    "statefulset-controller",
+    "storage-version-migrator-controller",
+    "storageversion-garbage-collector-controller",
+    "taint-eviction-controller",
+    "token-cleaner-controller",
+    "ttl-after-finished-controller",
+    "ttl-controller",
+    "validatingadmissionpolicy-status-controller",
+    "volumeattributesclass-protection-controller",
+)
+_OURS = ("event-expiry-controller",)
+_ALIASES = {
+    "attachdetach": "persistentvolume-attach-detach-controller",
+    "bootstrapsigner": "bootstrap-signer-controller",
+    "clusterrole-aggregation": "clusterrole-aggregation-controller",
+    "csrapproving": "certificatesigningrequest-approving-controller",
+    "csrcleaner": "certificatesigningrequest-cleaner-controller",
+    "csrsigning": "certificatesigningrequest-signing-controller",
+    "endpoint": "endpoints-controller",
+    "endpointslicemirroring": "endpointslice-mirroring-controller",
+    "garbagecollector": "garbage-collector-controller",
+    "horizontalpodautoscaling": "horizontal-pod-autoscaler-controller",
+    "nodeipam": "node-ipam-controller",
+    "nodelifecycle": "node-lifecycle-controller",
+    "podgc": "pod-garbage-collector-controller",
+    "pv-protection": "persistentvolume-protection-controller",
+    "pvc-protection": "persistentvolumeclaim-protection-controller",
+    "replicationcontroller": "replicationcontroller-controller",
+    "resource-claim-controller": "resourceclaim-controller",
+    "root-ca-cert-publisher": "root-ca-certificate-publisher-controller",
+    "storage-version-gc": "storageversion-garbage-collector-controller",
+    "tokencleaner": "token-cleaner-controller",
+}
+
+
+def canonical(name: str) -> str:
+    """The full name of a controller: short names and kube-controller-manager's old ones count too.
+
+    Raises:
+        ValueError: there is no such controller.
+    """
+    known = (*_UPSTREAM, *_OURS)
+    for candidate in (name, _ALIASES.get(name, ""), f"{name}-controller"):
+        if candidate in known:
+            return candidate
+    raise ValueError(f'"{name}" is not in the list of known controllers')
+
+
+def select(controllers: Sequence[str], available: Sequence[str]) -> list[str]:
+    """Those of ``available`` that ``controllers`` asks for: ``*`` is all, ``name`` one, ``-name`` all but one.
+
+    As upstream, the first entry that names a controller decides, and one that isn't named depends on ``*``.
+
+    Raises:
+        ValueError: an entry names no controller.
+    """
+    verdicts: dict[str, bool] = {}
+    for entry in controllers:
+        if entry != "*":
+            verdicts.setdefault(canonical(entry.removeprefix("-")), not entry.startswith("-"))
+    return [name for name in available if verdicts.get(name, "*" in controllers)]
