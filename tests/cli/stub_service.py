@@ -1,0 +1,30 @@
+"""A service for supervisor tests: ready at once; told by its flags to die, or never to be ready."""
+
+import argparse
+import asyncio
+import os
+import sys
+
+from dra_shared.service import HealthServer, run
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser()
+    parser.add_argument("--port", type=int, required=True)
+    parser.add_argument("--never-ready", action="store_true")
+    parser.add_argument("--crash", action="store_true")
+    options = parser.parse_args()
+    if options.crash:
+        sys.stdout.write("cannot open the thing\n")
+        sys.stdout.flush()
+        os._exit(3)
+
+    async def serve() -> None:
+        async with HealthServer("127.0.0.1", options.port, {"up": lambda: not options.never_ready}):
+            await asyncio.Event().wait()
+
+    return run("stub", "info", serve)
+
+
+if __name__ == "__main__":
+    raise SystemExit(main())

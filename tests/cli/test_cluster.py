@@ -1,0 +1,44 @@
+import os
+from pathlib import Path
+
+import pytest
+import yaml
+from dra_cli.cluster import Cluster, Record
+from dra_cli.errors import CommandError
+
+
+def test_a_directory_has_one_cluster_at_a_time(tmp_path: Path) -> None:
+    cluster = Cluster(tmp_path)
+    with cluster.locked():
+        cluster.write(Record(pid=os.getpid(), server="http://127.0.0.1:1"))
+        with (
+            pytest.raises(CommandError, match=rf"already running in {tmp_path} \(pid {os.getpid()}\)"),
+            Cluster(tmp_path).locked(),
+        ):
+            pass
+        assert Cluster(tmp_path).record().server == "http://127.0.0.1:1"
+    with cluster.locked():
+        pass
+
+
+def test_a_record_left_by_a_crash_is_no_cluster(tmp_path: Path) -> None:
+    cluster = Cluster(tmp_path)
+    with cluster.locked():
+        cluster.write(Record(pid=1, server="http://127.0.0.1:1"))
+    with pytest.raises(CommandError, match="no cluster is running"):
+        cluster.record()
+
+
+def test_kubeconfig_points_at_the_server(tmp_path: Path) -> None:
+    cluster = Cluster(tmp_path)
+    cluster.write_kubeconfig("http://127.0.0.1:8080")
+    config = yaml.safe_load(cluster.kubeconfig.read_text())
+    assert config["clusters"][0]["cluster"]["server"] == "http://127.0.0.1:8080"
+    assert config["contexts"][0]["name"] == config["current-context"]
+
+
+def test_a_directory_that_cannot_be_used(tmp_path: Path) -> None:
+    file = tmp_path / "file"
+    file.write_text("")
+    with pytest.raises(CommandError, match="cannot use"), Cluster(file).locked():
+        pass

@@ -1,0 +1,135 @@
+"""``docker-compose.yml`` against what the Compose specification allows, where no engine can try it."""
+
+import re
+from typing import Any
+
+import jsonschema
+import pytest
+import yaml
+
+from tests.reference import REPOSITORY
+
+_DURATION = {"type": "string", "pattern": r"^(\d+(us|ms|s|m|h))+$"}
+_STRINGS = {"type": "array", "items": {"type": "string"}, "uniqueItems": True}
+_ENVIRONMENT = {"type": "object", "additionalProperties": {"type": ["string", "number", "boolean", "null"]}}
+_SERVICE = {
+    "type": "object",
+    "required": ["image", "build", "healthcheck"],
+    "additionalProperties": False,
+    "properties": {
+        "image": {"type": "string"},
+        "build": {
+            "type": "object",
+            "additionalProperties": False,
+            "required": ["context", "dockerfile"],
+            "properties": {"context": {"type": "string"}, "dockerfile": {"type": "string"}},
+        },
+        "command": _STRINGS,
+        "ports": {"type": "array", "items": {"type": "string"}},
+        "volumes": _STRINGS,
+        "environment": _ENVIRONMENT,
+        "depends_on": {
+            "type": "object",
+            "additionalProperties": {
+                "type": "object",
+                "required": ["condition"],
+                "properties": {
+                    "condition": {
+                        "enum": ["service_started", "service_healthy", "service_completed_successfully"]
+                    },
+                    "restart": {"type": "boolean"},
+                    "required": {"type": "boolean"},
+                },
+                "additionalProperties": False,
+            },
+        },
+        "healthcheck": {
+            "type": "object",
+            "additionalProperties": False,
+            "required": ["test"],
+            "properties": {
+                "test": {
+                    "type": "array",
+                    "prefixItems": [{"enum": ["CMD", "CMD-SHELL", "NONE"]}],
+                    "minItems": 1,
+                },
+                "interval": _DURATION,
+                "timeout": _DURATION,
+                "start_period": _DURATION,
+                "retries": {"type": "integer"},
+            },
+        },
+        "restart": {"enum": ["no", "always", "on-failure", "unless-stopped"]},
+        "read_only": {"type": "boolean"},
+        "tmpfs": _STRINGS,
+        "user": {"type": "string"},
+        "hostname": {"type": "string"},
+    },
+}
+_FILE = {
+    "type": "object",
+    "additionalProperties": False,
+    "patternProperties": {"^x-": {}},
+    "properties": {
+        "name": {"type": "string"},
+        "services": {"type": "object", "additionalProperties": _SERVICE},
+        "volumes": {"type": "object", "additionalProperties": {"type": ["object", "null"]}},
+    },
+    "required": ["services"],
+}
+
+
+@pytest.fixture(scope="module")
+def compose() -> dict[str, Any]:
+    loaded: dict[str, Any] = yaml.safe_load((REPOSITORY / "docker-compose.yml").read_text())
+    return loaded
+
+
+def test_is_a_compose_file(compose: dict[str, Any]) -> None:
+    jsonschema.validate(compose, _FILE)
+
+
+def test_every_service_has_an_image_of_its_own(compose: dict[str, Any]) -> None:
+    services = compose["services"]
+    assert set(services) == {"apiserver", "scheduler", "controller", "node-agent"}
+    assert len({service["image"] for service in services.values()}) == len(services)
+    for name, service in services.items():
+        assert service["build"] == {"context": ".", "dockerfile": f"services/{name}/Dockerfile"}
+
+
+def test_everything_waits_for_a_healthy_api_server(compose: dict[str, Any]) -> None:
+    for name, service in compose["services"].items():
+        if name != "apiserver":
+            assert service["depends_on"] == {"apiserver": {"condition": "service_healthy"}}
+
+
+def test_only_loopback_reaches_the_api(compose: dict[str, Any]) -> None:
+    ports = {name: service.get("ports", []) for name, service in compose["services"].items()}
+    assert ports.pop("apiserver") == ["127.0.0.1:${DRALAB_PORT:-8080}:8080"]
+    assert not any(ports.values())
+
+
+def test_the_database_is_on_a_declared_volume(compose: dict[str, Any]) -> None:
+    (mount,) = compose["services"]["apiserver"]["volumes"]
+    volume, path = mount.split(":")
+    assert volume in compose["volumes"]
+    dockerfile = (REPOSITORY / "services/apiserver/Dockerfile").read_text()
+    assert f'"--data", "{path}"' in dockerfile
+
+
+def test_node_agents_can_be_scaled(compose: dict[str, Any]) -> None:
+    agent = compose["services"]["node-agent"]
+    assert not {"container_name", "hostname", "ports"} & agent.keys()
+
+
+def test_every_environment_variable_is_an_option_of_its_service(compose: dict[str, Any]) -> None:
+    for name, service in compose["services"].items():
+        package = f"dra_{name.replace('-', '_')}"
+        source = (
+            "".join(path.read_text() for path in (REPOSITORY / "services" / name / package).glob("*.py"))
+            + (REPOSITORY / "shared/dra_shared/service.py").read_text()
+        )
+        for variable in service.get("environment", {}):
+            prefix = rf"^DRALAB_({name.replace('-', '_').upper()}_)?"
+            flag = "--" + re.sub(prefix, "", variable).lower().replace("_", "-")
+            assert f'"{flag}"' in source, f"{name} has no option {flag} for {variable}"

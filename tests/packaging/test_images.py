@@ -1,0 +1,80 @@
+"""Each Dockerfile against the tree: what it copies and starts exists, and nobody is root."""
+
+import json
+import re
+import shlex
+import tomllib
+
+import pytest
+
+from tests.reference import REPOSITORY
+
+SERVICES = ("apiserver", "scheduler", "controller", "node-agent")
+
+
+def _instructions(service: str) -> list[tuple[str, str]]:
+    text = (REPOSITORY / "services" / service / "Dockerfile").read_text()
+    lines = re.sub(r"\\\n", " ", text).splitlines()
+    return [
+        (name, rest)
+        for name, _, rest in (line.partition(" ") for line in lines if line and not line.startswith("#"))
+    ]
+
+
+def _values(service: str, name: str) -> list[str]:
+    return [rest for instruction, rest in _instructions(service) if instruction == name]
+
+
+@pytest.mark.parametrize("service", SERVICES)
+def test_copies_what_exists_and_is_not_ignored(service: str) -> None:
+    kept = {
+        line.removeprefix("!")
+        for line in (REPOSITORY / ".dockerignore").read_text().splitlines()
+        if line.startswith("!")
+    }
+    sources = [source for rest in _values(service, "COPY") for source in shlex.split(rest)[:-1]]
+    assert sources
+    for source in sources:
+        assert (REPOSITORY / source).exists(), f"COPY {source}"
+        assert source.split("/")[0] in kept, f"{source} is left out by .dockerignore"
+
+
+@pytest.mark.parametrize("service", SERVICES)
+def test_starts_an_entry_point_of_its_package(service: str) -> None:
+    (entry,) = _values(service, "ENTRYPOINT")
+    project = tomllib.loads((REPOSITORY / "services" / service / "pyproject.toml").read_text())["project"]
+    assert json.loads(entry)[0] in project["scripts"]
+
+
+@pytest.mark.parametrize("service", SERVICES)
+def test_the_entry_point_takes_the_command(service: str) -> None:
+    (command,) = _values(service, "CMD")
+    package = f"dra_{service.replace('-', '_')}"
+    sources = "".join(p.read_text() for p in (REPOSITORY / "services" / service / package).glob("*.py"))
+    sources += (REPOSITORY / "shared/dra_shared/service.py").read_text()
+    for word in json.loads(command):
+        if word.startswith("--"):
+            assert f'"{word}"' in sources, f"{service} has no option {word}"
+
+
+@pytest.mark.parametrize("service", SERVICES)
+def test_runs_as_nobody_in_particular_from_a_pinned_base(service: str) -> None:
+    (user,) = _values(service, "USER")
+    assert int(user.split(":")[0]) > 0
+    (base,) = _values(service, "ARG")
+    assert re.fullmatch(r"BASE=python:3\.\d+\.\d+-slim-\w+", base)
+
+
+@pytest.mark.parametrize("service", SERVICES)
+def test_the_lock_has_every_dependency_with_its_hash(service: str) -> None:
+    lock = (REPOSITORY / "services" / service / "requirements.lock").read_text()
+    pinned = set(re.findall(r"^([a-z0-9-]+)==", lock, re.MULTILINE))
+    entries = re.findall(r"^[a-z0-9-]+==", lock, re.MULTILINE)
+    assert lock.count("--hash=") >= len(entries)
+    assert "://" not in lock
+    for pyproject in ("shared/pyproject.toml", f"services/{service}/pyproject.toml"):
+        for need in tomllib.loads((REPOSITORY / pyproject).read_text())["project"]["dependencies"]:
+            name = re.match(r"[A-Za-z0-9-]+", need)
+            assert name is not None
+            if not need.startswith("dra-"):
+                assert name.group().lower() in pinned
