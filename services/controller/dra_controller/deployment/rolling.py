@@ -1,0 +1,137 @@
+"""How many pods each ReplicaSet of a Deployment should have next. Pure; the arithmetic is upstream's."""
+
+import math
+from collections.abc import Sequence
+
+from dra_shared.api.apps import Deployment, ReplicaSet
+
+DESIRED = "deployment.kubernetes.io/desired-replicas"
+MAX = "deployment.kubernetes.io/max-replicas"
+
+
+def replicas_of(obj: Deployment | ReplicaSet) -> int:
+    """What the spec asks for."""
+    return 1 if obj.spec.replicas is None else obj.spec.replicas
+
+
+def total(replica_sets: Sequence[ReplicaSet]) -> int:
+    """What the specs ask for together."""
+    return sum(replicas_of(replica_set) for replica_set in replica_sets)
+
+
+def limits(deployment: Deployment) -> tuple[int, int]:
+    """How many pods there may be above, and how many may be unavailable below, the desired number."""
+    replicas = replicas_of(deployment)
+    strategy = deployment.spec.strategy
+    if strategy.type == "Recreate" or replicas == 0:
+        return 0, 0
+    rolling = strategy.rolling_update
+    surge = scaled(rolling.max_surge if rolling is not None else None, replicas, up=True)
+    unavailable = scaled(rolling.max_unavailable if rolling is not None else None, replicas, up=False)
+    if surge == 0 and unavailable == 0:
+        unavailable = 1
+    return surge, min(unavailable, replicas)
+
+
+def scaled(value: int | str | None, whole: int, *, up: bool) -> int:
+    """An int-or-percentage of ``whole``; a percentage that isn't whole is rounded ``up`` or down."""
+    if value is None:
+        return 0
+    if isinstance(value, int):
+        return value
+    part = int(value.removesuffix("%")) * whole / 100
+    return math.ceil(part) if up else math.floor(part)
+
+
+def new_replicas(deployment: Deployment, everything: Sequence[ReplicaSet], newest: ReplicaSet) -> int:
+    """What the newest ReplicaSet may grow to now."""
+    wanted = replicas_of(deployment)
+    if deployment.spec.strategy.type == "Recreate":
+        return wanted
+    surge, _ = limits(deployment)
+    room = wanted + surge - total(everything)
+    if room <= 0:
+        return replicas_of(newest)
+    return replicas_of(newest) + min(room, wanted - replicas_of(newest))
+
+
+def old_replicas(
+    deployment: Deployment, everything: Sequence[ReplicaSet], newest: ReplicaSet, old: Sequence[ReplicaSet]
+) -> dict[str, int]:
+    """What the older ReplicaSets may shrink to now, by key: broken pods go first, then as availability allows."""
+    _, unavailable = limits(deployment)
+    least = replicas_of(deployment) - unavailable
+    new_unavailable = replicas_of(newest) - (newest.status.available_replicas or 0)
+    allowed = total(everything) - least - new_unavailable
+    result = {replica_set.key: replicas_of(replica_set) for replica_set in old}
+    if allowed <= 0 or not any(result.values()):
+        return result
+    ordered = sorted(old, key=_age)
+    cleaned = 0
+    for replica_set in ordered:
+        available = replica_set.status.available_replicas or 0
+        current = result[replica_set.key]
+        broken = min(allowed - cleaned, current - available)
+        if current and broken > 0:
+            result[replica_set.key] = current - broken
+            cleaned += broken
+    spare = sum(replica_set.status.available_replicas or 0 for replica_set in everything) - least
+    for replica_set in ordered:
+        if spare <= 0:
+            break
+        down = min(result[replica_set.key], spare)
+        result[replica_set.key] -= down
+        spare -= down
+    return result
+
+
+def proportional(deployment: Deployment, active: Sequence[ReplicaSet]) -> dict[str, int]:
+    """What each active ReplicaSet gets when a Deployment is scaled in the middle of a roll-out, by key."""
+    surge, _ = limits(deployment)
+    wanted = replicas_of(deployment)
+    allowed = wanted + surge if wanted > 0 else 0
+    current = total(active)
+    change = allowed - current
+    ordered = sorted(
+        active,
+        key=lambda rs: (-replicas_of(rs), _age(rs) if change <= 0 else _youth(rs)),
+    )
+    result: dict[str, int] = {}
+    added = 0
+    for replica_set in ordered:
+        size = replicas_of(replica_set)
+        if change == 0:
+            result[replica_set.key] = size
+            continue
+        share = _share(replica_set, deployment, allowed, change, added)
+        result[replica_set.key] = size + share
+        added += share
+    if ordered and change:
+        largest = ordered[0].key
+        result[largest] = max(0, result[largest] + change - added)
+    return result
+
+
+def _share(replica_set: ReplicaSet, deployment: Deployment, allowed: int, change: int, added: int) -> int:
+    size = replicas_of(replica_set)
+    if size == 0:
+        return 0
+    annotated = replica_set.metadata.annotations.get(MAX, "")
+    before = int(annotated) if annotated.isdigit() and annotated != "0" else replicas_of(deployment)
+    fraction = round_half_away(size * allowed / before) - size if before else 0
+    left = change - added
+    return min(fraction, left) if change > 0 else max(fraction, left)
+
+
+def round_half_away(value: float) -> int:
+    """Rounded to the nearest whole number, halves away from zero."""
+    return math.floor(value + 0.5) if value >= 0 else math.ceil(value - 0.5)
+
+
+def _age(replica_set: ReplicaSet) -> tuple[str, str]:
+    return replica_set.metadata.creation_timestamp or "", replica_set.metadata.name
+
+
+def _youth(replica_set: ReplicaSet) -> tuple[str, str]:
+    created, name = _age(replica_set)
+    return "".join(chr(0x10FFFF - ord(character)) for character in created), name

@@ -1,0 +1,76 @@
+"""Writes of our own that the informer has not told of yet.
+
+A controller that counts what its informer knows would make or delete too many if it didn't wait for its own writes
+to come back.
+"""
+
+from dra_shared.api.meta import Object
+from dra_shared.clock import Clock
+
+from dra_controller.uids import RecentUids
+
+# As upstream: after that the informer is believed whatever it says.
+_TIMEOUT_SECONDS = 300.0
+
+
+class Expectations:
+    """What each owner waits to see."""
+
+    def __init__(self, clock: Clock) -> None:
+        self._clock = clock
+        self._pending: dict[str, dict[str, float]] = {}
+        self._owners: dict[str, str] = {}
+        self._seen = RecentUids(4096)
+        self._gone = RecentUids(4096)
+
+    def created(self, owner: str, obj: Object) -> None:
+        """``obj`` was created for ``owner``."""
+        if obj.metadata.uid not in self._seen:
+            self._expect(owner, obj.metadata.uid)
+
+    def deleted(self, owner: str, obj: Object) -> None:
+        """``obj`` of ``owner`` was deleted."""
+        if obj.metadata.uid not in self._gone:
+            self._expect(owner, f"-{obj.metadata.uid}")
+
+    def saw(self, obj: Object) -> None:
+        """The informer told of ``obj``, in whatever state."""
+        uid = obj.metadata.uid
+        self._seen.add(uid)
+        self._settle(uid)
+        if obj.metadata.deletion_timestamp is not None:
+            self.saw_gone(obj)
+
+    def saw_gone(self, obj: Object) -> None:
+        """The informer told that ``obj`` is gone, or about to be."""
+        uid = obj.metadata.uid
+        self._seen.add(uid)
+        self._gone.add(uid)
+        self._settle(uid)
+        self._settle(f"-{uid}")
+
+    def satisfied(self, owner: str) -> bool:
+        """Whether the informer shows everything that ``owner`` did."""
+        pending = self._pending.get(owner)
+        if not pending:
+            return True
+        if max(pending.values()) > self._clock.monotonic():
+            return False
+        self.forget(owner)
+        return True
+
+    def forget(self, owner: str) -> None:
+        """``owner`` is gone."""
+        for token in self._pending.pop(owner, {}):
+            self._owners.pop(token, None)
+
+    def _expect(self, owner: str, token: str) -> None:
+        self._pending.setdefault(owner, {})[token] = self._clock.monotonic() + _TIMEOUT_SECONDS
+        self._owners[token] = owner
+
+    def _settle(self, token: str) -> None:
+        owner = self._owners.pop(token, None)
+        if owner is not None and owner in self._pending:
+            self._pending[owner].pop(token, None)
+            if not self._pending[owner]:
+                del self._pending[owner]

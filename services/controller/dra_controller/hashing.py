@@ -1,0 +1,32 @@
+"""Short hashes of pod templates, for labels and names."""
+
+import orjson
+from dra_shared.api.codec import to_builtins
+from dra_shared.api.meta import Struct
+
+# k8s.io/apimachinery/pkg/util/rand: no vowels and no digits that look like them, so that no words come out.
+_SAFE = "bcdfghjklmnpqrstvwxz2456789"
+
+
+def template_hash(template: Struct, collisions: int | None) -> str:
+    """The value of a ``pod-template-hash`` label.
+
+    Upstream hashes Go's own dump of the template, so its values can't be ours; nothing compares them, because an
+    existing ReplicaSet is recognised by its template.
+    """
+    data = orjson.dumps(to_builtins(template), option=orjson.OPT_SORT_KEYS)
+    if collisions is not None:
+        data += collisions.to_bytes(8, "little")
+    return safe_encode(str(_fnv32a(data)))
+
+
+def safe_encode(text: str) -> str:
+    """``text`` in letters and digits that make no words."""
+    return "".join(_SAFE[ord(character) % len(_SAFE)] for character in text)
+
+
+def _fnv32a(data: bytes) -> int:
+    value = 0x811C9DC5
+    for byte in data:
+        value = (value ^ byte) * 0x01000193 & 0xFFFFFFFF
+    return value

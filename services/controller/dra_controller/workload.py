@@ -1,0 +1,167 @@
+"""The common part of the controllers that make pods: which pod concerns whom, and making and deleting them."""
+
+import asyncio
+from collections.abc import Awaitable, Callable, Sequence
+from typing import Any, TypeVar
+
+from dra_shared.api.meta import LabelSelector, Object
+from dra_shared.api.pod import Pod
+from dra_shared.api.resources import PODS, Resource
+from dra_shared.claims import controller_of
+from dra_shared.client.errors import ApiError, Forbidden, NotFound
+from dra_shared.client.events import reference
+from dra_shared.client.informer import Informer
+from dra_shared.selectors import label_selector
+
+from dra_controller.expectations import Expectations
+from dra_controller.framework import Context, QueueController
+from dra_controller.ownership import Ownership
+from dra_controller.pods import ORPHAN_INDEX, OWNER_INDEX, orphan_index, owner_index
+
+_BURST = 500
+
+T = TypeVar("T")
+
+
+class WorkloadController(QueueController):
+    """A controller of pods by an ``owner`` resource whose objects have ``spec.selector``."""
+
+    owner: Resource[Any]
+
+    def __init__(self, context: Context) -> None:
+        super().__init__(context)
+        self.owners: Informer[Any] = self.watch(self.owner)
+        self.pods = self.watch(PODS)
+        self.recorder = context.recorder(self.name)
+        self.expectations = Expectations(context.clock)
+        self.pod_ownership = Ownership(context.client, self.owner, PODS)
+        index_by_owner(self.pods)
+        self.owners.add_handler(self.enqueue, self._owner_updated, self._owner_deleted)
+        self.pods.add_handler(self._pod_added, self._pod_updated, self._pod_deleted)
+
+    def enqueue(self, obj: Object) -> None:
+        self.queue.add(obj.key)
+
+    def selector_of(self, owner: Any) -> LabelSelector | None:
+        selector: LabelSelector | None = owner.spec.selector
+        return selector
+
+    def _owner_updated(self, old: Object, new: Object) -> None:
+        self.enqueue(new)
+
+    def _owner_deleted(self, obj: Object) -> None:
+        self.expectations.forget(obj.metadata.uid)
+        self.enqueue(obj)
+
+    def _pod_added(self, pod: Pod) -> None:
+        self.expectations.saw(pod)
+        self._enqueue_owner(pod)
+
+    def _pod_updated(self, old: Pod, pod: Pod) -> None:
+        self.expectations.saw(pod)
+        before, after = controller_of(old), controller_of(pod)
+        if before is not None and (after is None or after.uid != before.uid):
+            self._enqueue_owner(old)
+        if after is not None or before is not None or old.metadata.labels != pod.metadata.labels:
+            self._enqueue_owner(pod)
+
+    def _pod_deleted(self, pod: Pod) -> None:
+        self.expectations.saw_gone(pod)
+        self._enqueue_owner(pod)
+
+    def _enqueue_owner(self, pod: Pod) -> None:
+        owner = controller_of(pod)
+        if owner is not None:
+            group = owner.api_version.rpartition("/")[0]
+            if owner.kind == self.owner.kind and group == self.owner.group:
+                self.queue.add(f"{pod.metadata.namespace}/{owner.name}")
+            return
+        if pod.metadata.deletion_timestamp is not None:
+            return
+        for candidate in self.owners.store.list():
+            if candidate.metadata.namespace == pod.metadata.namespace and pod.metadata.labels:
+                selector = self.selector_of(candidate)
+                if selector is not None and label_selector(selector).matches(pod.metadata.labels):
+                    self.enqueue(candidate)
+
+    async def create_pods(self, owner: Object, pods: Sequence[Pod]) -> None:
+        """Create pods, few at first and more as it works; the first failure ends it.
+
+        Raises:
+            ApiError: a pod could not be created.
+        """
+
+        async def create(pod: Pod) -> None:
+            involved = reference(self.owner, owner)
+            try:
+                made = await self._client.create(PODS, pod, owner.metadata.namespace)
+            except ApiError as error:
+                if not _is_terminating(error):
+                    self.recorder.event(involved, "Warning", "FailedCreate", f"Error creating: {error}")
+                raise
+            self.expectations.created(owner.metadata.uid, made)
+            self.recorder.event(involved, "Normal", "SuccessfulCreate", f"Created pod: {made.metadata.name}")
+
+        await slow_start([_bind(create, pod) for pod in pods[:_BURST]])
+
+    async def delete_pods(self, owner: Object, pods: Sequence[Pod]) -> None:
+        """Delete pods, all at once; one that is gone already is no failure."""
+
+        async def delete(pod: Pod) -> None:
+            involved = reference(self.owner, owner)
+            self.expectations.deleted(owner.metadata.uid, pod)
+            try:
+                await self._client.delete(
+                    PODS, pod.metadata.name, pod.metadata.namespace, uid=pod.metadata.uid
+                )
+            except NotFound:
+                self.expectations.saw_gone(pod)
+                return
+            except ApiError as error:
+                self.expectations.saw_gone(pod)
+                self.recorder.event(involved, "Warning", "FailedDelete", f"Error deleting: {error}")
+                raise
+            self.recorder.event(involved, "Normal", "SuccessfulDelete", f"Deleted pod: {pod.metadata.name}")
+
+        await gather([_bind(delete, pod) for pod in pods[:_BURST]])
+
+
+def index_by_owner(informer: Informer[Any]) -> None:
+    """Give the informer's store the indexes by owner, unless another controller did."""
+    informer.store.add_index(OWNER_INDEX, owner_index)
+    informer.store.add_index(ORPHAN_INDEX, orphan_index)
+
+
+async def slow_start(calls: Sequence[Callable[[], Awaitable[None]]]) -> None:
+    """Make the calls in batches of 1, 2, 4 and so on; after a batch with a failure no other follows.
+
+    Raises:
+        Exception: the first failure.
+    """
+    start, size = 0, 1
+    while start < len(calls):
+        await gather(calls[start : start + size])
+        start, size = start + size, size * 2
+
+
+async def gather(calls: Sequence[Callable[[], Awaitable[None]]]) -> None:
+    """Make all calls concurrently, and wait for all of them.
+
+    Raises:
+        Exception: the first failure.
+    """
+    results = await asyncio.gather(*(call() for call in calls), return_exceptions=True)
+    for result in results:
+        if isinstance(result, BaseException):
+            raise result
+
+
+def _bind(function: Callable[[T], Awaitable[None]], argument: T) -> Callable[[], Awaitable[None]]:
+    return lambda: function(argument)
+
+
+def _is_terminating(error: ApiError) -> bool:
+    """Whether the namespace is going away, which is no news to anybody."""
+    details = error.status.details
+    causes = details.causes if details is not None else ()
+    return isinstance(error, Forbidden) and any(cause.reason == "NamespaceTerminating" for cause in causes)
