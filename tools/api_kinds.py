@@ -1,6 +1,6 @@
 """Writes shared/dra_shared/api/schema/kinds.json from recorded discovery documents.
 
-    python tools/api_kinds.py DISCOVERY_DIR
+    python -m tools.api_kinds DISCOVERY_DIR
 
 DISCOVERY_DIR holds ``api__v1.json.gz`` and ``aggregated_v2.json.gz`` as a Kubernetes API server answers them
 with every version switched on. What discovery does not say (storage versions, selectable fields, scale

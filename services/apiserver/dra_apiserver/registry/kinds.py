@@ -84,7 +84,8 @@ class KindInfo:
 
     ``versions`` are those served now, most preferred first; ``storage_version`` is the one objects are kept
     in, whether or not it is served. ``storage`` names the table of objects: two kinds with one ``storage``
-    (core and events.k8s.io Event) are views of the same objects.
+    (core and events.k8s.io Event) are views of the same objects. ``deprecated`` has, for some versions, the
+    text that clients are warned with.
     """
 
     group: str
@@ -102,6 +103,7 @@ class KindInfo:
     selectable_fields: Mapping[str, SelectableField] = field(default_factory=dict)
     scale: ScalePaths | None = None
     all_versions: tuple[str, ...] = ()
+    deprecated: Mapping[str, str] = field(default_factory=dict)
     custom: Mapping[str, CustomVersion] | None = None
 
     @property

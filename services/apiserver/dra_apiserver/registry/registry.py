@@ -194,4 +194,5 @@ def _parse(entry: Mapping[str, Any]) -> KindInfo:
         },
         selectable_fields=_selectable(entry),
         scale=None if scale is None else ScalePaths(*scale),
+        deprecated=entry.get("deprecated", {}),
     )

@@ -10,8 +10,34 @@
     warnings.
 ``default(kind, version, obj) -> None``
     Sets upstream's defaults in place and brings the object to the form that Kubernetes encodes.
+``decode_as(registry, group, version, kind, type_of(group, version, kind), body, …) -> Decoded``
+    The same for a body that is no resource: a Binding, a Scale, an Eviction, DeleteOptions (group ``""`` and kind; pass
+    ``None`` for the type to take any fields).
 """
 
-from dra_apiserver.schema.errors import DecodeError
+from typing import Any
 
-__all__ = ["DecodeError"]
+from dra_apiserver.registry import KindInfo
+from dra_apiserver.schema.decode import Decoded, decode, decode_as, sanitize
+from dra_apiserver.schema.defaults import apply_defaults
+from dra_apiserver.schema.errors import DecodeError
+from dra_apiserver.schema.reader import complete
+from dra_apiserver.schema.types import object_type, type_of
+
+
+def default(kind: KindInfo, version: str, obj: dict[str, Any]) -> None:
+    """Sets upstream's defaults in place and adds the members that an encoded object always has."""
+    apply_defaults(kind, version, obj)
+    complete(object_type(kind, version), obj)
+
+
+__all__ = [
+    "DecodeError",
+    "Decoded",
+    "decode",
+    "decode_as",
+    "default",
+    "object_type",
+    "sanitize",
+    "type_of",
+]

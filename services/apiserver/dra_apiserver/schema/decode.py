@@ -1,0 +1,258 @@
+"""Request bodies to objects."""
+
+import json
+import re
+from dataclasses import dataclass
+from typing import Any
+
+import orjson
+
+from dra_apiserver.registry import KindInfo, Registry, split_api_version
+from dra_apiserver.schema.errors import DecodeError
+from dra_apiserver.schema.jsontext import syntax_error
+from dra_apiserver.schema.reader import Reader, RepeatedKeys, TypeMismatch
+from dra_apiserver.schema.types import Struct, object_type
+
+JSON = "application/json"
+YAML = "application/yaml"
+_MEDIA_TYPES = {"": JSON, "*/*": JSON, JSON: JSON, YAML: YAML}
+_STRINGS = re.compile(rb'"(?:[^"\\]|\\.)*"', re.DOTALL)
+_TYPE_META = (
+    'struct { APIVersion string "json:\\"apiVersion,omitempty\\""; Kind string "json:\\"kind,omitempty\\"" }'
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Decoded:
+    """An object from a body, the version it is in, and texts for Warning headers."""
+
+    obj: dict[str, Any]
+    version: str
+    warnings: list[str]
+
+
+def media_type(header: str) -> str:
+    """JSON or YAML, from a Content-Type header (empty means JSON).
+
+    Raises:
+        DecodeError: 415, another type.
+    """
+    name = header.partition(";")[0].strip().lower()
+    found = _MEDIA_TYPES.get(name)
+    if found is None:
+        raise DecodeError(
+            "the body of the request was in an unknown format - accepted media types include: "
+            "application/json, application/yaml, application/vnd.kubernetes.protobuf",
+            415,
+            "UnsupportedMediaType",
+        )
+    return found
+
+
+def decode(
+    registry: Registry,
+    kind: KindInfo,
+    version: str,
+    body: bytes,
+    content_type: str = JSON,
+    field_validation: str = "Warn",
+) -> Decoded:
+    """The object that a create or update request for ``kind`` at ``version`` carries.
+
+    ``field_validation`` is ``Strict`` (unknown and duplicate fields are errors), ``Warn`` or ``Ignore``.
+
+    Raises:
+        DecodeError: the body is no such object.
+    """
+    return decode_as(registry, kind.group, version, kind.kind, object_type(kind, version), body, content_type,
+                     field_validation)  # fmt: skip
+
+
+def decode_as(
+    registry: Registry,
+    group: str,
+    version: str,
+    kind: str,
+    node: Struct | None,
+    body: bytes,
+    content_type: str = JSON,
+    field_validation: str = "Warn",
+) -> Decoded:
+    """As :func:`decode`, for a body whose kind need not be a resource (a Binding, a Scale, an Eviction)."""
+    parsed = parse_body(body, media_type(content_type), kind, field_validation)
+    meta = _type_meta(parsed, body, kind)
+    found_group, found_version, found_kind = meta[0] or group, meta[1] or version, meta[2] or kind
+    if meta[1] and not meta[0]:
+        found_group = ""
+    if (found_group, found_version, found_kind) != (group, version, kind):
+        _refuse_other(registry, (group, version, kind), (found_group, found_version, found_kind))
+    name = f"{group}/{version}".lstrip("/")
+    parsed["apiVersion"], parsed["kind"] = name, kind
+    reader = Reader()
+    if node is not None:
+        try:
+            reader.read(node, parsed)
+        except TypeMismatch as error:
+            raise _cannot_handle(kind, version, kind, str(error)) from error
+    return Decoded(parsed, version, _judge(reader.strict, field_validation, kind, version))
+
+
+def sanitize(
+    kind: KindInfo, version: str, obj: dict[str, Any], field_validation: str = "Ignore"
+) -> list[str]:
+    """Prunes and checks an object that a patch made, in place; returns texts for Warning headers.
+
+    Raises:
+        DecodeError: 422, a value is of the wrong type or (``Strict``) a field is unknown.
+    """
+    reader = Reader()
+    try:
+        reader.read(object_type(kind, version), obj)
+    except TypeMismatch as error:
+        raise DecodeError(str(error), 422, "Invalid") from error
+    if field_validation == "Strict" and reader.strict:
+        raise DecodeError(_strict_message(reader.strict), 422, "Invalid")
+    return reader.strict if field_validation == "Warn" else []
+
+
+def parse_body(body: bytes, form: str, kind: str, field_validation: str) -> Any:
+    """The JSON value of a body; objects with repeated keys are :class:`RepeatedKeys` unless validation ignores them.
+
+    Raises:
+        DecodeError: the text is malformed.
+    """
+    if form == YAML:
+        from dra_apiserver.schema.yamltext import YamlError, load_yaml
+
+        try:
+            return load_yaml(body)
+        except YamlError as error:
+            raise _unrecognized(kind, f"yaml: {error}", body) from error
+    try:
+        value = orjson.loads(body)
+    except orjson.JSONDecodeError as error:
+        value = _lenient(body)
+        if value is None:
+            raise _unrecognized(kind, f"json parse error: {syntax_error(body)}", body) from error
+    if field_validation != "Ignore" and _STRINGS.sub(b"", body).count(b":") != _count_keys(value):
+        value = json.loads(body, object_pairs_hook=_pairs)
+    return value
+
+
+def _lenient(body: bytes) -> Any:
+    """A document that Go's decoder takes and orjson does not: lone surrogates and invalid UTF-8 become U+FFFD."""
+    try:
+        text = body.decode("utf-8", "replace")
+        value = json.loads(text, parse_constant=_no_constant)
+        return (
+            orjson.loads(json.dumps(value).encode("utf-8"))
+            if _storable(value)
+            else _replace_surrogates(value)
+        )
+    except (ValueError, RecursionError):
+        return None
+
+
+def _no_constant(name: str) -> Any:
+    raise ValueError(name)
+
+
+def _storable(value: Any) -> bool:
+    try:
+        orjson.dumps(value)
+    except (TypeError, orjson.JSONEncodeError):
+        return False
+    return True
+
+
+def _replace_surrogates(value: Any) -> Any:
+    if isinstance(value, str):
+        return value.encode("utf-16", "surrogatepass").decode("utf-16", "replace")
+    if isinstance(value, list):
+        return [_replace_surrogates(one) for one in value]
+    if isinstance(value, dict):
+        return {_replace_surrogates(key): _replace_surrogates(one) for key, one in value.items()}
+    return value
+
+
+def _count_keys(value: Any) -> int:
+    if isinstance(value, dict):
+        return len(value) + sum(_count_keys(one) for one in value.values() if isinstance(one, dict | list))
+    if isinstance(value, list):
+        return sum(_count_keys(one) for one in value if isinstance(one, dict | list))
+    return 0
+
+
+def _pairs(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    made = dict(pairs)
+    return made if len(made) == len(pairs) else RepeatedKeys(pairs)
+
+
+def _unrecognized(kind: str, problem: str, body: bytes) -> DecodeError:
+    shown = body.decode("utf-8", "replace") if body.lstrip()[:1] == b"{" else body.hex()
+    if len(shown) > 1024:
+        shown = shown[:1024] + f" [truncated {len(shown) - 1024} chars]"
+    return DecodeError(
+        f"the object provided is unrecognized (must be of type {kind}): couldn't get version/kind; "
+        f"{problem} ({shown or '<empty>'})"
+    )
+
+
+def _type_meta(parsed: Any, body: bytes, kind: str) -> tuple[str, str, str]:
+    """Group, version and kind that the body claims; empty texts where it does not."""
+    if not isinstance(parsed, dict):
+        found = {str: "string", bool: "bool", list: "array", type(None): "null"}.get(type(parsed), "number")
+        if found == "null":
+            raise _unrecognized(kind, "Object 'Kind' is missing in 'null'", body)
+        problem = f"json: cannot unmarshal {found} into Go value of type {_TYPE_META}"
+        raise _unrecognized(kind, f"json parse error: {problem}", body)
+    texts = {}
+    for name, go in (("apiVersion", "apiVersion"), ("kind", "kind")):
+        value = parsed.get(name)
+        if value is not None and not isinstance(value, str):
+            found = {bool: "bool", list: "array", dict: "object"}.get(type(value), "number")
+            problem = f"json: cannot unmarshal {found} into Go struct field .{go} of type string"
+            raise _unrecognized(kind, f"json parse error: {problem}", body)
+        texts[name] = value or ""
+    try:
+        group, version = split_api_version(texts["apiVersion"])
+    except ValueError as error:
+        raise _unrecognized(kind, str(error), body) from error
+    return group, version, texts["kind"]
+
+
+def _refuse_other(registry: Registry, want: tuple[str, str, str], found: tuple[str, str, str]) -> None:
+    """Upstream's words for a body of another kind or version than the endpoint's."""
+    group, version, kind = found
+    name = f"{group}/{version}".lstrip("/")
+    known = registry.known_kind(group, version, kind)
+    if known is None:
+        problem = f'no kind "{kind}" is registered for version "{name}" in scheme "pkg/api/legacyscheme/scheme.go:30"'
+        raise _cannot_handle(kind, version, want[2], problem)
+    if kind != want[2] or group != want[0]:
+        internal = f"({_internal_package(want[0])}.{want[2]})"
+        raise _cannot_handle(
+            kind, version, want[2], f"converting ({version}.{kind}) to {internal}: unknown conversion"
+        )
+    expected = f"{want[0]}/{want[1]}".lstrip("/")
+    raise DecodeError(
+        f"the API version in the data ({name}) does not match the expected API version ({expected})"
+    )
+
+
+def _internal_package(group: str) -> str:
+    return group.partition(".")[0] or "core"
+
+
+def _cannot_handle(kind: str, version: str, wanted: str, problem: str) -> DecodeError:
+    return DecodeError(f'{kind} in version "{version}" cannot be handled as a {wanted}: {problem}')
+
+
+def _strict_message(problems: list[str]) -> str:
+    return "strict decoding error: " + ", ".join(problems)
+
+
+def _judge(problems: list[str], field_validation: str, kind: str, version: str) -> list[str]:
+    if problems and field_validation == "Strict":
+        raise _cannot_handle(kind, version, kind, _strict_message(problems))
+    return problems if field_validation == "Warn" else []

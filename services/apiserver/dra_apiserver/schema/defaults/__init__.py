@@ -1,0 +1,59 @@
+"""Upstream's defaults.
+
+``apply_defaults(kind, version, obj)`` sets them in place: first those that a kind has rules for, then those that its
+schema states for single fields.
+"""
+
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from dra_apiserver.registry import KindInfo
+from dra_apiserver.schema.defaults import apps, batch, core, others, resource
+from dra_apiserver.schema.types import ListNode, MapNode, Struct, object_type
+
+Object = dict[str, Any]
+
+RULES: Mapping[tuple[str, str], Callable[[Object, str], None]] = {
+    **core.RULES,
+    **apps.RULES,
+    **batch.RULES,
+    **resource.RULES,
+    **others.RULES,
+}
+
+
+def apply_defaults(kind: KindInfo, version: str, obj: Object) -> None:
+    """Sets the defaults of ``obj``, an object of ``kind`` in ``version``."""
+    rule = RULES.get((kind.group, kind.kind))
+    if rule is not None and kind.custom is None:
+        rule(obj, version)
+    apply_stated(object_type(kind, version), obj)
+
+
+def apply_stated(node: Struct, obj: Object) -> None:
+    """Sets what schemas state as the default of a member."""
+    for name, value in node.stated:
+        if name not in obj:
+            obj[name] = value if not isinstance(value, dict | list) else _copy(value)
+    fields = node.fields
+    for key, value in obj.items():
+        member = fields.get(key)
+        if not value or member is None:
+            continue
+        kind = member.node
+        if type(kind) is Struct:
+            apply_stated(kind, value)
+        elif type(kind) is ListNode and type(kind.item) is Struct:
+            for one in value:
+                if isinstance(one, dict):
+                    apply_stated(kind.item, one)
+        elif type(kind) is MapNode and type(kind.value) is Struct:
+            for one in value.values():
+                if isinstance(one, dict):
+                    apply_stated(kind.value, one)
+
+
+def _copy(value: Any) -> Any:
+    if isinstance(value, dict):
+        return {key: _copy(one) for key, one in value.items()}
+    return [_copy(one) for one in value] if isinstance(value, list) else value

@@ -1,0 +1,47 @@
+"""Defaults of batch/v1, as ``pkg/apis/batch/v1/defaults.go`` sets them."""
+
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from dra_apiserver.schema.defaults.core import pod_template
+
+Object = dict[str, Any]
+
+_MAX_INT32 = (1 << 31) - 1
+
+
+def _job(obj: Object, _version: str) -> None:
+    spec = obj.setdefault("spec", {})
+    if spec.get("completions") is None and spec.get("parallelism") is None:
+        spec["completions"] = 1
+    spec.setdefault("parallelism", 1)
+    spec.setdefault("backoffLimit", 6 if spec.get("backoffLimitPerIndex") is None else _MAX_INT32)
+    template = spec.setdefault("template", {})
+    labels = (template.get("metadata") or {}).get("labels")
+    metadata = obj.setdefault("metadata", {})
+    if labels and not metadata.get("labels"):
+        metadata["labels"] = dict(labels)
+    spec.setdefault("completionMode", "NonIndexed")
+    spec.setdefault("suspend", False)
+    policy = spec.get("podFailurePolicy")
+    for rule in (policy or {}).get("rules") or ():
+        for pattern in rule.get("onPodConditions") or ():
+            pattern.setdefault("status", "True")
+    spec.setdefault("manualSelector", False)
+    spec.setdefault("podReplacementPolicy", "TerminatingOrFailed" if policy is None else "Failed")
+    pod_template(template)
+
+
+def _cron_job(obj: Object, _version: str) -> None:
+    spec = obj.setdefault("spec", {})
+    spec.setdefault("concurrencyPolicy", "Allow")
+    spec.setdefault("suspend", False)
+    spec.setdefault("successfulJobsHistoryLimit", 3)
+    spec.setdefault("failedJobsHistoryLimit", 1)
+    pod_template(spec.setdefault("jobTemplate", {}).setdefault("spec", {}).setdefault("template", {}))
+
+
+RULES: Mapping[tuple[str, str], Callable[[Object, str], None]] = {
+    ("batch", "Job"): _job,
+    ("batch", "CronJob"): _cron_job,
+}

@@ -1,0 +1,38 @@
+"""Defaults of resource.k8s.io, as ``pkg/apis/resource/<version>/defaults.go`` sets them."""
+
+from collections.abc import Callable, Mapping
+from typing import Any
+
+Object = dict[str, Any]
+
+
+def _count(request: Object) -> None:
+    request.setdefault("allocationMode", "ExactCount")
+    if request["allocationMode"] == "ExactCount" and not request.get("count"):
+        request["count"] = 1
+
+
+def _requests(spec: Object, version: str) -> None:
+    for request in (spec.get("devices") or {}).get("requests") or ():
+        if version == "v1beta1":
+            # A request without a class has alternatives, which carry mode and count themselves.
+            if request.get("deviceClassName"):
+                _count(request)
+        elif request.get("exactly") is not None:
+            _count(request["exactly"])
+        for alternative in request.get("firstAvailable") or ():
+            _count(alternative)
+
+
+def _claim(obj: Object, version: str) -> None:
+    _requests(obj.setdefault("spec", {}), version)
+
+
+def _template(obj: Object, version: str) -> None:
+    _requests(obj.setdefault("spec", {}).setdefault("spec", {}), version)
+
+
+RULES: Mapping[tuple[str, str], Callable[[Object, str], None]] = {
+    ("resource.k8s.io", "ResourceClaim"): _claim,
+    ("resource.k8s.io", "ResourceClaimTemplate"): _template,
+}

@@ -1,0 +1,157 @@
+"""What Go's JSON decoder says about a malformed document."""
+
+_SPACE = b" \t\r\n"
+_ESCAPES = b'"\\/bfnrtu'
+_LITERALS = {ord("t"): b"true", ord("f"): b"false", ord("n"): b"null"}
+
+
+def syntax_error(data: bytes) -> str:
+    """The message of Go's decoder for ``data``, which is no JSON document."""
+    try:
+        position = _value(data, _skip(data, 0), "looking for beginning of value")
+        position = _skip(data, position)
+        if position < len(data):
+            raise _Bad(data, position, "after top-level value")
+    except _End:
+        return "unexpected end of JSON input"
+    except _Bad as error:
+        return str(error)
+    except RecursionError:
+        return "exceeded max depth"
+    return "invalid JSON document"
+
+
+class _End(Exception):
+    pass
+
+
+class _Bad(Exception):
+    def __init__(self, data: bytes, position: int, context: str) -> None:
+        super().__init__(f"invalid character {_quoted(data, position)} {context}")
+
+
+def _quoted(data: bytes, position: int) -> str:
+    byte = data[position]
+    if byte == ord("'"):
+        return r"'\''"
+    if byte == ord('"'):
+        return "'\"'"
+    if byte in (9, 10, 13):
+        return "'" + {9: "\\t", 10: "\\n", 13: "\\r"}[byte] + "'"
+    if byte < 32 or byte == 127:
+        return f"'\\x{byte:02x}'"
+    return f"'{chr(byte)}'"
+
+
+def _skip(data: bytes, position: int) -> int:
+    while position < len(data) and data[position] in _SPACE:
+        position += 1
+    return position
+
+
+def _at(data: bytes, position: int) -> int:
+    if position >= len(data):
+        raise _End
+    return data[position]
+
+
+def _value(data: bytes, position: int, context: str) -> int:
+    byte = _at(data, position)
+    if byte == ord("{"):
+        return _object(data, _skip(data, position + 1))
+    if byte == ord("["):
+        return _array(data, _skip(data, position + 1))
+    if byte == ord('"'):
+        return _string(data, position + 1)
+    if byte in _LITERALS:
+        return _literal(data, position, _LITERALS[byte])
+    if byte == ord("-") or chr(byte).isdecimal():
+        return _number(data, position)
+    raise _Bad(data, position, context)
+
+
+def _literal(data: bytes, position: int, word: bytes) -> int:
+    for offset in range(1, len(word)):
+        if _at(data, position + offset) != word[offset]:
+            raise _Bad(
+                data,
+                position + offset,
+                f"in literal {word.decode()} (expecting '{chr(word[offset])}')",
+            )
+    return position + len(word)
+
+
+def _digits(data: bytes, position: int, context: str) -> int:
+    if not chr(_at(data, position)).isdecimal():
+        raise _Bad(data, position, context)
+    while position < len(data) and chr(data[position]).isdecimal():
+        position += 1
+    return position
+
+
+def _number(data: bytes, position: int) -> int:
+    if data[position] == ord("-"):
+        position += 1
+        if not chr(_at(data, position)).isdecimal():
+            raise _Bad(data, position, "in numeric literal")
+    position = position + 1 if data[position] == ord("0") else _digits(data, position, "in numeric literal")
+    if position < len(data) and data[position] == ord("."):
+        position = _digits(data, position + 1, "after decimal point in numeric literal")
+    if position < len(data) and data[position] in b"eE":
+        position += 1
+        if _at(data, position) in b"+-":
+            position += 1
+        position = _digits(data, position, "in exponent of numeric literal")
+    return position
+
+
+def _string(data: bytes, position: int) -> int:
+    while True:
+        byte = _at(data, position)
+        if byte == ord('"'):
+            return position + 1
+        if byte < 32:
+            raise _Bad(data, position, "in string literal")
+        position += 1
+        if byte == ord("\\"):
+            escape = _at(data, position)
+            if escape not in _ESCAPES:
+                raise _Bad(data, position, "in string escape code")
+            position += 1
+            if escape == ord("u"):
+                for _ in range(4):
+                    if chr(_at(data, position)) not in "0123456789abcdefABCDEF":
+                        raise _Bad(data, position, "in \\u hexadecimal character escape")
+                    position += 1
+
+
+def _object(data: bytes, position: int) -> int:
+    if _at(data, position) == ord("}"):
+        return position + 1
+    while True:
+        if _at(data, position) != ord('"'):
+            raise _Bad(data, position, "looking for beginning of object key string")
+        position = _skip(data, _string(data, position + 1))
+        if _at(data, position) != ord(":"):
+            raise _Bad(data, position, "after object key")
+        position = _value(data, _skip(data, position + 1), "looking for beginning of value")
+        position = _skip(data, position)
+        byte = _at(data, position)
+        if byte == ord("}"):
+            return position + 1
+        if byte != ord(","):
+            raise _Bad(data, position, "after object key:value pair")
+        position = _skip(data, position + 1)
+
+
+def _array(data: bytes, position: int) -> int:
+    if _at(data, position) == ord("]"):
+        return position + 1
+    while True:
+        position = _skip(data, _value(data, position, "looking for beginning of value"))
+        byte = _at(data, position)
+        if byte == ord("]"):
+            return position + 1
+        if byte != ord(","):
+            raise _Bad(data, position, "after array element")
+        position = _skip(data, position + 1)

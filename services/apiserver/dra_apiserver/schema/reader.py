@@ -1,0 +1,212 @@
+"""Walks an object along its type: prunes, checks types, collects unknown and duplicate fields."""
+
+from typing import Any
+
+from dra_apiserver.schema.types import Field, ListNode, MapNode, Node, Scalar, Struct
+from dra_apiserver.schema.values import READERS, Malformed, WrongType, json_type
+
+_MOST_STRICT_ERRORS = 100
+
+
+class TypeMismatch(Exception):
+    """A value is of the wrong type; the text is Go's decoder's message."""
+
+
+class RepeatedKeys(dict[str, Any]):
+    """A JSON object in which keys occurred more than once; ``pairs`` has them all in order."""
+
+    __slots__ = ("keys_in_order",)
+
+    def __init__(self, pairs: list[tuple[str, Any]]) -> None:
+        super().__init__(pairs)
+        self.keys_in_order = [key for key, _ in pairs]
+
+
+class Reader:
+    """Reads one object in place. ``strict`` has the strict errors after :meth:`read`, at most 100."""
+
+    def __init__(self) -> None:
+        self.strict: list[str] = []
+        self._path: list[str] = []
+        self._struct = ""
+
+    def read(self, node: Struct, obj: dict[str, Any]) -> None:
+        """Brings ``obj`` to the form that ``node`` says.
+
+        Raises:
+            TypeMismatch: a value is of the wrong type.
+        """
+        self._members(node, obj)
+
+    def _report(self, kind: str, name: str) -> None:
+        if len(self.strict) >= _MOST_STRICT_ERRORS:
+            return
+        text = f'{kind} field "{self._location(name)}"'
+        if text not in self.strict:
+            self.strict.append(text)
+
+    def _location(self, name: str) -> str:
+        text = ""
+        for part in [*self._path, name]:
+            text += part if part.startswith("[") else f".{part}"
+        return text.removeprefix(".")
+
+    def _field_path(self, name: str) -> str:
+        return ".".join([part for part in self._path if part[0] not in "[{"] + [name])
+
+    def _mismatch(self, found: str, struct: str, name: str, go: str) -> TypeMismatch:
+        owner = struct.rpartition(".")[2]
+        return TypeMismatch(
+            f"json: cannot unmarshal {found} into Go struct field {owner}.{self._field_path(name)} of type {go}"
+        )
+
+    def _keys(self, obj: dict[str, Any]) -> list[str]:
+        if type(obj) is not RepeatedKeys:
+            return list(obj)
+        seen: set[str] = set()
+        for key in obj.keys_in_order:
+            if key in seen:
+                self._report("duplicate", key)
+            seen.add(key)
+        return list(obj)
+
+    def _members(self, node: Struct, obj: dict[str, Any]) -> None:
+        fields = node.fields
+        for key in self._keys(obj):
+            member = fields.get(key)
+            if member is None:
+                if not node.open:
+                    self._report("unknown", key)
+                    del obj[key]
+                continue
+            value = obj[key]
+            if value is None:
+                if node.native:
+                    del obj[key]
+                continue
+            kind = member.node
+            if type(kind) is Scalar:
+                try:
+                    value = READERS[kind](value)
+                except WrongType as error:
+                    raise self._mismatch(error.found, node.name, key, _go(member)) from error
+                except Malformed as error:
+                    raise TypeMismatch(str(error)) from error
+            else:
+                value = self._compound(kind, value, node.name, key, member.go)
+            if not value and node.native and member.droppable:
+                del obj[key]
+            else:
+                obj[key] = value
+
+    def _compound(self, kind: Node, value: Any, struct: str, key: str, go: str) -> Any:
+        if type(kind) is Struct:
+            if not isinstance(value, dict):
+                raise self._mismatch(_found(value), struct, key, go)
+            self._path.append(key)
+            self._members(kind, value)
+            self._path.pop()
+            return value
+        if type(kind) is ListNode:
+            if not isinstance(value, list):
+                raise self._mismatch(_found(value), struct, key, go)
+            self._items(kind, value, struct, key, go.removeprefix("[]"))
+            return value
+        assert type(kind) is MapNode
+        if not isinstance(value, dict):
+            raise self._mismatch(_found(value), struct, key, go)
+        self._entries(kind, value, struct, key, go)
+        return value
+
+    def _items(self, kind: ListNode, value: list[Any], struct: str, key: str, go: str) -> None:
+        item = kind.item
+        self._path.append(key)
+        for index, one in enumerate(value):
+            if one is None and isinstance(item, Struct) and item.native:
+                value[index] = {}
+            elif one is None:
+                continue
+            else:
+                self._path.append(f"[{index}]")
+                value[index] = self._element(item, one, struct, go)
+                self._path.pop()
+        self._path.pop()
+
+    def _entries(self, kind: MapNode, value: dict[str, Any], struct: str, key: str, go: str) -> None:
+        item = kind.value
+        go = go.partition("]")[2] if go.startswith("map[") else _go_name(item)
+        self._path.append(key)
+        for name in self._keys(value):
+            one = value[name]
+            if one is None:
+                if item is Scalar.STRING:
+                    value[name] = ""
+                elif isinstance(item, Struct) and item.native:
+                    value[name] = {}
+                continue
+            self._path.append(name if type(item) is not Scalar else "{" + name)
+            value[name] = self._element(item, one, struct, go)
+            self._path.pop()
+        self._path.pop()
+
+    def _element(self, item: Node, value: Any, struct: str, go: str) -> Any:
+        """One list item or map value; the path already ends with its index or key."""
+        if type(item) is Scalar:
+            try:
+                return READERS[item](value)
+            except WrongType as error:
+                raise self._element_mismatch(error.found, struct, go or item.value) from error
+            except Malformed as error:
+                raise TypeMismatch(str(error)) from error
+        if type(item) is Struct:
+            if not isinstance(value, dict):
+                raise self._element_mismatch(_found(value), struct, go)
+            self._members(item, value)
+            return value
+        last = self._path.pop()
+        try:
+            return self._compound(item, value, struct, last, go)
+        finally:
+            self._path.append(last)
+
+    def _element_mismatch(self, found: str, struct: str, go: str) -> TypeMismatch:
+        owner = struct.rpartition(".")[2]
+        path = ".".join(part for part in self._path if part[0] not in "[{")
+        return TypeMismatch(
+            f"json: cannot unmarshal {found} into Go struct field {owner}.{path} of type {go.removeprefix('*')}"
+        )
+
+
+def _found(value: Any) -> str:
+    return json_type(value)
+
+
+def _go(member: Field) -> str:
+    return member.go or _go_name(member.node)
+
+
+def _go_name(node: Node) -> str:
+    return node.value if isinstance(node, Scalar) else ""
+
+
+def complete(node: Struct, obj: dict[str, Any]) -> None:
+    """Adds the members that an encoded object always has (``status: {}``, ``lastProbeTime: null``)."""
+    for member in node.always:
+        if member.name not in obj or (obj[member.name] is None and isinstance(member.node, Struct)):
+            obj[member.name] = member.zero()
+    fields = node.fields
+    for key, value in obj.items():
+        if not value:
+            continue
+        member_field = fields.get(key)
+        if member_field is None:
+            continue
+        kind = member_field.node
+        if type(kind) is Struct:
+            complete(kind, value)
+        elif type(kind) is ListNode and type(kind.item) is Struct:
+            for one in value:
+                complete(kind.item, one)
+        elif type(kind) is MapNode and type(kind.value) is Struct:
+            for one in value.values():
+                complete(kind.value, one)

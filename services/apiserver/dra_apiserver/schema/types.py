@@ -1,0 +1,356 @@
+"""Types of API objects, compiled from schema data when first needed.
+
+A built-in object's type is a :class:`Struct` of fields as its Go struct has them: which fields are pointers or omitted
+when empty decides what an encoded object looks like. A custom resource's type comes from its CustomResourceDefinition.
+"""
+
+import functools
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from enum import Enum
+from typing import Any
+
+import orjson
+from dra_shared.api.schema import schema_document
+
+from dra_apiserver.registry import KindInfo
+
+_REF = "#/components/schemas/"
+_META = "io.k8s.apimachinery.pkg.apis.meta.v1"
+
+
+class Scalar(Enum):
+    """What a single value is."""
+
+    STRING = "string"
+    BOOL = "bool"
+    INT32 = "int32"
+    INT64 = "int64"
+    FLOAT = "float64"
+    BYTES = "[]uint8"
+    TIME = "v1.Time"
+    MICRO_TIME = "v1.MicroTime"
+    QUANTITY = "resource.Quantity"
+    INT_OR_STRING = "intstr.IntOrString"
+    ANY = "any"
+
+
+class ListType(Enum):
+    """How items of a list are told apart by server-side apply."""
+
+    ATOMIC = "atomic"
+    SET = "set"
+    MAP = "map"
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class ListNode:
+    """A list; ``merge_key`` and ``strategies`` are the strategic merge patch's."""
+
+    item: "Node"
+    list_type: ListType = ListType.ATOMIC
+    keys: tuple[str, ...] = ()
+    merge_key: str = ""
+    strategies: frozenset[str] = frozenset()
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class MapNode:
+    """A map from text to values of one type."""
+
+    value: "Node"
+    atomic: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Field:
+    """A member of a struct. ``go`` is its Go type as error messages print it."""
+
+    name: str
+    node: "Node"
+    go: str
+    pointer: bool = False
+    omit_empty: bool = True
+    omit_zero: bool = False
+    atomic: bool = False
+    strategies: frozenset[str] = frozenset()
+
+    @property
+    def droppable(self) -> bool:
+        """Whether an empty value is left out of the encoded object."""
+        plain = isinstance(self.node, ListNode | MapNode) or self.node in _PLAIN
+        return (self.omit_empty or self.omit_zero) and not self.pointer and plain
+
+    @property
+    def always(self) -> bool:
+        """Whether the encoded object has this member even where nobody set it."""
+        if self.omit_zero or self.pointer:
+            return not (self.omit_empty or self.omit_zero)
+        if not self.omit_empty:
+            return True
+        return isinstance(self.node, Struct) or self.node in _STRUCT_LIKE
+
+    def zero(self) -> Any:
+        """What an unset member is encoded as."""
+        if self.pointer:
+            return None
+        if isinstance(self.node, Struct):
+            return self.node.zero()
+        if isinstance(self.node, Scalar):
+            return _ZERO.get(self.node)
+        return None
+
+
+class Struct:
+    """An object with known members. ``open`` keeps unknown ones; ``native`` is false for custom resources."""
+
+    __slots__ = ("_always", "_fields", "_raw", "_stated", "atomic", "name", "native", "open")
+
+    def __init__(
+        self,
+        name: str,
+        raw: Mapping[str, Any],
+        *,
+        native: bool = True,
+        open_: bool = False,
+        atomic: bool = False,
+    ) -> None:
+        self.name = name
+        self.native = native
+        self.open = open_
+        self.atomic = atomic
+        self._raw = raw
+        self._fields: dict[str, Field] | None = None
+        self._always: list[Field] | None = None
+        self._stated: list[tuple[str, Any]] | None = None
+
+    @property
+    def fields(self) -> dict[str, Field]:
+        """The members by name."""
+        if self._fields is None:
+            properties: Mapping[str, Any] = self._raw.get("properties", {})
+            self._fields = {name: _field(name, spec, self.native) for name, spec in properties.items()}
+        return self._fields
+
+    @property
+    def always(self) -> list[Field]:
+        """The members that an encoded object always has."""
+        if self._always is None:
+            self._always = [one for one in self.fields.values() if self.native and one.always]
+        return self._always
+
+    @property
+    def stated(self) -> list[tuple[str, Any]]:
+        """Members with a default that the schema states, and that default (never an empty one of a built-in)."""
+        if self._stated is None:
+            properties: Mapping[str, Any] = self._raw.get("properties", {})
+            self._stated = [
+                (name, spec["default"])
+                for name, spec in properties.items()
+                if "default" in spec and (spec["default"] or not self.native)
+            ]
+        return self._stated
+
+    def zero(self) -> dict[str, Any]:
+        """The encoded form of a struct that nobody set."""
+        return {one.name: one.zero() for one in self.always}
+
+    def with_fields(self, fields: dict[str, Field]) -> "Struct":
+        """This struct with some members' types replaced."""
+        made = Struct(self.name, self._raw, native=self.native, open_=self.open, atomic=self.atomic)
+        made._fields = self.fields | fields
+        return made
+
+
+Node = Struct | ListNode | MapNode | Scalar
+
+_PLAIN = frozenset(
+    {Scalar.STRING, Scalar.BOOL, Scalar.INT32, Scalar.INT64, Scalar.FLOAT, Scalar.BYTES, Scalar.ANY}
+)
+_STRUCT_LIKE = frozenset({Scalar.TIME, Scalar.MICRO_TIME, Scalar.QUANTITY, Scalar.INT_OR_STRING})
+_ZERO: dict[Scalar, Any] = {
+    Scalar.STRING: "",
+    Scalar.BOOL: False,
+    Scalar.INT32: 0,
+    Scalar.INT64: 0,
+    Scalar.FLOAT: 0,
+    Scalar.QUANTITY: "0",
+    Scalar.INT_OR_STRING: 0,
+}
+_SPECIAL = {
+    f"{_META}.Time": Scalar.TIME,
+    f"{_META}.MicroTime": Scalar.MICRO_TIME,
+    f"{_META}.FieldsV1": Scalar.ANY,
+    "io.k8s.apimachinery.pkg.api.resource.Quantity": Scalar.QUANTITY,
+    "io.k8s.apimachinery.pkg.util.intstr.IntOrString": Scalar.INT_OR_STRING,
+    "io.k8s.apimachinery.pkg.runtime.RawExtension": Scalar.ANY,
+    "io.k8s.apiextensions-apiserver.pkg.apis.apiextensions.v1.JSON": Scalar.ANY,
+    "io.k8s.apiextensions-apiserver.pkg.apis.apiextensions.v1.JSONSchemaPropsOrBool": Scalar.ANY,
+    "io.k8s.apiextensions-apiserver.pkg.apis.apiextensions.v1.JSONSchemaPropsOrArray": Scalar.ANY,
+    "io.k8s.apiextensions-apiserver.pkg.apis.apiextensions.v1.JSONSchemaPropsOrStringArray": Scalar.ANY,
+}
+_GROUP_PACKAGES = {
+    "": "core",
+    "internal.apiserver.k8s.io": "apiserverinternal",
+    "rbac.authorization.k8s.io": "rbac",
+    "flowcontrol.apiserver.k8s.io": "flowcontrol",
+}
+_OTHER_PACKAGES = {
+    "apiextensions.k8s.io": "io.k8s.apiextensions-apiserver.pkg.apis.apiextensions",
+    "apiregistration.k8s.io": "io.k8s.kube-aggregator.pkg.apis.apiregistration",
+}
+
+
+def package_name(group: str, version: str) -> str:
+    """The package of definitions that a group and version's types are in."""
+    if group in _OTHER_PACKAGES:
+        return f"{_OTHER_PACKAGES[group]}.{version}"
+    return f"io.k8s.api.{_GROUP_PACKAGES.get(group, group.split('.')[0])}.{version}"
+
+
+@functools.cache
+def definitions(package: str) -> Mapping[str, Mapping[str, Any]]:
+    """The raw schemas of a package by type name."""
+    document = schema_document(package)
+    loaded: dict[str, dict[str, Any]] = orjson.loads(document) if document is not None else {}
+    return loaded
+
+
+@functools.cache
+def definition(name: str) -> Node:
+    """The type called ``name``, such as ``io.k8s.api.core.v1.PodSpec``.
+
+    Raises:
+        KeyError: there is none.
+    """
+    if name in _SPECIAL:
+        return _SPECIAL[name]
+    package, _, short = name.rpartition(".")
+    raw = definitions(package)[short]
+    if "properties" not in raw:
+        return Scalar.ANY if raw.get("type") == "object" else _node(raw, True)
+    return Struct(name, raw, atomic=raw.get("x-kubernetes-map-type") == "atomic")
+
+
+def _field(name: str, spec: Mapping[str, Any], native: bool) -> Field:
+    go, flags = spec.get("x-go", ("", "*e" if native else ""))
+    return Field(
+        name=name,
+        node=_node(spec, native),
+        go=go,
+        pointer="*" in flags,
+        omit_empty="e" in flags,
+        omit_zero="z" in flags,
+        atomic=spec.get("x-kubernetes-map-type") == "atomic",
+        strategies=_strategies(spec),
+    )
+
+
+def _strategies(spec: Mapping[str, Any]) -> frozenset[str]:
+    return frozenset(filter(None, spec.get("x-kubernetes-patch-strategy", "").split(",")))
+
+
+def _node(spec: Mapping[str, Any], native: bool) -> Node:
+    reference = spec.get("$ref")
+    if reference is None and "allOf" in spec and native:
+        reference = spec["allOf"][0].get("$ref")
+    if reference is not None:
+        return definition(reference.removeprefix(_REF))
+    if spec.get("x-kubernetes-int-or-string"):
+        return Scalar.INT_OR_STRING
+    kind = spec.get("type")
+    if kind == "array":
+        return _list(spec, native)
+    if kind == "object" or (kind is None and "properties" in spec):
+        return _object(spec, native)
+    return _scalar(spec, kind) if native or kind else Scalar.ANY
+
+
+def _list(spec: Mapping[str, Any], native: bool) -> ListNode:
+    list_type = ListType(spec.get("x-kubernetes-list-type", "atomic"))
+    return ListNode(
+        item=_node(spec.get("items", {}), native),
+        list_type=list_type,
+        keys=tuple(spec.get("x-kubernetes-list-map-keys", ())),
+        merge_key=spec.get("x-kubernetes-patch-merge-key", ""),
+        strategies=_strategies(spec),
+    )
+
+
+def _object(spec: Mapping[str, Any], native: bool) -> Node:
+    keep = bool(spec.get("x-kubernetes-preserve-unknown-fields"))
+    atomic = spec.get("x-kubernetes-map-type") == "atomic"
+    if "properties" in spec:
+        return Struct("", spec, native=native, open_=keep, atomic=atomic)
+    extra = spec.get("additionalProperties")
+    if isinstance(extra, Mapping):
+        return MapNode(_node(extra, native), atomic)
+    if not native and not keep and extra is None and not spec.get("x-kubernetes-embedded-resource"):
+        return Struct("", spec, native=False)
+    return Scalar.ANY
+
+
+def _scalar(spec: Mapping[str, Any], kind: str | None) -> Scalar:
+    form = spec.get("format")
+    if kind == "string":
+        return Scalar.BYTES if form == "byte" else Scalar.STRING
+    if kind == "integer":
+        return Scalar.INT32 if form == "int32" else Scalar.INT64
+    if kind == "number":
+        return Scalar.FLOAT
+    return Scalar.BOOL if kind == "boolean" else Scalar.ANY
+
+
+@dataclass(frozen=True, slots=True)
+class _CustomCache:
+    """Types of custom resources, kept as long as their definition stays the same."""
+
+    types: dict[tuple[str, str, str], tuple[int, Struct]] = field(default_factory=dict)
+
+
+_custom = _CustomCache()
+
+
+def object_type(kind: KindInfo, version: str) -> Struct:
+    """The type of a kind's objects in ``version``.
+
+    Raises:
+        KeyError: nothing is known of the kind in that version.
+    """
+    if kind.custom is not None:
+        return _custom_type(kind, version)
+    found = definition(f"{package_name(kind.group, version)}.{kind.kind}")
+    if not isinstance(found, Struct):
+        raise KeyError(kind.kind)
+    return found
+
+
+def type_of(group: str, version: str, kind: str) -> Struct | None:
+    """The type of a built-in kind that may be served or not (a subresource's body, options)."""
+    try:
+        found = definition(f"{package_name(group, version)}.{kind}")
+    except KeyError:
+        return None
+    return found if isinstance(found, Struct) else None
+
+
+def _custom_type(kind: KindInfo, version: str) -> Struct:
+    assert kind.custom is not None
+    schema = kind.custom[version].schema
+    key = (kind.group, version, kind.kind)
+    cached = _custom.types.get(key)
+    if cached is not None and cached[0] == id(schema):
+        return cached[1]
+    base = _node({"type": "object", **schema}, native=False)
+    if not isinstance(base, Struct):
+        base = Struct(kind.kind, schema, native=False, open_=True)
+    text = Field("", Scalar.STRING, "string")
+    made = base.with_fields(
+        {
+            "apiVersion": text,
+            "kind": text,
+            "metadata": Field("metadata", definition(f"{_META}.ObjectMeta"), "v1.ObjectMeta"),
+        }
+    )
+    _custom.types[key] = (id(schema), made)
+    return made

@@ -1,0 +1,195 @@
+"""Single values: which JSON a scalar takes, and the form it is kept in."""
+
+import base64
+import binascii
+import functools
+import re
+from collections.abc import Callable
+from datetime import UTC, datetime
+from typing import Any
+
+from dra_shared.quantity import Quantity, QuantityError
+
+from dra_apiserver.schema.types import Scalar
+
+_TIME = re.compile(
+    r"(\d{4})-(\d{2})-(\d{2})T(\d{2}):(\d{2}):(\d{2})(?:[.,](\d+))?(Z|[+-]\d{2}:\d{2})", re.ASCII
+)
+_LAYOUT = "2006-01-02T15:04:05Z07:00"
+_MICRO_LAYOUT = "2006-01-02T15:04:05.000000Z07:00"
+_RANGES = {Scalar.INT32: 1 << 31, Scalar.INT64: 1 << 63}
+
+
+class WrongType(Exception):
+    """The value is of another JSON type; ``found`` says which, as Go's decoder does."""
+
+    def __init__(self, found: str) -> None:
+        super().__init__(found)
+        self.found = found
+
+
+class Malformed(Exception):
+    """The value has the right JSON type but can't be read; the text is upstream's whole message."""
+
+
+def json_type(value: Any) -> str:
+    """What Go's decoder calls a JSON value in its messages."""
+    if isinstance(value, bool):
+        return "bool"
+    if isinstance(value, str):
+        return "string"
+    if isinstance(value, int | float):
+        return "number"
+    return "array" if isinstance(value, list) else "object"
+
+
+def _string(value: Any) -> str:
+    if type(value) is str:
+        return value
+    raise WrongType(json_type(value))
+
+
+def _bool(value: Any) -> bool:
+    if value is True or value is False:
+        return bool(value)
+    raise WrongType(json_type(value))
+
+
+def _integer(limit: int) -> Callable[[Any], int]:
+    def read(value: Any) -> int:
+        if type(value) is int and -limit <= value < limit:
+            return value
+        if isinstance(value, int | float) and not isinstance(value, bool):
+            raise WrongType(f"number {number_text(value)}")
+        raise WrongType(json_type(value))
+
+    return read
+
+
+def number_text(value: float) -> str:
+    """A number as a client is likely to have written it."""
+    return repr(value)
+
+
+def _float(value: Any) -> float:
+    if isinstance(value, int | float) and not isinstance(value, bool):
+        return value
+    raise WrongType(json_type(value))
+
+
+def _bytes(value: Any) -> str:
+    if type(value) is not str:
+        raise WrongType(json_type(value))
+    try:
+        base64.b64decode(value, validate=True)
+    except (binascii.Error, ValueError) as error:
+        bad = re.search(r"[^A-Za-z0-9+/\r\n]", value)
+        position = bad.start() if bad else len(value) // 4 * 4
+        raise Malformed(f"illegal base64 data at input byte {position}") from error
+    return value
+
+
+def _any(value: Any) -> Any:
+    return value
+
+
+@functools.lru_cache(maxsize=1024)
+def _canonical_quantity(text: str) -> str:
+    return str(Quantity.parse(text))
+
+
+def _quantity(value: Any) -> str:
+    if not isinstance(value, str):
+        if isinstance(value, bool) or not isinstance(value, int | float):
+            raise Malformed(_quantity_message())
+        value = number_text(value)
+    try:
+        return _canonical_quantity(value.strip())
+    except QuantityError as error:
+        raise Malformed(str(error)) from error
+
+
+def _quantity_message() -> str:
+    try:
+        Quantity.parse("{}")
+    except QuantityError as error:
+        return str(error)
+    raise AssertionError("a brace is no quantity")
+
+
+def _int_or_string(value: Any) -> int | str:
+    if isinstance(value, str):
+        return value
+    if type(value) is int and -(1 << 31) <= value < 1 << 31:
+        return value
+    found = json_type(value)
+    if found == "number":
+        found = f"number {number_text(value)}"
+    raise Malformed(f"json: cannot unmarshal {found} into Go value of type int32")
+
+
+def parse_time(text: str, layout: str = _LAYOUT) -> datetime:
+    """An RFC 3339 time.
+
+    Raises:
+        Malformed: it is none, in the words of Go's ``time.Parse``.
+    """
+    match = _TIME.fullmatch(text)
+    if match is None:
+        raise Malformed(f'parsing time "{text}" as "{layout}": cannot parse "{_remainder(text)}"')
+    year, month, day, hour, minute, second, fraction, zone = match.groups()
+    try:
+        moment = datetime(int(year), int(month), int(day), int(hour), int(minute), int(second), tzinfo=UTC)
+    except ValueError as error:
+        part = next(
+            word for word in ("year", "month", "day", "hour", "minute", "second") if word in str(error)
+        )
+        raise Malformed(f'parsing time "{text}": {part} out of range') from error
+    moment = moment.replace(microsecond=int(((fraction or "") + "000000")[:6]))
+    if zone != "Z":
+        hours, minutes = int(zone[1:3]), int(zone[4:6])
+        shift = (hours * 3600 + minutes * 60) * (-1 if zone[0] == "-" else 1)
+        moment = datetime.fromtimestamp(moment.timestamp() - shift, UTC)
+    return moment
+
+
+def _remainder(text: str) -> str:
+    parts = (("\\d{4}", "2006"), ("-", "-"), ("\\d{2}", "01"), ("-", "-"), ("\\d{2}", "02"), ("T", "T"),
+             ("\\d{2}", "15"), (":", ":"), ("\\d{2}", "04"), (":", ":"), ("\\d{2}", "05"))  # fmt: skip
+    position = 0
+    for pattern, name in parts:
+        match = re.compile(pattern, re.ASCII).match(text, position)
+        if match is None:
+            return f'{text[position:]}" as "{name}'
+        position = match.end()
+    return f'{text[position:]}" as "Z07:00'
+
+
+def _time(value: Any) -> str:
+    if not isinstance(value, str):
+        raise Malformed(f"json: cannot unmarshal {json_type(value)} into Go value of type string")
+    if len(value) == 20 and value[19] == "Z" and _TIME.fullmatch(value):
+        parse_time(value)
+        return value
+    return parse_time(value).strftime("%Y-%m-%dT%H:%M:%SZ")
+
+
+def _micro_time(value: Any) -> str:
+    if not isinstance(value, str):
+        raise Malformed(f"json: cannot unmarshal {json_type(value)} into Go value of type string")
+    return parse_time(value, _MICRO_LAYOUT).strftime("%Y-%m-%dT%H:%M:%S.%fZ")
+
+
+READERS: dict[Scalar, Callable[[Any], Any]] = {
+    Scalar.STRING: _string,
+    Scalar.BOOL: _bool,
+    Scalar.INT32: _integer(_RANGES[Scalar.INT32]),
+    Scalar.INT64: _integer(_RANGES[Scalar.INT64]),
+    Scalar.FLOAT: _float,
+    Scalar.BYTES: _bytes,
+    Scalar.TIME: _time,
+    Scalar.MICRO_TIME: _micro_time,
+    Scalar.QUANTITY: _quantity,
+    Scalar.INT_OR_STRING: _int_or_string,
+    Scalar.ANY: _any,
+}

@@ -1,0 +1,120 @@
+"""Reads the struct types of a Go package of API types: fields, JSON tags and comment markers.
+
+Only the shape is read (names, types, tags, ``+markers``), never the prose.
+"""
+
+import re
+import subprocess
+from dataclasses import dataclass, field
+from pathlib import Path
+
+_IMPORT = re.compile(r'^\s*(?:(\w+)\s+)?"([^"]+)"')
+_FIELD = re.compile(r"^\s*(?:(\w+)\s+)?([\w.*\[\]]+)\s*(?:`([^`]*)`)?\s*(?://.*)?$")
+_TYPE = re.compile(r"^type (\w+) (?:= )?([^{]+?)\s*(?:\{|$)")
+_TAG = re.compile(r'(\w+):"([^"]*)"')
+_MARKER = re.compile(r"^\s*//\s*\+([\w:]+)(?:=(.*?))?\s*$")
+
+
+@dataclass
+class GoField:
+    """One JSON field of a struct; ``json`` is empty for an inlined struct."""
+
+    json: str
+    type: str
+    omitempty: bool
+    omitzero: bool
+    tags: dict[str, str]
+    markers: dict[str, list[str]]
+
+
+@dataclass
+class GoType:
+    """A named type: a struct with fields, or a name for ``underlying``."""
+
+    package: str
+    name: str
+    underlying: str = ""
+    fields: list[GoField] = field(default_factory=list)
+    markers: dict[str, list[str]] = field(default_factory=dict)
+
+
+@dataclass
+class GoPackage:
+    """The types of one package, and its imports by the name they have in it."""
+
+    path: str
+    types: dict[str, GoType] = field(default_factory=dict)
+    imports: dict[str, str] = field(default_factory=dict)
+
+
+def read_git(repository: Path, revision: str, path: str) -> str:
+    """The text of one file at a revision."""
+    command = ["git", "--git-dir", str(repository), "show", f"{revision}:{path}"]
+    return subprocess.run(command, check=True, capture_output=True, text=True).stdout
+
+
+def _markers(comments: list[str]) -> dict[str, list[str]]:
+    found: dict[str, list[str]] = {}
+    for line in comments:
+        match = _MARKER.match(line)
+        if match:
+            found.setdefault(match.group(1), []).append(match.group(2) or "")
+    return found
+
+
+def _field(line: str, comments: list[str]) -> GoField | None:
+    match = _FIELD.match(line)
+    if match is None:
+        return None
+    tags = dict(_TAG.findall(match.group(3) or ""))
+    name, *options = tags.get("json", "").split(",")
+    if name == "-" or "json" not in tags:
+        return None
+    if "inline" in options or not match.group(1):
+        name = name or ""
+    return GoField(
+        name, match.group(2), "omitempty" in options, "omitzero" in options, tags, _markers(comments)
+    )
+
+
+def parse(path: str, source: str) -> GoPackage:
+    """The types of a Go source file."""
+    package = GoPackage(path)
+    comments: list[str] = []
+    above: list[str] = []
+    current: GoType | None = None
+    imports = False
+    for line in source.splitlines():
+        if line.startswith("import ("):
+            imports = True
+            continue
+        if imports or line.startswith("import "):
+            match = _IMPORT.match(line.removeprefix("import"))
+            if match:
+                package.imports[match.group(1) or match.group(2).rsplit("/", 1)[-1]] = match.group(2)
+            imports = imports and not line.startswith(")")
+            continue
+        stripped = line.strip()
+        if stripped.startswith("//"):
+            comments.append(line)
+            continue
+        if current is not None:
+            if line.startswith("}"):
+                current = None
+            elif stripped:
+                found = _field(line, comments)
+                if found is not None:
+                    current.fields.append(found)
+        else:
+            match = _TYPE.match(line)
+            if match:
+                made = GoType(path, match.group(1), markers=_markers(above + comments))
+                if match.group(2).strip() == "struct":
+                    current = None if line.rstrip().endswith("{}") else made
+                else:
+                    made.underlying = match.group(2).strip()
+                package.types[made.name] = made
+        # Markers of a type may stand in a comment block of their own above its documentation.
+        above = comments if not stripped and current is None else []
+        comments = []
+    return package
