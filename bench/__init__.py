@@ -1,0 +1,1 @@
+"""Benchmarks: each prints numbers, none asserts them."""
