@@ -25,15 +25,16 @@ attributes are on). In three lines::
     * ``snapshot.set_slice(slice)`` / ``snapshot.delete_slice(name)``
     * ``snapshot.pools(node) -> tuple[Pool, ...]``: what that node sees, in allocation order.
 
-``Allocator(features, allocated, classes, slices, *, compile=None, share_ids=None)``
+``Allocator(features, allocated, classes, slices, *, compile=None, share_ids=…)``
     ``classes``: mapping of name to DeviceClass, or a callable that returns one (None or ``ClassLookupError``: there is
-    none); ``slices``: a Snapshot or an iterable of ResourceSlice; ``share_ids``: callable making share ids (uuid4 by
-    default); ``compile``: expression to CEL program (``dra_shared.cel`` by default). Cheap to construct over a Snapshot,
+    none); ``slices``: a Snapshot or an iterable of ResourceSlice; ``share_ids``: callable giving the share id
+    of a pick (``lambda pick: str(uuid4())``; by default derived from claim, request and device); ``compile``:
+    expression to program (``dra_shared.cel`` by default). Cheap to construct over a Snapshot,
     and meant to be kept: it remembers verdicts between calls.
 
     * ``allocate(node, claims, *, check=None, trace=None) -> tuple[AllocationResult, ...] | None``. ``check`` is called
       now and then during the search and raises to stop it: ``TimeLimit("context deadline exceeded")``.
-      Pass the same claim objects for all nodes of one scheduling attempt: what depends on the claims alone is then done once.
+      Pass the same claim objects for all nodes of one scheduling attempt: what depends on them alone is done once.
     * ``stamp(node_name) -> tuple[int, ...]``: equal stamps mean that slices and allocations have not changed in any way
       that could change the answer for that node (given equal claims, classes and node object).
 
@@ -44,3 +45,28 @@ attributes are on). In three lines::
 ``Trace()``
     pass one to have recorded what turned each pool, device and request away; see ``trace``.
 """
+
+from dra_scheduler.allocator.allocation import Allocator, Classes
+from dra_scheduler.allocator.errors import AllocationError, ClassLookupError, TimeLimit
+from dra_scheduler.allocator.features import Features
+from dra_scheduler.allocator.picks import Pick
+from dra_scheduler.allocator.pools import Pool, PoolDevice
+from dra_scheduler.allocator.snapshot import Snapshot
+from dra_scheduler.allocator.state import AllocatedState, DeviceID
+from dra_scheduler.allocator.trace import Trace
+
+__all__ = [
+    "AllocatedState",
+    "AllocationError",
+    "Allocator",
+    "ClassLookupError",
+    "Classes",
+    "DeviceID",
+    "Features",
+    "Pick",
+    "Pool",
+    "PoolDevice",
+    "Snapshot",
+    "TimeLimit",
+    "Trace",
+]

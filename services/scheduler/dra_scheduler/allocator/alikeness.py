@@ -1,0 +1,73 @@
+"""Which devices are interchangeable for one attempt: taking either leads to the same place."""
+
+from collections.abc import Hashable, Iterable
+
+from dra_scheduler.allocator.constraints import lookup_attribute
+from dra_scheduler.allocator.features import Features
+from dra_scheduler.allocator.picks import Picks
+from dra_scheduler.allocator.pools import Pool, PoolDevice
+from dra_scheduler.allocator.requests import Request
+from dra_scheduler.allocator.state import AllocatedState
+
+
+class Alikeness:
+    """Gives devices a key; devices with equal keys are accepted and refused by the same things.
+
+    A device that a request for all devices wants is only like itself: in which order such a request meets its devices
+    decides which error it ends with.
+    """
+
+    def __init__(
+        self,
+        features: Features,
+        state: AllocatedState,
+        picks: Picks,
+        requests: Iterable[Request],
+        wanted_by_all: Iterable[PoolDevice],
+    ) -> None:
+        self._features = features
+        self._state = state
+        self._attributes = picks.constraint_names()
+        self._picks = picks
+        self._selections = tuple({request.selection: None for request in requests})
+        self._unique = frozenset(wanted_by_all)
+        self._keys: dict[PoolDevice, Hashable] = {}
+
+    def lasting(self, device: PoolDevice, pool: Pool) -> Hashable:
+        """What stays the same during the attempt."""
+        key = self._keys.get(device)
+        if key is None:
+            key = self._keys[device] = device if device in self._unique else self._look(device, pool)
+        return key
+
+    def now(self, device: PoolDevice, pool: Pool) -> Hashable:
+        """Everything, including what the attempt has done to the device."""
+        return self.lasting(device, pool), self._picks.condition(device)
+
+    def _look(self, device: PoolDevice, pool: Pool) -> Hashable:
+        spec = device.spec
+        if device.slice.spec.per_device_node_selection:
+            return device
+        verdicts = []
+        for selection in self._selections:
+            rejection = selection.rejection(device)
+            verdicts.append(
+                None if rejection is None else (rejection.of_class, rejection.index, rejection.error)
+            )
+        capacity: Hashable = None
+        if self._features.consumable_capacity:
+            used = self._state.consumed.get(device.id)
+            capacity = (
+                device.allow_multiple,
+                frozenset(spec.capacity.items()),
+                None if used is None else frozenset(used.items()),
+            )
+        return (
+            tuple(verdicts),
+            tuple(lookup_attribute(device, name) for name in self._attributes),
+            spec.taints if self._features.device_taints else (),
+            bool(self._features.device_binding or not spec.binding_conditions),
+            (pool.id, device.counters, len(spec.consumes_counters)) if spec.consumes_counters else None,
+            device.id in self._state.dedicated,
+            capacity,
+        )

@@ -1,0 +1,227 @@
+"""The allocator: claims in, allocation results out."""
+
+import itertools
+from collections.abc import Callable, Iterable, Mapping, Sequence
+
+from dra_shared.api.node import Node
+from dra_shared.api.resource import AllocationResult, DeviceClass, ResourceClaim, ResourceSlice
+
+from dra_scheduler.allocator.alikeness import Alikeness
+from dra_scheduler.allocator.capacity import Shortage
+from dra_scheduler.allocator.errors import AllocationError
+from dra_scheduler.allocator.features import Features
+from dra_scheduler.allocator.nodes import node_matches
+from dra_scheduler.allocator.picks import Picks
+from dra_scheduler.allocator.pools import Pool, PoolDevice
+from dra_scheduler.allocator.reasons import CapacityShort, OtherNode
+from dra_scheduler.allocator.requests import MAX_RESULTS, Attempt, ClaimEnd, Request, check_claims
+from dra_scheduler.allocator.result import ShareIds, derived_share_id, results
+from dra_scheduler.allocator.search import Outcome, Search, selector_error
+from dra_scheduler.allocator.selectors import Candidate, Compile, Selectors
+from dra_scheduler.allocator.snapshot import Snapshot
+from dra_scheduler.allocator.state import AllocatedState
+from dra_scheduler.allocator.trace import Trace
+
+Classes = Mapping[str, DeviceClass] | Callable[[str], DeviceClass | None]
+
+
+class Allocator:
+    """Finds devices for claims; see the package for how to use it."""
+
+    def __init__(
+        self,
+        features: Features,
+        allocated: AllocatedState,
+        classes: Classes,
+        slices: Snapshot | Iterable[ResourceSlice],
+        *,
+        compile: Compile | None = None,
+        share_ids: ShareIds = derived_share_id,
+    ) -> None:
+        self.features = features
+        self.allocated = allocated
+        self.snapshot = slices if isinstance(slices, Snapshot) else Snapshot(features, slices)
+        if self.snapshot.features != features:
+            raise ValueError("the snapshot was made for other features")
+        self._lookup = classes.get if isinstance(classes, Mapping) else classes
+        self._selectors = Selectors(features, compile)
+        self._share_ids = share_ids
+        self._attempt: Attempt | None = None
+
+    def allocate(
+        self,
+        node: Node,
+        claims: Sequence[ResourceClaim],
+        *,
+        check: Callable[[], None] | None = None,
+        trace: Trace | None = None,
+    ) -> tuple[AllocationResult, ...] | None:
+        """The first solution for all the claims on the node; None when there is none.
+
+        ``check`` is called now and then and stops the search by raising, usually :class:`TimeLimit`.
+
+        Raises:
+            AllocationError: the claims, classes or slices are such that the search cannot go on.
+        """
+        pools = self.snapshot.pools(node)
+        attempt = self._checked(claims)
+        if trace is not None:
+            trace.begin(node, pools, attempt)
+        if check is not None:
+            check()
+        run = _Run(self.features, self.allocated, attempt, node, pools, trace)
+        all_devices = run.prepare()
+        search = Search(
+            attempt,
+            run.picks,
+            run.candidates,
+            all_devices,
+            run.alikeness,
+            check,
+            trace,
+        )
+        outcome = search.run()
+        if outcome is Outcome.DONE:
+            found = results(
+                attempt,
+                run.picks.of_claim,
+                search.selected(),
+                node.metadata.name,
+                self.features,
+                self._share_ids,
+            )
+            if trace is not None:
+                trace.end(found)
+            return found
+        if outcome is Outcome.EXCEEDED:
+            raise AllocationError("allocation max size exceeded")
+        if any(pool.invalid_reason is not None for pool in pools):
+            raise AllocationError("invalid resource pools were encountered", only_this_node=True)
+        return None
+
+    def stamp(self, node_name: str) -> tuple[int, ...]:
+        """Stays the same as long as slices and allocations give the (same) node the same answers."""
+        known = self.snapshot.known_pools(node_name)
+        if known is None:
+            return (*self.snapshot.stamp(node_name), self.allocated.version)
+        return (
+            *self.snapshot.stamp(node_name),
+            *(self.allocated.pool_version(pool.id) for pool in known if pool.usable),
+        )
+
+    def _checked(self, claims: Sequence[ResourceClaim]) -> Attempt:
+        known = self._attempt
+        if (
+            known is not None
+            and len(known.claims) == len(claims)
+            and all(old is new for old, new in zip(known.claims, claims, strict=True))
+            and all(self._lookup(name) is device_class for name, device_class in known.classes)
+        ):
+            return known
+        self._attempt = check_claims(claims, self.features, self._lookup, self._selectors)
+        return self._attempt
+
+
+class _Run:
+    """What one call of ``allocate`` works with."""
+
+    def __init__(
+        self,
+        features: Features,
+        allocated: AllocatedState,
+        attempt: Attempt,
+        node: Node,
+        pools: tuple[Pool, ...],
+        trace: Trace | None,
+    ) -> None:
+        self._features = features
+        self._allocated = allocated
+        self._attempt = attempt
+        self._node = node
+        self._pools = pools
+        self._trace = trace
+        self._candidates: dict[int, Sequence[Candidate]] = {}
+        self._all_devices: dict[int, list[tuple[PoolDevice, Pool]]] = {}
+        self.picks = Picks(features, allocated, attempt.claims, trace)
+
+    def prepare(self) -> dict[int, list[tuple[PoolDevice, Pool]]]:
+        """The checks that depend on the node; returns the devices of requests for all devices."""
+        for check in self._attempt.checks:
+            if isinstance(check, Request):
+                self._all_devices[check.number] = self._everything(check)
+            elif isinstance(check, ClaimEnd):
+                self._count(check)
+            else:
+                raise check.with_traceback(None)
+        return self._all_devices
+
+    def _everything(self, request: Request) -> list[tuple[PoolDevice, Pool]]:
+        found = []
+        for pool in self._pools:
+            if not pool.usable:
+                state = "being updated" if pool.incomplete else "invalid"
+                raise AllocationError(
+                    f"{request.where}: asks for all devices, but resource pool {pool} is currently {state}"
+                )
+            for device, _, failing in self._of_pool(request, pool):
+                if failing is not None:
+                    raise AllocationError(selector_error(request, failing))
+                short = self._shortage(request, device)
+                if short is None:
+                    found.append((device, pool))
+                elif self._trace is not None:
+                    self._trace.turned_away(request, pool, device, CapacityShort(short))
+        return found
+
+    def _shortage(self, request: Request, device: PoolDevice) -> Shortage | None:
+        if not self._features.consumable_capacity:
+            return None
+        return self.picks.capacity_shortage(request, device)
+
+    def _count(self, end: ClaimEnd) -> None:
+        total = sum(
+            min(
+                len(self._all_devices[request.number]) if request.all_devices else request.count
+                for request in entry.alternatives
+            )
+            for entry in end.entries
+        )
+        if total > MAX_RESULTS:
+            raise AllocationError(
+                f"claim {end.claim.key}: number of requested devices {total} "
+                f"exceeds the claim limit of {MAX_RESULTS}"
+            )
+        if end.error is not None:
+            raise end.error.with_traceback(None)
+
+    def candidates(self, request: Request) -> Sequence[Candidate]:
+        """The devices to try for the request, in order."""
+        known = self._candidates.get(request.number)
+        if known is None:
+            parts = [found for pool in self._pools if pool.usable and (found := self._of_pool(request, pool))]
+            known = parts[0] if len(parts) == 1 else tuple(itertools.chain.from_iterable(parts))
+            self._candidates[request.number] = known
+        return known
+
+    def _of_pool(self, request: Request, pool: Pool) -> Sequence[Candidate]:
+        if self._trace is not None:
+            self._trace.selectors_applied(request, pool)
+        found = request.selection.candidates(pool)
+        if not pool.per_device:
+            return found
+        return [item for item in found if item[2] is not None or self._is_here(request, item[0], pool)]
+
+    def _is_here(self, request: Request, device: PoolDevice, pool: Pool) -> bool:
+        if not device.slice.spec.per_device_node_selection:
+            return True
+        spec = device.spec
+        if node_matches(self._node, spec.node_name, spec.all_nodes, spec.node_selector):
+            return True
+        if self._trace is not None:
+            self._trace.turned_away(request, pool, device, OtherNode())
+        return False
+
+    def alikeness(self) -> Alikeness:
+        """Which devices are interchangeable here."""
+        wanted = (device for devices in self._all_devices.values() for device, _ in devices)
+        return Alikeness(self._features, self._allocated, self.picks, self._attempt.requests, wanted)

@@ -1,0 +1,96 @@
+"""Answers in the form of the reference vectors, to compare with what the real allocator answered."""
+
+from collections.abc import Mapping
+from typing import Any
+
+from dra_shared.api.codec import convert, to_builtins
+from dra_shared.api.resource import DeviceClass
+from dra_shared.api.resources import DEVICE_CLASSES, NODES, RESOURCE_CLAIMS, RESOURCE_SLICES
+
+from dra_scheduler.allocator.allocation import Allocator
+from dra_scheduler.allocator.amounts import amount
+from dra_scheduler.allocator.errors import AllocationError, ClassLookupError
+from dra_scheduler.allocator.features import Features
+from dra_scheduler.allocator.selectors import Compile
+from dra_scheduler.allocator.state import AllocatedState, DeviceID
+
+
+def case_features(case: Mapping[str, Any]) -> Features:
+    """The features of a case: gate names, where binding conditions imply the device status that they need."""
+    names = set(case["features"])
+    if "DRADeviceBindingConditions" in names:
+        names.add("DRAResourceClaimDeviceStatus")
+    return Features.from_gates(names)
+
+
+def case_state(case: Mapping[str, Any]) -> AllocatedState:
+    """What is allocated already."""
+    allocated = case.get("allocated") or {}
+    state = AllocatedState()
+    holdings: list[tuple[DeviceID, str | None, dict[str, int]]] = [
+        (_device_id(item), None, {}) for item in allocated.get("devices") or ()
+    ]
+    holdings.extend(
+        (_device_id(item), item.get("shareID", ""), {}) for item in allocated.get("sharedDeviceIDs") or ()
+    )
+    for item in allocated.get("aggregatedCapacity") or ():
+        consumed = {name: amount(text) for name, text in (item.get("consumedCapacity") or {}).items()}
+        state.consumed[_device_id(item)] = consumed
+    state.hold_devices("allocated", holdings)
+    return state
+
+
+def _device_id(item: Mapping[str, str]) -> DeviceID:
+    return DeviceID(item["driver"], item["pool"], item["device"])
+
+
+def case_allocator(case: Mapping[str, Any], *, compile: Compile | None = None) -> Allocator:
+    """The allocator for a case."""
+    classes = {item["metadata"]["name"]: convert(DEVICE_CLASSES, item) for item in case.get("classes") or ()}
+
+    def lookup(name: str) -> DeviceClass:
+        if name not in classes:
+            # The lister that the vectors were made with has no better words.
+            raise ClassLookupError(' "not found" not found')
+        return classes[name]
+
+    slices = [convert(RESOURCE_SLICES, item) for item in case.get("slices") or ()]
+    return Allocator(case_features(case), case_state(case), lookup, slices, compile=compile)
+
+
+def answer(case: Mapping[str, Any], *, compile: Compile | None = None) -> dict[str, Any]:
+    """Our answer to a case: ``allocated``, ``results`` and, where there is one, ``error``."""
+    node = convert(NODES, case["node"])
+    claims = [convert(RESOURCE_CLAIMS, item) for item in case.get("claims") or ()]
+    found: dict[str, Any] = {"allocated": False, "results": None}
+    try:
+        results = case_allocator(case, compile=compile).allocate(node, claims)
+    except AllocationError as error:
+        found["error"] = str(error)
+        return found
+    if results is not None:
+        found["allocated"] = True
+        found["results"] = [to_builtins(result) for result in results]
+    return found
+
+
+def agrees(ours: Mapping[str, Any], theirs: Mapping[str, Any]) -> bool:
+    """Whether two answers are the same, but for share ids and the order within node selectors."""
+    return _comparable(ours) == _comparable(theirs)
+
+
+def _comparable(found: Mapping[str, Any]) -> tuple[Any, ...]:
+    results = found.get("results")
+    shown = None if results is None else [_plain(result) for result in results]
+    return bool(found.get("allocated")), found.get("error") or "", shown
+
+
+def _plain(value: Any, key: str = "") -> Any:
+    if key == "shareID":
+        return "share"
+    if isinstance(value, Mapping):
+        return {name: _plain(item, name) for name, item in value.items() if item not in (None, [], {})}
+    if isinstance(value, list | tuple):
+        items = [_plain(item) for item in value]
+        return sorted(items, key=repr) if key in ("matchExpressions", "matchFields") else items
+    return value

@@ -1,0 +1,223 @@
+"""matchAttribute and distinctAttribute, with upstream's bookkeeping.
+
+That bookkeeping does not always come back to where it was when a device is taken back: an intersection of lists stays
+narrowed, and a second device of the same request replaces what was remembered of the first. Upstream's search goes on
+from there, so this one must, too: ``remove`` says whether something was left behind.
+"""
+
+from collections.abc import Hashable
+from typing import Protocol
+
+from dra_shared.api.resource import DeviceAttribute, DeviceConstraint
+
+from dra_scheduler.allocator.pools import PoolDevice
+
+# The kind of value and the value or, with list attributes, the set of values; None: nothing known is set.
+Value = tuple[str, object] | None
+
+
+def lookup_attribute(device: PoolDevice, name: str) -> DeviceAttribute | None:
+    """The attribute with that fully qualified name; the driver's own may lack their domain."""
+    attribute = device.spec.attributes.get(name)
+    if attribute is not None:
+        return attribute
+    domain, slash, identifier = name.partition("/")
+    if not slash or domain != device.id.driver:
+        return None
+    return device.spec.attributes.get(identifier)
+
+
+def scalar_value(attribute: DeviceAttribute) -> Value:
+    """The one value of an attribute that is no list."""
+    if attribute.string is not None:
+        return "string", attribute.string
+    if attribute.int_ is not None:
+        return "int", attribute.int_
+    if attribute.bool_ is not None:
+        return "bool", attribute.bool_
+    if attribute.version is not None:
+        return "version", attribute.version
+    return None
+
+
+def value_set(attribute: DeviceAttribute) -> tuple[str, frozenset[object]] | None:
+    """The values of an attribute, list or not."""
+    if attribute.ints:
+        return "int", frozenset(attribute.ints)
+    if attribute.bools:
+        return "bool", frozenset(attribute.bools)
+    if attribute.strings:
+        return "string", frozenset(attribute.strings)
+    if attribute.versions:
+        return "version", frozenset(attribute.versions)
+    if attribute.int_ is not None:
+        return "int", frozenset((attribute.int_,))
+    if attribute.bool_ is not None:
+        return "bool", frozenset((attribute.bool_,))
+    if attribute.string is not None:
+        return "string", frozenset((attribute.string,))
+    if attribute.version is not None:
+        return "version", frozenset((attribute.version,))
+    return None
+
+
+class Constraint(Protocol):
+    """A claim's constraint and what it knows of the devices picked so far."""
+
+    attribute_name: str
+
+    @property
+    def kind(self) -> str:
+        """``matchAttribute`` or ``distinctAttribute``."""
+
+    def value(self, device: PoolDevice) -> Value:
+        """What the device has of the attribute."""
+
+    def applies(self, request: str, subrequest: str) -> bool:
+        """Whether the constraint is about the (sub)request; the last is empty for a plain request."""
+
+    def add(self, request: str, subrequest: str, device: PoolDevice) -> bool:
+        """Whether the device may join; if so, it is counted."""
+
+    def remove(self, request: str, subrequest: str, device: PoolDevice) -> bool:
+        """Takes back the last ``add``. False: the constraint is not what it was before."""
+
+    def state(self) -> Hashable:
+        """Equal states accept equal devices from here on."""
+
+    def seen(self) -> tuple[Value, ...]:
+        """The values that a device is compared with."""
+
+
+class _Base:
+    def __init__(self, spec: DeviceConstraint, attribute_name: str, lists: bool) -> None:
+        self.attribute_name = attribute_name
+        self._requests = frozenset(spec.requests)
+        self._lists = lists
+        self._count = 0
+
+    def applies(self, request: str, subrequest: str) -> bool:
+        requests = self._requests
+        return (
+            not requests
+            or request in requests
+            or (subrequest != "" and f"{request}/{subrequest}" in requests)
+        )
+
+    def value(self, device: PoolDevice) -> Value:
+        attribute = lookup_attribute(device, self.attribute_name)
+        return None if attribute is None else self._value(attribute)
+
+    def _value(self, attribute: DeviceAttribute) -> Value:
+        return value_set(attribute) if self._lists else scalar_value(attribute)
+
+
+class MatchAttribute(_Base):
+    """All devices share a value: the same one or, with list attributes, at least one in common."""
+
+    kind = "matchAttribute"
+
+    def __init__(self, spec: DeviceConstraint, attribute_name: str, lists: bool) -> None:
+        super().__init__(spec, attribute_name, lists)
+        self._common: Value = None
+        self._narrowed: list[bool] = []
+
+    def add(self, request: str, subrequest: str, device: PoolDevice) -> bool:
+        if not self.applies(request, subrequest):
+            return True
+        attribute = lookup_attribute(device, self.attribute_name)
+        if attribute is None:
+            return False
+        value = self._value(attribute)
+        if self._count == 0:
+            if self._lists and value is None:
+                return False
+            self._common = value
+            self._narrowed.append(False)
+        elif self._lists:
+            common = _intersection(self._common, value)
+            if not common:
+                return False
+            self._narrowed.append(common != self._common)
+            self._common = common
+        else:
+            if value is None or value != self._common:
+                return False
+            self._narrowed.append(False)
+        self._count += 1
+        return True
+
+    def remove(self, request: str, subrequest: str, device: PoolDevice) -> bool:
+        if not self.applies(request, subrequest):
+            return True
+        self._count -= 1
+        return not self._narrowed.pop()
+
+    def state(self) -> Hashable:
+        return self._common if self._count else None
+
+    def seen(self) -> tuple[Value, ...]:
+        return (self._common,) if self._count else ()
+
+
+class DistinctAttribute(_Base):
+    """No two devices share a value; of several devices of one request only the newest is remembered."""
+
+    kind = "distinctAttribute"
+
+    def __init__(self, spec: DeviceConstraint, attribute_name: str, lists: bool) -> None:
+        super().__init__(spec, attribute_name, lists)
+        self._values: dict[str, Value] = {}
+        self._replaced: list[bool] = []
+
+    def add(self, request: str, subrequest: str, device: PoolDevice) -> bool:
+        if not self.applies(request, subrequest):
+            return True
+        attribute = lookup_attribute(device, self.attribute_name)
+        if attribute is None:
+            return False
+        value = self._value(attribute)
+        if self._count and not self._differs(value):
+            return False
+        self._replaced.append(request in self._values)
+        self._values[request] = value
+        self._count += 1
+        return True
+
+    def _differs(self, value: Value) -> bool:
+        if self._lists:
+            return value is not None and all(
+                known is None or not _intersection(known, value) for known in self._values.values()
+            )
+        if value is None:
+            return not self._values
+        return value not in self._values.values()
+
+    def remove(self, request: str, subrequest: str, device: PoolDevice) -> bool:
+        if not self.applies(request, subrequest):
+            return True
+        self._values.pop(request, None)
+        self._count -= 1
+        return not self._replaced.pop()
+
+    def state(self) -> Hashable:
+        return self._count > 0, frozenset(self._values.items())
+
+    def seen(self) -> tuple[Value, ...]:
+        return tuple(self._values.values()) if self._count else ()
+
+
+def _intersection(left: Value, right: Value) -> Value:
+    if left is None or right is None or left[0] != right[0]:
+        return None
+    both = left[1] & right[1]  # type: ignore[operator]
+    return (left[0], both) if both else None
+
+
+def new_constraint(spec: DeviceConstraint, *, lists: bool) -> Constraint | None:
+    """The constraint that the spec describes; None: of a kind not known here."""
+    if spec.match_attribute is not None:
+        return MatchAttribute(spec, spec.match_attribute, lists)
+    if spec.distinct_attribute is not None:
+        return DistinctAttribute(spec, spec.distinct_attribute, lists)
+    return None

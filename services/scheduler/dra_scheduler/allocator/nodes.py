@@ -1,0 +1,135 @@
+"""Which nodes a slice or device is for (core/v1 NodeSelector, evaluated as k8s.io/component-helpers does)."""
+
+import functools
+import re
+from collections.abc import Mapping
+
+from dra_shared.api.node import Node, NodeSelector, NodeSelectorRequirement, NodeSelectorTerm
+
+from dra_scheduler.allocator.errors import AllocationError
+
+_INTEGER = re.compile(r"[+-]?[0-9]+")
+_EXPRESSION_OPERATORS = ("DoesNotExist", "Exists", "Gt", "In", "Lt", "NotIn")
+
+
+def node_matches(
+    node: Node, node_name: str | None, all_nodes: bool | None, selector: NodeSelector | None
+) -> bool:
+    """Whether what is described by the last three can be reached from the node.
+
+    Raises:
+        AllocationError: the selector is one that validation should have refused.
+    """
+    if node_name:
+        return node.metadata.name == node_name
+    if all_nodes:
+        return True
+    if selector is None:
+        return False
+    problem = _problem(selector)
+    if problem is not None:
+        raise AllocationError(f"failed to parse node selector {_go_text(selector)}: {problem}")
+    labels, name = node.metadata.labels, node.metadata.name
+    return any(_term_matches(term, labels, name) for term in selector.node_selector_terms)
+
+
+def _term_matches(term: NodeSelectorTerm, labels: Mapping[str, str], name: str) -> bool:
+    if not term.match_expressions and not term.match_fields:
+        return False
+    if not all(_expression_matches(requirement, labels) for requirement in term.match_expressions):
+        return False
+    if not name:
+        return True
+    return all(_field_matches(requirement, name) for requirement in term.match_fields)
+
+
+def _expression_matches(requirement: NodeSelectorRequirement, labels: Mapping[str, str]) -> bool:
+    value = labels.get(requirement.key)
+    match requirement.operator:
+        case "In":
+            return value is not None and value in requirement.values
+        case "NotIn":
+            return value is None or value not in requirement.values
+        case "Exists":
+            return value is not None
+        case "DoesNotExist":
+            return value is None
+    if value is None or not _INTEGER.fullmatch(value):
+        return False
+    left, right = int(value), int(requirement.values[0])
+    return left > right if requirement.operator == "Gt" else left < right
+
+
+def _field_matches(requirement: NodeSelectorRequirement, name: str) -> bool:
+    value = name if requirement.key == "metadata.name" else ""
+    return (value == requirement.values[0]) == (requirement.operator == "In")
+
+
+@functools.lru_cache(maxsize=4096)
+def _requirement_problem(requirement: NodeSelectorRequirement, path: str, *, field: bool) -> str | None:
+    operator, values = requirement.operator, requirement.values
+    known = ("In", "NotIn") if field else _EXPRESSION_OPERATORS
+    if operator not in known:
+        supported = ", ".join(f'"{name}"' for name in known)
+        return f'{path}.operator: Unsupported value: "{operator}": supported values: {supported}'
+    if field:
+        return None if len(values) == 1 else f"{path}.values: Required value: must have one element"
+    shown = "[" + ",".join(f'"{value}"' for value in values) + "]"
+    if operator in ("In", "NotIn") and not values:
+        return (
+            f"{path}.values: Invalid value: {shown}: for 'in', 'notin' operators, values set can't be empty"
+        )
+    if operator in ("Exists", "DoesNotExist") and values:
+        return (
+            f"{path}.values: Invalid value: {shown}: values set must be empty for exists and does not exist"
+        )
+    if operator in ("Gt", "Lt"):
+        if len(values) != 1:
+            return f"{path}.values: Invalid value: {shown}: for 'Gt', 'Lt' operators, exactly one value is required"
+        if not _INTEGER.fullmatch(values[0]):
+            return (
+                f'{path}.values[0]: Invalid value: "{values[0]}": '
+                "for 'Gt', 'Lt' operators, the value must be an integer"
+            )
+    return None
+
+
+def _problem(selector: NodeSelector) -> str | None:
+    """What keeps the selector from being parsed, in upstream's words."""
+    problems = [
+        problem
+        for index, term in enumerate(selector.node_selector_terms)
+        for kind, requirements in (
+            ("matchExpressions", term.match_expressions),
+            ("matchFields", term.match_fields),
+        )
+        for at, requirement in enumerate(requirements)
+        if (
+            problem := _requirement_problem(
+                requirement, f"nodeSelectorTerms[{index}].{kind}[{at}]", field=kind == "matchFields"
+            )
+        )
+        is not None
+    ]
+    if not problems:
+        return None
+    return problems[0] if len(problems) == 1 else f"[{', '.join(problems)}]"
+
+
+def _go_text(selector: NodeSelector) -> str:
+    """The selector as Go's generated String methods print it."""
+
+    def requirements(items: tuple[NodeSelectorRequirement, ...]) -> str:
+        texts = [
+            f"NodeSelectorRequirement{{Key:{item.key},Operator:{item.operator},"
+            f"Values:[{' '.join(item.values)}],}},"
+            for item in items
+        ]
+        return f"[]NodeSelectorRequirement{{{''.join(texts)}}}"
+
+    terms = [
+        f"NodeSelectorTerm{{MatchExpressions:{requirements(term.match_expressions)},"
+        f"MatchFields:{requirements(term.match_fields)},}},"
+        for term in selector.node_selector_terms
+    ]
+    return f"&NodeSelector{{NodeSelectorTerms:[]NodeSelectorTerm{{{''.join(terms)}}},}}"

@@ -1,0 +1,177 @@
+"""Resource pools as one node sees them.
+
+Mirrors upstream's pools_incubating.go: out-dated slices are ignored, incomplete and invalid pools are marked, and the
+pools come in the order in which devices are tried: by driver and name, those with binding conditions last.
+"""
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from dra_shared.api.resource import Device, ResourceSlice
+
+from dra_scheduler.allocator.amounts import amount
+from dra_scheduler.allocator.features import Features
+from dra_scheduler.allocator.state import DeviceID, PoolID
+
+# A counter within a pool: (counter set, counter).
+CounterKey = tuple[str, str]
+
+
+class PoolDevice:
+    """One device of one slice, with what the search reads often in quick form.
+
+    Compared by identity: a changed slice makes new ones. ``verdicts`` belongs to the selector cache.
+    """
+
+    __slots__ = ("allow_multiple", "counters", "id", "slice", "spec", "verdicts")
+
+    def __init__(self, slice_: ResourceSlice, spec: Device) -> None:
+        self.slice = slice_
+        self.spec = spec
+        self.id = DeviceID(slice_.spec.driver, slice_.spec.pool.name, spec.name)
+        self.allow_multiple = bool(spec.allow_multiple_allocations)
+        totals: dict[CounterKey, int] = {}
+        for consumption in spec.consumes_counters:
+            for name, counter in consumption.counters.items():
+                key = (consumption.counter_set, name)
+                totals[key] = totals.get(key, 0) + amount(counter.value)
+        self.counters = tuple(totals.items())
+        self.verdicts: dict[object, bool | str] = {}
+
+    def __repr__(self) -> str:
+        return f"PoolDevice({self.id})"
+
+
+class SliceEntry:
+    """A slice and its devices."""
+
+    __slots__ = ("devices", "slice")
+
+    def __init__(self, slice_: ResourceSlice) -> None:
+        self.slice = slice_
+        self.devices = tuple(PoolDevice(slice_, device) for device in slice_.spec.devices)
+
+    @property
+    def generation(self) -> int:
+        return self.slice.spec.pool.generation
+
+
+@dataclass(slots=True, eq=False)
+class Pool:
+    """A pool as one node sees it. Devices are only there when it is neither incomplete nor invalid.
+
+    Read-only but for the two caches at its end.
+    """
+
+    id: PoolID
+    generation: int = 0
+    incomplete: bool = False
+    invalid_reason: str | None = None
+    # How many slices of the generation are known, and how many there should be.
+    slices_known: int = 0
+    slices_wanted: int = 0
+    # What the node can reach, in the order of slice names; and the pool's other devices, which may hold counters.
+    devices: tuple[PoolDevice, ...] = ()
+    other_devices: tuple[PoolDevice, ...] = ()
+    counters: dict[CounterKey, int] | None = None
+    # Whether slices leave it to each device for which nodes it is.
+    per_device: bool = False
+    # Belongs to the selectors: which of the devices they accept.
+    selections: dict[object, tuple[Any, ...]] = field(default_factory=dict, repr=False)
+
+    # Belongs to the counters: what is left of them, for which state at which version.
+    available: tuple[object, int, dict[CounterKey, int]] | None = field(default=None, repr=False)
+
+    @property
+    def usable(self) -> bool:
+        return not self.incomplete and self.invalid_reason is None
+
+    def __str__(self) -> str:
+        return "/".join(self.id)
+
+
+def view_pool(
+    pool_id: PoolID, relevant: Sequence[SliceEntry], everything: Iterable[SliceEntry], features: Features
+) -> Pool | None:
+    """The pool for a node that can reach the ``relevant`` slices of ``everything`` there is of it.
+
+    None: the slices are out of date, and the newer ones are not for this node.
+    """
+    generation = max(entry.generation for entry in relevant)
+    current = [entry for entry in relevant if entry.generation == generation]
+    wanted = current[0].slice.spec.pool.resource_slice_count
+    beyond: list[SliceEntry] = []
+    if len(current) != wanted:
+        known = []
+        for entry in everything:
+            if entry.generation > generation:
+                return None
+            if entry.generation == generation:
+                known.append(entry)
+        if len(known) != wanted:
+            return Pool(pool_id, generation, incomplete=True, slices_known=len(known), slices_wanted=wanted)
+        names = {entry.slice.metadata.name for entry in current}
+        beyond = [entry for entry in known if entry.slice.metadata.name not in names]
+    current.sort(key=lambda entry: entry.slice.metadata.name)
+    return _build(pool_id, generation, current, beyond, features)
+
+
+def _build(
+    pool_id: PoolID, generation: int, current: list[SliceEntry], beyond: list[SliceEntry], features: Features
+) -> Pool:
+    counting = features.partitionable_devices
+    with_devices = [entry for entry in current if not (counting and entry.slice.spec.shared_counters)]
+    devices = tuple(device for entry in with_devices for device in entry.devices)
+    per_device = any(entry.slice.spec.per_device_node_selection for entry in with_devices)
+
+    def invalid(reason: str) -> Pool:
+        return Pool(pool_id, generation, invalid_reason=reason)
+
+    seen: set[str] = set()
+    for device in devices:
+        if device.spec.name in seen:
+            return invalid(f"duplicate device name {device.spec.name}")
+        seen.add(device.spec.name)
+    if not counting:
+        return Pool(pool_id, generation, devices=devices, per_device=per_device)
+
+    sets: dict[str, set[str]] = {}
+    counters: dict[CounterKey, int] = {}
+    for entry in current:
+        for counter_set in entry.slice.spec.shared_counters:
+            if counter_set.name in sets:
+                return invalid(f"duplicate counter set name {counter_set.name}")
+            sets[counter_set.name] = set(counter_set.counters)
+            for name, counter in counter_set.counters.items():
+                counters[counter_set.name, name] = amount(counter.value)
+    for group in (current, beyond):
+        reason = _consumption_problem(sets, group)
+        if reason is not None:
+            return invalid(reason)
+    others = tuple(device for entry in beyond for device in entry.devices)
+    return Pool(
+        pool_id, generation, devices=devices, other_devices=others, counters=counters, per_device=per_device
+    )
+
+
+def _consumption_problem(sets: dict[str, set[str]], entries: Iterable[SliceEntry]) -> str | None:
+    for entry in entries:
+        for device in entry.devices:
+            for consumption in device.spec.consumes_counters:
+                known = sets.get(consumption.counter_set)
+                if known is None:
+                    return f"counter set {consumption.counter_set} not found"
+                for name in consumption.counters:
+                    if name not in known:
+                        return f"counter {name} not found in counter set {consumption.counter_set}"
+    return None
+
+
+def in_allocation_order(pools: Iterable[Pool]) -> tuple[Pool, ...]:
+    """By driver and pool name, pools with binding conditions after all others."""
+    return tuple(sorted(pools, key=lambda pool: (_has_binding_conditions(pool), pool.id)))
+
+
+def _has_binding_conditions(pool: Pool) -> bool:
+    return any(device.spec.binding_conditions for device in pool.devices)

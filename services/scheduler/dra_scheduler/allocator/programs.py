@@ -1,0 +1,45 @@
+"""Selectors compiled by dra_shared.cel, in the form that the allocator asks them."""
+
+from collections.abc import Set
+
+from dra_shared.cel import CelDevice, CompileError, EvaluationError, compile_expression
+
+from dra_scheduler.allocator.features import Features
+from dra_scheduler.allocator.pools import PoolDevice
+
+
+class CelProgram:
+    """One expression; one that cannot be compiled fails for every device."""
+
+    def __init__(self, expression: str, features: frozenset[str]) -> None:
+        self._error = ""
+        try:
+            self._program = compile_expression(expression, features=features)
+        except CompileError as error:
+            self._error = f"CEL compile error: {error}"
+
+    @property
+    def attributes_read(self) -> Set[tuple[str | None, str]] | None:
+        """(domain or None for any, identifier) of what it may read; None: it may read everything."""
+        return frozenset() if self._error else self._program.attributes_read
+
+    def verdict(self, device: PoolDevice) -> bool | str:
+        """Whether the device is accepted, or why that cannot be said."""
+        if self._error:
+            return self._error
+        spec = device.spec
+        try:
+            return self._program.matches(
+                CelDevice(device.id.driver, spec.attributes, spec.capacity, spec.allow_multiple_allocations)
+            )
+        except EvaluationError as error:
+            return f"CEL runtime error: {error}"
+
+
+def cel_features(features: Features) -> frozenset[str]:
+    """The gates that matter to CEL."""
+    gates = {
+        "DRAConsumableCapacity": features.consumable_capacity,
+        "DRAListTypeAttributes": features.list_type_attributes,
+    }
+    return frozenset(name for name, on in gates.items() if on)

@@ -1,0 +1,226 @@
+"""The requests of a scheduling attempt's claims: checked once, used for every node."""
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+
+from dra_shared.api.resource import (
+    DeviceClass,
+    DeviceRequest,
+    DeviceSubRequest,
+    DeviceToleration,
+    ExactDeviceRequest,
+    ResourceClaim,
+)
+
+from dra_scheduler.allocator.constraints import new_constraint
+from dra_scheduler.allocator.errors import AllocationError, ClassLookupError
+from dra_scheduler.allocator.features import Features
+from dra_scheduler.allocator.selectors import Selection, Selectors
+
+# resource/v1 AllocationResultsMaxSize
+MAX_RESULTS = 32
+
+ClassLookup = Callable[[str], DeviceClass | None]
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Request:
+    """One request or subrequest, as the search needs it."""
+
+    number: int  # among all (sub)requests of the attempt
+    claim_index: int
+    claim: ResourceClaim
+    name: str
+    parent: str  # the request that a subrequest belongs to, or empty
+    device_class: DeviceClass
+    selection: Selection
+    all_devices: bool
+    count: int
+    admin_access: bool
+    tolerations: tuple[DeviceToleration, ...]
+    capacity: Mapping[str, str]
+
+    @property
+    def full_name(self) -> str:
+        """``request`` or ``request/subrequest``, as results and configurations name it."""
+        return f"{self.parent}/{self.name}" if self.parent else self.name
+
+    @property
+    def names(self) -> tuple[str, str]:
+        """The request's name and the subrequest's (or empty), as constraints are asked."""
+        return (self.parent, self.name) if self.parent else (self.name, "")
+
+    @property
+    def where(self) -> str:
+        """How errors begin."""
+        return f"claim {self.claim.key}, request {self.name}"
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Entry:
+    """A request with its alternatives: itself, or its subrequests in order of preference."""
+
+    claim_index: int
+    spec: DeviceRequest
+    alternatives: tuple[Request, ...]
+    prioritized: bool
+    # The first of its claim, with claims before it: where upstream starts over with the result limit.
+    starts_claim: bool
+
+
+@dataclass(frozen=True, slots=True)
+class ClaimEnd:
+    """All requests of a claim have been looked at: its devices are to be counted, and ``error`` raised if set."""
+
+    claim: ResourceClaim
+    entries: tuple[Entry, ...]
+    error: AllocationError | None
+
+
+@dataclass(frozen=True, slots=True)
+class Attempt:
+    """The claims of one scheduling attempt, checked as far as that doesn't depend on the node.
+
+    ``checks`` are what is left to do for each node, in upstream's order: a request for all devices, a claim whose
+    devices are to be counted, or the error at which to stop.
+    """
+
+    claims: tuple[ResourceClaim, ...]
+    entries: tuple[Entry, ...]
+    checks: tuple["Request | ClaimEnd | AllocationError", ...]
+    requests: tuple[Request, ...]
+    classes: tuple[tuple[str, DeviceClass | None], ...]
+
+    @property
+    def wants_all(self) -> bool:
+        """Whether a request is for all devices."""
+        return any(request.all_devices for request in self.requests)
+
+
+class _Checker:
+    def __init__(self, features: Features, lookup: ClassLookup, selectors: Selectors) -> None:
+        self._features = features
+        self._lookup = lookup
+        self._selectors = selectors
+        self._requests: list[Request] = []
+        self._classes: list[tuple[str, DeviceClass | None]] = []
+
+    def attempt(self, claims: Sequence[ResourceClaim]) -> Attempt:
+        entries: list[Entry] = []
+        checks: list[Request | ClaimEnd | AllocationError] = []
+        try:
+            for index, claim in enumerate(claims):
+                mine: list[Entry] = []
+                for spec in claim.spec.devices.requests:
+                    self._check_gates(claim, spec)
+                    alternatives: list[Request] = []
+                    for part in spec.first_available or (spec.exactly or ExactDeviceRequest(),):
+                        request = self._request(index, claim, spec, part)
+                        alternatives.append(request)
+                        if request.all_devices:
+                            checks.append(request)
+                    mine.append(
+                        Entry(
+                            index,
+                            spec,
+                            tuple(alternatives),
+                            bool(spec.first_available),
+                            index > 0 and not mine,
+                        )
+                    )
+                checks.append(ClaimEnd(claim, tuple(mine), self._constraint_error(claim)))
+                entries.extend(mine)
+        except AllocationError as error:
+            checks.append(error)
+        return Attempt(
+            tuple(claims), tuple(entries), tuple(checks), tuple(self._requests), tuple(self._classes)
+        )
+
+    def _check_gates(self, claim: ResourceClaim, spec: DeviceRequest) -> None:
+        if spec.first_available and not self._features.prioritized_list:
+            raise AllocationError(
+                f"claim {claim.key}, request {spec.name}: has subrequests, "
+                "but the DRAPrioritizedList feature is disabled"
+            )
+        if self._features.consumable_capacity:
+            return
+        disabled = "has capacity requests, but the DRAConsumableCapacity feature is disabled"
+        if spec.exactly is not None and spec.exactly.capacity is not None:
+            raise AllocationError(f"claim {claim.key}, request {spec.name}: {disabled}")
+        for part in spec.first_available:
+            if part.capacity is not None:
+                raise AllocationError(f"claim {claim.key}, subrequest {part.name}: {disabled}")
+
+    def _request(
+        self,
+        claim_index: int,
+        claim: ResourceClaim,
+        spec: DeviceRequest,
+        part: ExactDeviceRequest | DeviceSubRequest,
+    ) -> Request:
+        name, parent, admin = spec.name, "", False
+        if isinstance(part, DeviceSubRequest):
+            name, parent = part.name, spec.name
+        where = f"claim {claim.key}, request {name}"
+        expressions = []
+        for index, selector in enumerate(part.selectors):
+            if selector.cel is None:
+                raise AllocationError(
+                    f"{where}, selector #{index}: CEL expression empty (unsupported selector type?)"
+                )
+            expressions.append(selector.cel.expression)
+        if isinstance(part, ExactDeviceRequest) and part.admin_access is not None:
+            if not self._features.admin_access:
+                raise AllocationError(f"{where}: admin access is requested, but the feature is disabled")
+            admin = part.admin_access
+        if not part.device_class_name:
+            raise AllocationError(f"{where}: missing device class name (unsupported request type?)")
+        device_class = self._class(where, part.device_class_name)
+        if part.allocation_mode not in ("ExactCount", "All"):
+            raise AllocationError(f"{where}: unsupported count mode {part.allocation_mode}")
+        of_class = [
+            "" if selector.cel is None else selector.cel.expression
+            for selector in device_class.spec.selectors
+        ]
+        request = Request(
+            number=len(self._requests),
+            claim_index=claim_index,
+            claim=claim,
+            name=name,
+            parent=parent,
+            device_class=device_class,
+            selection=self._selectors.selection(tuple(of_class), tuple(expressions)),
+            all_devices=part.allocation_mode == "All",
+            count=part.count or 0,
+            admin_access=admin,
+            tolerations=part.tolerations,
+            capacity={} if part.capacity is None else part.capacity.requests,
+        )
+        self._requests.append(request)
+        return request
+
+    def _class(self, where: str, name: str) -> DeviceClass:
+        prefix = f"{where}: could not retrieve device class {name}: "
+        try:
+            found = self._lookup(name)
+        except ClassLookupError as error:
+            raise AllocationError(f"{prefix}{error}") from error
+        self._classes.append((name, found))
+        if found is None:
+            raise AllocationError(f'{prefix}deviceclass.resource.k8s.io "{name}" not found')
+        return found
+
+    def _constraint_error(self, claim: ResourceClaim) -> AllocationError | None:
+        for index, spec in enumerate(claim.spec.devices.constraints):
+            if new_constraint(spec, lists=False) is None:
+                return AllocationError(
+                    f"claim {claim.key}, constraint #{index}: empty constraint (unsupported constraint type?)"
+                )
+        return None
+
+
+def check_claims(
+    claims: Sequence[ResourceClaim], features: Features, lookup: ClassLookup, selectors: Selectors
+) -> Attempt:
+    """Everything about the claims that is the same for all nodes; errors are kept for their turn."""
+    return _Checker(features, lookup, selectors).attempt(claims)

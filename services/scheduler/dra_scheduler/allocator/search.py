@@ -1,0 +1,324 @@
+"""The search for devices: upstream's depth-first order and first solution, without walking equal branches again.
+
+Upstream recurses a level a device. Here each open decision is a frame on a list, so that neither many devices nor many
+claims meet an interpreter limit.
+
+Upstream does not always undo everything when it takes a device back (see ``constraints``; reserved counters also stay
+reserved when a taint or constraint turns the device away, or when the device can be shared), and goes on from there.
+The same happens here, and is counted in ``Picks.leaks``: as long as a failed branch left nothing behind, the same
+branch with an equal device, or from an equal position, would fail as well and is skipped; else it is walked.
+"""
+
+import enum
+from collections import Counter
+from collections.abc import Callable, Hashable, Sequence
+from typing import Final
+
+from dra_scheduler.allocator.alikeness import Alikeness
+from dra_scheduler.allocator.errors import AllocationError
+from dra_scheduler.allocator.picks import Picks, Recorder
+from dra_scheduler.allocator.pools import Pool, PoolDevice
+from dra_scheduler.allocator.reasons import DeadEnd
+from dra_scheduler.allocator.requests import MAX_RESULTS, Attempt, Request
+from dra_scheduler.allocator.selectors import Candidate, Rejection
+
+_CHECK_EVERY: Final = 64
+# Positions are only remembered once a search turns out to be a long one.
+_REMEMBER_AFTER: Final = 256
+
+
+class Outcome(enum.Enum):
+    """How a branch ended: with everything allocated, without, or because a claim would get too many results."""
+
+    DONE = enum.auto()
+    FAILED = enum.auto()
+    EXCEEDED = enum.auto()
+
+
+class _Frame:
+    """An open decision. ``contains``: exceeding the limit is no reason to give up what was decided before."""
+
+    __slots__ = ("contains", "leaks", "position", "remember")
+
+    def __init__(self, position: int, contains: bool) -> None:
+        self.position = position
+        self.contains = contains
+        self.remember: Hashable = None
+        self.leaks = 0
+
+
+class _Slot(_Frame):
+    """One device of a request: the candidate at ``at - 1`` is picked, those from ``at`` on come next."""
+
+    __slots__ = ("at", "branch_leaks", "candidates", "dead", "dead_leaks", "index", "request")
+
+    def __init__(
+        self,
+        position: int,
+        contains: bool,
+        request: Request,
+        index: int,
+        candidates: Sequence[Candidate],
+        at: int,
+    ) -> None:
+        super().__init__(position, contains)
+        self.request = request
+        self.index = index
+        self.candidates = candidates
+        self.at = at
+        self.branch_leaks = 0
+        # What failed, and is not worth trying again with an equal device as long as nothing more has leaked.
+        self.dead: set[Hashable] = set()
+        self.dead_leaks = 0
+
+
+class _Everything(_Frame):
+    """One device of a request for all devices: there is just one to try."""
+
+    __slots__ = ("index", "request", "tried")
+
+    def __init__(self, position: int, contains: bool, request: Request, index: int) -> None:
+        super().__init__(position, contains)
+        self.request = request
+        self.index = index
+        self.tried = False
+
+
+class _Choice(_Frame):
+    """The alternatives of a request; ``next - 1`` is being tried."""
+
+    __slots__ = ("all_exceeded", "next")
+
+    def __init__(self, position: int, contains: bool) -> None:
+        super().__init__(position, contains)
+        self.next = 0
+        self.all_exceeded = True
+
+
+class Search:
+    """One search on one node."""
+
+    def __init__(
+        self,
+        attempt: Attempt,
+        picks: Picks,
+        candidates: Callable[[Request], Sequence[Candidate]],
+        all_devices: dict[int, list[tuple[PoolDevice, Pool]]],
+        alikeness: Callable[[], Alikeness],
+        check: Callable[[], None] | None,
+        recorder: Recorder | None,
+    ) -> None:
+        self._entries = attempt.entries
+        self._picks = picks
+        self._candidates = candidates
+        self._all_devices = all_devices
+        self._make_alikeness = alikeness
+        self._alikeness: Alikeness | None = None
+        self._check = check
+        self._recorder = recorder
+        self._stack: list[_Frame] = []
+        self._dead_positions: set[Hashable] = set()
+        self.steps = 0
+
+    @property
+    def alike(self) -> Alikeness:
+        if self._alikeness is None:
+            self._alikeness = self._make_alikeness()
+        return self._alikeness
+
+    def run(self) -> Outcome:
+        """Searches; the solution is then what has been picked.
+
+        Raises:
+            AllocationError: a selector cannot be evaluated for a device that was reached, or as the ``check`` raises.
+        """
+        outcome = self._open(0, False)
+        while outcome is not Outcome.DONE:
+            if outcome is None:
+                outcome = self._go_on(self._stack[-1])
+            elif self._stack:
+                outcome = self._come_back(self._stack[-1], outcome)
+            else:
+                return outcome
+        return outcome
+
+    def selected(self) -> dict[int, int]:
+        """After success: for each position with alternatives, which one was chosen."""
+        return {frame.position: frame.next - 1 for frame in self._stack if isinstance(frame, _Choice)}
+
+    def _count_step(self) -> None:
+        self.steps += 1
+        if self._check is not None and self.steps % _CHECK_EVERY == 0:
+            self._check()
+
+    def _open(self, position: int, contains: bool) -> Outcome | None:
+        """Starts with the next request; None means that a frame was opened for it."""
+        if position == len(self._entries):
+            return Outcome.DONE
+        entry = self._entries[position]
+        contains = contains or entry.starts_claim
+        remember: Hashable = None
+        if self.steps > _REMEMBER_AFTER:
+            remember = self._situation(position)
+            if remember in self._dead_positions:
+                return Outcome.FAILED
+        if entry.prioritized:
+            self._count_step()
+            self._stack.append(_Choice(position, contains))
+        else:
+            outcome = self._start(position, entry.alternatives[0], contains)
+            if outcome is not None:
+                return Outcome.FAILED if contains and outcome is Outcome.EXCEEDED else outcome
+        frame = self._stack[-1]
+        frame.remember = remember
+        frame.leaks = self._picks.leaks
+        return None
+
+    def _start(self, position: int, request: Request, contains: bool) -> Outcome | None:
+        self._count_step()
+        wanted = request.count
+        if request.all_devices:
+            wanted = len(self._all_devices[request.number])
+            if not wanted:
+                return Outcome.FAILED
+        if wanted <= 0:
+            return self._open(position + 1, contains)
+        if len(self._picks.of_claim[request.claim_index]) + wanted > MAX_RESULTS:
+            return Outcome.EXCEEDED
+        if request.all_devices:
+            self._stack.append(_Everything(position, contains, request, 0))
+        else:
+            self._stack.append(_Slot(position, contains, request, 0, self._candidates(request), 0))
+        return None
+
+    def _go_on(self, frame: _Frame) -> Outcome | None:
+        if isinstance(frame, _Slot):
+            return self._next_candidate(frame)
+        if isinstance(frame, _Everything):
+            return self._only_candidate(frame)
+        assert isinstance(frame, _Choice)
+        return self._next_alternative(frame)
+
+    def _come_back(self, frame: _Frame, outcome: Outcome) -> Outcome | None:
+        """A branch of the frame has failed; None: the frame may have others."""
+        if isinstance(frame, _Choice):
+            if outcome is Outcome.FAILED:
+                frame.all_exceeded = False
+            return None
+        if isinstance(frame, _Slot):
+            if not self._branch_failed(frame, outcome):
+                return self._close(frame, outcome)
+            return None
+        assert isinstance(frame, _Everything)
+        self._picks.give_back(frame.request.claim_index)
+        return self._close(frame, outcome)
+
+    def _close(self, frame: _Frame, outcome: Outcome) -> Outcome:
+        self._stack.pop()
+        if outcome is Outcome.EXCEEDED:
+            return Outcome.FAILED if frame.contains else outcome
+        if frame.remember is not None and frame.leaks == self._picks.leaks:
+            self._dead_positions.add(frame.remember)
+        return outcome
+
+    def _next_alternative(self, frame: _Choice) -> Outcome | None:
+        alternatives = self._entries[frame.position].alternatives
+        while frame.next < len(alternatives):
+            request = alternatives[frame.next]
+            frame.next += 1
+            outcome = self._start(frame.position, request, False)
+            if outcome is None or outcome is Outcome.DONE:
+                return outcome
+            if outcome is Outcome.FAILED:
+                frame.all_exceeded = False
+        return self._close(frame, Outcome.EXCEEDED if frame.all_exceeded else Outcome.FAILED)
+
+    def _only_candidate(self, frame: _Everything) -> Outcome | None:
+        if frame.tried:
+            return self._close(frame, Outcome.FAILED)
+        frame.tried = True
+        request, picks = frame.request, self._picks
+        device, pool = self._all_devices[request.number][frame.index]
+        if not picks.free(request, pool, device) or not picks.take(request, pool, device):
+            return self._close(frame, Outcome.FAILED)
+        index = frame.index + 1
+        if index < len(self._all_devices[request.number]):
+            self._count_step()
+            self._stack.append(_Everything(frame.position, False, request, index))
+            return None
+        outcome = self._open(frame.position + 1, False)
+        if outcome is None or outcome is Outcome.DONE:
+            return outcome
+        picks.give_back(request.claim_index)
+        return self._close(frame, outcome)
+
+    def _next_candidate(self, frame: _Slot) -> Outcome | None:
+        request, picks, candidates = frame.request, self._picks, frame.candidates
+        while frame.at < len(candidates):
+            device, pool, failing = candidates[frame.at]
+            frame.at += 1
+            if not picks.free(request, pool, device):
+                continue
+            if failing is not None:
+                raise AllocationError(selector_error(request, failing))
+            if not picks.fits_capacity(request, pool, device):
+                continue
+            if frame.dead and frame.dead_leaks == picks.leaks and self.alike.now(device, pool) in frame.dead:
+                self._say_dead_end(frame)
+                continue
+            if not picks.take(request, pool, device):
+                continue
+            frame.branch_leaks = picks.leaks
+            if frame.index + 1 < request.count:
+                self._count_step()
+                self._stack.append(
+                    _Slot(frame.position, False, request, frame.index + 1, candidates, frame.at)
+                )
+                return None
+            outcome = self._open(frame.position + 1, False)
+            if outcome is None or outcome is Outcome.DONE:
+                return outcome
+            if not self._branch_failed(frame, outcome):
+                return self._close(frame, outcome)
+        return self._close(frame, Outcome.FAILED)
+
+    def _branch_failed(self, frame: _Slot, outcome: Outcome) -> bool:
+        """Takes the frame's device back; whether the next one is worth trying."""
+        picks = self._picks
+        picks.give_back(frame.request.claim_index)
+        if outcome is Outcome.EXCEEDED:
+            return False
+        self._say_dead_end(frame)
+        if picks.leaks == frame.branch_leaks:
+            if frame.dead_leaks != picks.leaks:
+                frame.dead.clear()
+                frame.dead_leaks = picks.leaks
+            device, pool, _ = frame.candidates[frame.at - 1]
+            frame.dead.add(self.alike.now(device, pool))
+        return True
+
+    def _say_dead_end(self, frame: _Slot) -> None:
+        if self._recorder is not None:
+            device, pool, _ = frame.candidates[frame.at - 1]
+            self._recorder.turned_away(frame.request, pool, device, DeadEnd())
+
+    def _situation(self, position: int) -> Hashable:
+        """Everything that decides whether the requests from here on can be satisfied."""
+        picks, claim_index = self._picks, self._entries[position].claim_index
+        devices = Counter(
+            (self.alike.lasting(device, pool), condition) for device, pool, condition in picks.touched()
+        )
+        return (
+            position,
+            picks.leaks,
+            len(picks.of_claim[claim_index]),
+            frozenset(devices.items()),
+            picks.constraint_states(claim_index),
+            picks.counters.state(),
+        )
+
+
+def selector_error(request: Request, failing: Rejection) -> str:
+    """How upstream reports a selector that cannot be compiled or evaluated."""
+    of = f"class {request.device_class.metadata.name}" if failing.of_class else f"claim {request.claim.key}"
+    return f"{of}: selector #{failing.index}: {failing.error}"

@@ -1,0 +1,244 @@
+"""Which devices the CEL selectors of classes and requests accept, worked out once for devices that look alike."""
+
+from collections.abc import Callable, Set
+from typing import Protocol
+
+from dra_shared.api.resource import DeviceAttribute
+from dra_shared.semver import Semver, SemverError
+
+from dra_scheduler.allocator.features import Features
+from dra_scheduler.allocator.pools import Pool, PoolDevice
+
+# How many pools' worth of answers a pool keeps before it starts over.
+_MAX_SELECTIONS = 256
+_MAX_PROGRAMS = 1024
+_MAX_SHAPES = 4096
+
+
+class Program(Protocol):
+    """A compiled selector."""
+
+    @property
+    def attributes_read(self) -> Set[tuple[str | None, str]] | None:
+        """(domain or None for any, identifier) of what it may read; None: it may read everything."""
+
+    def verdict(self, device: PoolDevice) -> bool | str:
+        """Whether the device is accepted or, as text, why that cannot be said."""
+
+
+Compile = Callable[[str], Program]
+
+
+class _Expression:
+    """An expression, compiled when first needed, and its verdicts by what it reads of a device."""
+
+    __slots__ = ("_compile", "_program", "_verdicts", "text")
+
+    def __init__(self, text: str, compile_: Compile) -> None:
+        self.text = text
+        self._compile = compile_
+        self._program: Program | None = None
+        self._verdicts: dict[object, bool | str] = {}
+
+    def verdict(self, device: PoolDevice, *, lists: bool) -> bool | str:
+        known = device.verdicts.get(self)
+        if known is None:
+            known = device.verdicts[self] = self._work_out(device, lists)
+        return known
+
+    def _work_out(self, device: PoolDevice, lists: bool) -> bool | str:
+        program = self._compiled()
+        shape = _shape(device, program.attributes_read, lists)
+        if shape is None:
+            return program.verdict(device)
+        known = self._verdicts.get(shape)
+        if known is None:
+            if len(self._verdicts) >= _MAX_SHAPES:
+                self._verdicts.clear()
+            known = self._verdicts[shape] = program.verdict(device)
+        return known
+
+    def _compiled(self) -> Program:
+        if self._program is None:
+            self._program = self._compile(self.text)
+        return self._program
+
+    def values_seen(self, device: PoolDevice) -> tuple[tuple[str, str], ...]:
+        """The attributes and capacities that the expression may read of the device, by name, as text."""
+        reads = self._compiled().attributes_read
+        values = {name: attribute_text(attribute) for name, attribute in device.spec.attributes.items()}
+        for name, capacity in device.spec.capacity.items():
+            values.setdefault(name, capacity.value)
+        return tuple(
+            (name, text)
+            for name, text in values.items()
+            if reads is None
+            or any(_is_named(name, domain, identifier, device.id.driver) for domain, identifier in reads)
+        )
+
+
+def _shape(device: PoolDevice, reads: Set[tuple[str | None, str]] | None, lists: bool) -> object:
+    """Devices with equal shapes get equal verdicts; None: only this device is like itself."""
+    if reads is None:
+        return None
+    spec, driver = device.spec, device.id.driver
+    for attribute in spec.attributes.values():
+        if not _well_formed(attribute, lists):
+            return None
+    seen: list[object] = []
+    for domain, identifier in sorted(reads, key=str):
+        for name, attribute in spec.attributes.items():
+            if _is_named(name, domain, identifier, driver):
+                seen.append((domain, identifier, name if domain is None else "", attribute))
+        for name, capacity in spec.capacity.items():
+            if _is_named(name, domain, identifier, driver):
+                seen.append((domain, identifier, name if domain is None else "", capacity.value))
+    return driver, device.allow_multiple, tuple(seen)
+
+
+def _is_named(name: str, domain: str | None, identifier: str, driver: str) -> bool:
+    own_domain, slash, own = name.partition("/")
+    if not slash:
+        own_domain, own = driver, name
+    return own == identifier and (domain is None or own_domain == domain)
+
+
+def _well_formed(attribute: DeviceAttribute, lists: bool) -> bool:
+    """Whether every expression can be evaluated with the attribute around; the others fail whatever they read."""
+    versions = attribute.versions
+    if attribute.version is not None:
+        versions = (*versions, attribute.version)
+    for version in versions:
+        try:
+            Semver.parse(version)
+        except SemverError:
+            return False
+    if attribute.ints or attribute.bools or attribute.strings or attribute.versions:
+        return lists
+    return (
+        attribute.int_ is not None
+        or attribute.bool_ is not None
+        or attribute.string is not None
+        or attribute.version is not None
+    )
+
+
+def attribute_text(attribute: DeviceAttribute) -> str:
+    """The value of an attribute for people to read."""
+    for value in (attribute.string, attribute.version):
+        if value is not None:
+            return value
+    if attribute.bool_ is not None:
+        return str(attribute.bool_).lower()
+    if attribute.int_ is not None:
+        return str(attribute.int_)
+    texts = [*attribute.strings, *attribute.versions, *map(str, attribute.ints)]
+    texts.extend(str(value).lower() for value in attribute.bools)
+    return f"[{', '.join(texts)}]"
+
+
+class Rejection:
+    """Which selector said no, or failed."""
+
+    __slots__ = ("error", "expression", "index", "of_class")
+
+    def __init__(self, of_class: bool, index: int, expression: str, error: str) -> None:
+        self.of_class = of_class
+        self.index = index
+        self.expression = expression
+        self.error = error
+
+
+# A device to be tried, its pool, and the selector that fails for it and so stops the search.
+Candidate = tuple[PoolDevice, Pool, Rejection | None]
+
+
+class Selection:
+    """The selectors of a class followed by those of a request: all must accept a device."""
+
+    __slots__ = ("_features", "_of_class", "_of_request")
+
+    def __init__(
+        self, features: Features, of_class: tuple[_Expression, ...], of_request: tuple[_Expression, ...]
+    ) -> None:
+        self._features = features
+        self._of_class = of_class
+        self._of_request = of_request
+
+    def rejection(self, device: PoolDevice) -> Rejection | None:
+        """The first selector that does not accept the device."""
+        lists = self._features.list_type_attributes
+        for of_class, expressions in ((True, self._of_class), (False, self._of_request)):
+            for index, expression in enumerate(expressions):
+                verdict = expression.verdict(device, lists=lists)
+                if verdict is not True:
+                    return Rejection(of_class, index, expression.text, verdict or "")
+        return None
+
+    def values_seen(self, rejection: Rejection, device: PoolDevice) -> tuple[tuple[str, str], ...]:
+        """The attributes and capacities that the selector may have read of the device, by name."""
+        expressions = self._of_class if rejection.of_class else self._of_request
+        return expressions[rejection.index].values_seen(device)
+
+    def bindable(self, device: PoolDevice) -> bool:
+        """Whether the device has no binding conditions, or they are supported."""
+        return self._features.device_binding or not device.spec.binding_conditions
+
+    def candidates(self, pool: Pool) -> tuple[Candidate, ...]:
+        """The pool's devices that are accepted or whose selectors fail, in order."""
+        known = pool.selections.get(self)
+        if known is None:
+            found: list[Candidate] = []
+            for device in pool.devices:
+                if self.bindable(device):
+                    rejection = self.rejection(device)
+                    if rejection is None or rejection.error:
+                        found.append((device, pool, rejection))
+            known = tuple(found)
+            if len(pool.selections) >= _MAX_SELECTIONS:
+                pool.selections.clear()
+            pool.selections[self] = known
+        return known
+
+
+class Selectors:
+    """Compiled selectors, shared by all claims."""
+
+    def __init__(self, features: Features, compile_: Compile | None = None) -> None:
+        self._features = features
+        self._compile = compile_ or default_compile(features)
+        self._expressions: dict[str, _Expression] = {}
+        self._selections: dict[tuple[tuple[str, ...], tuple[str, ...]], Selection] = {}
+
+    def selection(self, of_class: tuple[str, ...], of_request: tuple[str, ...]) -> Selection:
+        """The same object for the same expressions."""
+        key = (of_class, of_request)
+        known = self._selections.get(key)
+        if known is None:
+            if len(self._selections) >= _MAX_PROGRAMS:
+                self._selections.clear()
+                self._expressions.clear()
+            known = Selection(
+                self._features,
+                tuple(self._expression(text) for text in of_class),
+                tuple(self._expression(text) for text in of_request),
+            )
+            self._selections[key] = known
+        return known
+
+    def _expression(self, text: str) -> _Expression:
+        known = self._expressions.get(text)
+        if known is None:
+            known = self._expressions[text] = _Expression(text, self._compile)
+        return known
+
+
+def default_compile(features: Features) -> Compile:
+    """dra_shared.cel, loaded when the first expression needs it."""
+
+    def compile_(text: str) -> Program:
+        from dra_scheduler.allocator.programs import CelProgram, cel_features
+
+        return CelProgram(text, cel_features(features))
+
+    return compile_

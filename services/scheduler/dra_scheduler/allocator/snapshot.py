@@ -1,0 +1,222 @@
+"""All slices, indexed so that a node finds its pools without looking at the rest of the cluster."""
+
+from collections.abc import Iterable, Iterator, Sequence
+
+from dra_shared.api.node import Node
+from dra_shared.api.resource import ResourceSlice
+
+from dra_scheduler.allocator.errors import AllocationError
+from dra_scheduler.allocator.features import Features
+from dra_scheduler.allocator.nodes import node_matches
+from dra_scheduler.allocator.pools import Pool, SliceEntry, in_allocation_order, view_pool
+from dra_scheduler.allocator.state import PoolID
+
+
+class _PoolSlices:
+    """The slices of one pool, by who can reach them."""
+
+    def __init__(self) -> None:
+        self.entries: dict[object, SliceEntry] = {}
+        # Slices of one node; slices with counters, which upstream shows to every node; and slices to be asked.
+        # ``common`` are the last two, in their order of arrival.
+        self.by_node: dict[str, list[SliceEntry]] = {}
+        self.for_all: list[SliceEntry] = []
+        self.selective: set[SliceEntry] = set()
+        self.common: list[SliceEntry] = []
+        self._views: dict[tuple[SliceEntry, ...], Pool | None] = {}
+
+    def rebuild(self, features: Features) -> None:
+        """Sorts the entries into who can reach them."""
+        self.by_node, self.for_all, self.selective, self.common = {}, [], set(), []
+        self._views.clear()
+        for entry in self.entries.values():
+            spec = entry.slice.spec
+            if not features.partitionable_devices and (
+                spec.per_device_node_selection is not None or spec.shared_counters
+            ):
+                continue
+            if spec.shared_counters:
+                self.for_all.append(entry)
+                self.common.append(entry)
+            elif spec.node_name:
+                self.by_node.setdefault(spec.node_name, []).append(entry)
+            elif spec.all_nodes or spec.node_selector is not None or spec.per_device_node_selection:
+                self.selective.add(entry)
+                self.common.append(entry)
+
+    def view(self, pool_id: PoolID, relevant: Sequence[SliceEntry], features: Features) -> Pool | None:
+        """The pool for whoever can reach just these slices: the same object for all of them."""
+        key = tuple(relevant)
+        if key not in self._views:
+            self._views[key] = view_pool(pool_id, relevant, self.entries.values(), features)
+        return self._views[key]
+
+
+class _NodeView:
+    """What one node sees, as long as nothing changes."""
+
+    __slots__ = ("local_version", "node", "pools", "shared_version")
+
+    def __init__(self, node: Node, local_version: int, shared_version: int, pools: tuple[Pool, ...]) -> None:
+        self.node = node
+        self.local_version = local_version
+        self.shared_version = shared_version
+        self.pools = pools
+
+
+class Snapshot:
+    """The resource slices of a cluster, changed one at a time.
+
+    Only what depends on a changed slice is worked out again: pools of one node leave every other node's view alone.
+    """
+
+    def __init__(self, features: Features, slices: Iterable[ResourceSlice] = ()) -> None:
+        self.features = features
+        self._pools: dict[PoolID, _PoolSlices] = {}
+        self._where: dict[object, PoolID] = {}
+        self._local: dict[str, dict[PoolID, None]] = {}
+        # Pools that more than one node may see; and, of the pools that strangers only see the counters of, those
+        # which a stranger finds incomplete or invalid.
+        self._shared: dict[PoolID, None] = {}
+        self._troubled: dict[PoolID, Pool] = {}
+        self._local_versions: dict[str, int] = {}
+        self._shared_version = 0
+        self._clock = 0
+        self._views: dict[str, _NodeView] = {}
+        for number, slice_ in enumerate(slices):
+            # Not by name: whoever hands over a bare list may have duplicates, which must make their pool invalid.
+            self._put((slice_.metadata.name, number), slice_)
+
+    def set_slice(self, slice_: ResourceSlice) -> None:
+        """A slice is new or has changed."""
+        self._put(slice_.metadata.name, slice_)
+
+    def delete_slice(self, name: str) -> None:
+        """A slice is gone; one that isn't known is no error."""
+        pool_id = self._where.pop(name, None)
+        if pool_id is not None:
+            before = self._reach(pool_id)
+            del self._pools[pool_id].entries[name]
+            self._refresh(pool_id, before)
+
+    def slices(self) -> Iterator[ResourceSlice]:
+        """All slices."""
+        return (entry.slice for pool in self._pools.values() for entry in pool.entries.values())
+
+    def pools(self, node: Node) -> tuple[Pool, ...]:
+        """What the node sees, in allocation order.
+
+        Raises:
+            AllocationError: a slice's node selector cannot be evaluated.
+        """
+        name = node.metadata.name
+        local, shared = self._local_versions.get(name, 0), self._shared_version
+        view = self._views.get(name)
+        if (
+            view is not None
+            and view.local_version == local
+            and view.shared_version == shared
+            and (view.node is node or view.node.metadata.labels == node.metadata.labels)
+        ):
+            return view.pools
+        pools = self._gather(node)
+        self._views[name] = _NodeView(node, local, shared, pools)
+        return pools
+
+    def stamp(self, node_name: str) -> tuple[int, int]:
+        """Changes whenever what the node sees may have changed."""
+        return self._local_versions.get(node_name, 0), self._shared_version
+
+    def known_pools(self, node_name: str) -> tuple[Pool, ...] | None:
+        """What :meth:`pools` last found for the node, if that still holds."""
+        view = self._views.get(node_name)
+        if view is None or (view.local_version, view.shared_version) != self.stamp(node_name):
+            return None
+        return view.pools
+
+    def forget_node(self, node_name: str) -> None:
+        """Drops what is remembered about a node that is gone."""
+        self._views.pop(node_name, None)
+
+    def _put(self, key: object, slice_: ResourceSlice) -> None:
+        pool_id = (slice_.spec.driver, slice_.spec.pool.name)
+        old = self._where.get(key)
+        if old is not None and old != pool_id:
+            before = self._reach(old)
+            del self._pools[old].entries[key]
+            self._refresh(old, before)
+        before = self._reach(pool_id)
+        self._where[key] = pool_id
+        self._pools.setdefault(pool_id, _PoolSlices()).entries[key] = SliceEntry(slice_)
+        self._refresh(pool_id, before)
+
+    def _reach(self, pool_id: PoolID) -> tuple[set[str], bool, bool]:
+        """Who may see the pool: nodes by name, nodes to be asked, and every node for its counters."""
+        pool = self._pools.get(pool_id)
+        if pool is None:
+            return set(), False, False
+        return set(pool.by_node), bool(pool.selective), bool(pool.for_all)
+
+    def _refresh(self, pool_id: PoolID, before: tuple[set[str], bool, bool]) -> None:
+        """Brings the indexes up to date after a slice of the pool came, changed or went."""
+        self._clock += 1
+        pool = self._pools[pool_id]
+        pool.rebuild(self.features)
+        after = self._reach(pool_id)
+        for name in before[0] - after[0]:
+            del self._local[name][pool_id]
+        for name in after[0]:
+            self._local.setdefault(name, {})[pool_id] = None
+        for name in before[0] | after[0]:
+            self._local_versions[name] = self._clock
+        if before[1] or after[1]:
+            self._shared_version = self._clock
+        self._shared.pop(pool_id, None)
+        if after[1]:
+            self._shared[pool_id] = None
+        troubled = self._troubled.pop(pool_id, None)
+        stranger = None
+        if after[2] and not after[1]:
+            stranger = pool.view(pool_id, pool.for_all, self.features)
+            if stranger is not None and not stranger.usable:
+                self._troubled[pool_id] = stranger
+        if troubled is not self._troubled.get(pool_id):
+            self._shared_version = self._clock
+        if not pool.entries:
+            del self._pools[pool_id]
+
+    def _gather(self, node: Node) -> tuple[Pool, ...]:
+        name = node.metadata.name
+        local = self._local.get(name, {})
+        found: list[Pool] = [pool for pool_id, pool in self._troubled.items() if pool_id not in local]
+        for pool_id in (*local, *(other for other in self._shared if other not in local)):
+            pool = self._pools[pool_id]
+            relevant = list(pool.by_node.get(name, ()))
+            relevant.extend(
+                entry for entry in pool.common if entry not in pool.selective or _reaches(entry, node)
+            )
+            if relevant:
+                view = pool.view(pool_id, relevant, self.features)
+                if view is not None:
+                    found.append(view)
+        return in_allocation_order(found)
+
+
+def _reaches(entry: SliceEntry, node: Node) -> bool:
+    spec = entry.slice.spec
+    try:
+        if spec.all_nodes or spec.node_selector is not None:
+            return node_matches(node, None, spec.all_nodes, spec.node_selector)
+    except AllocationError as error:
+        where = f"failed to perform node selection for slice {entry.slice.metadata.name}"
+        raise AllocationError(f"gather pool information: {where}: {error}") from error
+    for device in spec.devices:
+        try:
+            if node_matches(node, device.node_name, device.all_nodes, device.node_selector):
+                return True
+        except AllocationError as error:
+            where = f"device {device.name} in slice {entry.slice.metadata.name}"
+            raise AllocationError(
+                f"gather pool information: failed to perform node selection for {where}: {error}"
+            ) from error
+    return False

@@ -1,0 +1,145 @@
+"""What is in use: the devices and shares that allocated claims hold."""
+
+from collections.abc import Iterable, Mapping
+from typing import NamedTuple
+
+from dra_shared.api.resource import AllocationResult, ResourceClaim
+
+from dra_scheduler.allocator.amounts import amount
+
+
+class DeviceID(NamedTuple):
+    """A device in the cluster."""
+
+    driver: str
+    pool: str
+    device: str
+
+    def __str__(self) -> str:
+        return f"{self.driver}/{self.pool}/{self.device}"
+
+
+PoolID = tuple[str, str]
+
+
+class _Holding(NamedTuple):
+    """What one claim holds of one device: all of it, or the share ``share``."""
+
+    device: DeviceID
+    share: str | None
+    consumed: tuple[tuple[str, int], ...]
+
+
+class AllocatedState:
+    """Devices in use (upstream's AllocatedState), changed one claim at a time.
+
+    Not to be changed while an allocation runs over it. ``consumable_capacity`` off makes shares count as whole devices,
+    as upstream does while that gate is off.
+    """
+
+    def __init__(self, *, consumable_capacity: bool = True) -> None:
+        self._shares_known = consumable_capacity
+        self._claims: dict[str, tuple[_Holding, ...]] = {}
+        # Keys of the holders; races may leave a device with more than one.
+        self.dedicated: dict[DeviceID, tuple[str, ...]] = {}
+        self.shared: dict[DeviceID, tuple[str, ...]] = {}
+        # Consumed capacity a device, in billionths; an entry with nothing but zeros goes away, as upstream.
+        self.consumed: dict[DeviceID, dict[str, int]] = {}
+        self._versions: dict[PoolID, int] = {}
+        self.version = 0
+
+    def add(self, claim: ResourceClaim) -> None:
+        """Counts the claim's allocation, in place of what it held before; one without allocation holds nothing."""
+        self.hold(claim.key, claim.status.allocation)
+
+    def remove(self, claim: ResourceClaim) -> None:
+        """Forgets the claim; one that isn't known is no error."""
+        self.hold(claim.key, None)
+
+    def hold(self, key: str, allocation: AllocationResult | None) -> None:
+        """As :meth:`add`, for an allocation that isn't stored in a claim yet."""
+        self.hold_devices(key, () if allocation is None else self._holdings(allocation))
+
+    def hold_devices(
+        self, key: str, holdings: Iterable[tuple[DeviceID, str | None, Mapping[str, int]]]
+    ) -> None:
+        """As :meth:`add`, with the devices spelled out: (device, share id or None, consumed billionths)."""
+        new = tuple(_Holding(d, share, tuple(consumed.items())) for d, share, consumed in holdings)
+        old = self._claims.get(key, ())
+        if new == old:
+            return
+        for holding in old:
+            self._release(key, holding)
+        for holding in new:
+            self._take(key, holding)
+        if new:
+            self._claims[key] = new
+        else:
+            del self._claims[key]
+
+    def _holdings(self, allocation: AllocationResult) -> list[tuple[DeviceID, str | None, Mapping[str, int]]]:
+        found: list[tuple[DeviceID, str | None, Mapping[str, int]]] = []
+        for result in allocation.devices.results:
+            if result.admin_access:
+                continue
+            device = DeviceID(result.driver, result.pool, result.device)
+            if self._shares_known and result.share_id is not None:
+                consumed = {name: amount(text) for name, text in result.consumed_capacity.items()}
+                found.append((device, result.share_id, consumed))
+            else:
+                found.append((device, None, {}))
+        return found
+
+    def _take(self, key: str, holding: _Holding) -> None:
+        self._touch(holding.device)
+        if holding.share is None:
+            self.dedicated[holding.device] = (*self.dedicated.get(holding.device, ()), key)
+            return
+        self.shared[holding.device] = (*self.shared.get(holding.device, ()), key)
+        if holding.consumed:
+            totals = self.consumed.setdefault(holding.device, {})
+            for name, value in holding.consumed:
+                totals[name] = totals.get(name, 0) + value
+
+    def _release(self, key: str, holding: _Holding) -> None:
+        self._touch(holding.device)
+        table = self.dedicated if holding.share is None else self.shared
+        holders = list(table[holding.device])
+        holders.remove(key)
+        if holders:
+            table[holding.device] = tuple(holders)
+        else:
+            del table[holding.device]
+        totals = self.consumed.get(holding.device)
+        if holding.consumed and totals is not None:
+            for name, value in holding.consumed:
+                totals[name] -= value
+            if not any(totals.values()):
+                del self.consumed[holding.device]
+
+    def _touch(self, device: DeviceID) -> None:
+        self.version += 1
+        self._versions[device[:2]] = self.version
+
+    def pool_version(self, pool: PoolID) -> int:
+        """Grows with each change to what is in use of the pool."""
+        return self._versions.get(pool, 0)
+
+    def in_use(self, device: DeviceID) -> bool:
+        """Whether a claim holds the device or a share of it."""
+        return device in self.dedicated or device in self.shared or device in self.consumed
+
+    def owner(self, device: DeviceID) -> tuple[str, ...]:
+        """The keys of the claims that hold the device or a share of it."""
+        return self.dedicated.get(device, ()) + self.shared.get(device, ())
+
+    def copy(self) -> "AllocatedState":
+        """An independent copy."""
+        other = AllocatedState(consumable_capacity=self._shares_known)
+        other._claims = dict(self._claims)
+        other.dedicated = dict(self.dedicated)
+        other.shared = dict(self.shared)
+        other.consumed = {device: dict(totals) for device, totals in self.consumed.items()}
+        other._versions = dict(self._versions)
+        other.version = self.version
+        return other
