@@ -1,17 +1,28 @@
 """The controllers that there are, by name."""
 
 from dra_controller.deployment import DeploymentController
+from dra_controller.eventexpiry import EventExpiryController
 from dra_controller.framework import Controller
 from dra_controller.garbagecollector import GarbageCollector
+from dra_controller.job import JobController
+from dra_controller.namespace import NamespaceController
+from dra_controller.podgc import PodGarbageCollector
 from dra_controller.replicaset import ReplicaSetController
 from dra_controller.resourceclaim import ResourceClaimController
+from dra_controller.serviceaccount import ServiceAccountController
+from dra_controller.ttlafterfinished import TTLAfterFinishedController
 
-CONTROLLERS: dict[str, type[Controller]] = {
-    controller.name: controller
-    for controller in (
-        DeploymentController,
-        GarbageCollector,
-        ReplicaSetController,
-        ResourceClaimController,
-    )
-}
+_CLASSES: tuple[type[Controller], ...] = (
+    DeploymentController,
+    EventExpiryController,
+    GarbageCollector,
+    JobController,
+    NamespaceController,
+    PodGarbageCollector,
+    ReplicaSetController,
+    ResourceClaimController,
+    ServiceAccountController,
+    TTLAfterFinishedController,
+)
+
+CONTROLLERS: dict[str, type[Controller]] = {controller.name: controller for controller in _CLASSES}

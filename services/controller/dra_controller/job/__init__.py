@@ -1,0 +1,5 @@
+"""Runs a Job's pods to completion, and counts each of them once."""
+
+from dra_controller.job.controller import JobController
+
+__all__ = ["JobController"]

@@ -1,0 +1,338 @@
+"""The Job controller.
+
+Every pod carries a finalizer until it is counted. A pod that ended is first written down in
+``status.uncountedTerminatedPods``, then loses the finalizer, and then becomes part of the counters, so that a crash at
+any point counts it exactly once.
+"""
+
+from collections.abc import KeysView, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+
+from dra_shared.api.batch import Job, JobCondition, JobStatus, UncountedTerminatedPods
+from dra_shared.api.container import EnvVar, EnvVarSource
+from dra_shared.api.meta import LabelSelector
+from dra_shared.api.pod import Pod
+from dra_shared.api.resources import JOBS, PODS
+from dra_shared.api.volume import ObjectFieldSelector
+from dra_shared.client.errors import NotFound
+from dra_shared.client.events import reference
+from dra_shared.clock import rfc3339
+from dra_shared.log import logger
+from msgspec.structs import replace
+
+from dra_controller.framework import Context
+from dra_controller.job import policy
+from dra_controller.job.indexes import INDEX, index_of, parse, text_of
+from dra_controller.job.policy import TRACKING
+from dra_controller.pods import controller_reference, from_template, is_active, is_ready, is_terminal
+from dra_controller.uids import RecentUids
+from dra_controller.workload import WorkloadController, gather
+
+_FIRST_BACKOFF, _LONGEST_BACKOFF = 10.0, 600.0
+_log = logger(__name__)
+
+_MANAGED_BY = "kubernetes.io/job-controller"
+
+
+@dataclass
+class _Backoff:
+    failures: int = 0
+    last: datetime | None = None
+
+
+class JobController(WorkloadController):
+    """kube-controller-manager's job-controller."""
+
+    name = "job-controller"
+    owner = JOBS
+
+    def __init__(self, context: Context) -> None:
+        super().__init__(context)
+        self._backoffs: dict[str, _Backoff] = {}
+        self._untracked = RecentUids(4096)
+
+    def selector_of(self, owner: Job) -> LabelSelector | None:
+        return owner.spec.selector
+
+    async def reconcile(self, key: str) -> None:
+        job: Job | None = self.owners.store.get(key)
+        if job is None:
+            return
+        if job.spec.managed_by not in ("", _MANAGED_BY):
+            return
+        pods = await self.pod_ownership.claim(job, job.spec.selector, self.pods.store)
+        if policy.is_finished(job) or job.metadata.deletion_timestamp is not None:
+            self._backoffs.pop(job.metadata.uid, None)
+            await self._untrack([pod for pod in pods if self._is_tracked(pod)])
+            return
+        job = await self._count(job, pods)
+        if not policy.is_finished(job) and self.expectations.satisfied(job.metadata.uid):
+            await self._manage(job, pods)
+
+    async def _count(self, job: Job, pods: Sequence[Pod]) -> Job:
+        """Bring the status up to date: what ended, what runs, and whether the Job is done."""
+        now = self._clock.now()
+        uncounted = job.status.uncounted_terminated_pods or UncountedTerminatedPods()
+        tracked = {pod.metadata.uid: pod for pod in pods if self._is_tracked(pod)}
+        status = _fold(job.status, uncounted, tracked.keys())
+        uncounted = status.uncounted_terminated_pods or UncountedTerminatedPods()
+
+        failed_now: list[Pod] = []
+        succeeded_now: list[Pod] = []
+        ignored: list[Pod] = []
+        for uid, pod in tracked.items():
+            if uid in uncounted.succeeded or uid in uncounted.failed:
+                continue
+            if pod.status.phase == "Succeeded":
+                succeeded_now.append(pod)
+            elif policy.is_failed(job, pod):
+                (ignored if policy.is_ignored(job, pod) else failed_now).append(pod)
+        indexes = parse(status.completed_indexes)
+        if policy.is_indexed(job):
+            limit = job.spec.completions or 0
+            mine = [(pod, index_of(pod)) for pod in succeeded_now]
+            new = {index for _, index in mine if index is not None and index < limit}
+            indexes |= new
+            status = replace(status, completed_indexes=text_of(indexes))
+        self._note_backoff(job, succeeded_now, failed_now)
+        uncounted = UncountedTerminatedPods(
+            succeeded=(*uncounted.succeeded, *(pod.metadata.uid for pod in succeeded_now)),
+            failed=(*uncounted.failed, *(pod.metadata.uid for pod in failed_now)),
+        )
+        active = [pod for pod in pods if is_active(pod)]
+        succeeded = (status.succeeded or 0) + len(uncounted.succeeded)
+        if policy.is_indexed(job):
+            succeeded = len(indexes)
+        failed = (status.failed or 0) + len(uncounted.failed)
+        status = replace(
+            status,
+            active=len(active) or None,
+            ready=sum(is_ready(pod) for pod in active),
+            terminating=sum(
+                pod.metadata.deletion_timestamp is not None and not is_terminal(pod) for pod in pods
+            ),
+            uncounted_terminated_pods=uncounted,
+        )
+        if status.start_time is None and not job.spec.suspend:
+            status = replace(status, start_time=rfc3339(now))
+        status = self._judge(job, status, pods, succeeded, failed, indexes, now)
+        job = await self._write(job, status)
+        ended = [pod for uid, pod in tracked.items() if uid in uncounted.succeeded or uid in uncounted.failed]
+        if ended or ignored:
+            await self._untrack([*ended, *ignored])
+            gone = tracked.keys() - {pod.metadata.uid for pod in ended}
+            job = await self._write(job, _fold(job.status, uncounted, gone))
+        left = policy.deadline_left(job, now)
+        if left is not None and left > 0 and not policy.is_finished(job):
+            self.queue.add_after(job.key, left)
+        return await self._conclude(job, active)
+
+    def _judge(
+        self,
+        job: Job,
+        status: JobStatus,
+        pods: Sequence[Pod],
+        succeeded: int,
+        failed: int,
+        indexes: set[int],
+        now: datetime,
+    ) -> JobStatus:
+        """``status`` with what can be said about the outcome before the last pod is gone."""
+        if policy.has_condition(job, "FailureTarget", "SuccessCriteriaMet"):
+            return status
+        active = sum(is_active(pod) for pod in pods)
+        reason = policy.failure(job, pods, failed, now)
+        if reason is not None:
+            return _with(status, now, "FailureTarget", "True", *reason)
+        if policy.is_complete(job, succeeded, indexes, active):
+            text = "Reached expected number of succeeded pods"
+            return _with(status, now, "SuccessCriteriaMet", "True", "CompletionsReached", text)
+        suspended = next((c for c in status.conditions if c.type == "Suspended"), None)
+        involved = reference(JOBS, job)
+        if job.spec.suspend and (suspended is None or suspended.status != "True"):
+            self.recorder.event(involved, "Normal", "Suspended", "Job suspended")
+            status = _with(status, now, "Suspended", "True", "JobSuspended", "Job suspended")
+            return replace(status, start_time=None)
+        if not job.spec.suspend and suspended is not None and suspended.status == "True":
+            self.recorder.event(involved, "Normal", "Resumed", "Job resumed")
+            status = _with(status, now, "Suspended", "False", "JobResumed", "Job resumed")
+            return replace(status, start_time=rfc3339(now))
+        return status
+
+    async def _conclude(self, job: Job, active: Sequence[Pod]) -> Job:
+        """End the pods of a Job whose outcome is certain; say so when none is left."""
+        target = next(
+            (c for c in job.status.conditions if c.type in ("FailureTarget", "SuccessCriteriaMet")), None
+        )
+        if target is None or target.status != "True":
+            return job
+        if active:
+            await self.delete_pods(job, active)
+        uncounted = job.status.uncounted_terminated_pods or UncountedTerminatedPods()
+        if active or job.status.terminating or uncounted.failed or uncounted.succeeded:
+            return job
+        now = self._clock.now()
+        succeeded = target.type == "SuccessCriteriaMet"
+        kind = "Complete" if succeeded else "Failed"
+        status = _with(job.status, now, kind, "True", target.reason, target.message)
+        status = replace(status, active=None, ready=0, uncounted_terminated_pods=UncountedTerminatedPods())
+        if succeeded:
+            status = replace(status, completion_time=rfc3339(now))
+        job = await self._write(job, status)
+        involved = reference(JOBS, job)
+        if succeeded:
+            self.recorder.event(involved, "Normal", "Completed", "Job completed")
+        else:
+            self.recorder.event(involved, "Warning", target.reason, target.message)
+        return job
+
+    async def _manage(self, job: Job, pods: Sequence[Pod]) -> None:
+        """Make or delete pods so that as many run as should."""
+        if policy.has_condition(job, "FailureTarget", "SuccessCriteriaMet"):
+            return
+        active = [pod for pod in pods if is_active(pod)]
+        if job.spec.suspend:
+            await self.delete_pods(job, active)
+            return
+        parallelism = 1 if job.spec.parallelism is None else job.spec.parallelism
+        uncounted = job.status.uncounted_terminated_pods or UncountedTerminatedPods()
+        succeeded = (job.status.succeeded or 0) + len(uncounted.succeeded)
+        if job.spec.completions is None:
+            wanted = len(active) if succeeded else parallelism
+        else:
+            done = len(parse(job.status.completed_indexes)) if policy.is_indexed(job) else succeeded
+            wanted = min(max(0, job.spec.completions - done), parallelism)
+        if len(active) > wanted:
+            await self.delete_pods(job, sorted(active, key=_rank)[: len(active) - wanted])
+            return
+        occupied = len(active)
+        if policy.waits_for_failure(job):
+            occupied += job.status.terminating or 0
+        missing = wanted - occupied
+        if missing <= 0:
+            return
+        wait = self._backoff_left(job)
+        if wait > 0:
+            self.queue.add_after(job.key, wait)
+            return
+        await self.create_pods(job, self._new_pods(job, pods, missing))
+
+    def _new_pods(self, job: Job, pods: Sequence[Pod], number: int) -> list[Pod]:
+        owner = controller_reference(JOBS, job)
+        pod = from_template(job.spec.template, owner)
+        meta = replace(pod.metadata, finalizers=(*pod.metadata.finalizers, TRACKING))
+        pod = replace(pod, metadata=meta)
+        if not policy.is_indexed(job):
+            return [pod] * number
+        taken = parse(job.status.completed_indexes)
+        for other in pods:
+            index = index_of(other)
+            if index is not None and (
+                is_active(other) or (policy.waits_for_failure(job) and not is_terminal(other))
+            ):
+                taken.add(index)
+        free = [index for index in range(job.spec.completions or 0) if index not in taken]
+        return [_with_index(pod, job, index) for index in free[:number]]
+
+    def _note_backoff(self, job: Job, succeeded: Sequence[Pod], failed: Sequence[Pod]) -> None:
+        record = self._backoffs.setdefault(job.metadata.uid, _Backoff())
+        if succeeded:
+            record.failures = 0
+        for pod in failed:
+            record.failures += 1
+            ended = policy.finished_at(pod) or self._clock.now()
+            record.last = max(record.last, ended) if record.last is not None else ended
+
+    def _backoff_left(self, job: Job) -> float:
+        record = self._backoffs.get(job.metadata.uid)
+        if record is None or not record.failures or record.last is None:
+            return 0.0
+        delay = min(_FIRST_BACKOFF * 2 ** (record.failures - 1), _LONGEST_BACKOFF)
+        return float(delay - (self._clock.now() - record.last).total_seconds())
+
+    def _is_tracked(self, pod: Pod) -> bool:
+        """Whether the pod still has the finalizer: the informer may not know yet that we took it."""
+        return TRACKING in pod.metadata.finalizers and pod.metadata.uid not in self._untracked
+
+    async def _untrack(self, pods: Sequence[Pod]) -> None:
+        """Take the finalizer from pods that are written down."""
+
+        async def untrack(pod: Pod) -> None:
+            left = [name for name in pod.metadata.finalizers if name != TRACKING]
+            meta = {
+                "uid": pod.metadata.uid,
+                "resourceVersion": pod.metadata.resource_version,
+                "finalizers": left,
+            }
+            try:
+                await self._client.patch(PODS, pod.metadata.name, {"metadata": meta}, pod.metadata.namespace)
+            except NotFound:
+                _log.debug("pod is gone", pod=pod.key)
+            self._untracked.add(pod.metadata.uid)
+
+        await gather([lambda pod=pod: untrack(pod) for pod in pods])  # type: ignore[misc]
+
+    async def _write(self, job: Job, status: JobStatus) -> Job:
+        if status == job.status:
+            return job
+        return await self._client.update(JOBS, replace(job, status=status), subresource="status")
+
+
+def _fold(
+    status: JobStatus, uncounted: UncountedTerminatedPods, tracked: KeysView[str] | set[str]
+) -> JobStatus:
+    """``status`` with those uncounted pods counted that don't carry the finalizer any more."""
+    failed = [uid for uid in uncounted.failed if uid not in tracked]
+    succeeded = [uid for uid in uncounted.succeeded if uid not in tracked]
+    return replace(
+        status,
+        failed=((status.failed or 0) + len(failed)) or None,
+        succeeded=((status.succeeded or 0) + len(succeeded)) or None,
+        uncounted_terminated_pods=UncountedTerminatedPods(
+            succeeded=tuple(uid for uid in uncounted.succeeded if uid in tracked),
+            failed=tuple(uid for uid in uncounted.failed if uid in tracked),
+        ),
+    )
+
+
+def _with(status: JobStatus, now: datetime, kind: str, value: str, reason: str, message: str) -> JobStatus:
+    moment = rfc3339(now)
+    new = JobCondition(
+        type=kind,
+        status=value,
+        reason=reason,
+        message=message,
+        last_probe_time=moment,
+        last_transition_time=moment,
+    )
+    return replace(status, conditions=(*(c for c in status.conditions if c.type != kind), new))
+
+
+def _with_index(pod: Pod, job: Job, index: int) -> Pod:
+    meta = pod.metadata
+    variable = EnvVar(
+        name="JOB_COMPLETION_INDEX",
+        value_from=EnvVarSource(field_ref=ObjectFieldSelector(field_path=f"metadata.labels['{INDEX}']")),
+    )
+    spec = replace(
+        pod.spec,
+        hostname=pod.spec.hostname or f"{job.metadata.name}-{index}",
+        containers=tuple(replace(c, env=(*c.env, variable)) for c in pod.spec.containers),
+        init_containers=tuple(replace(c, env=(*c.env, variable)) for c in pod.spec.init_containers),
+    )
+    return replace(
+        pod,
+        metadata=replace(
+            meta,
+            generate_name=f"{job.metadata.name}-{index}-",
+            labels={**meta.labels, INDEX: str(index)},
+            annotations={**meta.annotations, INDEX: str(index)},
+        ),
+        spec=spec,
+    )
+
+
+def _rank(pod: Pod) -> tuple[bool, bool, str]:
+    """Those that do least go first."""
+    return bool(pod.spec.node_name), is_ready(pod), pod.metadata.creation_timestamp or ""

@@ -1,0 +1,146 @@
+"""When a Job has succeeded or failed, and what a failed pod means. Pure."""
+
+from collections.abc import Sequence
+from datetime import datetime, timedelta
+
+from dra_shared.api.batch import Job, PodFailurePolicyRule
+from dra_shared.api.pod import Pod
+from dra_shared.clock import parse_rfc3339
+
+from dra_controller.pods import condition, is_terminal
+
+TRACKING = "batch.kubernetes.io/job-tracking"
+
+
+def is_indexed(job: Job) -> bool:
+    """Whether each completion has a number of its own."""
+    return job.spec.completion_mode == "Indexed"
+
+
+def has_condition(job: Job, *kinds: str) -> bool:
+    """Whether one of these conditions is True."""
+    return any(entry.type in kinds and entry.status == "True" for entry in job.status.conditions)
+
+
+def is_finished(job: Job) -> bool:
+    """Whether the Job has ended for good."""
+    return has_condition(job, "Complete", "Failed")
+
+
+def waits_for_failure(job: Job) -> bool:
+    """Whether a pod that is being deleted is replaced only when it has ended."""
+    return job.spec.pod_replacement_policy == "Failed"
+
+
+def is_failed(job: Job, pod: Pod) -> bool:
+    """Whether the pod counts as failed."""
+    if pod.status.phase == "Failed":
+        return True
+    deleted = pod.metadata.deletion_timestamp is not None
+    return deleted and pod.status.phase != "Succeeded" and not waits_for_failure(job)
+
+
+def deadline_left(job: Job, now: datetime) -> float | None:
+    """Seconds until the Job's active deadline; None without one, or before it started."""
+    if job.spec.active_deadline_seconds is None or job.status.start_time is None:
+        return None
+    end = parse_rfc3339(job.status.start_time) + timedelta(seconds=job.spec.active_deadline_seconds)
+    return (end - now).total_seconds()
+
+
+def failure(job: Job, pods: Sequence[Pod], failed: int, now: datetime) -> tuple[str, str] | None:
+    """Reason and message, if the Job has failed."""
+    for pod in pods:
+        if is_failed(job, pod) and is_terminal(pod):
+            rule = matching_rule(job, pod)
+            if rule is not None and rule[1].action == "FailJob":
+                return "PodFailurePolicy", _rule_message(pod, *rule)
+    limit = 6 if job.spec.backoff_limit is None else job.spec.backoff_limit
+    if failed > limit or _restarts_exceed(job, pods, limit):
+        return "BackoffLimitExceeded", "Job has reached the specified backoff limit"
+    left = None if job.spec.suspend else deadline_left(job, now)
+    if left is not None and left <= 0:
+        return "DeadlineExceeded", "Job was active longer than specified deadline"
+    return None
+
+
+def _restarts_exceed(job: Job, pods: Sequence[Pod], limit: int) -> bool:
+    if job.spec.template.spec.restart_policy != "OnFailure":
+        return False
+    running = [pod for pod in pods if pod.status.phase in ("Running", "Pending")]
+    restarts = sum(
+        status.restart_count or 0
+        for pod in running
+        for status in (*pod.status.init_container_statuses, *pod.status.container_statuses)
+    )
+    return restarts > 0 if limit == 0 else restarts >= limit
+
+
+def is_complete(job: Job, succeeded: int, indexes: set[int], active: int) -> bool:
+    """Whether enough pods have succeeded."""
+    if job.spec.completions is None:
+        return succeeded > 0 and active == 0
+    if is_indexed(job):
+        return len(indexes) >= job.spec.completions
+    return succeeded >= job.spec.completions and active == 0
+
+
+def matching_rule(job: Job, pod: Pod) -> tuple[int, PodFailurePolicyRule] | None:
+    """The first rule of the pod failure policy that the pod's end meets, and its number."""
+    policy = job.spec.pod_failure_policy
+    for number, rule in enumerate(policy.rules if policy is not None else ()):
+        if rule.on_exit_codes is not None:
+            if _exit_code(rule, pod) is not None:
+                return number, rule
+        elif any(
+            (found := condition(pod, pattern.type)) is not None and found.status == (pattern.status or "True")
+            for pattern in rule.on_pod_conditions
+        ):
+            return number, rule
+    return None
+
+
+def is_ignored(job: Job, pod: Pod) -> bool:
+    """Whether the pod's failure doesn't count towards the backoff limit."""
+    rule = matching_rule(job, pod)
+    return rule is not None and rule[1].action == "Ignore"
+
+
+def _exit_code(rule: PodFailurePolicyRule, pod: Pod) -> tuple[str, int] | None:
+    codes = rule.on_exit_codes
+    assert codes is not None
+    for status in (*pod.status.container_statuses, *pod.status.init_container_statuses):
+        ended = status.state.terminated if status.state is not None else None
+        if ended is None or not ended.exit_code or codes.container_name not in ("", status.name):
+            continue
+        if (ended.exit_code in codes.values) == (codes.operator == "In"):
+            return status.name, ended.exit_code
+    return None
+
+
+def _rule_message(pod: Pod, number: int, rule: PodFailurePolicyRule) -> str:
+    if rule.on_exit_codes is not None:
+        found = _exit_code(rule, pod)
+        assert found is not None
+        return (
+            f"Container {found[0]} for pod {pod.key} failed with exit code {found[1]} "
+            f"matching {rule.action} rule at index {number}"
+        )
+    kinds = [p.type for p in rule.on_pod_conditions if condition(pod, p.type) is not None]
+    return f"Pod {pod.key} has condition {kinds[0]} matching {rule.action} rule at index {number}"
+
+
+def finished_at(pod: Pod) -> datetime | None:
+    """When the pod's last container ended, as far as that is known."""
+    times = [
+        parse_rfc3339(status.state.terminated.finished_at)
+        for status in pod.status.container_statuses
+        if status.state is not None
+        and status.state.terminated is not None
+        and status.state.terminated.finished_at
+    ]
+    if times:
+        return max(times)
+    ready = condition(pod, "Ready")
+    text = (ready.last_transition_time if ready is not None else None) or pod.metadata.deletion_timestamp
+    return parse_rfc3339(text) if text else None

@@ -1,0 +1,46 @@
+"""Gives every namespace its ``default`` ServiceAccount."""
+
+from dra_shared.api.core import Namespace, ServiceAccount
+from dra_shared.api.meta import ObjectMeta
+from dra_shared.api.resources import NAMESPACES, SERVICE_ACCOUNTS
+from dra_shared.client.errors import AlreadyExists, Forbidden, NotFound
+
+from dra_controller.framework import Context, QueueController
+
+_NAME = "default"
+
+
+class ServiceAccountController(QueueController):
+    """kube-controller-manager's serviceaccount-controller."""
+
+    name = "serviceaccount-controller"
+    workers = 1
+
+    def __init__(self, context: Context) -> None:
+        super().__init__(context)
+        namespaces = self.watch(NAMESPACES)
+        accounts = self.watch(SERVICE_ACCOUNTS)
+        self._namespaces, self._accounts = namespaces.store, accounts.store
+        namespaces.add_handler(self._changed, lambda _, new: self._changed(new))
+        accounts.add_handler(on_delete=self._account_deleted)
+
+    def _changed(self, namespace: Namespace) -> None:
+        self.queue.add(namespace.metadata.name)
+
+    def _account_deleted(self, account: ServiceAccount) -> None:
+        self.queue.add(account.metadata.namespace)
+
+    async def reconcile(self, key: str) -> None:
+        namespace = self._namespaces.get(key)
+        if namespace is None or namespace.metadata.deletion_timestamp is not None:
+            return
+        if namespace.status.phase == "Terminating" or f"{key}/{_NAME}" in self._accounts:
+            return
+        account = ServiceAccount(metadata=ObjectMeta(name=_NAME, namespace=key))
+        try:
+            await self._client.create(SERVICE_ACCOUNTS, account)
+        except (AlreadyExists, NotFound):
+            return
+        except Forbidden:
+            # The namespace is going.
+            return
