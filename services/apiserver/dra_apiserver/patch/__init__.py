@@ -9,12 +9,89 @@
     (409 Conflict with its ``causes``) where another manager owns a field and ``force`` is false.
 ``track_update(kind, version, old, new, *, manager, subresource, now) -> None``
     Writes ``new``'s managedFields after a create, update or patch by ``manager``; ``old`` is None on create.
+``same_but_times(old, new) -> bool``
+    Whether a write changes nothing but managedFields' times: then nothing is written.
 ``decode_apply(body) -> dict``
     An apply body: YAML or JSON.
 
 ``now`` is the RFC 3339 time that new managedFields entries carry.
 """
 
-from dra_apiserver.patch.errors import ApplyConflict, PatchError
+from typing import Any
 
-__all__ = ["ApplyConflict", "PatchError"]
+import orjson
+
+from dra_apiserver.patch.errors import ApplyConflict, PatchError
+from dra_apiserver.patch.simple import json_patch, merge_patch
+from dra_apiserver.patch.strategic import strategic_merge_patch
+from dra_apiserver.patch.tracking import same_but_times, server_side_apply, track_update
+from dra_apiserver.registry import KindInfo
+from dra_apiserver.schema.types import object_type
+
+JSON_PATCH = "application/json-patch+json"
+MERGE_PATCH = "application/merge-patch+json"
+STRATEGIC_MERGE_PATCH = "application/strategic-merge-patch+json"
+APPLY_PATCH = "application/apply-patch+yaml"
+
+
+def patch_types(kind: KindInfo) -> tuple[str, ...]:
+    """The patch media types that a kind takes: custom resources have no strategic merge."""
+    if kind.custom is not None:
+        return JSON_PATCH, MERGE_PATCH, APPLY_PATCH
+    return JSON_PATCH, MERGE_PATCH, STRATEGIC_MERGE_PATCH, APPLY_PATCH
+
+
+def patch_object(
+    kind: KindInfo, version: str, obj: dict[str, Any], body: bytes, media_type: str
+) -> dict[str, Any]:
+    """``obj`` (left as it is) after a patch of ``media_type``.
+
+    Raises:
+        PatchError: the patch is malformed or fails; 415 for a media type that is none of the kind's.
+    """
+    copy: dict[str, Any] = orjson.loads(orjson.dumps(obj))
+    if media_type == JSON_PATCH:
+        return json_patch(copy, body)
+    if media_type == MERGE_PATCH:
+        return merge_patch(copy, body)
+    if media_type == STRATEGIC_MERGE_PATCH and kind.custom is None:
+        return strategic_merge_patch(object_type(kind, version), copy, body)
+    raise PatchError("415: Unsupported Media Type", 415, "UnsupportedMediaType")
+
+
+def decode_apply(body: bytes) -> dict[str, Any]:
+    """The configuration that an apply request carries, in JSON or YAML.
+
+    Raises:
+        PatchError: it is malformed or no object.
+    """
+    try:
+        value = orjson.loads(body)
+    except orjson.JSONDecodeError:
+        from dra_apiserver.schema.yamltext import YamlError, load_yaml
+
+        try:
+            value = load_yaml(body)
+        except YamlError as error:
+            raise PatchError(f"error decoding YAML: {error}") from error
+    if not isinstance(value, dict):
+        found = {list: "array", str: "string", bool: "bool"}.get(type(value), "number")
+        problem = f"json: cannot unmarshal {found} into Go value of type map[string]interface {{}}"
+        raise PatchError(f"error decoding YAML: error unmarshaling JSON: while decoding JSON: {problem}")
+    return value
+
+
+__all__ = [
+    "APPLY_PATCH",
+    "JSON_PATCH",
+    "MERGE_PATCH",
+    "STRATEGIC_MERGE_PATCH",
+    "ApplyConflict",
+    "PatchError",
+    "decode_apply",
+    "patch_object",
+    "patch_types",
+    "same_but_times",
+    "server_side_apply",
+    "track_update",
+]

@@ -1,0 +1,155 @@
+"""Sets of fields in the form that managedFields has them (FieldsV1).
+
+A set is a tree of dicts. Keys name a step: ``f:<name>``, ``k:<JSON of a list item's keys>``, ``v:<JSON of a
+list item>``. A step leads to a member of the set if its dict is empty or has ``"."``; it has children
+otherwise, or as well.
+"""
+
+from collections.abc import Iterator
+from typing import Any
+
+import orjson
+
+FieldSet = dict[str, Any]
+
+SELF = "."
+
+
+def is_member(node: FieldSet) -> bool:
+    """Whether the path that leads to ``node`` is in the set."""
+    return not node or SELF in node
+
+
+def insert(tree: FieldSet, path: tuple[str, ...]) -> None:
+    """Adds one path."""
+    parent = tree
+    for depth, step in enumerate(path):
+        last = depth == len(path) - 1
+        child = parent.get(step)
+        if child is None:
+            child = parent[step] = {}
+            if not last:
+                parent = child
+                continue
+        elif last:
+            if child:
+                child[SELF] = {}
+        elif not child:
+            child[SELF] = {}
+        parent = child
+
+
+def union(left: FieldSet, right: FieldSet) -> FieldSet:
+    """The paths that are in either set."""
+    made = dict(left)
+    for step, child in right.items():
+        if step == SELF:
+            made[SELF] = {}
+            continue
+        mine = made.get(step)
+        if mine is None:
+            made[step] = child
+            continue
+        merged = union(
+            {k: v for k, v in mine.items() if k != SELF}, {k: v for k, v in child.items() if k != SELF}
+        )
+        if merged and (is_member(mine) or is_member(child)):
+            merged[SELF] = {}
+        made[step] = merged
+    return made
+
+
+def difference(left: FieldSet, right: FieldSet) -> FieldSet:
+    """The paths of ``left`` that are not in ``right``."""
+    return _combine(left, right, keep_when_in_right=False)
+
+
+def intersection(left: FieldSet, right: FieldSet) -> FieldSet:
+    """The paths that are in both sets."""
+    return _combine(left, right, keep_when_in_right=True)
+
+
+def _combine(left: FieldSet, right: FieldSet, *, keep_when_in_right: bool) -> FieldSet:
+    made: FieldSet = {}
+    for step, child in left.items():
+        if step == SELF:
+            continue
+        other = right.get(step)
+        if other is None:
+            if not keep_when_in_right:
+                made[step] = child
+            continue
+        below = _combine(child, other, keep_when_in_right=keep_when_in_right)
+        member = is_member(child) and is_member(other) is keep_when_in_right
+        if member and below:
+            below[SELF] = {}
+        if member or below:
+            made[step] = below
+    return made
+
+
+def without(tree: FieldSet, paths: list[tuple[str, ...]]) -> FieldSet:
+    """``tree`` without the given paths and everything below them."""
+    made = dict(tree)
+    for path in paths:
+        child = made.get(path[0])
+        if child is None:
+            continue
+        if len(path) == 1:
+            del made[path[0]]
+            continue
+        below = without({k: v for k, v in child.items() if k != SELF}, [path[1:]])
+        if below and SELF in child:
+            below[SELF] = {}
+        if below or is_member(child):
+            made[path[0]] = below
+        else:
+            del made[path[0]]
+    return made
+
+
+def members(tree: FieldSet, prefix: tuple[str, ...] = ()) -> Iterator[tuple[str, ...]]:
+    """All paths of a set, parents before children, in order."""
+    for step in sorted(tree):
+        if step == SELF:
+            continue
+        child = tree[step]
+        if is_member(child):
+            yield (*prefix, step)
+        yield from members(child, (*prefix, step))
+
+
+def ordered(tree: FieldSet) -> FieldSet:
+    """The set with its steps in the order that managedFields has them."""
+    return {step: ordered(tree[step]) for step in sorted(tree)}
+
+
+def path_text(path: tuple[str, ...]) -> str:
+    """A path as conflicts name it: ``.spec.containers[name="a"].image``."""
+    text = ""
+    for step in path:
+        kind, value = step[:2], step[2:]
+        if kind == "f:":
+            text += f".{value}"
+        elif kind == "k:":
+            keys = orjson.loads(value)
+            text += "[" + ",".join(f"{key}={_json(keys[key])}" for key in sorted(keys)) + "]"
+        elif kind == "v:":
+            text += f"[={value}]"
+        else:
+            text += f"[{value}]"
+    return text
+
+
+def key_step(keys: dict[str, Any]) -> str:
+    """The step to the item of a keyed list."""
+    return "k:" + orjson.dumps(keys, option=orjson.OPT_SORT_KEYS).decode()
+
+
+def value_step(value: Any) -> str:
+    """The step to the item of a set."""
+    return "v:" + _json(value)
+
+
+def _json(value: Any) -> str:
+    return orjson.dumps(value).decode()

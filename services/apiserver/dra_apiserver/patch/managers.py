@@ -1,0 +1,142 @@
+"""managedFields: reading, merging and writing the entries of an object's field managers."""
+
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+from dra_apiserver.patch.fieldset import FieldSet, difference, intersection, ordered, union
+
+_MOST_UPDATERS = 10
+_ANCIENT = "ancient-changes"
+FIELDS_V1 = "FieldsV1"
+STRIPPED: FieldSet = {
+    "f:apiVersion": {},
+    "f:kind": {},
+    "f:metadata": {
+        ".": {},
+        "f:name": {},
+        "f:namespace": {},
+        "f:creationTimestamp": {},
+        "f:selfLink": {},
+        "f:uid": {},
+        "f:clusterName": {},
+        "f:generation": {},
+        "f:managedFields": {},
+        "f:resourceVersion": {},
+    },
+}
+
+
+@dataclass(frozen=True, slots=True, order=True)
+class ManagerKey:
+    """Who an entry is of. Appliers have no version in it: they keep one entry as they move between versions."""
+
+    manager: str
+    operation: str
+    api_version: str = ""
+    subresource: str = ""
+
+    def text(self) -> str:
+        """The manager as conflict messages name it."""
+        quoted = '"' + self.manager + '"'
+        if self.subresource:
+            quoted += f' with subresource "{self.subresource}"'
+        return f"{quoted} using {self.api_version}" if self.operation == "Update" else quoted
+
+
+@dataclass(slots=True)
+class Entry:
+    """One manager's fields, in the version that it last wrote in."""
+
+    api_version: str
+    fields: FieldSet
+    time: str | None = None
+
+
+@dataclass(slots=True)
+class Managers:
+    """All managers of an object."""
+
+    entries: dict[ManagerKey, Entry] = field(default_factory=dict)
+
+    def cap(self) -> None:
+        """Folds the oldest updaters into one entry a version when there are more than ten."""
+        updaters = [key for key in self.entries if key.operation == "Update"]
+        if len(updaters) <= _MOST_UPDATERS:
+            return
+        updaters.sort(key=lambda key: (self.entries[key].time or "", key))
+        first: dict[str, ManagerKey] = {}
+        count = len(updaters)
+        for key in updaters:
+            if count <= _MOST_UPDATERS:
+                break
+            entry = self.entries[key]
+            bucket = ManagerKey(_ANCIENT, "Update", entry.api_version)
+            earlier = first.get(entry.api_version)
+            if earlier is None:
+                first[entry.api_version] = key
+                continue
+            if bucket not in self.entries:
+                self.entries[bucket] = self.entries.pop(earlier)
+            kept = self.entries[bucket]
+            self.entries[bucket] = Entry(entry.api_version, union(entry.fields, kept.fields), entry.time)
+            del self.entries[key]
+            count -= 1
+
+    def take_from_others(self, key: ManagerKey, taken: FieldSet, gone: FieldSet) -> None:
+        """Removes from every manager but ``key`` the fields that it took and those that no longer exist."""
+        for other in list(self.entries):
+            if other == key:
+                continue
+            entry = self.entries[other]
+            left = difference(difference(entry.fields, intersection(entry.fields, taken)), gone)
+            if left:
+                self.entries[other] = replace(entry, fields=left)
+            else:
+                del self.entries[other]
+
+
+def read_managers(entries: Any) -> Managers:
+    """The managers of an object's ``metadata.managedFields``; entries that make no sense are left out."""
+    managers = Managers()
+    for raw in entries or ():
+        if not isinstance(raw, dict) or raw.get("operation") not in ("Apply", "Update"):
+            continue
+        operation, version = raw["operation"], raw.get("apiVersion") or ""
+        key = ManagerKey(
+            raw.get("manager") or "",
+            operation,
+            version if operation == "Update" else "",
+            raw.get("subresource") or "",
+        )
+        fields = raw.get("fieldsV1")
+        if isinstance(fields, dict) and fields:
+            managers.entries[key] = Entry(version, fields, raw.get("time"))
+    return managers
+
+
+def write_managers(managers: Managers) -> list[dict[str, Any]]:
+    """The entries for ``metadata.managedFields``, in upstream's order."""
+    order = sorted(
+        managers.entries.items(),
+        key=lambda item: (
+            item[0].operation,
+            item[1].time or "",
+            item[0].manager,
+            item[1].api_version,
+            item[0].subresource,
+        ),
+    )
+    made = []
+    for key, entry in order:
+        raw: dict[str, Any] = {
+            "manager": key.manager,
+            "operation": key.operation,
+            "apiVersion": entry.api_version,
+        }
+        if entry.time is not None:
+            raw["time"] = entry.time
+        raw |= {"fieldsType": FIELDS_V1, "fieldsV1": ordered(entry.fields)}
+        if key.subresource:
+            raw["subresource"] = key.subresource
+        made.append(raw)
+    return made

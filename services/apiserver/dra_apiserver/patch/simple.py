@@ -1,0 +1,96 @@
+"""JSON patch and JSON merge patch."""
+
+from typing import Any
+
+import orjson
+
+from dra_apiserver.patch.errors import PatchError
+from dra_apiserver.schema.jsontext import syntax_error
+
+_MOST_OPERATIONS = 10_000
+_UNPROCESSABLE = "the server rejected our request due to an error in our request"
+
+
+def load(body: bytes, prefix: str = "error decoding patch: ") -> Any:
+    """The JSON value of a patch body.
+
+    Raises:
+        PatchError: the JSON is malformed.
+    """
+    try:
+        return orjson.loads(body)
+    except orjson.JSONDecodeError as error:
+        raise PatchError(f"{prefix}{syntax_error(body)}") from error
+
+
+def json_patch(obj: dict[str, Any], body: bytes) -> dict[str, Any]:
+    """``obj`` after the operations of a JSON patch (RFC 6902).
+
+    Raises:
+        PatchError: malformed (400), too many operations (413), or an operation failed (422).
+    """
+    # Imported late: only JSON patches need it.
+    import jsonpatch
+
+    operations = load(body)
+    if not isinstance(operations, list):
+        found = {dict: "object", str: "string", bool: "bool"}.get(type(operations), "number")
+        raise PatchError(
+            f"error decoding patch: json: cannot unmarshal {found} into Go value of type []handlers.jsonPatchOp"
+        )
+    if len(operations) > _MOST_OPERATIONS:
+        raise PatchError(
+            f"The allowed maximum operations in a JSON patch is {_MOST_OPERATIONS}, got {len(operations)}",
+            413,
+            "RequestEntityTooLarge",
+        )
+    for operation in operations:
+        if isinstance(operation, dict) and isinstance(operation.get("path"), str):
+            operation["path"] = _rooted(operation["path"])
+    try:
+        patched = jsonpatch.JsonPatch(operations).apply(obj)
+    except (
+        jsonpatch.JsonPatchException,
+        jsonpatch.JsonPointerException,
+        TypeError,
+        KeyError,
+        AttributeError,
+    ) as error:
+        raise PatchError(_UNPROCESSABLE, 422, "Invalid") from error
+    if not isinstance(patched, dict):
+        raise PatchError(_UNPROCESSABLE, 422, "Invalid")
+    return patched
+
+
+def _rooted(path: str) -> str:
+    return path if not path or path.startswith("/") else "/" + path
+
+
+def merge_patch(obj: dict[str, Any], body: bytes) -> dict[str, Any]:
+    """``obj`` after a JSON merge patch (RFC 7386).
+
+    Raises:
+        PatchError: the body is no JSON object.
+    """
+    patch = load(body)
+    if not isinstance(patch, dict):
+        found = {list: "array", str: "string", bool: "bool", type(None): "null"}.get(type(patch), "number")
+        if found == "null":
+            raise PatchError("Invalid JSON Patch")
+        raise PatchError(
+            f"error decoding patch: json: cannot unmarshal {found} into Go value of type map[string]interface {{}}"
+        )
+    return merge(obj, patch)
+
+
+def merge(target: Any, patch: dict[str, Any]) -> dict[str, Any]:
+    """The merge patch algorithm; neither argument is changed, parts may be shared."""
+    made: dict[str, Any] = dict(target) if isinstance(target, dict) else {}
+    for key, value in patch.items():
+        if value is None:
+            made.pop(key, None)
+        elif isinstance(value, dict):
+            made[key] = merge(made.get(key), value)
+        else:
+            made[key] = value
+    return made

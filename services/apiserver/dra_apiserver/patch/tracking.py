@@ -1,0 +1,280 @@
+"""Field management: who wrote which field, and server-side apply."""
+
+from collections.abc import Mapping
+from typing import Any
+
+import orjson
+
+from dra_apiserver.patch.errors import ApplyConflict, PatchError
+from dra_apiserver.patch.fieldset import (
+    FieldSet,
+    difference,
+    intersection,
+    members,
+    path_text,
+    union,
+    without,
+)
+from dra_apiserver.patch.managers import STRIPPED, Entry, ManagerKey, Managers, read_managers, write_managers
+from dra_apiserver.patch.typed import (
+    Comparison,
+    TypedError,
+    compare,
+    field_set,
+    merge,
+    remove,
+    with_named_parents,
+)
+from dra_apiserver.registry import KindInfo
+from dra_apiserver.schema.types import Struct, object_type
+
+LAST_APPLIED = "kubectl.kubernetes.io/last-applied-configuration"
+_BEFORE_FIRST_APPLY = "before-first-apply"
+Object = dict[str, Any]
+Paths = list[tuple[str, ...]]
+
+# What an endpoint does not write although a request may carry it, beside status (main) and spec (status).
+_RESET: Mapping[tuple[str, str, str], Paths] = {
+    ("", "Pod", "status"): [
+        ("f:spec",),
+        ("f:metadata", "f:deletionTimestamp"),
+        ("f:metadata", "f:ownerReferences"),
+    ],
+    ("apps", "Deployment", "status"): [("f:spec",), ("f:metadata", "f:labels")],
+    ("networking.k8s.io", "Ingress", "status"): [("f:spec",)],
+    ("certificates.k8s.io", "CertificateSigningRequest", ""): [("f:status",)],
+    ("", "Namespace", "finalize"): [],
+}
+
+
+def reset_fields(kind: KindInfo, subresource: str) -> Paths:
+    """The fields that a write through ``subresource`` (empty: the object itself) leaves as they are."""
+    special = _RESET.get((kind.group, kind.kind, subresource))
+    if special is not None:
+        return special
+    if subresource == "status":
+        return [("f:spec",)]
+    return [("f:status",)] if not subresource and kind.has_status else []
+
+
+def _empty(node: Struct) -> Object:
+    return node.zero() if node.native else {}
+
+
+def _without(comparison: Comparison, paths: Paths) -> Comparison:
+    if not paths:
+        return comparison
+    return Comparison(
+        without(comparison.added, paths),
+        without(comparison.modified, paths),
+        without(comparison.removed, paths),
+    )
+
+
+def _managed(obj: Object | None) -> Any:
+    return ((obj or {}).get("metadata") or {}).get("managedFields")
+
+
+def _plain(obj: Object) -> Object:
+    """``obj`` without its managedFields, for comparison."""
+    metadata = obj.get("metadata")
+    if not metadata or "managedFields" not in metadata:
+        return obj
+    return {**obj, "metadata": {key: value for key, value in metadata.items() if key != "managedFields"}}
+
+
+def _store(obj: Object, managers: Managers) -> None:
+    metadata = obj.setdefault("metadata", {})
+    entries = write_managers(managers)
+    if entries:
+        metadata["managedFields"] = entries
+    else:
+        metadata.pop("managedFields", None)
+
+
+def track_update(
+    kind: KindInfo,
+    version: str,
+    old: Object | None,
+    new: Object,
+    *,
+    manager: str,
+    subresource: str = "",
+    now: str,
+) -> None:
+    """Writes ``new``'s managedFields after a create (``old`` is None), update or patch.
+
+    Both objects are in ``version``. Fields that changed become ``manager``'s; nobody owns removed ones any
+    more. An object that has no managedFields gets none by an update. A client may write managedFields
+    itself: sending ``[{}]`` or ``[]`` clears them.
+    """
+    node = object_type(kind, version)
+    sent = _managed(new)
+    if isinstance(sent, list) and len(sent) == 1 and sent[0] == {}:
+        new["metadata"].pop("managedFields", None)
+        return
+    managers = read_managers(sent)
+    if not managers.entries:
+        managers = read_managers(_managed(old))
+    if old is not None and not managers.entries:
+        new.get("metadata", {}).pop("managedFields", None)
+        return
+    api_version = kind.api_version(version)
+    _update(node, kind, old, new, managers, ManagerKey(manager, "Update", api_version, subresource), now)
+    managers.cap()
+    _store(new, managers)
+
+
+def _update(
+    node: Struct,
+    kind: KindInfo,
+    old: Object | None,
+    new: Object,
+    managers: Managers,
+    key: ManagerKey,
+    now: str | None,
+) -> None:
+    before = _empty(node) if old is None else _plain(old)
+    found = _without(compare(node, before, _plain(new)), reset_fields(kind, key.subresource))
+    changed = union(found.modified, found.added)
+    taken = difference(changed, STRIPPED)
+    # The manager itself also loses what is gone; what it changed comes back with the union below.
+    managers.take_from_others(ManagerKey("", ""), changed, found.removed)
+    if taken:
+        previous = managers.entries.get(key)
+        fields = union(previous.fields, taken) if previous is not None else taken
+        managers.entries[key] = Entry(key.api_version, fields, now)
+
+
+def server_side_apply(
+    kind: KindInfo,
+    version: str,
+    live: Object | None,
+    applied: Object,
+    *,
+    manager: str,
+    force: bool = False,
+    subresource: str = "",
+    now: str,
+) -> Object:
+    """``live`` (None: a new object) after ``manager`` applied a configuration, with managedFields brought up
+    to date.
+
+    The result still has to be sanitized and defaulted. It equals ``live`` where nothing changes.
+
+    Raises:
+        PatchError: the configuration is malformed.
+        ApplyConflict: fields are owned by others and ``force`` is false.
+    """
+    node = object_type(kind, version)
+    api_version = kind.api_version(version)
+    if (applied.get("metadata") or {}).get("managedFields") is not None:
+        raise PatchError("metadata.managedFields must be nil")
+    if applied.get("apiVersion") != api_version:
+        raise PatchError(
+            f"Incorrect version specified in apply patch. Specified patch version: {applied.get('apiVersion', '')}, "
+            f"expected: {api_version}"
+        )
+    managers = read_managers(_managed(live))
+    before = _empty(node) if live is None else _plain(live)
+    if live is not None and not managers.entries:
+        _update(node, kind, None, live, managers, ManagerKey(_BEFORE_FIRST_APPLY, "Update", api_version), now)
+    try:
+        wanted = field_set(node, applied)
+    except TypedError as error:
+        metadata = applied.get("metadata") or {}
+        where = f"{metadata.get('namespace', '')}/{metadata.get('name', '')}; {api_version}, Kind={kind.kind}"
+        raise PatchError(f"failed to create typed patch object ({where}): {error}") from error
+    ignored = reset_fields(kind, subresource)
+    wanted = without(wanted, ignored)
+    key = ManagerKey(manager, "Apply", "", subresource)
+    last = managers.entries.get(key)
+    merged = merge(node, before, applied)
+    managers.entries[key] = Entry(api_version, wanted, last.time if last is not None else None)
+    merged = _prune(node, merged, managers, last)
+    comparison = _without(compare(node, before, merged), ignored)
+    _take(managers, key, comparison, force=force)
+    stripped = difference(wanted, STRIPPED)
+    if stripped:
+        managers.entries[key].fields = stripped
+    else:
+        managers.entries.pop(key, None)
+    if merged == before and last is not None and key in managers.entries:
+        same = last.fields == stripped and last.api_version == api_version
+        managers.entries[key].time = last.time if same else now
+    elif key in managers.entries:
+        managers.entries[key].time = now
+    made: Object = orjson.loads(orjson.dumps(merged))
+    _sync_last_applied(made, applied, manager)
+    managers.cap()
+    _store(made, managers)
+    return made
+
+
+def _prune(node: Struct, merged: Object, managers: Managers, last: Entry | None) -> Object:
+    """Removes what the manager applied before and nobody claims any more."""
+    if last is None:
+        return merged
+    claimed: FieldSet = {}
+    for entry in managers.entries.values():
+        claimed = union(claimed, entry.fields)
+    gone = difference(last.fields, with_named_parents(node, claimed))
+    return remove(node, merged, gone) or {}
+
+
+def _take(managers: Managers, key: ManagerKey, found: Comparison, *, force: bool) -> None:
+    changed = union(found.modified, found.added)
+    conflicts: list[tuple[ManagerKey, tuple[str, ...]]] = []
+    if not force:
+        for other in sorted(managers.entries):
+            if other != key:
+                overlap = intersection(managers.entries[other].fields, changed)
+                conflicts += [(other, path) for path in members(overlap)]
+    if conflicts:
+        raise _conflict(conflicts)
+    managers.take_from_others(key, changed, found.removed)
+
+
+def _conflict(conflicts: list[tuple[ManagerKey, tuple[str, ...]]]) -> ApplyConflict:
+    causes = [
+        {"reason": "FieldManagerConflict", "message": f"conflict with {key.text()}", "field": path_text(path)}
+        for key, path in conflicts
+    ]
+    if len(conflicts) == 1:
+        key, path = conflicts[0]
+        return ApplyConflict(
+            f"Apply failed with 1 conflict: conflict with {key.text()}: {path_text(path)}", causes
+        )
+    lines = []
+    for key in dict.fromkeys(key for key, _ in conflicts):
+        lines.append(f"conflicts with {key.text()}:")
+        lines += [f"- {path_text(path)}" for other, path in conflicts if other == key]
+    return ApplyConflict(f"Apply failed with {len(conflicts)} conflicts: " + "\n".join(lines), causes)
+
+
+def _sync_last_applied(obj: Object, applied: Object, manager: str) -> None:
+    """kubectl's own annotation follows when kubectl applies on the server."""
+    annotations = (obj.get("metadata") or {}).get("annotations") or {}
+    if manager != "kubectl" or not annotations.get(LAST_APPLIED):
+        return
+    shown = orjson.loads(orjson.dumps(applied))
+    (shown.get("metadata", {}).get("annotations") or {}).pop(LAST_APPLIED, None)
+    annotations[LAST_APPLIED] = orjson.dumps(shown, option=orjson.OPT_SORT_KEYS).decode() + "\n"
+
+
+def same_but_times(old: Object, new: Object) -> bool:
+    """Whether two objects differ at most in the times of their managedFields.
+
+    A write that changes nothing else is none: the stored object stays as it is.
+    """
+    if _plain(old) != _plain(new):
+        return False
+    left, right = _managed(old) or [], _managed(new) or []
+    if len(left) != len(right):
+        return False
+    return sorted(map(_timeless, left)) == sorted(map(_timeless, right))
+
+
+def _timeless(entry: Object) -> bytes:
+    kept = {key: value for key, value in entry.items() if key != "time"}
+    return orjson.dumps(kept, option=orjson.OPT_SORT_KEYS)

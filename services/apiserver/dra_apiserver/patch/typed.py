@@ -1,0 +1,317 @@
+"""Objects seen as structured merge sees them: which fields differ, which a configuration has, how it
+merges.
+"""
+
+from dataclasses import dataclass, field
+from typing import Any
+
+from dra_apiserver.patch.fieldset import SELF, FieldSet, insert, is_member, key_step, value_step
+from dra_apiserver.schema.types import Field, ListNode, ListType, MapNode, Node, Scalar, Struct
+
+Path = tuple[str, ...]
+_ABSENT = object()
+
+
+class TypedError(Exception):
+    """A configuration that does not fit its type; the text starts with the path."""
+
+
+@dataclass(slots=True)
+class Comparison:
+    """The fields that two objects differ in."""
+
+    added: FieldSet = field(default_factory=dict)
+    modified: FieldSet = field(default_factory=dict)
+    removed: FieldSet = field(default_factory=dict)
+
+
+def _atomic(node: Node | None, member: Field | None) -> bool:
+    if node is None or isinstance(node, Scalar):
+        return True
+    if isinstance(node, ListNode):
+        return node.list_type is ListType.ATOMIC
+    return node.atomic or (member is not None and member.atomic)
+
+
+def _child(node: Struct | MapNode, key: str) -> tuple[Node | None, Field | None]:
+    if isinstance(node, MapNode):
+        return node.value, None
+    member = node.fields.get(key)
+    return (None, None) if member is None else (member.node, member)
+
+
+def item_step(node: ListNode, item: Any) -> str | None:
+    """The step to a list item; None for an item that lacks every key."""
+    if node.list_type is ListType.SET:
+        return value_step(item)
+    if not isinstance(item, dict):
+        return None
+    keys = {}
+    for key in node.keys:
+        value = item.get(key)
+        if value is None:
+            value = _key_default(node.item, key)
+        if value is not None:
+            keys[key] = value
+    return key_step(keys) if keys else None
+
+
+def _key_default(item: Node, key: str) -> Any:
+    return (
+        next((value for name, value in item.stated if name == key), None)
+        if isinstance(item, Struct)
+        else None
+    )
+
+
+def compare(node: Struct, old: dict[str, Any], new: dict[str, Any]) -> Comparison:
+    """What ``new`` adds to, changes in and lacks of ``old``."""
+    result = Comparison()
+    _compare_members(node, old, new, (), result)
+    return result
+
+
+def _compare_members(node: Struct | MapNode, old: Any, new: Any, path: Path, result: Comparison) -> None:
+    for key, value in new.items():
+        before = old.get(key, _ABSENT)
+        if before is value or before == value:
+            continue
+        kind, member = _child(node, key)
+        if kind is None and isinstance(node, Struct) and node.native:
+            continue
+        _compare(kind, member, before, value, (*path, f"f:{key}"), result)
+    for key, value in old.items():
+        if key in new:
+            continue
+        kind, member = _child(node, key)
+        if kind is None and isinstance(node, Struct) and node.native:
+            continue
+        _compare(kind, member, value, _ABSENT, (*path, f"f:{key}"), result)
+
+
+def _compare(
+    node: Node | None, member: Field | None, old: Any, new: Any, path: Path, result: Comparison
+) -> None:
+    empty = (old is _ABSENT or not old) and (new is _ABSENT or not new)
+    shapes = (dict, list) if not _atomic(node, member) and not empty else ()
+    compound = shapes and all(
+        value is _ABSENT or value is None or isinstance(value, shapes) for value in (old, new)
+    )
+    if compound:
+        if isinstance(node, ListNode):
+            _compare_items(node, old or (), new or (), path, result)
+        elif isinstance(node, Struct | MapNode):
+            _compare_members(
+                node,
+                old if isinstance(old, dict) else {},
+                new if isinstance(new, dict) else {},
+                path,
+                result,
+            )
+    if old is _ABSENT:
+        insert(result.added, path)
+    elif new is _ABSENT:
+        insert(result.removed, path)
+    elif not compound:
+        insert(result.modified, path)
+
+
+def _by_step(node: ListNode, items: Any) -> dict[str, list[Any]]:
+    found: dict[str, list[Any]] = {}
+    if items is _ABSENT:
+        return found
+    for item in items:
+        step = item_step(node, item)
+        if step is not None:
+            found.setdefault(step, []).append(item)
+    return found
+
+
+def _compare_items(node: ListNode, old: Any, new: Any, path: Path, result: Comparison) -> None:
+    before, after = _by_step(node, old), _by_step(node, new)
+    for step in dict.fromkeys([*before, *after]):
+        left, right = before.get(step, []), after.get(step, [])
+        here = (*path, step)
+        if len(left) > 1 or len(right) > 1:
+            if not right:
+                insert(result.removed, here)
+            elif not left:
+                insert(result.added, here)
+            elif left != right:
+                insert(result.modified, here)
+        elif left != right:
+            _compare(
+                node.item, None, left[0] if left else _ABSENT, right[0] if right else _ABSENT, here, result
+            )
+
+
+def field_set(node: Struct, config: dict[str, Any]) -> FieldSet:
+    """The fields that an applied configuration names.
+
+    Raises:
+        TypedError: a field is unknown, of the wrong type, or a list names an item twice.
+    """
+    tree: FieldSet = {}
+    _set_members(node, config, (), tree, "")
+    return tree
+
+
+def _set_members(
+    node: Struct | MapNode, value: dict[str, Any], path: Path, tree: FieldSet, text: str
+) -> None:
+    for key, one in value.items():
+        kind, member = _child(node, key)
+        here, name = (*path, f"f:{key}"), f"{text}.{key}"
+        if kind is None:
+            if isinstance(node, Struct) and not node.open:
+                raise TypedError(f"{name}: field not declared in schema")
+            insert(tree, here)
+            continue
+        _set_value(kind, member, one, here, tree, name)
+        if one is None or one == {} or isinstance(node, MapNode):
+            insert(tree, here)
+
+
+def _set_value(node: Node, member: Field | None, value: Any, path: Path, tree: FieldSet, text: str) -> None:
+    _check_shape(node, value, text)
+    if _atomic(node, member):
+        insert(tree, path)
+    elif value is None:
+        return
+    elif isinstance(node, ListNode):
+        _set_items(node, value, path, tree, text)
+    elif isinstance(node, Struct | MapNode):
+        _set_members(node, value, path, tree, text)
+
+
+def _set_items(node: ListNode, items: list[Any], path: Path, tree: FieldSet, text: str) -> None:
+    seen = set()
+    for index, item in enumerate(items):
+        step = item_step(node, item)
+        if step is None:
+            keys = node.keys
+            first = _quote(keys[0]) if keys else ""
+            problem = f"associative list with keys has an element that omits key field {first}"
+            raise TypedError(f"{text}: element {index}: {problem} (and doesn't have default value)")
+        if step in seen:
+            raise TypedError(f"{text}: duplicate entries for key {_key_text(step)}")
+        seen.add(step)
+        here = (*path, step)
+        _set_value(node.item, None, item, here, tree, text + _key_text(step))
+        insert(tree, here)
+
+
+def _quote(text: str) -> str:
+    return '"' + text + '"'
+
+
+def _key_text(step: str) -> str:
+    from dra_apiserver.patch.fieldset import path_text
+
+    return path_text((step,))
+
+
+def _check_shape(node: Node, value: Any, text: str) -> None:
+    if value is None or isinstance(node, Scalar):
+        return
+    if isinstance(node, ListNode) and not isinstance(value, list):
+        raise TypedError(f"{text}: expected list, got {_shown(value)}")
+    if isinstance(node, Struct | MapNode) and not isinstance(value, dict):
+        raise TypedError(f"{text}: expected map, got {_shown(value)}")
+
+
+def _shown(value: Any) -> str:
+    if isinstance(value, dict):
+        return "&{map}"
+    return f"&{{{value}}}"
+
+
+def merge(node: Node | None, live: Any, config: Any, member: Field | None = None) -> Any:
+    """``live`` with what ``config`` says; neither is changed, parts may be shared."""
+    if config is None or live is None or _atomic(node, member):
+        return config
+    if isinstance(node, ListNode):
+        return (
+            _merge_items(node, live, config)
+            if isinstance(live, list) and isinstance(config, list)
+            else config
+        )
+    if not isinstance(live, dict) or not isinstance(config, dict):
+        return config
+    assert isinstance(node, Struct | MapNode)
+    made = dict(live)
+    for key, value in config.items():
+        kind, below = _child(node, key)
+        made[key] = merge(kind, live[key], value, below) if key in live else value
+    return made
+
+
+def _merge_items(node: ListNode, live: list[Any], config: list[Any]) -> list[Any]:
+    """The configuration's items in its order; the live object's own stay where they were among those."""
+    wanted = {item_step(node, item): item for item in config}
+    current: dict[str | None, Any] = {}
+    for item in live:
+        current.setdefault(item_step(node, item), item)
+    made: list[Any] = []
+    done: set[str | None] = set()
+    pending = iter(wanted.items())
+    for step, item in ((item_step(node, one), one) for one in live):
+        if step not in wanted:
+            made.append(item)
+            continue
+        while step not in done:
+            name, value = next(pending)
+            done.add(name)
+            made.append(merge(node.item, current[name], value) if name in current else value)
+    made += [merge(node.item, current[name], value) if name in current else value for name, value in pending]
+    return made
+
+
+def remove(node: Node | None, value: Any, gone: FieldSet, member: Field | None = None) -> Any:
+    """``value`` without the fields and items that are members of ``gone``; containers left empty go too."""
+    below = {step: child for step, child in gone.items() if step != SELF}
+    if not below or _atomic(node, member):
+        return value
+    if isinstance(node, ListNode) and isinstance(value, list):
+        kept = []
+        for item in value:
+            child = below.get(item_step(node, item) or "")
+            if child is None:
+                kept.append(item)
+            elif not is_member(child):
+                kept.append(remove(node.item, item, child))
+        return kept or None
+    if isinstance(node, Struct | MapNode) and isinstance(value, dict):
+        made = {}
+        for key, one in value.items():
+            child = below.get(f"f:{key}")
+            if child is None:
+                made[key] = one
+            elif not is_member(child):
+                kind, inner = _child(node, key)
+                left = remove(kind, one, child, inner)
+                if left is not None:
+                    made[key] = left
+        return made or None
+    return value
+
+
+def with_named_parents(node: Node | None, tree: FieldSet) -> FieldSet:
+    """``tree`` and those parents of its members that are struct fields (not map keys or list items)."""
+    made: FieldSet = {}
+    for step, child in tree.items():
+        if step == SELF:
+            made[SELF] = {}
+            continue
+        kind: Node | None = None
+        named = False
+        if step.startswith("f:") and isinstance(node, Struct | MapNode):
+            kind, _ = _child(node, step[2:])
+            named = isinstance(node, Struct) and kind is not None
+        elif isinstance(node, ListNode):
+            kind = node.item
+        below = with_named_parents(kind, child)
+        if below and named:
+            below[SELF] = {}
+        made[step] = below
+    return made
