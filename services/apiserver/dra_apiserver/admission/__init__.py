@@ -1,0 +1,35 @@
+"""Admission: what is refused or filled in whatever the kind's own strategy says.
+
+`MUTATING` run on a new or changed object before its strategy, `VALIDATING` after it; each is called with the object in
+the stored version (None for a delete), the old one (None for a create), the request's context and the operation, and
+refuses by raising StatusError.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from dra_apiserver.strategy import Context
+
+JsonObject = dict[str, Any]
+Plugin = Callable[[JsonObject | None, JsonObject | None, Context, str], None]
+
+MUTATING: list[Plugin] = []
+VALIDATING: list[Plugin] = []
+
+
+def mutate(obj: JsonObject | None, old: JsonObject | None, ctx: Context, operation: str) -> None:
+    """Run the mutating plugins; `operation` is CREATE, UPDATE, DELETE or CONNECT."""
+    for plugin in MUTATING:
+        plugin(obj, old, ctx, operation)
+
+
+def validate(obj: JsonObject | None, old: JsonObject | None, ctx: Context, operation: str) -> None:
+    """Run the validating plugins.
+
+    Raises:
+        StatusError: one of them refuses.
+    """
+    for plugin in VALIDATING:
+        plugin(obj, old, ctx, operation)

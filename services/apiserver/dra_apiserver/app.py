@@ -1,0 +1,176 @@
+"""The ASGI application: the resource API in front, FastAPI behind it for pages that people read."""
+
+from __future__ import annotations
+
+import itertools
+import secrets
+from time import perf_counter
+from typing import Any
+
+import orjson
+from dra_shared.log import logger
+
+from dra_apiserver.errors import StatusError, internal, no_such_resource, too_many_requests
+from dra_apiserver.handlers.api import Api, Target
+from dra_apiserver.handlers.deprecations import deprecation
+from dra_apiserver.handlers.documents import Documents
+from dra_apiserver.handlers.routes import NotResource, resolve
+from dra_apiserver.health import Health
+from dra_apiserver.http import Disconnected, Receive, Request, Scope, Send
+from dra_apiserver.patch import ApplyConflict, PatchError
+from dra_apiserver.schema import DecodeError
+
+_METRIC_VERBS = {
+    "get": "GET",
+    "list": "LIST",
+    "watch": "WATCH",
+    "create": "POST",
+    "update": "PUT",
+    "patch": "PATCH",
+    "delete": "DELETE",
+    "deletecollection": "DELETECOLLECTION",
+}
+_MAX_REQUESTS = 2000
+_MAX_WATCHES = 5000
+_SLOW = 1.0
+_HEALTH = frozenset({"livez", "readyz", "healthz"})
+
+_log = logger(__name__)
+
+
+def status_error(error: DecodeError | PatchError) -> StatusError:
+    """The Status of a body or patch that was refused."""
+    if isinstance(error, ApplyConflict):
+        return StatusError(error.code, error.reason, str(error), {"causes": error.causes})
+    details: dict[str, Any] | None = {} if error.reason == "Invalid" else None
+    return StatusError(error.code, error.reason, str(error), details)
+
+
+class Application:
+    """Answers every request; nothing that a handler raises gets past it."""
+
+    def __init__(self, api: Api, health: Health, access_log: bool = False) -> None:
+        self._api = api
+        self._health = health
+        self._documents = Documents(api)
+        self._access_log = access_log
+        self._ids = itertools.count(1)
+        self._prefix = secrets.token_hex(6)
+        self._pages: Any = None
+        self._running = 0
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """One connection's request."""
+        if scope["type"] != "http":
+            if scope["type"] == "websocket":
+                await send({"type": "websocket.close", "code": 1003})
+            return
+        started = perf_counter()
+        request = Request(scope, receive, send, f"{self._prefix}-{next(self._ids):012x}")
+        verb, target = "", None
+        code = 500
+        sent = False
+        plain_send = send
+
+        async def counted(message: Any) -> None:
+            nonlocal code, sent
+            if message["type"] == "http.response.start":
+                code, sent = message["status"], True
+            await plain_send(message)
+
+        request.send = counted
+        self._running += 1
+        try:
+            query = scope["query_string"]
+            watching = b"watch=" in query and request.flag("watch")
+            try:
+                verb, handler, target = resolve(self._api.registry, request.method, request.path, watching)
+            except NotResource:
+                await self._other(request)
+                return
+            if verb == "watch":
+                if len(self._api.streams) >= _MAX_WATCHES:
+                    raise too_many_requests("too many watches, please try again later")
+            elif self._running - len(self._api.streams) > _MAX_REQUESTS:
+                raise too_many_requests("too many requests, please try again later")
+            warning = deprecation(target.kind, target.version)
+            if warning is not None:
+                request.warn([warning])
+            await handler(self._api, request, target)
+        except StatusError as error:
+            await self._refuse(request, error, sent)
+        except (DecodeError, PatchError) as error:
+            await self._refuse(request, status_error(error), sent)
+        except Disconnected:
+            code = 499
+        except Exception as error:
+            _log.exception(
+                "request failed unexpectedly", request=request.id, method=request.method, path=request.path
+            )
+            await self._refuse(request, internal(f"{type(error).__name__}: {error}"), sent)
+        finally:
+            self._running -= 1
+            self._record(request, verb, target, code, perf_counter() - started)
+
+    async def _refuse(self, request: Request, error: StatusError, sent: bool) -> None:
+        if not sent:
+            await request.fail(error)
+            return
+        # Half an answer is out already: the client sees a stream that ends.
+        await request.stream(b"", more=False)
+
+    def _record(self, request: Request, verb: str, target: Target | None, code: int, seconds: float) -> None:
+        if target is not None:
+            scope = "resource" if target.name else "namespace" if target.namespace else "cluster"
+            dry_run = "All" if b"dryRun" in request.scope["query_string"] else ""
+            labels = (
+                _METRIC_VERBS[verb],
+                dry_run,
+                target.kind.group,
+                target.version,
+                target.kind.plural,
+                target.subresource,
+                scope,
+                "apiserver",
+            )
+            self._api.metrics.requests.add((*labels, str(code)))
+            if verb != "watch":
+                self._api.metrics.durations.observe(labels, seconds)
+        slow = seconds > _SLOW and verb != "watch" and (target is None or target.subresource != "log")
+        if self._access_log or code >= 500 or slow:
+            _log.info(
+                "request",
+                request=request.id,
+                method=request.method,
+                path=request.path,
+                query=request.scope["query_string"].decode("latin-1"),
+                code=code,
+                seconds=round(seconds, 6),
+                agent=request.header(b"user-agent"),
+            )
+
+    async def _other(self, request: Request) -> None:
+        parts = request.path.strip("/").split("/")
+        if parts[0] in _HEALTH:
+            excluded = [value for name, value in request.parameters if name == "exclude"]
+            only = "/".join(parts[1:])
+            code, text = self._health.answer(parts[0], request.query, excluded, only)
+            await request.respond(code, text.encode(), "text/plain; charset=utf-8")
+        elif request.path == "/metrics":
+            await request.respond(200, self._api.metrics.render(), "text/plain; version=0.0.4; charset=utf-8")
+        elif await self._documents.answer(request, parts):
+            return
+        elif parts[0] in {"docs", "redoc", "openapi.json", "debug"}:
+            if self._pages is None:
+                from dra_apiserver.pages import build
+
+                self._pages = build(self._api)
+            await self._pages(request.scope, request.receive, request.send)
+        elif (parts[0] == "apis" and len(parts) > 2 and self._api.registry.versions(parts[1])) or (
+            parts[0] == "api" and len(parts) > 1
+        ):
+            raise no_such_resource()
+        elif parts == [""]:
+            await request.respond(200, orjson.dumps({"paths": self._documents.paths()}))
+        else:
+            await request.respond(404, b"404 page not found\n", "text/plain; charset=utf-8")

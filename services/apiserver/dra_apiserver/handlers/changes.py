@@ -1,0 +1,254 @@
+"""The steps between a request's object and the stored one, in upstream's order (`registry/rest`)."""
+
+from __future__ import annotations
+
+import secrets
+import uuid
+from typing import Any
+
+import orjson
+
+from dra_apiserver import admission
+from dra_apiserver.conversion import convert, to_storage
+from dra_apiserver.errors import (
+    GroupResource,
+    bad_request,
+    conflict,
+    forbidden,
+    invalid,
+    invalid_object,
+    not_found,
+    server_error,
+)
+from dra_apiserver.handlers.api import Api, Target
+from dra_apiserver.handlers.options import WriteOptions, parse_resource_version
+from dra_apiserver.http import Request
+from dra_apiserver.patch import track_update
+from dra_apiserver.present import canonical
+from dra_apiserver.storage import Put, Record, Remove, object_key
+from dra_apiserver.strategy import Context, strategy_for
+
+JsonObject = dict[str, Any]
+
+# apiserver/pkg/storage/names: no vowels, so that no words come out.
+_ALPHABET = "bcdfghjklmnpqrstvwxz2456789"
+_GENERATED_BASE = 58
+_NAMESPACES = GroupResource("", "namespaces")
+_SYSTEM_FIELDS = ("deletionTimestamp", "deletionGracePeriodSeconds", "selfLink")
+
+
+def generate_name(base: str) -> str:
+    """A name that starts with `base`, cut to leave room, and ends in five random characters."""
+    return base[:_GENERATED_BASE] + "".join(secrets.choice(_ALPHABET) for _ in range(5))
+
+
+def check_namespace(api: Api, target: Target, creating: bool) -> None:
+    """The NamespaceLifecycle admission plugin.
+
+    Raises:
+        StatusError: 404, there is no such namespace; 403, it is going away.
+    """
+    if not target.namespace or not creating or (target.kind.group, target.kind.plural) == ("", "namespaces"):
+        return
+    record = api.store.newest(("", "namespaces"), target.namespace)
+    if record is None:
+        raise not_found(_NAMESPACES, target.namespace)
+    if b'"deletionTimestamp"' in record.data and record.object()["metadata"].get("deletionTimestamp"):
+        text = f"unable to create new content in namespace {target.namespace} because it is being terminated"
+        causes = [
+            {
+                "reason": "NamespaceTerminating",
+                "message": f"namespace {target.namespace} is being terminated",
+                "field": "metadata.namespace",
+            }
+        ]
+        raise forbidden(target.qualified, target.name, text, causes)
+
+
+def match_namespace(target: Target, meta: JsonObject) -> None:
+    """Give the object its request's namespace.
+
+    Raises:
+        StatusError: 400, the object names another.
+    """
+    found = meta.get("namespace") or ""
+    if found and found != target.namespace:
+        raise bad_request(
+            "the namespace of the provided object does not match the namespace sent on the request"
+        )
+    if target.namespace:
+        meta["namespace"] = target.namespace
+    else:
+        meta.pop("namespace", None)
+
+
+def drop_duplicate_owners(meta: JsonObject, request: Request) -> None:
+    """Keep one of equal owner references, with upstream's warning."""
+    owners = meta.get("ownerReferences")
+    if not owners or len(owners) < 2:
+        return
+    kept: list[JsonObject] = []
+    for owner in owners:
+        if owner in kept:
+            text = (
+                f".metadata.ownerReferences contains duplicate entries; API server dedups owner references in 1.20+, "
+                f"and may reject such requests as early as 1.24; please fix your requests; duplicate UID(s) observed: "
+                f"{owner.get('uid', '')}"
+            )
+            request.warn([text])
+        else:
+            kept.append(owner)
+    meta["ownerReferences"] = kept
+
+
+def initialize(api: Api, target: Target, obj: JsonObject) -> None:
+    """Fill in what the server alone decides about a new object; names it where it is to be named."""
+    meta = obj["metadata"]
+    for field in _SYSTEM_FIELDS:
+        meta.pop(field, None)
+    meta["creationTimestamp"] = api.now()
+    meta["uid"] = str(uuid.uuid4())
+    if not meta.get("name") and meta.get("generateName"):
+        meta["name"] = generate_name(meta["generateName"])
+
+
+def prepare_create(api: Api, request: Request, target: Target, obj: JsonObject, ctx: Context) -> JsonObject:
+    """What is stored for a new object, which is in the stored version already.
+
+    Raises:
+        StatusError: admission, validation or the strategy refuses.
+    """
+    strategy = strategy_for(target.kind, target.subresource)
+    admission.mutate(obj, None, ctx, "CREATE")
+    strategy.prepare_for_create(obj, ctx)
+    errors = strategy.validate_create(obj, ctx)
+    meta = obj["metadata"]
+    if errors:
+        raise invalid_object(target.kind.group, target.kind.kind, meta.get("name", ""), errors)
+    request.warn(strategy.warnings_on_create(obj, ctx))
+    admission.validate(obj, None, ctx, "CREATE")
+    if meta.pop("resourceVersion", ""):
+        # Upstream's storage finds this and answers 500; the request is what is wrong.
+        raise bad_request("resourceVersion should not be set on objects to be created")
+    return canonical(obj)
+
+
+def prepare_update(
+    api: Api, request: Request, target: Target, obj: JsonObject, current: Record, ctx: Context, options: WriteOptions,
+    track: bool = True,
+) -> Put | Remove | None:  # fmt: skip
+    """What is stored when `obj`, in the stored version, takes the place of `current`.
+
+    Raises:
+        StatusError: a precondition fails, or admission, validation or the strategy refuses.
+    """
+    kind = target.kind
+    old = current.object()
+    meta, old_meta = obj["metadata"], old["metadata"]
+    check_preconditions(target, meta, old_meta)
+    strategy = strategy_for(kind, target.subresource)
+    version = meta.get("resourceVersion") or ""
+    try:
+        wanted = parse_resource_version(version)
+    except ValueError as error:
+        raise server_error(str(error)) from None
+    if wanted:
+        if wanted != current.revision:
+            raise conflict(target.qualified, target.name)
+    elif strategy.allow_unconditional_update:
+        meta["resourceVersion"] = str(current.revision)
+    else:
+        missing = invalid("metadata.resourceVersion", 0, "must be specified for an update")
+        raise invalid_object(kind.group, kind.kind, target.name, [missing])
+    meta["resourceVersion"] = str(current.revision)
+    match_namespace(target, meta)
+    if "generation" in old_meta:
+        meta["generation"] = old_meta["generation"]
+    else:
+        meta.pop("generation", None)
+    admission.mutate(obj, old, ctx, "UPDATE")
+    strategy.prepare_for_update(obj, old, ctx)
+    if not meta.get("uid"):
+        meta["uid"] = old_meta["uid"]
+    meta["creationTimestamp"] = old_meta.get("creationTimestamp")
+    for field in ("deletionTimestamp", "deletionGracePeriodSeconds"):
+        if old_meta.get(field) is not None:
+            meta[field] = old_meta[field]
+        else:
+            meta.pop(field, None)
+    errors = strategy.validate_update(obj, old, ctx)
+    if errors:
+        raise invalid_object(kind.group, kind.kind, meta.get("name", ""), errors)
+    request.warn(strategy.warnings_on_update(obj, old, ctx))
+    admission.validate(obj, old, ctx, "UPDATE")
+    if track:
+        obj = track_changes(target, old, obj, ctx, options)
+        meta = obj["metadata"]
+    removable = (
+        old_meta.get("deletionTimestamp")
+        and not meta.get("finalizers")
+        and not old_meta.get("deletionGracePeriodSeconds")
+        and not _namespace_finalizers(target, obj)
+    )
+    if removable:
+        return Remove(canonical(obj))
+    return None if obj == old else Put(canonical(obj))
+
+
+def _namespace_finalizers(target: Target, obj: JsonObject) -> bool:
+    # A namespace goes when its content is gone, which spec.finalizers tell.
+    if (target.kind.group, target.kind.plural) != ("", "namespaces"):
+        return False
+    return bool((obj.get("spec") or {}).get("finalizers"))
+
+
+def check_preconditions(target: Target, meta: JsonObject, old_meta: JsonObject) -> None:
+    """An object that names a uid means that very object.
+
+    Raises:
+        StatusError: 409, another one has its name by now.
+    """
+    uid = meta.get("uid")
+    if uid and uid != old_meta["uid"]:
+        text = (
+            f"StorageError: invalid object, Code: 4, Key: /registry/{target.kind.plural}/"
+            f"{object_key(target.namespace, target.name)}, ResourceVersion: 0, AdditionalErrorMsg: "
+            f"Precondition failed: UID in precondition: {uid}, UID in object meta: {old_meta['uid']}"
+        )
+        raise conflict(target.qualified, target.name, text)
+
+
+def track_changes(
+    target: Target, old: JsonObject | None, obj: JsonObject, ctx: Context, options: WriteOptions
+) -> JsonObject:
+    """Write down in managedFields what the request's manager changed, in the request's version."""
+    kind, version = target.kind, target.version
+    same = version == kind.storage_version and kind.storage == (kind.group, kind.plural)
+    if same:
+        track_update(
+            kind, version, old, obj, manager=options.manager, subresource=target.subresource, now=ctx.now
+        )
+        return obj
+    seen_old = None if old is None else convert(kind, _copy(old), version)
+    seen = convert(kind, _copy(obj), version)
+    track_update(
+        kind, version, seen_old, seen, manager=options.manager, subresource=target.subresource, now=ctx.now
+    )
+    if "managedFields" in seen["metadata"]:
+        obj["metadata"]["managedFields"] = seen["metadata"]["managedFields"]
+    else:
+        obj["metadata"].pop("managedFields", None)
+    return obj
+
+
+def _copy(obj: JsonObject) -> JsonObject:
+    made: JsonObject = orjson.loads(orjson.dumps(obj))
+    return made
+
+
+def into_storage(target: Target, obj: JsonObject, version: str) -> JsonObject:
+    """An object that a request brought in `version`, in the stored form."""
+    kind = target.kind
+    if version == kind.storage_version and kind.storage == (kind.group, kind.plural):
+        return obj
+    return to_storage(kind, obj, version)

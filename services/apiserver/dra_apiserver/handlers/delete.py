@@ -1,0 +1,340 @@
+"""delete and deletecollection: preconditions, grace periods, finalizers and propagation."""
+
+from __future__ import annotations
+
+import asyncio
+from dataclasses import dataclass, replace
+from datetime import timedelta
+from typing import Any
+
+import orjson
+from dra_shared.clock import parse_rfc3339, rfc3339
+
+from dra_apiserver import admission
+from dra_apiserver.errors import (
+    FieldError,
+    GroupResource,
+    StatusError,
+    bad_request,
+    conflict,
+    invalid,
+    invalid_object,
+    not_found,
+    not_supported,
+)
+from dra_apiserver.handlers.api import Api, Target
+from dra_apiserver.handlers.options import check_dry_run, list_options
+from dra_apiserver.handlers.read import select
+from dra_apiserver.http import Request
+from dra_apiserver.present import Presenter, encode
+from dra_apiserver.storage import Put, Record, Remove
+from dra_apiserver.watch import Selection
+
+JsonObject = dict[str, Any]
+
+_ORPHAN, _FOREGROUND = "orphan", "foregroundDeletion"
+_DEFAULT_GRACE = 30
+_DELETE_TOGETHER = 32
+
+# Kinds whose delete is answered with the object itself (registry stores with ReturnDeletedObject).
+_RETURNED = {
+    ("", "persistentvolumeclaims"),
+    ("", "persistentvolumes"),
+    ("", "pods"),
+    ("", "podtemplates"),
+    ("", "resourcequotas"),
+    ("", "serviceaccounts"),
+    ("", "services"),
+    ("resource.k8s.io", "deviceclasses"),
+    ("resource.k8s.io", "devicetaintrules"),
+    ("resource.k8s.io", "resourceclaims"),
+    ("resource.k8s.io", "resourceclaimtemplates"),
+    ("resource.k8s.io", "resourcepoolstatusrequests"),
+    ("resource.k8s.io", "resourceslices"),
+    ("storage.k8s.io", "csidrivers"),
+    ("storage.k8s.io", "csinodes"),
+    ("storage.k8s.io", "csistoragecapacities"),
+    ("storage.k8s.io", "storageclasses"),
+    ("storage.k8s.io", "volumeattachments"),
+}
+
+
+@dataclass(frozen=True, slots=True)
+class DeleteOptions:
+    """`metav1.DeleteOptions`; `grace` is in seconds."""
+
+    grace: int | None = None
+    uid: str = ""
+    resource_version: str = ""
+    propagation: str = ""
+    orphan: bool | None = None
+    dry_run: bool = False
+
+
+async def delete_options(request: Request) -> DeleteOptions:
+    """The options in the body, or without a body in the query.
+
+    Raises:
+        StatusError: 400 or 422.
+    """
+    body = await request.body()
+    values: JsonObject
+    if body:
+        values = _parse(body, request.header(b"content-type"))
+    else:
+        query = request.query
+        values = {key: query[key] for key in ("propagationPolicy",) if key in query}
+        if "gracePeriodSeconds" in query:
+            try:
+                values["gracePeriodSeconds"] = int(query["gracePeriodSeconds"])
+            except ValueError:
+                text = f'strconv.ParseInt: parsing "{query["gracePeriodSeconds"]}": invalid syntax'
+                raise bad_request(text) from None
+        if "orphanDependents" in query:
+            values["orphanDependents"] = request.flag("orphanDependents")
+        values["dryRun"] = [value for name, value in request.parameters if name == "dryRun"]
+    preconditions = values.get("preconditions") or {}
+    propagation, orphan = values.get("propagationPolicy"), values.get("orphanDependents")
+    errors: list[FieldError] = []
+    if propagation is not None and orphan is not None:
+        text = "orphanDependents and deletionPropagation cannot be both set"
+        errors.append(invalid("propagationPolicy", propagation, text))
+    policies = ("Foreground", "Background", "Orphan", "nil")
+    if propagation is not None and propagation not in policies[:3]:
+        errors.append(not_supported("propagationPolicy", propagation, policies))
+    dry_run = values.get("dryRun") or []
+    errors += check_dry_run(dry_run)
+    if errors:
+        raise invalid_object("meta.k8s.io", "DeleteOptions", "", errors)
+    return DeleteOptions(
+        grace=values.get("gracePeriodSeconds"),
+        uid=preconditions.get("uid") or "",
+        resource_version=preconditions.get("resourceVersion") or "",
+        propagation=propagation or "",
+        orphan=orphan,
+        dry_run=bool(dry_run),
+    )
+
+
+def _parse(body: bytes, content_type: str) -> JsonObject:
+    try:
+        if "yaml" in content_type:
+            import yaml
+
+            values = yaml.safe_load(body)
+        else:
+            values = orjson.loads(body)
+    except ValueError as error:
+        raise bad_request(f"couldn't get version/kind; json parse error: {error}") from None
+    if not isinstance(values, dict):
+        raise bad_request("couldn't get version/kind; json parse error: the body is no object")
+    if values.get("kind", "DeleteOptions") not in {"", "DeleteOptions"}:
+        raise bad_request(f"decoded object cannot be converted to DeleteOptions: it is a {values['kind']}")
+    grace = values.get("gracePeriodSeconds")
+    preconditions = values.get("preconditions")
+    if (grace is not None and (not isinstance(grace, int) or isinstance(grace, bool))) or (
+        preconditions is not None and not isinstance(preconditions, dict)
+    ):
+        raise bad_request("DeleteOptions: a field has the wrong type")
+    dry_run = values.get("dryRun")
+    if dry_run is not None and not (
+        isinstance(dry_run, list) and all(isinstance(item, str) for item in dry_run)
+    ):
+        raise bad_request("DeleteOptions: dryRun must be a list of strings")
+    return values
+
+
+async def delete(api: Api, request: Request, target: Target) -> None:
+    """Delete one object, or mark it to be deleted."""
+    presenter = api.presenter(target, request)
+    options = await delete_options(request)
+    record, gone = await remove(api, request, target, options)
+    await _answer(request, target, presenter, record, gone)
+
+
+async def _answer(request: Request, target: Target, presenter: Presenter, record: Record, gone: bool) -> None:
+    if not gone or (target.kind.group, target.kind.plural) in _RETURNED:
+        await request.respond(200, presenter.one(record.data), presenter.accepted.media_type)
+        return
+    details = {
+        "name": target.name,
+        **({"group": target.kind.group} if target.kind.group else {}),
+        "kind": target.kind.plural,
+        "uid": record.object()["metadata"]["uid"],
+    }
+    status = {"kind": "Status", "apiVersion": "v1", "metadata": {}, "status": "Success", "details": details}
+    await request.respond(200, encode(status, presenter.accepted), presenter.accepted.media_type)
+
+
+async def remove(api: Api, request: Request, target: Target, options: DeleteOptions) -> tuple[Record, bool]:
+    """Delete an object, or mark it; the version that results, and whether it is gone.
+
+    Raises:
+        StatusError: it isn't there, or a precondition fails.
+    """
+    ctx = api.context(target, request.user, options.dry_run)
+    gone = True
+
+    def change(current: Record | None) -> Put | Remove | None:
+        nonlocal gone
+        gone = True
+        if current is None:
+            raise not_found(target.qualified, target.name)
+        obj = current.object()
+        check_preconditions(target, obj["metadata"], options)
+        admission.validate(None, obj, ctx, "DELETE")
+        outcome = _outcome(api, target, obj, options)
+        gone = isinstance(outcome, Remove)
+        return outcome
+
+    record = await api.store.write(target.resource, target.key, change, options.dry_run)
+    assert record is not None
+    return record, gone
+
+
+def check_preconditions(target: Target, meta: JsonObject, options: DeleteOptions) -> None:
+    """The object must be the one that the client means.
+
+    Raises:
+        StatusError: 409.
+    """
+    # Upstream names the kind here where other conflicts name the resource.
+    subject = GroupResource(target.kind.group, target.kind.kind)
+    if options.uid and options.uid != meta["uid"]:
+        text = (
+            f"the UID in the precondition ({options.uid}) does not match the UID in record ({meta['uid']}). "
+            "The object might have been deleted and then recreated"
+        )
+        raise conflict(subject, target.name, text)
+    if options.resource_version and options.resource_version != meta["resourceVersion"]:
+        text = (
+            f"the ResourceVersion in the precondition ({options.resource_version}) does not match the "
+            f"ResourceVersion in record ({meta['resourceVersion']}). The object might have been modified"
+        )
+        raise conflict(subject, target.name, text)
+
+
+def _outcome(api: Api, target: Target, obj: JsonObject, options: DeleteOptions) -> Put | Remove | None:
+    meta = obj["metadata"]
+    if (target.kind.group, target.kind.plural) == ("", "namespaces"):
+        return _terminate_namespace(api, obj, options)
+    graceful, pending = _begin_grace(api, target, obj, options)
+    if pending:
+        return None
+    changed = _propagate(meta, options)
+    if meta.get("finalizers"):
+        if not graceful:
+            before = (meta.get("deletionTimestamp"), meta.get("deletionGracePeriodSeconds"))
+            _mark(api, meta)
+            if not changed and before == (meta["deletionTimestamp"], 0):
+                return None
+        return Put(obj)
+    if graceful and meta["deletionGracePeriodSeconds"] > 0:
+        return Put(obj)
+    return Remove(obj)
+
+
+def _begin_grace(api: Api, target: Target, obj: JsonObject, options: DeleteOptions) -> tuple[bool, bool]:
+    """Whether deletion is graceful now, and whether a graceful one is under way that this request can't hasten."""
+    if (target.kind.group, target.kind.plural) != ("", "pods"):
+        return False, False
+    meta = obj["metadata"]
+    grace = options.grace if options.grace is None or options.grace >= 0 else 1
+    now = api.clock.now()
+    if meta.get("deletionTimestamp"):
+        period = meta.get("deletionGracePeriodSeconds") or 0
+        if not period:
+            return False, False
+        if grace is None or grace >= period:
+            return False, True
+        due = parse_rfc3339(meta["deletionTimestamp"]) + timedelta(seconds=grace - period)
+        if due < now:
+            due = now
+            grace = 1 if grace else 0
+        meta["deletionTimestamp"] = rfc3339(due)
+        meta["deletionGracePeriodSeconds"] = grace
+        return True, False
+    spec, status = obj.get("spec") or {}, obj.get("status") or {}
+    period = grace if grace is not None else spec.get("terminationGracePeriodSeconds")
+    if period is None:
+        period = _DEFAULT_GRACE
+    if period < 0:
+        period = 1
+    # A pod that no kubelet runs needs no time to stop.
+    if not spec.get("nodeName") or status.get("phase") in {"Succeeded", "Failed"}:
+        period = 0
+    meta["deletionTimestamp"] = rfc3339(now + timedelta(seconds=period))
+    meta["deletionGracePeriodSeconds"] = period
+    if meta.get("generation", 0) > 0:
+        meta["generation"] += 1
+    return True, False
+
+
+def _propagate(meta: JsonObject, options: DeleteOptions) -> bool:
+    """Set the garbage collector's finalizers as the options want; whether that changed anything."""
+    old = meta.get("finalizers") or []
+    orphan, foreground = _ORPHAN in old, _FOREGROUND in old
+    if options.orphan is not None:
+        orphan, foreground = options.orphan, False
+    elif options.propagation:
+        orphan, foreground = options.propagation == "Orphan", options.propagation == "Foreground"
+    new = [name for name in old if name not in {_ORPHAN, _FOREGROUND}]
+    if orphan:
+        new.append(_ORPHAN)
+    if foreground:
+        new.append(_FOREGROUND)
+    if set(new) == set(old):
+        return False
+    if new:
+        meta["finalizers"] = new
+    else:
+        meta.pop("finalizers", None)
+    return True
+
+
+def _mark(api: Api, meta: JsonObject) -> None:
+    now = api.clock.now()
+    found = meta.get("deletionTimestamp")
+    if not found and meta.get("generation", 0) > 0:
+        meta["generation"] += 1
+    if not found or parse_rfc3339(found) > now:
+        meta["deletionTimestamp"] = rfc3339(now)
+    meta["deletionGracePeriodSeconds"] = 0
+
+
+def _terminate_namespace(api: Api, obj: JsonObject, options: DeleteOptions) -> Put | Remove | None:
+    meta = obj["metadata"]
+    changed = _propagate(meta, options)
+    if not meta.get("deletionTimestamp"):
+        meta["deletionTimestamp"] = api.now()
+        obj.setdefault("status", {})["phase"] = "Terminating"
+        changed = True
+    if not meta.get("finalizers") and not (obj.get("spec") or {}).get("finalizers"):
+        return Remove(obj)
+    return Put(obj) if changed else None
+
+
+async def delete_collection(api: Api, request: Request, target: Target) -> None:
+    """Delete the selected objects one by one; the answer lists them."""
+    presenter = api.presenter(target, request)
+    listing = list_options(request, target.kind, watch=False)
+    options = await delete_options(request)
+    selection = Selection(target.kind, target.namespace, listing.labels, listing.fields)
+    records, metadata = await select(api, target, replace(listing, limit=0), selection)
+    done: list[Record] = []
+
+    async def one(record: Record) -> None:
+        namespace, _, name = record.key.rpartition("/")
+        item = Target(target.kind, target.version, namespace, name)
+        try:
+            result, _ = await remove(api, request, item, options)
+        except StatusError as error:
+            if error.code != 404:
+                raise
+        else:
+            done.append(result)
+
+    for start in range(0, len(records), _DELETE_TOGETHER):
+        await asyncio.gather(*(one(record) for record in records[start : start + _DELETE_TOGETHER]))
+    metadata["resourceVersion"] = str(api.store.revision)
+    await request.respond(200, presenter.listing(done, metadata), presenter.accepted.media_type)

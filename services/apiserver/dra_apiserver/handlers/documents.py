@@ -1,0 +1,104 @@
+"""Documents about the API itself: discovery, OpenAPI and the version."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from dra_apiserver.errors import no_such_resource
+from dra_apiserver.handlers.api import Api
+from dra_apiserver.http import Request
+from dra_apiserver.present import Accepted, encode
+
+_AGGREGATED = "as=APIGroupDiscoveryList"
+
+
+class Documents:
+    """Serves what `discovery` and `openapi` make; each document is made when first asked for."""
+
+    def __init__(self, api: Api) -> None:
+        self._api = api
+        self._generation = -1
+        self._discovery: Any = None
+        self._openapi: Any = None
+
+    def _fresh(self) -> None:
+        if self._generation != self._api.registry.generation:
+            from dra_apiserver.discovery import Discovery
+            from dra_apiserver.openapi import OpenApi
+
+            self._discovery = Discovery(self._api.registry)
+            self._openapi = OpenApi(self._api.registry)
+            self._generation = self._api.registry.generation
+
+    async def answer(self, request: Request, parts: list[str]) -> bool:
+        """Answer if the path is one of these; whether it was."""
+        if parts[0] not in {"api", "apis", "version", "openapi"} or request.method not in {"GET", "HEAD"}:
+            return False
+        self._fresh()
+        if parts[0] == "openapi":
+            return await self._answer_openapi(request, parts)
+        accept = request.header(b"accept")
+        yaml = accept.startswith("application/yaml")
+        media_type = "application/yaml" if yaml else "application/json"
+        document: Any
+        if parts == ["version"]:
+            document = self._discovery.version_info()
+        elif len(parts) == 1:
+            wish = next((clause for clause in accept.split(",") if _AGGREGATED in clause), "")
+            if "v=v2" in wish and "v=v2beta1" not in wish:
+                document = self._discovery.aggregated(parts[0] == "api")
+                media_type = "application/json;g=apidiscovery.k8s.io;v=v2;as=APIGroupDiscoveryList"
+            elif parts[0] == "api":
+                document = self._discovery.api_versions(request.header(b"host"))
+            else:
+                document = self._discovery.groups()
+        elif parts[0] == "api" and len(parts) == 2:
+            document = self._discovery.resources("", parts[1])
+        elif parts[0] == "apis" and len(parts) == 2:
+            document = self._discovery.group(parts[1])
+            if document is None:
+                return False
+        elif parts[0] == "apis" and len(parts) == 3:
+            document = self._discovery.resources(parts[1], parts[2])
+        else:
+            return False
+        if document is None:
+            if parts[0] == "apis" and not self._api.registry.versions(parts[1]):
+                return False
+            raise no_such_resource()
+        await request.respond(200, encode(document, Accepted(yaml=yaml)), media_type)
+        return True
+
+    async def _answer_openapi(self, request: Request, parts: list[str]) -> bool:
+        if parts[1:] == ["v2"]:
+            body = self._openapi.v2()
+        elif parts[1:] == ["v3"]:
+            body = self._openapi.index()
+        elif parts[1:2] == ["v3"]:
+            body = self._openapi.v3("/".join(parts[2:]))
+        else:
+            return False
+        if body is None:
+            return False
+        await request.respond(200, body)
+        return True
+
+    def paths(self) -> list[str]:
+        """What the root lists."""
+        registry = self._api.registry
+        found = ["/api", "/api/v1", "/apis"]
+        for group in registry.groups():
+            if group:
+                found.append(f"/apis/{group}")
+                found.extend(f"/apis/{group}/{version}" for version in registry.versions(group))
+        found += [
+            "/docs",
+            "/healthz",
+            "/livez",
+            "/metrics",
+            "/openapi/v2",
+            "/openapi/v3",
+            "/readyz",
+            "/version",
+        ]
+        return sorted(found)

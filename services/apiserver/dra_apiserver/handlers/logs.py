@@ -1,0 +1,122 @@
+"""pods/log: what a container wrote, fetched from its node's agent."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import Any
+from urllib.parse import urlencode
+
+from dra_apiserver.errors import StatusError, bad_request, internal, not_found
+from dra_apiserver.handlers.api import Api, Target
+from dra_apiserver.http import Request
+
+JsonObject = dict[str, Any]
+
+_PASSED = (
+    "follow",
+    "previous",
+    "sinceSeconds",
+    "sinceTime",
+    "timestamps",
+    "tailLines",
+    "limitBytes",
+    "stream",
+)
+_CONNECT_TIMEOUT = 5.0
+_ADDRESS_TYPES = ("InternalIP", "ExternalIP", "Hostname")
+
+
+def _container(pod: JsonObject, wanted: str) -> str:
+    spec, name = pod["spec"], pod["metadata"]["name"]
+    names = [item["name"] for item in spec.get("containers") or []]
+    starting = [item["name"] for item in spec.get("initContainers") or []]
+    passing = [item["name"] for item in spec.get("ephemeralContainers") or []]
+    if not wanted:
+        annotated = (pod["metadata"].get("annotations") or {}).get("kubectl.kubernetes.io/default-container")
+        if annotated in names:
+            return str(annotated)
+        if len(names) == 1 and not starting:
+            return str(names[0])
+        if len(names) == 1:
+            listed = f"[{' '.join(names)}] or one of the init containers: [{' '.join(starting)}]"
+        else:
+            listed = f"[{' '.join(names)}]"
+            if starting:
+                listed += f" or one of the init containers: [{' '.join(starting)}]"
+        raise bad_request(f"a container name must be specified for pod {name}, choose one of: {listed}")
+    if wanted not in {*names, *starting, *passing}:
+        raise bad_request(f"container {wanted} is not valid for pod {name}")
+    return wanted
+
+
+def _node_address(node: JsonObject) -> tuple[str, int]:
+    status = node.get("status") or {}
+    port = ((status.get("daemonEndpoints") or {}).get("kubeletEndpoint") or {}).get("Port") or 0
+    found = {item.get("type"): item.get("address") for item in status.get("addresses") or []}
+    for kind in _ADDRESS_TYPES:
+        if found.get(kind):
+            return found[kind], port
+    raise internal(f"no preferred addresses found; known addresses: {list(found)}")
+
+
+async def logs(api: Api, request: Request, target: Target) -> None:
+    """Stream the log; with follow until the container or the client ends it."""
+    record = api.store.get(target.resource, target.key)
+    if record is None:
+        raise not_found(target.qualified, target.name)
+    pod = record.object()
+    container = _container(pod, request.query.get("container", ""))
+    host = pod["spec"].get("nodeName")
+    if not host:
+        # Upstream answers an empty log for a pod that no node has yet.
+        await request.respond(200, b"", "text/plain")
+        return
+    node = api.store.get(("", "nodes"), host)
+    if node is None:
+        raise internal(f'nodes "{host}" not found')
+    address, port = _node_address(node.object())
+    passed = {name: request.query[name] for name in _PASSED if name in request.query}
+    path = f"/containerLogs/{target.namespace}/{target.name}/{container}"
+    url = f"http://{f'[{address}]' if ':' in address else address}:{port}{path}"
+    if passed:
+        url += f"?{urlencode(passed)}"
+    await _forward(request, url)
+
+
+async def _forward(request: Request, url: str) -> None:
+    import httpx
+
+    started = False
+    timeout = httpx.Timeout(None, connect=_CONNECT_TIMEOUT)
+    try:
+        async with (
+            httpx.AsyncClient(timeout=timeout, trust_env=False) as client,
+            client.stream("GET", url) as answer,
+        ):
+            if answer.status_code != 200:
+                text = (await answer.aread()).decode(errors="replace").strip()
+                reason = {400: "BadRequest", 404: "NotFound"}.get(answer.status_code, "InternalError")
+                raise StatusError(
+                    answer.status_code, reason, text or f"the node answered {answer.status_code}"
+                )
+            await request.start_stream("text/plain")
+            started = True
+            await request.stream(b"")
+            sending = asyncio.create_task(_copy(request, answer))
+            gone = asyncio.create_task(request.disconnected())
+            await asyncio.wait({sending, gone}, return_when=asyncio.FIRST_COMPLETED)
+            gone.cancel()
+            if not sending.done():
+                sending.cancel()
+                await asyncio.gather(sending, return_exceptions=True)
+                return
+            sending.result()
+    except httpx.HTTPError as error:
+        if not started:
+            raise internal(f'Get "{url}": {error or type(error).__name__}') from None
+    await request.stream(b"", more=False)
+
+
+async def _copy(request: Request, answer: Any) -> None:
+    async for chunk in answer.aiter_raw():
+        await request.stream(chunk)

@@ -1,0 +1,230 @@
+"""The options in a request's query, checked as upstream checks them."""
+
+from __future__ import annotations
+
+import random
+import re
+from dataclasses import dataclass
+
+from dra_shared.selectors import (
+    FieldSelector,
+    LabelSelector,
+    SelectorError,
+    parse_field_selector,
+    parse_label_selector,
+)
+
+from dra_apiserver.errors import (
+    FieldError,
+    Verbatim,
+    bad_request,
+    forbidden_field,
+    invalid_object,
+    not_supported,
+    quote,
+    required,
+    server_error,
+)
+from dra_apiserver.http import Request
+from dra_apiserver.registry import KindInfo
+from dra_apiserver.strategy.objectmeta import validate_field_manager
+
+_META_GROUP = "meta.k8s.io"
+_MIN_WATCH_TIMEOUT = 1800.0
+_UINT = re.compile(r"[0-9]+").fullmatch
+_INT = re.compile(r"[+-]?[0-9]+").fullmatch
+
+
+def parse_resource_version(text: str) -> int:
+    """A resourceVersion as a number; 0 for "".
+
+    Raises:
+        ValueError: it is none; the message is Go's.
+    """
+    if not text:
+        return 0
+    if not _UINT(text):
+        raise ValueError(f"strconv.ParseUint: parsing {quote(text)}: invalid syntax")
+    number = int(text)
+    if number >= 2**64:
+        raise ValueError(f"strconv.ParseUint: parsing {quote(text)}: value out of range")
+    return number
+
+
+def _integer(request: Request, name: str) -> int:
+    text = request.query.get(name, "")
+    if not text:
+        return 0
+    if not _INT(text):
+        raise bad_request(f"strconv.ParseInt: parsing {quote(text)}: invalid syntax")
+    number = int(text)
+    if not -(2**63) <= number < 2**63:
+        raise bad_request(f"strconv.ParseInt: parsing {quote(text)}: value out of range")
+    return number
+
+
+@dataclass(frozen=True, slots=True)
+class ListOptions:
+    """`metav1.ListOptions`; `revision` is the number of `resource_version`, 0 where it is open."""
+
+    labels: LabelSelector
+    fields: FieldSelector
+    watch: bool
+    bookmarks: bool
+    resource_version: str
+    revision: int
+    match: str
+    limit: int
+    continue_token: str
+    timeout: float
+    send_initial_events: bool | None
+
+
+def list_options(request: Request, kind: KindInfo, watch: bool) -> ListOptions:
+    """The options of a list, a watch or a deletecollection.
+
+    Raises:
+        StatusError: 400 or 422.
+    """
+    query = request.query
+    try:
+        labels = parse_label_selector(query.get("labelSelector", ""))
+        fields = parse_field_selector(query.get("fieldSelector", ""))
+    except SelectorError as error:
+        raise bad_request(str(error)) from None
+    for term in fields.terms:
+        if term.field not in kind.selectable_fields:
+            raise bad_request(_unknown_field(kind, term.field))
+    timeout = _integer(request, "timeoutSeconds")
+    limit = _integer(request, "limit")
+    version = query.get("resourceVersion", "")
+    match = query.get("resourceVersionMatch", "")
+    token = query.get("continue", "")
+    initial = request.flag("sendInitialEvents") if "sendInitialEvents" in query else None
+    errors = _match_errors(watch, initial, version, match, token)
+    if errors:
+        raise invalid_object(_META_GROUP, "ListOptions", "", errors)
+    try:
+        revision = parse_resource_version(version)
+    except ValueError as error:
+        text = f"resourceVersion: Invalid value: {quote(version)}: {error}"
+        # Upstream answers 500 to a watch: its storage finds out, not the request's check.
+        raise server_error(text) if watch else bad_request(f"invalid resource version: {text}") from None
+    timeout_seconds = float(timeout) if timeout > 0 else _MIN_WATCH_TIMEOUT * random.uniform(1.0, 2.0)
+    return ListOptions(
+        labels=labels,
+        fields=fields,
+        watch=watch,
+        bookmarks=request.flag("allowWatchBookmarks"),
+        resource_version=version,
+        revision=revision,
+        match=match,
+        limit=limit,
+        continue_token=token,
+        timeout=timeout_seconds,
+        send_initial_events=initial,
+    )
+
+
+def _unknown_field(kind: KindInfo, label: str) -> str:
+    if kind.group == "" or (kind.group, kind.plural) in {("batch", "jobs"), ("events.k8s.io", "events")}:
+        return f"field label not supported: {label}"
+    shown = ", ".join(quote(name) for name in kind.selectable_fields)
+    if set(kind.selectable_fields) <= {"metadata.name", "metadata.namespace"}:
+        shown = '"metadata.name", "metadata.namespace"'
+    return f"{quote(label)} is not a known field selector: only {shown}"
+
+
+def _match_errors(
+    watch: bool, initial: bool | None, version: str, match: str, token: str
+) -> list[FieldError]:
+    # apimachinery: validation.ValidateListOptions
+    field = "resourceVersionMatch"
+    errors: list[FieldError] = []
+    if watch:
+        if initial is not None and match != "NotOlderThan":
+            errors.append(
+                forbidden_field(
+                    field, "sendInitialEvents requires setting resourceVersionMatch to NotOlderThan"
+                )
+            )
+        if match:
+            if initial is None:
+                text = "resourceVersionMatch is forbidden for watch unless sendInitialEvents is provided"
+                errors.append(forbidden_field(field, text))
+            if match != "NotOlderThan":
+                errors.append(not_supported(field, match, ("NotOlderThan",)))
+            if token:
+                errors.append(
+                    forbidden_field(field, "resourceVersionMatch is forbidden when continue is provided")
+                )
+        return errors
+    if match:
+        if not version:
+            text = "resourceVersionMatch is forbidden unless resourceVersion is provided"
+            errors.append(forbidden_field(field, text))
+        if token:
+            errors.append(
+                forbidden_field(field, "resourceVersionMatch is forbidden when continue is provided")
+            )
+        if match not in {"Exact", "NotOlderThan"}:
+            errors.append(not_supported(field, match, ("Exact", "NotOlderThan", "")))
+        if match == "Exact" and version == "0":
+            text = 'resourceVersionMatch "exact" is forbidden for resourceVersion "0"'
+            errors.append(forbidden_field(field, text))
+    if initial is not None:
+        errors.append(forbidden_field("sendInitialEvents", "sendInitialEvents is forbidden for list"))
+    return errors
+
+
+@dataclass(frozen=True, slots=True)
+class WriteOptions:
+    """What create, update and patch options have in common."""
+
+    dry_run: bool
+    manager: str
+    field_validation: str
+    force: bool | None
+
+
+def check_dry_run(values: list[str]) -> list[FieldError]:
+    """Only "All" may be asked for."""
+    if all(value == "All" for value in values):
+        return []
+    shown = "[" + ",".join(quote(value) for value in values) + "]"
+    return [not_supported("dryRun", Verbatim(shown), ("All",))]
+
+
+def write_options(request: Request, options_kind: str, apply: bool = False) -> WriteOptions:
+    """The options of a create, update or patch; `options_kind` is what errors call them.
+
+    Raises:
+        StatusError: 422.
+    """
+    query = request.query
+    if not query and not apply:
+        return WriteOptions(False, _manager("", request), "Warn", None)
+    dry_run = [value for name, value in request.parameters if name == "dryRun"]
+    manager = query.get("fieldManager", "")
+    validation = query.get("fieldValidation", "")
+    force = request.flag("force") if "force" in query else None
+    errors: list[FieldError] = []
+    if apply and not manager:
+        errors.append(required("fieldManager", "is required for apply patch"))
+    if options_kind == "PatchOptions" and not apply and force is not None:
+        errors.append(forbidden_field("force", "may not be specified for non-apply patch"))
+    errors += validate_field_manager(manager, "fieldManager")
+    errors += check_dry_run(dry_run)
+    if validation not in {"", "Ignore", "Warn", "Strict"}:
+        errors.append(not_supported("fieldValidation", validation, ("", "Ignore", "Strict", "Warn")))
+    if errors:
+        raise invalid_object(_META_GROUP, options_kind, "", errors)
+    return WriteOptions(bool(dry_run), _manager(manager, request), validation or "Warn", force)
+
+
+def _manager(name: str, request: Request) -> str:
+    if name:
+        return name
+    # Upstream's default: the first part of the User-Agent, cut to what a manager's name may be.
+    agent = request.header(b"user-agent").partition("/")[0]
+    return "".join(char for char in agent if char.isprintable())[:128] or "unknown"

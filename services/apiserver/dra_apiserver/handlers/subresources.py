@@ -1,0 +1,295 @@
+"""Subresources with a kind of their own: binding, eviction, scale, token; and kinds that are only answered."""
+
+from __future__ import annotations
+
+import secrets
+from datetime import timedelta
+from typing import Any
+
+from dra_shared.clock import rfc3339
+from dra_shared.selectors import SelectorError, label_selector
+
+from dra_apiserver.errors import (
+    GroupResource,
+    bad_request,
+    conflict,
+    invalid_object,
+    no_such_resource,
+    not_found,
+    not_supported,
+    required,
+)
+from dra_apiserver.handlers.api import Api, Target
+from dra_apiserver.handlers.changes import prepare_update, track_changes
+from dra_apiserver.handlers.delete import DeleteOptions, remove
+from dra_apiserver.handlers.options import WriteOptions, write_options
+from dra_apiserver.http import Request
+from dra_apiserver.present import canonical, encode, negotiate
+from dra_apiserver.schema import decode_as
+from dra_apiserver.storage import Put, Record, Remove
+
+JsonObject = dict[str, Any]
+
+_PODS = GroupResource("", "pods")
+_SUCCESS = {"kind": "Status", "apiVersion": "v1", "metadata": {}, "status": "Success", "code": 201}
+
+
+async def _body(
+    api: Api, request: Request, group: str, version: str, kind: str, options: WriteOptions
+) -> JsonObject:
+    body = await request.body()
+    decoded = decode_as(
+        api.registry,
+        group,
+        version,
+        kind,
+        None,
+        body,
+        request.header(b"content-type"),
+        options.field_validation,
+    )
+    obj = decoded.obj
+    for field in ("metadata", "spec", "target"):
+        if obj.get(field) is not None and not isinstance(obj[field], dict):
+            raise bad_request(f"{kind}: {field} must be an object")
+    obj["metadata"] = obj.get("metadata") or {}
+    return obj
+
+
+async def _reply(request: Request, code: int, document: JsonObject) -> None:
+    accepted = negotiate(request.header(b"accept"))
+    await request.respond(code, encode(document, accepted), accepted.media_type)
+
+
+async def bind(api: Api, request: Request, target: Target) -> None:
+    """Assign a pod to a node; the scheduler's write (pods/binding, or bindings with the pod's name inside)."""
+    options = write_options(request, "CreateOptions")
+    binding = await _body(api, request, "", "v1", "Binding", options)
+    meta, node = binding["metadata"], binding.get("target") or {}
+    pods = api.registry.get("", "pods")
+    assert pods is not None
+    if target.subresource:
+        if meta.get("name") and meta["name"] != target.name:
+            raise bad_request("name in URL does not match name in Binding object")
+        name = target.name
+    else:
+        name = meta.get("name") or ""
+    pod_target = Target(pods, "v1", target.namespace, name)
+    errors = []
+    if node.get("kind") not in {None, "", "Node", "Minion"}:
+        errors.append(not_supported("target.kind", node["kind"], ("Node", "<empty>")))
+    if not node.get("name"):
+        errors.append(required("target.name"))
+    if errors:
+        raise invalid_object("", "Binding", name, errors)
+
+    def change(current: Record | None) -> Put:
+        if current is None:
+            raise not_found(_PODS, name)
+        return Put(_bound(api, current.object(), binding))
+
+    await api.store.write(pods.storage, pod_target.key, change, options.dry_run)
+    await _reply(request, 201, _SUCCESS)
+
+
+def _bound(api: Api, pod: JsonObject, binding: JsonObject) -> JsonObject:
+    meta, spec = pod["metadata"], pod["spec"]
+    name, node = meta["name"], binding["target"]["name"]
+    qualified = GroupResource("", "pods/binding")
+    wanted = binding["metadata"]
+    if wanted.get("uid") and wanted["uid"] != meta["uid"]:
+        text = f"Precondition failed: UID in precondition: {wanted['uid']}, UID in object meta: {meta['uid']}"
+        raise conflict(qualified, name, text)
+    if meta.get("deletionTimestamp"):
+        raise conflict(qualified, name, f"pod {name} is being deleted, cannot be assigned to a host")
+    if spec.get("nodeName"):
+        raise conflict(qualified, name, f'pod {name} is already assigned to node "{spec["nodeName"]}"')
+    if spec.get("schedulingGates"):
+        raise conflict(qualified, name, f"pod {name} has non-empty .spec.schedulingGates")
+    spec["nodeName"] = node
+    for field in ("annotations", "labels"):
+        if wanted.get(field):
+            meta[field] = {**(meta.get(field) or {}), **wanted[field]}
+    conditions = pod.setdefault("status", {}).setdefault("conditions", [])
+    made: JsonObject = {
+        "type": "PodScheduled",
+        "status": "True",
+        "lastProbeTime": None,
+        "lastTransitionTime": api.now(),
+    }
+    for index, found in enumerate(conditions):
+        if found.get("type") == "PodScheduled":
+            if found.get("status") == "True":
+                made["lastTransitionTime"] = found.get("lastTransitionTime")
+            conditions[index] = made
+            break
+    else:
+        conditions.append(made)
+    return canonical(pod)
+
+
+async def evict(api: Api, request: Request, target: Target) -> None:
+    """Delete a pod unless a disruption budget forbids it."""
+    options = write_options(request, "CreateOptions")
+    eviction = await _body(api, request, "policy", "v1", "Eviction", options)
+    wanted = eviction.get("deleteOptions") or {}
+    if not isinstance(wanted, dict):
+        raise bad_request("Eviction: deleteOptions must be an object")
+    _check_budgets(api, target)
+    preconditions = wanted.get("preconditions") or {}
+    await remove(
+        api,
+        request,
+        Target(target.kind, target.version, target.namespace, target.name),
+        DeleteOptions(
+            grace=wanted.get("gracePeriodSeconds"),
+            uid=preconditions.get("uid") or "",
+            resource_version=preconditions.get("resourceVersion") or "",
+            propagation=wanted.get("propagationPolicy") or "",
+            dry_run=options.dry_run or bool(wanted.get("dryRun")),
+        ),
+    )
+    await _reply(request, 201, _SUCCESS)
+
+
+def _check_budgets(api: Api, target: Target) -> None:
+    from dra_apiserver.errors import StatusError
+
+    record = api.store.newest(target.resource, target.key)
+    if record is None:
+        raise not_found(_PODS, target.name)
+    labels = record.object()["metadata"].get("labels") or {}
+    collection = api.store.collection(("policy", "poddisruptionbudgets"))
+    for key in collection.range(f"{target.namespace}/"):
+        budget = collection.records[key].object()
+        try:
+            selected = label_selector((budget.get("spec") or {}).get("selector")).matches(labels)
+        except SelectorError:
+            continue
+        if selected and (budget.get("status") or {}).get("disruptionsAllowed", 0) <= 0:
+            name = budget["metadata"]["name"]
+            status = budget.get("status") or {}
+            causes = [
+                {
+                    "reason": "DisruptionBudget",
+                    "message": f"The disruption budget {name} needs {status.get('desiredHealthy', 0)} healthy pods "
+                    f"and has {status.get('currentHealthy', 0)} currently",
+                }
+            ]
+            text = "Cannot evict pod as it would violate the pod's disruption budget."
+            raise StatusError(429, "TooManyRequests", text, {"causes": causes})
+
+
+def _scale_of(target: Target, obj: JsonObject) -> JsonObject:
+    meta, spec, status = obj["metadata"], obj.get("spec") or {}, obj.get("status") or {}
+    try:
+        chosen = spec.get("selector") or {}
+        if target.kind.plural == "replicationcontrollers":
+            chosen = {"matchLabels": chosen}
+        selector = str(label_selector(chosen))
+    except SelectorError:
+        selector = ""
+    kept = ("name", "namespace", "uid", "resourceVersion", "creationTimestamp")
+    return {
+        "kind": "Scale",
+        "apiVersion": "autoscaling/v1",
+        "metadata": {key: meta[key] for key in kept if key in meta},
+        "spec": {"replicas": spec["replicas"]} if spec.get("replicas") else {},
+        "status": {"replicas": status.get("replicas", 0), **({"selector": selector} if selector else {})},
+    }
+
+
+async def get_scale(api: Api, request: Request, target: Target) -> None:
+    """How many replicas the object wants and has."""
+    record = api.store.get(target.resource, target.key)
+    if record is None:
+        raise not_found(target.qualified, target.name)
+    await _reply(request, 200, _scale_of(target, record.object()))
+
+
+async def put_scale(api: Api, request: Request, target: Target) -> None:
+    """Set how many replicas the object wants, by an update or a patch of its Scale."""
+    patching = request.method == "PATCH"
+    options = write_options(request, "PatchOptions" if patching else "UpdateOptions")
+    body = b""
+    wanted: JsonObject = {}
+    if patching:
+        body = await request.body()
+    else:
+        wanted = await _body(api, request, "autoscaling", "v1", "Scale", options)
+    ctx = api.context(Target(target.kind, target.version, target.namespace, target.name), request.user)
+    main = Target(target.kind, target.version, target.namespace, target.name)
+
+    def change(current: Record | None) -> Put | Remove | None:
+        if current is None:
+            raise not_found(target.qualified, target.name)
+        obj = current.object()
+        scale = wanted
+        if patching:
+            from dra_apiserver.patch import patch_scale
+
+            scale = patch_scale(
+                _scale_of(target, obj), body, request.header(b"content-type").partition(";")[0]
+            )
+        replicas = (scale.get("spec") or {}).get("replicas", 0)
+        if not isinstance(replicas, int) or isinstance(replicas, bool):
+            raise bad_request("Scale: spec.replicas must be a number")
+        if replicas < 0:
+            from dra_apiserver.errors import invalid
+
+            problem = invalid("spec.replicas", replicas, "must be greater than or equal to 0")
+            raise invalid_object("autoscaling", "Scale", target.name, [problem])
+        meta = scale.get("metadata") or {}
+        obj.setdefault("spec", {})["replicas"] = replicas
+        obj["metadata"]["resourceVersion"] = meta.get("resourceVersion") or ""
+        if meta.get("uid"):
+            obj["metadata"]["uid"] = meta["uid"]
+        outcome = prepare_update(api, request, main, obj, current, ctx, options, track=False)
+        if isinstance(outcome, Put):
+            ctx.subresource = "scale"
+            scoped = Target(target.kind, target.version, target.namespace, target.name, "scale")
+            return Put(canonical(track_changes(scoped, current.object(), outcome.obj, ctx, options)))
+        return outcome
+
+    record = await api.store.write(target.resource, target.key, change, options.dry_run)
+    assert record is not None
+    await _reply(request, 200, _scale_of(target, record.object()))
+
+
+async def token(api: Api, request: Request, target: Target) -> None:
+    """A token for a service account: opaque, as nobody checks it on a loopback port."""
+    options = write_options(request, "CreateOptions")
+    wanted = await _body(api, request, "authentication.k8s.io", "v1", "TokenRequest", options)
+    if api.store.get(target.resource, target.key) is None:
+        raise not_found(target.qualified, target.name)
+    spec = wanted.get("spec") or {}
+    seconds = spec.get("expirationSeconds") or 3600
+    if not isinstance(seconds, int):
+        raise bad_request("TokenRequest: spec.expirationSeconds must be a number")
+    wanted["metadata"] = {"name": target.name, "namespace": target.namespace, "creationTimestamp": api.now()}
+    wanted["spec"] = {**spec, "expirationSeconds": seconds}
+    due = rfc3339(api.clock.now() + timedelta(seconds=seconds))
+    wanted["status"] = {"token": secrets.token_urlsafe(48), "expirationTimestamp": due}
+    await _reply(request, 201, wanted)
+
+
+async def review(api: Api, request: Request, target: Target) -> None:
+    """Kinds that are answered and not stored: who am I, may I."""
+    options = write_options(request, "CreateOptions")
+    kind = target.kind
+    obj = await _body(api, request, kind.group, target.version, kind.kind, options)
+    user = {"username": request.user.name, "groups": list(request.user.groups)}
+    match kind.kind:
+        case "SelfSubjectReview":
+            obj["status"] = {"userInfo": user}
+        case "TokenReview":
+            obj["status"] = {"authenticated": True, "user": user}
+        case "SelfSubjectRulesReview":
+            rules = [{"verbs": ["*"], "apiGroups": ["*"], "resources": ["*"]}]
+            paths = [{"verbs": ["*"], "nonResourceURLs": ["*"]}]
+            obj["status"] = {"resourceRules": rules, "nonResourceRules": paths, "incomplete": False}
+        case "SelfSubjectAccessReview" | "SubjectAccessReview" | "LocalSubjectAccessReview":
+            obj["status"] = {"allowed": True, "reason": "every caller is an administrator"}
+        case _:
+            raise no_such_resource()
+    await _reply(request, 201, obj)

@@ -1,0 +1,170 @@
+"""Requests and responses of the resource API, as thin as ASGI allows."""
+
+from __future__ import annotations
+
+import asyncio
+import gzip
+from collections.abc import Awaitable, Callable, Iterable, Mapping, MutableMapping
+from typing import Any
+from urllib.parse import parse_qsl
+
+from dra_apiserver.auth import ADMINISTRATOR, UserInfo
+from dra_apiserver.errors import StatusError, bad_request, too_large
+
+Scope = MutableMapping[str, Any]
+Message = MutableMapping[str, Any]
+Receive = Callable[[], Awaitable[Message]]
+Send = Callable[[Message], Awaitable[None]]
+Headers = list[tuple[bytes, bytes]]
+
+BODY_LIMIT = 3 << 20
+_GZIP_FROM = 128 << 10
+_GZIP_IN_LOOP = 256 << 10
+
+JSON = "application/json"
+_JSON_HEADER = (b"content-type", b"application/json")
+
+
+class Disconnected(Exception):
+    """The client went away before its request was complete."""
+
+
+class Request:
+    """One request. `query` has the last value of each parameter, `parameters` all of them."""
+
+    __slots__ = (
+        "_headers",
+        "_parameters",
+        "_query",
+        "id",
+        "method",
+        "path",
+        "receive",
+        "scope",
+        "send",
+        "user",
+        "warnings",
+    )
+
+    def __init__(self, scope: Scope, receive: Receive, send: Send, request_id: str) -> None:
+        self.scope = scope
+        self.receive = receive
+        self.send = send
+        self.method: str = scope["method"]
+        self.path: str = scope["path"]
+        self.id = request_id
+        self.user: UserInfo = ADMINISTRATOR
+        self.warnings: list[str] = []
+        self._query: dict[str, str] | None = None
+        self._parameters: list[tuple[str, str]] | None = None
+        self._headers: dict[bytes, bytes] | None = None
+
+    @property
+    def parameters(self) -> list[tuple[str, str]]:
+        """The query's parameters in order."""
+        if self._parameters is None:
+            text = self.scope["query_string"]
+            self._parameters = parse_qsl(text.decode("latin-1"), keep_blank_values=True) if text else []
+        return self._parameters
+
+    @property
+    def query(self) -> dict[str, str]:
+        """The query's parameters by name; of several values the first, as Go's url.Values gives it."""
+        if self._query is None:
+            found: dict[str, str] = {}
+            for name, value in self.parameters:
+                found.setdefault(name, value)
+            self._query = found
+        return self._query
+
+    def header(self, name: bytes) -> str:
+        """A header by its lower-case name, "" where it is absent."""
+        if self._headers is None:
+            self._headers = dict(self.scope["headers"])
+        return self._headers.get(name, b"").decode("latin-1")
+
+    def flag(self, name: str) -> bool:
+        """A boolean parameter, as Go reads it: present without a value means true."""
+        value = self.query.get(name)
+        return value is not None and value.lower() not in {"false", "0"}
+
+    async def body(self) -> bytes:
+        """The whole body, unpacked.
+
+        Raises:
+            StatusError: 413, it is longer than 3 MiB.
+            Disconnected: it ended early.
+        """
+        chunks: list[bytes] = []
+        size = 0
+        while True:
+            message = await self.receive()
+            if message["type"] == "http.disconnect":
+                raise Disconnected
+            chunk = message.get("body", b"")
+            size += len(chunk)
+            if size > BODY_LIMIT:
+                raise too_large(f"limit is {BODY_LIMIT}")
+            if not message.get("more_body"):
+                body = b"".join([*chunks, chunk]) if chunks else chunk
+                break
+            chunks.append(chunk)
+        if self.header(b"content-encoding") == "gzip":
+            try:
+                body = gzip.decompress(body)
+            except (OSError, EOFError) as error:
+                raise bad_request(f"unable to decompress the body: {error}") from None
+            if len(body) > BODY_LIMIT:
+                raise too_large(f"limit is {BODY_LIMIT}")
+        return bytes(body)
+
+    async def disconnected(self) -> None:
+        """Return when the client has gone."""
+        while (await self.receive())["type"] != "http.disconnect":
+            pass
+
+    def warn(self, texts: Iterable[str]) -> None:
+        """Add Warning headers to the answer; each text once."""
+        for text in texts:
+            if text not in self.warnings:
+                self.warnings.append(text)
+
+    def _base_headers(self, extra: Mapping[str, str] | None) -> Headers:
+        headers: Headers = [(b"audit-id", self.id.encode())]
+        for text in self.warnings:
+            escaped = text.replace("\\", "\\\\").replace('"', '\\"').replace("\n", " ")
+            headers.append((b"warning", f'299 - "{escaped}"'.encode()))
+        if extra:
+            headers.extend((name.lower().encode(), value.encode("latin-1")) for name, value in extra.items())
+        return headers
+
+    async def respond(
+        self, code: int, body: bytes, media_type: str = JSON, headers: Mapping[str, str] | None = None
+    ) -> None:
+        """Send an answer, packed where it is large and the client takes it."""
+        sent = self._base_headers(headers)
+        sent.append(_JSON_HEADER if media_type == JSON else (b"content-type", media_type.encode()))
+        if len(body) >= _GZIP_FROM and "gzip" in self.header(b"accept-encoding"):
+            if len(body) <= _GZIP_IN_LOOP:
+                body = gzip.compress(body, 1)
+            else:
+                body = await asyncio.to_thread(gzip.compress, body, 1)
+            sent.append((b"content-encoding", b"gzip"))
+            sent.append((b"vary", b"Accept-Encoding"))
+        sent.append((b"content-length", b"%d" % len(body)))
+        await self.send({"type": "http.response.start", "status": code, "headers": sent})
+        await self.send({"type": "http.response.body", "body": body})
+
+    async def fail(self, error: StatusError) -> None:
+        """Send a failure's Status."""
+        await self.respond(error.code, error.encode(), headers=error.headers)
+
+    async def start_stream(self, media_type: str, headers: Mapping[str, str] | None = None) -> None:
+        """Start an answer that goes on with `stream`."""
+        sent = self._base_headers(headers)
+        sent.append((b"content-type", media_type.encode()))
+        await self.send({"type": "http.response.start", "status": 200, "headers": sent})
+
+    async def stream(self, chunk: bytes, more: bool = True) -> None:
+        """Send a part; waits while the client's buffer is full."""
+        await self.send({"type": "http.response.body", "body": chunk, "more_body": more})

@@ -1,0 +1,201 @@
+"""How stored objects look to a client: its version, as objects, Tables or metadata only, in JSON or YAML."""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import orjson
+from dra_shared.clock import Clock
+
+from dra_apiserver.conversion import convert
+from dra_apiserver.errors import bad_request, not_acceptable
+from dra_apiserver.registry import KindInfo
+from dra_apiserver.storage import Record
+
+JsonObject = dict[str, Any]
+
+_AVAILABLE = "application/json, application/yaml, application/vnd.kubernetes.protobuf"
+_YAML = frozenset({"application/yaml"})
+_TRANSFORMS = {
+    ("Table", "meta.k8s.io"): "Table",
+    ("PartialObjectMetadata", "meta.k8s.io"): "PartialObjectMetadata",
+    ("PartialObjectMetadataList", "meta.k8s.io"): "PartialObjectMetadata",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Accepted:
+    """What a client's Accept header asks for."""
+
+    yaml: bool = False
+    transform: str = ""
+    media_type: str = "application/json"
+
+
+@functools.lru_cache(maxsize=512)
+def negotiate(accept: str) -> Accepted:
+    """The first of the client's wishes that can be met.
+
+    Raises:
+        StatusError: 406, none can.
+    """
+    if accept in {"", "*/*", "application/json"}:
+        return Accepted()
+    for clause in accept.split(","):
+        media, *rest = [part.strip() for part in clause.split(";")]
+        parameters = dict(part.partition("=")[::2] for part in rest)
+        if media in {"application/json", "application/*", "*/*"}:
+            yaml = False
+        elif media in _YAML:
+            yaml = True
+        else:
+            continue
+        kind = parameters.get("as", "")
+        transform = _TRANSFORMS.get((kind, parameters.get("g", "")), "")
+        if kind and (not transform or parameters.get("v") not in {"v1", "v1beta1"}):
+            continue
+        return Accepted(yaml, transform, "application/yaml" if yaml else "application/json")
+    raise not_acceptable(_AVAILABLE)
+
+
+def canonical(obj: JsonObject) -> JsonObject:
+    """The object with kind, apiVersion and metadata first, as every stored object has them."""
+    head = {"kind": obj["kind"], "apiVersion": obj["apiVersion"], "metadata": obj["metadata"]}
+    head.update((key, value) for key, value in obj.items() if key not in head)
+    return head
+
+
+def encode(document: Any, accepted: Accepted) -> bytes:
+    """A document in the form that the client wants."""
+    data = orjson.dumps(document)
+    return to_yaml(data) if accepted.yaml else data
+
+
+def to_yaml(data: bytes) -> bytes:
+    """JSON as YAML."""
+    import yaml
+
+    return yaml.safe_dump(orjson.loads(data), sort_keys=False, allow_unicode=True).encode()
+
+
+class Presenter:
+    """Renders one kind in one version for one kind of wish; cheap where the stored bytes already are the answer."""
+
+    def __init__(
+        self, kind: KindInfo, version: str, accepted: Accepted, include_object: str, clock: Clock
+    ) -> None:
+        self.kind = kind
+        self.version = version
+        self.accepted = accepted
+        self.include_object = include_object or "Metadata"
+        if self.include_object not in {"None", "Metadata", "Object"}:
+            raise bad_request(f'unrecognized includeObject value: "{include_object}"')
+        self._clock = clock
+        self._same = kind.storage == (kind.group, kind.plural) and version == kind.storage_version
+        head = f'{{"kind":"{kind.kind}","apiVersion":"{kind.storage_api_version}",'
+        self._skip = len(head)
+        self.key = (version, kind.group, accepted, self.include_object)
+        self.plain = self._same and not accepted.transform
+
+    def decoded(self, data: bytes) -> JsonObject:
+        """A stored object in the client's version."""
+        obj: JsonObject = orjson.loads(data)
+        return obj if self._same else convert(self.kind, obj, self.version)
+
+    def json(self, data: bytes) -> bytes:
+        """A stored object's JSON for the client."""
+        if self.plain:
+            return data
+        obj = self.decoded(data)
+        if not self.accepted.transform:
+            return orjson.dumps(canonical(obj))
+        if self.accepted.transform == "Table":
+            return orjson.dumps(
+                self._table([obj], {"resourceVersion": obj["metadata"].get("resourceVersion", "")})
+            )
+        from dra_apiserver.tables import partial_metadata
+
+        return orjson.dumps(partial_metadata(obj))
+
+    def one(self, data: bytes) -> bytes:
+        """The body that answers a request for one object."""
+        shown = self.json(data)
+        return to_yaml(shown) if self.accepted.yaml else shown
+
+    def _table(self, items: list[JsonObject], metadata: JsonObject, headers: bool = True) -> JsonObject:
+        from dra_apiserver.tables import table
+
+        return table(
+            self.kind,
+            self.version,
+            items,
+            metadata=metadata,
+            include_object=self.include_object,
+            now=self._clock.now(),
+            headers=headers,
+        )
+
+    def listing(self, records: Sequence[Record], metadata: JsonObject) -> bytes:
+        """The body that answers a list."""
+        if self.plain:
+            # As upstream's typed lists, items don't repeat kind and apiVersion.
+            skip = self._skip
+            head = orjson.dumps(
+                {
+                    "kind": self.kind.list_kind,
+                    "apiVersion": self.kind.storage_api_version,
+                    "metadata": metadata,
+                }
+            )
+            items = b",{".join([record.data[skip:] for record in records])
+            body = b"".join((head[:-1], b',"items":[{' if records else b',"items":[', items, b"]}"))
+            return to_yaml(body) if self.accepted.yaml else body
+        objects = [self.decoded(record.data) for record in records]
+        if self.accepted.transform == "Table":
+            return encode(self._table(objects, metadata), self.accepted)
+        if self.accepted.transform:
+            from dra_apiserver.tables import partial_metadata_list
+
+            return encode(partial_metadata_list(objects, metadata), self.accepted)
+        items_ = [
+            {key: value for key, value in obj.items() if key not in {"kind", "apiVersion"}} for obj in objects
+        ]
+        document = {
+            "kind": self.kind.list_kind,
+            "apiVersion": self.kind.api_version(self.version),
+            "metadata": metadata,
+            "items": items_,
+        }
+        return encode(document, self.accepted)
+
+    def event(self, type: str, data: bytes) -> bytes:
+        """One line of a watch."""
+        shown = self.json(data)
+        return b"".join((b'{"type":"', type.encode(), b'","object":', shown, b"}\n"))
+
+    def bookmark(self, revision: int, initial_end: bool = False) -> bytes:
+        """The line that tells a watcher how far it has come."""
+        metadata: JsonObject = {"resourceVersion": str(revision)}
+        if initial_end:
+            metadata["annotations"] = {"k8s.io/initial-events-end": "true"}
+        obj: JsonObject
+        match self.accepted.transform:
+            case "Table":
+                obj = self._table([], {"resourceVersion": str(revision)}, headers=False)
+                if initial_end:
+                    obj["rows"] = []
+            case "PartialObjectMetadata":
+                obj = {"kind": "PartialObjectMetadata", "apiVersion": "meta.k8s.io/v1", "metadata": metadata}
+            case _:
+                obj = {
+                    "kind": self.kind.kind,
+                    "apiVersion": self.kind.api_version(self.version),
+                    "metadata": metadata,
+                }
+        return orjson.dumps({"type": "BOOKMARK", "object": obj}) + b"\n"
+
+
+Presenters = Callable[[KindInfo, str, Accepted, str], Presenter]

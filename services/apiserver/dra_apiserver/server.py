@@ -1,0 +1,225 @@
+"""The API server as one object: store, application and listening socket."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import socket
+import uuid
+from email.utils import formatdate
+from types import TracebackType
+from typing import Any, Self
+
+from dra_shared.clock import Clock, SystemClock, parse_rfc3339
+from dra_shared.log import logger
+from uvicorn.config import Config as UvicornConfig
+from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
+from uvicorn.server import ServerState
+
+from dra_apiserver.app import Application
+from dra_apiserver.config import Config
+from dra_apiserver.handlers.api import Api
+from dra_apiserver.health import Health
+from dra_apiserver.metrics import Metrics
+from dra_apiserver.registry import Registry
+from dra_apiserver.storage import Put, Record, Store
+from dra_apiserver.storage.sqlite import SqliteEngine
+
+_SYSTEM_NAMESPACES = ("default", "kube-system", "kube-public", "kube-node-lease")
+_SWEEP_EVERY = 60.0
+_DRAIN = 2.0
+
+_log = logger(__name__)
+
+JsonObject = dict[str, Any]
+
+
+class ApiServer:
+    """`async with ApiServer(config) as server:` serves at `server.url` until the block ends."""
+
+    def __init__(self, config: Config, clock: Clock | None = None) -> None:
+        self.config = config
+        self._clock = clock or SystemClock()
+        self._stack = contextlib.AsyncExitStack()
+        self._state = ServerState()
+        self._server: asyncio.Server | None = None
+        self._tasks: list[asyncio.Task[None]] = []
+        self.store: Store
+        self.api: Api
+        self.url = ""
+
+    async def __aenter__(self) -> Self:
+        config = self.config
+        listener = self._listen()
+        try:
+            engine = SqliteEngine(config.database, config.relaxed)
+            self.store = await self._stack.enter_async_context(Store(engine, self._clock, config.history))
+            metrics = Metrics()
+            self.api = Api(config, self.store, Registry.default(config.runtime_config), self._clock, metrics)
+            await self._bootstrap()
+            health = Health()
+            health.add("ping", lambda: None)
+            health.add("log", lambda: None)
+            health.add("etcd", lambda: self.store.failure)
+            health.add(
+                "shutdown", lambda: "the server is stopping" if self.api.stopping else None, live=False
+            )
+            self._gauges(metrics)
+            await self._serve(Application(self.api, health, config.access_log), listener)
+        except BaseException:
+            listener.close()
+            await self._stack.aclose()
+            raise
+        return self
+
+    def _listen(self) -> socket.socket:
+        family = socket.AF_INET6 if ":" in self.config.listen else socket.AF_INET
+        listener = socket.socket(family, socket.SOCK_STREAM)
+        listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        try:
+            listener.bind((self.config.listen, self.config.port))
+        except OSError:
+            listener.close()
+            raise
+        listener.listen(2048)
+        listener.setblocking(False)
+        return listener
+
+    async def _serve(self, application: Application, listener: socket.socket) -> None:
+        loop = asyncio.get_running_loop()
+        settings = UvicornConfig(
+            application,
+            lifespan="off",
+            http="httptools",
+            ws="none",
+            log_config=None,
+            access_log=False,
+            server_header=False,
+            date_header=False,
+            timeout_keep_alive=300,
+        )
+        settings.load()
+        state = self._state
+
+        def protocol() -> asyncio.Protocol:
+            return HttpToolsProtocol(config=settings, server_state=state, app_state={}, _loop=loop)
+
+        self._server = await loop.create_server(protocol, sock=listener)
+        self._tasks = [asyncio.create_task(self._date()), asyncio.create_task(self._expire_events())]
+        host, port = listener.getsockname()[:2]
+        self.url = f"http://{f'[{host}]' if ':' in host else host}:{port}"
+        _log.info(
+            "API server listens", url=self.url, data=str(self.config.database), revision=self.store.revision
+        )
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.api.stopping = True
+        for task in self._tasks:
+            task.cancel()
+        if self._server is not None:
+            self._server.close()
+        for stream in list(self.api.streams):
+            stream.stop()
+        for connection in list(self._state.connections):
+            connection.shutdown()
+        with contextlib.suppress(TimeoutError):
+            async with asyncio.timeout(_DRAIN):
+                while self._state.connections or self._state.tasks:  # noqa: ASYNC110 - uvicorn tells nobody
+                    await asyncio.sleep(0.005)
+        for connection in list(self._state.connections):
+            transport = getattr(connection, "transport", None)
+            if transport is not None:
+                transport.abort()
+        for task in list(self._state.tasks):
+            task.cancel()
+        await asyncio.gather(*self._state.tasks, *self._tasks, return_exceptions=True)
+        await self._stack.aclose()
+
+    async def _bootstrap(self) -> None:
+        """Make what upstream's bootstrap controller makes."""
+        now = self.api.now()
+        for name in _SYSTEM_NAMESPACES:
+            namespace = {
+                "kind": "Namespace",
+                "apiVersion": "v1",
+                "metadata": {
+                    "name": name,
+                    "uid": str(uuid.uuid4()),
+                    "creationTimestamp": now,
+                    "labels": {"kubernetes.io/metadata.name": name},
+                },
+                "spec": {"finalizers": ["kubernetes"]},
+                "status": {"phase": "Active"},
+            }
+            await self.store.write(("", "namespaces"), name, _unless_there(namespace))
+
+    async def _date(self) -> None:
+        while True:
+            date = formatdate(usegmt=True).encode()
+            self._state.default_headers = [(b"date", date), (b"cache-control", b"no-cache, private")]
+            await asyncio.sleep(1)
+
+    async def _expire_events(self) -> None:
+        resource = ("", "events")
+        while True:
+            await self._clock.sleep(_SWEEP_EVERY)
+            now = self._clock.now()
+            for record in list(self.store.collection(resource).records.values()):
+                meta = record.object()["metadata"]
+                touched = max(
+                    (entry.get("time") or "" for entry in meta.get("managedFields") or ()),
+                    default="",
+                )
+                born = parse_rfc3339(touched or meta["creationTimestamp"])
+                if (now - born).total_seconds() > self.config.event_ttl:
+                    await self.store.write(resource, record.key, _remove_if(record.revision))
+
+    def _gauges(self, metrics: Metrics) -> None:
+        store, api = self.store, self.api
+        metrics.gauge(
+            "apiserver_storage_objects",
+            "Stored objects by resource.",
+            ("resource",),
+            lambda: [
+                ((f"{plural}.{group}" if group else plural,), float(count))
+                for (group, plural), count in store.resources().items()
+            ],
+        )
+        metrics.gauge(
+            "apiserver_longrunning_requests",
+            "Watches that are open now.",
+            ("verb",),
+            lambda: [(("WATCH",), float(len(api.streams)))],
+        )
+        metrics.gauge(
+            "apiserver_current_inflight_requests",
+            "Writes that wait for the database.",
+            ("request_kind",),
+            lambda: [(("mutating",), float(store.queued))],
+        )
+        for name, help, read in (
+            ("dralab_store_revision", "The newest durable revision.", lambda: store.revision),
+            (
+                "dralab_store_compacted_revision",
+                "The revision up to which history is gone.",
+                lambda: store.compacted,
+            ),
+            ("dralab_store_commits_total", "Database transactions.", lambda: store.commits),
+            ("dralab_store_writes_total", "Writes in those transactions.", lambda: store.committed_writes),
+        ):
+            metrics.gauge(name, help, (), lambda read=read: [((), float(read()))])  # type: ignore[misc]
+
+
+def _unless_there(obj: JsonObject) -> Any:
+    return lambda current: Put(obj) if current is None else None
+
+
+def _remove_if(revision: int) -> Any:
+    from dra_apiserver.storage import Remove
+
+    def change(current: Record | None) -> Remove | None:
+        return Remove(current.object()) if current is not None and current.revision == revision else None
+
+    return change

@@ -1,0 +1,77 @@
+"""Which objects a list or watch selects, and what a change of an object means to whoever selects."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+import orjson
+from dra_shared.selectors import FieldSelector, LabelSelector
+
+from dra_apiserver.registry import KindInfo
+from dra_apiserver.storage import ADDED, DELETED, MODIFIED, Event, Record
+
+_Traits = tuple[dict[str, str], dict[str, str]]
+
+
+def _traits(kind: KindInfo, data: bytes) -> _Traits:
+    obj = orjson.loads(data)
+    fields = {label: field.value(obj) for label, field in kind.selectable_fields.items()}
+    return obj["metadata"].get("labels") or {}, fields
+
+
+class Selection:
+    """A namespace (or all), a label selector and a field selector."""
+
+    def __init__(self, kind: KindInfo, namespace: str, labels: LabelSelector, fields: FieldSelector) -> None:
+        self._kind = kind
+        self.prefix = f"{namespace}/" if namespace else ""
+        self._labels = labels
+        self._fields = fields
+        self.everything = labels.empty and fields.empty
+        self._source = ("traits", kind.group)
+        name, within = fields.exact("metadata.name"), fields.exact("metadata.namespace")
+        self.key: str | None = None
+        """The only key that can match, where the selector names one."""
+        if name is not None and (namespace or within or not kind.namespaced):
+            self.key = f"{namespace or within}/{name}" if kind.namespaced else name
+
+    def _matches(self, traits: _Traits) -> bool:
+        labels, fields = traits
+        return self._labels.matches(labels) and self._fields.matches(lambda label: fields.get(label, ""))
+
+    def filter(self, records: Iterable[Record]) -> list[Record]:
+        """The selected ones of records in the namespace."""
+        if self.everything:
+            return list(records)
+        if self.key is not None and self._labels.empty and len(self._fields.terms) == 1:
+            return [record for record in records if record.key == self.key]
+        kind = self._kind
+        return [record for record in records if self._matches(_traits(kind, record.data))]
+
+    def judge(self, event: Event) -> str | None:
+        """What the event means to this selection: ADDED, MODIFIED, DELETED; None where it means nothing."""
+        if not event.key.startswith(self.prefix):
+            return None
+        if self.everything:
+            return event.type
+        if self.key is not None and event.key != self.key:
+            return None
+        before = event.type != ADDED and self._matches(self._before(event))
+        now = event.type != DELETED and self._matches(self._now(event))
+        if before:
+            return MODIFIED if now else DELETED
+        return ADDED if now else None
+
+    def _now(self, event: Event) -> _Traits:
+        found: _Traits | None = event.cache.get((self._source, "now"))
+        if found is None:
+            found = event.cache[self._source, "now"] = _traits(self._kind, event.record.data)
+        return found
+
+    def _before(self, event: Event) -> _Traits:
+        found: _Traits | None = event.cache.get((self._source, "before"))
+        if found is None:
+            # A deleted object's last state selects as the one before it did, except where that is unknown.
+            known = event.previous or event.record
+            found = event.cache[self._source, "before"] = _traits(self._kind, known.data)
+        return found
