@@ -1,0 +1,187 @@
+"""Discovery: which groups, versions and resources there are."""
+
+from typing import Any
+
+from dra_apiserver.registry import KindInfo, Registry, Subresource, api_version
+
+Document = dict[str, Any]
+
+AGGREGATED_API_VERSION = "apidiscovery.k8s.io/v2"
+
+
+class Discovery:
+    """The discovery documents of a registry, made again when kinds come or go."""
+
+    def __init__(self, registry: Registry) -> None:
+        self._registry = registry
+        self._made: dict[tuple[str, ...], tuple[int, Document | None]] = {}
+
+    def _cached(self, *key: str) -> tuple[bool, Document | None]:
+        found = self._made.get(key)
+        if found is None or found[0] != self._registry.generation:
+            return False, None
+        return True, found[1]
+
+    def _keep(self, document: Document | None, *key: str) -> Document | None:
+        if document is not None:
+            self._made[key] = (self._registry.generation, document)
+        return document
+
+    def api_versions(self, server_address: str) -> Document:
+        """``/api``: the core group's versions."""
+        return {
+            "kind": "APIVersions",
+            "versions": self._registry.versions(""),
+            "serverAddressByClientCIDRs": [{"clientCIDR": "0.0.0.0/0", "serverAddress": server_address}],
+        }
+
+    def groups(self) -> Document:
+        """``/apis``: every named group."""
+        hit, document = self._cached("groups")
+        if not hit or document is None:
+            groups = [self._group(name) for name in self._registry.groups() if name]
+            document = {"kind": "APIGroupList", "apiVersion": "v1", "groups": groups}
+            self._keep(document, "groups")
+        return document
+
+    def group(self, name: str) -> Document | None:
+        """``/apis/<name>``; None where there is no such group."""
+        if not name or not self._registry.versions(name):
+            return None
+        return {"kind": "APIGroup", "apiVersion": "v1", **self._group(name)}
+
+    def _group(self, name: str) -> Document:
+        versions = [
+            {"groupVersion": api_version(name, version), "version": version}
+            for version in self._registry.versions(name)
+        ]
+        return {"name": name, "versions": versions, "preferredVersion": versions[0]}
+
+    def resources(self, group: str, version: str) -> Document | None:
+        """``/api/<version>`` or ``/apis/<group>/<version>``; None where it is not served."""
+        hit, document = self._cached("resources", group, version)
+        if hit:
+            return document
+        if version not in self._registry.versions(group):
+            return None
+        listed: list[Document] = []
+        for info in self._registry.kinds_in(group, version):
+            listed.append(_resource(info))
+            listed += [_subresource(info, sub, version) for sub in _subresources(info)]
+        document = {
+            "kind": "APIResourceList",
+            "groupVersion": api_version(group, version),
+            "resources": listed,
+        }
+        if group:
+            document["apiVersion"] = "v1"
+        return self._keep(document, "resources", group, version)
+
+    def aggregated(self, *, core: bool) -> Document:
+        """Everything in one document: of the core group at ``/api``, of all others at ``/apis``."""
+        key = "core" if core else "all"
+        hit, document = self._cached("aggregated", key)
+        if not hit or document is None:
+            names = [name for name in self._registry.groups() if bool(name) is not core]
+            document = {
+                "kind": "APIGroupDiscoveryList",
+                "apiVersion": AGGREGATED_API_VERSION,
+                "metadata": {},
+                "items": [self._aggregated_group(name) for name in names],
+            }
+            self._keep(document, "aggregated", key)
+        return document
+
+    def _aggregated_group(self, name: str) -> Document:
+        versions = []
+        for version in self._registry.versions(name):
+            resources = [_aggregated(info, version) for info in self._registry.kinds_in(name, version)]
+            versions.append({"version": version, "resources": resources, "freshness": "Current"})
+        return {"metadata": {"name": name} if name else {}, "versions": versions}
+
+
+def _subresources(info: KindInfo) -> list[Subresource]:
+    return [info.subresources[name] for name in sorted(info.subresources)]
+
+
+def _resource(info: KindInfo) -> Document:
+    made: Document = {
+        "name": info.plural,
+        "singularName": info.singular,
+        "namespaced": info.namespaced,
+        "kind": info.kind,
+        "verbs": sorted(info.verbs),
+    }
+    if info.short_names:
+        made["shortNames"] = list(info.short_names)
+    if info.categories:
+        made["categories"] = list(info.categories)
+    if info.stored:
+        made["storageVersionHash"] = info.storage_version_hash()
+    return made
+
+
+def _foreign(info: KindInfo, sub: Subresource) -> bool:
+    """Whether a subresource's body is of another group than its resource."""
+    return sub.group != info.group
+
+
+def _subresource(info: KindInfo, sub: Subresource, version: str) -> Document:
+    made: Document = {
+        "name": f"{info.plural}/{sub.name}",
+        "singularName": "",
+        "namespaced": info.namespaced,
+        "kind": sub.kind,
+        "verbs": sorted(sub.verbs),
+    }
+    if _foreign(info, sub):
+        made |= {"group": sub.group, "version": sub.version}
+    return made
+
+
+def _aggregated(info: KindInfo, version: str) -> Document:
+    made: Document = {
+        "resource": info.plural,
+        "responseKind": {"group": "", "version": "", "kind": info.kind},
+        "scope": "Namespaced" if info.namespaced else "Cluster",
+        "singularResource": info.singular,
+        "verbs": sorted(info.verbs),
+    }
+    if info.short_names:
+        made["shortNames"] = list(info.short_names)
+    if info.categories:
+        made["categories"] = list(info.categories)
+    subresources = [
+        {
+            "subresource": sub.name,
+            "responseKind": {
+                "group": sub.group if _foreign(info, sub) else "",
+                "version": sub.version if _foreign(info, sub) else "",
+                "kind": sub.kind,
+            },
+            "verbs": sorted(sub.verbs),
+        }
+        for sub in _subresources(info)
+    ]
+    if subresources:
+        made["subresources"] = subresources
+    return made
+
+
+def version_info() -> Document:
+    """``/version``: the Kubernetes version whose API is served."""
+    return {
+        "major": "1",
+        "minor": "36",
+        "emulationMajor": "1",
+        "emulationMinor": "36",
+        "minCompatibilityMajor": "1",
+        "minCompatibilityMinor": "35",
+        "gitVersion": "v1.36.2+dralab",
+        "gitCommit": "",
+        "gitTreeState": "clean",
+        "buildDate": "1970-01-01T00:00:00Z",
+        "goVersion": "",
+        "compiler": "",
+        "platform": "linux/amd64",
+    }

@@ -1,0 +1,65 @@
+"""Discovery documents against recorded ones."""
+
+import gzip
+import json
+from typing import Any
+
+import pytest
+from dra_apiserver.discovery import Discovery, version_info
+from dra_apiserver.registry import Registry
+
+from tests.reference import reference_path
+
+DISCOVERY = Discovery(Registry.default("api/all=true"))
+
+
+def recorded(name: str) -> Any:
+    return json.loads(
+        gzip.decompress(reference_path("reference", "discovery", f"{name}.json.gz").read_bytes())
+    )
+
+
+@pytest.mark.parametrize("version", ["v1", "v1beta2", "v1beta1", "v1alpha3"])
+def test_resources_of_a_group(version: str) -> None:
+    assert DISCOVERY.resources("resource.k8s.io", version) == recorded(f"apis__resource.k8s.io__{version}")
+
+
+def test_core_resources() -> None:
+    def by_name(document: Any) -> Any:
+        return {resource["name"]: resource for resource in document["resources"]}
+
+    expected, made = recorded("api__v1"), DISCOVERY.resources("", "v1")
+    assert by_name(made) == by_name(expected)
+
+
+def test_groups() -> None:
+    assert DISCOVERY.groups() == recorded("apis")
+    assert DISCOVERY.group("resource.k8s.io") == recorded("apis__resource.k8s.io")
+    assert DISCOVERY.group("nosuch.example.com") is None
+
+
+def test_core_versions() -> None:
+    expected = recorded("api")
+    assert DISCOVERY.api_versions(expected["serverAddressByClientCIDRs"][0]["serverAddress"]) == expected
+
+
+def test_aggregated_discovery() -> None:
+    assert DISCOVERY.aggregated(core=False) == recorded("aggregated_v2")
+    core = DISCOVERY.aggregated(core=True)
+    assert core["items"][0]["metadata"] == {}
+    assert "pods" in [resource["resource"] for resource in core["items"][0]["versions"][0]["resources"]]
+
+
+def test_documents_follow_the_registry() -> None:
+    registry = Registry.default()
+    discovery = Discovery(registry)
+    before = discovery.resources("", "v1")
+    registry.remove("", "pods")
+    after = discovery.resources("", "v1")
+    assert before is not None
+    assert after is not None
+    assert len(after["resources"]) < len(before["resources"])
+
+
+def test_version_is_the_one_followed() -> None:
+    assert version_info()["gitVersion"].startswith("v1.36.")
