@@ -78,7 +78,7 @@ class Histogram:
                 limit = bound if isinstance(bound, str) else f"{bound:g}"
                 edge = f'le="{limit}"'
                 yield f"{self.name}_bucket{_labels(self.names, labels, edge)} {running}"
-            yield f"{self.name}_sum{_labels(self.names, labels)} {total:g}"
+            yield f"{self.name}_sum{_labels(self.names, labels)} {total[0]:g}"
             yield f"{self.name}_count{_labels(self.names, labels)} {running}"
 
 

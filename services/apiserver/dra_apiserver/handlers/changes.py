@@ -23,7 +23,7 @@ from dra_apiserver.errors import (
 from dra_apiserver.handlers.api import Api, Target
 from dra_apiserver.handlers.options import WriteOptions, parse_resource_version
 from dra_apiserver.http import Request
-from dra_apiserver.patch import track_update
+from dra_apiserver.patch import same_but_times, track_update
 from dra_apiserver.present import canonical
 from dra_apiserver.storage import Put, Record, Remove, object_key
 from dra_apiserver.strategy import Context, strategy_for
@@ -192,7 +192,7 @@ def prepare_update(
     )
     if removable:
         return Remove(canonical(obj))
-    return None if obj == old else Put(canonical(obj))
+    return None if same_but_times(old, obj) else Put(canonical(obj))
 
 
 def _namespace_finalizers(target: Target, obj: JsonObject) -> bool:

@@ -24,10 +24,9 @@ class Documents:
     def _fresh(self) -> None:
         if self._generation != self._api.registry.generation:
             from dra_apiserver.discovery import Discovery
-            from dra_apiserver.openapi import OpenApi
 
             self._discovery = Discovery(self._api.registry)
-            self._openapi = OpenApi(self._api.registry)
+            self._openapi = None
             self._generation = self._api.registry.generation
 
     async def answer(self, request: Request, parts: list[str]) -> bool:
@@ -70,6 +69,10 @@ class Documents:
         return True
 
     async def _answer_openapi(self, request: Request, parts: list[str]) -> bool:
+        if self._openapi is None:
+            from dra_apiserver.openapi import OpenApi
+
+            self._openapi = OpenApi(self._api.registry)
         if parts[1:] == ["v2"]:
             body = self._openapi.v2()
         elif parts[1:] == ["v3"]:

@@ -11,8 +11,10 @@ from dra_shared.selectors import SelectorError, label_selector
 
 from dra_apiserver.errors import (
     GroupResource,
+    StatusError,
     bad_request,
     conflict,
+    invalid,
     invalid_object,
     no_such_resource,
     not_found,
@@ -24,6 +26,7 @@ from dra_apiserver.handlers.changes import prepare_update, track_changes
 from dra_apiserver.handlers.delete import DeleteOptions, remove
 from dra_apiserver.handlers.options import WriteOptions, write_options
 from dra_apiserver.http import Request
+from dra_apiserver.patch import JSON_PATCH, MERGE_PATCH, STRATEGIC_MERGE_PATCH, json_patch, merge_patch
 from dra_apiserver.present import canonical, encode, negotiate
 from dra_apiserver.schema import decode_as
 from dra_apiserver.storage import Put, Record, Remove
@@ -153,8 +156,6 @@ async def evict(api: Api, request: Request, target: Target) -> None:
 
 
 def _check_budgets(api: Api, target: Target) -> None:
-    from dra_apiserver.errors import StatusError
-
     record = api.store.newest(target.resource, target.key)
     if record is None:
         raise not_found(_PODS, target.name)
@@ -226,17 +227,11 @@ async def put_scale(api: Api, request: Request, target: Target) -> None:
         obj = current.object()
         scale = wanted
         if patching:
-            from dra_apiserver.patch import patch_scale
-
-            scale = patch_scale(
-                _scale_of(target, obj), body, request.header(b"content-type").partition(";")[0]
-            )
+            scale = _patched(_scale_of(target, obj), body, request.header(b"content-type").partition(";")[0])
         replicas = (scale.get("spec") or {}).get("replicas", 0)
         if not isinstance(replicas, int) or isinstance(replicas, bool):
             raise bad_request("Scale: spec.replicas must be a number")
         if replicas < 0:
-            from dra_apiserver.errors import invalid
-
             problem = invalid("spec.replicas", replicas, "must be greater than or equal to 0")
             raise invalid_object("autoscaling", "Scale", target.name, [problem])
         meta = scale.get("metadata") or {}
@@ -254,6 +249,15 @@ async def put_scale(api: Api, request: Request, target: Target) -> None:
     record = await api.store.write(target.resource, target.key, change, options.dry_run)
     assert record is not None
     await _reply(request, 200, _scale_of(target, record.object()))
+
+
+def _patched(scale: JsonObject, body: bytes, media_type: str) -> JsonObject:
+    # A Scale has no lists, so a strategic merge patch is a merge patch.
+    if media_type == JSON_PATCH:
+        return json_patch(scale, body)
+    if media_type in {MERGE_PATCH, STRATEGIC_MERGE_PATCH}:
+        return merge_patch(scale, body)
+    raise StatusError(415, "UnsupportedMediaType", "415: Unsupported Media Type", {})
 
 
 async def token(api: Api, request: Request, target: Target) -> None:
