@@ -1,0 +1,223 @@
+"""OpenAPI version 2 and 3 documents of what is served."""
+
+import hashlib
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+import orjson
+
+from dra_apiserver.discovery import version_info
+from dra_apiserver.openapi.paths import META, REF, base_path, kind_paths, schema_name
+from dra_apiserver.registry import KindInfo, Registry
+from dra_apiserver.schema.types import definitions
+
+Json = dict[str, Any]
+
+_ALWAYS = (
+    f"{META}.DeleteOptions",
+    f"{META}.Patch",
+    f"{META}.Status",
+    f"{META}.WatchEvent",
+    f"{META}.APIResourceList",
+)
+
+
+class OpenApi:
+    """The documents of a registry, as JSON bytes; made when first asked for, and again when kinds come or go."""
+
+    def __init__(self, registry: Registry) -> None:
+        self._registry = registry
+        self._made: dict[str, bytes] = {}
+        self._generation = registry.generation
+
+    def _kept(self) -> dict[str, bytes]:
+        if self._generation != self._registry.generation:
+            self._made.clear()
+            self._generation = self._registry.generation
+        return self._made
+
+    def _group_versions(self) -> Iterable[tuple[str, str]]:
+        for group in self._registry.groups():
+            for version in self._registry.versions(group):
+                yield group, version
+
+    def index(self) -> bytes:
+        """``/openapi/v3``: the documents there are, each with a hash that clients cache by."""
+        kept = self._kept()
+        if "index" not in kept:
+            paths = {}
+            for group, version in self._group_versions():
+                path = base_path(group, version)[1:]
+                paths[path] = {"serverRelativeURL": f"/openapi/v3/{path}?hash={self._hash(group, version)}"}
+            kept["index"] = orjson.dumps({"paths": paths})
+        return kept["index"]
+
+    def _hash(self, group: str, version: str) -> str:
+        """Changes when a document would: with the kinds served and a custom resource's schema."""
+        text = [version_info()["gitVersion"], group, version]
+        for info in self._registry.kinds_in(group, version):
+            text.append(info.plural)
+            if info.custom is not None:
+                text.append(orjson.dumps(dict(info.custom[version].schema)).decode())
+        return hashlib.sha512("\n".join(text).encode()).hexdigest()[:128].upper()
+
+    def v3(self, path: str) -> bytes | None:
+        """``/openapi/v3/<path>`` with path ``api/v1`` or ``apis/<group>/<version>``; None where it is not served."""
+        kept = self._kept()
+        path = path.strip("/")
+        if path not in kept:
+            found = next((gv for gv in self._group_versions() if base_path(*gv)[1:] == path), None)
+            if found is None:
+                return None
+            kept[path] = orjson.dumps(self._document(*found))
+        return kept[path]
+
+    def _document(self, group: str, version: str) -> Json:
+        kinds = self._registry.kinds_in(group, version)
+        paths = dict(item for info in kinds for item in kind_paths(info, version))
+        schemas = _schemas(kinds, version, paths)
+        return {"openapi": "3.0.0", "info": _info(), "paths": paths, "components": {"schemas": schemas}}
+
+    def v2(self) -> bytes:
+        """``/openapi/v2``: everything in one Swagger document."""
+        kept = self._kept()
+        if "v2" not in kept:
+            paths: Json = {}
+            schemas: Json = {}
+            for group, version in self._group_versions():
+                document = self._document(group, version)
+                paths |= document["paths"]
+                schemas |= document["components"]["schemas"]
+            kept["v2"] = orjson.dumps(
+                {
+                    "swagger": "2.0",
+                    "info": _info(),
+                    "paths": {path: _swagger_path(item) for path, item in paths.items()},
+                    "definitions": {name: _swagger_schema(schema) for name, schema in schemas.items()},
+                }
+            )
+        return kept["v2"]
+
+
+def _info() -> Json:
+    return {"title": "Kubernetes", "version": version_info()["gitVersion"]}
+
+
+def _schemas(kinds: list[KindInfo], version: str, paths: Mapping[str, Any]) -> Json:
+    """Every schema that the paths of these kinds refer to, however indirectly."""
+    made: Json = {}
+    for info in kinds:
+        if info.custom is not None:
+            made |= _custom_schemas(info, version)
+    pending = [*_ALWAYS, *_references(paths), *_references(made)]
+    while pending:
+        name = pending.pop()
+        if name in made:
+            continue
+        package, _, short = name.rpartition(".")
+        raw = definitions(package).get(short)
+        if raw is None:
+            continue
+        made[name] = _public(raw)
+        pending += _references(made[name])
+    return dict(sorted(made.items()))
+
+
+def _custom_schemas(info: KindInfo, version: str) -> Json:
+    assert info.custom is not None
+    name = schema_name(info, version)
+    gvk = {"group": info.group, "kind": info.kind, "version": version}
+    text = {"type": "string"}
+    schema = dict(info.custom[version].schema)
+    properties = dict(schema.get("properties") or {})
+    properties |= {
+        "apiVersion": text,
+        "kind": text,
+        "metadata": {"allOf": [{"$ref": f"{REF}{META}.ObjectMeta"}]},
+    }
+    single = {"type": "object", **schema, "properties": properties, "x-kubernetes-group-version-kind": [gvk]}
+    items = {"type": "array", "items": {"$ref": REF + name}}
+    many = {
+        "type": "object",
+        "required": ["items"],
+        "properties": {
+            "apiVersion": text,
+            "kind": text,
+            "metadata": {"allOf": [{"$ref": f"{REF}{META}.ListMeta"}]},
+            "items": items,
+        },
+        "x-kubernetes-group-version-kind": [{**gvk, "kind": info.list_kind}],
+    }
+    return {name: single, f"{name}List": many}
+
+
+def _references(value: Any) -> list[str]:
+    if isinstance(value, dict):
+        found = [one for key, below in value.items() if key != "$ref" for one in _references(below)]
+        reference = value.get("$ref")
+        return [*found, reference.removeprefix(REF)] if isinstance(reference, str) else found
+    return [one for below in value for one in _references(below)] if isinstance(value, list | tuple) else []
+
+
+def _public(value: Any) -> Any:
+    """A schema without what only the server needs."""
+    if isinstance(value, dict):
+        return {key: _public(one) for key, one in value.items() if key != "x-go"}
+    return [_public(one) for one in value] if isinstance(value, list) else value
+
+
+def _swagger_schema(value: Any) -> Any:
+    """A version 3 schema in version 2 terms."""
+    if isinstance(value, list):
+        return [_swagger_schema(one) for one in value]
+    if not isinstance(value, dict):
+        return value
+    if isinstance(value.get("$ref"), str):
+        return {"$ref": value["$ref"].replace(REF, "#/definitions/")}
+    combined = value.get("allOf")
+    if isinstance(combined, list) and len(combined) == 1:
+        rest = {key: one for key, one in value.items() if key not in ("allOf", "default")}
+        return {**_swagger_schema(combined[0]), **_swagger_schema(rest)}
+    if "oneOf" in value and "type" not in value:
+        form = {"format": "int-or-string"} if value.get("format") == "int-or-string" else {}
+        return {"type": "string", **form}
+    return {key: _swagger_schema(one) for key, one in value.items() if key != "nullable"}
+
+
+def _swagger_path(item: Json) -> Json:
+    made: Json = {}
+    for method, operation in item.items():
+        if method == "parameters":
+            made[method] = [_swagger_parameter(one) for one in operation]
+            continue
+        changed = {
+            key: one
+            for key, one in operation.items()
+            if key not in ("requestBody", "responses", "parameters")
+        }
+        parameters = [_swagger_parameter(one) for one in operation.get("parameters", ())]
+        changed["consumes"] = ["*/*"]
+        changed["produces"] = ["application/json"]
+        body = operation.get("requestBody")
+        if body is not None:
+            schema = next(iter(body["content"].values()))["schema"]
+            parameters.append(
+                {"name": "body", "in": "body", "required": True, "schema": _swagger_schema(schema)}
+            )
+            changed["consumes"] = list(body["content"])
+        changed["parameters"] = parameters
+        changed["responses"] = {
+            code: {"description": answer["description"], "schema": _swagger_schema(_first_schema(answer))}
+            for code, answer in operation["responses"].items()
+        }
+        made[method] = changed
+    return made
+
+
+def _first_schema(answer: Json) -> Any:
+    return next(iter(answer["content"].values()))["schema"]
+
+
+def _swagger_parameter(parameter: Json) -> Json:
+    schema: Json = parameter["schema"]
+    return {key: one for key, one in parameter.items() if key != "schema"} | schema

@@ -1,0 +1,122 @@
+"""OpenAPI documents against recorded ones."""
+
+import gzip
+import json
+from typing import Any
+
+import pytest
+from dra_apiserver.openapi import OpenApi
+from dra_apiserver.registry import CustomVersion, KindInfo, Registry
+
+from tests.reference import reference_path
+
+OPENAPI = OpenApi(Registry.default("api/all=true"))
+REF = "#/components/schemas/"
+RECORDED = (
+    ("", "v1"),
+    ("apps", "v1"),
+    ("batch", "v1"),
+    ("coordination.k8s.io", "v1"),
+    ("events.k8s.io", "v1"),
+    ("policy", "v1"),
+    ("rbac.authorization.k8s.io", "v1"),
+    ("resource.k8s.io", "v1"),
+    ("resource.k8s.io", "v1beta2"),
+    ("resource.k8s.io", "v1beta1"),
+    ("resource.k8s.io", "v1alpha3"),
+    ("scheduling.k8s.io", "v1"),
+    ("scheduling.k8s.io", "v1alpha2"),
+    ("storage.k8s.io", "v1"),
+)
+
+
+def document(group: str, version: str) -> Any:
+    made = OPENAPI.v3(f"apis/{group}/{version}" if group else f"api/{version}")
+    assert made is not None
+    return json.loads(made)
+
+
+def references(value: Any) -> set[str]:
+    if isinstance(value, dict):
+        found = {value["$ref"]} if isinstance(value.get("$ref"), str) else set()
+        return found.union(*(references(one) for one in value.values()))
+    return set().union(*(references(one) for one in value)) if isinstance(value, list) else set()
+
+
+@pytest.mark.parametrize(("group", "version"), RECORDED)
+def test_schemas_are_the_recorded_ones(group: str, version: str) -> None:
+    path = reference_path("reference", "openapi", f"{group or 'core'}__{version}.json.gz")
+    expected = json.loads(gzip.decompress(path.read_bytes()))["schemas"]
+    schemas = document(group, version)["components"]["schemas"]
+    for name, schema in expected.items():
+        assert name in schemas
+        made, wanted = dict(schemas[name]), dict(schema)
+        for one in (made, wanted):
+            one.pop("x-kubernetes-group-version-kind", None)
+        assert made == wanted
+
+
+@pytest.mark.parametrize(("group", "version"), RECORDED)
+def test_paths_are_the_recorded_ones(group: str, version: str) -> None:
+    path = reference_path("reference", "openapi", f"{group or 'core'}__{version}.json.gz")
+    expected = json.loads(gzip.decompress(path.read_bytes()))["paths"]
+    paths = document(group, version)["paths"]
+    for name, item in expected.items():
+        if "/watch/" in name or name.endswith("{path}"):
+            continue
+        for method, action in item["actions"].items():
+            if action == "connect":
+                continue
+            assert paths[name][method]["x-kubernetes-action"] == action
+            assert paths[name][method]["x-kubernetes-group-version-kind"] == item["kind"]
+
+
+def test_every_reference_resolves() -> None:
+    index = json.loads(OPENAPI.index())["paths"]
+    for path in index:
+        made = OPENAPI.v3(path)
+        assert made is not None
+        loaded = json.loads(made)
+        missing = {one.removeprefix(REF) for one in references(loaded)} - loaded["components"][
+            "schemas"
+        ].keys()
+        assert not missing, path
+        assert b"x-go" not in made
+
+
+def test_swagger_document_resolves() -> None:
+    loaded = json.loads(OPENAPI.v2())
+    missing = {one.removeprefix("#/definitions/") for one in references(loaded)} - loaded[
+        "definitions"
+    ].keys()
+    assert not missing
+    assert loaded["definitions"]["io.k8s.apimachinery.pkg.api.resource.Quantity"] == {"type": "string"}
+    pod = loaded["paths"]["/api/v1/namespaces/{namespace}/pods/{name}"]["patch"]
+    assert {"fieldValidation", "dryRun"} <= {one["name"] for one in pod["parameters"]}
+
+
+def test_custom_resources_appear_and_change_the_hash() -> None:
+    registry = Registry.default()
+    openapi = OpenApi(registry)
+    before = json.loads(openapi.index())["paths"]
+    schema = {"type": "object", "properties": {"spec": {"type": "object"}}}
+    registry.add(
+        KindInfo(
+            group="example.com",
+            kind="Widget",
+            plural="widgets",
+            singular="widget",
+            namespaced=True,
+            versions=("v1",),
+            storage_version="v1",
+            storage=("example.com", "widgets"),
+            custom={"v1": CustomVersion(schema)},
+        )
+    )
+    after = json.loads(openapi.index())["paths"]
+    assert after.keys() - before.keys() == {"apis/example.com/v1"}
+    made = openapi.v3("apis/example.com/v1")
+    assert made is not None
+    schemas = json.loads(made)["components"]["schemas"]
+    assert schemas["com.example.v1.Widget"]["properties"]["spec"] == {"type": "object"}
+    assert openapi.v3("apis/nosuch/v1") is None
