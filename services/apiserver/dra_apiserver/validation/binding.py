@@ -1,0 +1,38 @@
+"""Binding conditions: what a device's driver must report before the pod is bound."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from dra_apiserver.errors import FieldError, duplicate, invalid
+from dra_apiserver.validation import names
+from dra_apiserver.validation.gojson import show
+from dra_apiserver.validation.lists import check_list
+
+JsonObject = dict[str, Any]
+_CONDITIONS = 4
+
+
+def check_binding(device: JsonObject, path: str) -> list[FieldError]:
+    """The binding conditions of a device or of an allocation result."""
+    conditions = device.get("bindingConditions") or []
+    failures = device.get("bindingFailureConditions") or []
+    errors = check_list(conditions, _CONDITIONS, names.label_name, f"{path}.bindingConditions")
+    errors += check_list(failures, _CONDITIONS, names.label_name, f"{path}.bindingFailureConditions")
+    for index, name in enumerate(conditions):
+        if name in conditions[:index]:
+            errors.append(duplicate(f"{path}.bindingConditions[{index}]", name))
+    for index, name in enumerate(failures):
+        at = f"{path}.bindingFailureConditions[{index}]"
+        if name in failures[:index]:
+            errors.append(duplicate(at, name))
+        if name in conditions:
+            text = "bindingFailureConditions must not overlap with bindingConditions"
+            errors.append(invalid(at, name, text))
+    if failures and not conditions:
+        text = "bindingConditions are required to use bindingFailureConditions"
+        errors.append(invalid(f"{path}.bindingConditions", show(None), text))
+    if conditions and not failures:
+        text = "bindingFailureConditions are required to use bindingConditions"
+        errors.append(invalid(f"{path}.bindingFailureConditions", show(None), text))
+    return errors

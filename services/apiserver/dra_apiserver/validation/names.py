@@ -1,0 +1,142 @@
+"""Names in resource.k8s.io objects: drivers, pools, devices, requests, attributes."""
+
+from __future__ import annotations
+
+import re
+import uuid
+
+from dra_shared.names import dns_label, dns_subdomain, label_key, label_value, regex_message
+
+from dra_apiserver.errors import FieldError, invalid, required, too_long
+
+DOMAIN_LENGTH = 63
+ID_LENGTH = 32
+KEY_LENGTH = DOMAIN_LENGTH + 1 + ID_LENGTH
+"""The longest qualified name: a domain, a slash and an identifier."""
+_POOL_LENGTH = 253
+_C_IDENTIFIER = "[A-Za-z_][A-Za-z0-9_]*"
+_UUID = re.compile(r"[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}")
+
+
+def label(value: str, path: str) -> list[FieldError]:
+    """A DNS label: devices, requests, counters."""
+    return [invalid(path, value, text) for text in dns_label(value)]
+
+
+def subdomain(value: str, path: str) -> list[FieldError]:
+    """A DNS subdomain: classes, nodes."""
+    return [invalid(path, value, text) for text in dns_subdomain(value)]
+
+
+def class_name(value: str, path: str) -> list[FieldError]:
+    """The name of a DeviceClass, which must be given."""
+    return subdomain(value, path) if value else [required(path)]
+
+
+def driver_name(value: str, path: str) -> list[FieldError]:
+    """A driver's name: at most 63 bytes, a DNS subdomain whatever its case (as CSI drivers have it)."""
+    if not value:
+        return [required(path)]
+    errors = []
+    if len(value.encode()) > DOMAIN_LENGTH:
+        errors.append(too_long(path, DOMAIN_LENGTH))
+    errors.extend(invalid(path, value, text) for text in dns_subdomain(value.lower()))
+    return errors
+
+
+def pool_name(value: str, path: str) -> list[FieldError]:
+    """A pool's name: DNS subdomains with slashes between them."""
+    if not value:
+        return [required(path)]
+    errors = []
+    if len(value.encode()) > _POOL_LENGTH:
+        errors.append(too_long(path, _POOL_LENGTH))
+    for part in value.split("/"):
+        errors.extend(subdomain(part, path))
+    return errors
+
+
+def c_identifier(value: str, path: str) -> list[FieldError]:
+    """The name of an attribute or capacity within its domain."""
+    errors = []
+    if len(value.encode()) > ID_LENGTH:
+        errors.append(too_long(path, ID_LENGTH))
+    if not re.fullmatch(_C_IDENTIFIER, value):
+        text = regex_message(
+            "a valid C identifier must start with alphabetic character or '_', "
+            "followed by a string of alphanumeric characters or '_'",
+            _C_IDENTIFIER,
+            "my_name",
+            "MY_NAME",
+            "MyName",
+        )
+        errors.append(invalid(path, value, text))
+    return errors
+
+
+def qualified_name(value: str, path: str) -> list[FieldError]:
+    """An attribute's or capacity's name, with or without its domain. More than one slash is let through."""
+    parts = value.split("/")
+    if len(parts) == 1:
+        return c_identifier(value, path)
+    if len(parts) > 2:
+        return []
+    domain, name = parts
+    errors = driver_name(domain, path) if domain else [invalid(path, "", "the domain must not be empty")]
+    errors += c_identifier(name, path) if name else [invalid(path, "", "the name must not be empty")]
+    return errors
+
+
+def fully_qualified_name(value: str, path: str) -> list[FieldError]:
+    """An attribute's name with its domain."""
+    errors = qualified_name(value, path)
+    if "/" not in value:
+        text = "a fully qualified name must be a domain and a name separated by a slash"
+        errors.append(invalid(path, value, text))
+    return errors
+
+
+def label_name(value: str, path: str) -> list[FieldError]:
+    """A label's key: taints, conditions."""
+    return [invalid(path, value, text) for text in label_key(value)]
+
+
+def label_text(value: str, path: str) -> list[FieldError]:
+    """A label's value."""
+    return [invalid(path, value, text) for text in label_value(value)]
+
+
+def uid(value: str, path: str) -> list[FieldError]:
+    """A UUID in lower case, with dashes."""
+    problem = _uuid_problem(value)
+    if problem:
+        return [invalid(path, value, f"error validating uid: {problem}")]
+    if not _UUID.fullmatch(value):
+        text = (
+            "uid must be in RFC 4122 normalized form, `xxxxxxxx-xxxx-xxxx-xxxx-xxxxxxxxxxxx` "
+            "with lowercase hexadecimal characters"
+        )
+        return [invalid(path, value, text)]
+    return []
+
+
+def _uuid_problem(value: str) -> str:
+    """What google/uuid has against `value`, which may be plain, in braces, a URN or without dashes."""
+    size = len(value.encode())
+    digits = value
+    if size == 45:
+        if value[:9].lower() != "urn:uuid:":
+            return f'invalid urn prefix: "{value[:9]}"'
+        digits = value[9:]
+    elif size == 38:
+        if not (value.startswith("{") and value.endswith("}")):
+            return "invalid bracketed UUID format"
+        digits = value[1:-1]
+    elif size == 32:
+        return "" if re.fullmatch("[0-9a-fA-F]{32}", value) else "invalid UUID format"
+    elif size != 36:
+        return f"invalid UUID length: {size}"
+    if not re.fullmatch(r"[0-9a-fA-F]{8}(-[0-9a-fA-F]{4}){3}-[0-9a-fA-F]{12}", digits):
+        return "invalid UUID format"
+    uuid.UUID(digits)
+    return ""
