@@ -25,6 +25,8 @@ from dra_apiserver.handlers.options import WriteOptions, parse_resource_version
 from dra_apiserver.http import Request
 from dra_apiserver.patch import same_but_times, track_update
 from dra_apiserver.present import canonical
+from dra_apiserver.schema import object_type
+from dra_apiserver.schema.reader import complete
 from dra_apiserver.storage import Put, Record, Remove, object_key
 from dra_apiserver.strategy import Context, strategy_for
 
@@ -121,6 +123,7 @@ def prepare_create(api: Api, request: Request, target: Target, obj: JsonObject, 
     strategy = strategy_for(target.kind, target.subresource)
     admission.mutate(obj, None, ctx, "CREATE")
     strategy.prepare_for_create(obj, ctx)
+    complete(object_type(target.kind, target.kind.storage_version), obj)
     errors = strategy.validate_create(obj, ctx)
     meta = obj["metadata"]
     if errors:

@@ -41,11 +41,13 @@ class Documents:
         media_type = "application/yaml" if yaml else "application/json"
         document: Any
         if parts == ["version"]:
-            document = self._discovery.version_info()
+            from dra_apiserver.discovery import version_info
+
+            document = version_info()
         elif len(parts) == 1:
             wish = next((clause for clause in accept.split(",") if _AGGREGATED in clause), "")
             if "v=v2" in wish and "v=v2beta1" not in wish:
-                document = self._discovery.aggregated(parts[0] == "api")
+                document = self._discovery.aggregated(core=parts[0] == "api")
                 media_type = "application/json;g=apidiscovery.k8s.io;v=v2;as=APIGroupDiscoveryList"
             elif parts[0] == "api":
                 document = self._discovery.api_versions(request.header(b"host"))

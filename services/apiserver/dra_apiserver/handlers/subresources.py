@@ -26,7 +26,8 @@ from dra_apiserver.handlers.changes import prepare_update, track_changes
 from dra_apiserver.handlers.delete import DeleteOptions, remove
 from dra_apiserver.handlers.options import WriteOptions, write_options
 from dra_apiserver.http import Request
-from dra_apiserver.patch import JSON_PATCH, MERGE_PATCH, STRATEGIC_MERGE_PATCH, json_patch, merge_patch
+from dra_apiserver.patch import JSON_PATCH, MERGE_PATCH, STRATEGIC_MERGE_PATCH
+from dra_apiserver.patch.simple import json_patch, merge_patch
 from dra_apiserver.present import canonical, encode, negotiate
 from dra_apiserver.schema import decode_as
 from dra_apiserver.storage import Put, Record, Remove

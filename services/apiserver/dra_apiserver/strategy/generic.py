@@ -76,8 +76,8 @@ class GenericStrategy:
 
     def prepare_for_create(self, obj: JsonObject, ctx: Context) -> None:
         """A new object has no status where the kind has a status subresource."""
-        if ctx.kind.has_status:
-            obj.pop("status", None)
+        if ctx.kind.has_status and "status" in obj:
+            obj["status"] = {}
         if counts_generation(ctx):
             obj["metadata"]["generation"] = 1
 
