@@ -1,0 +1,77 @@
+"""Whether a node takes a pod that was bound to it, by the scheduler or by hand (pkg/kubelet/lifecycle/predicate.go)."""
+
+from collections import Counter
+from collections.abc import Iterable, Mapping
+
+from dra_shared.api.node import Node
+from dra_shared.api.pod import Pod
+from dra_shared.quantity import Quantity
+
+
+class Rejected(Exception):
+    """The node refuses the pod, which then has failed for ``reason``."""
+
+    def __init__(self, reason: str, message: str) -> None:
+        super().__init__(message)
+        self.reason = reason
+
+
+def admit(pod: Pod, node: Node, others: Iterable[Pod]) -> None:
+    """Check that the pod fits beside ``others``, the active pods of the node.
+
+    Raises:
+        Rejected: it does not.
+    """
+    for name, value in pod.spec.node_selector.items():
+        if node.metadata.labels.get(name) != value:
+            raise Rejected(
+                "NodeAffinity",
+                "Predicate NodeAffinity failed: node(s) didn't match Pod's node affinity/selector",
+            )
+    used: Counter[str] = Counter()
+    count = 1
+    for other in others:
+        used.update(milli_requests(other))
+        count += 1
+    allocatable = node.status.allocatable
+    if "pods" in allocatable and count > int(allocatable["pods"]):
+        limit = allocatable["pods"]
+        raise Rejected(
+            "OutOfpods",
+            f"Node didn't have enough resource: pods, requested: 1, used: {count - 1}, capacity: {limit}",
+        )
+    for name, wanted in milli_requests(pod).items():
+        # Extended resources may be backed by claims: the scheduler has seen to those.
+        if name not in ("cpu", "memory", "ephemeral-storage") or not wanted:
+            continue
+        capacity = Quantity.parse(allocatable.get(name, "0")).milli_value()
+        if used[name] + wanted > capacity:
+            unit = 1 if name == "cpu" else 1000
+            raise Rejected(
+                f"OutOf{name}",
+                f"Node didn't have enough resource: {name}, requested: {wanted // unit},"
+                f" used: {used[name] // unit}, capacity: {capacity // unit}",
+            )
+
+
+def milli_requests(pod: Pod) -> Mapping[str, int]:
+    """What the pod asks for, in thousandths: its containers together, or the neediest moment of its start."""
+    total: Counter[str] = Counter()
+    for container in pod.spec.containers:
+        total.update(_milli(container.resources.requests))
+    sidecars: Counter[str] = Counter()
+    peak: Counter[str] = Counter()
+    for container in pod.spec.init_containers:
+        requests = _milli(container.resources.requests)
+        if container.restart_policy == "Always":
+            sidecars.update(requests)
+        else:
+            moment = sidecars + Counter(requests)
+            peak = peak | moment
+    if pod.spec.resources is not None and pod.spec.resources.requests:
+        return Counter(_milli(pod.spec.resources.requests)) + Counter(_milli(pod.spec.overhead))
+    return ((total + sidecars) | peak) + Counter(_milli(pod.spec.overhead))
+
+
+def _milli(amounts: Mapping[str, str]) -> dict[str, int]:
+    return {name: Quantity.parse(value).milli_value() for name, value in amounts.items()}

@@ -1,0 +1,160 @@
+"""Starting a container: image, configuration, devices and hooks (kuberuntime's startContainer)."""
+
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Protocol
+
+from dra_shared.api.container import Container, LifecycleHandler
+from dra_shared.api.pod import Pod
+from dra_shared.clock import Clock
+
+from dra_node_agent.kubelet import messages
+from dra_node_agent.kubelet.dra.manager import DraError, DraManager
+from dra_node_agent.kubelet.environment import ConfigError, Sources, environment, expand
+from dra_node_agent.kubelet.tasks import Tasks
+from dra_node_agent.kubelet.volumes import container_mounts
+from dra_node_agent.runtime.base import ContainerRecord, ContainerSpec, Runtime, RuntimeFailure
+
+
+class EventSink(Protocol):
+    """Writes an event about a pod, or one of its containers."""
+
+    def __call__(
+        self, type_: str, reason: str, message: str, /, *, container: Container | None = None
+    ) -> None: ...
+
+
+class ContainerStarter:
+    """Starts the containers of one node's pods."""
+
+    def __init__(
+        self,
+        runtime: Runtime,
+        dra: DraManager,
+        sources: Sources,
+        clock: Clock,
+        *,
+        node_name: str,
+        host_ip: str,
+    ) -> None:
+        self._runtime = runtime
+        self._dra = dra
+        self._sources = sources
+        self._clock = clock
+        self._node_name = node_name
+        self._host_ip = host_ip
+        self.tasks = Tasks()
+
+    def records(self, pod_uid: str) -> Sequence[ContainerRecord]:
+        """The pod's containers, running and exited."""
+        return [record for record in self._runtime.containers() if record.pod_uid == pod_uid]
+
+    async def start(
+        self,
+        pod: Pod,
+        container: Container,
+        attempt: int,
+        volumes: Mapping[str, Path],
+        pod_ip: str,
+        event: EventSink,
+        *,
+        init: bool,
+    ) -> None:
+        """Start one attempt of the container.
+
+        Raises:
+            RuntimeFailure: it could not be started; events say so already.
+        """
+        await self._pull(container, event)
+        try:
+            spec = await self._spec(pod, container, attempt, volumes, pod_ip, init=init)
+        except (ConfigError, DraError) as error:
+            event("Warning", messages.FAILED, f"Error: {error}", container=container)
+            raise RuntimeFailure("CreateContainerConfigError", str(error)) from error
+        try:
+            container_id = await self._runtime.run(spec)
+        except RuntimeFailure as error:
+            event("Warning", messages.FAILED, f"Error: {error}", container=container)
+            raise
+        event("Normal", messages.CREATED, "Container created", container=container)
+        event("Normal", messages.STARTED, "Container started", container=container)
+        hook = container.lifecycle.post_start if container.lifecycle is not None else None
+        if hook is not None:
+            failure = await run_hook(self._runtime, self._clock, container_id, hook)
+            if failure:
+                event("Warning", messages.FAILED_POST_START, failure, container=container)
+                await self._runtime.stop(container_id, float(pod.spec.termination_grace_period_seconds or 0))
+
+    async def _pull(self, container: Container, event: EventSink) -> None:
+        policy = container.image_pull_policy or "IfNotPresent"
+        try:
+            image = await self._runtime.pull(container.image, policy)
+        except RuntimeFailure as error:
+            if error.reason != "ErrImageNeverPull":
+                event(
+                    "Warning",
+                    messages.FAILED_PULL,
+                    f'Failed to pull image "{container.image}": {error}',
+                    container=container,
+                )
+            event("Warning", messages.FAILED_PULL, f"Error: {error.reason}", container=container)
+            raise
+        if image.pulled_seconds is None:
+            event("Normal", messages.PULLED, messages.present(container.image), container=container)
+            return
+        event("Normal", messages.PULLING, messages.pulling(container.image), container=container)
+        text = messages.pulled(container.image, image.pulled_seconds, image.size)
+        event("Normal", messages.PULLED, text, container=container)
+
+    async def _spec(
+        self,
+        pod: Pod,
+        container: Container,
+        attempt: int,
+        volumes: Mapping[str, Path],
+        pod_ip: str,
+        *,
+        init: bool,
+    ) -> ContainerSpec:
+        env = await environment(pod, container, self._sources, pod_ip, self._host_ip, self._node_name)
+        meta = pod.metadata
+        security = container.security_context
+        return ContainerSpec(
+            namespace=meta.namespace,
+            pod=meta.name,
+            pod_uid=meta.uid,
+            name=container.name,
+            attempt=attempt,
+            image=container.image,
+            init=init,
+            command=[expand(word, env) for word in container.command],
+            args=[expand(word, env) for word in container.args],
+            env=env,
+            working_dir=container.working_dir,
+            hostname=pod.spec.hostname or meta.name,
+            mounts=container_mounts(container, volumes, env),
+            cdi_device_ids=self._dra.cdi_device_ids(pod, container),
+            annotations=meta.annotations,
+            requests=container.resources.requests,
+            limits=container.resources.limits,
+            host_network=bool(pod.spec.host_network),
+            privileged=bool(security and security.privileged),
+            user=str(security.run_as_user) if security and security.run_as_user is not None else "",
+            tty=bool(container.tty),
+            stop_signal=container.lifecycle.stop_signal or "" if container.lifecycle else "",
+        )
+
+
+async def run_hook(runtime: Runtime, clock: Clock, container_id: str, hook: LifecycleHandler) -> str:
+    """Run a lifecycle hook; gives the text of its failure, or an empty one."""
+    if hook.sleep is not None:
+        await clock.sleep(hook.sleep.seconds)
+    if hook.exec is not None:
+        try:
+            code, output = await runtime.exec(container_id, hook.exec.command)
+        except RuntimeFailure as error:
+            return str(error)
+        if code:
+            text = output.decode(errors="replace")
+            return f"command '{' '.join(hook.exec.command)}' exited with {code}: {text}"
+    return ""

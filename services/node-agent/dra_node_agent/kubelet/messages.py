@@ -1,0 +1,53 @@
+"""Reasons and messages of the kubelet's events on pods and nodes, as upstream words them."""
+
+PULLING, PULLED, FAILED_PULL = "Pulling", "Pulled", "Failed"
+CREATED, STARTED, FAILED, KILLING, BACK_OFF = "Created", "Started", "Failed", "Killing", "BackOff"
+FAILED_SYNC, FAILED_KILL_POD = "FailedSync", "FailedKillPod"
+UNHEALTHY = "Unhealthy"
+FAILED_PREPARE = "FailedPrepareDynamicResources"
+FAILED_MOUNT = "FailedMount"
+FAILED_SANDBOX = "FailedCreatePodSandBox"
+FAILED_POST_START, FAILED_PRE_STOP = "FailedPostStartHook", "FailedPreStopHook"
+
+
+def pulling(image: str) -> str:
+    return f'Pulling image "{image}"'
+
+
+def pulled(image: str, seconds: float, size: int) -> str:
+    took = _duration(seconds)
+    return (
+        f'Successfully pulled image "{image}" in {took} ({took} including waiting). Image size: {size} bytes.'
+    )
+
+
+def present(image: str) -> str:
+    return f'Container image "{image}" already present on machine and can be accessed by the pod'
+
+
+def stopping(container: str) -> str:
+    return f"Stopping container {container}"
+
+
+def liveness_failed(container: str) -> str:
+    return f"Container {container} failed liveness probe, will be restarted"
+
+
+def startup_failed(container: str) -> str:
+    return f"Container {container} failed startup probe, will be restarted"
+
+
+def backing_off(container: str, pod: str) -> str:
+    return f"Back-off restarting failed container {container} in pod {pod}"
+
+
+def back_off_waiting(delay: float, container: str, pod: str) -> str:
+    return f"back-off {_duration(delay)} restarting failed container={container} pod={pod}"
+
+
+def _duration(seconds: float) -> str:
+    if seconds < 1:
+        return f"{round(seconds * 1000)}ms"
+    minutes, rest = divmod(seconds, 60)
+    text = f"{rest:.3f}".rstrip("0").rstrip(".") + "s"
+    return f"{int(minutes)}m{text}" if minutes else text

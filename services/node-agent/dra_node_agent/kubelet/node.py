@@ -1,0 +1,265 @@
+"""The Node object of a kubelet, its status and its lease (pkg/kubelet/kubelet_node_status.go)."""
+
+import hashlib
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+
+import httpx
+import msgspec
+from dra_shared.api.coordination import Lease, LeaseSpec
+from dra_shared.api.meta import ObjectMeta, OwnerReference
+from dra_shared.api.node import (
+    DaemonEndpoint,
+    Node,
+    NodeAddress,
+    NodeCondition,
+    NodeDaemonEndpoints,
+    NodeStatus,
+    NodeSystemInfo,
+)
+from dra_shared.api.pod import ObjectReference
+from dra_shared.api.resources import LEASES, NODES
+from dra_shared.client.errors import AlreadyExists, ApiError, Conflict, NotFound
+from dra_shared.client.events import Recorder
+from dra_shared.client.rest import Client, PatchType
+from dra_shared.clock import Clock, rfc3339, rfc3339_micro
+from dra_shared.log import logger
+
+KUBELET_VERSION = "v1.36.2"
+LEASE_NAMESPACE = "kube-node-lease"
+_LEASE_SECONDS = 40
+_RENEW_SECONDS = 10.0
+_REPORT_SECONDS = 300.0
+_RETRY_SECONDS = 0.2
+_LONGEST_RETRY = 7.0
+
+_log = logger(__name__)
+
+
+@dataclass(frozen=True)
+class NodeShape:
+    """What the node says of itself."""
+
+    name: str
+    address: str = "127.0.0.1"
+    port: int = 10250
+    cpu: str = "64"
+    memory: str = "512Gi"
+    storage: str = "1000Gi"
+    pods: str = "110"
+    runtime: str = "fake://1.0.0"
+    labels: Mapping[str, str] = field(default_factory=dict)
+    pod_cidr: str = ""
+
+
+class NodeReporter:
+    """Keeps one Node and its Lease up to date. ``node`` is the object as the server last gave it."""
+
+    def __init__(
+        self, shape: NodeShape, client: Client, clock: Clock, recorder: Recorder, ready: Callable[[], bool]
+    ) -> None:
+        self.shape = shape
+        self.node = Node(metadata=ObjectMeta(name=shape.name), status=_capacity(shape))
+        self._client = client
+        self._clock = clock
+        self._recorder = recorder
+        self._ready = ready
+        self._reported_at: float | None = None
+        self._lease: Lease | None = None
+
+    async def run(self) -> None:
+        """Register, then report status and renew the lease until cancelled."""
+        await self._until_done(self._register)
+        self._event("Starting", "Starting kubelet.")
+        await self._until_done(self._report)
+        while True:
+            await self._until_done(self._renew)
+            await self._clock.sleep(_RENEW_SECONDS)
+            await self._until_done(self._report)
+
+    async def report(self) -> None:
+        """Report a changed status without waiting for its turn."""
+        await self._until_done(self._report)
+
+    async def _until_done(self, action: Callable[[], object]) -> None:
+        delay = _RETRY_SECONDS
+        while True:
+            try:
+                result = action()
+                assert hasattr(result, "__await__")
+                await result
+                return
+            except (ApiError, httpx.HTTPError, OSError, TimeoutError) as error:
+                if isinstance(error, NotFound) and self._reported_at is not None:
+                    _log.info("node is gone, registering again", node=self.shape.name)
+                    self._reported_at = None
+                    action = self._register
+                    continue
+                _log.info("node not reported, trying again", node=self.shape.name, error=str(error))
+            await self._clock.sleep(delay)
+            delay = min(delay * 2, _LONGEST_RETRY)
+
+    async def _register(self) -> None:
+        name = self.shape.name
+        labels = {
+            "beta.kubernetes.io/arch": "amd64",
+            "beta.kubernetes.io/os": "linux",
+            "kubernetes.io/arch": "amd64",
+            "kubernetes.io/hostname": name,
+            "kubernetes.io/os": "linux",
+            **self.shape.labels,
+        }
+        status = self._status(NodeStatus())
+        node = Node(
+            metadata=ObjectMeta(
+                name=name,
+                labels=labels,
+                annotations={"volumes.kubernetes.io/controller-managed-attach-detach": "true"},
+            ),
+            status=status,
+        )
+        try:
+            self.node = await self._client.create(NODES, node)
+        except AlreadyExists:
+            self.node = await self._client.get(NODES, name)
+            missing = {
+                key: value for key, value in labels.items() if self.node.metadata.labels.get(key) != value
+            }
+            if missing:
+                self.node = await self._client.patch(NODES, name, {"metadata": {"labels": missing}})
+        self._reported_at = None
+
+    async def _report(self) -> None:
+        old = self.node.status
+        new = self._status(old)
+        now = self._clock.monotonic()
+        due = self._reported_at is None or now - self._reported_at >= _REPORT_SECONDS
+        if not due and _essence(new) == _essence(old):
+            return
+        was_ready = _is_ready(old)
+        body = {"status": msgspec.to_builtins(new)}
+        self.node = await self._client.patch(
+            NODES, self.shape.name, body, patch_type=PatchType.STRATEGIC, subresource="status"
+        )
+        if self._reported_at is None or was_ready != _is_ready(new):
+            word = "NodeReady" if _is_ready(new) else "NodeNotReady"
+            self._event(word, f"Node {self.shape.name} status is now: {word}")
+        self._reported_at = now
+
+    async def _renew(self) -> None:
+        name = self.shape.name
+        now = rfc3339_micro(self._clock.now())
+        if self._lease is None:
+            try:
+                self._lease = await self._client.get(LEASES, name, LEASE_NAMESPACE)
+            except NotFound:
+                await self._create_lease(now)
+                return
+        spec = msgspec.structs.replace(
+            self._lease.spec, holder_identity=name, lease_duration_seconds=_LEASE_SECONDS, renew_time=now
+        )
+        try:
+            self._lease = await self._client.update(LEASES, msgspec.structs.replace(self._lease, spec=spec))
+        except (Conflict, NotFound):
+            self._lease = None
+
+    async def _create_lease(self, now: str) -> None:
+        meta = self.node.metadata
+        owner = OwnerReference(api_version="v1", kind="Node", name=meta.name, uid=meta.uid)
+        lease = Lease(
+            metadata=ObjectMeta(
+                name=meta.name, namespace=LEASE_NAMESPACE, owner_references=(owner,) if meta.uid else ()
+            ),
+            spec=LeaseSpec(holder_identity=meta.name, lease_duration_seconds=_LEASE_SECONDS, renew_time=now),
+        )
+        try:
+            self._lease = await self._client.create(LEASES, lease)
+        except NotFound:
+            _log.debug("no namespace for leases yet", namespace=LEASE_NAMESPACE)
+
+    def _status(self, old: NodeStatus) -> NodeStatus:
+        now = rfc3339(self._clock.now())
+        known = {condition.type: condition for condition in old.conditions}
+        ready = self._ready()
+        wanted = [
+            (
+                "MemoryPressure",
+                "False",
+                "KubeletHasSufficientMemory",
+                "kubelet has sufficient memory available",
+            ),
+            ("DiskPressure", "False", "KubeletHasNoDiskPressure", "kubelet has no disk pressure"),
+            ("PIDPressure", "False", "KubeletHasSufficientPID", "kubelet has sufficient PID available"),
+            ("Ready", "True", "KubeletReady", "kubelet is posting ready status")
+            if ready
+            else ("Ready", "False", "KubeletNotReady", "container runtime is down"),
+        ]
+        conditions = []
+        for kind, status, reason, message in wanted:
+            before = known.get(kind)
+            same = before is not None and before.status == status
+            conditions.append(
+                NodeCondition(
+                    type=kind,
+                    status=status,
+                    reason=reason,
+                    message=message,
+                    last_heartbeat_time=now,
+                    last_transition_time=before.last_transition_time if same and before else now,
+                )
+            )
+        shape = self.shape
+        return msgspec.structs.replace(
+            _capacity(shape),
+            conditions=tuple(conditions),
+            addresses=(
+                NodeAddress(type="InternalIP", address=shape.address),
+                NodeAddress(type="Hostname", address=shape.name),
+            ),
+            daemon_endpoints=NodeDaemonEndpoints(kubelet_endpoint=DaemonEndpoint(port=shape.port)),
+            node_info=_info(shape),
+        )
+
+    def _event(self, reason: str, message: str) -> None:
+        # The kubelet names the node as its own uid here.
+        name = self.shape.name
+        self._recorder.event(ObjectReference(kind="Node", name=name, uid=name), "Normal", reason, message)
+
+
+def _capacity(shape: NodeShape) -> NodeStatus:
+    amounts = {
+        "cpu": shape.cpu,
+        "ephemeral-storage": shape.storage,
+        "hugepages-1Gi": "0",
+        "hugepages-2Mi": "0",
+        "memory": shape.memory,
+        "pods": shape.pods,
+    }
+    return NodeStatus(capacity=amounts, allocatable=amounts)
+
+
+def _info(shape: NodeShape) -> NodeSystemInfo:
+    identity = hashlib.sha256(shape.name.encode()).hexdigest()
+    return NodeSystemInfo(
+        machine_id=identity[:32],
+        system_uuid=f"{identity[:8]}-{identity[8:12]}-4{identity[13:16]}-8{identity[17:20]}-{identity[20:32]}",
+        boot_id=f"{identity[32:40]}-{identity[40:44]}-4{identity[45:48]}-8{identity[49:52]}-{identity[52:64]}",
+        kernel_version="6.1.0-dralab",
+        os_image="dralab simulated node",
+        container_runtime_version=shape.runtime,
+        kubelet_version=KUBELET_VERSION,
+        operating_system="linux",
+        architecture="amd64",
+    )
+
+
+def _essence(status: NodeStatus) -> NodeStatus:
+    """The status without its heartbeats."""
+    conditions = tuple(
+        msgspec.structs.replace(condition, last_heartbeat_time=None) for condition in status.conditions
+    )
+    return msgspec.structs.replace(status, conditions=conditions)
+
+
+def _is_ready(status: NodeStatus) -> bool:
+    return any(condition.type == "Ready" and condition.status == "True" for condition in status.conditions)

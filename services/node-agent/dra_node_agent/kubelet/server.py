@@ -1,0 +1,155 @@
+"""The kubelet's HTTP endpoints: container logs and pods (pkg/kubelet/server).
+
+A pod's name says which of the process's nodes it is on, so all of them share one server.
+"""
+
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
+from datetime import datetime, timedelta
+from typing import TYPE_CHECKING, Any
+
+import msgspec
+from dra_shared.api.container import ContainerStatus
+from dra_shared.api.pod import Pod
+from dra_shared.clock import Clock, parse_rfc3339
+
+from dra_node_agent.kubelet.kubelet import Kubelet
+from dra_node_agent.runtime.base import ContainerRecord, LogOptions, State
+
+if TYPE_CHECKING:
+    from starlette.requests import Request
+    from starlette.responses import Response
+
+_STREAMS = ("All", "Stdout", "Stderr")
+
+Endpoint = Callable[[Any], Awaitable[Any]]
+
+
+class _Refused(Exception):
+    def __init__(self, code: int, message: str) -> None:
+        super().__init__(message)
+        self.code = code
+
+
+class KubeletServer:
+    """The endpoints for the kubelets of one process."""
+
+    def __init__(self, kubelets: Sequence[Kubelet], clock: Clock) -> None:
+        self._kubelets = kubelets
+        self._clock = clock
+
+    def routes(self) -> Mapping[str, Endpoint]:
+        """The endpoints by path, for :class:`dra_shared.service.HealthServer`."""
+        return {
+            "/containerLogs/{namespace}/{pod}/{container}": self._logs,
+            "/pods": self._pods,
+            "/pods/": self._pods,
+        }
+
+    async def _pods(self, _: "Request") -> "Response":
+        from starlette.responses import Response
+
+        pods = [
+            {"apiVersion": "v1", "kind": "Pod", **msgspec.to_builtins(pod)}
+            for kubelet in self._kubelets
+            for pod in kubelet.pods()
+        ]
+        body = {"kind": "PodList", "apiVersion": "v1", "metadata": {}, "items": pods}
+        return Response(msgspec.json.encode(body), media_type="application/json")
+
+    async def _logs(self, request: "Request") -> "Response":
+        from starlette.responses import PlainTextResponse, StreamingResponse
+
+        path = request.path_params
+        try:
+            options = _options(request.query_params, self._clock.now())
+            kubelet, pod = self._find(path["namespace"], path["pod"])
+            previous = request.query_params.get("previous", "").lower() in ("true", "1")
+            record = _record(kubelet, pod, path["container"], previous)
+        except _Refused as error:
+            return PlainTextResponse(str(error), status_code=error.code)
+        pieces: AsyncIterator[bytes] = kubelet.runtime.logs(record.id, options)
+        return StreamingResponse(pieces, media_type="text/plain")
+
+    def _find(self, namespace: str, name: str) -> tuple[Kubelet, Pod]:
+        for kubelet in self._kubelets:
+            pod = kubelet.find_pod(namespace, name)
+            if pod is not None:
+                return kubelet, pod
+        raise _Refused(404, f'pod does not exist: pod "{namespace}/{name}" not found')
+
+
+def _options(query: Mapping[str, str], now: datetime) -> LogOptions:
+    since: datetime | None = None
+    try:
+        if "sinceSeconds" in query:
+            since = now - timedelta(seconds=_positive(query, "sinceSeconds"))
+        elif query.get("sinceTime"):
+            since = parse_rfc3339(query["sinceTime"])
+        stream = query.get("stream") or "All"
+        if stream not in _STREAMS:
+            raise _Refused(
+                400, f'stream: Unsupported value: "{stream}": supported values: "All", "Stderr", "Stdout"'
+            )
+        return LogOptions(
+            follow=query.get("follow", "").lower() in ("true", "1"),
+            tail_lines=_natural(query, "tailLines"),
+            since=since,
+            timestamps=query.get("timestamps", "").lower() in ("true", "1"),
+            limit_bytes=_positive(query, "limitBytes") if "limitBytes" in query else None,
+            stream=stream,
+        )
+    except (ValueError, OverflowError) as error:
+        raise _Refused(400, f"unable to decode query: {error}") from error
+
+
+def _natural(query: Mapping[str, str], name: str) -> int | None:
+    if name not in query or query[name] == "":
+        return None
+    value = int(query[name])
+    if value < 0:
+        raise ValueError(f"{name} must be greater than or equal to 0")
+    return value
+
+
+def _positive(query: Mapping[str, str], name: str) -> int:
+    value = int(query[name])
+    if value < 1:
+        raise ValueError(f"{name} must be greater than 0")
+    return value
+
+
+def _record(kubelet: Kubelet, pod: Pod, container: str, previous: bool) -> ContainerRecord:
+    name = pod.metadata.name
+    spec = pod.spec
+    known = {entry.name for entry in (*spec.containers, *spec.init_containers)}
+    if container not in known:
+        raise _Refused(404, f'container "{container}" not found in pod "{name}"')
+    records = sorted(
+        (record for record in kubelet.records(pod.metadata.uid) if record.name == container),
+        key=lambda record: record.attempt,
+        reverse=True,
+    )
+    if previous:
+        past = [record for record in records if record.state is State.EXITED]
+        if records and records[0] in past:
+            # While the next attempt waits, the one that failed last is the previous one.
+            waiting = _waiting_reason(pod, container) == "CrashLoopBackOff"
+            past = past if waiting else past[1:]
+        if not past:
+            raise _Refused(400, f'previous terminated container "{container}" in pod "{name}" not found')
+        return past[0]
+    if not records:
+        reason = _waiting_reason(pod, container) or "ContainerCreating"
+        raise _Refused(400, f'container "{container}" in pod "{name}" is waiting to start: {reason}')
+    return records[0]
+
+
+def _waiting_reason(pod: Pod, container: str) -> str:
+    statuses: Sequence[ContainerStatus] = (
+        *pod.status.container_statuses,
+        *pod.status.init_container_statuses,
+    )
+    for status in statuses:
+        if status.name == container and status.state.waiting is not None:
+            return status.state.waiting.reason
+    return ""

@@ -1,0 +1,149 @@
+"""Reporting pod statuses to the API server, and the last delete of a pod that has ended (pkg/kubelet/status)."""
+
+import asyncio
+from typing import Any
+
+import httpx
+import msgspec
+from dra_shared.api.pod import Pod, PodStatus
+from dra_shared.api.resources import PODS
+from dra_shared.client.errors import ApiError, Conflict, NotFound
+from dra_shared.client.rest import Client, PatchType
+from dra_shared.clock import Clock
+from dra_shared.log import logger
+
+_FIRST_RETRY, _LONGEST_RETRY = 0.2, 10.0
+
+_log = logger(__name__)
+
+
+def status_patch(uid: str, old: PodStatus, new: PodStatus) -> dict[str, Any] | None:
+    """The strategic merge patch from ``old`` to ``new``; None where they are equal.
+
+    Only what differs is in it, so that what others write (conditions, claim statuses) stays as it is.
+    """
+    before, after = msgspec.to_builtins(old), msgspec.to_builtins(new)
+    changes: dict[str, Any] = {}
+    for name in before.keys() | after.keys():
+        if before.get(name) == after.get(name):
+            continue
+        if name == "conditions":
+            known = {condition["type"]: condition for condition in before.get(name, ())}
+            changed = [
+                _with_nulls(known.get(condition["type"], {}), condition)
+                for condition in after.get(name, ())
+                if known.get(condition["type"]) != condition
+            ]
+            if changed:
+                changes["$setElementOrder/conditions"] = [{"type": c["type"]} for c in after[name]]
+                changes[name] = changed
+        else:
+            changes[name] = after.get(name)
+    if not changes:
+        return None
+    return {"metadata": {"uid": uid}, "status": changes}
+
+
+def _with_nulls(old: dict[str, Any], new: dict[str, Any]) -> dict[str, Any]:
+    return {**{name: None for name in old if name not in new}, **new}
+
+
+def _newer(version: str, than: str) -> bool:
+    return not (version.isdigit() and than.isdigit()) or int(version) >= int(than)
+
+
+class StatusReporter:
+    """Sends one pod's newest status; older ones that were not sent yet are skipped.
+
+    ``reported`` is the status that the server has, as far as is known.
+    """
+
+    def __init__(self, client: Client, clock: Clock, pod: Pod) -> None:
+        self._client = client
+        self._clock = clock
+        self._namespace, self._name, self._uid = pod.metadata.namespace, pod.metadata.name, pod.metadata.uid
+        self.reported, self._version = pod.status, pod.metadata.resource_version
+        self._wanted: PodStatus | None = None
+        self._delete = False
+        self._gone = False
+        self._sender: asyncio.Task[None] | None = None
+
+    @property
+    def newest(self) -> PodStatus:
+        """The status that is to be sent, or was sent last."""
+        return self._wanted or self.reported
+
+    def seen(self, pod: Pod) -> None:
+        """The server's version of the pod, from a watch."""
+        if self._wanted is None and _newer(pod.metadata.resource_version, self._version):
+            self.reported, self._version = pod.status, pod.metadata.resource_version
+
+    def gone(self) -> None:
+        """The pod is not there any more: there is nothing to report."""
+        self._gone = True
+
+    def report(self, status: PodStatus) -> None:
+        """Have ``status`` sent; returns at once."""
+        self._wanted = status
+        self._start()
+
+    def delete(self) -> None:
+        """Have the pod removed, after its last status: everything of it is given back."""
+        self._delete = True
+        self._start()
+
+    async def flush(self) -> None:
+        """Wait until nothing is left to send."""
+        while self._sender is not None and not self._sender.done():
+            await asyncio.wait((self._sender,))
+
+    def close(self) -> None:
+        """Send nothing more."""
+        if self._sender is not None:
+            self._sender.cancel()
+
+    def _start(self) -> None:
+        if self._sender is None or self._sender.done():
+            self._sender = asyncio.get_running_loop().create_task(self._send())
+
+    async def _send(self) -> None:
+        delay = _FIRST_RETRY
+        while not self._gone and (self._wanted is not None or self._delete):
+            try:
+                if self._wanted is not None:
+                    await self._send_status(self._wanted)
+                else:
+                    await self._client.delete(
+                        PODS, self._name, self._namespace, uid=self._uid, grace_period=0
+                    )
+                    self._delete = False
+                delay = _FIRST_RETRY
+            except (NotFound, Conflict) as error:
+                # Deleted, perhaps made anew: this pod needs no status any more.
+                _log.debug("pod is gone", pod=f"{self._namespace}/{self._name}", error=str(error))
+                self._gone = isinstance(error, NotFound) or "UID" in str(error)
+                if not self._gone:
+                    await self._clock.sleep(delay)
+            except (ApiError, httpx.HTTPError, OSError, TimeoutError) as error:
+                _log.info(
+                    "pod status not reported, trying again",
+                    pod=f"{self._namespace}/{self._name}",
+                    error=str(error),
+                )
+                await self._clock.sleep(delay)
+                delay = min(delay * 2, _LONGEST_RETRY)
+
+    async def _send_status(self, status: PodStatus) -> None:
+        patch = status_patch(self._uid, self.reported, status)
+        if patch is not None:
+            pod = await self._client.patch(
+                PODS,
+                self._name,
+                patch,
+                self._namespace,
+                patch_type=PatchType.STRATEGIC,
+                subresource="status",
+            )
+            self.reported, self._version = pod.status, pod.metadata.resource_version
+        if self._wanted is status:
+            self._wanted = None

@@ -1,0 +1,160 @@
+"""The volumes of pods, as directories below the kubelet's root, and what containers mount of them."""
+
+import asyncio
+import shutil
+from collections.abc import Iterable, Mapping, Sequence
+from pathlib import Path, PurePosixPath
+
+from dra_shared.api.container import Container
+from dra_shared.api.pod import Pod
+from dra_shared.api.volume import DownwardAPIVolumeFile, KeyToPath, Volume
+
+from dra_node_agent.kubelet.environment import ConfigError, Sources, expand, field_value, resource_value
+from dra_node_agent.runtime.base import Mount
+
+_FILES_LIMIT = 4 << 20
+
+
+class MountError(Exception):
+    """A volume cannot be set up; the pod waits (event FailedMount)."""
+
+
+class VolumeManager:
+    """The volumes of one node's pods, below ``directory/<pod uid>/volumes``."""
+
+    def __init__(self, directory: Path, sources: Sources, node_name: str, host_ip: str) -> None:
+        self._directory = directory
+        self._sources = sources
+        self._node_name = node_name
+        self._host_ip = host_ip
+
+    def folder(self, pod_uid: str) -> Path:
+        """Where a pod's files are."""
+        return self._directory / pod_uid
+
+    async def set_up(self, pod: Pod, pod_ip: str) -> dict[str, Path]:
+        """Make the pod's volumes; gives the host's path of each, by name.
+
+        Raises:
+            MountError: a volume's source is missing or malformed.
+        """
+        paths: dict[str, Path] = {}
+        for volume in pod.spec.volumes:
+            if volume.host_path is not None:
+                paths[volume.name] = Path(volume.host_path.path)
+                continue
+            folder = self.folder(pod.metadata.uid) / "volumes" / volume.name
+            try:
+                files = await self._files(pod, volume, pod_ip)
+            except ConfigError as error:
+                raise MountError(f'MountVolume.SetUp failed for volume "{volume.name}" : {error}') from error
+            await asyncio.to_thread(_write, folder, files)
+            paths[volume.name] = folder
+        return paths
+
+    async def tear_down(self, pod_uid: str) -> None:
+        """Remove the pod's volumes. Fine to call again."""
+        folder = self.folder(pod_uid)
+        if folder.exists():
+            await asyncio.to_thread(shutil.rmtree, folder, ignore_errors=True)
+
+    async def _files(self, pod: Pod, volume: Volume, pod_ip: str) -> dict[str, bytes]:
+        if volume.config_map is not None:
+            source = volume.config_map
+            return await self._config_map(pod, source.name, source.items, bool(source.optional))
+        if volume.secret is not None:
+            secret = volume.secret
+            return await self._secret(pod, secret.secret_name, secret.items, bool(secret.optional))
+        if volume.downward_api is not None:
+            return self._downward(pod, volume.downward_api.items, pod_ip)
+        files: dict[str, bytes] = {}
+        if volume.projected is not None:
+            for part in volume.projected.sources:
+                if part.config_map is not None:
+                    config = part.config_map
+                    files |= await self._config_map(pod, config.name, config.items, bool(config.optional))
+                elif part.secret is not None:
+                    projected = part.secret
+                    files |= await self._secret(
+                        pod, projected.name, projected.items, bool(projected.optional)
+                    )
+                elif part.downward_api is not None:
+                    files |= self._downward(pod, part.downward_api.items, pod_ip)
+        return files
+
+    async def _config_map(
+        self, pod: Pod, name: str, items: Sequence[KeyToPath], optional: bool
+    ) -> dict[str, bytes]:
+        data = await self._sources.config_map(pod.metadata.namespace, name)
+        return _selected("configmap", name, data, items, optional)
+
+    async def _secret(
+        self, pod: Pod, name: str, items: Sequence[KeyToPath], optional: bool
+    ) -> dict[str, bytes]:
+        data = await self._sources.secret(pod.metadata.namespace, name)
+        return _selected("secret", name, data, items, optional)
+
+    def _downward(self, pod: Pod, items: Iterable[DownwardAPIVolumeFile], pod_ip: str) -> dict[str, bytes]:
+        files = {}
+        for item in items:
+            if item.field_ref is not None:
+                text = field_value(pod, item.field_ref, pod_ip, self._host_ip, self._node_name)
+            elif item.resource_field_ref is not None:
+                text = resource_value(pod, pod.spec.containers[0], item.resource_field_ref)
+            else:
+                continue
+            files[item.path] = text.encode()
+        return files
+
+
+def container_mounts(
+    container: Container, volumes: Mapping[str, Path], env: Mapping[str, str]
+) -> tuple[Mount, ...]:
+    """The mounts of a container.
+
+    Raises:
+        ConfigError: it mounts a volume that the pod doesn't have.
+    """
+    mounts = []
+    for mount in container.volume_mounts:
+        path = volumes.get(mount.name)
+        if path is None:
+            raise ConfigError(f'cannot find volume "{mount.name}" to mount into container "{container.name}"')
+        inner = mount.sub_path or expand(mount.sub_path_expr, env)
+        if inner:
+            path = path / _safe(inner)
+        mounts.append(Mount(mount.mount_path, str(path), bool(mount.read_only)))
+    return tuple(mounts)
+
+
+def _selected(
+    kind: str, name: str, data: Mapping[str, bytes] | None, items: Sequence[KeyToPath], optional: bool
+) -> dict[str, bytes]:
+    if data is None:
+        if optional:
+            return {}
+        raise ConfigError(f'{kind} "{name}" not found')
+    if not items:
+        return dict(data)
+    files = {}
+    for item in items:
+        if item.key in data:
+            files[item.path] = data[item.key]
+        elif not optional:
+            raise ConfigError(f"{kind} references non-existent {kind} key: {item.key}")
+    return files
+
+
+def _safe(path: str) -> PurePosixPath:
+    relative = PurePosixPath(path)
+    if relative.is_absolute() or ".." in relative.parts:
+        raise ConfigError(f"path {path!r} must be relative and not contain '..'")
+    return relative
+
+
+def _write(folder: Path, files: Mapping[str, bytes]) -> None:
+    folder.mkdir(parents=True, exist_ok=True)
+    for name, content in files.items():
+        path = folder / _safe(name)
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_bytes(content[:_FILES_LIMIT])

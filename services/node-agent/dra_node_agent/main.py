@@ -1,0 +1,111 @@
+"""The node agent's process."""
+
+import argparse
+import socket
+from pathlib import Path
+
+from dra_shared import service
+from dra_shared.features import FeatureGates
+from dra_shared.log import logger
+
+from dra_node_agent.drivers.errors import DriverConfigError
+
+_log = logger(__name__)
+
+
+def main() -> int:
+    """Run the nodes until SIGTERM; gives the exit code."""
+    options = service.Options("node-agent", "dralab's nodes: kubelet, container runtime and DRA drivers")
+    options.client_options()
+    options.option("--data", default=".dralab", type=Path, help="the cluster's directory")
+    options.option("--nodes", default=0, type=int, help="how many nodes, named node-0, node-1, ...")
+    options.option(
+        "--node-name", default="", help="the node's name (default: the host's), or the nodes' prefix"
+    )
+    options.option("--gpus", default="8xA100-SXM4-40GB", help="simulated GPUs of each node, or host")
+    options.option(
+        "--gpu-models", default=None, action="append", help="a directory with GPU models; repeatable"
+    )
+    options.option(
+        "--driver", default=None, action="append", help="a driver, or a profile's file; repeatable"
+    )
+    options.option("--nvidia-gates", default="", help="feature gates of the NVIDIA driver")
+    options.option("--consumable-shares", default="", help="the NVIDIA driver's option of that name")
+    options.option("--runtime", default="fake", choices=("fake", "docker"), help="what runs containers")
+    options.option("--root-dir", default=None, type=Path, help="the kubelet's directory, for a single node")
+    options.option("--cdi-dir", default=None, type=Path, help="the CDI directory, for a single node")
+    options.option("--address", default="", help="where the API server reaches the nodes")
+    args = options.parse_args()
+    try:
+        FeatureGates.parse(args.feature_gates)
+        if args.nodes < 0 or args.nodes > 2000:
+            raise ValueError("--nodes must be between 1 and 2000")
+        if args.nodes > 1 and (args.root_dir or args.cdi_dir):
+            raise ValueError("--root-dir and --cdi-dir are for a single node")
+        _check_drivers(args)
+    except (ValueError, DriverConfigError) as error:
+        options.error(str(error))
+    return service.run("node-agent", args.log_level, lambda: _serve(args))
+
+
+def _check_drivers(args: argparse.Namespace) -> None:
+    from dra_node_agent.drivers.catalog import DriverOptions, find_driver
+
+    options = DriverOptions(
+        driver_root=args.data / "driver-root",
+        machines=args.data / "machines",
+        gpus=args.gpus,
+        gpu_models=tuple(map(Path, args.gpu_models or ())),
+        nvidia_gates=args.nvidia_gates,
+        consumable_shares=args.consumable_shares,
+    )
+    for name in _drivers(args):
+        find_driver(name, options)
+
+
+def _drivers(args: argparse.Namespace) -> tuple[str, ...]:
+    return tuple(dict.fromkeys(args.driver or ("gpu.nvidia.com",)))
+
+
+async def _serve(args: argparse.Namespace) -> None:
+    from dra_shared.client.rest import Client
+
+    from dra_node_agent.agent import NodeAgent, NodeAgentConfig
+
+    names = [args.node_name or socket.gethostname().lower()]
+    if args.nodes:
+        names = [f"{args.node_name or 'node'}-{number}" for number in range(args.nodes)]
+    config = NodeAgentConfig(
+        data=args.data,
+        names=names,
+        drivers=_drivers(args),
+        gpus=args.gpus,
+        gpu_models=tuple(map(Path, args.gpu_models or ())),
+        nvidia_gates=args.nvidia_gates,
+        consumable_shares=args.consumable_shares,
+        runtime=args.runtime,
+        root=args.root_dir.absolute() if args.root_dir else None,
+        cdi=args.cdi_dir.absolute() if args.cdi_dir else None,
+        address=args.address or _own_address(args.health_address),
+        features=FeatureGates.parse(args.feature_gates),
+    )
+    async with Client(args.server, user_agent="dralab-node-agent", token=args.token) as client:
+        agent = NodeAgent(config, client)
+        listener = service.HealthServer(
+            args.health_address, args.health_port, {"nodes": lambda: agent.ready}, agent.routes()
+        )
+        async with listener:
+            agent.listen_on(listener.port)
+            async with agent:
+                _log.info("serving the kubelets' endpoints", address=args.health_address, port=listener.port)
+                await agent.wait()
+
+
+def _own_address(listening: str) -> str:
+    if listening not in ("", "0.0.0.0", "::"):
+        return listening
+    return socket.gethostbyname(socket.gethostname())
+
+
+if __name__ == "__main__":
+    raise SystemExit(main())

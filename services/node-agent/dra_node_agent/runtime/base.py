@@ -1,0 +1,166 @@
+"""What the kubelet asks of a container runtime."""
+
+import enum
+from collections.abc import AsyncIterator, Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from datetime import datetime
+from typing import Protocol
+
+from dra_shared.api.container import Probe
+
+
+class RuntimeFailure(Exception):
+    """The runtime could not do it. ``reason`` is what a waiting container shows, such as ``ErrImagePull``."""
+
+    def __init__(self, reason: str, message: str) -> None:
+        super().__init__(message)
+        self.reason = reason
+
+
+@dataclass(frozen=True)
+class Mount:
+    """A directory or file of the host inside a container; an empty source is a fresh directory."""
+
+    target: str
+    source: str = ""
+    read_only: bool = False
+
+
+@dataclass(frozen=True)
+class SandboxSpec:
+    """What the containers of a pod share."""
+
+    namespace: str
+    name: str
+    uid: str
+    host_network: bool = False
+    hostname: str = ""
+
+
+@dataclass(frozen=True)
+class ContainerSpec:
+    """One attempt to run one container of a pod."""
+
+    namespace: str
+    pod: str
+    pod_uid: str
+    name: str
+    attempt: int
+    image: str
+    init: bool = False
+    command: Sequence[str] = ()
+    args: Sequence[str] = ()
+    env: Mapping[str, str] = field(default_factory=dict)
+    working_dir: str = ""
+    hostname: str = ""
+    mounts: Sequence[Mount] = ()
+    cdi_device_ids: Sequence[str] = ()
+    annotations: Mapping[str, str] = field(default_factory=dict)
+    requests: Mapping[str, str] = field(default_factory=dict)
+    limits: Mapping[str, str] = field(default_factory=dict)
+    host_network: bool = False
+    privileged: bool = False
+    user: str = ""
+    tty: bool = False
+    stop_signal: str = ""
+
+
+class State(enum.Enum):
+    """Where a container is in its life."""
+
+    RUNNING = "running"
+    EXITED = "exited"
+
+
+@dataclass
+class ContainerRecord:
+    """A container as the runtime knows it."""
+
+    id: str
+    namespace: str
+    pod: str
+    pod_uid: str
+    name: str
+    attempt: int
+    image: str
+    image_id: str
+    init: bool = False
+    state: State = State.RUNNING
+    started_at: datetime | None = None
+    finished_at: datetime | None = None
+    exit_code: int = 0
+    reason: str = ""
+    message: str = ""
+    signal: int | None = None
+
+
+@dataclass(frozen=True)
+class LogOptions:
+    """Which part of a container's log is wanted, as the pods/log subresource has it."""
+
+    follow: bool = False
+    tail_lines: int | None = None
+    since: datetime | None = None
+    timestamps: bool = False
+    limit_bytes: int | None = None
+    stream: str = "All"
+
+
+@dataclass(frozen=True)
+class Image:
+    """An image that is on the node. ``pulled_seconds`` is how long a pull took, None where none was needed."""
+
+    id: str
+    size: int = 0
+    pulled_seconds: float | None = None
+
+
+ChangeHandler = Callable[[ContainerRecord], None]
+
+
+class Runtime(Protocol):
+    """A container runtime. Its methods raise :class:`RuntimeFailure`."""
+
+    name: str
+    version: str
+
+    async def start(self) -> None:
+        """Take up again what ran before, and begin to report changes."""
+
+    async def close(self) -> None:
+        """Stop looking after containers; they are not stopped."""
+
+    def on_change(self, handler: ChangeHandler) -> None:
+        """Call ``handler`` whenever a container starts or exits."""
+
+    async def pull(self, image: str, policy: str, present_before: bool = False) -> Image:
+        """Have ``image`` on the node, by its pull policy."""
+
+    async def create_sandbox(self, spec: SandboxSpec) -> str:
+        """Set up what the pod's containers share; gives its IP address. Fine to call again."""
+
+    async def remove_sandbox(self, pod_uid: str) -> None:
+        """Remove the pod's containers, logs and network. Fine to call again."""
+
+    async def run(self, spec: ContainerSpec) -> str:
+        """Create and start a container; gives its id."""
+
+    async def stop(self, container_id: str, grace_seconds: float, signal: str = "") -> None:
+        """Ask the container to stop, and kill it after ``grace_seconds``; returns when it has exited."""
+
+    async def remove(self, container_id: str) -> None:
+        """Forget an exited container and its log."""
+
+    def containers(self) -> Sequence[ContainerRecord]:
+        """All containers, running and exited."""
+
+    async def exec(
+        self, container_id: str, command: Sequence[str], timeout: float | None = None
+    ) -> tuple[int, bytes]:
+        """Run a command in the container; gives its exit code and output."""
+
+    async def probe(self, container_id: str, kind: str, probe: Probe, pod_ip: str) -> tuple[bool, str]:
+        """Whether a network probe (HTTP, TCP, gRPC) succeeds, and the output to show if it doesn't."""
+
+    def logs(self, container_id: str, options: LogOptions) -> AsyncIterator[bytes]:
+        """The container's output, in pieces of whole lines."""

@@ -1,0 +1,224 @@
+"""One simulated container: its files, its environment and the script that stands for its process."""
+
+import asyncio
+import contextlib
+import re
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from dra_shared.clock import Clock
+
+from dra_node_agent.cdi import ContainerEdits
+from dra_node_agent.runtime.base import ContainerRecord, ContainerSpec
+from dra_node_agent.runtime.logfile import LogFile
+from dra_node_agent.runtime.shell.interpreter import Exit, Files, LoopControl, Process, Program, Shell, World
+from dra_node_agent.runtime.shell.programs import base_programs, duration, shell_script
+from dra_node_agent.runtime.shell.syntax import ShellSyntaxError
+
+RUN_SECONDS = "dralab.dev/run-seconds"
+EXIT_CODE = "dralab.dev/exit-code"
+
+_SHELLS = frozenset(("sh", "bash", "dash", "ash"))
+_PATH = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
+_DEVICES = (
+    "full",
+    "null",
+    "ptmx",
+    "pts",
+    "random",
+    "shm",
+    "stderr",
+    "stdin",
+    "stdout",
+    "tty",
+    "urandom",
+    "zero",
+)
+_LONGEST_FILE = 1 << 20
+_EXPECTED = re.compile(r"\$(\$|\([A-Za-z_.-][A-Za-z0-9_.-]*\))")
+
+
+@dataclass(frozen=True)
+class Injected:
+    """What a container got: what its programs may show."""
+
+    env: Mapping[str, str]
+    devices: Sequence[str]
+    mounts: Mapping[str, str]
+    cdi_device_ids: Sequence[str]
+
+
+Programs = Callable[[Injected], Mapping[str, Program]]
+
+
+def annotation(spec: ContainerSpec, name: str) -> str | None:
+    """A setting for this container: ``<name>.<container>`` comes before ``<name>``."""
+    return spec.annotations.get(f"{name}.{spec.name}", spec.annotations.get(name))
+
+
+@dataclass
+class SimulatedContainer:
+    """A container that runs as a task of this process.
+
+    ``elapsed`` seconds of its life and the text in its log are behind it already when the process that simulates it
+    was started anew: the script is replayed up to there without waiting or printing.
+    """
+
+    record: ContainerRecord
+    spec: ContainerSpec
+    edits: ContainerEdits
+    log: LogFile
+    clock: Clock
+    programs: Programs
+    readable: Sequence[Path] = ()
+    elapsed: float = 0.0
+    files: Files = field(default_factory=Files)
+    injected: Injected = field(init=False)
+    shell: Shell | None = None
+    killed: asyncio.Event = field(default_factory=asyncio.Event)
+    terminated: asyncio.Event = field(default_factory=asyncio.Event)
+    _replay_seconds: float = 0.0
+    _replay_text: int = 0
+
+    def __post_init__(self) -> None:
+        self._replay_seconds = self.elapsed
+        self._replay_text = self.log.text_length() if self.elapsed else 0
+        env = {"PATH": _PATH, "HOSTNAME": self.spec.hostname, "HOME": "/root", **self.spec.env}
+        env.update(entry.partition("=")[::2] for entry in self.edits.env)
+        devices = [node.path for node in self.edits.device_nodes]
+        mounts = {mount.container_path: mount.host_path for mount in self.edits.mounts}
+        self.injected = Injected(env, devices, mounts, self.spec.cdi_device_ids)
+        self._fill(devices, mounts)
+
+    async def run(self) -> int:
+        """The container's process; gives its exit code."""
+        work = asyncio.ensure_future(self._process())
+        killed = asyncio.ensure_future(self.killed.wait())
+        watched: list[asyncio.Future[Any]] = [work, killed]
+        limit = duration(annotation(self.spec, RUN_SECONDS) or "")
+        if limit is not None:
+            watched.append(asyncio.ensure_future(self.clock.sleep(max(limit - self.elapsed, 0))))
+        try:
+            await asyncio.wait(watched, return_when=asyncio.FIRST_COMPLETED)
+            if killed.done():
+                return 137
+            code = work.result() if work.done() else 0
+        finally:
+            for task in watched:
+                task.cancel()
+            await asyncio.gather(*watched, return_exceptions=True)
+        wanted = annotation(self.spec, EXIT_CODE)
+        return int(wanted) & 0xFF if wanted is not None and wanted.isdigit() else code
+
+    def terminate(self) -> None:
+        """SIGTERM."""
+        self.terminated.set()
+        if self.shell is not None:
+            self.shell.signal("TERM")
+
+    async def exec(self, command: Sequence[str]) -> tuple[int, bytes]:
+        """Run a command beside the container's process."""
+        pieces: list[str] = []
+        shell = self._shell(pieces.append, pieces.append, _succeed, replay=False)
+        code = await self._invoke(shell, command)
+        return code, "".join(pieces).encode(errors="replace")
+
+    async def _process(self) -> int:
+        command = [*self.spec.command, *self.spec.args] if self.spec.command else [*self.spec.args]
+        shell = self._shell(self._out, self._err, self._unknown, replay=True)
+        if not self.spec.command or not command:
+            # The image's own entry point.
+            return await self._unknown(
+                Process(command, dict(self.injected.env), self._out, self._err, "", shell)
+            )
+        if command[0].rpartition("/")[2] in _SHELLS:
+            self.shell = shell
+        return await self._invoke(shell, command)
+
+    async def _invoke(self, shell: Shell, command: Sequence[str]) -> int:
+        if not command:
+            return 0
+        name = command[0].rpartition("/")[2]
+        try:
+            if name in _SHELLS:
+                script, shell.name, arguments = shell_script(command, self.files.content)
+                shell.arguments = list(arguments)
+                return await shell.run(script) if script is not None else 0
+            process = Process(command, dict(self.injected.env), shell.out, shell.err, "", shell)
+            return await shell.world.programs.get(name, shell.world.fallback)(process)
+        except Exit as end:
+            return end.code
+        except (LoopControl, ShellSyntaxError):
+            return 2
+
+    def _shell(
+        self, out: Callable[[str], None], err: Callable[[str], None], fallback: Program, *, replay: bool
+    ) -> Shell:
+        programs = {**base_programs(self.clock.now), **self.programs(self.injected)}
+        world = World(
+            programs,
+            self._sleep if replay else self.clock.sleep,
+            fallback,
+            self.files,
+            hostname=self.spec.hostname,
+            directory=self.spec.working_dir or "/",
+        )
+        return Shell(world, self.injected.env, out, err)
+
+    async def _sleep(self, seconds: float) -> None:
+        skipped = min(seconds, self._replay_seconds)
+        self._replay_seconds -= skipped
+        await self.clock.sleep(seconds - skipped)
+
+    def _out(self, text: str) -> None:
+        self._print("stdout", text)
+
+    def _err(self, text: str) -> None:
+        self._print("stderr", text)
+
+    def _print(self, stream: str, text: str) -> None:
+        skipped = min(len(text), self._replay_text)
+        self._replay_text -= skipped
+        if len(text) > skipped:
+            self.log.write(stream, text[skipped:])
+
+    async def _unknown(self, _: Process) -> int:
+        """A program that only the real image has: it runs until it is asked to stop."""
+        await self.terminated.wait()
+        return 0
+
+    def _fill(self, devices: Sequence[str], mounts: Mapping[str, str]) -> None:
+        content = self.files.content
+        content.update((f"/dev/{name}", "") for name in _DEVICES)
+        content.update((path, "") for path in devices)
+        content["/etc/hostname"] = self.spec.hostname + "\n"
+        given = {mount.target: mount.source for mount in self.spec.mounts}
+        for target, source in {**given, **mounts}.items():
+            self._mount(target, source, trusted=target in mounts)
+
+    def _mount(self, target: str, source: str, *, trusted: bool) -> None:
+        path = Path(source) if source else None
+        content = self.files.content
+        if path is None or not (trusted or any(path.is_relative_to(root) for root in self.readable)):
+            self.files.directories.add(target.rstrip("/"))
+            return
+        if path.is_dir():
+            self.files.directories.add(target.rstrip("/"))
+            for entry in sorted(path.rglob("*"))[:256]:
+                hidden = any(part.startswith("..") for part in entry.relative_to(path).parts)
+                if entry.is_file() and not hidden:
+                    content[f"{target.rstrip('/')}/{entry.relative_to(path)}"] = _read(entry)
+        else:
+            content[target] = _read(path) if path.is_file() else ""
+
+
+def _read(path: Path) -> str:
+    with contextlib.suppress(OSError), path.open("rb") as file:
+        return file.read(_LONGEST_FILE).decode(errors="replace")
+    return ""
+
+
+async def _succeed(_: Process) -> int:
+    return 0

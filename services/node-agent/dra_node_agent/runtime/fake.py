@@ -1,0 +1,331 @@
+"""A runtime that runs nothing on the host: containers are simulated inside this process.
+
+Their environment, device nodes and mounts are what CDI injects; their commands are interpreted. What a node "runs" is
+kept on disk, so that it is still there after the process was started anew, as containers survive a kubelet's restart.
+"""
+
+import asyncio
+import hashlib
+import ipaddress
+import re
+import shutil
+from collections.abc import AsyncIterator, Mapping, Sequence
+from pathlib import Path
+
+import msgspec
+from dra_shared.api.container import Probe
+from dra_shared.clock import Clock
+from dra_shared.log import logger
+
+from dra_node_agent.cdi import ContainerEdits, UnresolvableError, resolve
+from dra_node_agent.kubelet.files import write_atomically
+from dra_node_agent.kubelet.tasks import Tasks
+from dra_node_agent.runtime.base import (
+    ChangeHandler,
+    ContainerRecord,
+    ContainerSpec,
+    Image,
+    LogOptions,
+    RuntimeFailure,
+    SandboxSpec,
+    State,
+)
+from dra_node_agent.runtime.container import Injected, Programs, SimulatedContainer
+from dra_node_agent.runtime.logfile import LogFile
+from dra_node_agent.runtime.shell.interpreter import Program
+
+PROBE_FAILS = "dralab.dev/failing-probes"
+
+_IMAGE = re.compile(
+    r"(?:[A-Za-z0-9][A-Za-z0-9.-]*(?::\d+)?/)?[a-z0-9._/-]+(?::[\w][\w.-]{0,127})?(?:@sha256:[0-9a-f]{64})?"
+)
+
+_log = logger(__name__)
+
+
+class _Saved(msgspec.Struct):
+    record: ContainerRecord
+    spec: ContainerSpec
+    edits: ContainerEdits
+
+
+class _Sandbox(msgspec.Struct):
+    ip: str
+
+
+_saved = msgspec.json.Decoder(_Saved)
+_sandboxes = msgspec.json.Decoder(_Sandbox)
+
+
+def _no_programs(_: Injected) -> Mapping[str, Program]:
+    return {}
+
+
+class FakeRuntime:
+    """Simulated containers of one node; ``directory`` is where they are kept."""
+
+    name = "fake"
+    version = "1.0.0"
+
+    def __init__(
+        self,
+        directory: Path,
+        cdi_directory: Path,
+        clock: Clock,
+        *,
+        subnet: str = "10.244.0.0/24",
+        programs: Programs = _no_programs,
+        readable: Sequence[Path] = (),
+        node_ip: str = "127.0.0.1",
+    ) -> None:
+        self._directory = directory
+        self._cdi_directory = cdi_directory
+        self._clock = clock
+        self._subnet = ipaddress.ip_network(subnet)
+        self._programs = programs
+        self._readable = readable
+        self._node_ip = node_ip
+        self._handlers: list[ChangeHandler] = []
+        self._records: dict[str, ContainerRecord] = {}
+        self._running: dict[str, SimulatedContainer] = {}
+        self._ended: dict[str, asyncio.Event] = {}
+        self._logs: dict[str, LogFile] = {}
+        self._ips: dict[str, str] = {}
+        self._last_address = 1
+        self._images: set[str] = set()
+        self._tasks = Tasks()
+
+    async def start(self) -> None:
+        """Take up the containers that are on disk."""
+        self._directory.mkdir(parents=True, exist_ok=True)
+        for folder in self._directory.iterdir():
+            if not folder.is_dir():
+                continue
+            for path in folder.iterdir():
+                try:
+                    if path.name == "sandbox.json":
+                        self._ips[folder.name] = _sandboxes.decode(path.read_bytes()).ip
+                    elif path.suffix == ".json":
+                        self._take_up(_saved.decode(path.read_bytes()))
+                except (OSError, msgspec.DecodeError) as error:
+                    _log.warning("skipping an unreadable container", path=str(path), error=str(error))
+
+    async def close(self) -> None:
+        """Leave the containers as they are on disk, and end their simulation."""
+        await self._tasks.close()
+
+    def on_change(self, handler: ChangeHandler) -> None:
+        self._handlers.append(handler)
+
+    async def pull(self, image: str, policy: str, present_before: bool = False) -> Image:
+        """Every well-formed image exists."""
+        if _IMAGE.fullmatch(image) is None:
+            raise RuntimeFailure(
+                "InvalidImageName",
+                f'Failed to apply default image tag "{image}": couldn\'t parse image name "{image}":'
+                " invalid reference format",
+            )
+        digest = hashlib.sha256(image.encode()).hexdigest()
+        seconds = 0.0 if policy == "Always" or image not in self._images else None
+        self._images.add(image)
+        name = image.partition("@")[0]
+        if ":" in name.rpartition("/")[2]:
+            name = name.rpartition(":")[0]
+        if "/" not in name:
+            name = f"docker.io/library/{name}"
+        return Image(f"{name}@sha256:{digest}", 0, seconds if policy != "Never" else None)
+
+    async def create_sandbox(self, spec: SandboxSpec) -> str:
+        ip = self._ips.get(spec.uid)
+        if ip is None:
+            ip = self._node_ip if spec.host_network else self._free_address()
+            self._ips[spec.uid] = ip
+            folder = self._folder(spec.uid)
+            folder.mkdir(parents=True, exist_ok=True)
+            write_atomically(folder / "sandbox.json", msgspec.json.encode(_Sandbox(ip)), durable=False)
+        return ip
+
+    async def remove_sandbox(self, pod_uid: str) -> None:
+        for record in [record for record in self._records.values() if record.pod_uid == pod_uid]:
+            if record.id in self._running:
+                await self.stop(record.id, 0)
+            await self.remove(record.id)
+        self._ips.pop(pod_uid, None)
+        shutil.rmtree(self._folder(pod_uid), ignore_errors=True)
+
+    async def run(self, spec: ContainerSpec) -> str:
+        """Start simulating a container.
+
+        Raises:
+            RuntimeFailure: a CDI device is in no spec file.
+        """
+        try:
+            edits = resolve(spec.cdi_device_ids, self._cdi_directory)
+        except UnresolvableError as error:
+            raise RuntimeFailure(
+                "CreateContainerError",
+                f"failed to generate container spec: failed to inject devices: {error}",
+            ) from error
+        attempt = f"{spec.pod_uid}/{spec.name}/{spec.attempt}/{self._clock.now().timestamp()}"
+        container_id = hashlib.sha256(attempt.encode()).hexdigest()
+        image = await self.pull(spec.image, "Never")
+        record = ContainerRecord(
+            id=container_id,
+            namespace=spec.namespace,
+            pod=spec.pod,
+            pod_uid=spec.pod_uid,
+            name=spec.name,
+            attempt=spec.attempt,
+            image=spec.image,
+            image_id=image.id,
+            init=spec.init,
+            started_at=self._clock.now(),
+        )
+        folder = self._folder(spec.pod_uid)
+        folder.mkdir(parents=True, exist_ok=True)
+        self._simulate(_Saved(record, spec, edits), 0.0)
+        self._save(self._running[container_id], record)
+        self._tell(record)
+        return container_id
+
+    async def stop(self, container_id: str, grace_seconds: float, signal: str = "") -> None:
+        container = self._running.get(container_id)
+        if container is None:
+            return
+        ended = self._ended[container_id]
+        if grace_seconds > 0:
+            container.terminate()
+            timer = asyncio.ensure_future(self._clock.sleep(grace_seconds))
+            waiter = asyncio.ensure_future(ended.wait())
+            try:
+                await asyncio.wait((timer, waiter), return_when=asyncio.FIRST_COMPLETED)
+            finally:
+                timer.cancel()
+                waiter.cancel()
+        container.killed.set()
+        await ended.wait()
+
+    async def remove(self, container_id: str) -> None:
+        record = self._records.pop(container_id, None)
+        self._logs.pop(container_id, None)
+        self._ended.pop(container_id, None)
+        if record is not None:
+            for path in self._folder(record.pod_uid).glob(f"{container_id}.*"):
+                path.unlink(missing_ok=True)
+
+    def containers(self) -> Sequence[ContainerRecord]:
+        return list(self._records.values())
+
+    async def exec(
+        self, container_id: str, command: Sequence[str], timeout: float | None = None
+    ) -> tuple[int, bytes]:
+        container = self._running.get(container_id)
+        if container is None:
+            raise RuntimeFailure("ContainerNotRunning", f'container "{container_id}" is not running')
+        work = asyncio.ensure_future(container.exec(command))
+        if timeout is None:
+            return await work
+        timer = asyncio.ensure_future(self._clock.sleep(timeout))
+        try:
+            await asyncio.wait((work, timer), return_when=asyncio.FIRST_COMPLETED)
+            if not work.done():
+                raise RuntimeFailure(
+                    "DeadlineExceeded", f"command {' '.join(command)!r} timed out after {timeout:g}s"
+                )
+            return work.result()
+        finally:
+            work.cancel()
+            timer.cancel()
+
+    async def probe(self, container_id: str, kind: str, probe: Probe, pod_ip: str) -> tuple[bool, str]:
+        """A simulated network answers, unless the annotation ``dralab.dev/failing-probes`` names this kind."""
+        container = self._running.get(container_id)
+        if container is None:
+            return False, "container is not running"
+        failing = container.spec.annotations.get(PROBE_FAILS, "").replace(" ", "").split(",")
+        if kind not in failing and f"{kind}.{container.spec.name}" not in failing:
+            return True, ""
+        if probe.http_get is not None:
+            return False, "HTTP probe failed with statuscode: 503"
+        return False, f"dial tcp {pod_ip}: connect: connection refused"
+
+    async def logs(self, container_id: str, options: LogOptions) -> AsyncIterator[bytes]:
+        log = self._logs.get(container_id)
+        if log is not None:
+            async for piece in log.read(options):
+                yield piece
+
+    def _take_up(self, saved: _Saved) -> None:
+        record = saved.record
+        self._images.add(record.image)
+        if record.state is State.RUNNING:
+            started = record.started_at or self._clock.now()
+            self._simulate(saved, max((self._clock.now() - started).total_seconds(), 0.0))
+        else:
+            self._records[record.id] = record
+            self._logs[record.id] = log = self._log_file(record)
+            log.closed = True
+
+    def _simulate(self, saved: _Saved, elapsed: float) -> None:
+        record = saved.record
+        self._records[record.id] = record
+        self._logs[record.id] = log = self._log_file(record)
+        self._ended[record.id] = asyncio.Event()
+        container = SimulatedContainer(
+            record,
+            saved.spec,
+            saved.edits,
+            log,
+            self._clock,
+            self._programs,
+            self._readable,
+            elapsed=elapsed,
+        )
+        self._running[record.id] = container
+        self._tasks.start(self._run_to_end(container))
+
+    async def _run_to_end(self, container: SimulatedContainer) -> None:
+        record = container.record
+        try:
+            code = await container.run()
+        except Exception as error:
+            _log.exception("simulated container failed", container=f"{record.pod}/{record.name}")
+            container.log.write("stderr", f"{error}\n")
+            code = 128
+        record.state = State.EXITED
+        record.finished_at = self._clock.now()
+        record.exit_code = code
+        record.reason = "Completed" if code == 0 else "Error"
+        record.message = container.files.content.get("/dev/termination-log", "")[:4096]
+        container.log.close()
+        self._running.pop(record.id, None)
+        self._save(container, record)
+        ended = self._ended.get(record.id)
+        if ended is not None:
+            ended.set()
+        self._tell(record)
+
+    def _tell(self, record: ContainerRecord) -> None:
+        for handler in self._handlers:
+            handler(record)
+
+    def _save(self, container: SimulatedContainer, record: ContainerRecord) -> None:
+        folder = self._folder(record.pod_uid)
+        if folder.is_dir():
+            saved = _Saved(record, container.spec, container.edits)
+            write_atomically(folder / f"{record.id}.json", msgspec.json.encode(saved), durable=False)
+
+    def _log_file(self, record: ContainerRecord) -> LogFile:
+        return LogFile(self._folder(record.pod_uid) / f"{record.id}.log", self._clock.now)
+
+    def _folder(self, pod_uid: str) -> Path:
+        return self._directory / pod_uid
+
+    def _free_address(self) -> str:
+        taken = set(self._ips.values())
+        for _ in range(self._subnet.num_addresses):
+            self._last_address = self._last_address % (self._subnet.num_addresses - 2) + 1
+            address = str(self._subnet[self._last_address])
+            if address not in taken and self._last_address > 1:
+                return address
+        raise RuntimeFailure("FailedCreatePodSandBox", f"no free address in {self._subnet}")

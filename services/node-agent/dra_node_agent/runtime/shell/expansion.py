@@ -1,0 +1,220 @@
+"""Expanding words: variables, command substitution, arithmetic, quotes, field splitting and ``*``."""
+
+import ast
+import fnmatch
+import operator
+from collections.abc import Callable
+from typing import TYPE_CHECKING
+
+from dra_node_agent.runtime.shell.syntax import ShellSyntaxError, Word, quoted_end
+
+if TYPE_CHECKING:
+    from dra_node_agent.runtime.shell.interpreter import Shell
+
+_ARITHMETIC: dict[type[ast.AST], Callable[[int, int], int]] = {
+    ast.Add: operator.add,
+    ast.Sub: operator.sub,
+    ast.Mult: operator.mul,
+    ast.FloorDiv: operator.floordiv,
+    ast.Div: operator.floordiv,
+    ast.Mod: operator.mod,
+}
+_LONGEST_EXPRESSION = 200
+
+
+class Expander:
+    """Expands words for one shell."""
+
+    def __init__(self, shell: "Shell") -> None:
+        self._shell = shell
+
+    async def text(self, text: str) -> str:
+        """The word as one field, as in an assignment."""
+        return "".join([piece for piece, _ in await self._pieces(text)])
+
+    async def fields(self, word: Word) -> list[str]:
+        """The fields that the word becomes: none, one or several."""
+        if word.text in ('"$@"', "$@", "$*"):
+            return list(self._shell.arguments)
+        fields: list[str] = []
+        current: str | None = None
+        pattern = False
+        for piece, quoted in await self._pieces(word.text):
+            if quoted:
+                current = (current or "") + piece
+                continue
+            pattern = pattern or any(char in piece for char in "*?")
+            parts = piece.split()
+            if not parts:
+                if piece and current is not None:
+                    fields.append(current)
+                    current = None
+                continue
+            if piece[0].isspace() and current is not None:
+                fields.append(current)
+                current = None
+            for part in parts:
+                current = (current or "") + part
+                if part is not parts[-1] or piece[-1].isspace():
+                    fields.append(current)
+                    current = None
+        if current is not None:
+            fields.append(current)
+        return [match for field in fields for match in self._glob(field)] if pattern else fields
+
+    def _glob(self, field: str) -> list[str]:
+        if not any(char in field for char in "*?"):
+            return [field]
+        folder, _, name = field.rpartition("/")
+        names = self._shell.files.listing(folder or self._shell.directory) or []
+        prefix = f"{folder}/" if "/" in field else ""
+        return [prefix + known for known in names if fnmatch.fnmatchcase(known, name)] or [field]
+
+    async def _pieces(self, text: str) -> list[tuple[str, bool]]:
+        """Pieces of the expanded text, each with whether it is protected from splitting."""
+        pieces: list[tuple[str, bool]] = []
+        index = 0
+        while index < len(text):
+            char = text[index]
+            if char == "'":
+                end = quoted_end(text, index)
+                pieces.append((text[index + 1 : end - 1], True))
+            elif char == '"':
+                end = quoted_end(text, index)
+                pieces.append((await self._double_quoted(text[index + 1 : end - 1]), True))
+            elif char == "\\":
+                end = index + 2
+                pieces.append((text[index + 1 : end], True))
+            elif char in "$`":
+                value, end = await self._expansion(text, index)
+                pieces.append((value, False))
+            else:
+                end = index + 1
+                while end < len(text) and text[end] not in "'\"\\$`":
+                    end += 1
+                literal = text[index:end]
+                if index == 0 and (literal == "~" or literal.startswith("~/")):
+                    literal = (self._shell.lookup("HOME") or "/root") + literal[1:]
+                pieces.append((literal, not any(c in literal for c in "*?")))
+            index = end
+        return pieces
+
+    async def _double_quoted(self, text: str) -> str:
+        result: list[str] = []
+        index = 0
+        while index < len(text):
+            char = text[index]
+            if char == "\\" and text[index + 1 : index + 2] in ("$", "`", '"', "\\", "\n"):
+                result.append(text[index + 1].replace("\n", ""))
+                index += 2
+            elif char in "$`":
+                value, index = await self._expansion(text, index)
+                result.append(value)
+            else:
+                result.append(char)
+                index += 1
+        return "".join(result)
+
+    async def _expansion(self, text: str, index: int) -> tuple[str, int]:
+        shell = self._shell
+        end = quoted_end(text, index)
+        if text[index] == "`":
+            return (await shell.capture(text[index + 1 : end - 1])).rstrip("\n"), end
+        following = text[index + 1 : index + 2]
+        if text.startswith("$((", index):
+            return str(self._arithmetic(await self._double_quoted(text[index + 3 : end - 2]))), end
+        if following == "(":
+            return (await shell.capture(text[index + 2 : end - 1])).rstrip("\n"), end
+        if following == "{":
+            return await self._braced(text[index + 2 : end - 1]), end
+        if following and following in "?$!#@*0123456789":
+            return self._special(following), index + 2
+        end = index + 1
+        while end < len(text) and (text[end].isalnum() or text[end] == "_"):
+            end += 1
+        if end == index + 1:
+            return "$", end
+        return shell.lookup(text[index + 1 : end]) or "", end
+
+    def _special(self, name: str) -> str:
+        shell = self._shell
+        match name:
+            case "?":
+                return str(shell.status)
+            case "$":
+                return "1"
+            case "!":
+                return str(1 + len(shell.jobs)) if shell.jobs else ""
+            case "#":
+                return str(len(shell.arguments))
+            case "@" | "*":
+                return " ".join(shell.arguments)
+            case "0":
+                return shell.name
+        position = int(name)
+        return shell.arguments[position - 1] if position <= len(shell.arguments) else ""
+
+    async def _braced(self, body: str) -> str:
+        shell = self._shell
+        if body.startswith("#"):
+            return str(len(shell.lookup(body[1:]) or ""))
+        length = 0
+        while length < len(body) and (body[length].isalnum() or body[length] == "_"):
+            length += 1
+        name, rest = body[:length], body[length:]
+        if not name:
+            return self._special(body) if body in "?$!@*" else ""
+        value = self._special(name) if name.isdigit() else shell.lookup(name)
+        if not rest:
+            return value or ""
+        colon = rest.startswith(":")
+        action, word = rest[colon : colon + 1], rest[colon + 1 :]
+        missing = value is None or (colon and not value)
+        if action == "+":
+            return "" if missing else await self._double_quoted(word)
+        if action in ("-", "="):
+            if not missing:
+                return value or ""
+            default = await self._double_quoted(word)
+            if action == "=":
+                shell.assign(name, default)
+            return default
+        if rest.startswith(("%", "#")):
+            return _trimmed(value or "", rest)
+        raise ShellSyntaxError(f"${{{body}}}: bad substitution")
+
+    def _arithmetic(self, text: str) -> int:
+        def value(node: ast.expr) -> int:
+            match node:
+                case ast.Constant(value=int(number)):
+                    return int(number)
+                case ast.Name(id=name):
+                    return int(self._shell.lookup(name) or "0")
+                case ast.UnaryOp(op=ast.USub(), operand=operand):
+                    return -value(operand)
+                case ast.BinOp(left=left, op=op, right=right) if type(op) in _ARITHMETIC:
+                    return _ARITHMETIC[type(op)](value(left), value(right)) % (1 << 63)
+            raise ShellSyntaxError(f"{text}: syntax error in expression")
+
+        if len(text) > _LONGEST_EXPRESSION:
+            raise ShellSyntaxError("expression too long")
+        try:
+            return value(ast.parse(text.strip().replace("$", ""), mode="eval").body)
+        except (SyntaxError, ValueError, ZeroDivisionError) as error:
+            raise ShellSyntaxError(f"{text}: {error}") from error
+
+
+def _trimmed(value: str, rule: str) -> str:
+    kind = rule[0]
+    greedy = rule[1:2] == kind
+    pattern = rule[2:] if greedy else rule[1:]
+    cuts = range(len(value) + 1)
+    if kind == "#":
+        for cut in reversed(cuts) if greedy else cuts:
+            if fnmatch.fnmatchcase(value[:cut], pattern):
+                return value[cut:]
+    else:
+        for cut in cuts if greedy else reversed(cuts):
+            if fnmatch.fnmatchcase(value[cut:], pattern):
+                return value[:cut]
+    return value

@@ -1,0 +1,364 @@
+"""Runs the trees of :mod:`dra_node_agent.runtime.shell.syntax`."""
+
+import asyncio
+import contextlib
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+
+from dra_node_agent.runtime.shell.expansion import Expander
+from dra_node_agent.runtime.shell.syntax import (
+    AndOr,
+    Command,
+    For,
+    Group,
+    If,
+    Loop,
+    Node,
+    Pipeline,
+    Redirect,
+    Script,
+    ShellSyntaxError,
+    parse,
+)
+
+Write = Callable[[str], None]
+Program = Callable[["Process"], Awaitable[int]]
+
+
+# Scripts share this process with everything else: what they keep is limited.
+LONGEST_TEXT = 1 << 20
+_TURNS_WITHOUT_PAUSE = 200
+
+
+class Exit(Exception):
+    """``exit``: ends the shell."""
+
+    def __init__(self, code: int) -> None:
+        super().__init__(code)
+        self.code = code
+
+
+class LoopControl(Exception):
+    """``break`` and ``continue``."""
+
+    def __init__(self, depth: int, again: bool) -> None:
+        super().__init__(depth)
+        self.depth, self.again = depth, again
+
+
+class Files:
+    """The files that a container's script made or was given: a tree of text by path."""
+
+    def __init__(self, content: Mapping[str, str] | None = None) -> None:
+        self.content = dict(content or {})
+        self.directories = {"/", "/tmp", "/dev", "/etc", "/proc", "/root", "/var", "/home", "/usr", "/bin"}
+
+    def listing(self, directory: str) -> list[str] | None:
+        """The names in a directory; None where there is none."""
+        prefix = directory.rstrip("/") + "/"
+        names = {
+            path[len(prefix) :].partition("/")[0]
+            for path in (*self.content, *self.directories)
+            if path.startswith(prefix) and path != prefix
+        } - {""}
+        known = directory.rstrip("/") in self.directories or directory == "/"
+        return sorted(names) if names or known else None
+
+
+@dataclass
+class Process:
+    """What a program sees: its arguments, environment, streams and files."""
+
+    argv: Sequence[str]
+    env: dict[str, str]
+    out: Write
+    err: Write
+    stdin: str
+    shell: "Shell"
+
+    @property
+    def files(self) -> Files:
+        return self.shell.files
+
+
+@dataclass
+class World:
+    """What surrounds a shell: the programs it can call, time, and the program for any other name."""
+
+    programs: Mapping[str, Program]
+    sleep: Callable[[float], Awaitable[None]]
+    fallback: Program
+    files: Files = field(default_factory=Files)
+    hostname: str = "localhost"
+    directory: str = "/"
+
+
+class Shell:
+    """One shell. ``terminate`` is SIGTERM: as process 1 it heeds that only where the script set a trap."""
+
+    def __init__(
+        self,
+        world: World,
+        env: Mapping[str, str],
+        out: Write,
+        err: Write,
+        *,
+        name: str = "sh",
+        arguments: Sequence[str] = (),
+    ) -> None:
+        self.world = world
+        self.files = world.files
+        self.name = name
+        self.arguments = list(arguments)
+        self.env = dict(env)
+        self.variables: dict[str, str] = {}
+        self.traps: dict[str, str] = {}
+        self.status = 0
+        self.out, self.err = out, err
+        self.directory = world.directory
+        self.jobs: list[asyncio.Task[int]] = []
+        self._signals: list[str] = []
+        self._interrupt = asyncio.Event()
+        self._expander = Expander(self)
+
+    async def run(self, text: str) -> int:
+        """Run a script; gives its exit code."""
+        try:
+            await self.execute(parse(text))
+        except Exit as end:
+            self.status = end.code
+        except LoopControl:
+            self.status = 0
+        except ShellSyntaxError as error:
+            self.err(f"{self.name}: -c: {error}\n")
+            self.status = 2
+        except RecursionError:
+            self.err(f"{self.name}: -c: nested too deeply\n")
+            self.status = 2
+        if command := self.traps.pop("EXIT", ""):
+            with contextlib.suppress(Exit, LoopControl, ShellSyntaxError):
+                await self.execute(parse(command))
+        for job in self.jobs:
+            job.cancel()
+        return self.status
+
+    def signal(self, name: str) -> bool:
+        """Deliver a signal; False where no trap is set for it."""
+        if name not in self.traps:
+            return False
+        self._signals.append(name)
+        self._interrupt.set()
+        return True
+
+    def lookup(self, name: str) -> str | None:
+        """The value of a variable."""
+        if name in self.variables:
+            return self.variables[name]
+        return self.env.get(name)
+
+    def assign(self, name: str, value: str) -> None:
+        """Set a variable; one that is exported stays so."""
+        if len(value) > LONGEST_TEXT:
+            raise ShellSyntaxError("out of memory")
+        (self.env if name in self.env else self.variables)[name] = value
+
+    async def execute(self, node: Node) -> int:
+        """Run one node; gives its status."""
+        self.status = await self._dispatch(node)
+        await self._run_traps()
+        return self.status
+
+    async def wait(self) -> int:
+        """``wait``: until all jobs have ended, or a trapped signal arrives."""
+        self._interrupt.clear()
+        waiting: set[asyncio.Task[int] | asyncio.Task[bool]] = set(self.jobs)
+        if not waiting:
+            return 0
+        interrupt = asyncio.ensure_future(self._interrupt.wait())
+        everything = asyncio.ensure_future(asyncio.wait(waiting))
+        try:
+            await asyncio.wait((interrupt, everything), return_when=asyncio.FIRST_COMPLETED)
+        finally:
+            interrupt.cancel()
+            everything.cancel()
+        if self._signals:
+            return 143
+        status = self.jobs[-1].result() if not self.jobs[-1].cancelled() else 0
+        self.jobs.clear()
+        return status
+
+    async def capture(self, text: str) -> str:
+        """What a script prints: ``$(text)``."""
+        pieces: list[str] = []
+        child = self._child(pieces.append, self.err)
+        await child.run(text)
+        self.status = child.status
+        return "".join(pieces)
+
+    def _child(self, out: Write, err: Write) -> "Shell":
+        child = Shell(self.world, self.env, out, err, name=self.name, arguments=self.arguments)
+        child.variables = dict(self.variables)
+        child.directory = self.directory
+        return child
+
+    async def _run_traps(self) -> None:
+        while self._signals:
+            command = self.traps.get(self._signals.pop(0), "")
+            if command:
+                await self._dispatch(parse(command))
+
+    async def _dispatch(self, node: Node) -> int:
+        match node:
+            case Script():
+                status = 0
+                for item in node.items:
+                    status = await self.execute(item)
+                return status
+            case AndOr():
+                if node.background:
+                    child = self._child(self.out, self.err)
+                    self.jobs.append(asyncio.ensure_future(_detached(child, node)))
+                    return 0
+                status = await self.execute(node.first)
+                for operator, item in node.rest:
+                    if (operator == "&&") == (status == 0):
+                        status = await self.execute(item)
+                return status
+            case Pipeline():
+                status = await self._pipeline(node)
+                return int(status == 0) if node.negated else status
+            case If():
+                for condition, body in node.branches:
+                    if await self.execute(condition) == 0:
+                        return await self.execute(body)
+                return await self.execute(node.otherwise) if node.otherwise is not None else 0
+            case Loop() | For():
+                return await self._loop(node)
+            case Group():
+                return await self._group(node)
+            case Command():
+                return await self._simple(node, "")
+
+    async def _pipeline(self, node: Pipeline) -> int:
+        stdin, status = "", 0
+        for position, item in enumerate(node.commands):
+            last = position == len(node.commands) - 1
+            pieces: list[str] = []
+            saved = self.out
+            if not last:
+                self.out = pieces.append
+            try:
+                status = (
+                    await self._simple(item, stdin) if isinstance(item, Command) else await self.execute(item)
+                )
+            finally:
+                self.out = saved
+            stdin = "".join(pieces)
+        return status
+
+    async def _loop(self, node: Loop | For) -> int:
+        status = 0
+        words: list[str] | None = None
+        if isinstance(node, For):
+            words = [text for word in node.words for text in await self._expander.fields(word)]
+        turn = 0
+        while True:
+            if words is not None:
+                if turn >= len(words):
+                    return status
+                self.assign(node.name if isinstance(node, For) else "", words[turn])
+            elif isinstance(node, Loop) and (await self.execute(node.condition) == 0) == node.until:
+                return status
+            turn += 1
+            try:
+                status = await self.execute(node.body)
+            except LoopControl as control:
+                if control.depth > 1:
+                    raise LoopControl(control.depth - 1, control.again) from None
+                if not control.again:
+                    return 0
+            # A loop that never waits must not stop everything else in the process.
+            await asyncio.sleep(0)
+            if turn % _TURNS_WITHOUT_PAUSE == 0:
+                await self.world.sleep(0.1)
+
+    async def _group(self, node: Group) -> int:
+        out, err = await self._redirected(node.redirects)
+        if node.subshell:
+            child = self._child(out, err)
+            try:
+                return await child.execute(node.body)
+            except Exit as end:
+                return end.code
+        saved = self.out, self.err
+        self.out, self.err = out, err
+        try:
+            return await self.execute(node.body)
+        finally:
+            self.out, self.err = saved
+
+    async def _simple(self, node: Command, stdin: str) -> int:
+        words = list(node.words)
+        assignments: dict[str, str] = {}
+        while words and (pair := _assignment(words[0].text)) is not None:
+            assignments[pair[0]] = await self._expander.text(pair[1])
+            words.pop(0)
+        argv = [text for word in words for text in await self._expander.fields(word)]
+        out, err = await self._redirected(node.redirects)
+        for redirect in node.redirects:
+            if redirect.operator == "<":
+                stdin = self.files.content.get(await self._expander.text(redirect.target.text), "")
+            elif redirect.operator == "<<<":
+                stdin = await self._expander.text(redirect.target.text) + "\n"
+        if not argv:
+            for name, value in assignments.items():
+                self.assign(name, value)
+            return 0
+        process = Process(argv, {**self.env, **assignments}, out, err, stdin, self)
+        program = self.world.programs.get(argv[0].rpartition("/")[2], self.world.fallback)
+        return await program(process)
+
+    async def _redirected(self, redirects: Sequence[Redirect]) -> tuple[Write, Write]:
+        streams: dict[int, Write] = {1: self.out, 2: self.err}
+        for redirect in redirects:
+            target = await self._expander.text(redirect.target.text)
+            if redirect.operator == ">&" and target.isdigit():
+                streams[redirect.descriptor or 1] = streams.get(int(target), self.out)
+            elif redirect.operator in (">", ">>", "&>", ">&"):
+                write = self._file_writer(target, append=redirect.operator == ">>")
+                if redirect.operator in ("&>", ">&"):
+                    streams[1] = streams[2] = write
+                else:
+                    streams[1 if redirect.descriptor is None else redirect.descriptor] = write
+        return streams[1], streams[2]
+
+    def _file_writer(self, path: str, *, append: bool) -> Write:
+        if path in ("/dev/stdout", "/proc/1/fd/1", "/proc/self/fd/1", "/dev/fd/1"):
+            return self.out
+        if path in ("/dev/stderr", "/proc/1/fd/2", "/dev/termination-log-stderr"):
+            return self.err
+        if path == "/dev/null":
+            return lambda _: None
+        content = self.files.content
+        content[path] = content.get(path, "") if append else ""
+
+        def write(text: str) -> None:
+            content[path] = (content.get(path, "") + text)[:LONGEST_TEXT]
+
+        return write
+
+
+async def _detached(shell: Shell, node: AndOr) -> int:
+    try:
+        return await shell.execute(AndOr(node.first, node.rest))
+    except Exit as end:
+        return end.code
+    except LoopControl:
+        return 0
+
+
+def _assignment(text: str) -> tuple[str, str] | None:
+    name, equals, value = text.partition("=")
+    if equals and name.isidentifier() and name.isascii():
+        return name, value
+    return None
