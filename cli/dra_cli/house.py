@@ -64,7 +64,7 @@ class House:
             flags = ["--server", self.server, "--health-port", str(health), *arguments, *common]
             return ServiceSpec(name, module, f"http://127.0.0.1:{health}", flags)
 
-        apiserver = ["--port", str(port), "--data", str(data / "apiserver"), *common]
+        apiserver = ["--port", str(port), "--data", str(data), *common]
         apiserver += ["--runtime-config", options.runtime_config]
         if options.relaxed:
             apiserver.append("--relaxed")
