@@ -3,8 +3,8 @@
 from typing import Any
 
 import pytest
-
 from dra_scheduler.allocator.conformance import agrees, answer
+
 from tests.reference import load_vectors
 
 _CASES = load_vectors("allocator.json.gz")

@@ -10,6 +10,7 @@ from dra_scheduler.allocator.alikeness import Alikeness
 from dra_scheduler.allocator.capacity import Shortage
 from dra_scheduler.allocator.errors import AllocationError
 from dra_scheduler.allocator.features import Features
+from dra_scheduler.allocator.hopeless import hopeless
 from dra_scheduler.allocator.nodes import node_matches
 from dra_scheduler.allocator.picks import Picks
 from dra_scheduler.allocator.pools import Pool, PoolDevice
@@ -77,6 +78,7 @@ class Allocator:
             run.candidates,
             all_devices,
             run.alikeness,
+            run.hopeless,
             check,
             trace,
         )
@@ -225,3 +227,7 @@ class _Run:
         """Which devices are interchangeable here."""
         wanted = (device for devices in self._all_devices.values() for device, _ in devices)
         return Alikeness(self._features, self._allocated, self.picks, self._attempt.requests, wanted)
+
+    def hopeless(self) -> bool:
+        """Whether there surely is no solution."""
+        return hopeless(self._attempt, self._features, self._allocated, self.candidates, self._all_devices)

@@ -10,6 +10,7 @@ branch with an equal device, or from an equal position, would fail as well and i
 """
 
 import enum
+import math
 from collections import Counter
 from collections.abc import Callable, Hashable, Sequence
 from typing import Final
@@ -25,6 +26,8 @@ from dra_scheduler.allocator.selectors import Candidate, Rejection
 _CHECK_EVERY: Final = 64
 # Positions are only remembered once a search turns out to be a long one.
 _REMEMBER_AFTER: Final = 256
+# When to ask whether there can be a solution at all.
+_DOUBT_AFTER: Final = 1000
 
 
 class Outcome(enum.Enum):
@@ -105,6 +108,7 @@ class Search:
         candidates: Callable[[Request], Sequence[Candidate]],
         all_devices: dict[int, list[tuple[PoolDevice, Pool]]],
         alikeness: Callable[[], Alikeness],
+        hopeless: Callable[[], bool],
         check: Callable[[], None] | None,
         recorder: Recorder | None,
     ) -> None:
@@ -114,11 +118,13 @@ class Search:
         self._all_devices = all_devices
         self._make_alikeness = alikeness
         self._alikeness: Alikeness | None = None
+        self._hopeless = hopeless
         self._check = check
         self._recorder = recorder
         self._stack: list[_Frame] = []
         self._dead_positions: set[Hashable] = set()
         self.steps = 0
+        self._doubt_at: float = _DOUBT_AFTER
 
     @property
     def alike(self) -> Alikeness:
@@ -136,6 +142,10 @@ class Search:
         while outcome is not Outcome.DONE:
             if outcome is None:
                 outcome = self._go_on(self._stack[-1])
+                if self.steps >= self._doubt_at:
+                    self._doubt_at = math.inf
+                    if self._hopeless():
+                        return Outcome.FAILED
             elif self._stack:
                 outcome = self._come_back(self._stack[-1], outcome)
             else:

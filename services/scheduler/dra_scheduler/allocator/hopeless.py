@@ -1,0 +1,221 @@
+"""Whether a long search can end well at all.
+
+The search keeps to upstream's order, and some claims without a solution keep it busy for longer than anyone waits. This
+looks at an easier question, each device for itself and each constraint for itself, whose answer is quick to find: when
+even that cannot be solved, the search would end without a solution, and may as well end now.
+"""
+
+from collections.abc import Callable, Container, Hashable, Iterable, Iterator, Sequence
+
+from dra_shared.taints import untolerated
+
+from dra_scheduler.allocator.capacity import NOTHING, shortage
+from dra_scheduler.allocator.constraints import Constraint, MatchAttribute, lookup_attribute, new_constraint
+from dra_scheduler.allocator.counters import available_counters
+from dra_scheduler.allocator.features import Features
+from dra_scheduler.allocator.pools import Pool, PoolDevice
+from dra_scheduler.allocator.requests import Attempt, Entry, Request
+from dra_scheduler.allocator.selectors import Candidate
+from dra_scheduler.allocator.state import AllocatedState
+
+AllDevices = dict[int, list[tuple[PoolDevice, Pool]]]
+
+
+class _Demand:
+    """What an entry needs at the very least: so many of these devices."""
+
+    __slots__ = ("count", "devices", "entry", "exclusive", "most")
+
+    def __init__(
+        self, entry: Entry, least: int, most: int, devices: list[PoolDevice], exclusive: bool
+    ) -> None:
+        self.entry = entry
+        self.count = least
+        self.most = most
+        self.devices = devices
+        self.exclusive = exclusive
+
+
+def hopeless(
+    attempt: Attempt,
+    features: Features,
+    state: AllocatedState,
+    candidates: Callable[[Request], Sequence[Candidate]],
+    all_devices: AllDevices,
+) -> bool:
+    """True: there is no solution, and the search would find that out without meeting an error. False: not known."""
+    for request in attempt.requests:
+        if request.all_devices and request.claim.spec.devices.constraints:
+            return False
+        if any(failing is not None for _, _, failing in candidates(request)):
+            return False
+    look = _Look(features, state, candidates, all_devices)
+    demands = [look.demand(entry) for entry in attempt.entries]
+    if not _enough(features, demands):
+        return True
+    for index, claim in enumerate(attempt.claims):
+        for spec in claim.spec.devices.constraints:
+            constraint = new_constraint(spec, lists=features.list_type_attributes)
+            if constraint is None:
+                continue
+            concerned = [
+                demand
+                for demand in demands
+                if demand.entry.claim_index == index
+                and all(constraint.applies(*request.names) for request in demand.entry.alternatives)
+            ]
+            if isinstance(constraint, MatchAttribute):
+                if not _can_match(features, constraint, demands, concerned):
+                    return True
+            elif not _can_differ(constraint, concerned):
+                return True
+    return False
+
+
+class _Look:
+    """What each entry could get if there was nothing but itself."""
+
+    def __init__(
+        self,
+        features: Features,
+        state: AllocatedState,
+        candidates: Callable[[Request], Sequence[Candidate]],
+        all_devices: AllDevices,
+    ) -> None:
+        self._features = features
+        self._state = state
+        self._candidates = candidates
+        self._all_devices = all_devices
+
+    def demand(self, entry: Entry) -> _Demand:
+        counts, devices = [], dict[PoolDevice, None]()
+        for request in entry.alternatives:
+            options: Iterable[tuple[PoolDevice, Pool]] = (
+                (d, pool) for d, pool, _ in self._candidates(request)
+            )
+            counts.append(request.count)
+            if request.all_devices:
+                options = self._all_devices[request.number]
+                # None at all is no success either.
+                counts[-1] = max(1, len(self._all_devices[request.number]))
+            devices.update(
+                (device, None) for device, pool in options if self._possible(request, device, pool)
+            )
+        exclusive = not any(request.admin_access for request in entry.alternatives)
+        return _Demand(entry, min(counts), max(counts), list(devices), exclusive)
+
+    def _possible(self, request: Request, device: PoolDevice, pool: Pool) -> bool:
+        features, spec = self._features, device.spec
+        if not request.admin_access and device.id in self._state.dedicated:
+            return False
+        if features.device_taints and untolerated(spec.taints, request.tolerations) is not None:
+            return False
+        if features.consumable_capacity:
+            used = self._state.consumed.get(device.id, NOTHING)
+            if shortage(spec.capacity, request.capacity, used, NOTHING) is not None:
+                return False
+        if spec.consumes_counters:
+            if not features.partitionable_devices:
+                return False
+            if not device.allow_multiple:
+                left = available_counters(pool, self._state)
+                return all(left.get(key, value) >= value for key, value in device.counters)
+        return True
+
+
+def _enough(
+    features: Features,
+    demands: Sequence[_Demand],
+    limited: Sequence[_Demand] = (),
+    limit: Container[PoolDevice] = (),
+) -> bool:
+    """Whether all get their devices, each device given away once unless it can be shared.
+
+    The ``limited`` ones only get devices within the ``limit``.
+    """
+    options: list[list[Hashable]] = []
+    for number, demand in enumerate(demands):
+        devices = demand.devices
+        if demand in limited:
+            devices = [device for device in devices if device in limit]
+        if len(devices) < demand.count:
+            return False
+        if demand.exclusive:
+            shareable = features.consumable_capacity
+            mine: list[Hashable] = [
+                (number, device) if shareable and device.allow_multiple else device for device in devices
+            ]
+            options.extend([mine] * demand.count)
+    return _matching(options)
+
+
+def _can_match(
+    features: Features, constraint: Constraint, demands: Sequence[_Demand], concerned: Sequence[_Demand]
+) -> bool:
+    """Whether some value would do for all that must share one."""
+    if sum(demand.count for demand in concerned) < 2:
+        return True
+    holders: dict[Hashable, set[PoolDevice]] = {}
+    for demand in concerned:
+        for device in demand.devices:
+            for value in _values(constraint, device):
+                holders.setdefault(value, set()).add(device)
+    return any(_enough(features, demands, concerned, some) for some in holders.values())
+
+
+def _can_differ(constraint: Constraint, concerned: Iterable[_Demand]) -> bool:
+    """Whether there are enough values: only entries of one device are sure to be compared with each other."""
+    options = [
+        list({value: None for device in demand.devices for value in _values(constraint, device)})
+        for demand in concerned
+        if demand.most == 1
+    ]
+    return _matching(options)
+
+
+def _values(constraint: Constraint, device: PoolDevice) -> Iterator[Hashable]:
+    """What of the device counts for the constraint, one by one."""
+    if lookup_attribute(device, constraint.attribute_name) is None:
+        return
+    value = constraint.value(device)
+    if value is None:
+        # Of no known kind, so never equal to anything.
+        yield device
+    elif isinstance(value[1], frozenset):
+        for item in value[1]:
+            yield value[0], item
+    else:
+        yield value
+
+
+def _matching(options: Sequence[Sequence[Hashable]]) -> bool:
+    """Whether each can have one of its options, no two the same one (found by augmenting paths)."""
+    owners: dict[Hashable, int] = {}
+    held: dict[int, Hashable] = {}
+    for seeker in range(len(options)):
+        # Who would get an option if its owner found another one.
+        wanted_by: dict[Hashable, int] = {}
+        queue = [seeker]
+        free: list[Hashable] = []
+        for who in queue:
+            for option in options[who]:
+                if option in wanted_by:
+                    continue
+                wanted_by[option] = who
+                if option not in owners:
+                    free.append(option)
+                    break
+                queue.append(owners[option])
+            if free:
+                break
+        if not free:
+            return False
+        option = free[0]
+        while True:
+            who = wanted_by[option]
+            given_up = held.get(who)
+            owners[option], held[who] = who, option
+            if who == seeker:
+                break
+            option = given_up
+    return True

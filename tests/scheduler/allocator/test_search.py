@@ -1,0 +1,138 @@
+"""The shortcuts of the search: they must never change what upstream's plain search would answer."""
+
+import math
+
+import pytest
+from dra_scheduler.allocator import AllocationError, TimeLimit, alikeness, search
+
+from tests.scheduler.allocator.worlds import World, claim_of, exactly, random_world, selector, slice_of
+
+_MOST_STEPS = 20_000
+
+
+class _TooLongError(Exception):
+    pass
+
+
+def _outcome(world: World, *, limit: bool = False) -> object:
+    calls = 0
+
+    def check() -> None:
+        nonlocal calls
+        calls += 1
+        if limit and calls * 64 > _MOST_STEPS:
+            raise _TooLongError
+
+    try:
+        return world.allocator().allocate(world.node, world.claims, check=check)
+    except AllocationError as error:
+        return str(error), error.only_this_node
+
+
+def _plainly(world: World) -> object:
+    """The answer without any shortcut."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(alikeness.Alikeness, "now", lambda *_: object())
+        patch.setattr(search, "_REMEMBER_AFTER", math.inf)
+        patch.setattr(search, "_DOUBT_AFTER", math.inf)
+        return _outcome(world, limit=True)
+
+
+@pytest.mark.parametrize("start", range(0, 1000, 100))
+def test_shortcuts_change_no_answer(start: int) -> None:
+    compared = 0
+    for seed in range(start, start + 100):
+        world = random_world(seed)
+        try:
+            expected = _plainly(world)
+        except _TooLongError:
+            continue
+        compared += 1
+        for remember_after, doubt_after in ((-1, math.inf), (math.inf, 1), (-1, 1)):
+            with pytest.MonkeyPatch.context() as patch:
+                patch.setattr(search, "_REMEMBER_AFTER", remember_after)
+                patch.setattr(search, "_DOUBT_AFTER", doubt_after)
+                assert _outcome(world) == expected, f"world {seed}, {remember_after}, {doubt_after}"
+
+    assert compared > 90
+
+
+def _leaking_world(shareable: int) -> World:
+    """Each shareable device tried in vain leaves a unit of the counter consumed; the last one needs two of three."""
+    tries = [
+        {
+            "name": f"d{i}",
+            "attributes": {"kind": {"string": "k"}, "shared.example.com/tag": {"string": "x"}},
+            "allowMultipleAllocations": True,
+            "consumesCounters": [{"counterSet": "set0", "counters": {"units": {"value": "1"}}}],
+        }
+        for i in range(shareable)
+    ]
+    last = {
+        "name": "e",
+        "attributes": {"kind": {"string": "k"}, "shared.example.com/tag": {"string": "y"}},
+        "consumesCounters": [{"counterSet": "set0", "counters": {"units": {"value": "2"}}}],
+    }
+    other = {
+        "name": "f",
+        "attributes": {"kind": {"string": "z"}, "shared.example.com/tag": {"string": "y"}},
+    }
+    sets = [{"name": "set0", "counters": {"units": {"value": "3"}}}]
+    requests = [exactly("r0", selectors=selector("kind=k")), exactly("r1", selectors=selector("kind=z"))]
+    return World(
+        slices=[
+            slice_of("s0", [], sharedCounters=sets, pool={"resourceSliceCount": 2}),
+            slice_of("s1", [*tries, last, other], pool={"resourceSliceCount": 2}),
+        ],
+        claims=[claim_of(requests, constraints=[{"matchAttribute": "shared.example.com/tag"}])],
+    )
+
+
+@pytest.mark.parametrize(("shareable", "found"), [(0, True), (1, True), (2, False), (3, False)])
+def test_equal_devices_are_tried_when_trying_leaves_something_behind(shareable: int, found: bool) -> None:
+    world = _leaking_world(shareable)
+
+    outcome = _outcome(world)
+
+    assert (outcome is not None) is found
+    assert outcome == _plainly(world)
+
+
+def test_equal_devices_are_tried_once() -> None:
+    devices = [{"name": f"d{i:02}", "attributes": {"kind": {"string": "k"}}} for i in range(60)]
+    requests = [
+        *(exactly(f"r{i}", 4, selectors=selector("kind=k")) for i in range(4)),
+        exactly("last", selectors=selector("kind=none")),
+    ]
+    world = World(slices=[slice_of("s0", devices)], claims=[claim_of(requests)])
+
+    assert _outcome(world, limit=True) is None
+
+
+def test_many_claims_do_not_exhaust_the_interpreter() -> None:
+    devices = [{"name": f"d{i:04}"} for i in range(3000)]
+    claims = [claim_of([exactly(f"r{i}") for i in range(30)], f"c{n}") for n in range(100)]
+    world = World(slices=[slice_of("s0", devices)], claims=claims)
+
+    results = world.allocator().allocate(world.node, claims)
+
+    assert results is not None
+    names = [result.device for allocation in results for result in allocation.devices.results]
+    assert names == [f"d{i:04}" for i in range(3000)]
+
+
+def test_the_check_stops_the_search() -> None:
+    calls = 0
+
+    def check() -> None:
+        nonlocal calls
+        calls += 1
+        if calls == 3:
+            raise TimeLimit
+
+    devices = [{"name": f"d{i:03}"} for i in range(300)]
+    claims = [claim_of([exactly(f"r{i}") for i in range(30)], f"c{n}") for n in range(10)]
+    world = World(slices=[slice_of("s0", devices)], claims=claims)
+
+    with pytest.raises(TimeLimit, match=r"^filter operation aborted: context deadline exceeded$"):
+        world.allocator().allocate(world.node, world.claims, check=check)
