@@ -1,6 +1,7 @@
 """The controllers that there are, by name."""
 
 from dra_controller.deployment import DeploymentController
+from dra_controller.devicetainteviction import DeviceTaintEvictionController
 from dra_controller.eventexpiry import EventExpiryController
 from dra_controller.framework import Controller
 from dra_controller.garbagecollector import GarbageCollector
@@ -14,6 +15,7 @@ from dra_controller.ttlafterfinished import TTLAfterFinishedController
 
 _CLASSES: tuple[type[Controller], ...] = (
     DeploymentController,
+    DeviceTaintEvictionController,
     EventExpiryController,
     GarbageCollector,
     JobController,

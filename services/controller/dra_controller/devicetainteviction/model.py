@@ -1,0 +1,106 @@
+"""What the eviction controller reasons about: taints with their origin, evictions, and work to be done."""
+
+from dataclasses import dataclass
+from datetime import datetime
+
+from dra_shared.api.meta import ObjectMeta
+from dra_shared.api.resource import Device, DeviceTaint, ResourceSlice
+from dra_shared.api.taintrule import DeviceTaintRule
+
+
+@dataclass(frozen=True)
+class PodRef:
+    """One pod, and which of those that had its name it is."""
+
+    namespace: str
+    name: str
+    uid: str
+
+    @classmethod
+    def of(cls, meta: ObjectMeta) -> "PodRef":
+        return cls(meta.namespace, meta.name, meta.uid)
+
+    def __str__(self) -> str:
+        return f"{self.namespace}/{self.name}"
+
+
+@dataclass(frozen=True)
+class RuleRef:
+    """One DeviceTaintRule, and which of those that had its name it is."""
+
+    name: str
+    uid: str
+
+    @classmethod
+    def of(cls, meta: ObjectMeta) -> "RuleRef":
+        return cls(meta.name, meta.uid)
+
+    def __str__(self) -> str:
+        return self.name
+
+
+Work = PodRef | RuleRef
+
+
+@dataclass(frozen=True)
+class RuleTaint:
+    """A taint that a rule puts on a device."""
+
+    rule: DeviceTaintRule
+
+    @property
+    def taint(self) -> DeviceTaint:
+        return self.rule.spec.taint
+
+    @property
+    def order(self) -> tuple[object, ...]:
+        return 0, self.rule.metadata.name
+
+    def __str__(self) -> str:
+        return f"DeviceTaintRule {self.rule.metadata.name}"
+
+
+@dataclass(frozen=True)
+class SliceTaint:
+    """A taint that a driver published with a device."""
+
+    slice: ResourceSlice
+    device: Device
+    index: int
+
+    @property
+    def taint(self) -> DeviceTaint:
+        return self.device.taints[self.index]
+
+    @property
+    def order(self) -> tuple[object, ...]:
+        spec = self.slice.spec
+        return 1, spec.driver, spec.pool.name, self.device.name, self.index
+
+    def __str__(self) -> str:
+        spec = self.slice.spec
+        device = f"{spec.driver}/{spec.pool.name}/{self.device.name}"
+        return f"ResourceSlice {self.slice.metadata.name} {device} taint #{self.index}"
+
+
+Reason = RuleTaint | SliceTaint
+
+
+@dataclass(frozen=True)
+class Eviction:
+    """When pods have to go, and because of which taints."""
+
+    when: datetime
+    reasons: tuple[Reason, ...]
+
+    def __str__(self) -> str:
+        return f"{self.when.isoformat()} ({', '.join(map(str, self.reasons))})"
+
+
+def joined(first: Eviction | None, second: Eviction) -> Eviction:
+    """Both together: the earlier time, and each reason once."""
+    if first is None:
+        return second
+    reasons = {reason.order: reason for reason in (*first.reasons, *second.reasons)}
+    ordered = tuple(reason for _, reason in sorted(reasons.items(), key=lambda item: item[0]))
+    return Eviction(min(first.when, second.when), ordered)
