@@ -28,6 +28,8 @@ class Cache:
         self._generations = itertools.count(1)
         # Pods, anywhere, that have affinities to or against others.
         self.affine_pods = 0
+        # Nodes with PreferNoSchedule taints.
+        self.soft_taints = 0
         self._nodes: list[NodeInfo] | None = None
 
     def nodes(self) -> list[NodeInfo]:
@@ -59,16 +61,21 @@ class Cache:
     def set_node(self, node: Node) -> None:
         """A node came or changed."""
         info = self._info(node.metadata.name)
-        if info.node is None:
+        old = info.node
+        if old is None:
             self._nodes = None
+        self.soft_taints += _has_soft_taint(node) - (old is not None and _has_soft_taint(old))
         info.set_node(node)
-        self.touch(info.name)
+        if old is None or not _serves_alike(old, node):
+            self.touch(info.name)
 
     def remove_node(self, name: str) -> None:
         """A node went; its pods are kept until their own events come."""
         info = self._infos.get(name)
         if info is None:
             return
+        if info.node is not None:
+            self.soft_taints -= _has_soft_taint(info.node)
         info.node = None
         self._nodes = None
         if not info.pods:
@@ -166,6 +173,19 @@ def _is_affine(pod: Pod) -> bool:
     affinity = pod.spec.affinity
     return affinity is not None and (
         affinity.pod_affinity is not None or affinity.pod_anti_affinity is not None
+    )
+
+
+def _has_soft_taint(node: Node) -> bool:
+    return any(taint.effect == "PreferNoSchedule" for taint in node.spec.taints)
+
+
+def _serves_alike(old: Node, new: Node) -> bool:
+    """Whether a changed node means the same to placement as before, as after a heartbeat."""
+    return (
+        old.metadata.labels == new.metadata.labels
+        and old.spec == new.spec
+        and old.status.allocatable == new.status.allocatable
     )
 
 

@@ -6,10 +6,18 @@ T = TypeVar("T")
 
 
 class CycleState:
-    """One attempt's memory. ``group`` is that of the pod group's attempt which this one is part of, if it is."""
+    """One attempt's memory.
 
-    def __init__(self, group: "CycleState | None" = None) -> None:
+    ``group`` is that of the pod group's attempt which this one is part of, if it is. ``shared`` outlives the attempt:
+    attempts for pods of equal signature get the same one, as long as what is in it may still be true. A plugin sets
+    ``unshareable`` when a verdict only holds for this very pod. ``stop``, if not empty, says why the attempt is to end.
+    """
+
+    def __init__(self, group: "CycleState | None" = None, shared: dict[str, Any] | None = None) -> None:
         self.group = group
+        self.shared: dict[str, Any] = {} if shared is None else shared
+        self.unshareable = False
+        self.stop = ""
         self.skip_filter: set[str] = set()
         self.skip_score: set[str] = set()
         self._data: dict[str, Any] = {}

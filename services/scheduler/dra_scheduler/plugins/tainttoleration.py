@@ -6,11 +6,12 @@ from dra_shared.api.node import Taint
 from dra_shared.api.pod import Pod
 from dra_shared.taints import tolerates
 
+from dra_scheduler.framework.cache import Cache
 from dra_scheduler.framework.events import Action, Interest, Kind
 from dra_scheduler.framework.nodeinfo import NodeInfo
 from dra_scheduler.framework.plugin import default_normalize
 from dra_scheduler.framework.state import CycleState
-from dra_scheduler.framework.status import Status, unresolvable
+from dra_scheduler.framework.status import SKIP, Status, unresolvable
 
 _KEEPS_OUT = ("NoSchedule", "NoExecute")
 
@@ -28,6 +29,9 @@ class TaintToleration:
 
     name = "TaintToleration"
 
+    def __init__(self, cache: Cache) -> None:
+        self._cache = cache
+
     def events_to_register(self) -> Sequence[Interest]:
         return (
             Interest(Kind.NODE, Action.ADD | Action.NODE_TAINT),
@@ -44,7 +48,7 @@ class TaintToleration:
         return None
 
     def pre_score(self, state: CycleState, pod: Pod) -> Status | None:
-        return None
+        return None if self._cache.soft_taints else SKIP
 
     def score(self, state: CycleState, pod: Pod, node: NodeInfo) -> int:
         assert node.node is not None

@@ -1,0 +1,47 @@
+"""Why no node can take a pod, in kube-scheduler's words."""
+
+from collections import Counter
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+from dra_scheduler.framework.status import Status
+
+
+@dataclass(slots=True)
+class Diagnosis:
+    """What turned the pod away: each node's status, or what PreFilter said about all of them.
+
+    ``hint`` is a short explanation of our own, after upstream's words.
+    """
+
+    nodes: int
+    statuses: dict[str, Status] = field(default_factory=dict)
+    pre_filter: str = ""
+    post_filter: str = ""
+    plugins: set[str] = field(default_factory=set)
+    hint: str = ""
+
+    @property
+    def message(self) -> str:
+        """The text of the event and the condition (framework.FitError)."""
+        text = f"0/{self.nodes} nodes are available:"
+        if self.pre_filter:
+            text += f" {self.pre_filter}."
+        else:
+            reasons = histogram(self.statuses)
+            if reasons:
+                text += f" {reasons}."
+        if self.post_filter:
+            text += f" {self.post_filter}"
+        return text
+
+    @property
+    def explained(self) -> str:
+        """The text with the explanation behind it."""
+        return f"{self.message} {self.hint}" if self.hint else self.message
+
+
+def histogram(statuses: Mapping[str, Status]) -> str:
+    """How many nodes gave each reason, sorted as texts."""
+    counts = Counter(reason for status in statuses.values() for reason in status.reasons)
+    return ", ".join(sorted(f"{count} {reason}" for reason, count in counts.items()))

@@ -1,0 +1,71 @@
+"""Telling users why a pod has no node: the FailedScheduling event and the PodScheduled condition."""
+
+import asyncio
+from collections.abc import Callable
+
+import httpx
+from dra_shared.api.pod import Pod, PodCondition
+from dra_shared.api.resources import PODS
+from dra_shared.client.errors import ApiError, NotFound
+from dra_shared.client.events import Recorder, reference
+from dra_shared.client.rest import Client, PatchType
+from dra_shared.clock import Clock, rfc3339
+from dra_shared.log import logger
+
+UNSCHEDULABLE = "Unschedulable"
+SCHEDULER_ERROR = "SchedulerError"
+
+_log = logger(__name__)
+
+
+class FailureReporter:
+    """Writes events and conditions, in the background. ``spawn`` keeps a task alive until it is done."""
+
+    def __init__(
+        self,
+        client: Client,
+        recorder: Recorder,
+        clock: Clock,
+        spawn: Callable[..., asyncio.Task[None]],
+    ) -> None:
+        self._client = client
+        self._recorder = recorder
+        self._clock = clock
+        self._spawn = spawn
+
+    def report(self, pod: Pod, reason: str, message: str, *, event: str | None = None) -> None:
+        """``reason`` is the condition's; ``event`` the event's text where it says more than the condition's."""
+        self._recorder.event(
+            reference(PODS, pod), "Warning", "FailedScheduling", event or message, "Scheduling"
+        )
+        self._spawn(self._set_condition(pod, reason, message))
+
+    async def _set_condition(self, pod: Pod, reason: str, message: str) -> None:
+        old = next((c for c in pod.status.conditions if c.type == "PodScheduled"), None)
+        if old is not None and (old.status, old.reason, old.message) == ("False", reason, message):
+            return
+        now = rfc3339(self._clock.now())
+        changed = old is None or old.status != "False"
+        condition = PodCondition(
+            type="PodScheduled",
+            status="False",
+            reason=reason,
+            message=message,
+            observed_generation=pod.metadata.generation or None,
+            last_transition_time=now if changed or old is None else old.last_transition_time,
+        )
+        # The uid keeps the patch off another pod that has got the name meanwhile.
+        body = {"metadata": {"uid": pod.metadata.uid}, "status": {"conditions": [condition]}}
+        try:
+            await self._client.patch(
+                PODS,
+                pod.metadata.name,
+                body,
+                pod.metadata.namespace,
+                patch_type=PatchType.STRATEGIC,
+                subresource="status",
+            )
+        except NotFound:
+            return
+        except (ApiError, httpx.HTTPError, OSError, TimeoutError) as failure:
+            _log.warning("condition not written", pod=pod.key, error=str(failure))

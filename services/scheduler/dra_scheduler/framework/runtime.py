@@ -1,0 +1,183 @@
+"""The plugins of a scheduler, run extension point by extension point."""
+
+from collections.abc import Hashable, Mapping, Sequence
+from typing import Any
+
+from dra_shared.api.pod import Pod
+
+from dra_scheduler.framework.events import Interest
+from dra_scheduler.framework.nodeinfo import NodeInfo
+from dra_scheduler.framework.plugin import (
+    BindPlugin,
+    EnqueueExtensions,
+    FilterPlugin,
+    NormalizingPlugin,
+    Plugin,
+    PostFilterPlugin,
+    PreBindPlugin,
+    PreEnqueuePlugin,
+    PreFilterPlugin,
+    ReservePlugin,
+    ScorePlugin,
+    SignPlugin,
+)
+from dra_scheduler.framework.state import CycleState
+from dra_scheduler.framework.status import Code, Status, error
+
+
+class Framework:
+    """The plugins, in the order in which they run; ``weights`` are those of score plugins where not 1."""
+
+    def __init__(self, plugins: Sequence[Plugin], weights: Mapping[str, int] | None = None) -> None:
+        self.plugins = tuple(plugins)
+        self._weights = dict(weights or {})
+        self._pre_enqueue = [p for p in plugins if isinstance(p, PreEnqueuePlugin)]
+        self._pre_filters = [p for p in plugins if isinstance(p, PreFilterPlugin)]
+        self._filters = [p for p in plugins if isinstance(p, FilterPlugin)]
+        self._post_filters = [p for p in plugins if isinstance(p, PostFilterPlugin)]
+        self._scores = [p for p in plugins if isinstance(p, ScorePlugin)]
+        self._reserves = [p for p in plugins if isinstance(p, ReservePlugin)]
+        self._pre_binds = [p for p in plugins if isinstance(p, PreBindPlugin)]
+        self._binds = [p for p in plugins if isinstance(p, BindPlugin)]
+        judges: list[Any] = [p for p in plugins if isinstance(p, FilterPlugin | ScorePlugin)]
+        self._signers = [p for p in judges if isinstance(p, SignPlugin)]
+        self._signable = len(self._signers) == len(judges)
+
+    # The queue
+
+    def pre_enqueue(self, pod: Pod) -> Status | None:
+        """Whether the pod may be tried at all as yet."""
+        for plugin in self._pre_enqueue:
+            status = plugin.pre_enqueue(pod)
+            if status is not None:
+                return status.of(plugin.name)
+        return None
+
+    def interests(self) -> dict[str, Sequence[Interest]]:
+        """The events that each plugin wants to hear of."""
+        return {p.name: p.events_to_register() for p in self.plugins if isinstance(p, EnqueueExtensions)}
+
+    def sign(self, pod: Pod) -> Hashable | None:
+        """What pods have in common that get equal verdicts; None: this one is one of a kind."""
+        if not self._signable:
+            return None
+        parts = []
+        for plugin in self._signers:
+            part = plugin.sign(pod)
+            if part is None:
+                return None
+            parts.append(part)
+        return tuple(parts)
+
+    # The scheduling cycle
+
+    def pre_filter(self, state: CycleState, pod: Pod) -> tuple[frozenset[str] | None, Status | None]:
+        """The only nodes in question, if plugins can tell; and why none is, if so."""
+        names: frozenset[str] | None = None
+        for plugin in self._pre_filters:
+            allowed, status = plugin.pre_filter(state, pod)
+            if status is not None:
+                if status.code is Code.SKIP:
+                    state.skip_filter.add(plugin.name)
+                    continue
+                if not status.rejected:
+                    return None, error(f'running PreFilter plugin "{plugin.name}": {status.message}').of(
+                        plugin.name
+                    )
+                return None, status.of(plugin.name)
+            if allowed is not None:
+                names = allowed if names is None else names & allowed
+        return names, None
+
+    def filters(self, state: CycleState) -> list[FilterPlugin]:
+        """The filter plugins that have a say on the pod."""
+        return [plugin for plugin in self._filters if plugin.name not in state.skip_filter]
+
+    @staticmethod
+    def filter(plugins: Sequence[FilterPlugin], state: CycleState, pod: Pod, node: NodeInfo) -> Status | None:
+        """The first of the plugins' objections to the node."""
+        for plugin in plugins:
+            status = plugin.filter(state, pod, node)
+            if status is not None:
+                if not status.rejected:
+                    return error(f'running "{plugin.name}" filter plugin: {status.message}').of(plugin.name)
+                return status.of(plugin.name)
+        return None
+
+    async def post_filter(self, state: CycleState, pod: Pod, statuses: Mapping[str, Status]) -> Status:
+        """What plugins could do for a pod that no node can take: reasons, one after the other."""
+        reasons: list[str] = []
+        for plugin in self._post_filters:
+            status = await plugin.post_filter(state, pod, statuses)
+            if status.code is Code.SUCCESS or status.code is Code.UNSCHEDULABLE_AND_UNRESOLVABLE:
+                return status.of(plugin.name)
+            if not status.rejected:
+                return error(f'running PostFilter plugin "{plugin.name}": {status.message}').of(plugin.name)
+            reasons += status.reasons
+        return Status(Code.UNSCHEDULABLE, tuple(reasons))
+
+    def scorers(self, state: CycleState, pod: Pod) -> list[tuple[ScorePlugin, int]]:
+        """The score plugins that make a difference for the pod, with their weights."""
+        found = []
+        for plugin in self._scores:
+            status = plugin.pre_score(state, pod)
+            if status is None:
+                found.append((plugin, self._weights.get(plugin.name, 1)))
+        return found
+
+    def total(
+        self,
+        scorers: Sequence[tuple[ScorePlugin, int]],
+        state: CycleState,
+        pod: Pod,
+        raw: Mapping[str, tuple[int, ...]],
+    ) -> dict[str, int]:
+        """Each node's weighted sum of normalized scores; ``raw`` has what each of the plugins said."""
+        totals = dict.fromkeys(raw, 0)
+        for index, (plugin, weight) in enumerate(scorers):
+            scores = {name: values[index] for name, values in raw.items()}
+            if isinstance(plugin, NormalizingPlugin):
+                scores = plugin.normalize(state, pod, scores)
+            for name, score in scores.items():
+                totals[name] += weight * score
+        return totals
+
+    # Taking the decision
+
+    def reserve(self, state: CycleState, pod: Pod, node_name: str) -> Status | None:
+        """Have every plugin take what the pod will use; the first one that can't says why."""
+        for plugin in self._reserves:
+            status = plugin.reserve(state, pod, node_name)
+            if status is not None:
+                if not status.rejected:
+                    return error(f'running Reserve plugin "{plugin.name}": {status.message}').of(plugin.name)
+                return status.of(plugin.name)
+        return None
+
+    async def unreserve(self, state: CycleState, pod: Pod, node_name: str) -> None:
+        """Have the plugins give it back, the last one first."""
+        for plugin in reversed(self._reserves):
+            await plugin.unreserve(state, pod, node_name)
+
+    async def pre_bind(self, state: CycleState, pod: Pod, node_name: str) -> Status | None:
+        """Do what has to be done before binding."""
+        for plugin in self._pre_binds:
+            flight = plugin.pre_bind_pre_flight(state, pod, node_name)
+            if flight is not None and flight.code is Code.SKIP:
+                continue
+            status = flight or await plugin.pre_bind(state, pod, node_name)
+            if status is not None:
+                if status.rejected:
+                    return status.of(plugin.name)
+                return error(f'running PreBind plugin "{plugin.name}": {status.message}').of(plugin.name)
+        return None
+
+    async def bind(self, state: CycleState, pod: Pod, node_name: str) -> Status | None:
+        """Bind the pod with the first plugin that will."""
+        for plugin in self._binds:
+            status = await plugin.bind(state, pod, node_name)
+            if status is None:
+                return None
+            if status.code is not Code.SKIP:
+                return error(f'running Bind plugin "{plugin.name}": {status.message}').of(plugin.name)
+        return error("no bind plugin took the pod")

@@ -1,0 +1,208 @@
+"""What the informers tell, brought to whom it concerns: the cache, the queue, the claim and slice trackers."""
+
+import enum
+
+from dra_shared.api.node import Node
+from dra_shared.api.pod import Pod
+from dra_shared.api.resource import DeviceClass, ResourceClaim, ResourceSlice
+from dra_shared.api.resources import (
+    DEVICE_CLASSES,
+    DEVICE_TAINT_RULES,
+    NODES,
+    POD_GROUPS,
+    PODS,
+    RESOURCE_CLAIMS,
+    RESOURCE_SLICES,
+)
+from dra_shared.api.scheduling import PodGroup
+from dra_shared.client.informer import InformerFactory
+from dra_shared.features import FeatureGates
+
+from dra_scheduler.framework.cache import Cache
+from dra_scheduler.framework.events import Action, Event, Kind
+from dra_scheduler.plugins.dynamicresources.manager import DRAManager
+from dra_scheduler.plugins.dynamicresources.podgroups import PodGroups, group_key
+from dra_scheduler.queue.scheduling import SchedulingQueue
+
+GROUP_GATES = ("GenericWorkload", "GangScheduling", "DRAWorkloadResourceClaims")
+
+
+class _Concern(enum.Enum):
+    WAITING = enum.auto()  # for us to give it a node
+    PLACED = enum.auto()  # on a node
+    NONE = enum.auto()  # done, going, or another scheduler's
+
+
+class EventHandlers:
+    """Connects informers to the rest of the scheduler named ``scheduler_name``."""
+
+    def __init__(
+        self,
+        scheduler_name: str,
+        cache: Cache,
+        queue: SchedulingQueue,
+        manager: DRAManager,
+        groups: PodGroups,
+    ) -> None:
+        self._scheduler_name = scheduler_name
+        self._cache = cache
+        self._queue = queue
+        self._manager = manager
+        self._groups = groups
+
+    def register(self, informers: InformerFactory, gates: FeatureGates) -> None:
+        """Listen to all informers that matter with these gates."""
+        informers.informer(NODES).add_handler(self._node_added, self._node_updated, self._node_deleted)
+        informers.informer(DEVICE_CLASSES).add_handler(
+            self._class_added, self._class_updated, self._class_deleted
+        )
+        self._manager.slices.add_listener(self._slice_changed)
+        informers.informer(RESOURCE_SLICES).add_handler(
+            self._manager.slices.set_slice,
+            lambda _, new: self._manager.slices.set_slice(new),
+            lambda old: self._manager.slices.delete_slice(old.metadata.name),
+        )
+        if gates.enabled("DRADeviceTaintRules"):
+            informers.informer(DEVICE_TAINT_RULES).add_handler(
+                self._manager.slices.set_rule,
+                lambda _, new: self._manager.slices.set_rule(new),
+                lambda old: self._manager.slices.delete_rule(old.metadata.name),
+            )
+        informers.informer(RESOURCE_CLAIMS).add_handler(
+            self._claim_added, self._claim_updated, self._claim_deleted
+        )
+        if any(gates.enabled(gate) for gate in GROUP_GATES):
+            informers.informer(POD_GROUPS).add_handler(
+                self._group_set, lambda _, new: self._group_set(new), self._group_deleted
+            )
+        informers.informer(PODS).add_handler(
+            lambda new: self._pod_changed(None, new), self._pod_changed, self._pod_deleted
+        )
+
+    # Pods
+
+    def _concern(self, pod: Pod | None) -> _Concern:
+        if pod is None or pod.status.phase in ("Succeeded", "Failed"):
+            return _Concern.NONE
+        if pod.spec.node_name:
+            return _Concern.PLACED
+        if pod.spec.scheduler_name == self._scheduler_name and pod.metadata.deletion_timestamp is None:
+            return _Concern.WAITING
+        return _Concern.NONE
+
+    def _pod_changed(self, old: Pod | None, new: Pod) -> None:
+        before, after = self._concern(old), self._concern(new)
+        uid = new.metadata.uid
+        if after is _Concern.PLACED:
+            self._groups.set_pod(new, placed=True)
+            self._queue.delete(uid)
+            self._cache.set_pod(new)
+            if before is not _Concern.PLACED:
+                self._queue.move_on(Event(Kind.POD, Action.ADD, None, new))
+            elif old is not None:
+                action = _placed_pod_changes(old, new)
+                if action:
+                    self._queue.move_on(Event(Kind.POD, action, old, new))
+        elif after is _Concern.WAITING:
+            if self._cache.is_assumed(uid):
+                return
+            self._groups.set_pod(new, placed=False)
+            if before is _Concern.WAITING and old is not None:
+                self._queue.update(old, new)
+            else:
+                self._queue.add(new)
+            self._group_event(new)
+        else:
+            self._groups.delete_pod(new)
+            self._queue.delete(uid)
+            if before is _Concern.PLACED:
+                self._cache.remove_pod(uid)
+                self._queue.move_on(Event(Kind.POD, Action.DELETE, old, None))
+
+    def _pod_deleted(self, pod: Pod) -> None:
+        uid = pod.metadata.uid
+        self._groups.delete_pod(pod)
+        self._queue.delete(uid)
+        # One that is being bound is given up by its binding, which fails now.
+        if self._cache.place_of(uid) is not None and not self._cache.is_assumed(uid):
+            self._cache.remove_pod(uid)
+            self._queue.move_on(Event(Kind.POD, Action.DELETE, pod, None))
+
+    def _group_event(self, pod: Pod) -> None:
+        if group_key(pod) is not None:
+            self._queue.move_on(Event(Kind.POD_GROUP, Action.OTHER, None, pod))
+
+    def _group_set(self, group: PodGroup) -> None:
+        self._groups.set_group(group)
+        self._queue.move_on(Event(Kind.POD_GROUP, Action.ADD, None, group))
+
+    def _group_deleted(self, group: PodGroup) -> None:
+        self._groups.delete_group(group.key)
+
+    # Nodes
+
+    def _node_added(self, node: Node) -> None:
+        self._cache.set_node(node)
+        self._queue.move_on(Event(Kind.NODE, Action.ADD, None, node))
+
+    def _node_updated(self, old: Node, new: Node) -> None:
+        self._cache.set_node(new)
+        action = _node_changes(old, new)
+        if action:
+            self._queue.move_on(Event(Kind.NODE, action, old, new))
+
+    def _node_deleted(self, node: Node) -> None:
+        self._cache.remove_node(node.metadata.name)
+        self._queue.move_on(Event(Kind.NODE, Action.DELETE, node, None))
+
+    # Devices
+
+    def _class_added(self, device_class: DeviceClass) -> None:
+        self._manager.set_class(device_class)
+        self._queue.move_on(Event(Kind.DEVICE_CLASS, Action.ADD, None, device_class))
+
+    def _class_updated(self, old: DeviceClass, new: DeviceClass) -> None:
+        self._manager.set_class(new)
+        self._queue.move_on(Event(Kind.DEVICE_CLASS, Action.OTHER, old, new))
+
+    def _class_deleted(self, device_class: DeviceClass) -> None:
+        self._manager.delete_class(device_class.metadata.name)
+        self._queue.move_on(Event(Kind.DEVICE_CLASS, Action.DELETE, device_class, None))
+
+    def _slice_changed(self, old: ResourceSlice | None, new: ResourceSlice | None) -> None:
+        action = Action.ADD if old is None else Action.DELETE if new is None else Action.OTHER
+        self._queue.move_on(Event(Kind.RESOURCE_SLICE, action, old, new))
+
+    def _claim_added(self, claim: ResourceClaim) -> None:
+        self._manager.claims.set_claim(claim)
+        self._queue.move_on(Event(Kind.RESOURCE_CLAIM, Action.ADD, None, claim))
+
+    def _claim_updated(self, old: ResourceClaim, new: ResourceClaim) -> None:
+        self._manager.claims.set_claim(new)
+        self._queue.move_on(Event(Kind.RESOURCE_CLAIM, Action.OTHER, old, new))
+
+    def _claim_deleted(self, claim: ResourceClaim) -> None:
+        self._manager.claims.delete_claim(claim)
+        if claim.status.allocation is not None:
+            # Normally deallocated before; if its finalizer was taken off by hand, its devices are free all the same.
+            self._queue.move_on(Event(Kind.RESOURCE_SLICE, Action.OTHER))
+
+
+def _placed_pod_changes(old: Pod, new: Pod) -> Action:
+    action = Action(0)
+    if old.metadata.labels != new.metadata.labels:
+        action |= Action.POD_LABEL
+    if [c.resources for c in old.spec.containers] != [c.resources for c in new.spec.containers]:
+        action |= Action.POD_SCALE_DOWN
+    return action
+
+
+def _node_changes(old: Node, new: Node) -> Action:
+    action = Action(0)
+    if old.status.allocatable != new.status.allocatable:
+        action |= Action.NODE_ALLOCATABLE
+    if old.metadata.labels != new.metadata.labels:
+        action |= Action.NODE_LABEL
+    if old.spec.taints != new.spec.taints or old.spec.unschedulable != new.spec.unschedulable:
+        action |= Action.NODE_TAINT
+    return action

@@ -1,0 +1,51 @@
+"""The scheduler as a process."""
+
+import asyncio
+import os
+import socket
+import sys
+
+from dra_shared.features import FeatureGates
+from dra_shared.service import Options, run
+
+from dra_scheduler.config import DEFAULT_SCHEDULER_NAME, SchedulerConfig
+
+
+def main(arguments: list[str] | None = None) -> int:
+    """Run until told to stop; gives the exit code."""
+    options = Options("scheduler", "Gives pods their nodes and devices.")
+    options.client_options()
+    options.option(
+        "--scheduler-name", default=DEFAULT_SCHEDULER_NAME, help="the pods' spec.schedulerName to serve"
+    )
+    options.option("--leader-elect", action="store_true", default=False, help="compete with other replicas")
+    chosen = options.parse_args(arguments)
+    try:
+        gates = FeatureGates.parse(chosen.feature_gates)
+    except ValueError as problem:
+        options.error(str(problem))
+    config = SchedulerConfig(
+        scheduler_name=chosen.scheduler_name,
+        gates=gates,
+        health_address=chosen.health_address,
+        health_port=chosen.health_port,
+        leader_elect=chosen.leader_elect,
+        identity=f"{socket.gethostname()}_{os.getpid()}",
+    )
+    return run("scheduler", chosen.log_level, lambda: serve(config, chosen.server, chosen.token))
+
+
+async def serve(config: SchedulerConfig, server: str, token: str | None) -> None:
+    """Schedule for the API server at that URL until cancelled."""
+    from dra_shared.client.rest import Client
+
+    from dra_scheduler.scheduler import Scheduler
+
+    async with Client(server, user_agent="dralab-scheduler", token=token) as client:
+        async with Scheduler(config, client=client) as scheduler:
+            await scheduler.wait()
+            await asyncio.Event().wait()
+
+
+if __name__ == "__main__":
+    sys.exit(main())

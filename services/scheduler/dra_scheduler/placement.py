@@ -1,0 +1,175 @@
+"""Choosing a node for a pod: filter the nodes, score those that can take it, take one of the best."""
+
+import asyncio
+import random
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from dra_shared.api.pod import Pod
+from dra_shared.clock import Clock
+
+from dra_scheduler.diagnosis import Diagnosis
+from dra_scheduler.framework.cache import Cache
+from dra_scheduler.framework.plugin import FilterPlugin, NormalizingPlugin, ScorePlugin
+from dra_scheduler.framework.runtime import Framework
+from dra_scheduler.framework.state import CycleState
+from dra_scheduler.framework.status import Code, unresolvable
+from dra_scheduler.verdicts import VerdictMemory, Verdicts
+
+_MIN_FEASIBLE = 100
+_MIN_PERCENTAGE = 5
+# Others get their turn after so many seconds of examining nodes.
+_SLICE = 0.01
+
+
+# What a node is told that no plugin looked at, because required node affinity names others.
+_FILTERED_OUT = unresolvable("node(s) didn't satisfy plugin(s) [NodeAffinity]").of("NodeAffinity")
+
+
+class Unschedulable(Exception):
+    """No node can take the pod; ``diagnosis`` says why."""
+
+    def __init__(self, diagnosis: Diagnosis) -> None:
+        super().__init__(diagnosis.message)
+        self.diagnosis = diagnosis
+
+
+class AttemptError(Exception):
+    """Something went wrong in the attempt; the text is for the pod's event."""
+
+
+@dataclass(slots=True)
+class Attempt:
+    """One pod being placed."""
+
+    pod: Pod
+    state: CycleState
+    verdicts: Verdicts
+    filters: Sequence[FilterPlugin] = ()
+    scorers: Sequence[tuple[ScorePlugin, int]] = ()
+    restricted: bool = False
+
+
+class Placement:
+    """Chooses nodes; remembers verdicts between pods that are alike."""
+
+    def __init__(self, framework: Framework, cache: Cache, clock: Clock, rng: random.Random) -> None:
+        self._framework = framework
+        self._cache = cache
+        self._clock = clock
+        self._rng = rng
+        self._memory = VerdictMemory(cache)
+        self._next_start = 0
+
+    def begin(self, pod: Pod, group: CycleState | None = None) -> Attempt:
+        """An attempt for the pod, with all that is still true of the last one for an equal pod."""
+        verdicts = self._memory.get(self._framework.sign(pod), self._next_start)
+        verdicts.refresh()
+        return Attempt(pod, CycleState(group, verdicts.shared), verdicts)
+
+    async def choose(self, attempt: Attempt) -> str:
+        """The name of the node that is to take the pod.
+
+        Raises:
+            Unschedulable: there is none.
+            AttemptError: it can't be told.
+        """
+        verdicts = attempt.verdicts
+        while True:
+            nodes = len(self._cache.nodes())
+            if not nodes:
+                raise Unschedulable(Diagnosis(0, pre_filter="no nodes available to schedule pods"))
+            self._prepare(attempt)
+            wanted = feasible_nodes_wanted(nodes)
+            await self._examine(attempt, wanted)
+            if not verdicts.feasible:
+                raise Unschedulable(self._diagnose(attempt))
+            name = self._best(attempt)
+            if verdicts.is_current(name):
+                self._next_start += wanted
+                return name
+            # It changed while others had their turn.
+            verdicts.refresh()
+            attempt.state = CycleState(attempt.state.group, verdicts.shared)
+
+    def _prepare(self, attempt: Attempt) -> None:
+        pod, state = attempt.pod, attempt.state
+        names, status = self._framework.pre_filter(state, pod)
+        if status is not None:
+            if not status.rejected:
+                raise AttemptError(status.message)
+            # What PreFilter says holds for every node.
+            statuses = {info.name: status for info in self._cache.nodes()}
+            plugins = {status.plugin}
+            raise Unschedulable(
+                Diagnosis(len(statuses), statuses, pre_filter=status.message, plugins=plugins)
+            )
+        if names is not None:
+            attempt.verdicts.restrict(names)
+        attempt.restricted = names is not None
+        attempt.filters = self._framework.filters(state)
+        attempt.scorers = self._framework.scorers(state, pod)
+
+    def _diagnose(self, attempt: Attempt) -> Diagnosis:
+        statuses = dict(attempt.verdicts.failed)
+        nodes = self._cache.nodes()
+        if attempt.restricted:
+            for info in nodes:
+                statuses.setdefault(info.name, _FILTERED_OUT)
+        return Diagnosis(len(nodes), statuses, plugins={status.plugin for status in statuses.values()})
+
+    async def _examine(self, attempt: Attempt, wanted: int) -> None:
+        pod, state, verdicts = attempt.pod, attempt.state, attempt.verdicts
+        turn = self._clock.monotonic()
+        while verdicts.unknown and len(verdicts.feasible) < wanted:
+            name = next(iter(verdicts.unknown))
+            del verdicts.unknown[name]
+            node = self._cache.node(name)
+            if node is None:
+                continue
+            state.unshareable = False
+            status = self._framework.filter(attempt.filters, state, pod, node)
+            if status is None:
+                verdicts.feasible[name] = tuple(
+                    plugin.score(state, pod, node) for plugin, _ in attempt.scorers
+                )
+            elif status.code is Code.ERROR:
+                verdicts.unknown[name] = None
+                raise AttemptError(status.message)
+            else:
+                verdicts.failed[name] = status
+                if state.unshareable:
+                    # To be asked again for the next pod, even an equal one.
+                    self._cache.touch(name)
+            if self._clock.monotonic() - turn > _SLICE:
+                await asyncio.sleep(0)
+                turn = self._clock.monotonic()
+
+    def _best(self, attempt: Attempt) -> str:
+        feasible, scorers = attempt.verdicts.feasible, attempt.scorers
+        if len(feasible) == 1:
+            return next(iter(feasible))
+        if not scorers:
+            return self._rng.choice(list(feasible))
+        if any(isinstance(plugin, NormalizingPlugin) for plugin, _ in scorers):
+            totals = self._framework.total(scorers, attempt.state, attempt.pod, feasible)
+            best = max(totals.values())
+            return self._rng.choice([name for name, total in totals.items() if total == best])
+        if all(weight == 1 for _, weight in scorers):
+            highest = max(map(sum, feasible.values()))
+            return self._rng.choice([name for name, scores in feasible.items() if sum(scores) == highest])
+        weights = [weight for _, weight in scorers]
+        sums = {
+            name: sum(score * weight for score, weight in zip(scores, weights, strict=True))
+            for name, scores in feasible.items()
+        }
+        best = max(sums.values())
+        return self._rng.choice([name for name, total in sums.items() if total == best])
+
+
+def feasible_nodes_wanted(nodes: int) -> int:
+    """How many nodes that can take the pod are enough to choose among (numFeasibleNodesToFind)."""
+    if nodes < _MIN_FEASIBLE:
+        return nodes
+    percentage = max(50 - nodes // 125, _MIN_PERCENTAGE)
+    return max(nodes * percentage // 100, _MIN_FEASIBLE)

@@ -1,0 +1,222 @@
+"""ResourceClaims as the scheduler sees them, which may be newer than what the informer knows.
+
+Three layers, the newest first: *in flight* (allocated for a pod that is being bound, not written yet), *assumed*
+(written, the informer hasn't told yet) and what the informer told. Devices of a claim in any of them are in use.
+"""
+
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass
+
+from dra_shared.api.resource import AllocationResult, ResourceClaim
+from dra_shared.claims import EXTENDED_RESOURCE_ANNOTATION, controller_of
+
+from dra_scheduler.allocator import AllocatedState
+
+Pool = tuple[str, str]
+
+
+class ClaimNotFound(Exception):
+    """The informer knows no such claim (any more)."""
+
+
+class ClaimOutdated(Exception):
+    """The informer knows a newer state of the claim, or another claim of that name."""
+
+
+@dataclass(slots=True)
+class _Pending:
+    claim: ResourceClaim
+    sharers: int
+
+
+class ClaimTracker:
+    """All claims, and through :attr:`state` all devices in use.
+
+    ``on_use`` is told the (driver, pool) of devices whenever they come into use or get free.
+    """
+
+    def __init__(
+        self,
+        *,
+        consumable_capacity: bool = True,
+        on_use: Callable[[Iterable[Pool]], None] = lambda _: None,
+    ) -> None:
+        self.state = AllocatedState(consumable_capacity=consumable_capacity)
+        self._on_use = on_use
+        self._known: dict[str, ResourceClaim] = {}
+        self._assumed: dict[str, ResourceClaim] = {}
+        self._pending: dict[str, _Pending] = {}
+        # The claims for extended resources, by the uid of the pod that owns them.
+        self._extended: dict[str, str] = {}
+        # Where the holder of that key has devices.
+        self._pools: dict[str, frozenset[Pool]] = {}
+        self._watchers: dict[str, set[Callable[[], None]]] = {}
+
+    # Reading
+
+    def get(self, namespace: str, name: str) -> ResourceClaim | None:
+        """The claim in its newest state."""
+        key = f"{namespace}/{name}"
+        return self._assumed.get(key) or self._known.get(key)
+
+    def __iter__(self) -> Iterator[ResourceClaim]:
+        """All claims in their newest state."""
+        return (self._assumed.get(key, claim) for key, claim in self._known.items())
+
+    def __len__(self) -> int:
+        return len(self._known)
+
+    @property
+    def assumed(self) -> list[ResourceClaim]:
+        """The claims of which a newer state is known than the informer's."""
+        return list(self._assumed.values())
+
+    @property
+    def in_flight(self) -> list[ResourceClaim]:
+        """The claims that are being allocated, as they will be."""
+        return [pending.claim for pending in self._pending.values()]
+
+    def for_extended_resources(self, pod_uid: str) -> ResourceClaim | None:
+        """The claim that was made for the extended resources of the pod, if one was."""
+        key = self._extended.get(pod_uid)
+        return None if key is None else self._assumed.get(key) or self._known.get(key)
+
+    # What the informer tells
+
+    def set_claim(self, claim: ResourceClaim) -> None:
+        """A claim came or changed."""
+        key = claim.key
+        self._known[key] = claim
+        assumed = self._assumed.get(key)
+        if assumed is not None and (assumed.metadata.uid != claim.metadata.uid or not _newer(assumed, claim)):
+            del self._assumed[key]
+        if claim.metadata.annotations.get(EXTENDED_RESOURCE_ANNOTATION) == "true":
+            owner = controller_of(claim)
+            if owner is not None:
+                self._extended[owner.uid] = key
+        self._sync(key)
+        self._wake(key)
+
+    def delete_claim(self, claim: ResourceClaim) -> None:
+        """A claim went."""
+        key = claim.key
+        known = self._known.pop(key, None)
+        self._assumed.pop(key, None)
+        owner = controller_of(known) if known is not None else None
+        if owner is not None and self._extended.get(owner.uid) == key:
+            del self._extended[owner.uid]
+        self._sync(key)
+        self._wake(key)
+
+    # What the scheduler knows better
+
+    def assume(self, claim: ResourceClaim) -> None:
+        """The API server has stored ``claim``; the informer may not know yet.
+
+        Raises:
+            ClaimNotFound: the informer knows no such claim.
+            ClaimOutdated: what the informer knows is newer.
+        """
+        key = claim.key
+        known = self._known.get(key)
+        if known is None:
+            raise ClaimNotFound(key)
+        if known.metadata.uid != claim.metadata.uid or _newer(known, claim):
+            raise ClaimOutdated(key)
+        if known.metadata.resource_version != claim.metadata.resource_version:
+            self._assumed[key] = claim
+        self._sync(key)
+
+    def restore(self, key: str) -> None:
+        """Go back to what the informer told."""
+        if self._assumed.pop(key, None) is not None:
+            self._sync(key)
+
+    def pending_allocation(self, uid: str) -> AllocationResult | None:
+        """What is being allocated for the claim, if it is in flight."""
+        pending = self._pending.get(uid)
+        return pending.claim.status.allocation if pending is not None else None
+
+    def signal_pending(self, claim: ResourceClaim) -> None:
+        """The claim is going to be stored with this allocation; once for each pod that shares it."""
+        uid = claim.metadata.uid
+        pending = self._pending.get(uid)
+        if pending is not None:
+            pending.sharers += 1
+            return
+        self._pending[uid] = _Pending(claim, 1)
+        self._hold_pending(claim)
+
+    def remove_pending(self, uid: str, *, stored: bool) -> bool:
+        """A pod no longer needs the pending allocation: it is stored, or given up.
+
+        Returns:
+            Whether the claim is no longer in flight; one that is given up stays so while others share it.
+        """
+        pending = self._pending.get(uid)
+        if pending is None:
+            return False
+        pending.sharers -= 1
+        if not stored and pending.sharers > 0:
+            return False
+        del self._pending[uid]
+        self._hold(_pending_key(pending.claim), None)
+        return True
+
+    # Waiting
+
+    def watch(self, key: str, wake: Callable[[], None]) -> Callable[[], None]:
+        """Call ``wake`` whenever the claim changes, until the returned function is called."""
+        watchers = self._watchers.setdefault(key, set())
+        watchers.add(wake)
+
+        def stop() -> None:
+            watchers.discard(wake)
+            if not watchers and self._watchers.get(key) is watchers:
+                del self._watchers[key]
+
+        return stop
+
+    def _wake(self, key: str) -> None:
+        for wake in tuple(self._watchers.get(key, ())):
+            wake()
+
+    def _sync(self, key: str) -> None:
+        claim = self._assumed.get(key) or self._known.get(key)
+        self._hold(key, claim.status.allocation if claim is not None else None)
+        if claim is not None and claim.metadata.uid in self._pending:
+            self._hold_pending(self._pending[claim.metadata.uid].claim)
+
+    def _hold_pending(self, claim: ResourceClaim) -> None:
+        # Once the allocation is stored, the stored claim holds the devices; both would count shares twice.
+        stored = self._assumed.get(claim.key) or self._known.get(claim.key)
+        counted = (
+            stored is not None
+            and stored.metadata.uid == claim.metadata.uid
+            and stored.status.allocation is not None
+        )
+        self._hold(_pending_key(claim), None if counted else claim.status.allocation)
+
+    def _hold(self, key: str, allocation: AllocationResult | None) -> None:
+        before = self.state.version
+        self.state.hold(key, allocation)
+        if self.state.version == before:
+            return
+        used: frozenset[Pool] = frozenset()
+        if allocation is not None:
+            used = frozenset((result.driver, result.pool) for result in allocation.devices.results)
+        self._on_use(used | self._pools.pop(key, frozenset()))
+        if used:
+            self._pools[key] = used
+
+
+def _pending_key(claim: ResourceClaim) -> str:
+    # A claim may be in flight and known at once; the uid keeps those of one name apart.
+    return f"{claim.key} {claim.metadata.uid}"
+
+
+def _newer(one: ResourceClaim, other: ResourceClaim) -> bool:
+    try:
+        return int(one.metadata.resource_version) > int(other.metadata.resource_version)
+    except ValueError:
+        return False

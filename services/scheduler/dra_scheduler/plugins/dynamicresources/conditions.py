@@ -1,0 +1,74 @@
+"""Binding conditions: what has to become true of allocated devices before the pod can be bound."""
+
+from collections.abc import Iterable
+from datetime import datetime, timedelta
+
+from dra_shared.api.meta import Condition
+from dra_shared.api.resource import AllocatedDeviceStatus, DeviceRequestAllocationResult, ResourceClaim
+from dra_shared.clock import parse_rfc3339
+
+
+class BindingFailed(Exception):
+    """A failure condition is true."""
+
+
+def has_conditions(claims: Iterable[ResourceClaim]) -> bool:
+    """Whether any allocated device has binding conditions."""
+    return any(
+        result.binding_conditions
+        for claim in claims
+        if claim.status.allocation is not None
+        for result in claim.status.allocation.devices.results
+    )
+
+
+def is_ready(claim: ResourceClaim) -> bool:
+    """Whether the claim is allocated and all binding conditions of its devices are true.
+
+    Raises:
+        BindingFailed: a failure condition of one is true.
+    """
+    if claim.status.allocation is None:
+        return False
+    for result in claim.status.allocation.devices.results:
+        if not result.binding_conditions:
+            continue
+        status = _device_status(claim, result)
+        if status is None:
+            return False
+        for name in result.binding_failure_conditions:
+            condition = _find(status.conditions, name)
+            if condition is not None and condition.status == "True":
+                raise BindingFailed(
+                    f"device binding failed: claim={claim.metadata.name}, reason={condition.reason}, "
+                    f'message="{condition.message}"'
+                )
+        for name in result.binding_conditions:
+            condition = _find(status.conditions, name)
+            if condition is None or condition.status != "True":
+                return False
+    return True
+
+
+def has_timed_out(claim: ResourceClaim, now: datetime, timeout: float) -> bool:
+    """Whether the claim was allocated more than ``timeout`` seconds ago and has binding conditions."""
+    allocation = claim.status.allocation
+    if allocation is None or allocation.allocation_timestamp is None or not has_conditions((claim,)):
+        return False
+    return parse_rfc3339(allocation.allocation_timestamp) + timedelta(seconds=timeout) < now
+
+
+def _device_status(
+    claim: ResourceClaim, result: DeviceRequestAllocationResult
+) -> AllocatedDeviceStatus | None:
+    for status in claim.status.devices:
+        if (status.driver, status.pool, status.device) == (result.driver, result.pool, result.device):
+            return status
+    return None
+
+
+def _find(conditions: Iterable[Condition], name: str) -> Condition | None:
+    for condition in conditions:
+        if condition.type == name:
+            return condition
+    return None

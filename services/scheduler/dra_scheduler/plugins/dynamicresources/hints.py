@@ -1,0 +1,39 @@
+"""Which events are worth another try for a pod that waits for its claims."""
+
+from dra_shared.api.pod import Pod
+from dra_shared.api.resource import ResourceClaim
+from dra_shared.claims import ClaimReferenceError, claim_name
+
+from dra_scheduler.framework.events import Event
+
+
+def claim_keys(pod: Pod) -> tuple[str, ...]:
+    """The claims that the pod refers to, as far as they have names yet."""
+    keys = []
+    for entry in pod.spec.resource_claims:
+        try:
+            name, _ = claim_name(pod, entry)
+        except ClaimReferenceError:
+            continue
+        if name is not None:
+            keys.append(f"{pod.metadata.namespace}/{name}")
+    return tuple(keys)
+
+
+def interested_in(event: Event) -> tuple[str, ...] | None:
+    """The claim that a pod must refer to for the event to matter to it; None: it matters to every pod."""
+    return None if deallocated(event.old, event.new) else (event.new.key,)
+
+
+def deallocated(old: ResourceClaim | None, new: ResourceClaim) -> bool:
+    """Whether the change made devices free."""
+    return old is not None and old.status.allocation is not None and new.status.allocation is None
+
+
+def worth_a_try(old: ResourceClaim | None, new: ResourceClaim, used_by_pod: bool) -> bool:
+    """Whether a claim that came or changed so may make the pod schedulable."""
+    if deallocated(old, new):
+        return True
+    if not used_by_pod:
+        return False
+    return old is None or old.status != new.status

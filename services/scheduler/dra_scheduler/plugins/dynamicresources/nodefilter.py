@@ -1,0 +1,271 @@
+"""Filter: whether a node can take the pod as far as its claims go."""
+
+from collections.abc import Callable, Sequence
+
+import msgspec
+from dra_shared.api.node import Node
+from dra_shared.api.pod import NodeAllocatableResourceClaimStatus, Pod
+from dra_shared.api.resource import AllocationResult, DeviceRequest, ResourceClaim
+from dra_shared.claims import ClaimReferenceError, claim_name, is_reserved_for_pod
+from dra_shared.clock import Clock
+from dra_shared.features import FeatureGates
+
+from dra_scheduler.allocator import AllocationError, TimeLimit
+from dra_scheduler.framework.nodeinfo import NodeInfo
+from dra_scheduler.framework.nodeselector import matches
+from dra_scheduler.framework.state import CycleState
+from dra_scheduler.framework.status import Status, error, unresolvable
+from dra_scheduler.plugins.dynamicresources.conditions import BindingFailed, has_timed_out, is_ready
+from dra_scheduler.plugins.dynamicresources.extended import Mappings, is_in_memory, requests_and_mappings
+from dra_scheduler.plugins.dynamicresources.manager import DRAManager
+from dra_scheduler.plugins.dynamicresources.memory import AttemptMemory, NodeAllocation
+from dra_scheduler.plugins.dynamicresources.nodeallocatable import (
+    DeviceNotFound,
+    check_fit,
+    check_pod_level,
+    claim_statuses,
+    find_device,
+    needs_with,
+)
+
+_Extended = tuple[tuple[DeviceRequest, ...] | None, Mappings]
+
+
+class NodeFilter:
+    """Checks nodes one by one and remembers in the attempt's memory what could be allocated there."""
+
+    def __init__(
+        self,
+        gates: FeatureGates,
+        manager: DRAManager,
+        clock: Clock,
+        filter_timeout: float | None,
+        binding_timeout: float,
+    ) -> None:
+        self._manager = manager
+        self._clock = clock
+        self._timeout = filter_timeout
+        self._binding_timeout = binding_timeout
+        self._conditions = gates.enabled("DRADeviceBindingConditions") and gates.enabled(
+            "DRAResourceClaimDeviceStatus"
+        )
+        self._node_allocatable = gates.enabled("DRANodeAllocatableResources")
+        self._with_groups = gates.enabled("DRAWorkloadResourceClaims")
+
+    def check(self, state: CycleState, memory: AttemptMemory, pod: Pod, node: NodeInfo) -> Status | None:
+        """Whether all claims are available on the node or can be allocated there."""
+        memory.shared.allocations.pop(node.name, None)
+        extended = self._extended(memory, pod, node)
+        if isinstance(extended, Status):
+            return extended
+        requests, mappings = extended
+        if requests is None and not memory.claims.user:
+            return None
+        unavailable: set[int] = set()
+        for index, claim in enumerate(memory.claims):
+            status = self._check_allocated(memory, pod, node, index, claim, unavailable)
+            if status is not None:
+                return status
+        found: NodeAllocation | None = None
+        if memory.allocate:
+            allocated = self._allocate(state, memory, pod, node, requests)
+            if isinstance(allocated, Status):
+                return allocated
+            statuses: tuple[NodeAllocatableResourceClaimStatus, ...] = ()
+            if self._node_allocatable:
+                taken = self._node_resources(memory, pod, node, allocated, requests)
+                if isinstance(taken, Status):
+                    return taken
+                statuses = taken
+            found = NodeAllocation(allocated, requests, mappings, statuses)
+        if unavailable:
+            memory.unavailable |= unavailable
+            return unresolvable("resourceclaim not available on the node")
+        if found is not None:
+            memory.shared.allocations[node.name] = found
+        return None
+
+    def _check_allocated(
+        self,
+        memory: AttemptMemory,
+        pod: Pod,
+        node: NodeInfo,
+        index: int,
+        claim: ResourceClaim,
+        unavailable: set[int],
+    ) -> Status | None:
+        assert node.node is not None
+        selector = memory.infos[index].available_on
+        if selector is not None and not matches(selector, node.node):
+            unavailable.add(index)
+            return None
+        if claim.status.allocation is None:
+            return None
+        if self._conditions:
+            try:
+                if not is_ready(claim) and has_timed_out(claim, self._clock.now(), self._binding_timeout):
+                    unavailable.add(index)
+            except BindingFailed:
+                unavailable.add(index)
+        if self._node_allocatable and self._takes_from_node(claim, claim.status.allocation):
+            others = [ref for ref in claim.status.reserved_for if ref.uid != pod.metadata.uid]
+            if others and not is_reserved_for_pod(pod, claim, pod_groups=self._with_groups):
+                return unresolvable(
+                    f"node allocatable resource claim {claim.metadata.name} cannot be shared across pods"
+                )
+        return None
+
+    def _extended(self, memory: AttemptMemory, pod: Pod, node: NodeInfo) -> _Extended | Status:
+        claim = memory.claims.extended
+        if claim is None:
+            return None, ()
+        if claim.spec.devices.requests or not is_in_memory(claim):
+            return unresolvable("cannot schedule extended resource claim")
+        backed: list[str] = []
+        for resource in memory.extended:
+            device_class = self._manager.classes.for_resource(resource)
+            if device_class is not None and not node.allocatable.get(resource):
+                backed.append(resource)
+            elif resource not in node.allocatable:
+                return unresolvable("cannot fit resource")
+        if not backed:
+            return None, ()
+
+        def class_name(resource: str) -> str | None:
+            found = self._manager.classes.for_resource(resource)
+            return None if found is None else found.metadata.name
+
+        return requests_and_mappings(pod, backed, class_name)
+
+    def _allocate(
+        self,
+        state: CycleState,
+        memory: AttemptMemory,
+        pod: Pod,
+        node: NodeInfo,
+        requests: tuple[DeviceRequest, ...] | None,
+    ) -> tuple[AllocationResult, ...] | Status:
+        """One result for each unallocated claim of the pod, in order."""
+        assert node.node is not None
+        wanted = [
+            (index, claim)
+            for index, claim in memory.claims.unallocated()
+            if claim is not memory.claims.extended or requests is not None
+        ]
+        fresh = [index for index, _ in wanted if memory.infos[index].allocation is None]
+        check = self._checker(state)
+        try:
+            check()
+            results = self._search(memory, node.node, fresh, requests, check)
+        except TimeLimit as limit:
+            state.unshareable = True
+            if state.stop:
+                return unresolvable(f"asked by caller to stop allocating devices: {limit.cause}")
+            # Perhaps only passing; an error has the pod tried again after its back-off.
+            return error(f"node {node.name}: timed out trying to allocate devices")
+        except AllocationError as failure:
+            state.unshareable = True
+            text = str(failure)
+            return unresolvable(text) if failure.only_this_node else error(text)
+        if results is None or len(results) != len(fresh):
+            return unresolvable("cannot allocate all claims")
+        by_index = dict(zip(fresh, results, strict=True))
+        found: list[AllocationResult] = []
+        for index, _ in wanted:
+            allocation = by_index.get(index) or memory.infos[index].allocation
+            assert allocation is not None
+            found.append(allocation)
+        return tuple(found)
+
+    def _search(
+        self,
+        memory: AttemptMemory,
+        node: Node,
+        fresh: Sequence[int],
+        requests: tuple[DeviceRequest, ...] | None,
+        check: Callable[[], None],
+    ) -> tuple[AllocationResult, ...] | None:
+        claims = [self._blueprint(memory, index, requests) for index in fresh]
+        try:
+            return self._manager.allocator.allocate(node, claims, check=check)
+        except AllocationError:
+            if memory.shared.blueprint == tuple(memory.claims):
+                raise
+            # The text names claims, so it has to come from this pod's own.
+            claims = [
+                memory.claims[index]
+                if requests is None or index != memory.claims.extended_index
+                else with_requests(memory.claims[index], requests)
+                for index in fresh
+            ]
+            return self._manager.allocator.allocate(node, claims, check=check)
+
+    def _blueprint(
+        self, memory: AttemptMemory, index: int, requests: tuple[DeviceRequest, ...] | None
+    ) -> ResourceClaim:
+        if index != memory.claims.extended_index or requests is None:
+            return memory.shared.blueprint[index]
+        known = memory.shared.extended.get(requests)
+        if known is None:
+            known = memory.shared.extended[requests] = with_requests(memory.shared.blueprint[index], requests)
+        return known
+
+    def _checker(self, state: CycleState) -> Callable[[], None]:
+        clock = self._clock
+        deadline = None if not self._timeout else clock.monotonic() + self._timeout
+
+        def check() -> None:
+            if state.stop:
+                raise TimeLimit(state.stop)
+            if deadline is not None and clock.monotonic() >= deadline:
+                raise TimeLimit("context deadline exceeded")
+
+        return check
+
+    def _takes_from_node(self, claim: ResourceClaim, allocation: AllocationResult) -> bool:
+        slices = self._manager.slices.list()
+        devices = (find_device(slices, result) for result in allocation.devices.results)
+        return any(device is not None and device.node_allocatable_resource_mappings for device in devices)
+
+    def _node_resources(
+        self,
+        memory: AttemptMemory,
+        pod: Pod,
+        node: NodeInfo,
+        results: Sequence[AllocationResult],
+        requests: tuple[DeviceRequest, ...] | None,
+    ) -> tuple[NodeAllocatableResourceClaimStatus, ...] | Status:
+        fresh = iter(results)
+        allocations = []
+        for index, claim in enumerate(memory.claims):
+            if claim is memory.claims.extended and requests is None:
+                continue
+            allocation = claim.status.allocation or next(fresh)
+            if self._takes_from_node(claim, allocation):
+                allocations.append((claim, allocation, _called(pod, index)))
+        if not allocations:
+            return ()
+        try:
+            statuses = claim_statuses(pod, allocations, self._manager.slices.list())
+        except DeviceNotFound as problem:
+            return error(problem)
+        pod, needs = needs_with(pod, statuses)
+        return check_pod_level(pod) or check_fit(node, needs) or statuses
+
+
+def with_requests(claim: ResourceClaim, requests: tuple[DeviceRequest, ...]) -> ResourceClaim:
+    """The claim for extended resources with what one node's share of them needs."""
+    devices = msgspec.structs.replace(claim.spec.devices, requests=requests)
+    return msgspec.structs.replace(claim, spec=msgspec.structs.replace(claim.spec, devices=devices))
+
+
+def _called(pod: Pod, index: int) -> str:
+    """What the pod's containers call its claim of that index, which counts only entries that stand for a claim."""
+    names = []
+    for entry in pod.spec.resource_claims:
+        try:
+            if claim_name(pod, entry)[0] is not None:
+                names.append(entry.name)
+        except ClaimReferenceError:
+            continue
+    return names[index] if index < len(names) else ""

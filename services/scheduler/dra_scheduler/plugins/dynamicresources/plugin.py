@@ -1,0 +1,367 @@
+"""DynamicResources: the pod goes where its claims are or can be allocated."""
+
+import uuid
+from collections.abc import Callable, Hashable, Mapping, Sequence
+
+import msgspec
+from dra_shared.api.pod import Pod
+from dra_shared.api.resource import ResourceClaim, ResourceClaimConsumerReference
+from dra_shared.claims import (
+    ClaimReferenceError,
+    check_for_pod,
+    claim_name,
+    consumer_of,
+)
+from dra_shared.client.events import Recorder
+from dra_shared.client.rest import Client
+from dra_shared.clock import Clock
+from dra_shared.features import FeatureGates
+
+from dra_scheduler.framework.events import Action, Event, Interest, Kind
+from dra_scheduler.framework.nodeinfo import NodeInfo
+from dra_scheduler.framework.plugin import default_normalize
+from dra_scheduler.framework.resources import is_extended, pod_requests
+from dra_scheduler.framework.state import CycleState
+from dra_scheduler.framework.status import SKIP, Status, error, unresolvable
+from dra_scheduler.plugins.dynamicresources.extended import in_memory_claim
+from dra_scheduler.plugins.dynamicresources.hints import claim_keys, interested_in, worth_a_try
+from dra_scheduler.plugins.dynamicresources.manager import DRAManager
+from dra_scheduler.plugins.dynamicresources.memory import (
+    AttemptMemory,
+    ClaimInfo,
+    GroupMemory,
+)
+from dra_scheduler.plugins.dynamicresources.nodeallocatable import needs_with
+from dra_scheduler.plugins.dynamicresources.nodefilter import NodeFilter, with_requests
+from dra_scheduler.plugins.dynamicresources.podclaims import PodClaims
+from dra_scheduler.plugins.dynamicresources.podgroups import PodGroups
+from dra_scheduler.plugins.dynamicresources.release import Release
+from dra_scheduler.plugins.dynamicresources.score import TooFewAllocations, compute_score
+from dra_scheduler.plugins.dynamicresources.store import ClaimStore, with_finalizer
+
+
+class DynamicResources:
+    """The plugin, at its extension points; what takes more than a few lines is in the modules beside this one.
+
+    ``filter_timeout`` and ``binding_timeout`` are in seconds; the former may be None.
+    """
+
+    name = "DynamicResources"
+
+    def __init__(
+        self,
+        gates: FeatureGates,
+        manager: DRAManager,
+        client: Client,
+        *,
+        pod_groups: PodGroups,
+        recorder: Recorder,
+        clock: Clock,
+        filter_timeout: float | None = 10.0,
+        binding_timeout: float = 600.0,
+        new_uid: Callable[[], str] = lambda: str(uuid.uuid4()),
+    ) -> None:
+        self._enabled = gates.enabled("DynamicResourceAllocation")
+        self._with_groups = gates.enabled("DRAWorkloadResourceClaims")
+        self._prioritized = gates.enabled("DRAPrioritizedList")
+        self._extended = gates.enabled("DRAExtendedResource")
+        self._manager = manager
+        self._groups = pod_groups
+        self._new_uid = new_uid
+        if not gates.enabled("DRASchedulerFilterTimeout"):
+            filter_timeout = None
+        self._nodes = NodeFilter(gates, manager, clock, filter_timeout, binding_timeout)
+        self._store = ClaimStore(gates, manager, client, recorder, clock, binding_timeout)
+        self._release = Release(manager, client, self._store, pod_groups, with_groups=self._with_groups)
+
+    # The queue
+
+    def pre_enqueue(self, pod: Pod) -> Status | None:
+        if not self._enabled or not pod.spec.resource_claims:
+            return None
+        try:
+            self._pod_claims(pod)
+        except (ClaimReferenceError, LookupError) as problem:
+            return unresolvable(_text(problem))
+        return None
+
+    def events_to_register(self) -> Sequence[Interest]:
+        if not self._enabled:
+            return ()
+        claim_changes = Action.ADD | Action.UPDATE
+        return (
+            Interest(Kind.NODE, Action.ADD | Action.NODE_LABEL | Action.NODE_ALLOCATABLE),
+            Interest(Kind.RESOURCE_CLAIM, claim_changes, self.schedulable_after_claim_change, interested_in),
+            Interest(Kind.TARGET_POD, Action.POD_CLAIMS, self.schedulable_after_pod_change),
+            Interest(Kind.DEVICE_CLASS, Action.ADD | Action.UPDATE),
+            Interest(Kind.RESOURCE_SLICE, Action.ADD | Action.UPDATE),
+        )
+
+    def index_keys(self, pod: Pod) -> tuple[str, ...]:
+        """Under which names the queue has the pod for events about claims."""
+        return claim_keys(pod)
+
+    def schedulable_after_claim_change(self, pod: Pod, event: Event) -> bool:
+        """The queueing hint for claims."""
+        try:
+            used = any(claim.metadata.uid == event.new.metadata.uid for claim in self._pod_claims(pod))
+        except (ClaimReferenceError, LookupError):
+            return False
+        return worth_a_try(event.old, event.new, used)
+
+    def schedulable_after_pod_change(self, pod: Pod, event: Event) -> bool:
+        """The queueing hint for the pod itself, whose claims may have been made."""
+        return self.pre_enqueue(event.new) is None
+
+    # The scheduling cycle
+
+    def sign(self, pod: Pod) -> Hashable | None:
+        """Pods are alike if their claims have equal specs and all have yet to be allocated."""
+        if not pod.spec.resource_claims and not self._asks_for_extended(pod):
+            return ()
+        try:
+            claims = self._pod_claims(pod)
+        except (ClaimReferenceError, LookupError):
+            return None
+        tracker = self._manager.claims
+        if tracker.for_extended_resources(pod.metadata.uid) is not None:
+            return None
+        specs = []
+        for claim in claims:
+            if (
+                claim.status.allocation is not None
+                or tracker.pending_allocation(claim.metadata.uid) is not None
+            ):
+                return None
+            specs.append(msgspec.json.encode(claim.spec))
+        return tuple(specs), self._containers(pod)
+
+    def pre_filter(self, state: CycleState, pod: Pod) -> tuple[frozenset[str] | None, Status | None]:
+        if not self._enabled:
+            return None, SKIP
+        memory = AttemptMemory()
+        state.write(self.name, memory)
+        group = self._group_memory(state)
+        try:
+            user = self._pod_claims(pod)
+            extended = self._extended_claim(pod, memory)
+            claims = PodClaims(user, extended, self._bindings(pod))
+        except (ClaimReferenceError, LookupError) as problem:
+            return None, unresolvable(_text(problem))
+        if not claims:
+            return None, SKIP
+        tracker = self._manager.claims
+        memory.infos = [ClaimInfo() for _ in claims]
+        for index, claim in enumerate(claims):
+            info = memory.infos[index]
+            allocation = claim.status.allocation
+            if allocation is not None:
+                info.available_on = allocation.node_selector
+                continue
+            memory.allocate = True
+            pending = tracker.pending_allocation(claim.metadata.uid)
+            if pending is not None:
+                if group is None or claim.metadata.uid not in group.pending:
+                    # Better to wait until that is done than to share what may still fail.
+                    return None, unresolvable(
+                        f"resource claim {claim.key} is in the process of being allocated"
+                    )
+                info.allocation = pending
+                info.available_on = pending.node_selector
+            elif claim is not extended:
+                status = self._check_requests(claim)
+                if status is not None:
+                    return None, status
+        memory.claims = claims
+        memory.shared = state.shared.setdefault(self.name, memory.shared)
+        if not memory.shared.blueprint:
+            memory.shared.blueprint = tuple(claims)
+        return None, None
+
+    def filter(self, state: CycleState, pod: Pod, node: NodeInfo) -> Status | None:
+        memory = state.read(self.name, AttemptMemory)
+        if memory is None or not memory.claims:
+            return None
+        return self._nodes.check(state, memory, pod, node)
+
+    async def post_filter(self, state: CycleState, pod: Pod, statuses: Mapping[str, Status]) -> Status:
+        memory = state.read(self.name, AttemptMemory) if self._enabled else None
+        return await self._release.one_claim(memory, pod)
+
+    def pre_score(self, state: CycleState, pod: Pod) -> Status | None:
+        memory = state.read(self.name, AttemptMemory)
+        if memory is None or not self._prioritized:
+            return SKIP
+        ranked = any(
+            request.first_available for claim in memory.claims for request in claim.spec.devices.requests
+        )
+        return None if ranked else SKIP
+
+    def score(self, state: CycleState, pod: Pod, node: NodeInfo) -> int:
+        memory = state.read(self.name, AttemptMemory)
+        if memory is None or not self._prioritized:
+            return 0
+        found = memory.shared.allocations.get(node.name)
+        if found is None:
+            return 0
+        try:
+            return compute_score(memory.claims, found.results)
+        except TooFewAllocations:
+            return 0  # the extended resources come from a device plugin there
+
+    def normalize(self, state: CycleState, pod: Pod, scores: dict[str, int]) -> dict[str, int]:
+        return default_normalize(scores)
+
+    def reserve(self, state: CycleState, pod: Pod, node_name: str) -> Status | None:
+        memory = state.read(self.name, AttemptMemory)
+        if memory is None or not memory.claims:
+            return None
+        wanted = list(memory.claims.unallocated())
+        if not wanted:
+            return None
+        found = memory.shared.allocations.get(node_name)
+        if found is None or not found.results:
+            if all(claim is memory.claims.extended for _, claim in wanted):
+                return None  # the node's device plugin serves the extended resources
+            return error("claim allocation not found for node")
+        memory.reserved = found
+        if found.requests is None:
+            wanted = [(index, claim) for index, claim in wanted if claim is not memory.claims.extended]
+        if len(found.results) != len(wanted):
+            return error(
+                f"internal error, have {len(found.results)} allocations, {len(wanted)} claims to allocate, "
+                f"want {len(wanted)} claims"
+            )
+        group = self._group_memory(state)
+        for (index, claim), allocation in zip(wanted, found.results, strict=True):
+            memory.infos[index].allocation = allocation
+            if claim is memory.claims.extended and found.requests is not None:
+                claim = with_requests(claim, found.requests)
+            status = msgspec.structs.replace(claim.status, allocation=allocation)
+            self._manager.claims.signal_pending(msgspec.structs.replace(with_finalizer(claim), status=status))
+            if group is not None:
+                group.pending.add(claim.metadata.uid)
+        return None
+
+    def with_node_statuses(self, state: CycleState, pod: Pod) -> Pod:
+        """The pod with what its claims take from the node, as decided on by Reserve."""
+        memory = state.read(self.name, AttemptMemory)
+        if memory is None or memory.reserved is None or not memory.reserved.node_statuses:
+            return pod
+        return needs_with(pod, memory.reserved.node_statuses)[0]
+
+    async def unreserve(self, state: CycleState, pod: Pod, node_name: str) -> None:
+        memory = state.read(self.name, AttemptMemory)
+        if memory is not None and memory.claims:
+            await self._release.all_claims(
+                memory, self._group_memory(state), pod, in_group=state.group is not None
+            )
+
+    # The binding cycle
+
+    def pre_bind_pre_flight(self, state: CycleState, pod: Pod, node_name: str) -> Status | None:
+        memory = state.read(self.name, AttemptMemory)
+        return None if memory is not None and memory.claims else SKIP
+
+    async def pre_bind(self, state: CycleState, pod: Pod, node_name: str) -> Status | None:
+        memory = state.read(self.name, AttemptMemory)
+        if memory is None or not memory.claims:
+            return None
+        return await self._store.pre_bind(memory, self._group_memory(state), pod, node_name)
+
+    # Helpers
+
+    def _pod_claims(self, pod: Pod) -> list[ResourceClaim]:
+        found: list[ResourceClaim] = []
+        for entry in pod.spec.resource_claims:
+            name, check_owner = claim_name(pod, entry)
+            if name is None:
+                continue
+            claim = self._manager.claims.get(pod.metadata.namespace, name)
+            if claim is None:
+                raise LookupError(f'could not find ResourceClaim "{pod.metadata.namespace}/{name}"')
+            if claim.metadata.deletion_timestamp is not None:
+                raise ClaimReferenceError(f'resourceclaim "{name}" is being deleted')
+            if check_owner:
+                check_for_pod(pod, claim, pod_groups=self._with_groups)
+            found.append(claim)
+        return found
+
+    def _bindings(self, pod: Pod) -> Sequence[ResourceClaimConsumerReference]:
+        if not self._with_groups or pod.spec.scheduling_group is None:
+            return ()
+        group = self._groups.of(pod)
+        if group is None and pod.spec.scheduling_group.pod_group_name is not None:
+            raise LookupError(
+                f'podgroup.scheduling.k8s.io "{pod.spec.scheduling_group.pod_group_name}" not found'
+            )
+        entries = pod.spec.resource_claims
+        return [consumer_of(pod, group, e) for e in entries if claim_name(pod, e)[0] is not None]
+
+    def _asks_for_extended(self, pod: Pod) -> bool:
+        return self._extended and any(
+            value and is_extended(name) and self._manager.classes.for_resource(name) is not None
+            for name, value in pod_requests(pod).items()
+        )
+
+    def _containers(self, pod: Pod) -> Hashable:
+        """What the claim for extended resources depends on beyond the sum that the pod asks for."""
+        if not self._asks_for_extended(pod):
+            return ()
+        return tuple(
+            (container.name, container.restart_policy, tuple(sorted(container.resources.requests.items())))
+            for container in (*pod.spec.init_containers, *pod.spec.containers)
+        )
+
+    def _extended_claim(self, pod: Pod, memory: AttemptMemory) -> ResourceClaim | None:
+        if not self._asks_for_extended(pod):
+            return None
+        memory.extended = tuple(
+            name for name, value in pod_requests(pod).items() if value and is_extended(name)
+        )
+        existing = self._manager.claims.for_extended_resources(pod.metadata.uid)
+        return existing or in_memory_claim(pod, self._new_uid())
+
+    def _check_requests(self, claim: ResourceClaim) -> Status | None:
+        for request in claim.spec.devices.requests:
+            if request.exactly is not None:
+                status = self._check_class(request.exactly.device_class_name, request.name)
+                if status is not None:
+                    return status
+            elif request.first_available:
+                if not self._prioritized:
+                    return unresolvable(
+                        f"resource claim {claim.key}, request {request.name}: has subrequests, "
+                        "but the DRAPrioritizedList feature is disabled"
+                    )
+                for alternative in request.first_available:
+                    status = self._check_class(
+                        alternative.device_class_name, f"{request.name}/{alternative.name}"
+                    )
+                    if status is not None:
+                        return status
+            else:
+                return unresolvable(
+                    f"resource claim {claim.key}, request {request.name}: unknown request type"
+                )
+        return None
+
+    def _check_class(self, class_name: str, request: str) -> Status | None:
+        if not class_name:
+            return error(f"request {request}: unsupported request type")
+        if self._manager.classes.get(class_name) is None:
+            return unresolvable(f"request {request}: device class {class_name} does not exist")
+        return None
+
+    def _group_memory(self, state: CycleState) -> GroupMemory | None:
+        if state.group is None:
+            return None
+        memory = state.group.read(self.name, GroupMemory)
+        if memory is None:
+            memory = GroupMemory()
+            state.group.write(self.name, memory)
+        return memory
+
+
+def _text(problem: Exception) -> str:
+    return str(problem.args[0]) if problem.args else str(problem)

@@ -1,0 +1,64 @@
+"""The claims of one pod during one scheduling attempt (upstream's claimStore)."""
+
+from collections.abc import Iterator, Sequence
+
+from dra_shared.api.resource import ResourceClaim, ResourceClaimConsumerReference
+
+
+class PodClaims:
+    """The pod's claims in the order of ``spec.resourceClaims``, then the one for its extended resources, if any.
+
+    ``bindings`` says whom each is reserved for, where that isn't the pod itself.
+    """
+
+    def __init__(
+        self,
+        user: Sequence[ResourceClaim] = (),
+        extended: ResourceClaim | None = None,
+        bindings: Sequence[ResourceClaimConsumerReference] = (),
+    ) -> None:
+        self._claims = list(user)
+        self._bindings = tuple(bindings)
+        self._users = len(self._claims)
+        self.initial_extended_uid = ""
+        if extended is not None:
+            self._claims.append(extended)
+            self.initial_extended_uid = extended.metadata.uid
+
+    def __bool__(self) -> bool:
+        return bool(self._claims)
+
+    def __len__(self) -> int:
+        return len(self._claims)
+
+    def __iter__(self) -> Iterator[ResourceClaim]:
+        return iter(tuple(self._claims))
+
+    def __getitem__(self, index: int) -> ResourceClaim:
+        return self._claims[index]
+
+    def __setitem__(self, index: int, claim: ResourceClaim) -> None:
+        self._claims[index] = claim
+
+    @property
+    def user(self) -> Sequence[ResourceClaim]:
+        """Those that the pod's spec names."""
+        return tuple(self._claims[: self._users])
+
+    @property
+    def extended(self) -> ResourceClaim | None:
+        """The one for extended resources."""
+        return self._claims[self._users] if len(self._claims) > self._users else None
+
+    @property
+    def extended_index(self) -> int:
+        """Where that one is; -1 if there is none."""
+        return self._users if len(self._claims) > self._users else -1
+
+    def unallocated(self) -> Iterator[tuple[int, ResourceClaim]]:
+        """Those that have no allocation stored, with where they are."""
+        return ((index, claim) for index, claim in enumerate(self._claims) if claim.status.allocation is None)
+
+    def binding(self, index: int) -> ResourceClaimConsumerReference | None:
+        """Whom the claim is reserved for; None for the pod."""
+        return self._bindings[index] if index < len(self._bindings) else None

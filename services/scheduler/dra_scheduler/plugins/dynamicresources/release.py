@@ -1,0 +1,152 @@
+"""PostFilter and Unreserve: claims are given back that turned all nodes away, or that the pod didn't need after all."""
+
+import msgspec
+from dra_shared.api.pod import Pod
+from dra_shared.api.resource import ResourceClaim, ResourceClaimStatus
+from dra_shared.api.resources import RESOURCE_CLAIMS
+from dra_shared.api.scheduling import PodGroup
+from dra_shared.claims import is_reserved_for_pod
+from dra_shared.client.rest import Client, PatchType
+from dra_shared.log import logger
+
+from dra_scheduler.framework.status import Status, error, unresolvable, unschedulable
+from dra_scheduler.plugins.dynamicresources.extended import is_in_memory
+from dra_scheduler.plugins.dynamicresources.manager import DRAManager
+from dra_scheduler.plugins.dynamicresources.memory import AttemptMemory, GroupMemory
+from dra_scheduler.plugins.dynamicresources.podgroups import PodGroups, group_key
+from dra_scheduler.plugins.dynamicresources.store import REQUEST_ERRORS, ClaimStore, StoreError
+
+_log = logger(__name__)
+
+
+class Release:
+    """Deallocates and unreserves claims."""
+
+    def __init__(
+        self,
+        manager: DRAManager,
+        client: Client,
+        store: ClaimStore,
+        groups: PodGroups,
+        *,
+        with_groups: bool,
+    ) -> None:
+        self._manager = manager
+        self._client = client
+        self._store = store
+        self._groups = groups
+        self._with_groups = with_groups
+
+    async def one_claim(self, memory: AttemptMemory | None, pod: Pod) -> Status:
+        """Give one allocated claim back that turned nodes away and that nobody else needs.
+
+        Allocating it again may give devices that suit the pod better; the event of its change has the pod tried again.
+        """
+        if memory is None or not memory.claims:
+            return unschedulable("no new claims to deallocate")
+        extended = memory.claims.extended
+        for index in sorted(memory.unavailable):
+            claim = memory.claims[index]
+            reserved = claim.status.reserved_for
+            if claim is extended or any(consumer.uid != pod.metadata.uid for consumer in reserved):
+                continue
+            try:
+                await self._client.update(
+                    RESOURCE_CLAIMS,
+                    msgspec.structs.replace(claim, status=ResourceClaimStatus()),
+                    subresource="status",
+                )
+            except REQUEST_ERRORS as failure:
+                return error(failure)
+            return unschedulable("deallocation of ResourceClaim completed")
+        if extended is not None and not is_in_memory(extended):
+            try:
+                await self._store.delete(extended)
+            except StoreError as failure:
+                return error(failure)
+            return unschedulable("deletion of ResourceClaim completed")
+        return await self._for_group(memory, pod) or unschedulable("still not schedulable")
+
+    async def _for_group(self, memory: AttemptMemory, pod: Pod) -> Status | None:
+        group, key = self._groups.of(pod), group_key(pod)
+        if not self._with_groups or group is None or key is None or self._groups.placed(key):
+            return None
+        for index in sorted(memory.unavailable):
+            claim = memory.claims[index]
+            if _reserved_only_for(claim, group):
+                try:
+                    await self._unreserve(claim, group.metadata.uid)
+                except REQUEST_ERRORS as failure:
+                    return error(failure)
+                return unresolvable("ResourceClaim unreserved for PodGroup")
+        return None
+
+    async def all_claims(
+        self, memory: AttemptMemory, group: GroupMemory | None, pod: Pod, *, in_group: bool
+    ) -> None:
+        """The pod isn't going to be bound: forget what is in flight for it, and its reservations."""
+        for claim in memory.claims.user:
+            uid = claim.metadata.uid
+            if self._manager.claims.remove_pending(uid, stored=False):
+                self._manager.claims.restore(claim.key)
+                if group is not None:
+                    group.pending.discard(uid)
+            if claim.status.allocation is None:
+                continue
+            consumer = self._consumer(claim, pod, in_group=in_group)
+            if consumer is None:
+                continue
+            try:
+                await self._unreserve(claim, consumer)
+            except REQUEST_ERRORS as failure:
+                # The next attempt for the pod ends here again.
+                _log.warning("claim not unreserved", claim=claim.key, pod=pod.key, error=str(failure))
+        await self._extended(memory)
+        if memory.reserved is not None and memory.reserved.node_statuses:
+            await self._store.clear_node_statuses(pod)
+
+    def _consumer(self, claim: ResourceClaim, pod: Pod, *, in_group: bool) -> str | None:
+        """Whose reservation is to go: the pod's, or its group's if no other member has a node."""
+        if is_reserved_for_pod(pod, claim, pod_groups=False):
+            return pod.metadata.uid
+        if not self._with_groups or not is_reserved_for_pod(pod, claim, pod_groups=True):
+            return None
+        group, key = self._groups.of(pod), group_key(pod)
+        if group is None or key is None:
+            return None
+        # While it is being bound, the pod counts as having a node itself.
+        others_allowed = 0 if in_group else 1
+        return None if self._groups.placed(key) > others_allowed else group.metadata.uid
+
+    async def _extended(self, memory: AttemptMemory) -> None:
+        claim = memory.claims.extended
+        if claim is None:
+            return
+        if self._manager.claims.remove_pending(memory.claims.initial_extended_uid, stored=False):
+            self._manager.claims.restore(claim.key)
+        if is_in_memory(claim):
+            return
+        try:
+            await self._store.delete(claim)
+        except StoreError as failure:
+            _log.warning("claim for extended resources not deleted", claim=claim.key, error=str(failure))
+
+    async def _unreserve(self, claim: ResourceClaim, consumer: str) -> None:
+        # A strategic merge patch takes out one entry whatever else the claim's newest state has.
+        body = {
+            "metadata": {"uid": claim.metadata.uid},
+            "status": {"reservedFor": [{"$patch": "delete", "uid": consumer}]},
+        }
+        await self._client.patch(
+            RESOURCE_CLAIMS,
+            claim.metadata.name,
+            body,
+            claim.metadata.namespace,
+            patch_type=PatchType.STRATEGIC,
+            subresource="status",
+        )
+
+
+def _reserved_only_for(claim: ResourceClaim, group: PodGroup) -> bool:
+    reserved = claim.status.reserved_for
+    return len(reserved) == 1 and reserved[0].uid == group.metadata.uid

@@ -1,0 +1,341 @@
+"""PreBind: allocations and reservations are stored in the claims, and binding conditions waited for.
+
+The requests and their order are upstream's bindClaim: a normal update that adds the finalizer, then one status update
+with allocation and reservation together. Both carry the resource version that the decision was made on, so that of two
+schedulers only one succeeds.
+"""
+
+import asyncio
+from collections.abc import Awaitable, Callable
+from typing import TypeVar
+
+import httpx
+import msgspec
+from dra_shared.api.pod import Pod, PodExtendedResourceClaimStatus, PodStatus
+from dra_shared.api.resource import AllocationResult, ResourceClaim, ResourceClaimConsumerReference
+from dra_shared.api.resources import PODS, RESOURCE_CLAIMS
+from dra_shared.claims import FINALIZER, is_reserved_for_pod
+from dra_shared.client.errors import ApiError, Conflict, NotFound
+from dra_shared.client.events import Recorder, reference
+from dra_shared.client.rest import Client, PatchType
+from dra_shared.clock import Clock, rfc3339
+from dra_shared.features import FeatureGates
+from dra_shared.log import logger
+
+from dra_scheduler.framework.status import Status, error
+from dra_scheduler.plugins.dynamicresources.claimtracker import ClaimNotFound, ClaimOutdated
+from dra_scheduler.plugins.dynamicresources.conditions import (
+    BindingFailed,
+    has_conditions,
+    has_timed_out,
+    is_ready,
+)
+from dra_scheduler.plugins.dynamicresources.extended import is_in_memory
+from dra_scheduler.plugins.dynamicresources.manager import DRAManager
+from dra_scheduler.plugins.dynamicresources.memory import AttemptMemory, GroupMemory
+
+# client-go's retry.DefaultRetry.
+_CONFLICT_TRIES = 5
+_CONFLICT_DELAY = 0.01
+# The conditions are checked this often even when no news of the claims comes.
+_POLL_INTERVAL = 5.0
+_EXTENDED_CLAIM_WAIT = 120.0
+
+T = TypeVar("T")
+
+_log = logger(__name__)
+
+
+class StoreError(Exception):
+    """A claim could not be stored; the text is for the pod's event."""
+
+
+REQUEST_ERRORS = (ApiError, httpx.HTTPError, OSError, TimeoutError)
+
+
+class ClaimStore:
+    """Writes claims for the binding cycle; see the module's docstring."""
+
+    def __init__(
+        self,
+        gates: FeatureGates,
+        manager: DRAManager,
+        client: Client,
+        recorder: Recorder,
+        clock: Clock,
+        binding_timeout: float,
+    ) -> None:
+        self._manager = manager
+        self._client = client
+        self._recorder = recorder
+        self._clock = clock
+        self._binding_timeout = binding_timeout
+        self._conditions = gates.enabled("DRADeviceBindingConditions") and gates.enabled(
+            "DRAResourceClaimDeviceStatus"
+        )
+        self._node_allocatable = gates.enabled("DRANodeAllocatableResources")
+        self._with_groups = gates.enabled("DRAWorkloadResourceClaims")
+
+    async def pre_bind(
+        self, memory: AttemptMemory, group: GroupMemory | None, pod: Pod, node_name: str
+    ) -> Status | None:
+        """Store what Reserve decided, then wait until the devices are ready."""
+        in_flight: list[str] = []
+        try:
+            for index, claim in enumerate(memory.claims):
+                if is_reserved_for_pod(pod, claim, pod_groups=self._with_groups):
+                    continue
+                if claim is memory.claims.extended and memory.infos[index].allocation is None:
+                    continue  # a device plugin serves the extended resources
+                if memory.infos[index].allocation is not None:
+                    in_flight.append(claim.metadata.uid)
+                memory.claims[index] = await self._bind_claim(memory, index, pod)
+            if self._node_allocatable and memory.reserved is not None and memory.reserved.node_statuses:
+                await self.patch_node_statuses(pod, memory)
+        except StoreError as failure:
+            return error(failure)
+        if self._conditions and has_conditions(memory.claims):
+            status = await self._wait_for_conditions(memory, pod, node_name)
+            if status is not None:
+                return status
+        for uid in in_flight:
+            if self._manager.claims.remove_pending(uid, stored=True) and group is not None:
+                group.pending.discard(uid)
+        return None
+
+    async def _bind_claim(self, memory: AttemptMemory, index: int, pod: Pod) -> ResourceClaim:
+        claim = memory.claims[index]
+        allocation = memory.infos[index].allocation
+        extended = claim is memory.claims.extended
+        if extended and is_in_memory(claim):
+            claim = await self._create_extended(memory, claim)
+            # Unreserve has to delete the real one from here on.
+            memory.claims[index] = claim
+        binding = memory.claims.binding(index) or ResourceClaimConsumerReference(
+            resource="pods", name=pod.metadata.name, uid=pod.metadata.uid
+        )
+        updated = await self.retry_on_conflict(claim, lambda latest: self._store(latest, allocation, binding))
+        if extended:
+            await self._assume_extended(updated)
+            await self._patch_extended_status(memory, pod, updated)
+        else:
+            try:
+                self._manager.claims.assume(updated)
+            except (ClaimNotFound, ClaimOutdated) as problem:
+                _log.debug(
+                    "claim not assumed, the informer knows better", claim=updated.key, error=str(problem)
+                )
+        return updated
+
+    async def _store(
+        self,
+        claim: ResourceClaim,
+        allocation: AllocationResult | None,
+        binding: ResourceClaimConsumerReference,
+    ) -> ResourceClaim:
+        if claim.metadata.deletion_timestamp is not None:
+            raise StoreError(f"claim {claim.key} got deleted in the meantime")
+        if allocation is not None:
+            if claim.status.allocation is not None:
+                raise StoreError(f"claim {claim.key} got allocated elsewhere in the meantime")
+            if FINALIZER not in claim.metadata.finalizers:
+                try:
+                    claim = await self._client.update(RESOURCE_CLAIMS, with_finalizer(claim))
+                except Conflict:
+                    raise
+                except REQUEST_ERRORS as failure:
+                    raise StoreError(f"add finalizer to claim {claim.key}: {failure}") from failure
+        stored = allocation or claim.status.allocation
+        if self._conditions:
+            if stored is None:
+                raise StoreError(f"claim {claim.key} got deallocated elsewhere in the meantime")
+            if stored.allocation_timestamp is None:
+                stored = msgspec.structs.replace(stored, allocation_timestamp=rfc3339(self._clock.now()))
+        # Whether the reservation is possible is the API server's to say.
+        status = msgspec.structs.replace(
+            claim.status, allocation=stored, reserved_for=(*claim.status.reserved_for, binding)
+        )
+        try:
+            return await self._client.update(
+                RESOURCE_CLAIMS, msgspec.structs.replace(claim, status=status), subresource="status"
+            )
+        except Conflict:
+            raise
+        except REQUEST_ERRORS as failure:
+            what = "allocation and reservation" if allocation is not None else "reservation"
+            raise StoreError(f"add {what} to claim {claim.key}: {failure}") from failure
+
+    async def retry_on_conflict(
+        self, claim: ResourceClaim, write: Callable[[ResourceClaim], Awaitable[T]]
+    ) -> T:
+        """``write(claim)``, and again with the claim's newest state as long as that conflicts.
+
+        Raises:
+            StoreError: it goes on conflicting, or the claim can't be read.
+        """
+        for left in reversed(range(_CONFLICT_TRIES)):
+            try:
+                return await write(claim)
+            except Conflict as conflict:
+                if not left:
+                    raise StoreError(str(conflict)) from conflict
+            await self._clock.sleep(_CONFLICT_DELAY)
+            try:
+                claim = await self._client.get(RESOURCE_CLAIMS, claim.metadata.name, claim.metadata.namespace)
+            except REQUEST_ERRORS as failure:
+                raise StoreError(f"get updated claim {claim.key} after conflict: {failure}") from failure
+        raise AssertionError("the last try returns or raises")
+
+    async def _create_extended(self, memory: AttemptMemory, claim: ResourceClaim) -> ResourceClaim:
+        meta = msgspec.structs.replace(claim.metadata, name="", uid="")
+        devices = claim.spec.devices
+        if memory.reserved is not None and memory.reserved.requests is not None:
+            devices = msgspec.structs.replace(devices, requests=memory.reserved.requests)
+        spec = msgspec.structs.replace(claim.spec, devices=devices)
+        try:
+            return await self._client.create(RESOURCE_CLAIMS, ResourceClaim(metadata=meta, spec=spec))
+        except REQUEST_ERRORS as failure:
+            name = f"{claim.metadata.namespace}/"
+            raise StoreError(f"create claim for extended resources {name}: {failure}") from failure
+
+    async def _assume_extended(self, claim: ResourceClaim) -> None:
+        """Assume the claim as soon as the informer knows that it exists at all."""
+        deadline = self._clock.monotonic() + _EXTENDED_CLAIM_WAIT
+        while True:
+            try:
+                self._manager.claims.assume(claim)
+                return
+            except ClaimOutdated:
+                return
+            except ClaimNotFound:
+                left = deadline - self._clock.monotonic()
+                if left <= 0:
+                    _log.warning("the informer doesn't know the claim, going on", claim=claim.key)
+                    return
+                await self._news((claim.key,), min(left, 1.0))
+
+    async def _patch_extended_status(self, memory: AttemptMemory, pod: Pod, claim: ResourceClaim) -> None:
+        mappings = memory.reserved.mappings if memory.reserved is not None else ()
+        if not mappings:
+            raise StoreError(
+                f"nil or empty request mappings, no update of pod {pod.key} ExtendedResourceClaimStatus"
+            )
+        status = PodStatus(
+            extended_resource_claim_status=PodExtendedResourceClaimStatus(
+                request_mappings=mappings, resource_claim_name=claim.metadata.name
+            )
+        )
+        try:
+            await self._patch_pod(pod, {"status": status})
+        except REQUEST_ERRORS as failure:
+            raise StoreError(f"update pod {pod.key} ExtendedResourceClaimStatus: {failure}") from failure
+
+    async def patch_node_statuses(self, pod: Pod, memory: AttemptMemory) -> None:
+        """Tell in the pod's status what its claims take from the node."""
+        assert memory.reserved is not None
+        if pod.status.node_allocatable_resource_claim_statuses == memory.reserved.node_statuses:
+            return
+        status = PodStatus(node_allocatable_resource_claim_statuses=memory.reserved.node_statuses)
+        try:
+            await self._patch_pod(pod, {"status": status})
+        except REQUEST_ERRORS as failure:
+            raise StoreError(
+                f"updating pod {pod.key} NodeAllocatableResourceClaimStatuses: {failure}"
+            ) from failure
+
+    async def clear_node_statuses(self, pod: Pod) -> None:
+        """Take that back."""
+        try:
+            await self._patch_pod(pod, {"status": {"nodeAllocatableResourceClaimStatuses": None}})
+        except REQUEST_ERRORS as failure:
+            _log.warning("node-allocatable status not cleared", pod=pod.key, error=str(failure))
+
+    async def _patch_pod(self, pod: Pod, body: object) -> None:
+        meta = pod.metadata
+        await self._client.patch(
+            PODS, meta.name, body, meta.namespace, patch_type=PatchType.STRATEGIC, subresource="status"
+        )
+
+    async def delete(self, claim: ResourceClaim) -> None:
+        """Delete a claim that the scheduler made, finalizer or not.
+
+        Raises:
+            StoreError: it couldn't be.
+        """
+
+        async def drop_finalizer(latest: ResourceClaim) -> None:
+            finalizers = tuple(name for name in latest.metadata.finalizers if name != FINALIZER)
+            meta = msgspec.structs.replace(latest.metadata, finalizers=finalizers)
+            try:
+                await self._client.update(RESOURCE_CLAIMS, msgspec.structs.replace(latest, metadata=meta))
+            except Conflict:
+                raise
+            except REQUEST_ERRORS as failure:
+                raise StoreError(f"update resourceclaim {latest.key}: {failure}") from failure
+
+        await self.retry_on_conflict(claim, drop_finalizer)
+        try:
+            await self._client.delete(RESOURCE_CLAIMS, claim.metadata.name, claim.metadata.namespace)
+        except NotFound:
+            return
+        except REQUEST_ERRORS as failure:
+            raise StoreError(str(failure)) from failure
+
+    async def _wait_for_conditions(self, memory: AttemptMemory, pod: Pod, node_name: str) -> Status | None:
+        self._recorder.event(
+            reference(PODS, pod),
+            "Normal",
+            "BindingConditionsPending",
+            f"waiting for binding conditions for device on node {node_name}",
+            "Scheduling",
+        )
+        deadline = self._clock.monotonic() + self._binding_timeout
+        while True:
+            try:
+                if self._all_ready(memory):
+                    return None
+            except (BindingFailed, StoreError) as failure:
+                return error(failure)
+            left = deadline - self._clock.monotonic()
+            if left <= 0:
+                return error("device binding timeout: context deadline exceeded")
+            await self._news(tuple(claim.key for claim in memory.claims), min(left, _POLL_INTERVAL))
+
+    def _all_ready(self, memory: AttemptMemory) -> bool:
+        for index, claim in enumerate(memory.claims):
+            if claim is memory.claims.extended and is_in_memory(claim):
+                continue
+            latest = self._manager.claims.get(claim.metadata.namespace, claim.metadata.name)
+            if latest is None:
+                raise StoreError(f'could not find ResourceClaim "{claim.key}"')
+            memory.claims[index] = latest
+            if not is_ready(latest):
+                if has_timed_out(latest, self._clock.now(), self._binding_timeout):
+                    raise StoreError(f"device binding timeout: claim={latest.metadata.name}")
+                return False
+        return True
+
+    async def _news(self, keys: tuple[str, ...], seconds: float) -> None:
+        """Return when one of the claims changes, or after that time."""
+        changed = asyncio.Event()
+        stops = [self._manager.claims.watch(key, changed.set) for key in keys]
+        tasks = {
+            asyncio.ensure_future(changed.wait()),
+            asyncio.ensure_future(self._clock.sleep(seconds)),
+        }
+        try:
+            await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
+        finally:
+            for task in tasks:
+                task.cancel()
+            for stop in stops:
+                stop()
+
+
+def with_finalizer(claim: ResourceClaim) -> ResourceClaim:
+    """The claim with the finalizer that keeps an allocated one from vanishing."""
+    meta = claim.metadata
+    if FINALIZER in meta.finalizers:
+        return claim
+    meta = msgspec.structs.replace(meta, finalizers=(*meta.finalizers, FINALIZER))
+    return msgspec.structs.replace(claim, metadata=meta)

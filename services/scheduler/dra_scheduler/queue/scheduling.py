@@ -1,0 +1,340 @@
+"""The scheduling queue: pods to be tried now, pods that back off, and pods that wait for something to change.
+
+A rejected pod waits until an event occurs in which a plugin that rejected it is interested, and which that plugin's
+hint finds worth another try; then it backs off for what is left of its back-off, unless there is nothing else to do.
+After five minutes it is tried again anyway. After an error it backs off at once.
+"""
+
+import asyncio
+import heapq
+import itertools
+from collections.abc import Callable, Iterable, Mapping, Sequence
+
+from dra_shared.api.pod import Pod
+from dra_shared.clock import Clock
+
+from dra_scheduler.framework.events import Action, Event, Interest, Kind
+from dra_scheduler.framework.status import Status
+from dra_scheduler.queue.entry import Place, QueuedPod
+
+INITIAL_BACKOFF = 1.0
+MAX_BACKOFF = 10.0
+MAX_WAIT = 300.0
+
+_Heap = list[tuple[tuple[float, ...], int, int, QueuedPod]]
+
+
+class SchedulingQueue:
+    """See the module's docstring.
+
+    ``pre_enqueue`` says whether a pod may become active; ``interests`` are the plugins' events; ``keys`` gives the
+    names under which a pod is found by events about objects that it refers to.
+    """
+
+    def __init__(
+        self,
+        clock: Clock,
+        pre_enqueue: Callable[[Pod], Status | None],
+        interests: Mapping[str, Sequence[Interest]],
+        *,
+        keys: Callable[[Pod], tuple[str, ...]] = lambda _: (),
+    ) -> None:
+        self._clock = clock
+        self._pre_enqueue = pre_enqueue
+        self._interests = {plugin: tuple(wanted) for plugin, wanted in interests.items()}
+        self._keys = keys
+        self._pods: dict[str, QueuedPod] = {}
+        self._order = itertools.count()
+        self._active: _Heap = []
+        # By when the back-off ends: after a rejection it may be cut short, after an error it may not.
+        self._backoff: _Heap = []
+        self._error_backoff: _Heap = []
+        self._waiting: dict[str, QueuedPod] = {}
+        self._by_plugin: dict[str, dict[str, QueuedPod]] = {}
+        self._by_key: dict[str, dict[str, QueuedPod]] = {}
+        self._in_flight: dict[str, list[Event]] = {}
+        self._changed = asyncio.Event()
+
+    # What the informer tells of pods without a node
+
+    def add(self, pod: Pod) -> None:
+        """A pod came that has no node."""
+        if pod.metadata.uid in self._pods:
+            self.update(self._pods[pod.metadata.uid].pod, pod)
+            return
+        entry = QueuedPod(pod, self._clock.monotonic())
+        self._pods[entry.uid] = entry
+        self._admit(entry)
+
+    def update(self, old: Pod, new: Pod) -> None:
+        """A pod without a node changed."""
+        entry = self._pods.get(new.metadata.uid)
+        if entry is None:
+            self.add(new)
+            return
+        entry.pod = new
+        event = Event(Kind.TARGET_POD, _changes(old, new), old, new)
+        if not event.action:
+            return
+        if entry.place is Place.IN_FLIGHT:
+            self._in_flight[entry.uid].append(event)
+        elif entry.place is Place.WAITING:
+            self._reindex(entry)
+            if self._worth(entry, event):
+                self._retry(entry)
+        elif entry.place is Place.ACTIVE:
+            self._activate(entry)
+
+    def delete(self, uid: str) -> None:
+        """A pod went, or has a node now."""
+        entry = self._pods.pop(uid, None)
+        if entry is not None:
+            self._leave(entry)
+            self._in_flight.pop(uid, None)
+
+    def get(self, uid: str) -> QueuedPod | None:
+        """The pod, wherever in the queue it is."""
+        return self._pods.get(uid)
+
+    def __len__(self) -> int:
+        return len(self._pods)
+
+    def counts(self) -> dict[str, int]:
+        """How many pods are where; those that plugins keep out are ``gated``."""
+        counted = {"active": 0, "backoff": 0, "unschedulable": 0, "gated": 0, "in flight": 0}
+        for entry in self._pods.values():
+            counted["gated" if entry.gated else entry.place.value] += 1
+        return counted
+
+    # Attempts
+
+    async def pop(self) -> QueuedPod:
+        """The next pod to try; waits for one. It is in flight until it comes back or is deleted."""
+        while True:
+            entry = self.try_pop()
+            if entry is not None:
+                return entry
+            self._changed.clear()
+            await self._wait(self._next_due())
+
+    def try_pop(self) -> QueuedPod | None:
+        """The next pod to try, if there is one now."""
+        now = self._clock.monotonic()
+        for heap in (self._backoff, self._error_backoff):
+            while heap and (_stale(heap[0]) or heap[0][0][0] <= now):
+                due = heapq.heappop(heap)
+                if not _stale(due):
+                    self._admit(due[3])
+        # With nothing better to do there is no point in backing off.
+        for heap in (self._active, self._backoff):
+            while heap:
+                item = heapq.heappop(heap)
+                if not _stale(item) and (heap is self._active or self._pre_enqueue(item[3].pod) is None):
+                    return self._take(item[3])
+        return None
+
+    def take_members(self, is_member: Callable[[Pod], bool]) -> list[QueuedPod]:
+        """Take those of the active and backing-off pods out that are members, to be tried in one go."""
+        members = [
+            entry
+            for entry in self._pods.values()
+            if entry.place in (Place.ACTIVE, Place.BACKOFF) and is_member(entry.pod)
+        ]
+        return [self._take(entry) for entry in sorted(members, key=lambda entry: entry.since)]
+
+    def reject(self, entry: QueuedPod, plugins: Iterable[str], message: str) -> None:
+        """The pod's attempt failed because these plugins rejected it."""
+        events = self._in_flight.pop(entry.uid, [])
+        if entry.uid not in self._pods:
+            return
+        entry.rejections += 1
+        entry.errors = 0
+        entry.since = self._clock.monotonic()
+        entry.rejected_by, entry.message = frozenset(plugins), message
+        self._wait_for_events(entry)
+        if any(self._worth(entry, event) for event in events):
+            self._retry(entry)
+
+    def fail(self, entry: QueuedPod, message: str) -> None:
+        """The pod's attempt ended in an error."""
+        self._in_flight.pop(entry.uid, None)
+        if entry.uid not in self._pods:
+            return
+        entry.errors += 1
+        entry.since = self._clock.monotonic()
+        entry.rejected_by, entry.message = frozenset(), message
+        self._back_off(entry, self._error_backoff, entry.errors)
+
+    def decided(self, entry: QueuedPod) -> None:
+        """The pod's attempt gave it a node, where it is now being bound."""
+        self._in_flight.pop(entry.uid, None)
+
+    def put_back(self, pod: Pod) -> None:
+        """Binding the pod, which the queue may no longer know, failed in a way that calls for another attempt."""
+        entry = self._pods.get(pod.metadata.uid)
+        if entry is None:
+            entry = self._pods[pod.metadata.uid] = QueuedPod(pod, self._clock.monotonic(), attempts=1)
+        self.fail(entry, entry.message)
+
+    # Events
+
+    def move_on(self, event: Event) -> None:
+        """Something happened: try pods again for which that may make a difference."""
+        for events in self._in_flight.values():
+            events.append(event)
+        if not self._waiting:
+            return
+        candidates: dict[str, QueuedPod] = {}
+        for plugin, interests in self._interests.items():
+            waiting = self._by_plugin.get(plugin)
+            if not waiting:
+                continue
+            for interest in interests:
+                if not interest.covers(event):
+                    continue
+                keys = interest.keys(event) if interest.keys is not None else None
+                if keys is None:
+                    candidates.update(waiting)
+                else:
+                    for key in keys:
+                        candidates.update(self._by_key.get(key, {}))
+        for entry in candidates.values():
+            if entry.place is Place.WAITING and self._worth(entry, event):
+                self._retry(entry)
+
+    def activate(self, uids: Iterable[str]) -> None:
+        """Try these again now if they wait or back off."""
+        for uid in uids:
+            entry = self._pods.get(uid)
+            if entry is not None and entry.place in (Place.WAITING, Place.BACKOFF):
+                self._admit(entry)
+
+    def flush(self) -> None:
+        """Try pods again that have waited for very long: an event may have been missed."""
+        overdue = self._clock.monotonic() - MAX_WAIT
+        for entry in list(self._waiting.values()):
+            if entry.since < overdue and not entry.gated:
+                self._retry(entry)
+
+    # Moves
+
+    def _take(self, entry: QueuedPod) -> QueuedPod:
+        self._leave(entry)
+        entry.place = Place.IN_FLIGHT
+        entry.attempts += 1
+        entry.gated = False
+        self._in_flight[entry.uid] = []
+        return entry
+
+    def _admit(self, entry: QueuedPod) -> None:
+        """Make the pod active if plugins let it."""
+        status = self._pre_enqueue(entry.pod)
+        if status is None:
+            self._activate(entry)
+            return
+        self._leave(entry)
+        entry.gated = True
+        entry.rejected_by, entry.message = frozenset((status.plugin,)), status.message
+        self._wait_for_events(entry)
+
+    def _activate(self, entry: QueuedPod) -> None:
+        self._leave(entry)
+        entry.place, entry.gated = Place.ACTIVE, False
+        key = (-float(entry.pod.spec.priority or 0), entry.since)
+        heapq.heappush(self._active, (key, next(self._order), entry.version, entry))
+        self._changed.set()
+
+    def _retry(self, entry: QueuedPod) -> None:
+        """Try a waiting pod again once its back-off is over."""
+        if entry.gated or not entry.rejections:
+            self._admit(entry)
+        else:
+            self._back_off(entry, self._backoff, entry.rejections)
+
+    def _back_off(self, entry: QueuedPod, heap: _Heap, failures: int) -> None:
+        self._leave(entry)
+        due = entry.since + min(INITIAL_BACKOFF * 2.0 ** min(failures - 1, 10), MAX_BACKOFF)
+        if due <= self._clock.monotonic():
+            self._admit(entry)
+            return
+        entry.place = Place.BACKOFF
+        heapq.heappush(heap, ((due,), next(self._order), entry.version, entry))
+        self._changed.set()
+
+    def _wait_for_events(self, entry: QueuedPod) -> None:
+        self._leave(entry)
+        entry.place = Place.WAITING
+        self._waiting[entry.uid] = entry
+        self._reindex(entry)
+
+    def _reindex(self, entry: QueuedPod) -> None:
+        self._unindex(entry)
+        for plugin in entry.rejected_by:
+            self._by_plugin.setdefault(plugin, {})[entry.uid] = entry
+        entry.keys = self._keys(entry.pod)
+        for key in entry.keys:
+            self._by_key.setdefault(key, {})[entry.uid] = entry
+
+    def _unindex(self, entry: QueuedPod) -> None:
+        for plugin in entry.rejected_by:
+            self._by_plugin.get(plugin, {}).pop(entry.uid, None)
+        for key in entry.keys:
+            pods = self._by_key.get(key)
+            if pods is not None:
+                pods.pop(entry.uid, None)
+                if not pods:
+                    del self._by_key[key]
+        entry.keys = ()
+
+    def _leave(self, entry: QueuedPod) -> None:
+        entry.version += 1
+        if self._waiting.pop(entry.uid, None) is not None:
+            self._unindex(entry)
+
+    def _worth(self, entry: QueuedPod, event: Event) -> bool:
+        return any(
+            interest.covers(event) and (interest.hint is None or interest.hint(entry.pod, event))
+            for plugin in entry.rejected_by
+            for interest in self._interests.get(plugin, ())
+        )
+
+    def _next_due(self) -> float | None:
+        dues = [heap[0][0][0] for heap in (self._backoff, self._error_backoff) if heap]
+        return min(dues) - self._clock.monotonic() if dues else None
+
+    async def _wait(self, seconds: float | None) -> None:
+        """Return when the queue changes, or after that time."""
+        if seconds is None:
+            await self._changed.wait()
+            return
+        tasks = (
+            asyncio.ensure_future(self._changed.wait()),
+            asyncio.ensure_future(self._clock.sleep(seconds)),
+        )
+        try:
+            await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
+        finally:
+            for task in tasks:
+                task.cancel()
+
+
+def _stale(item: tuple[tuple[float, ...], int, int, QueuedPod]) -> bool:
+    return item[2] != item[3].version
+
+
+def _changes(old: Pod, new: Pod) -> Action:
+    """What of the pod changed that may matter to its own scheduling."""
+    actions = Action(0)
+    if old.metadata.labels != new.metadata.labels:
+        actions |= Action.POD_LABEL
+    if old.spec.scheduling_gates and not new.spec.scheduling_gates:
+        actions |= Action.POD_GATES
+    if old.spec.tolerations != new.spec.tolerations:
+        actions |= Action.POD_TOLERATIONS
+    if old.status.resource_claim_statuses != new.status.resource_claim_statuses:
+        actions |= Action.POD_CLAIMS
+    if [c.resources for c in old.spec.containers] != [c.resources for c in new.spec.containers]:
+        actions |= Action.POD_SCALE_DOWN
+    if old.spec.node_selector != new.spec.node_selector or old.spec.affinity != new.spec.affinity:
+        actions |= Action.OTHER
+    return actions

@@ -1,0 +1,318 @@
+"""The DynamicResources plugin does what the real one did, extension point by extension point (scheduler_plugin)."""
+
+import copy
+import random
+from collections.abc import Iterator
+from datetime import datetime
+from typing import Any
+
+import msgspec
+import pytest
+from dra_scheduler.allocator import Features
+from dra_scheduler.framework.nodeinfo import NodeInfo
+from dra_scheduler.framework.state import CycleState
+from dra_scheduler.framework.status import Status
+from dra_scheduler.plugins.dynamicresources.manager import DRAManager
+from dra_scheduler.plugins.dynamicresources.plugin import DynamicResources
+from dra_scheduler.plugins.dynamicresources.podgroups import PodGroups
+from dra_shared.api.codec import convert, to_builtins
+from dra_shared.api.pod import Pod
+from dra_shared.api.resource import ResourceClaim
+from dra_shared.api.resources import (
+    DEVICE_CLASSES,
+    NODES,
+    POD_GROUPS,
+    PODS,
+    RESOURCE_CLAIMS,
+    RESOURCE_SLICES,
+    Resource,
+)
+from dra_shared.client.events import Recorder
+from dra_shared.clock import FakeClock, parse_rfc3339
+from dra_shared.features import DEFAULTS, FeatureGates
+
+from tests.reference import load_vectors
+from tests.scheduler.fakeapi import Call, FakeApi, Json
+
+_CASES = load_vectors("scheduler_plugin.json.gz")
+_UNIT = {"ns": 1e-9, "ms": 1e-3, "s": 1.0, "m": 60.0, "h": 3600.0}
+# No pod has these uids, and nothing that is compared depends on the values.
+_IGNORED = {"uid", "resourceVersion", "shareID", "allocationTimestamp", "device"}
+
+
+def _seconds(text: str | None) -> float | None:
+    if text is None:
+        return None
+    total, number = 0.0, ""
+    unit = ""
+    for char in text + "0":
+        if char.isdigit() or char == ".":
+            if unit:
+                total += float(number) * _UNIT[unit]
+                number, unit = "", ""
+            number += char
+        else:
+            unit += char
+    return total
+
+
+class Bench:
+    """One case's cluster and plugin."""
+
+    def __init__(self, case: Json) -> None:
+        self.case = case
+        self.gates = FeatureGates(**(dict.fromkeys(DEFAULTS, False) | dict.fromkeys(case["features"], True)))
+        self.api = FakeApi()
+        self.api.refuse = self._refuse
+        self.clock = FakeClock(_start(case))
+        self.manager = DRAManager(Features.from_gates(self.gates))
+        self.groups = PodGroups()
+        client = self.api.client()
+        self.plugin = DynamicResources(
+            self.gates,
+            self.manager,
+            client,
+            pod_groups=self.groups,
+            recorder=Recorder(client, "test", clock=self.clock, rng=random.Random(1)),
+            clock=self.clock,
+            filter_timeout=_seconds(case["args"].get("filterTimeout")),
+            binding_timeout=_seconds(case["args"].get("bindingTimeout")) or 600.0,
+            new_uid=lambda: "in-memory",
+        )
+        self.pod = _typed(PODS, case["pod"])
+        self._load()
+
+    def _load(self) -> None:
+        case = self.case
+        for device_class in case["deviceClasses"]:
+            self.manager.set_class(_typed(DEVICE_CLASSES, device_class))
+        self.nodes = {}
+        for obj in case["nodes"]:
+            info = NodeInfo(obj["metadata"]["name"])
+            info.set_node(_typed(NODES, obj))
+            self.nodes[info.name] = info
+        for group in case["podGroups"]:
+            self.groups.set_group(_typed(POD_GROUPS, group))
+        self.api.add(case["pod"])
+        for obj in case["objects"]:
+            if obj["kind"] == "ResourceSlice":
+                self.manager.slices.set_slice(_typed(RESOURCE_SLICES, obj))
+            elif obj["kind"] == "Pod":
+                self.api.add(obj)
+                pod = _typed(PODS, obj)
+                self.groups.set_pod(pod, placed=bool(pod.spec.node_name))
+        for obj in case["claimsInCluster"]:
+            stored = self.api.add(obj)
+            self.manager.claims.set_claim(_typed(RESOURCE_CLAIMS, stored))
+        for obj in case["inFlightClaims"]:
+            self.manager.claims.signal_pending(_typed(RESOURCE_CLAIMS, obj))
+        self.api.on_write = self._inform
+
+    def _inform(self, event: str, resource: str, obj: Json) -> None:
+        # The informer hears of new claims; of what else happens to them the plugin has to know by itself.
+        if resource == "resourceclaims" and event == "ADDED":
+            self.manager.claims.set_claim(_typed(RESOURCE_CLAIMS, obj))
+
+    def _refuse(self, call: Call) -> tuple[int, str, str] | None:
+        if self.case["failPatch"] and call.verb == "patch":
+            return 500, "", "patch error"
+        if self.case["name"].endswith("claim-creation-failure") and call.verb == "create":
+            return 500, "", "claim creation errors"
+        return None
+
+
+def _start(case: Json) -> datetime:
+    """When the case was recorded: shortly after the newest allocation that it wrote, if it wrote one."""
+    stamps = [
+        call["object"]["status"]["allocation"]["allocationTimestamp"]
+        for step in case["steps"]
+        for call in (step.get("actual") or {}).get("apiCalls") or ()
+        if isinstance(step.get("actual"), dict)
+        and "allocationTimestamp" in ((call.get("object") or {}).get("status") or {}).get("allocation", {})
+    ] if case["steps"] else []
+    known = [
+        stamp
+        for claim in case["claimsInCluster"]
+        if (stamp := (claim["status"].get("allocation") or {}).get("allocationTimestamp"))
+    ]
+    fresh = [stamp for stamp in stamps if stamp not in known]
+    if fresh:
+        return parse_rfc3339(max(fresh))
+    if known:
+        # Old enough to have timed out where the case says so, by a margin that it was recorded with.
+        return parse_rfc3339(max(known)).replace() + _AGE[case["name"]] if case["name"] in _AGE else parse_rfc3339(
+            max(known)
+        )
+    return parse_rfc3339("2026-11-20T15:38:00Z")
+
+
+_AGE: dict[str, Any] = {}
+
+
+def _typed(resource: Resource[Any], obj: Json) -> Any:
+    """The object as the scheduler has it: null for an empty list, as Go writes it, means the same as none."""
+    return convert(resource, _without_nulls(copy.deepcopy(obj)))
+
+
+def _without_nulls(value: Any) -> Any:
+    if isinstance(value, dict):
+        return {name: _without_nulls(item) for name, item in value.items() if item is not None}
+    if isinstance(value, list):
+        return [_without_nulls(item) for item in value]
+    return value
+
+
+def _comparable(value: Any) -> Any:
+    """Without what upstream's test ignores, and without what is empty."""
+    if isinstance(value, dict):
+        found = {name: _comparable(item) for name, item in value.items() if name not in _IGNORED}
+        return {name: item for name, item in found.items() if item not in (None, {}, [], "", ())}
+    if isinstance(value, list | tuple):
+        return [_comparable(item) for item in value]
+    return value
+
+
+def _claims(claims: Iterator[ResourceClaim] | list[ResourceClaim]) -> list[Any]:
+    found = [_comparable(to_builtins(claim)) for claim in claims]
+    return sorted((_bare(claim) for claim in found), key=str)
+
+
+def _bare(obj: Json) -> Json:
+    return {name: value for name, value in obj.items() if name not in ("kind", "apiVersion")}
+
+
+def _expected_claims(claims: list[Json] | None) -> list[Any]:
+    return sorted((_bare(_comparable(claim)) for claim in claims or ()), key=str)
+
+
+def _check_status(status: Status | None, expected: Json) -> None:
+    code = status.code.value if status is not None else "Success"
+    assert code == expected["code"], status
+    if status is not None and expected.get("reasons") is not None:
+        assert list(status.reasons) == expected["reasons"]
+
+
+def _check_calls(calls: list[Call], expected: list[Json] | None) -> None:
+    found = [
+        {
+            "verb": call.verb,
+            "resource": call.resource,
+            "subresource": call.subresource,
+            "name": call.name if call.verb in ("patch", "delete") else "",
+            ("patch" if call.verb == "patch" else "object"): {} if call.verb == "delete" else call.body,
+        }
+        for call in calls
+        if call.resource != "events"
+    ]
+    wanted = [
+        {name: value for name, value in call.items() if name not in ("namespace", "patchType")}
+        for call in expected or ()
+    ]
+    assert [_comparable(call) for call in found] == [_comparable(call) for call in wanted]
+
+
+class Run:
+    """The steps of a case, in order."""
+
+    def __init__(self, bench: Bench) -> None:
+        self.bench = bench
+        self.state = CycleState()
+        self.node = ""
+        self.result: Any = None
+        self.statuses: dict[str, Status] = {}
+        self.scores: dict[str, int] = {}
+
+    async def step(self, step: Json) -> None:
+        """Take one step and compare what comes out with what came out of the real plugin."""
+        bench, name = self.bench, step["step"]
+        bench.api.calls.clear()
+        if name == "concurrentUpdateInCluster":
+            bench.api.add(step["object"])
+            return
+        if name == "selectNode":
+            self.node = step["node"]
+            return
+        if name in ("preFilterResult", "scoreResult", "normalizeScoreResult", "postFilterResult"):
+            return
+        status = await self._take(name)
+        expected = step["actual"]
+        if name == "preBindPreFlight":
+            _check_status(status, expected or {"code": "Success"})
+            return
+        _check_status(status, expected["status"])
+        _check_calls(bench.api.calls, expected["apiCalls"])
+        claims = [_typed(RESOURCE_CLAIMS, obj) for obj in bench.api.of("resourceclaims")]
+        assert _claims(claims) == _expected_claims(expected["claims"])
+        assert _claims(bench.manager.claims.in_flight) == _expected_claims(expected["inFlightClaims"])
+        assert _claims(bench.manager.claims.assumed) == _expected_claims(expected["assumedClaims"])
+        if "pod" in expected:
+            pods = [obj for obj in bench.api.of("pods") if obj["metadata"]["name"] == bench.pod.metadata.name]
+            assert _bare(_comparable(pods[0])) == _bare(_comparable(expected["pod"]))
+
+    async def _take(self, name: str) -> Status | None:
+        plugin, state, pod = self.bench.plugin, self.state, self.bench.pod
+        point, _, node_name = name.partition("/")
+        node = self.bench.nodes.get(node_name)
+        match point:
+            case "PreEnqueue":
+                return plugin.pre_enqueue(pod)
+            case "prefilter":
+                names, status = plugin.pre_filter(state, pod)
+                assert names is None
+                return status
+            case "filter":
+                assert node is not None
+                if self.bench.case["cancelFilter"]:
+                    state.stop = "test canceling Filter"
+                status = plugin.filter(state, pod, node)
+                if status is not None:
+                    self.statuses[node_name] = status
+                return status
+            case "score":
+                assert node is not None
+                self.scores[node_name] = plugin.score(state, pod, node)
+                return None
+            case "normalizeScore":
+                self.scores = plugin.normalize(state, pod, self.scores)
+                return None
+            case "reserve":
+                return plugin.reserve(state, pod, self.node)
+            case "preBindPreFlight":
+                return plugin.pre_bind_pre_flight(state, pod, self.node)
+            case "prebind":
+                return await self._pre_bind(pod)
+            case "postfilter":
+                return await plugin.post_filter(state, pod, self.statuses)
+        assert point.startswith("unreserve")
+        await plugin.unreserve(state, pod, self.node)
+        return None
+
+    async def _pre_bind(self, pod: Pod) -> Status | None:
+        import asyncio
+
+        clock = self.bench.clock
+        task = asyncio.ensure_future(self.bench.plugin.pre_bind(self.state, pod, self.node))
+        for _ in range(200):
+            await clock.advance(0)
+            if task.done():
+                break
+            await clock.advance(5)
+        return await task
+
+
+@pytest.mark.parametrize("case", _CASES, ids=[case["name"] for case in _CASES])
+async def test_plugin(case: Json) -> None:
+    run = Run(Bench(case))
+    for index, step in enumerate(case["steps"]):
+        await run.step(step)
+        following = case["steps"][index + 1] if index + 1 < len(case["steps"]) else {}
+        if step["step"].startswith("score/") and step["step"] != "scoreResult":
+            before = case["steps"][index - 1]
+            assert run.scores[before["node"]] == before["actual"]
+        if step["step"] == "normalizeScore":
+            before = case["steps"][index - 1]
+            assert run.scores == {entry["Name"]: entry["Score"] for entry in before["actual"]}
+        del following
+
+
+_ = msgspec
