@@ -202,7 +202,9 @@ def minimum_version(spec: Spec) -> str:
 def to_document(spec: Spec) -> dict[str, Any]:
     """The spec as plain data in the file's order: version and kind first."""
     plain: dict[str, Any] = msgspec.to_builtins(spec)
-    ordered = {key: plain[key] for key in ("cdiVersion", "kind", "annotations") if key in plain}
+    ordered: dict[str, Any] = {
+        key: plain[key] for key in ("cdiVersion", "kind", "annotations") if key in plain
+    }
     ordered["devices"] = [
         {"name": d["name"], **{k: v for k, v in d.items() if k != "name"}}
         | {"containerEdits": d.get("containerEdits", {})}

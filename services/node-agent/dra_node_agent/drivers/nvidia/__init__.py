@@ -1,0 +1,3 @@
+"""The driver ``gpu.nvidia.com``, after NVIDIA's dra-driver-nvidia-gpu."""
+
+DRIVER_NAME = "gpu.nvidia.com"

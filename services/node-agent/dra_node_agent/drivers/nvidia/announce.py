@@ -1,0 +1,243 @@
+"""The node's devices as ResourceSlices: attributes, capacity, counters and how they share slices."""
+
+from dra_shared.api.resource import (
+    CapacityRequestPolicy,
+    CapacityRequestPolicyRange,
+    Counter,
+    CounterSet,
+    Device,
+    DeviceAttribute,
+    DeviceCapacity,
+    DeviceCounterConsumption,
+    DeviceTaint,
+)
+from dra_shared.quantity import Format, Quantity
+
+from dra_node_agent.drivers.errors import DriverConfigError
+from dra_node_agent.drivers.nvidia import gates
+from dra_node_agent.drivers.nvidia.devices import Allocatable, Gpu, MigDevice, VfioGpu, kebab
+from dra_node_agent.drivers.nvidia.discovery import PerGpu
+from dra_node_agent.drivers.nvidia.gates import NvidiaGates
+from dra_node_agent.drivers.resources import DriverResources, PoolSlice
+
+_MIB = 1024 * 1024
+
+
+class Announcer:
+    """Turns devices into what the API server is told.
+
+    Args:
+        consumable_shares: with the gate of that name: ``unlimited``, ``memory`` or a number of shares.
+        split_slices: counters in a slice of their own, as Kubernetes 1.35 and later want them.
+
+    Raises:
+        DriverConfigError: ``consumable_shares`` is none of these, or its gate is off.
+    """
+
+    def __init__(
+        self, feature_gates: NvidiaGates, consumable_shares: str = "", split_slices: bool = True
+    ) -> None:
+        self._gates = feature_gates
+        self._split = split_slices
+        self._shares = consumable_shares
+        if consumable_shares:
+            if not feature_gates.enabled(gates.CONSUMABLE_SHARES):
+                raise DriverConfigError(f"consumable shares need the feature gate {gates.CONSUMABLE_SHARES}")
+            if consumable_shares not in ("unlimited", "memory") and not (
+                consumable_shares.isdigit() and int(consumable_shares) > 0
+            ):
+                raise DriverConfigError(
+                    f"consumable shares {consumable_shares!r}: want unlimited, memory or a positive number"
+                )
+
+    def resources(
+        self, pool: str, per_gpu: PerGpu, taints: dict[str, tuple[DeviceTaint, ...]], partitioned: bool
+    ) -> DriverResources:
+        """What to publish.
+
+        Args:
+            pool: the node's name.
+            taints: by device name.
+            partitioned: GPUs and the MIG devices they could have, tied by counters; one slice a GPU.
+        """
+        if not partitioned:
+            devices = [device for _, found in sorted(per_gpu.items()) for _, device in sorted(found.items())]
+            return DriverResources(
+                {pool: (PoolSlice(tuple(self._device(d, taints, False) for d in devices)),)}
+            )
+        slices: list[PoolSlice] = []
+        counters: list[CounterSet] = []
+        for _, found in sorted(per_gpu.items()):
+            devices = [device for _, device in sorted(found.items())]
+            sets = _counter_sets(devices)
+            counters += sets
+            slices.append(
+                PoolSlice(
+                    tuple(self._device(d, taints, True) for d in devices), () if self._split else tuple(sets)
+                )
+            )
+        if self._split:
+            slices.insert(0, PoolSlice(shared_counters=tuple(counters)))
+        return DriverResources({pool: tuple(slices)})
+
+    def _device(
+        self, device: Allocatable, taints: dict[str, tuple[DeviceTaint, ...]], partitioned: bool
+    ) -> Device:
+        if isinstance(device, Gpu):
+            attributes, capacity = self._gpu_attributes(device), _gpu_capacity(device, partitioned)
+        elif isinstance(device, VfioGpu):
+            attributes = self._vfio_attributes(device)
+            capacity = {"addressableMemory": _capacity(device.addressable_memory_bytes)}
+        else:
+            attributes, capacity = self._mig_attributes(device), _mig_capacity(device, partitioned)
+        shared = bool(self._shares) and not isinstance(device, VfioGpu)
+        if shared:
+            capacity = self._shared_capacity(capacity)
+        return Device(
+            name=device.name,
+            attributes=attributes,
+            capacity=capacity,
+            consumes_counters=_consumption(device) if partitioned else (),
+            allow_multiple_allocations=True if shared else None,
+            taints=taints.get(device.name, ()),
+        )
+
+    def _gpu_attributes(self, gpu: Gpu) -> dict[str, DeviceAttribute]:
+        return {
+            "type": _string("gpu"),
+            "uuid": _string(gpu.uuid),
+            **_common_attributes(gpu),
+            **self._bus_attributes(gpu.pci_bus_id, gpu.pcie_root, gpu.numa_node),
+        }
+
+    def _mig_attributes(self, mig: MigDevice) -> dict[str, DeviceAttribute]:
+        gpu = mig.parent
+        attributes = {
+            "type": _string("mig"),
+            "parentUUID": _string(gpu.uuid),
+            "profile": _string(mig.profile_name),
+            **_common_attributes(gpu),
+            **self._bus_attributes(gpu.pci_bus_id, gpu.pcie_root, gpu.numa_node),
+        }
+        if mig.live is not None:
+            attributes["uuid"] = _string(mig.live.uuid)
+        return attributes
+
+    def _vfio_attributes(self, vfio: VfioGpu) -> dict[str, DeviceAttribute]:
+        return {
+            "type": _string("vfio"),
+            "uuid": _string(vfio.uuid),
+            "deviceID": _string(vfio.device_id),
+            "vendorID": _string(vfio.vendor_id),
+            "productName": _string(vfio.product_name),
+            "iommuFDEnabled": DeviceAttribute(bool_=vfio.iommu_fd_enabled),
+            **self._bus_attributes(vfio.pci_bus_id, vfio.pcie_root, vfio.numa_node),
+        }
+
+    def _bus_attributes(self, bus_id: str, root: str | None, numa: int) -> dict[str, DeviceAttribute]:
+        attributes = {"resource.kubernetes.io/pciBusID": _string(bus_id)}
+        if root is not None:
+            attributes["resource.kubernetes.io/pcieRoot"] = _string(root)
+        if numa >= 0:
+            lists = self._gates.enabled(gates.LIST_ATTRIBUTES)
+            attributes["resource.kubernetes.io/numaNode"] = (
+                DeviceAttribute(ints=(numa,)) if lists else DeviceAttribute(int_=numa)
+            )
+        return attributes
+
+    def _shared_capacity(self, capacity: dict[str, DeviceCapacity]) -> dict[str, DeviceCapacity]:
+        if self._shares.isdigit():
+            policy = _policy(default=1, minimum=1, maximum=int(self._shares), step=1)
+            return capacity | {
+                "shares": DeviceCapacity(value=_quantity(int(self._shares)), request_policy=policy)
+            }
+        memory = capacity.get("memory")
+        if memory is None:
+            return capacity
+        most = Quantity.parse(memory.value).value() // _MIB * _MIB
+        if self._shares == "unlimited":
+            policy = _policy(default=0, minimum=0, maximum=most, step=_MIB)
+        else:
+            policy = _policy(default=most, minimum=_MIB, maximum=most, step=_MIB)
+        return capacity | {"memory": DeviceCapacity(value=memory.value, request_policy=policy)}
+
+
+def _common_attributes(gpu: Gpu) -> dict[str, DeviceAttribute]:
+    attributes = {
+        "productName": _string(gpu.product_name),
+        "brand": _string(gpu.brand),
+        "architecture": _string(gpu.architecture),
+        "cudaComputeCapability": _version(gpu.cuda_compute_capability),
+        "driverVersion": _version(gpu.driver_version),
+        "cudaDriverVersion": _version(gpu.cuda_driver_version),
+    }
+    if gpu.addressing_mode is not None:
+        attributes["addressingMode"] = _string(gpu.addressing_mode)
+    return attributes
+
+
+def _gpu_capacity(gpu: Gpu, partitioned: bool) -> dict[str, DeviceCapacity]:
+    if partitioned and gpu.max_capacity:
+        return {name: _capacity(value) for name, value in gpu.max_capacity.items()}
+    return {} if gpu.memory_bytes is None else {"memory": _capacity(gpu.memory_bytes)}
+
+
+def _mig_capacity(mig: MigDevice, partitioned: bool) -> dict[str, DeviceCapacity]:
+    capacity = {name: _capacity(value) for name, value in mig.profile.capacity().items()}
+    if not partitioned:
+        for place in range(mig.start, mig.start + mig.size):
+            capacity[f"memorySlice{place}"] = _capacity(1)
+    return capacity
+
+
+def _counter_sets(devices: list[Allocatable]) -> list[CounterSet]:
+    """The GPU's counter set: needed by its MIG devices even if the GPU itself is not on offer."""
+    for device in devices:
+        gpu = device if isinstance(device, Gpu) else device.parent if isinstance(device, MigDevice) else None
+        if gpu is not None and gpu.max_capacity:
+            counters = _counters(gpu.max_capacity, range(gpu.memory_slices))
+            return [CounterSet(name=gpu.counter_set, counters=counters)]
+    return []
+
+
+def _consumption(device: Allocatable) -> tuple[DeviceCounterConsumption, ...]:
+    if isinstance(device, MigDevice):
+        slices = range(device.start, device.start + device.size)
+        counters = _counters(device.profile.capacity(), slices)
+        return (DeviceCounterConsumption(counter_set=device.parent.counter_set, counters=counters),)
+    if isinstance(device, Gpu) and device.max_capacity:
+        counters = _counters(device.max_capacity, range(device.memory_slices))
+        return (DeviceCounterConsumption(counter_set=device.counter_set, counters=counters),)
+    return ()
+
+
+def _counters(capacity: dict[str, int], slices: range) -> dict[str, Counter]:
+    counters = {kebab(name): Counter(value=_quantity(value)) for name, value in capacity.items()}
+    return counters | {f"memory-slice-{place}": Counter(value="1") for place in slices}
+
+
+def _policy(*, default: int, minimum: int, maximum: int, step: int) -> CapacityRequestPolicy:
+    return CapacityRequestPolicy(
+        default=_quantity(default),
+        valid_range=CapacityRequestPolicyRange(
+            min=_quantity(minimum), max=_quantity(maximum), step=_quantity(step)
+        ),
+    )
+
+
+def _capacity(value: int) -> DeviceCapacity:
+    return DeviceCapacity(value=_quantity(value))
+
+
+def _quantity(value: int) -> str:
+    return str(Quantity(value, format=Format.BINARY_SI))
+
+
+def _string(value: str) -> DeviceAttribute:
+    return DeviceAttribute(string=value)
+
+
+def _version(text: str) -> DeviceAttribute:
+    """A version attribute: filled up to three numbers, without leading zeros, as semver has it."""
+    parts = [str(int(part)) for part in text.split(".")]
+    return DeviceAttribute(version=".".join([*parts, "0", "0"][: max(3, len(parts))]))

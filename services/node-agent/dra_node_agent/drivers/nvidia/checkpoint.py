@@ -1,0 +1,166 @@
+"""The driver's checkpoint: which claims are prepared, or were being prepared when it was cut off.
+
+The file is the NVIDIA driver's own, in its versions 1 and 2 side by side, so that either driver can take over from
+the other.
+"""
+
+import os
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import msgspec
+
+from dra_node_agent.drivers.gojson import checksum, dumps
+
+STARTED = "PrepareStarted"
+COMPLETED = "PrepareCompleted"
+FILE_NAME = "checkpoint.json"
+
+
+class CorruptCheckpointError(Exception):
+    """The checkpoint's checksum or form is wrong: somebody has to look, nothing may be built on it."""
+
+
+class PreparedClaim(msgspec.Struct, frozen=True):
+    """A claim in the checkpoint.
+
+    Args:
+        status: the claim's status when it was prepared, as plain data in Go's field order.
+        groups: prepared devices by the config they share, in the file's form.
+    """
+
+    state: str
+    status: dict[str, Any]
+    groups: list[dict[str, Any]]
+    name: str = ""
+    namespace: str = ""
+
+    def results(self, driver: str) -> list[dict[str, Any]]:
+        """The claim's allocation results of ``driver``."""
+        allocation = self.status.get("allocation") or {}
+        results = (allocation.get("devices") or {}).get("results") or []
+        return [result for result in results if result.get("driver") == driver]
+
+    def devices(self) -> list[dict[str, Any]]:
+        """The prepared devices, each ``{"gpu": …}``, ``{"mig": …}`` or ``{"vfio": …}``."""
+        return [device for group in self.groups for device in group.get("devices") or []]
+
+
+class Checkpoint:
+    """The file. Every change is read, changed and written as a whole, durably."""
+
+    def __init__(self, path: Path) -> None:
+        self._path = path
+        self._claims: dict[str, PreparedClaim] | None = None
+        self._boot_id = ""
+        self._seen: tuple[int, int, int] | None = None
+
+    def open(self, boot_id: str) -> bool:
+        """Take over what the last process left, unless the machine was booted since; returns whether it was kept.
+
+        Raises:
+            CorruptCheckpointError: the file is damaged.
+        """
+        if self._path.exists():
+            claims = self.claims()
+            if self._boot_id in ("", boot_id):
+                if self._boot_id == "":
+                    self._boot_id = boot_id
+                    self._write(claims)
+                return True
+        self._boot_id = boot_id
+        self._write({})
+        return False
+
+    def claims(self) -> dict[str, PreparedClaim]:
+        """All claims by UID; raises CorruptCheckpointError."""
+        stat = self._path.stat()
+        seen = (stat.st_ino, stat.st_mtime_ns, stat.st_size)
+        if self._claims is None or seen != self._seen:
+            self._claims = self._read()
+            self._seen = seen
+        return dict(self._claims)
+
+    def update(self, change: Callable[[dict[str, PreparedClaim]], None]) -> None:
+        """Change the claims and write the file."""
+        claims = self.claims()
+        change(claims)
+        self._write(claims)
+
+    def _read(self) -> dict[str, PreparedClaim]:
+        data = self._path.read_bytes()
+        try:
+            content = msgspec.json.decode(data)
+            second, first = content.get("v2"), content.get("v1")
+            if checksum(dumps(_first_body(first))) != content["checksum"]:
+                raise CorruptCheckpointError(f"{self._path}: checkpoint is corrupted")
+            if second is not None:
+                if checksum(dumps({**second, "checksum": 0})) != second["checksum"]:
+                    raise CorruptCheckpointError(f"{self._path}: checkpoint is corrupted")
+                self._boot_id = second.get("nodeBootID", "")
+            source = second if second is not None else first or {}
+            return {
+                uid: PreparedClaim(
+                    state=claim.get("checkpointState", COMPLETED),
+                    status=claim.get("status") or {},
+                    groups=claim.get("preparedDevices") or [],
+                    name=claim.get("name", ""),
+                    namespace=claim.get("namespace", ""),
+                )
+                for uid, claim in (source.get("preparedClaims") or {}).items()
+            }
+        except (msgspec.DecodeError, KeyError, AttributeError, TypeError) as error:
+            raise CorruptCheckpointError(f"{self._path}: checkpoint is corrupted: {error!r}") from error
+
+    def _write(self, claims: dict[str, PreparedClaim]) -> None:
+        ordered = sorted(claims.items())
+        first = _first({uid: claim for uid, claim in ordered if claim.state == COMPLETED})
+        second: dict[str, Any] = {"checksum": 0}
+        if ordered:
+            second["preparedClaims"] = {uid: _second_claim(claim) for uid, claim in ordered}
+        if self._boot_id:
+            second["nodeBootID"] = self._boot_id
+        second["checksum"] = checksum(dumps(second))
+        body = {"checksum": checksum(dumps(_first_body(first))), "v1": first, "v2": second}
+        _replace(self._path, dumps(body))
+        self._claims = dict(ordered)
+        stat = self._path.stat()
+        self._seen = (stat.st_ino, stat.st_mtime_ns, stat.st_size)
+
+
+def _first(claims: dict[str, PreparedClaim]) -> dict[str, Any]:
+    return {"preparedClaims": {uid: _prepared(claim) for uid, claim in claims.items()}} if claims else {}
+
+
+def _first_body(first: dict[str, Any] | None) -> dict[str, Any]:
+    return {"checksum": 0} if first is None else {"checksum": 0, "v1": first}
+
+
+def _prepared(claim: PreparedClaim) -> dict[str, Any]:
+    content: dict[str, Any] = {"status": claim.status}
+    if claim.groups:
+        content["preparedDevices"] = claim.groups
+    return content
+
+
+def _second_claim(claim: PreparedClaim) -> dict[str, Any]:
+    content = {"checkpointState": claim.state, **_prepared(claim)}
+    if claim.name:
+        content["name"] = claim.name
+    if claim.namespace:
+        content["namespace"] = claim.namespace
+    return content
+
+
+def _replace(path: Path, data: bytes) -> None:
+    temporary = path.with_name(f".{path.name}.tmp")
+    descriptor = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC, 0o600)
+    try:
+        view = memoryview(data)
+        while view:
+            view = view[os.write(descriptor, view) :]
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)
+    os.replace(temporary, path)

@@ -1,0 +1,169 @@
+"""The driver as it runs on a node."""
+
+import asyncio
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from types import TracebackType
+from typing import Self
+
+from dra_shared.api.resource import DeviceTaint, ResourceClaim, ResourceSlice
+from dra_shared.client.informer import Informer
+from dra_shared.client.rest import Client
+from dra_shared.clock import Clock
+from dra_shared.log import logger
+
+from dra_node_agent.drivers.claims import ClaimRef, PreparedDevice
+from dra_node_agent.drivers.errors import PrepareError
+from dra_node_agent.drivers.locks import FileLock, LockTimeout
+from dra_node_agent.drivers.nvidia import DRIVER_NAME, gates
+from dra_node_agent.drivers.nvidia.announce import Announcer
+from dra_node_agent.drivers.nvidia.checkpoint import CorruptCheckpointError
+from dra_node_agent.drivers.nvidia.discovery import DeviceLibrary
+from dra_node_agent.drivers.nvidia.gates import NvidiaGates
+from dra_node_agent.drivers.nvidia.health import HealthMonitor
+from dra_node_agent.drivers.nvidia.host import Host
+from dra_node_agent.drivers.nvidia.state import CrashPoint, DeviceState
+from dra_node_agent.drivers.plugin import Health, HealthBoard, KubeletPlugin
+
+LOCK_FILE = "pu.lock"
+
+_log = logger(__name__)
+
+
+@dataclass(frozen=True)
+class NvidiaOptions:
+    """How the driver is set up.
+
+    Args:
+        consumable_shares: see :class:`Announcer`.
+        split_slices: see :class:`Announcer`.
+        ignored_xids: XIDs besides the application errors that do not keep pods away.
+    """
+
+    gates: NvidiaGates
+    consumable_shares: str = ""
+    split_slices: bool = True
+    ignored_xids: frozenset[int] = frozenset()
+
+
+class NvidiaDriver:
+    """``gpu.nvidia.com`` on one node: an ``async with`` object that serves, publishes and watches.
+
+    Raises (on entering):
+        DriverConfigError: options contradict each other.
+        DiscoveryError: NVML failed.
+        CorruptCheckpointError: the checkpoint is damaged.
+    """
+
+    def __init__(
+        self,
+        host: Host,
+        node_name: str,
+        kubelet_root: Path,
+        cdi_directory: Path,
+        client: Client,
+        clock: Clock,
+        options: NvidiaOptions,
+        *,
+        slices: Informer[ResourceSlice] | None = None,
+        reached: CrashPoint = lambda point: None,
+    ) -> None:
+        self._node = node_name
+        self._gates = options.gates
+        library = DeviceLibrary(host, options.gates)
+        self._announcer = Announcer(options.gates, options.consumable_shares, options.split_slices)
+        self._board = HealthBoard() if options.gates.enabled(gates.HEALTH_CHECK) else None
+        self.plugin = KubeletPlugin(
+            DRIVER_NAME, node_name, kubelet_root, self, client, clock, health=self._board, slices=slices
+        )
+        self.state = DeviceState(library, options.gates, self.plugin.directory, cdi_directory, reached)
+        self._lock = FileLock(self.plugin.directory / LOCK_FILE, clock)
+        self._taints: dict[str, tuple[DeviceTaint, ...]] = {}
+        self._monitor = HealthMonitor(host.nvml, clock, options.ignored_xids) if self._board else None
+        self._watching: asyncio.Task[None] | None = None
+
+    async def __aenter__(self) -> Self:
+        self.plugin.directory.mkdir(parents=True, exist_ok=True)
+        self.state.open()
+        await self.plugin.start()
+        await self._publish()
+        if self._monitor is not None:
+            self._monitor.watch(self.state.per_gpu)
+            self._watching = asyncio.create_task(self._watch(self._monitor), name=f"health of {self._node}")
+        return self
+
+    async def __aexit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        if self._watching is not None:
+            self._watching.cancel()
+            await asyncio.gather(self._watching, return_exceptions=True)
+        if self._monitor is not None:
+            self._monitor.close()
+        await self.plugin.stop()
+
+    async def prepare(self, claim: ResourceClaim) -> Sequence[PreparedDevice]:
+        where = f"{claim.metadata.namespace}/{claim.metadata.name}:{claim.metadata.uid}"
+        try:
+            async with self._lock.held():
+                devices = self.state.prepare(claim)
+        except LockTimeout as error:
+            raise PrepareError(f"error acquiring prep/unprep lock: {error}") from error
+        except PrepareError as error:
+            raise PrepareError(f"error preparing devices for claim {where}: {error}") from error
+        except (OSError, CorruptCheckpointError) as error:
+            raise PrepareError(
+                f"error preparing devices for claim {where}: unable to update checkpoint: {error}"
+            ) from error
+        if self._gates.enabled(gates.PASSTHROUGH):
+            await self._publish()
+        _log.info("prepared", claim=where, devices=[device.device for device in devices])
+        return devices
+
+    async def unprepare(self, claim: ClaimRef) -> None:
+        try:
+            async with self._lock.held():
+                self.state.unprepare(claim)
+        except LockTimeout as error:
+            raise PrepareError(f"error acquiring prep/unprep lock: {error}") from error
+        except (PrepareError, OSError, CorruptCheckpointError) as error:
+            raise PrepareError(f"error unpreparing devices for claim {claim}: {error}") from error
+        if self._gates.enabled(gates.PASSTHROUGH):
+            await self._publish()
+        _log.info("unprepared", claim=str(claim))
+
+    async def _publish(self) -> None:
+        self.plugin.publish(
+            self._announcer.resources(self._node, self.state.per_gpu, self._taints, self.state.partitioned)
+        )
+        if self._board is not None:
+            await self._board.set(
+                [self._health(name) for devices in self.state.per_gpu.values() for name in devices]
+            )
+
+    def _health(self, name: str) -> Health:
+        taints = self._taints.get(name, ())
+        bad = next((taint for taint in taints if taint.effect != "None"), None)
+        message = "" if bad is None else f"{bad.key}={bad.value}" if bad.value else bad.key
+        unknown = bad is None and any(taint.key.endswith("/unmonitored") for taint in taints)
+        return Health(self._node, name, None if unknown else bad is None, message)
+
+    async def _watch(self, monitor: HealthMonitor) -> None:
+        async for names, taint in monitor.events():
+            changed = False
+            for name in names:
+                before = self._taints.get(name, ())
+                kept = tuple(old for old in before if old.key != taint.key)
+                same = any(
+                    (o.key, o.value, o.effect) == (taint.key, taint.value, taint.effect) for o in before
+                )
+                if not same:
+                    self._taints[name] = (*kept, taint)
+                    changed = True
+            if changed:
+                _log.warning("device health changed", devices=names, taint=taint.key, value=taint.value)
+                await self._publish()

@@ -1,0 +1,84 @@
+"""The NVIDIA driver's own feature gates."""
+
+from collections.abc import Mapping
+
+from dra_node_agent.drivers.errors import DriverConfigError
+
+TIME_SLICING = "TimeSlicingSettings"
+MPS = "MPSSupport"
+PASSTHROUGH = "PassthroughSupport"
+DYNAMIC_MIG = "DynamicMIG"
+HEALTH_CHECK = "NVMLDeviceHealthCheck"
+DEVICE_METADATA = "DeviceMetadata"
+LIST_ATTRIBUTES = "DRAListTypeAttributes"
+CONSUMABLE_SHARES = "ConsumableShares"
+
+#: Upstream's defaults.
+DEFAULTS: Mapping[str, bool] = {
+    TIME_SLICING: False,
+    MPS: False,
+    PASSTHROUGH: False,
+    DYNAMIC_MIG: False,
+    HEALTH_CHECK: False,
+    DEVICE_METADATA: False,
+    LIST_ATTRIBUTES: False,
+    CONSUMABLE_SHARES: False,
+    # Those below concern compute domains and NVSwitch fabrics, of which a simulated node has none.
+    "FabricManagerPartitioning": False,
+    "HostManagedIMEXDaemon": False,
+    "IMEXDaemonsWithDNSNames": True,
+    "ComputeDomainCliques": True,
+    "CrashOnNVLinkFabricErrors": True,
+}
+
+#: What a node of ours starts with: enough for all of the driver's quickstart, and excluding nothing in it.
+LAB_DEFAULTS = f"{TIME_SLICING}=true,{MPS}=true,{HEALTH_CHECK}=true"
+
+_EXCLUSIVE = (
+    (DYNAMIC_MIG, PASSTHROUGH),
+    (DYNAMIC_MIG, HEALTH_CHECK),
+    (DYNAMIC_MIG, MPS),
+    (PASSTHROUGH, HEALTH_CHECK),
+)
+
+
+class NvidiaGates:
+    """Which gates are on.
+
+    Raises:
+        DriverConfigError: a gate is unknown, or two exclude each other.
+    """
+
+    def __init__(self, gates: Mapping[str, bool] | None = None) -> None:
+        self._gates = {**DEFAULTS}
+        for name, on in (gates or {}).items():
+            if name not in DEFAULTS:
+                raise DriverConfigError(
+                    f"unrecognized feature gate: {name} (known: {', '.join(sorted(DEFAULTS))})"
+                )
+            self._gates[name] = on
+        for first, second in _EXCLUSIVE:
+            if self._gates[first] and self._gates[second]:
+                raise DriverConfigError(f"feature gate {first} is currently mutually exclusive with {second}")
+        if self._gates[DEVICE_METADATA] and not self._gates[PASSTHROUGH]:
+            raise DriverConfigError(
+                f"feature gate {DEVICE_METADATA} requires {PASSTHROUGH} to also be enabled"
+            )
+
+    @classmethod
+    def parse(cls, text: str) -> "NvidiaGates":
+        """From ``Name=true,Other=false``; raises as the constructor does."""
+        gates: dict[str, bool] = {}
+        for entry in filter(None, (part.strip() for part in text.split(","))):
+            name, equals, value = entry.partition("=")
+            if not equals or value.lower() not in ("true", "false"):
+                raise DriverConfigError(f"feature gate {entry!r}: want Name=true or Name=false")
+            gates[name] = value.lower() == "true"
+        return cls(gates)
+
+    def enabled(self, name: str) -> bool:
+        return self._gates[name]
+
+    def to_map(self) -> dict[str, bool]:
+        """All gates and whether they are on."""
+        return dict(self._gates)

@@ -1,0 +1,122 @@
+"""Watching the GPUs' health through NVML events, and what it means for scheduling."""
+
+import asyncio
+from collections.abc import AsyncIterator, Iterable
+from typing import Any
+
+import pynvml
+from dra_shared.api.resource import DeviceTaint
+from dra_shared.clock import Clock
+from dra_shared.log import logger
+
+from dra_node_agent.drivers.nvidia import DRIVER_NAME
+from dra_node_agent.drivers.nvidia.devices import Gpu, MigDevice
+from dra_node_agent.drivers.nvidia.discovery import PerGpu
+from dra_node_agent.nvml.library import NvmlLibrary
+
+#: Errors of applications, after which the GPU is as good as before (NVIDIA's XID catalogue).
+APPLICATION_XIDS = frozenset({13, 31, 43, 45, 68, 109})
+
+_WHOLE_GPU = 0xFFFFFFFF
+_RETRY_SECONDS = 5.0
+
+_log = logger(__name__)
+
+_Place = tuple[str, int, int]
+
+
+class HealthMonitor:
+    """Turns NVML's events into taints on devices.
+
+    Args:
+        ignored_xids: besides :data:`APPLICATION_XIDS` those that are only reported.
+    """
+
+    def __init__(self, nvml: NvmlLibrary, clock: Clock, ignored_xids: Iterable[int] = ()) -> None:
+        self._nvml = nvml
+        self._clock = clock
+        self._harmless = APPLICATION_XIDS | frozenset(ignored_xids)
+        self._devices: dict[_Place, str] = {}
+        self._unmonitored: list[str] = []
+        self._events: Any = None
+
+    def watch(self, per_gpu: PerGpu) -> None:
+        """Register for the events of these devices; those that cannot be watched are told of later.
+
+        Raises:
+            NVMLError: NVML cannot make an event set at all.
+        """
+        for devices in per_gpu.values():
+            for name, device in devices.items():
+                if isinstance(device, Gpu):
+                    self._devices[device.uuid, _WHOLE_GPU, _WHOLE_GPU] = name
+                elif isinstance(device, MigDevice) and device.live is not None:
+                    live = device.live
+                    self._devices[live.parent_uuid, live.gpu_instance, live.compute_instance] = name
+        wanted = (
+            pynvml.nvmlEventTypeXidCriticalError
+            | pynvml.nvmlEventTypeDoubleBitEccError
+            | pynvml.nvmlEventTypeSingleBitEccError
+        )
+        with self._nvml.active():
+            self._events = pynvml.nvmlEventSetCreate()
+            for uuid in sorted({place[0] for place in self._devices}):
+                try:
+                    gpu = pynvml.nvmlDeviceGetHandleByUUID(uuid)
+                    supported = pynvml.nvmlDeviceGetSupportedEventTypes(gpu)
+                    pynvml.nvmlDeviceRegisterEvents(gpu, wanted & supported, self._events)
+                except pynvml.NVMLError as error:
+                    _log.warning("cannot watch the health of a GPU", gpu=uuid, error=str(error))
+                    self._unmonitored += [name for place, name in self._devices.items() if place[0] == uuid]
+
+    def close(self) -> None:
+        """Let go of the event set."""
+        if self._events is not None:
+            with self._nvml.active():
+                pynvml.nvmlEventSetFree(self._events)
+            self._events = None
+
+    async def events(self) -> AsyncIterator[tuple[list[str], DeviceTaint]]:
+        """Devices and the taint that they get, as things happen."""
+        if self._unmonitored:
+            yield self._unmonitored, DeviceTaint(key=f"{DRIVER_NAME}/unmonitored", effect="None")
+        told_lost = False
+        while True:
+            try:
+                event = await self._nvml.wait_event(self._events)
+            except pynvml.NVMLError_Timeout:
+                continue
+            except pynvml.NVMLError_GpuIsLost:
+                if not told_lost:
+                    yield self._lost()
+                told_lost = True
+                await self._clock.sleep(_RETRY_SECONDS)
+                continue
+            except pynvml.NVMLError as error:
+                _log.warning("waiting for NVML events failed, trying again", error=str(error))
+                await asyncio.sleep(0)
+                await self._clock.sleep(_RETRY_SECONDS)
+                continue
+            if event.eventType != pynvml.nvmlEventTypeXidCriticalError:
+                continue
+            try:
+                with self._nvml.active():
+                    uuid = pynvml.nvmlDeviceGetUUID(event.device)
+            except pynvml.NVMLError:
+                yield self._lost()
+                continue
+            place = (
+                uuid.decode() if isinstance(uuid, bytes) else uuid,
+                event.gpuInstanceId,
+                event.computeInstanceId,
+            )
+            if place in self._devices:
+                yield [self._devices[place]], self._xid(event.eventData)
+
+    def _lost(self) -> tuple[list[str], DeviceTaint]:
+        """NVML does not say which GPU is gone, so none can be trusted."""
+        return sorted(self._devices.values()), DeviceTaint(key=f"{DRIVER_NAME}/gpu-lost", effect="NoSchedule")
+
+    def _xid(self, xid: int) -> DeviceTaint:
+        effect = "None" if xid in self._harmless else "NoSchedule"
+        return DeviceTaint(key=f"{DRIVER_NAME}/xid", value=str(xid), effect=effect)

@@ -1,0 +1,319 @@
+"""What the driver reads from a machine besides NVML: sysfs, the kernel driver's proc files, its libraries."""
+
+import re
+import uuid
+from collections.abc import Iterable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Protocol
+
+from dra_node_agent.nvml.library import NvmlLibrary, RealNvml, SimulatedNvml
+from dra_node_agent.nvml.system import SimulatedSystem, caps_minor
+
+_LIBRARY_DIRS = ("usr/lib/x86_64-linux-gnu", "usr/lib/aarch64-linux-gnu", "usr/lib64", "usr/lib")
+_BINARIES = (
+    "nvidia-smi",
+    "nvidia-debugdump",
+    "nvidia-persistenced",
+    "nvidia-cuda-mps-control",
+    "nvidia-cuda-mps-server",
+)
+_SIMULATED_LIBRARIES = (
+    "libcuda.so",
+    "libcudadebugger.so",
+    "libnvidia-allocator.so",
+    "libnvidia-cfg.so",
+    "libnvidia-gpucomp.so",
+    "libnvidia-ml.so",
+    "libnvidia-nvvm.so",
+    "libnvidia-opencl.so",
+    "libnvidia-ptxjitcompiler.so",
+)
+_SIMULATED_LIBRARY_DIR = "usr/lib/x86_64-linux-gnu"
+
+#: Character device majors of the NVIDIA kernel modules; only nvidia's own is fixed.
+NVIDIA_MAJOR = 195
+_SIMULATED_UVM_MAJOR = 508
+_SIMULATED_CAPS_MAJOR = 511
+_CONTROL_MINORS = {"/dev/nvidia-modeset": 254, "/dev/nvidiactl": 255}
+
+_STUB = "#!/bin/sh\nexit 0\n"
+
+
+@dataclass(frozen=True)
+class CharDevice:
+    """A character device node; numbers are 0 where the engine is to look at the node itself."""
+
+    path: str
+    major: int = 0
+    minor: int = 0
+
+
+@dataclass(frozen=True)
+class PciGpu:
+    """An NVIDIA GPU on the PCI bus, whichever kernel driver holds it."""
+
+    address: str
+    name: str
+    device_id: int
+    vendor_id: int
+    numa_node: int
+    iommu_group: int
+    iommu_fd: str
+    addressable_memory_bytes: int
+
+
+class Host(Protocol):
+    """The machine that the driver runs on."""
+
+    nvml: NvmlLibrary
+
+    def pcie_root(self, pci_bus_id: str) -> str | None:
+        """The PCIe root complex above the device, ``pci0000:64``, if it can be told."""
+        ...
+
+    def numa_node(self, pci_bus_id: str) -> int:
+        """The device's NUMA node, -1 if it has none."""
+        ...
+
+    def pci_gpus(self) -> list[PciGpu]:
+        """All NVIDIA GPUs on the bus, by address."""
+        ...
+
+    def bind_vfio(self, pci_bus_id: str, bound: bool) -> None:
+        """Hand the device to vfio-pci, or back to the nvidia driver; raises OSError."""
+        ...
+
+    def iommu_fd_enabled(self) -> bool: ...
+
+    def gpu_node(self, minor: int) -> CharDevice: ...
+
+    def control_nodes(self) -> list[CharDevice]: ...
+
+    def caps_node(self, gpu_minor: int, gpu_instance: int, compute_instance: int | None = None) -> CharDevice:
+        """The /dev/nvidia-caps node that guards a MIG instance; raises OSError if there is none."""
+        ...
+
+    def driver_files(self, driver_version: str) -> list[tuple[str, str]]:
+        """(path on the host, path in containers) of the driver's libraries and programs."""
+        ...
+
+    def library_dir(self) -> str:
+        """Where libcuda.so lies, as containers see it."""
+        ...
+
+    def hook_path(self) -> str:
+        """The nvidia-cdi-hook program."""
+        ...
+
+
+class SimulatedHost:
+    """The machine of a simulated node.
+
+    Args:
+        driver_root: a directory for stand-ins of the driver's files, so that mounts of them have a source; it
+            may be shared between nodes.
+    """
+
+    def __init__(self, system: SimulatedSystem, driver_root: Path) -> None:
+        self.system = system
+        self.nvml: NvmlLibrary = SimulatedNvml(system)
+        self._root = driver_root.absolute()
+        self._files: list[tuple[str, str]] | None = None
+
+    def _gpu(self, pci_bus_id: str) -> int | None:
+        return next((gpu.index for gpu in self.system.gpus if gpu.pci_bus_id == pci_bus_id), None)
+
+    def pcie_root(self, pci_bus_id: str) -> str | None:
+        index = self._gpu(pci_bus_id)
+        return None if index is None else self.system.gpus[index].pcie_root
+
+    def numa_node(self, pci_bus_id: str) -> int:
+        index = self._gpu(pci_bus_id)
+        return -1 if index is None else self.system.gpus[index].numa_node
+
+    def pci_gpus(self) -> list[PciGpu]:
+        return [
+            PciGpu(
+                address=gpu.pci_bus_id,
+                name=gpu.model.name,
+                device_id=gpu.model.pci_device_id >> 16,
+                vendor_id=gpu.model.pci_device_id & 0xFFFF,
+                numa_node=gpu.numa_node,
+                iommu_group=20 + gpu.index,
+                iommu_fd=f"vfio{gpu.index}",
+                addressable_memory_bytes=_power_of_two_above(gpu.memory_bytes),
+            )
+            for gpu in sorted(self.system.gpus, key=lambda gpu: gpu.pci_bus_id)
+        ]
+
+    def bind_vfio(self, pci_bus_id: str, bound: bool) -> None:
+        index = self._gpu(pci_bus_id)
+        if index is None:
+            raise FileNotFoundError(f"no PCI device {pci_bus_id}")
+        self.system.gpus[index].vfio = bound
+        self.system.changed()
+
+    def iommu_fd_enabled(self) -> bool:
+        return True
+
+    def gpu_node(self, minor: int) -> CharDevice:
+        return CharDevice(f"/dev/nvidia{minor}", NVIDIA_MAJOR, minor)
+
+    def control_nodes(self) -> list[CharDevice]:
+        return [
+            CharDevice("/dev/nvidia-modeset", NVIDIA_MAJOR, _CONTROL_MINORS["/dev/nvidia-modeset"]),
+            CharDevice("/dev/nvidia-uvm", _SIMULATED_UVM_MAJOR, 0),
+            CharDevice("/dev/nvidia-uvm-tools", _SIMULATED_UVM_MAJOR, 1),
+            CharDevice("/dev/nvidiactl", NVIDIA_MAJOR, _CONTROL_MINORS["/dev/nvidiactl"]),
+        ]
+
+    def caps_node(self, gpu_minor: int, gpu_instance: int, compute_instance: int | None = None) -> CharDevice:
+        minor = caps_minor(gpu_minor, gpu_instance, compute_instance)
+        return CharDevice(f"/dev/nvidia-caps/nvidia-cap{minor}", _SIMULATED_CAPS_MAJOR, minor)
+
+    def driver_files(self, driver_version: str) -> list[tuple[str, str]]:
+        if self._files is None:
+            inside = [f"/{_SIMULATED_LIBRARY_DIR}/{name}.{driver_version}" for name in _SIMULATED_LIBRARIES]
+            inside += [f"/usr/bin/{name}" for name in _BINARIES]
+            self._files = [(str(self._root) + path, path) for path in inside]
+            for host, _ in [*self._files, (self.hook_path(), "")]:
+                _stand_in(Path(host))
+        return self._files
+
+    def library_dir(self) -> str:
+        return f"/{_SIMULATED_LIBRARY_DIR}"
+
+    def hook_path(self) -> str:
+        return str(self._root / "usr/bin/nvidia-cdi-hook")
+
+
+class RealHost:
+    """The machine itself.
+
+    Args:
+        driver_root: where the NVIDIA driver is installed, as in ``/`` or ``/run/nvidia/driver``.
+
+    Raises:
+        NVMLError: there is no NVIDIA driver.
+    """
+
+    def __init__(self, driver_root: Path = Path("/"), hook: str = "/usr/bin/nvidia-cdi-hook") -> None:
+        self.nvml: NvmlLibrary = RealNvml()
+        self._root = driver_root
+        self._hook = hook
+
+    def pcie_root(self, pci_bus_id: str) -> str | None:
+        match = re.search(r"/(pci[0-9a-f]{4}:[0-9a-f]{2})(/|$)", str(_pci(pci_bus_id).resolve()))
+        return match[1] if match else None
+
+    def numa_node(self, pci_bus_id: str) -> int:
+        try:
+            return int((_pci(pci_bus_id) / "numa_node").read_text())
+        except (OSError, ValueError):
+            return -1
+
+    def pci_gpus(self) -> list[PciGpu]:
+        found = []
+        for path in sorted(Path("/sys/bus/pci/devices").glob("*")):
+            try:
+                vendor = int((path / "vendor").read_text(), 16)
+                if vendor != 0x10DE or (path / "class").read_text()[:6] not in ("0x0300", "0x0302"):
+                    continue
+                group = (path / "iommu_group").resolve().name
+                cdevs = [p.name for p in (path / "vfio-dev").glob("vfio*")]
+                found.append(
+                    PciGpu(
+                        address=path.name,
+                        name=f"NVIDIA {(path / 'device').read_text().strip()}",
+                        device_id=int((path / "device").read_text(), 16),
+                        vendor_id=vendor,
+                        numa_node=self.numa_node(path.name),
+                        iommu_group=int(group) if group.isdigit() else -1,
+                        iommu_fd=cdevs[0] if cdevs else "",
+                        addressable_memory_bytes=_total_bars((path / "resource").read_text().splitlines()),
+                    )
+                )
+            except (OSError, ValueError):
+                continue
+        return found
+
+    def bind_vfio(self, pci_bus_id: str, bound: bool) -> None:
+        device = _pci(pci_bus_id)
+        (device / "driver_override").write_text("vfio-pci" if bound else "\n")
+        if (device / "driver").exists():
+            (device / "driver" / "unbind").write_text(pci_bus_id)
+        Path("/sys/bus/pci/drivers_probe").write_text(pci_bus_id)
+
+    def iommu_fd_enabled(self) -> bool:
+        return Path("/dev/iommu").exists()
+
+    def gpu_node(self, minor: int) -> CharDevice:
+        return CharDevice(f"/dev/nvidia{minor}")
+
+    def control_nodes(self) -> list[CharDevice]:
+        names = ("nvidia-modeset", "nvidia-uvm", "nvidia-uvm-tools", "nvidiactl")
+        return [CharDevice(f"/dev/{name}") for name in names if Path(f"/dev/{name}").exists()]
+
+    def caps_node(self, gpu_minor: int, gpu_instance: int, compute_instance: int | None = None) -> CharDevice:
+        where = f"/proc/driver/nvidia/capabilities/gpu{gpu_minor}/mig/gi{gpu_instance}"
+        if compute_instance is not None:
+            where += f"/ci{compute_instance}"
+        text = Path(where, "access").read_text()
+        match = re.search(r"DeviceFileMinor: *(\d+)", text)
+        if match is None:
+            raise OSError(f"no DeviceFileMinor in {where}/access")
+        return CharDevice(f"/dev/nvidia-caps/nvidia-cap{match[1]}", _major("nvidia-caps"), int(match[1]))
+
+    def driver_files(self, driver_version: str) -> list[tuple[str, str]]:
+        paths: list[Path] = []
+        for directory in _LIBRARY_DIRS:
+            paths += sorted((self._root / directory).glob(f"*.so.{driver_version}"))
+        paths += [p for name in _BINARIES if (p := self._root / "usr/bin" / name).exists()]
+        return [(str(path), "/" + str(path.relative_to(self._root))) for path in paths]
+
+    def library_dir(self) -> str:
+        for directory in _LIBRARY_DIRS:
+            if any((self._root / directory).glob("libcuda.so.*")):
+                return "/" + directory
+        return "/" + _LIBRARY_DIRS[0]
+
+    def hook_path(self) -> str:
+        return self._hook
+
+
+def vfio_uuid(pci_bus_id: str) -> str:
+    """A passthrough device's UUID: derived from its address, so that it is always the same."""
+    return str(uuid.uuid5(uuid.NAMESPACE_DNS, pci_bus_id))
+
+
+def _pci(pci_bus_id: str) -> Path:
+    return Path("/sys/bus/pci/devices") / pci_bus_id
+
+
+def _major(name: str) -> int:
+    for line in Path("/proc/devices").read_text().partition("Block devices:")[0].splitlines():
+        number, _, device = line.strip().partition(" ")
+        if device == name:
+            return int(number)
+    raise OSError(f"{name} is not in /proc/devices")
+
+
+def _total_bars(lines: Iterable[str]) -> int:
+    total = 0
+    for line in lines:
+        start, end, _ = (int(part, 16) for part in line.split())
+        if end:
+            total += end - start + 1
+    return total
+
+
+def _power_of_two_above(number: int) -> int:
+    return 1 << (number - 1).bit_length()
+
+
+def _stand_in(path: Path) -> None:
+    if not path.exists():
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(_STUB)
+        path.chmod(0o755)

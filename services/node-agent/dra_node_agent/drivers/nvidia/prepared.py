@@ -1,0 +1,96 @@
+"""Prepared devices in the form of the checkpoint, and back."""
+
+from dataclasses import dataclass
+from typing import Any
+
+from dra_node_agent.cdi import ContainerEdits
+from dra_node_agent.drivers.claims import PreparedDevice
+from dra_node_agent.drivers.nvidia.devices import Allocatable, Gpu, MigLive, VfioGpu
+
+
+@dataclass
+class Prepared:
+    """A device on its way to a claim: what it is, what the kubelet is told, what containers get."""
+
+    answer: PreparedDevice
+    device: Allocatable
+    live: MigLive | None = None
+
+
+@dataclass
+class PreparedGroup:
+    """The devices that one config applies to."""
+
+    devices: list[Prepared]
+    mps_daemon: str = ""
+    edits: ContainerEdits | None = None
+    vfio_iommu_fd: bool = False
+
+    def to_checkpoint(self) -> dict[str, Any]:
+        """The group in the file's form, fields in Go's order."""
+        return {
+            "devices": [_entry(prepared) for prepared in self.devices],
+            "configState": {"mpsControlDaemonID": self.mps_daemon},
+        }
+
+
+def answers(groups: list[dict[str, Any]]) -> list[PreparedDevice]:
+    """What the kubelet is told about devices in the file's form."""
+    found = []
+    for group in groups:
+        for entry in group.get("devices") or []:
+            device = next(entry[kind] for kind in ("gpu", "mig", "vfio") if entry.get(kind))["device"]
+            found.append(
+                PreparedDevice(
+                    requests=tuple(device.get("Requests") or ()),
+                    pool=device["PoolName"],
+                    device=device["DeviceName"],
+                    cdi_ids=tuple(device.get("CDIDeviceIDs") or ()),
+                    share_id=device.get("ShareID"),
+                )
+            )
+    return found
+
+
+def mig_live(entry: dict[str, Any]) -> MigLive | None:
+    """The MIG device of an entry, if it is one."""
+    mig = entry.get("mig")
+    if not mig:
+        return None
+    concrete = mig["concrete"]
+    return MigLive(
+        parent_minor=concrete["parentMinor"],
+        parent_uuid=concrete["parentUUID"],
+        gpu_instance=concrete["giId"],
+        compute_instance=concrete["ciId"],
+        uuid=concrete["migUUID"],
+    )
+
+
+def _entry(prepared: Prepared) -> dict[str, Any]:
+    answer = prepared.answer
+    device: dict[str, Any] = {
+        "Requests": list(answer.requests),
+        "PoolName": answer.pool,
+        "DeviceName": answer.device,
+        "CDIDeviceIDs": list(answer.cdi_ids),
+    }
+    if answer.share_id is not None:
+        device["ShareID"] = answer.share_id
+    entry: dict[str, Any] = {"gpu": None, "mig": None}
+    if isinstance(prepared.device, Gpu):
+        entry["gpu"] = {"info": {"uuid": prepared.device.uuid}, "device": device}
+    elif isinstance(prepared.device, VfioGpu):
+        info = {"uuid": prepared.device.uuid, "pciBusID": prepared.device.pci_bus_id}
+        entry["vfio"] = {"info": info, "device": device}
+    elif prepared.live is not None:
+        live = prepared.live
+        concrete = {
+            "parentMinor": live.parent_minor,
+            "giId": live.gpu_instance,
+            "ciId": live.compute_instance,
+            "migUUID": live.uuid,
+            "parentUUID": live.parent_uuid,
+        }
+        entry["mig"] = {"concrete": concrete, "device": device}
+    return entry

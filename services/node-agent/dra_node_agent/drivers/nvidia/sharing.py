@@ -1,0 +1,73 @@
+"""Sharing a GPU between containers: time slices, and MPS control daemons."""
+
+import hashlib
+import shutil
+from pathlib import Path
+
+from dra_node_agent.cdi import ContainerEdits
+from dra_node_agent.drivers.nvidia.config import MpsConfig, TimeSlicingConfig
+from dra_node_agent.drivers.nvidia.discovery import DeviceLibrary
+from dra_node_agent.drivers.nvidia.edits import mps_edits
+
+_DEFAULT_MODE = 0
+_EXCLUSIVE_PROCESS_MODE = 3
+
+
+def set_time_slice(library: DeviceLibrary, uuids: list[str], config: TimeSlicingConfig) -> None:
+    """Give GPUs a time slice, in the compute mode that allows it; raises DiscoveryError."""
+    library.set_compute_mode(uuids, _DEFAULT_MODE)
+    library.set_time_slice(uuids, config.number)
+
+
+class MpsDaemons:
+    """The MPS control daemons of a node.
+
+    NVIDIA's driver runs each as a Deployment of one pod. Here the driver itself stands for it: it keeps the
+    directories that clients are given, the commands that the daemon would have been sent, and its start-up log.
+
+    Args:
+        directory: the ``mps`` directory in the plugin's data.
+    """
+
+    def __init__(self, directory: Path, library: DeviceLibrary) -> None:
+        self._directory = directory
+        self._library = library
+
+    def start(
+        self, claim_uid: str, gpu_uuids: list[str], uuids: list[str], config: MpsConfig
+    ) -> tuple[str, ContainerEdits]:
+        """Start a daemon for these devices, or find it running; returns its id and what its clients need.
+
+        Raises:
+            PrepareError: a memory limit is invalid.
+            DiscoveryError: NVML refused the exclusive mode.
+        """
+        daemon = self._id(claim_uid, uuids)
+        root = self._directory / daemon
+        limits = config.pinned_limits(uuids)
+        for part in ("shm", "pipe", "log"):
+            (root / part).mkdir(parents=True, exist_ok=True)
+        self._library.set_compute_mode(gpu_uuids, _EXCLUSIVE_PROCESS_MODE)
+        commands = ["nvidia-cuda-mps-control -d" + (" -multiuser-server" if config.multi_user else "")]
+        if config.default_active_thread_percentage is not None:
+            commands.append(f"set_default_active_thread_percentage {config.default_active_thread_percentage}")
+        commands += [
+            f"set_default_device_pinned_mem_limit {uuid} {limit}" for uuid, limit in sorted(limits.items())
+        ]
+        (root / "log" / "control.log").write_text(
+            f"CUDA_VISIBLE_DEVICES={','.join(uuids)}\n" + "".join(f"{command}\n" for command in commands)
+        )
+        (root / "log" / "startup.log").write_text("startup complete\n")
+        return daemon, mps_edits(str(root / "pipe"), str(root / "shm"))
+
+    def stop(self, claim_uid: str) -> None:
+        """Stop all daemons of a claim and remove what they leave."""
+        for root in self._directory.glob(f"{claim_uid}-*"):
+            shutil.rmtree(root)
+
+    def running(self) -> list[str]:
+        """The ids of the daemons."""
+        return sorted(root.name for root in self._directory.glob("*"))
+
+    def _id(self, claim_uid: str, uuids: list[str]) -> str:
+        return f"{claim_uid}-{hashlib.sha256(','.join(sorted(uuids)).encode()).hexdigest()[:5]}"

@@ -1,0 +1,458 @@
+"""Preparing and unpreparing claims: the two-step checkpoint around everything that changes the node."""
+
+from collections.abc import Callable
+from pathlib import Path
+
+from dra_shared.api.resource import DeviceRequestAllocationResult, ResourceClaim
+from dra_shared.log import logger
+
+from dra_node_agent.cdi import (
+    CdiDevice,
+    ContainerEdits,
+    Spec,
+    qualified_name,
+    remove_spec,
+    transient_name,
+    write_spec,
+)
+from dra_node_agent.drivers.claims import ClaimRef, PreparedDevice
+from dra_node_agent.drivers.errors import PrepareError
+from dra_node_agent.drivers.gojson import claim_status
+from dra_node_agent.drivers.nvidia import DRIVER_NAME, config, edits, gates
+from dra_node_agent.drivers.nvidia.checkpoint import COMPLETED, FILE_NAME, STARTED, Checkpoint, PreparedClaim
+from dra_node_agent.drivers.nvidia.config import (
+    DeviceConfig,
+    GpuConfig,
+    MigDeviceConfig,
+    TimeSlicingConfig,
+    VfioDeviceConfig,
+)
+from dra_node_agent.drivers.nvidia.devices import (
+    Allocatable,
+    Gpu,
+    MigDevice,
+    VfioGpu,
+    device_type,
+    mig_position,
+)
+from dra_node_agent.drivers.nvidia.discovery import DeviceLibrary, DiscoveryError, PerGpu
+from dra_node_agent.drivers.nvidia.gates import NvidiaGates
+from dra_node_agent.drivers.nvidia.prepared import Prepared, PreparedGroup, answers, mig_live
+from dra_node_agent.drivers.nvidia.sharing import MpsDaemons, set_time_slice
+from dra_node_agent.drivers.opaque import applies_to, configs_for
+
+_log = logger(__name__)
+
+#: Called at each named point of a preparation; a test makes it raise to see what a crash there leaves.
+CrashPoint = Callable[[str], None]
+
+
+class DeviceState:
+    """The node's devices and the claims that hold them.
+
+    Args:
+        plugin_directory: the driver's data: checkpoint and MPS daemons.
+        cdi_directory: where CDI files go.
+        reached: see :data:`CrashPoint`.
+    """
+
+    def __init__(
+        self,
+        library: DeviceLibrary,
+        feature_gates: NvidiaGates,
+        plugin_directory: Path,
+        cdi_directory: Path,
+        reached: CrashPoint = lambda point: None,
+    ) -> None:
+        self._library = library
+        self._gates = feature_gates
+        self._cdi = cdi_directory
+        self._reached = reached
+        self._mps = MpsDaemons(plugin_directory / "mps", library)
+        self._checkpoint = Checkpoint(plugin_directory / FILE_NAME)
+        self._common: ContainerEdits | None = None
+        self.per_gpu: PerGpu = {}
+
+    @property
+    def partitioned(self) -> bool:
+        """Whether MIG devices are made on demand on this node."""
+        return self._gates.enabled(gates.DYNAMIC_MIG) and self._library.any_mig_capable()
+
+    def open(self) -> None:
+        """Find the devices, take the checkpoint over, and clean up what no completed claim holds.
+
+        Raises:
+            DiscoveryError: NVML failed.
+            CorruptCheckpointError: the checkpoint is damaged.
+        """
+        self.per_gpu = self._library.enumerate()
+        kept = self._checkpoint.open(self._library.host.nvml.boot_id())
+        claims = self._checkpoint.claims()
+        if not kept:
+            _log.info("no checkpoint of this boot, starting with an empty one")
+        self._remove_unknown_specs(claims)
+        if self.partitioned:
+            self._destroy_unknown_mig(claims)
+
+    def allocatable(self, name: str) -> Allocatable | None:
+        """The device of that name, if this node has it."""
+        for devices in self.per_gpu.values():
+            if name in devices:
+                return devices[name]
+        return None
+
+    def prepared(self) -> dict[str, PreparedClaim]:
+        """The checkpoint's claims by UID."""
+        return self._checkpoint.claims()
+
+    def prepare(self, claim: ResourceClaim) -> list[PreparedDevice]:
+        """Make the claim's devices ready.
+
+        Raises:
+            PrepareError: it cannot be done.
+        """
+        uid = claim.metadata.uid
+        claims = self._checkpoint.claims()
+        before = claims.get(uid)
+        if before is not None and before.state == COMPLETED:
+            return answers(before.groups)
+        if claim.status.allocation is None:
+            raise PrepareError("prepare devices failed: claim not yet allocated")
+        self._check_overlap(claim, claims)
+        if before is not None:
+            self._roll_back(uid, before, claims)
+        status = claim_status(claim.status)
+        name, namespace = claim.metadata.name, claim.metadata.namespace
+        started = PreparedClaim(STARTED, status, [], name, namespace)
+        self._checkpoint.update(lambda claims: claims.__setitem__(uid, started))
+        self._reached("checkpoint-started")
+        try:
+            groups = self._prepare_devices(claim)
+        except DiscoveryError as error:
+            raise PrepareError(f"prepare devices failed: {error}") from error
+        except PrepareError as error:
+            raise PrepareError(f"prepare devices failed: {error}") from error
+        self._reached("devices-prepared")
+        if self._gates.enabled(gates.PASSTHROUGH):
+            self._hide_siblings(groups)
+        self._write_spec(uid, groups)
+        self._reached("cdi-written")
+        done = PreparedClaim(COMPLETED, status, [group.to_checkpoint() for group in groups])
+        self._checkpoint.update(lambda claims: claims.__setitem__(uid, done))
+        self._reached("checkpoint-completed")
+        return answers(done.groups)
+
+    def unprepare(self, claim: ClaimRef) -> None:
+        """Take the devices back.
+
+        Raises:
+            PrepareError: a device is still in use.
+        """
+        claims = self._checkpoint.claims()
+        prepared = claims.get(claim.uid)
+        if prepared is None:
+            return
+        try:
+            if prepared.state == STARTED:
+                self._roll_back(claim.uid, prepared, claims)
+            else:
+                self._unprepare_devices(claim.uid, prepared)
+        except DiscoveryError as error:
+            raise PrepareError(f"unprepare devices failed for claim {claim}: {error}") from error
+        self._reached("devices-unprepared")
+        if self._gates.enabled(gates.PASSTHROUGH):
+            self._show_siblings(prepared)
+        remove_spec(self._cdi, _spec_name(claim.uid))
+        self._reached("cdi-removed")
+        self._checkpoint.update(lambda claims: claims.__delitem__(claim.uid))
+        self._reached("checkpoint-removed")
+
+    def _check_overlap(self, claim: ResourceClaim, claims: dict[str, PreparedClaim]) -> None:
+        """No device goes to two claims, even if the scheduler says so; admin access and shares may overlap."""
+        uid = claim.metadata.uid
+        wanted = [r for r in _results(claim) if not r.admin_access and r.share_id is None]
+        for other_uid, other in sorted(claims.items()):
+            if other_uid == uid or other.state != COMPLETED:
+                continue
+            held = {
+                r["device"]
+                for r in other.results(DRIVER_NAME)
+                if not r.get("adminAccess") and not r.get("shareID")
+            }
+            for result in wanted:
+                if result.device in held:
+                    raise PrepareError(
+                        f"unable to prepare claim {uid}: requested device {result.device} is already allocated "
+                        f"to different claim {other_uid}"
+                    )
+
+    def _configs(self, claim: ResourceClaim) -> list[tuple[tuple[str, ...], DeviceConfig]]:
+        assert claim.status.allocation is not None
+        found: list[tuple[tuple[str, ...], DeviceConfig]] = [((), c) for c in config.defaults(self._gates)]
+        try:
+            for requests, parameters in configs_for(DRIVER_NAME, claim.status.allocation.devices.config):
+                try:
+                    found.append((requests, config.decode(parameters)))
+                except PrepareError as error:
+                    raise PrepareError(f"error decoding config parameters: {error}") from error
+        except PrepareError as error:
+            raise PrepareError(f"error getting opaque device configs: {error}") from error
+        return found
+
+    def _prepare_devices(self, claim: ResourceClaim) -> list[PreparedGroup]:
+        configs = self._configs(claim)
+        grouped: dict[int, list[tuple[DeviceRequestAllocationResult, Allocatable]]] = {}
+        for result in _results(claim):
+            device = self.allocatable(result.device)
+            if device is None:
+                raise PrepareError(f'allocatable not found for device "{result.device}"')
+            grouped.setdefault(_choose(configs, result, device), []).append((result, device))
+        groups = []
+        applied = []
+        for number, members in grouped.items():
+            chosen = config.normalize(configs[number][1], self._gates)
+            try:
+                config.validate(chosen, self._gates)
+            except PrepareError as error:
+                raise PrepareError(f"error validating GPU config: {error}") from error
+            applied.append((chosen, members))
+        if sum(isinstance(chosen, VfioDeviceConfig) for chosen, _ in applied) > 1:
+            raise PrepareError("at most one VfioDeviceConfig may apply to a claim")
+        for chosen, members in applied:
+            try:
+                group = self._apply(chosen, claim, members)
+            except PrepareError as error:
+                raise PrepareError(f"error applying config: {error}") from error
+            groups.append(group)
+        for group in groups:
+            for prepared in group.devices:
+                if isinstance(prepared.device, MigDevice) and prepared.device.live is None:
+                    try:
+                        prepared.live = self._library.create_mig_device(prepared.device)
+                    except DiscoveryError as error:
+                        raise PrepareError(f"error creating MIG device: {error}") from error
+                    self._reached("mig-created")
+        return groups
+
+    def _apply(
+        self,
+        chosen: DeviceConfig,
+        claim: ResourceClaim,
+        members: list[tuple[DeviceRequestAllocationResult, Allocatable]],
+    ) -> PreparedGroup:
+        uid = claim.metadata.uid
+        group = PreparedGroup([_prepared(uid, result, device) for result, device in members])
+        if isinstance(chosen, VfioDeviceConfig):
+            self._apply_vfio(chosen, group)
+            return group
+        sharing = chosen.sharing
+        if sharing is None:
+            return group
+        config.check_exclusive(sharing)
+        gpus = sorted(device.uuid for _, device in members if isinstance(device, Gpu))
+        if sharing.strategy == config.TIME_SLICING and self._gates.enabled(gates.TIME_SLICING):
+            slicing = sharing.time_slicing_config if isinstance(sharing, config.GpuSharing) else None
+            if slicing is not None:
+                set_time_slice(self._library, gpus, slicing)
+        if sharing.strategy == config.MPS and self._gates.enabled(gates.MPS):
+            existing = [d.live.uuid for _, d in members if isinstance(d, MigDevice) and d.live is not None]
+            uuids = sorted([*gpus, *existing])
+            group.mps_daemon, group.edits = self._mps.start(
+                uid, gpus, uuids, sharing.mps_config or config.MpsConfig()
+            )
+        return group
+
+    def _apply_vfio(self, chosen: VfioDeviceConfig, group: PreparedGroup) -> None:
+        iommu = chosen.iommu or config.IommuConfig()
+        group.vfio_iommu_fd = (
+            iommu.backend_policy == "PreferIommuFD" and self._library.host.iommu_fd_enabled()
+        )
+        group.edits = edits.vfio_common_edits(
+            api_device=bool(iommu.enable_api_device), iommu_fd=group.vfio_iommu_fd
+        )
+        for prepared in group.devices:
+            if isinstance(prepared.device, VfioGpu):
+                self._bind_vfio(prepared.device.pci_bus_id, True)
+
+    def _bind_vfio(self, pci_bus_id: str, bound: bool) -> None:
+        try:
+            self._library.host.bind_vfio(pci_bus_id, bound)
+        except OSError as error:
+            verb = "configuring" if bound else "unconfiguring"
+            raise PrepareError(f'error {verb} vfio device "{pci_bus_id}": {error}') from error
+
+    def _write_spec(self, uid: str, groups: list[PreparedGroup]) -> None:
+        common = self._common_edits()
+        devices: dict[str, CdiDevice] = {}
+        for group in groups:
+            for prepared in group.devices:
+                device, host = prepared.device, self._library.host
+                if isinstance(device, Gpu):
+                    own = edits.gpu_edits(host, device.minor)
+                elif isinstance(device, VfioGpu):
+                    own = edits.vfio_edits(device, iommu_fd=group.vfio_iommu_fd)
+                    common = group.edits or common
+                else:
+                    live = prepared.live or device.live
+                    assert live is not None
+                    own = edits.mig_edits(host, live)
+                if group.edits is not None and not isinstance(device, VfioGpu):
+                    own = own.merged(group.edits)
+                # Two shares of one device are one CDI device.
+                devices[device.name] = CdiDevice(f"{uid}-{device.name}", container_edits=own)
+        if devices:
+            kind = f"{edits.VENDOR}/{edits.CLASS}"
+            try:
+                write_spec(
+                    self._cdi, _spec_name(uid), Spec(kind, tuple(devices.values()), container_edits=common)
+                )
+            except OSError as error:
+                raise PrepareError(f"unable to create CDI spec file for claim: {error}") from error
+
+    def _common_edits(self) -> ContainerEdits:
+        if self._common is None:
+            host = self._library.host
+            gpu = next((d for found in self.per_gpu.values() for d in found.values()), None)
+            if isinstance(gpu, MigDevice):
+                gpu = gpu.parent
+            version = gpu.driver_version if isinstance(gpu, Gpu) else ""
+            if not version:
+                return ContainerEdits()
+            self._common = edits.common_edits(host, version)
+        return self._common
+
+    def _unprepare_devices(self, uid: str, claim: PreparedClaim) -> None:
+        for entry in claim.devices():
+            if entry.get("vfio"):
+                self._bind_vfio(entry["vfio"]["info"]["pciBusID"], False)
+            live = mig_live(entry)
+            if live is not None and self._gates.enabled(gates.DYNAMIC_MIG):
+                try:
+                    self._library.delete_mig_device(live)
+                except DiscoveryError as error:
+                    raise PrepareError(
+                        f"error deleting MIG device {entry['mig']['device']['DeviceName']}: {error}"
+                    ) from error
+                self._reached("mig-deleted")
+        self._stop_sharing(
+            uid, [entry["gpu"]["info"]["uuid"] for entry in claim.devices() if entry.get("gpu")]
+        )
+
+    def _stop_sharing(self, uid: str, gpu_uuids: list[str]) -> None:
+        self._mps.stop(uid)
+        present = [uuid for uuid in gpu_uuids if self._library.known(uuid)]
+        if self._gates.enabled(gates.TIME_SLICING):
+            set_time_slice(self._library, present, TimeSlicingConfig(interval="Default"))
+
+    def _roll_back(self, uid: str, claim: PreparedClaim, claims: dict[str, PreparedClaim]) -> None:
+        """Undo a preparation that was cut off: nothing is known but which devices it was for."""
+        held = {
+            result["device"]
+            for other_uid, other in claims.items()
+            if other_uid != uid and other.state == COMPLETED
+            for result in other.results(DRIVER_NAME)
+        }
+        gpus = []
+        for result in claim.results(DRIVER_NAME):
+            name = result["device"]
+            if name in held:
+                continue
+            device = self.allocatable(name)
+            if isinstance(device, Gpu):
+                gpus.append(device.uuid)
+            elif isinstance(device, VfioGpu):
+                self._bind_vfio(device.pci_bus_id, False)
+            elif self.partitioned and mig_position(name) is not None:
+                self._delete_by_name(name)
+        self._stop_sharing(uid, gpus)
+        remove_spec(self._cdi, _spec_name(uid))
+
+    def _delete_by_name(self, name: str) -> None:
+        for gpu in self._library.gpus():
+            for mig in self._library.mig_devices(gpu):
+                if mig.name == name and mig.live is not None:
+                    _log.warning("destroying a MIG device that an interrupted preparation left", device=name)
+                    self._library.delete_mig_device(mig.live)
+
+    def _destroy_unknown_mig(self, claims: dict[str, PreparedClaim]) -> None:
+        expected = {
+            result["device"]
+            for claim in claims.values()
+            if claim.state == COMPLETED
+            for result in claim.results(DRIVER_NAME)
+        }
+        for gpu in self._library.gpus():
+            for mig in self._library.mig_devices(gpu):
+                if mig.name not in expected and mig.live is not None:
+                    _log.warning("destroying a MIG device that no prepared claim holds", device=mig.name)
+                    self._library.delete_mig_device(mig.live)
+        self._library.disable_idle_mig()
+
+    def _remove_unknown_specs(self, claims: dict[str, PreparedClaim]) -> None:
+        """Without an entry in the checkpoint nobody would ever remove these files."""
+        prefix = transient_name(edits.VENDOR, edits.CLASS, "")
+        for path in self._cdi.glob(f"{prefix}*.yaml"):
+            if path.stem.removeprefix(prefix) not in claims:
+                _log.warning("removing the CDI file of a claim that is not in the checkpoint", path=str(path))
+                path.unlink(missing_ok=True)
+
+    def _hide_siblings(self, groups: list[PreparedGroup]) -> None:
+        """A GPU in use as one type of device is not offered as another."""
+        for prepared in (p for group in groups for p in group.devices):
+            for devices in self.per_gpu.values():
+                if prepared.device.name in devices:
+                    for name, sibling in list(devices.items()):
+                        if type(sibling) is not type(prepared.device):
+                            del devices[name]
+
+    def _show_siblings(self, claim: PreparedClaim) -> None:
+        names = {answer.device for answer in answers(claim.groups)}
+        fresh = self._library.enumerate()
+        for bus, devices in self.per_gpu.items():
+            if names & set(devices):
+                self.per_gpu[bus] = fresh.get(bus, devices)
+
+
+def _results(claim: ResourceClaim) -> list[DeviceRequestAllocationResult]:
+    allocation = claim.status.allocation
+    return [r for r in allocation.devices.results if r.driver == DRIVER_NAME] if allocation else []
+
+
+def _prepared(uid: str, result: DeviceRequestAllocationResult, device: Allocatable) -> Prepared:
+    answer = PreparedDevice(
+        requests=(result.request,),
+        pool=result.pool,
+        device=result.device,
+        cdi_ids=(qualified_name(edits.VENDOR, edits.CLASS, f"{uid}-{device.name}"),),
+        share_id=result.share_id,
+    )
+    return Prepared(answer, device, device.live if isinstance(device, MigDevice) else None)
+
+
+def _choose(
+    configs: list[tuple[tuple[str, ...], DeviceConfig]],
+    result: DeviceRequestAllocationResult,
+    device: Allocatable,
+) -> int:
+    """Which config applies: the last that names the request, or names none and is for this type of device."""
+    for number in range(len(configs) - 1, -1, -1):
+        requests, candidate = configs[number]
+        fits = (
+            (isinstance(candidate, GpuConfig) and isinstance(device, Gpu))
+            or (isinstance(candidate, MigDeviceConfig) and isinstance(device, MigDevice))
+            or (isinstance(candidate, VfioDeviceConfig) and isinstance(device, VfioGpu))
+        )
+        if requests and applies_to(requests, result.request):
+            if not fits:
+                raise PrepareError(
+                    f'cannot apply {type(candidate).__name__} to device "{result.device}" of type '
+                    f'"{device_type(device)}" (request: {result.request})'
+                )
+            return number
+        if not requests and fits:
+            return number
+    raise PrepareError(f'no config applies to device "{result.device}" of type "{device_type(device)}"')
+
+
+def _spec_name(uid: str) -> str:
+    return transient_name(edits.VENDOR, edits.CLASS, uid)

@@ -1,0 +1,158 @@
+"""A profile's driver as it runs on a node."""
+
+import asyncio
+from collections.abc import Sequence
+from pathlib import Path
+from types import TracebackType
+from typing import Self
+
+import msgspec
+from dra_shared.api.resource import AllocatedDeviceStatus, ResourceClaim, ResourceSlice
+from dra_shared.api.resources import RESOURCE_CLAIMS
+from dra_shared.client.errors import ApiError, Conflict
+from dra_shared.client.informer import Informer
+from dra_shared.client.rest import Client
+from dra_shared.clock import Clock
+from dra_shared.log import logger
+
+from dra_node_agent.drivers.claims import ClaimRef, PreparedDevice
+from dra_node_agent.drivers.errors import DriverConfigError, PrepareError
+from dra_node_agent.drivers.plugin import Health, HealthBoard, KubeletPlugin
+from dra_node_agent.drivers.profile.binding import BindingConditionSetter
+from dra_node_agent.drivers.profile.devices import resources
+from dra_node_agent.drivers.profile.model import Profile
+from dra_node_agent.drivers.profile.state import ProfileState
+
+_STATUS_ATTEMPTS = 5
+
+_log = logger(__name__)
+
+
+class ProfileDriver:
+    """An ``async with`` object that serves, publishes and prepares what the profile says.
+
+    Raises (also on entering):
+        DriverConfigError: the profile cannot be followed.
+    """
+
+    def __init__(
+        self,
+        profile: Profile,
+        node_name: str,
+        kubelet_root: Path,
+        cdi_directory: Path,
+        client: Client,
+        clock: Clock,
+        *,
+        slices: Informer[ResourceSlice] | None = None,
+    ) -> None:
+        self._profile = profile
+        self._node = node_name
+        self._client = client
+        self._resources = resources(profile, node_name)
+        self._devices = {
+            device.name: device for part in self._resources.pools[node_name] for device in part.devices
+        }
+        self._board = HealthBoard() if profile.serve_health else None
+        self.plugin = KubeletPlugin(
+            profile.driver, node_name, kubelet_root, self, client, clock, health=self._board, slices=slices
+        )
+        self.state = ProfileState(profile, node_name, self._devices, self.plugin.directory, cdi_directory)
+        self._lock = asyncio.Lock()
+        self._setter = (
+            BindingConditionSetter(client, clock, profile.driver, node_name, profile.binding_conditions)
+            if profile.binding_conditions is not None
+            else None
+        )
+        self._setting: asyncio.Task[None] | None = None
+
+    async def __aenter__(self) -> Self:
+        self.plugin.directory.mkdir(parents=True, exist_ok=True)
+        try:
+            self.state.open()
+        except PrepareError as error:
+            raise DriverConfigError(str(error)) from error
+        await self.plugin.start()
+        self.plugin.publish(self._resources)
+        if self._board is not None:
+            await self._board.set([Health(self._node, name, True) for name in self._devices])
+        if self._setter is not None:
+            self._setting = asyncio.create_task(
+                self._setter.run(), name=f"conditions of {self._profile.driver}"
+            )
+        return self
+
+    async def __aexit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        if self._setting is not None:
+            self._setting.cancel()
+            await asyncio.gather(self._setting, return_exceptions=True)
+        await self.plugin.stop()
+
+    async def prepare(self, claim: ResourceClaim) -> Sequence[PreparedDevice]:
+        where = f"{claim.metadata.namespace}/{claim.metadata.name}:{claim.metadata.uid}"
+        async with self._lock:
+            try:
+                devices = self.state.prepare(claim)
+            except (PrepareError, OSError) as error:
+                raise PrepareError(
+                    f"error preparing devices for claim {claim.metadata.uid}: {error}"
+                ) from error
+        if self._profile.device_status:
+            await self._report_status(claim)
+        _log.info("prepared", driver=self._profile.driver, claim=where, devices=[d.device for d in devices])
+        return devices
+
+    async def unprepare(self, claim: ClaimRef) -> None:
+        async with self._lock:
+            try:
+                self.state.unprepare(claim)
+            except OSError as error:
+                raise PrepareError(f"error unpreparing devices for claim {claim.uid}: {error}") from error
+
+    async def _report_status(self, claim: ResourceClaim) -> None:
+        """Copy what users may want to know of the devices into the claim; only logged if that fails."""
+        name, namespace = claim.metadata.name, claim.metadata.namespace
+        for _ in range(_STATUS_ATTEMPTS):
+            try:
+                await self._client.update(RESOURCE_CLAIMS, self._with_status(claim), subresource="status")
+                return
+            except Conflict:
+                claim = await self._client.get(RESOURCE_CLAIMS, name, namespace)
+            except (ApiError, OSError, TimeoutError) as error:
+                _log.error("cannot report device status", claim=f"{namespace}/{name}", error=str(error))
+                return
+
+    def _with_status(self, claim: ResourceClaim) -> ResourceClaim:
+        allocation = claim.status.allocation
+        own = (
+            [r for r in allocation.devices.results if r.driver == self._profile.driver] if allocation else []
+        )
+        statuses = list(claim.status.devices)
+        for result in own:
+            attributes = self._devices[result.device].attributes
+            data = {
+                n: msgspec.to_builtins(attributes[n]) for n in self._profile.device_status if n in attributes
+            }
+            key = (result.driver, result.pool, result.device, result.share_id)
+            place = next(
+                (i for i, s in enumerate(statuses) if (s.driver, s.pool, s.device, s.share_id) == key), None
+            )
+            if place is None:
+                statuses.append(
+                    AllocatedDeviceStatus(
+                        driver=result.driver,
+                        pool=result.pool,
+                        device=result.device,
+                        share_id=result.share_id,
+                        data=data,
+                    )
+                )
+            else:
+                statuses[place] = msgspec.structs.replace(statuses[place], data=data)
+        status = msgspec.structs.replace(claim.status, devices=tuple(statuses))
+        return msgspec.structs.replace(claim, status=status)

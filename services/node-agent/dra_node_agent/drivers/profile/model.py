@@ -1,0 +1,186 @@
+"""A driver profile as its file describes it."""
+
+import functools
+from pathlib import Path
+from typing import Any, dataclass_transform
+
+import msgspec
+import yaml
+from dra_shared.api.resource import DeviceClassSpec
+
+from dra_node_agent.drivers.errors import DriverConfigError
+
+_DATA = Path(__file__).parent / "data"
+_LOADER: Any = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
+
+
+@dataclass_transform(frozen_default=True, kw_only_default=True, field_specifiers=(msgspec.field,))
+class _Data(msgspec.Struct, frozen=True, kw_only=True, rename="camel", forbid_unknown_fields=True):
+    pass
+
+
+class DeviceTemplate(_Data, kw_only=True):
+    """Devices, or groups of them.
+
+    Args:
+        each: loops: the template is made once for each value from 0, called by the name: ``{gpu: 9}``.
+        device: a device in the API's form, with placeholders.
+        devices: templates inside the loop, in order; instead of ``device``.
+    """
+
+    each: dict[str, int] = msgspec.field(default_factory=dict)
+    device: dict[str, Any] | None = None
+    devices: tuple["DeviceTemplate", ...] = ()
+
+
+class CounterTemplate(_Data, kw_only=True):
+    """Counter sets: ``each`` as for devices, ``counters`` by name."""
+
+    each: dict[str, int] = msgspec.field(default_factory=dict)
+    name: str
+    counters: dict[str, str]
+
+
+class ConfigField(_Data, kw_only=True):
+    """A field of a config object, at a dotted path.
+
+    Args:
+        type: ``string``, ``integer`` or ``boolean``.
+        enum: the only values, if there are any.
+        default: what it is where it isn't given.
+        when: other fields (by path) and their values with which alone it is allowed and defaulted.
+        error: what is said of a value that is not allowed; ``{value}`` stands for it.
+    """
+
+    type: str = "string"
+    enum: tuple[str, ...] = ()
+    default: Any = None
+    minimum: int | None = None
+    maximum: int | None = None
+    when: dict[str, Any] = msgspec.field(default_factory=dict)
+    error: str = "invalid value: {value}"
+
+
+class ConfigKind(_Data, kw_only=True):
+    """A config object that claims and classes may give for the driver's devices."""
+
+    api_version: str
+    kind: str
+    fields: dict[str, ConfigField]
+
+
+class Edits(_Data, kw_only=True):
+    """CDI edits in the specification's form, with placeholders.
+
+    An entry with a placeholder that has no value is left out.
+    """
+
+    env: tuple[str, ...] = ()
+    device_nodes: tuple[dict[str, Any], ...] = ()
+    mounts: tuple[dict[str, Any], ...] = ()
+    hooks: tuple[dict[str, Any], ...] = ()
+
+
+class BindingConditions(_Data, kw_only=True):
+    """Makes conditions that devices need for binding come true, as a controller of theirs would.
+
+    Args:
+        after_seconds: how long after the allocation.
+        fail: set the failure conditions instead.
+    """
+
+    after_seconds: float = 0
+    fail: bool = False
+
+
+class NamedClass(_Data, kw_only=True):
+    """A DeviceClass that comes with the driver."""
+
+    name: str
+    spec: DeviceClassSpec
+
+
+class Variant(_Data, kw_only=True):
+    """What is different in a variant of the profile; what is not given stays."""
+
+    description: str = ""
+    devices: tuple[DeviceTemplate, ...] | None = None
+    shared_counters: tuple[CounterTemplate, ...] | None = None
+    binding_conditions: BindingConditions | None = None
+
+
+class Profile(_Data, kw_only=True):
+    """A driver.
+
+    Args:
+        driver: its name.
+        cdi_class: the class in its CDI names, ``k8s.<driver>/<class>``.
+        device_classes: the DeviceClasses that come with it.
+        common_edits: what a container gets once, whichever of the driver's devices it has.
+        device_edits: what it gets for each.
+        device_status: attributes that are copied into the claim's ``status.devices`` when it is prepared.
+        serve_health: report all devices as healthy to the kubelet.
+    """
+
+    driver: str
+    description: str = ""
+    cdi_class: str
+    device_classes: tuple[NamedClass, ...] = ()
+    devices: tuple[DeviceTemplate, ...] = ()
+    shared_counters: tuple[CounterTemplate, ...] = ()
+    configs: tuple[ConfigKind, ...] = ()
+    common_edits: Edits = Edits()
+    device_edits: Edits = Edits()
+    device_status: tuple[str, ...] = ()
+    serve_health: bool = False
+    binding_conditions: BindingConditions | None = None
+    variants: dict[str, Variant] = msgspec.field(default_factory=dict)
+
+    def variant(self, name: str) -> "Profile":
+        """The profile with the changes of a variant.
+
+        Raises:
+            DriverConfigError: there is no such variant.
+        """
+        if name not in self.variants:
+            known = ", ".join(sorted(self.variants)) or "none"
+            raise DriverConfigError(f"driver {self.driver} has no variant {name!r}, known variants: {known}")
+        chosen = self.variants[name]
+        return msgspec.structs.replace(
+            self,
+            devices=self.devices if chosen.devices is None else chosen.devices,
+            shared_counters=self.shared_counters
+            if chosen.shared_counters is None
+            else chosen.shared_counters,
+            binding_conditions=chosen.binding_conditions or self.binding_conditions,
+        )
+
+
+@functools.cache
+def known_profiles() -> dict[str, Path]:
+    """The profiles that come with the package, by driver name."""
+    return {path.stem: path for path in sorted(_DATA.glob("*.yaml"))}
+
+
+def load_profile(name: str) -> Profile:
+    """A profile by driver name or file, perhaps with a variant: ``gpu.example.com:shared``, ``my.yaml``.
+
+    Raises:
+        DriverConfigError: there is no such profile or variant, or the file is not a profile.
+    """
+    path, variant = _locate(name)
+    try:
+        profile = msgspec.convert(yaml.load(path.read_text(), Loader=_LOADER), Profile)
+    except (OSError, yaml.YAMLError, msgspec.ValidationError) as error:
+        raise DriverConfigError(f"driver profile {path}: {error}") from error
+    return profile.variant(variant) if variant else profile
+
+
+def _locate(name: str) -> tuple[Path, str]:
+    base, _, variant = name.partition(":")
+    if base.endswith((".yaml", ".yml")):
+        return Path(base), variant
+    profiles = known_profiles()
+    if base not in profiles:
+        raise DriverConfigError(f"unknown driver profile {name!r}, known: {', '.join(profiles)}")
+    return profiles[base], variant

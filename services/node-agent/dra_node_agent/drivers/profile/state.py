@@ -1,0 +1,247 @@
+"""Preparing claims for a profile's devices: configs and allocations become CDI files."""
+
+import os
+import re
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Any
+
+import msgspec
+from dra_shared.api.resource import Device, DeviceRequestAllocationResult, ResourceClaim
+from dra_shared.log import logger
+from dra_shared.quantity import Quantity
+
+from dra_node_agent.cdi import (
+    CdiDevice,
+    ContainerEdits,
+    Spec,
+    qualified_name,
+    remove_spec,
+    transient_name,
+    write_spec,
+)
+from dra_node_agent.drivers.claims import ClaimRef, PreparedDevice
+from dra_node_agent.drivers.errors import PrepareError
+from dra_node_agent.drivers.opaque import applies_to, configs_for
+from dra_node_agent.drivers.profile.configs import decode_config, default_config
+from dra_node_agent.drivers.profile.model import Edits, Profile
+from dra_node_agent.drivers.profile.template import fill_entries, fill_texts
+
+_COMMON = "common"
+
+_log = logger(__name__)
+
+
+class _Entry(msgspec.Struct, rename="camel"):
+    uid: str
+    completed: bool = False
+    devices: list[dict[str, Any]] = msgspec.field(default_factory=list)
+
+
+class _File(msgspec.Struct, rename="camel"):
+    prepared_claims: list[_Entry] = msgspec.field(default_factory=list)
+
+
+class ProfileState:
+    """The claims that hold a profile's devices on a node.
+
+    Args:
+        devices: by name.
+        reached: called at each named point of a preparation; a test makes it raise.
+    """
+
+    def __init__(
+        self,
+        profile: Profile,
+        node_name: str,
+        devices: Mapping[str, Device],
+        plugin_directory: Path,
+        cdi_directory: Path,
+        reached: Callable[[str], None] = lambda point: None,
+    ) -> None:
+        self._profile = profile
+        self._node = node_name
+        self._devices = devices
+        self._path = plugin_directory / "checkpoint.json"
+        self._cdi = cdi_directory
+        self._vendor = f"k8s.{profile.driver}"
+        self._reached = reached
+        self._entries: dict[str, _Entry] = {}
+
+    def open(self) -> None:
+        """Take over what the last process left, and write the CDI file of what all devices have in common.
+
+        Raises:
+            PrepareError: the checkpoint is damaged.
+        """
+        try:
+            content = msgspec.json.decode(self._path.read_bytes(), type=_File)
+            self._entries = {entry.uid: entry for entry in content.prepared_claims}
+        except FileNotFoundError:
+            self._save()
+        except msgspec.DecodeError as error:
+            raise PrepareError(f"{self._path}: checkpoint is corrupted: {error}") from error
+        prefix = transient_name(self._vendor, self._profile.cdi_class, "")
+        for path in self._cdi.glob(f"{prefix}*.yaml"):
+            if path.stem.removeprefix(prefix) not in {*self._entries, _COMMON}:
+                _log.warning("removing the CDI file of a claim that is not in the checkpoint", path=str(path))
+                path.unlink(missing_ok=True)
+        if self._has_common:
+            edits = self._edits(self._profile.common_edits, self._base())
+            self._write(_COMMON, (CdiDevice(_COMMON, container_edits=edits),))
+
+    def prepared(self) -> list[str]:
+        """The UIDs of the claims that are prepared."""
+        return sorted(uid for uid, entry in self._entries.items() if entry.completed)
+
+    def prepare(self, claim: ResourceClaim) -> list[PreparedDevice]:
+        """Make the claim's devices ready.
+
+        Raises:
+            PrepareError: it cannot be done.
+        """
+        uid = claim.metadata.uid
+        entry = self._entries.get(uid)
+        if entry is not None and entry.completed:
+            return [msgspec.convert(device, PreparedDevice) for device in entry.devices]
+        try:
+            answers, devices = self._compute(claim)
+        except PrepareError as error:
+            raise PrepareError(f"prepare failed: {error}") from error
+        self._entries[uid] = _Entry(uid)
+        self._save()
+        self._reached("checkpoint-started")
+        if devices:
+            self._write(uid, tuple(devices))
+        self._reached("cdi-written")
+        self._entries[uid] = _Entry(uid, True, [msgspec.to_builtins(answer) for answer in answers])
+        self._save()
+        self._reached("checkpoint-completed")
+        return answers
+
+    def unprepare(self, claim: ClaimRef) -> None:
+        """Take the devices back."""
+        if claim.uid not in self._entries:
+            return
+        remove_spec(self._cdi, transient_name(self._vendor, self._profile.cdi_class, claim.uid))
+        self._reached("cdi-removed")
+        del self._entries[claim.uid]
+        self._save()
+        self._reached("checkpoint-removed")
+
+    def _compute(self, claim: ResourceClaim) -> tuple[list[PreparedDevice], list[CdiDevice]]:
+        allocation = claim.status.allocation
+        if allocation is None:
+            raise PrepareError("claim not yet allocated")
+        configs: list[tuple[tuple[str, ...], dict[str, Any]]] = [((), default_config(self._profile.configs))]
+        for requests, parameters in configs_for(self._profile.driver, allocation.devices.config):
+            if not self._profile.configs:
+                raise PrepareError("configuration not allowed")
+            configs.append((requests, decode_config(parameters, self._profile.configs)))
+        admin = any(result.admin_access for result in allocation.devices.results)
+        answers = []
+        devices: dict[str, CdiDevice] = {}
+        for result in allocation.devices.results:
+            if result.driver != self._profile.driver:
+                continue
+            if result.device not in self._devices:
+                raise PrepareError(f"requested device is not allocatable: {result.device}")
+            chosen = next(
+                config
+                for requests, config in reversed(configs)
+                if not requests or applies_to(requests, result.request)
+            )
+            name = f"{claim.metadata.uid}-{result.device}" + (
+                f"-{result.share_id}" if result.share_id else ""
+            )
+            values = self._values(claim, result, chosen, admin=admin)
+            edits = self._edits(self._profile.device_edits, values)
+            if edits != ContainerEdits():
+                devices[name] = CdiDevice(name, container_edits=edits)
+            ids = [_COMMON] if self._has_common else []
+            ids += [name] if name in devices else []
+            answers.append(
+                PreparedDevice(
+                    requests=(result.request,),
+                    pool=result.pool,
+                    device=result.device,
+                    cdi_ids=tuple(qualified_name(self._vendor, self._profile.cdi_class, i) for i in ids),
+                    share_id=result.share_id,
+                )
+            )
+        return answers, list(devices.values())
+
+    @property
+    def _has_common(self) -> bool:
+        return self._profile.common_edits != Edits()
+
+    def _base(self) -> dict[str, Any]:
+        return {"node": self._node, "driver": self._profile.driver}
+
+    def _values(
+        self,
+        claim: ResourceClaim,
+        result: DeviceRequestAllocationResult,
+        config: Mapping[str, Any],
+        *,
+        admin: bool,
+    ) -> dict[str, Any]:
+        short = result.device.partition("-")[2]
+        values = self._base() | {
+            "device": result.device,
+            "DEVICE": _environment_name(result.device),
+            "id": short,
+            "ID": _environment_name(short),
+            "pool": result.pool,
+            "request": result.request,
+            "shareID": result.share_id,
+            "adminAccess": admin,
+            "claim.uid": claim.metadata.uid,
+            "claim.name": claim.metadata.name,
+            "claim.namespace": claim.metadata.namespace,
+        }
+        for path, value in config.items():
+            values[f"config.{path}"] = value
+        for name, quantity in result.consumed_capacity.items():
+            parsed = Quantity.parse(quantity)
+            values[f"consumed.{name}"] = str(parsed)
+            values[f"consumedNumber.{name}"] = parsed.value()
+        for name, attribute in self._devices[result.device].attributes.items():
+            for value in (attribute.string, attribute.int_, attribute.version, attribute.bool_):
+                if value is not None:
+                    values[f"attribute.{name}"] = value
+        return values
+
+    def _edits(self, edits: Edits, values: Mapping[str, Any]) -> ContainerEdits:
+        filled = {
+            "env": list(fill_texts(edits.env, values)),
+            "deviceNodes": fill_entries(edits.device_nodes, values),
+            "mounts": fill_entries(edits.mounts, values),
+            "hooks": fill_entries(edits.hooks, values),
+        }
+        try:
+            return msgspec.convert(filled, ContainerEdits)
+        except msgspec.ValidationError as error:
+            raise PrepareError(f"profile {self._profile.driver}: not CDI edits: {error}") from error
+
+    def _write(self, name: str, devices: tuple[CdiDevice, ...]) -> None:
+        kind = f"{self._vendor}/{self._profile.cdi_class}"
+        file = transient_name(self._vendor, self._profile.cdi_class, name)
+        try:
+            write_spec(self._cdi, file, Spec(kind, devices))
+        except (OSError, ValueError) as error:
+            raise PrepareError(f"unable to create CDI spec file for claim: {error}") from error
+
+    def _save(self) -> None:
+        data = msgspec.json.encode(_File(list(self._entries.values())))
+        temporary = self._path.with_name(".checkpoint.tmp")
+        descriptor = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC, 0o600)
+        with os.fdopen(descriptor, "wb") as file:
+            file.write(data)
+            file.flush()
+            os.fsync(file.fileno())
+        os.replace(temporary, self._path)
+
+
+def _environment_name(text: str) -> str:
+    return re.sub(r"[^A-Za-z0-9]+", "_", text).upper()

@@ -1,0 +1,65 @@
+"""Placeholders in profiles: ``{name}``, replaced by values, and integers where a text is nothing else."""
+
+import re
+from collections.abc import Mapping
+from typing import Any
+
+_PLACEHOLDER = re.compile(r"\{([A-Za-z][A-Za-z0-9_./-]*)\}")
+
+
+class MissingValue(KeyError):
+    """A placeholder has no value; the argument is its name."""
+
+
+def fill(value: Any, values: Mapping[str, Any]) -> Any:
+    """``value`` (text, or data of texts) with its placeholders replaced.
+
+    A text that is one placeholder takes the value's own type; others take its text form. Keys of mappings are
+    filled too.
+
+    Raises:
+        MissingValue: a placeholder has no value.
+    """
+    if isinstance(value, str):
+        whole = _PLACEHOLDER.fullmatch(value)
+        if whole:
+            return _value(whole[1], values)
+        return _PLACEHOLDER.sub(lambda match: _text(_value(match[1], values)), value)
+    if isinstance(value, Mapping):
+        return {fill(key, values): fill(inner, values) for key, inner in value.items()}
+    if isinstance(value, list | tuple):
+        return [fill(inner, values) for inner in value]
+    return value
+
+
+def fill_texts(texts: tuple[str, ...], values: Mapping[str, Any]) -> tuple[str, ...]:
+    """The texts with placeholders replaced, without those that have one without a value."""
+    filled = []
+    for text in texts:
+        try:
+            filled.append(_text(fill(text, values)))
+        except MissingValue:
+            continue
+    return tuple(filled)
+
+
+def fill_entries(entries: tuple[dict[str, Any], ...], values: Mapping[str, Any]) -> list[Any]:
+    """As :func:`fill_texts`, for data."""
+    filled = []
+    for entry in entries:
+        try:
+            filled.append(fill(entry, values))
+        except MissingValue:
+            continue
+    return filled
+
+
+def _value(name: str, values: Mapping[str, Any]) -> Any:
+    value = values.get(name)
+    if value is None:
+        raise MissingValue(name)
+    return value
+
+
+def _text(value: Any) -> str:
+    return ("true" if value else "false") if isinstance(value, bool) else str(value)

@@ -1,0 +1,282 @@
+"""Keeps a driver's ResourceSlices in the API server as the driver wants them.
+
+Follows k8s.io/dynamic-resource-allocation/resourceslice: slices of a pool are numbered by their name's prefix, a
+change of more than one of them raises the pool's generation, and what somebody else deletes or edits comes back.
+"""
+
+import asyncio
+import contextlib
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import httpx
+import msgspec
+from dra_shared.api.meta import ObjectMeta, OwnerReference
+from dra_shared.api.resource import Device, DeviceTaint, ResourcePool, ResourceSlice, ResourceSliceSpec
+from dra_shared.api.resources import NODES, RESOURCE_SLICES
+from dra_shared.client.errors import ApiError, NotFound
+from dra_shared.client.informer import Informer
+from dra_shared.client.rest import Client
+from dra_shared.clock import Clock
+from dra_shared.log import logger
+
+from dra_node_agent.drivers.resources import DriverResources, PoolSlice
+
+_INDEX_LENGTH = 5
+_FIRST_RETRY, _LONGEST_RETRY = 0.2, 30.0
+#: How long to wait after somebody else touched a slice: they may not be done yet.
+_SETTLE_SECONDS = 0.5
+
+_log = logger(__name__)
+
+
+@dataclass(frozen=True)
+class _Accepted:
+    """What the server made of a slice that it did not take as it was."""
+
+    wanted: PoolSlice
+    stored: PoolSlice
+
+
+class SlicePublisher:
+    """The slices of one driver on one node.
+
+    Args:
+        informer: of all slices, shared; without one the publisher watches its own.
+    """
+
+    def __init__(
+        self,
+        client: Client,
+        driver: str,
+        node_name: str,
+        clock: Clock,
+        informer: Informer[ResourceSlice] | None = None,
+    ) -> None:
+        self._client = client
+        self._driver = driver
+        self._node = node_name
+        self._clock = clock
+        self._selector = f"spec.driver={driver},spec.nodeName={node_name}"
+        self._own = informer is None
+        self._informer = informer or Informer(
+            client, RESOURCE_SLICES, field_selector=self._selector, clock=clock
+        )
+        self._resources: DriverResources | None = None
+        self._dirty = asyncio.Event()
+        self._settle = False
+        self._synced = asyncio.Event()
+        self._node_uid = ""
+        self._written: dict[str, str] = {}
+        self._accepted: dict[tuple[str, int], _Accepted] = {}
+
+    def publish(self, resources: DriverResources) -> None:
+        """Want exactly these slices from now on."""
+        self._resources = resources
+        self._synced.clear()
+        self._settle = False
+        self._dirty.set()
+
+    async def published(self) -> None:
+        """Wait until what was last asked for is in the API server."""
+        await self._synced.wait()
+
+    async def run(self) -> None:
+        """Keep the slices until cancelled."""
+        self._informer.add_handler(on_update=lambda _, new: self._changed(new), on_delete=self._changed)
+        async with asyncio.TaskGroup() as tasks:
+            if self._own:
+                tasks.create_task(self._informer.run())
+            tasks.create_task(self._keep())
+
+    async def withdraw(self) -> None:
+        """Delete all slices of this driver on this node."""
+        for slice_ in await self._list():
+            await self._delete(slice_)
+
+    def _changed(self, slice_: ResourceSlice) -> None:
+        spec = slice_.spec
+        if spec.driver != self._driver or spec.node_name != self._node or self._resources is None:
+            return
+        if self._written.get(slice_.metadata.name) == slice_.metadata.resource_version:
+            return
+        self._settle = True
+        self._dirty.set()
+
+    async def _keep(self) -> None:
+        delay = _FIRST_RETRY
+        while True:
+            await self._dirty.wait()
+            if self._settle:
+                await self._clock.sleep(_SETTLE_SECONDS)
+            self._settle = False
+            self._dirty.clear()
+            wanted = self._resources
+            if wanted is None:
+                continue
+            try:
+                await self._sync(wanted)
+            except (ApiError, httpx.HTTPError, OSError, TimeoutError, msgspec.DecodeError) as error:
+                _log.warning(
+                    "publishing slices failed, trying again",
+                    driver=self._driver,
+                    node=self._node,
+                    error=str(error),
+                    after_seconds=delay,
+                )
+                self._dirty.set()
+                await self._clock.sleep(delay)
+                delay = min(delay * 2, _LONGEST_RETRY)
+                continue
+            delay = _FIRST_RETRY
+            if wanted is self._resources:
+                self._synced.set()
+
+    async def _list(self) -> list[ResourceSlice]:
+        listed = await self._client.list(RESOURCE_SLICES, field_selector=self._selector)
+        return [s for s in listed.items if s.spec.driver == self._driver and s.spec.node_name == self._node]
+
+    async def _sync(self, resources: DriverResources) -> None:
+        by_pool: dict[str, list[ResourceSlice]] = {}
+        for slice_ in await self._list():
+            by_pool.setdefault(slice_.spec.pool.name, []).append(slice_)
+        for pool in by_pool.keys() - resources.pools.keys():
+            for slice_ in by_pool[pool]:
+                await self._delete(slice_)
+        for pool, wanted in resources.pools.items():
+            await self._sync_pool(pool, wanted, by_pool.get(pool, []))
+
+    async def _sync_pool(self, pool: str, wanted: Sequence[PoolSlice], existing: list[ResourceSlice]) -> None:
+        generation = max((s.spec.pool.generation for s in existing), default=0)
+        length = max(_INDEX_LENGTH, len(f"{max(len(wanted) - 1, 0):x}"))
+        matched: dict[int, ResourceSlice] = {}
+        obsolete = []
+        for slice_ in existing:
+            index = _index(slice_.metadata.name, length)
+            if (
+                slice_.spec.pool.generation == generation
+                and 0 <= index < len(wanted)
+                and index not in matched
+            ):
+                matched[index] = slice_
+            else:
+                obsolete.append(slice_)
+        want_pool = ResourcePool(name=pool, generation=generation, resource_slice_count=len(wanted))
+        changed = {
+            index
+            for index, current in matched.items()
+            if current.spec.pool != want_pool or not self._same(pool, index, wanted[index], current)
+        }
+        bumped = len(matched) < len(wanted) or len(changed) > 1
+        if bumped:
+            want_pool = msgspec.structs.replace(want_pool, generation=generation + 1)
+        for slice_ in obsolete:
+            await self._delete(slice_)
+        for index, current in sorted(matched.items()):
+            if index in changed or bumped:
+                await self._update(current, want_pool, index, wanted[index])
+        for index, content in enumerate(wanted):
+            if index not in matched:
+                await self._create(f"{index:0{length}x}", want_pool, index, content)
+
+    async def _create(self, prefix: str, pool: ResourcePool, index: int, content: PoolSlice) -> None:
+        if not self._node_uid:
+            self._node_uid = (await self._client.get(NODES, self._node)).metadata.uid
+        owner = OwnerReference(
+            api_version="v1", kind="Node", name=self._node, uid=self._node_uid, controller=True
+        )
+        slice_ = ResourceSlice(
+            metadata=ObjectMeta(
+                generate_name=f"{prefix}-{self._driver}-{self._node}-", owner_references=(owner,)
+            ),
+            spec=ResourceSliceSpec(
+                driver=self._driver,
+                node_name=self._node,
+                pool=pool,
+                devices=content.devices,
+                shared_counters=content.shared_counters,
+            ),
+        )
+        self._stored(await self._client.create(RESOURCE_SLICES, slice_), index, content)
+
+    async def _update(
+        self, current: ResourceSlice, pool: ResourcePool, index: int, content: PoolSlice
+    ) -> None:
+        spec = msgspec.structs.replace(
+            current.spec,
+            pool=pool,
+            devices=_keep_taint_times(current.spec.devices, content.devices),
+            shared_counters=content.shared_counters,
+        )
+        changed = msgspec.structs.replace(current, spec=spec)
+        self._stored(await self._client.update(RESOURCE_SLICES, changed), index, content)
+
+    def _stored(self, slice_: ResourceSlice, index: int, content: PoolSlice) -> None:
+        self._written[slice_.metadata.name] = slice_.metadata.resource_version
+        stored = PoolSlice(slice_.spec.devices, slice_.spec.shared_counters)
+        key = (slice_.spec.pool.name, index)
+        if _equal(content, stored):
+            self._accepted.pop(key, None)
+            return
+        self._accepted[key] = _Accepted(content, stored)
+        _log.warning(
+            "the API server dropped fields of a slice: a feature that they need is off there",
+            slice=slice_.metadata.name,
+        )
+
+    def _same(self, pool: str, index: int, wanted: PoolSlice, current: ResourceSlice) -> bool:
+        stored = PoolSlice(current.spec.devices, current.spec.shared_counters)
+        if _equal(wanted, stored):
+            return True
+        accepted = self._accepted.get((pool, index))
+        return accepted is not None and accepted.wanted == wanted and _equal(accepted.stored, stored)
+
+    async def _delete(self, slice_: ResourceSlice) -> None:
+        meta = slice_.metadata
+        with contextlib.suppress(NotFound):
+            await self._client.delete(
+                RESOURCE_SLICES, meta.name, uid=meta.uid, resource_version=meta.resource_version
+            )
+        self._written.pop(meta.name, None)
+
+
+def _index(name: str, length: int) -> int:
+    prefix, separator, _ = name.partition("-")
+    try:
+        return int(prefix, 16) if separator and len(prefix) == length else -1
+    except ValueError:
+        return -1
+
+
+def _equal(wanted: PoolSlice, stored: PoolSlice) -> bool:
+    return wanted.shared_counters == stored.shared_counters and (
+        wanted.devices == stored.devices
+        or [_timeless(d) for d in wanted.devices] == [_timeless(d) for d in stored.devices]
+    )
+
+
+def _timeless(device: Device) -> Device:
+    """The device with taints as they compare: the server fills in when they were added."""
+    if not device.taints:
+        return device
+    taints = tuple(msgspec.structs.replace(taint, time_added=None) for taint in device.taints)
+    return msgspec.structs.replace(device, taints=taints)
+
+
+def _keep_taint_times(before: Sequence[Device], after: Sequence[Device]) -> tuple[Device, ...]:
+    known = {device.name: device.taints for device in before}
+
+    def keep(taint: DeviceTaint, old: Sequence[DeviceTaint]) -> DeviceTaint:
+        for candidate in old:
+            if (candidate.key, candidate.value, candidate.effect) == (taint.key, taint.value, taint.effect):
+                return msgspec.structs.replace(taint, time_added=taint.time_added or candidate.time_added)
+        return taint
+
+    return tuple(
+        msgspec.structs.replace(
+            device, taints=tuple(keep(taint, known.get(device.name, ())) for taint in device.taints)
+        )
+        if device.taints
+        else device
+        for device in after
+    )
