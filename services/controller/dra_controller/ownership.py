@@ -28,8 +28,15 @@ class Ownership:
     ) -> list[Owned]:
         """The objects in ``store`` that are ``owner``'s; matching orphans become so, others are let go.
 
-        ``store`` needs the indexes ``OWNER_INDEX`` and ``ORPHAN_INDEX``.
+        ``store`` needs the indexes ``OWNER_INDEX`` and ``ORPHAN_INDEX``. Without a selector what is owned stays so, and
+        nothing else is taken.
         """
+        if selector is None:
+            return [
+                obj
+                for obj in store.by_index(OWNER_INDEX, owner.metadata.uid)
+                if obj.metadata.namespace == owner.metadata.namespace
+            ]
         matches = label_selector(selector).matches
         mine: list[Owned] = []
         for obj in store.by_index(OWNER_INDEX, owner.metadata.uid):
