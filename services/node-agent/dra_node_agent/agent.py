@@ -9,7 +9,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from types import TracebackType
-from typing import Any, Self
+from typing import TYPE_CHECKING, Any, Protocol, Self, runtime_checkable
 
 from dra_shared.api.pod import Pod
 from dra_shared.api.resources import PODS, RESOURCE_SLICES
@@ -36,6 +36,9 @@ from dra_node_agent.runtime.base import Runtime
 from dra_node_agent.runtime.container import Injected
 from dra_node_agent.runtime.fake import FakeRuntime
 from dra_node_agent.runtime.shell.interpreter import Process, Program
+
+if TYPE_CHECKING:
+    from dra_node_agent.nvml.system import SimulatedSystem
 
 # The kernel takes 107 characters for a socket's path; drivers append about as many as this leaves.
 _LONGEST_ROOT = 50
@@ -198,7 +201,7 @@ class NodeAgent:
             cdi,
             self._clock,
             subnet=subnet,
-            programs=_Programs(name, self.drivers),
+            programs=_Programs(name, self.drivers, self._clock),
             readable=(root,),
             node_ip=self._config.address,
         )
@@ -257,24 +260,33 @@ class NodeAgent:
             kubelet.pod_removed(pod)
 
 
+@runtime_checkable
+class _HasGpus(Protocol):
+    def system(self, node_name: str, /) -> "SimulatedSystem | None": ...
+
+
 class _Programs:
     """The programs that the node's drivers bring into containers."""
 
-    def __init__(self, node_name: str, drivers: Sequence[Driver]) -> None:
+    def __init__(self, node_name: str, drivers: Sequence[Driver], clock: Clock) -> None:
         self._node_name = node_name
         self._drivers = drivers
+        self._clock = clock
 
     def __call__(self, injected: Injected) -> Mapping[str, Program]:
         system = next(
-            (driver.system(self._node_name) for driver in self._drivers if hasattr(driver, "system")), None
+            (driver.system(self._node_name) for driver in self._drivers if isinstance(driver, _HasGpus)), None
         )
 
         async def nvidia_smi(process: Process) -> int:
             from dra_node_agent.nvml import smi
 
-            code, text = smi.run(process.argv[1:], injected.env, injected.devices, system)
-            (process.out if code == 0 else process.err)(text)
-            return code
+            if system is None or not smi.is_installed(injected.edits):
+                process.err(f"{process.shell.name}: {process.argv[0]}: command not found\n")
+                return 127
+            output = smi.render(process.argv[1:], injected.edits, system, self._clock.now())
+            process.out(output.text)
+            return output.exit_code
 
         return {"nvidia-smi": nvidia_smi}
 

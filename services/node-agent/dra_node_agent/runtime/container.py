@@ -2,7 +2,6 @@
 
 import asyncio
 import contextlib
-import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -37,16 +36,13 @@ _DEVICES = (
     "zero",
 )
 _LONGEST_FILE = 1 << 20
-_EXPECTED = re.compile(r"\$(\$|\([A-Za-z_.-][A-Za-z0-9_.-]*\))")
 
 
 @dataclass(frozen=True)
 class Injected:
-    """What a container got: what its programs may show."""
+    """What a container got from CDI: what its programs may show."""
 
-    env: Mapping[str, str]
-    devices: Sequence[str]
-    mounts: Mapping[str, str]
+    edits: ContainerEdits
     cdi_device_ids: Sequence[str]
 
 
@@ -75,7 +71,8 @@ class SimulatedContainer:
     readable: Sequence[Path] = ()
     elapsed: float = 0.0
     files: Files = field(default_factory=Files)
-    injected: Injected = field(init=False)
+    env: dict[str, str] = field(init=False)
+    _injected: Injected = field(init=False)
     shell: Shell | None = None
     killed: asyncio.Event = field(default_factory=asyncio.Event)
     terminated: asyncio.Event = field(default_factory=asyncio.Event)
@@ -85,11 +82,11 @@ class SimulatedContainer:
     def __post_init__(self) -> None:
         self._replay_seconds = self.elapsed
         self._replay_text = self.log.text_length() if self.elapsed else 0
-        env = {"PATH": _PATH, "HOSTNAME": self.spec.hostname, "HOME": "/root", **self.spec.env}
-        env.update(entry.partition("=")[::2] for entry in self.edits.env)
+        self.env = {"PATH": _PATH, "HOSTNAME": self.spec.hostname, "HOME": "/root", **self.spec.env}
+        self.env.update(entry.partition("=")[::2] for entry in self.edits.env)
         devices = [node.path for node in self.edits.device_nodes]
         mounts = {mount.container_path: mount.host_path for mount in self.edits.mounts}
-        self.injected = Injected(env, devices, mounts, self.spec.cdi_device_ids)
+        self._injected = Injected(self.edits, self.spec.cdi_device_ids)
         self._fill(devices, mounts)
 
     async def run(self) -> int:
@@ -130,9 +127,7 @@ class SimulatedContainer:
         shell = self._shell(self._out, self._err, self._unknown, replay=True)
         if not self.spec.command or not command:
             # The image's own entry point.
-            return await self._unknown(
-                Process(command, dict(self.injected.env), self._out, self._err, "", shell)
-            )
+            return await self._unknown(Process(command, dict(self.env), self._out, self._err, "", shell))
         if command[0].rpartition("/")[2] in _SHELLS:
             self.shell = shell
         return await self._invoke(shell, command)
@@ -146,7 +141,7 @@ class SimulatedContainer:
                 script, shell.name, arguments = shell_script(command, self.files.content)
                 shell.arguments = list(arguments)
                 return await shell.run(script) if script is not None else 0
-            process = Process(command, dict(self.injected.env), shell.out, shell.err, "", shell)
+            process = Process(command, dict(self.env), shell.out, shell.err, "", shell)
             return await shell.world.programs.get(name, shell.world.fallback)(process)
         except Exit as end:
             return end.code
@@ -156,7 +151,7 @@ class SimulatedContainer:
     def _shell(
         self, out: Callable[[str], None], err: Callable[[str], None], fallback: Program, *, replay: bool
     ) -> Shell:
-        programs = {**base_programs(self.clock.now), **self.programs(self.injected)}
+        programs = {**base_programs(self.clock.now), **self.programs(self._injected)}
         world = World(
             programs,
             self._sleep if replay else self.clock.sleep,
@@ -165,7 +160,7 @@ class SimulatedContainer:
             hostname=self.spec.hostname,
             directory=self.spec.working_dir or "/",
         )
-        return Shell(world, self.injected.env, out, err)
+        return Shell(world, self.env, out, err)
 
     async def _sleep(self, seconds: float) -> None:
         skipped = min(seconds, self._replay_seconds)

@@ -121,7 +121,7 @@ class DraPluginManager:
             node=self._node_name,
             driver=driver,
             endpoint=endpoint,
-            service=plugin.chosen_service,
+            api=plugin.chosen_service,
         )
         self._sync(driver)
 
