@@ -4,12 +4,11 @@ NVML in a container sees the GPUs whose device nodes are there, and of a GPU in 
 capability nodes are there too.
 """
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 
-from dra_shared.clock import SystemClock
-
+from dra_node_agent.cdi import ContainerEdits
 from dra_node_agent.nvml.simulated import profile_name
 from dra_node_agent.nvml.system import (
     NO_INSTANCE,
@@ -20,7 +19,7 @@ from dra_node_agent.nvml.system import (
     caps_instance,
 )
 
-_CONTROL_NODE = "/dev/nvidiactl"
+_BINARY = "/usr/bin/nvidia-smi"
 _GPU_NODE = "/dev/nvidia"
 _CAPS_NODE = "/dev/nvidia-caps/nvidia-cap"
 
@@ -47,33 +46,14 @@ class Seen:
     migs: tuple[tuple[GpuInstance, ComputeInstance], ...]
 
 
-def run(
-    args: Sequence[str],
-    env: Mapping[str, str],
-    devices: Sequence[str],
-    system: SimulatedSystem | None,
-    now: datetime | None = None,
-) -> tuple[int, str]:
-    """Run ``nvidia-smi`` in a container of a fake runtime: exit code and text.
-
-    Args:
-        env: the container's environment.
-        devices: the paths of its device nodes.
-        system: the node's GPUs; None where it has no simulated ones.
-        now: what the clock shows; default: the machine's.
-    """
-    if _CONTROL_NODE not in devices:
-        # The program comes with the driver, which comes with the first device.
-        return 127, "nvidia-smi: command not found\n"
-    if system is None or env.get("NVIDIA_VISIBLE_DEVICES") == "void":
-        return 6, "No devices were found\n"
-    output = render(args, devices, system, now or SystemClock().now())
-    return output.exit_code, output.text
+def is_installed(edits: ContainerEdits) -> bool:
+    """Whether the container has the program at all: it comes with the driver's mounts."""
+    return any(mount.container_path == _BINARY for mount in edits.mounts)
 
 
-def visible(devices: Iterable[str], system: SimulatedSystem) -> list[Seen]:
-    """The GPUs and MIG devices that these device nodes open."""
-    paths = set(devices)
+def visible(edits: ContainerEdits, system: SimulatedSystem) -> list[Seen]:
+    """The GPUs and MIG devices that the edits open."""
+    paths = {node.path for node in edits.device_nodes}
     minors = {int(p.removeprefix(_GPU_NODE)) for p in paths if p.removeprefix(_GPU_NODE).isdigit()}
     open_instances = {
         instance
@@ -93,12 +73,12 @@ def visible(devices: Iterable[str], system: SimulatedSystem) -> list[Seen]:
     return seen
 
 
-def render(args: Sequence[str], devices: Iterable[str], system: SimulatedSystem, now: datetime) -> Output:
-    """What ``nvidia-smi`` with ``args`` prints where these device nodes are.
+def render(args: Sequence[str], edits: ContainerEdits, system: SimulatedSystem, now: datetime) -> Output:
+    """Run ``nvidia-smi`` with ``args`` in a container with ``edits``.
 
     Knows no arguments, ``-L`` and ``--query-gpu=… --format=csv[,noheader][,nounits]``.
     """
-    gpus = visible(devices, system)
+    gpus = visible(edits, system)
     wanted = [a for a in args if a]
     if any(a in ("-h", "--help") for a in wanted):
         return Output(
