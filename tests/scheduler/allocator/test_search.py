@@ -7,7 +7,7 @@ from dra_scheduler.allocator import AllocationError, TimeLimit, alikeness, searc
 
 from tests.scheduler.allocator.worlds import World, claim_of, exactly, random_world, selector, slice_of
 
-_MOST_STEPS = 20_000
+_MOST_STEPS = 3_000
 
 
 class _TooLongError(Exception):

@@ -2,7 +2,7 @@
 
 from collections.abc import Set
 
-from dra_shared.cel import CelDevice, CompileError, EvaluationError, compile_expression
+from dra_shared.cel import CelDevice, CompileError, EvaluationError, Program, compile_expression
 
 from dra_scheduler.allocator.features import Features
 from dra_scheduler.allocator.pools import PoolDevice
@@ -12,6 +12,7 @@ class CelProgram:
     """One expression; one that cannot be compiled fails for every device."""
 
     def __init__(self, expression: str, features: frozenset[str]) -> None:
+        self._program: Program | None = None
         self._error = ""
         try:
             self._program = compile_expression(expression, features=features)
@@ -20,12 +21,17 @@ class CelProgram:
 
     @property
     def attributes_read(self) -> Set[tuple[str | None, str]] | None:
-        """(domain or None for any, identifier) of what it may read; None: it may read everything."""
-        return frozenset() if self._error else self._program.attributes_read
+        """(domain, identifier) of the attributes and capacities that it may read; None: it may read everything."""
+        program = self._program
+        if program is None:
+            return frozenset()
+        if program.attributes_read is None or program.capacity_read is None:
+            return None
+        return program.attributes_read | program.capacity_read
 
     def verdict(self, device: PoolDevice) -> bool | str:
         """Whether the device is accepted, or why that cannot be said."""
-        if self._error:
+        if self._program is None:
             return self._error
         spec = device.spec
         try:

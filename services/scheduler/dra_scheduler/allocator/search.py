@@ -24,8 +24,8 @@ from dra_scheduler.allocator.requests import MAX_RESULTS, Attempt, Request
 from dra_scheduler.allocator.selectors import Candidate, Rejection
 
 _CHECK_EVERY: Final = 64
-# Positions are only remembered once a search turns out to be a long one.
-_REMEMBER_AFTER: Final = 256
+# Positions are only remembered once a search has gone astray that often.
+_REMEMBER_AFTER: Final = 64
 # When to ask whether there can be a solution at all.
 _DOUBT_AFTER: Final = 1000
 
@@ -124,6 +124,7 @@ class Search:
         self._stack: list[_Frame] = []
         self._dead_positions: set[Hashable] = set()
         self.steps = 0
+        self._astray = 0
         self._doubt_at: float = _DOUBT_AFTER
 
     @property
@@ -168,7 +169,7 @@ class Search:
         entry = self._entries[position]
         contains = contains or entry.starts_claim
         remember: Hashable = None
-        if self.steps > _REMEMBER_AFTER:
+        if self._astray > _REMEMBER_AFTER:
             remember = self._situation(position)
             if remember in self._dead_positions:
                 return Outcome.FAILED
@@ -295,6 +296,7 @@ class Search:
     def _branch_failed(self, frame: _Slot, outcome: Outcome) -> bool:
         """Takes the frame's device back; whether the next one is worth trying."""
         picks = self._picks
+        self._astray += 1
         picks.give_back(frame.request.claim_index)
         if outcome is Outcome.EXCEEDED:
             return False
