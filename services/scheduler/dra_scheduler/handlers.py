@@ -104,9 +104,7 @@ class EventHandlers:
                 if action:
                     self._queue.move_on(Event(Kind.POD, action, old, new))
         elif after is _Concern.WAITING:
-            if self._cache.is_assumed(uid):
-                return
-            self._groups.set_pod(new, placed=False)
+            self._groups.set_pod(new, placed=self._cache.is_assumed(uid))
             if before is _Concern.WAITING and old is not None:
                 self._queue.update(old, new)
             else:

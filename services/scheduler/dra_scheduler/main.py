@@ -1,6 +1,5 @@
 """The scheduler as a process."""
 
-import asyncio
 import os
 import socket
 import sys
@@ -41,10 +40,11 @@ async def serve(config: SchedulerConfig, server: str, token: str | None) -> None
 
     from dra_scheduler.scheduler import Scheduler
 
-    async with Client(server, user_agent="dralab-scheduler", token=token) as client:
-        async with Scheduler(config, client=client) as scheduler:
-            await scheduler.wait()
-            await asyncio.Event().wait()
+    async with (
+        Client(server, user_agent="dralab-scheduler", token=token) as client,
+        Scheduler(config, client=client) as scheduler,
+    ):
+        await scheduler.wait()
 
 
 if __name__ == "__main__":

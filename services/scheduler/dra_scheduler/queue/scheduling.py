@@ -77,7 +77,7 @@ class SchedulingQueue:
         if not event.action:
             return
         if entry.place is Place.IN_FLIGHT:
-            self._in_flight[entry.uid].append(event)
+            self._in_flight.get(entry.uid, []).append(event)
         elif entry.place is Place.WAITING:
             self._reindex(entry)
             if self._worth(entry, event):

@@ -253,9 +253,7 @@ class DynamicResources:
     async def unreserve(self, state: CycleState, pod: Pod, node_name: str) -> None:
         memory = state.read(self.name, AttemptMemory)
         if memory is not None and memory.claims:
-            await self._release.all_claims(
-                memory, self._group_memory(state), pod, in_group=state.group is not None
-            )
+            await self._release.all_claims(memory, self._group_memory(state), pod)
 
     # The binding cycle
 

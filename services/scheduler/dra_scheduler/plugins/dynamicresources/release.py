@@ -81,42 +81,27 @@ class Release:
                 return unresolvable("ResourceClaim unreserved for PodGroup")
         return None
 
-    async def all_claims(
-        self, memory: AttemptMemory, group: GroupMemory | None, pod: Pod, *, in_group: bool
-    ) -> None:
-        """The pod isn't going to be bound: forget what is in flight for it, and its reservations."""
+    async def all_claims(self, memory: AttemptMemory, group: GroupMemory | None, pod: Pod) -> None:
+        """The pod isn't going to be bound: forget what is in flight for it, and its reservations.
+
+        What is reserved for the pod's group stays so until PostFilter finds it in the way.
+        """
         for claim in memory.claims.user:
             uid = claim.metadata.uid
             if self._manager.claims.remove_pending(uid, stored=False):
                 self._manager.claims.restore(claim.key)
                 if group is not None:
                     group.pending.discard(uid)
-            if claim.status.allocation is None:
-                continue
-            consumer = self._consumer(claim, pod, in_group=in_group)
-            if consumer is None:
+            if claim.status.allocation is None or not is_reserved_for_pod(pod, claim, pod_groups=False):
                 continue
             try:
-                await self._unreserve(claim, consumer)
+                await self._unreserve(claim, pod.metadata.uid)
             except REQUEST_ERRORS as failure:
                 # The next attempt for the pod ends here again.
                 _log.warning("claim not unreserved", claim=claim.key, pod=pod.key, error=str(failure))
         await self._extended(memory)
         if memory.reserved is not None and memory.reserved.node_statuses:
             await self._store.clear_node_statuses(pod)
-
-    def _consumer(self, claim: ResourceClaim, pod: Pod, *, in_group: bool) -> str | None:
-        """Whose reservation is to go: the pod's, or its group's if no other member has a node."""
-        if is_reserved_for_pod(pod, claim, pod_groups=False):
-            return pod.metadata.uid
-        if not self._with_groups or not is_reserved_for_pod(pod, claim, pod_groups=True):
-            return None
-        group, key = self._groups.of(pod), group_key(pod)
-        if group is None or key is None:
-            return None
-        # While it is being bound, the pod counts as having a node itself.
-        others_allowed = 0 if in_group else 1
-        return None if self._groups.placed(key) > others_allowed else group.metadata.uid
 
     async def _extended(self, memory: AttemptMemory) -> None:
         claim = memory.claims.extended

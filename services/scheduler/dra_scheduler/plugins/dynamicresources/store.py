@@ -80,27 +80,27 @@ class ClaimStore:
         self, memory: AttemptMemory, group: GroupMemory | None, pod: Pod, node_name: str
     ) -> Status | None:
         """Store what Reserve decided, then wait until the devices are ready."""
-        in_flight: list[str] = []
         try:
             for index, claim in enumerate(memory.claims):
                 if is_reserved_for_pod(pod, claim, pod_groups=self._with_groups):
                     continue
                 if claim is memory.claims.extended and memory.infos[index].allocation is None:
                     continue  # a device plugin serves the extended resources
-                if memory.infos[index].allocation is not None:
-                    in_flight.append(claim.metadata.uid)
-                memory.claims[index] = await self._bind_claim(memory, index, pod)
+                stored = False
+                try:
+                    memory.claims[index] = await self._bind_claim(memory, index, pod)
+                    stored = True
+                finally:
+                    # In flight no longer, whichever way it went.
+                    uid = claim.metadata.uid
+                    if self._manager.claims.remove_pending(uid, stored=stored) and group is not None:
+                        group.pending.discard(uid)
             if self._node_allocatable and memory.reserved is not None and memory.reserved.node_statuses:
                 await self.patch_node_statuses(pod, memory)
         except StoreError as failure:
             return error(failure)
         if self._conditions and has_conditions(memory.claims):
-            status = await self._wait_for_conditions(memory, pod, node_name)
-            if status is not None:
-                return status
-        for uid in in_flight:
-            if self._manager.claims.remove_pending(uid, stored=True) and group is not None:
-                group.pending.discard(uid)
+            return await self._wait_for_conditions(memory, pod, node_name)
         return None
 
     async def _bind_claim(self, memory: AttemptMemory, index: int, pod: Pod) -> ResourceClaim:
