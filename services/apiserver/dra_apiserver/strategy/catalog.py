@@ -3,5 +3,24 @@
 from __future__ import annotations
 
 from dra_apiserver.strategy import Strategy
+from dra_apiserver.strategy.resource import (
+    DeviceClassStrategy,
+    DeviceTaintRuleStrategy,
+    ResourceClaimStatusStrategy,
+    ResourceClaimStrategy,
+    ResourceClaimTemplateStrategy,
+    ResourceSliceStrategy,
+)
 
-STRATEGIES: dict[tuple[str, str, str], Strategy] = {}
+_RESOURCE = "resource.k8s.io"
+_taint_rules = DeviceTaintRuleStrategy()
+
+STRATEGIES: dict[tuple[str, str, str], Strategy] = {
+    (_RESOURCE, "deviceclasses", ""): DeviceClassStrategy(),
+    (_RESOURCE, "devicetaintrules", ""): _taint_rules,
+    (_RESOURCE, "devicetaintrules", "status"): _taint_rules,
+    (_RESOURCE, "resourceclaims", ""): ResourceClaimStrategy(),
+    (_RESOURCE, "resourceclaims", "status"): ResourceClaimStatusStrategy(),
+    (_RESOURCE, "resourceclaimtemplates", ""): ResourceClaimTemplateStrategy(),
+    (_RESOURCE, "resourceslices", ""): ResourceSliceStrategy(),
+}
