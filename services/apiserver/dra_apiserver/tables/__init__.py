@@ -7,3 +7,7 @@
 ``partial_metadata(obj) -> dict``, ``partial_metadata_list(items, metadata) -> dict``
     ``meta.k8s.io/v1`` PartialObjectMetadata and its list.
 """
+
+from dra_apiserver.tables.table import partial_metadata, partial_metadata_list, table
+
+__all__ = ["partial_metadata", "partial_metadata_list", "table"]

@@ -1,0 +1,252 @@
+"""Tables against recorded ones, and the cells of kinds that clients look at most."""
+
+import json
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
+import pytest
+from dra_apiserver.registry import CustomVersion, KindInfo, PrinterColumn, Registry
+from dra_apiserver.tables import partial_metadata_list, table
+from dra_apiserver.tables.columns import TABLES
+from dra_apiserver.tables.custom import json_path
+from dra_apiserver.tables.text import human_duration, selector_text, shortened
+
+from tests.reference import reference_path
+
+REGISTRY = Registry.default("api/all=true")
+NOW = datetime(2026, 11, 20, 15, 25, 42, tzinfo=UTC)
+Object = dict[str, Any]
+
+
+def show(group: str, plural: str, *items: Object, **options: Any) -> Object:
+    kind = REGISTRY.get(group, plural)
+    assert kind is not None
+    return table(kind, kind.versions[0], items, metadata={"resourceVersion": "1"}, now=NOW, **options)
+
+
+def cells(group: str, plural: str, item: Object) -> list[Any]:
+    row: list[Any] = show(group, plural, item)["rows"][0]["cells"]
+    return row
+
+
+def test_claims_are_shown_as_recorded() -> None:
+    expected = json.loads(reference_path("golden", "e2e", "67-table-claims.json").read_text())
+    claim = json.loads(reference_path("golden", "e2e", "60-claim.json").read_text())
+    made = show("resource.k8s.io", "resourceclaims", claim)
+    for column in expected["columnDefinitions"] + made["columnDefinitions"]:
+        column["description"] = ""
+    assert made["columnDefinitions"] == expected["columnDefinitions"]
+    assert made["rows"][0]["cells"] == expected["rows"][0]["cells"]
+    del expected["rows"][0]["object"]["metadata"]["managedFields"]
+    assert made["rows"][0]["object"] == expected["rows"][0]["object"]
+
+
+@pytest.mark.parametrize("key", TABLES, ids="/".join)
+def test_every_row_has_a_cell_a_column(key: tuple[str, str]) -> None:
+    names, make = TABLES[key]
+    assert len(make({"metadata": {"name": "x"}}, NOW)) == len(names.split("|"))
+
+
+def test_kinds_without_columns_show_when_they_were_created() -> None:
+    made = show("rbac.authorization.k8s.io", "roles", {"metadata": {"name": "r", "creationTimestamp": "T"}})
+    assert [column["name"] for column in made["columnDefinitions"]] == ["Name", "Created At"]
+    assert made["rows"][0]["cells"] == ["r", "T"]
+
+
+def pod(**status: Any) -> Object:
+    return {
+        "metadata": {"name": "p", "creationTimestamp": "2026-11-20T15:24:42Z"},
+        "spec": {"nodeName": "n1", "containers": [{"name": "a"}, {"name": "b"}]},
+        "status": status,
+    }
+
+
+@pytest.mark.parametrize(
+    ("status", "ready", "reason", "restarts"),
+    [
+        ({"phase": "Pending"}, "0/2", "Pending", "0"),
+        (
+            {
+                "phase": "Running",
+                "containerStatuses": [
+                    {"name": "a", "ready": True, "restartCount": 0, "state": {"running": {}}},
+                    {
+                        "name": "b",
+                        "ready": False,
+                        "restartCount": 3,
+                        "state": {"waiting": {"reason": "CrashLoopBackOff"}},
+                        "lastState": {"terminated": {"finishedAt": "2026-11-20T15:25:12Z"}},
+                    },
+                ],
+            },
+            "1/2",
+            "CrashLoopBackOff",
+            "3 (30s ago)",
+        ),
+        (
+            {
+                "phase": "Failed",
+                "containerStatuses": [{"name": "a", "state": {"terminated": {"exitCode": 3}}}],
+            },
+            "0/2",
+            "ExitCode:3",
+            "0",
+        ),
+        (
+            {"phase": "Pending", "conditions": [{"type": "PodScheduled", "reason": "SchedulingGated"}]},
+            "0/2",
+            "SchedulingGated",
+            "0",
+        ),
+        (
+            {"phase": "Pending", "initContainerStatuses": [{"name": "i", "state": {"running": {}}}]},
+            "0/2",
+            "Init:0/0",
+            "0",
+        ),
+    ],
+)
+def test_pod_rows(status: Object, ready: str, reason: str, restarts: str) -> None:
+    assert cells("", "pods", pod(**status)) == [
+        "p",
+        ready,
+        reason,
+        restarts,
+        "60s",
+        "<none>",
+        "n1",
+        "<none>",
+        "<none>",
+    ]
+
+
+def test_finished_pods_say_so_in_their_row() -> None:
+    row = show("", "pods", pod(phase="Succeeded"))["rows"][0]
+    assert row["conditions"][0]["reason"] == "Succeeded"
+
+
+def test_terminating_wins_over_running() -> None:
+    dying = pod(phase="Running")
+    dying["metadata"]["deletionTimestamp"] = "2026-11-20T15:25:00Z"
+    assert cells("", "pods", dying)[2] == "Terminating"
+
+
+def test_claim_states() -> None:
+    def state(claim: Object) -> Any:
+        return cells("resource.k8s.io", "resourceclaims", claim)[1]
+
+    assert state({"metadata": {}, "status": {}}) == "pending"
+    assert state({"metadata": {}, "status": {"allocation": {}}}) == "allocated"
+    assert (
+        state({"metadata": {"deletionTimestamp": "T"}, "status": {"allocation": {}}}) == "deleted,allocated"
+    )
+
+
+def test_events_show_the_same_in_both_groups() -> None:
+    core = {
+        "metadata": {"name": "e"},
+        "involvedObject": {"kind": "Pod", "name": "p"},
+        "type": "Warning",
+        "reason": "FailedScheduling",
+        "message": "no",
+        "eventTime": "2026-11-20T15:25:40Z",
+        "reportingComponent": "default-scheduler",
+        "reportingInstance": "host",
+    }
+    grouped = {
+        "metadata": {"name": "e"},
+        "regarding": {"kind": "Pod", "name": "p"},
+        "type": "Warning",
+        "reason": "FailedScheduling",
+        "note": "no",
+        "eventTime": "2026-11-20T15:25:40Z",
+        "reportingController": "default-scheduler",
+        "reportingInstance": "host",
+    }
+    expected = [
+        "2s",
+        "Warning",
+        "FailedScheduling",
+        "pod/p",
+        "",
+        "default-scheduler, host",
+        "no",
+        "2s",
+        1,
+        "e",
+    ]
+    assert cells("", "events", core) == expected
+    assert cells("events.k8s.io", "events", grouped) == expected
+
+
+def test_what_rows_carry() -> None:
+    item = {"metadata": {"name": "x"}, "data": {"a": "b"}}
+    assert show("", "configmaps", item, include_object="None")["rows"][0]["object"] is None
+    assert show("", "configmaps", item, include_object="Object")["rows"][0]["object"] is item
+    assert show("", "configmaps", item)["rows"][0]["object"]["kind"] == "PartialObjectMetadata"
+    assert show("", "configmaps", item, headers=False)["columnDefinitions"] is None
+
+
+def test_metadata_lists() -> None:
+    made = partial_metadata_list([{"metadata": {"name": "x"}, "spec": {}}], {"resourceVersion": "7"})
+    assert made["kind"] == "PartialObjectMetadataList"
+    assert made["metadata"] == {"resourceVersion": "7"}
+    assert made["items"] == [
+        {"kind": "PartialObjectMetadata", "apiVersion": "meta.k8s.io/v1", "metadata": {"name": "x"}}
+    ]
+
+
+@pytest.mark.parametrize(
+    ("duration", "text"),
+    [
+        (timedelta(seconds=-5), "<invalid>"),
+        (timedelta(seconds=-0.5), "0s"),
+        (timedelta(seconds=119), "119s"),
+        (timedelta(seconds=121), "2m1s"),
+        (timedelta(minutes=3), "3m"),
+        (timedelta(minutes=90), "90m"),
+        (timedelta(hours=4, minutes=5), "4h5m"),
+        (timedelta(hours=30), "30h"),
+        (timedelta(days=3, hours=2), "3d2h"),
+        (timedelta(days=100), "100d"),
+        (timedelta(days=800), "2y70d"),
+        (timedelta(days=4000), "10y"),
+    ],
+)
+def test_ages_have_two_units_at_most(duration: timedelta, text: str) -> None:
+    assert human_duration(duration.total_seconds()) == text
+
+
+def test_long_lists_are_cut() -> None:
+    assert shortened(["a", "b", "c", "d", "e"]) == "a,b,c + 2 more..."
+    assert shortened([]) == "<unset>"
+
+
+def test_selectors_read_as_typed() -> None:
+    selector = {
+        "matchLabels": {"app": "x"},
+        "matchExpressions": [{"key": "t", "operator": "In", "values": ["b", "a"]}],
+    }
+    assert selector_text(selector) == "app=x,t in (a,b)"
+    assert selector_text({}) == "<none>"
+
+
+def test_custom_columns_follow_their_paths() -> None:
+    kind = KindInfo(
+        group="example.com",
+        kind="Widget",
+        plural="widgets",
+        singular="widget",
+        namespaced=True,
+        versions=("v1",),
+        storage_version="v1",
+        storage=("example.com", "widgets"),
+        custom={"v1": CustomVersion({}, (PrinterColumn("Size", "integer", ".spec.size", 1),))},
+    )
+    item = {"metadata": {"name": "w"}, "spec": {"size": 3, "items": [{"name": "a"}, {"name": "b"}]}}
+    made = table(kind, "v1", [item], metadata={}, now=NOW)
+    assert made["rows"][0]["cells"] == ["w", 3]
+    assert made["columnDefinitions"][1]["priority"] == 1
+    assert json_path(".spec.items[*].name")(item) == ["a", "b"]
+    assert json_path("{.spec.items[1].name}")(item) == ["b"]
+    assert json_path(".spec.nope")(item) == []
