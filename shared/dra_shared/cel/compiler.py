@@ -1,0 +1,470 @@
+"""From a checked tree to closures, with or without keeping account of the cost."""
+
+from collections.abc import Sequence
+from typing import Any, Final
+
+from dra_shared.cel.checker import TypeIdent
+from dra_shared.cel.code import (
+    LOCALS,
+    Attribute,
+    Code,
+    Frame,
+    Qualifier,
+    Run,
+    attribute_code,
+    charge,
+    constant,
+    plain,
+    resolver,
+)
+from dra_shared.cel.costs import FAILED, CallCost, call_cost
+from dra_shared.cel.declarations import Functions
+from dra_shared.cel.dispatch import implementation
+from dra_shared.cel.errors import EvaluationError
+from dra_shared.cel.folds import Fold, fold_code
+from dra_shared.cel.library import Implementation
+from dra_shared.cel.library.strings import compile_regex
+from dra_shared.cel.syntax import (
+    ACCUMULATOR,
+    Call,
+    Comprehension,
+    Expr,
+    Ident,
+    ListLiteral,
+    Literal,
+    MapLiteral,
+    Select,
+)
+from dra_shared.cel.values import NO_OVERLOAD, OptionalValue, TypeValue, Uint, equal, go_type, to_text
+
+_CONVERSIONS: Final = frozenset(
+    ["bool", "bytes", "double", "duration", "dyn", "int", "string", "timestamp", "type", "uint"]
+)
+_PRIMITIVE: Final = frozenset((bool, float, int, str, Uint))
+_NUMBERS: Final = frozenset((float, int, Uint))
+_LIST_COST: Final = 10
+_MAP_COST: Final = 30
+
+
+def compile_tree(expr: Expr, functions: Functions, *, tracked: bool) -> tuple[Run, int]:
+    """The code of a checked expression, and the length of the frame that it needs.
+
+    Raises EvaluationError for constants that can't be converted, RegexError for patterns that don't compile.
+    """
+    compiler = _Compiler(functions, tracked)
+    code = compiler.code(expr)
+    return code.run, LOCALS + compiler.slots
+
+
+class _Compiler:
+    def __init__(self, functions: Functions, tracked: bool) -> None:
+        self.functions = functions
+        self.tracked = tracked
+        self.slots = 0
+        self._scopes: dict[str, list[Run]] = {}
+
+    def code(self, expr: Expr) -> Code:
+        match expr:
+            case TypeIdent():
+                return constant(TypeValue(expr.value))
+            case Literal():
+                return constant(expr.value)
+            case Ident():
+                return self._attribute(Attribute(self._variable(expr.name)))
+            case Select():
+                operand = self._as_attribute(self.code(expr.operand))
+                return self._attribute(operand.select(Qualifier(expr.name, test=expr.test_only)))
+            case Call():
+                return self._call(expr)
+            case ListLiteral():
+                return self._list(expr)
+            case MapLiteral():
+                return self._map(expr)
+            case Comprehension():
+                return self._comprehension(expr)
+        raise TypeError(f"unknown expression {expr!r}")
+
+    def _variable(self, name: str) -> Run | None:
+        scopes = self._scopes.get(name)
+        return scopes[-1] if scopes else None
+
+    def _attribute(self, attribute: Attribute) -> Code:
+        return attribute_code(attribute, tracked=self.tracked)
+
+    def _as_attribute(self, code: Code) -> Attribute:
+        return code.attribute if code.attribute is not None else Attribute(code.run)
+
+    def _call(self, expr: Call) -> Code:
+        function = expr.function
+        operands = expr.args if expr.target is None else [expr.target, *expr.args]
+        args = [self.code(operand) for operand in operands]
+        match function:
+            case "_&&_":
+                return plain(_logic(args[0].run, args[1].run, False))
+            case "_||_":
+                return plain(_logic(args[0].run, args[1].run, True))
+            case "_?_:_":
+                branches = (args[0].run, self._as_attribute(args[1]), self._as_attribute(args[2]))
+                return self._attribute(Attribute(None, (), branches))
+            case "_[_]":
+                return self._index(args, optional=False)
+            case "_?._" | "_[?_]":
+                return self._index(args, optional=True)
+            case "@not_strictly_false":
+                return plain(self._accounted_not_false(args[0].run))
+            case "or" | "orValue" if len(args) == 2:
+                return plain(_or(args[0].run, args[1].run, unwrap=function == "orValue"))
+            case "@in" if expr.overloads == ["in_list"] and args[1].is_const:
+                member = self._membership(args[0].run, args[1].value)
+                if member is not None:
+                    return member
+        return self._function(expr, args, [operand.type for operand in operands])
+
+    def _index(self, args: Sequence[Code], *, optional: bool) -> Code:
+        key = args[1]
+        if key.is_const:
+            qualifier = Qualifier(key.value, optional=optional)
+        elif key.attribute is not None:
+            qualifier = Qualifier(None, resolver(key.attribute, tracked=self.tracked), optional=optional)
+        else:
+            qualifier = Qualifier(None, key.run, optional=optional)
+        return self._attribute(self._as_attribute(args[0]).select(qualifier))
+
+    def _membership(self, wanted: Run, values: list[Any]) -> Code | None:
+        """``in`` a constant list costs nothing."""
+        if not values:
+            return constant(False)
+        if any(type(value) not in _PRIMITIVE for value in values):
+            return None
+        strings = frozenset(value for value in values if type(value) is str)
+        numbers = frozenset(value for value in values if type(value) in _NUMBERS)
+        booleans = frozenset(value for value in values if type(value) is bool)
+
+        def run(frame: Frame) -> Any:
+            value = wanted(frame)
+            kind = type(value)
+            if kind is str:
+                return value in strings
+            if kind is bool:
+                return value in booleans
+            return kind in _NUMBERS and value in numbers
+
+        return plain(run)
+
+    def _function(self, expr: Call, args: Sequence[Code], types: Sequence[Any]) -> Code:
+        function = expr.function
+        run = implementation(self.functions, function, expr.overloads, types)
+        if function in _CONVERSIONS and len(args) == 1 and args[0].is_const:
+            return constant(run(args[0].value))
+        pattern = args[1].value if len(args) > 1 and args[1].is_const else None
+        compiled = function in ("matches", "find", "findAll") and isinstance(pattern, str)
+        if compiled:
+            compile_regex(str(pattern))
+            if function == "matches":
+                run = _matcher(str(pattern))
+        if not self.tracked:
+            return plain(_untracked(function, run, args))
+        overload = expr.overloads[0] if len(expr.overloads) == 1 else ""
+        single = len(self.functions[function]) == 1 or overload != "" or _by_value(function)
+        early = len(args) > 2 or compiled or not single or function == "format"
+        cost = call_cost(function, overload)
+        runs = [arg.run for arg in args]
+        return plain(_early(run, runs, cost) if early else _tracked(run, runs, cost))
+
+    def _accounted_not_false(self, operand: Run) -> Run:
+        tracked = self.tracked
+
+        def run(frame: Frame) -> bool:
+            try:
+                value = operand(frame)
+            except EvaluationError:
+                value = True
+            if tracked:
+                charge(frame, 1)
+            return value is not False
+
+        return run
+
+    def _list(self, expr: ListLiteral) -> Code:
+        elements = [self.code(element) for element in expr.elements]
+        if all(element.is_const for element in elements):
+            return constant([element.value for element in elements])
+        runs = [element.run for element in elements]
+        build = _optional_list(runs, expr.optional) if expr.optional else _plain_list(runs)
+        return plain(self._constructed(build, _LIST_COST))
+
+    def _map(self, expr: MapLiteral) -> Code:
+        entries = [(self.code(entry.key), self.code(entry.value), entry.optional) for entry in expr.entries]
+        if all(key.is_const and value.is_const for key, value, _ in entries):
+            return constant({key.value: value.value for key, value, _ in entries})
+        build = _map_builder([(key.run, value.run, optional) for key, value, optional in entries])
+        return plain(self._constructed(build, _MAP_COST))
+
+    def _constructed(self, build: Run, cost: int) -> Run:
+        if not self.tracked:
+            return build
+
+        def run(frame: Frame) -> Any:
+            try:
+                value = build(frame)
+            except EvaluationError:
+                charge(frame, cost)
+                raise
+            charge(frame, cost)
+            return value
+
+        return run
+
+    def _slot(self) -> int:
+        self.slots += 1
+        return LOCALS + self.slots - 1
+
+    def _comprehension(self, expr: Comprehension) -> Code:
+        ranged = self.code(expr.range).run
+        initial = self.code(expr.initial).run
+        accumulator = self._slot()
+        fold = Fold(accumulator, self._slot(), self._slot() if expr.second is not None else None)
+        self._scopes.setdefault(expr.accumulator, []).append(fold.read_accumulator(initial))
+        self._scopes.setdefault(expr.variable, []).append(fold.read_first())
+        if expr.second is not None:
+            self._scopes.setdefault(expr.second, []).append(fold.read_second())
+        condition = self.code(expr.condition)
+        appended = _appended(expr)
+        step = self.code(expr.step).run if appended is None else self._append(fold, initial, appended)
+        predicate = self._quantified(expr)
+        self._scopes[expr.variable].pop()
+        if expr.second is not None:
+            self._scopes[expr.second].pop()
+        result = self.code(expr.result).run
+        self._scopes[expr.accumulator].pop()
+        return plain(fold_code(fold, ranged, condition.run, step, result, predicate))
+
+    def _quantified(self, expr: Comprehension) -> tuple[bool, Run] | None:
+        """Where nobody keeps account, ``all`` and ``exists`` run as plain loops over their predicate."""
+        step = expr.step
+        if self.tracked or not isinstance(step, Call) or step.function not in ("_&&_", "_||_"):
+            return None
+        if not isinstance(expr.initial, Literal) or expr.accumulator != ACCUMULATOR:
+            return None
+        return step.function == "_||_", self.code(step.args[1]).run
+
+    def _append(self, fold: Fold, initial: Run, appended: tuple[Expr | None, list[Expr]]) -> Run:
+        """``result + [x]`` grows the accumulated list in place, as cel-go's mutable lists do."""
+        predicate, elements = appended
+        items = [self.code(element).run for element in elements]
+        read = self._attribute(Attribute(fold.read_accumulator(initial))).run
+        when = self.code(predicate).run if predicate is not None else None
+        is_const = all(isinstance(element, Literal) for element in elements)
+        created = 0 if is_const else _LIST_COST
+        tracked = self.tracked
+        keep = fold.read_accumulator(initial)
+
+        def append(frame: Frame) -> Any:
+            if when is not None:
+                chosen = when(frame)
+                if chosen is False:
+                    return keep(frame)
+                if chosen is not True:
+                    raise EvaluationError(NO_OVERLOAD)
+            failure: EvaluationError | None = None
+            target: list[Any] = []
+            try:
+                target = read(frame)
+            except EvaluationError as error:
+                failure = error
+            try:
+                values = [item(frame) for item in items]
+            except EvaluationError as error:
+                failure = failure or error
+            if tracked:
+                charge(frame, created + 1)
+            if failure is not None:
+                raise failure
+            target.extend(values)
+            return target
+
+        return append
+
+
+def _by_value(function: str) -> bool:
+    """Operators with one implementation for all overloads."""
+    return not function[0].isalpha() or function in ("size", "type", "dyn", "sort")
+
+
+def _appended(expr: Comprehension) -> tuple[Expr | None, list[Expr]] | None:
+    """The predicate and elements of a step that appends to the accumulated list."""
+    if not isinstance(expr.initial, ListLiteral) or expr.initial.elements or expr.accumulator != ACCUMULATOR:
+        return None
+    step = expr.step
+    predicate: Expr | None = None
+    if isinstance(step, Call) and step.function == "_?_:_":
+        predicate, step = step.args[0], step.args[1]
+    if not isinstance(step, Call) or step.function != "_+_" or len(step.args) != 2:
+        return None
+    target, added = step.args
+    if not isinstance(target, Ident) or target.name != ACCUMULATOR or not isinstance(added, ListLiteral):
+        return None
+    return None if added.optional else (predicate, added.elements)
+
+
+def _logic(left: Run, right: Run, absorbing: bool) -> Run:
+    """``&&`` (absorbing False) and ``||`` (absorbing True): errors give way to an absorbing operand."""
+    neutral = not absorbing
+
+    def run(frame: Frame) -> Any:
+        try:
+            value = left(frame)
+        except EvaluationError as error:
+            failure = error
+        else:
+            if value is absorbing:
+                return absorbing
+            if value is neutral:
+                value = right(frame)
+                if value is absorbing or value is neutral:
+                    return value
+                raise EvaluationError(NO_OVERLOAD)
+            failure = EvaluationError(NO_OVERLOAD)
+        try:
+            value = right(frame)
+        except EvaluationError:
+            raise failure from None
+        if value is absorbing:
+            return absorbing
+        raise failure
+
+    return run
+
+
+def _or(left: Run, right: Run, *, unwrap: bool) -> Run:
+    def run(frame: Frame) -> Any:
+        value = left(frame)
+        if type(value) is not OptionalValue:
+            raise EvaluationError(NO_OVERLOAD)
+        if value.present:
+            return value.value if unwrap else value
+        return right(frame)
+
+    return run
+
+
+def _matcher(pattern: str) -> Implementation:
+    search = compile_regex(pattern).search
+
+    def matches(text: Any, _: Any) -> bool:
+        if type(text) is not str:
+            raise EvaluationError(NO_OVERLOAD)
+        return search(text) is not None
+
+    return matches
+
+
+def _untracked(function: str, run: Implementation, args: Sequence[Code]) -> Run:
+    if len(args) == 2:
+        left, right = args[0].run, args[1].run
+        if args[1].is_const:
+            value = args[1].value
+            if function == "_==_" and type(value) is str:
+                return _equals_text(left, value)
+            return lambda frame: run(left(frame), value)
+        if function == "_==_":
+            return lambda frame: equal(left(frame), right(frame))
+        return lambda frame: run(left(frame), right(frame))
+    if len(args) == 1:
+        only = args[0].run
+        return lambda frame: run(only(frame))
+    runs = [arg.run for arg in args]
+    return lambda frame: run(*[arg(frame) for arg in runs])
+
+
+def _equals_text(left: Run, text: str) -> Run:
+    def run(frame: Frame) -> bool:
+        value = left(frame)
+        return value == text if type(value) is str else equal(value, text)
+
+    return run
+
+
+def _early(run: Implementation, runs: Sequence[Run], cost: CallCost) -> Run:
+    """A call that stops, free of charge, at the first argument that fails."""
+
+    def call(frame: Frame) -> Any:
+        return _finish(frame, run, [arg(frame) for arg in runs], cost)
+
+    return call
+
+
+def _finish(frame: Frame, run: Implementation, args: Sequence[Any], cost: CallCost) -> Any:
+    try:
+        value = run(*args)
+    except EvaluationError:
+        charge(frame, cost(args, FAILED))
+        raise
+    charge(frame, cost(args, value))
+    return value
+
+
+def _tracked(run: Implementation, runs: Sequence[Run], cost: CallCost) -> Run:
+    """A call with at most two arguments, all of which are evaluated even if one fails."""
+
+    def call(frame: Frame) -> Any:
+        args: list[Any] = []
+        failure: EvaluationError | None = None
+        for arg in runs:
+            try:
+                args.append(arg(frame))
+            except EvaluationError as error:
+                failure = failure or error
+                args.append(FAILED)
+        if failure is not None:
+            charge(frame, cost(args, FAILED))
+            raise failure
+        return _finish(frame, run, args, cost)
+
+    return call
+
+
+def _plain_list(runs: Sequence[Run]) -> Run:
+    return lambda frame: [run(frame) for run in runs]
+
+
+def _optional_list(runs: Sequence[Run], optional: frozenset[int]) -> Run:
+    def build(frame: Frame) -> list[Any]:
+        values: list[Any] = []
+        for index, run in enumerate(runs):
+            value = run(frame)
+            if index in optional:
+                if type(value) is not OptionalValue:
+                    raise EvaluationError(
+                        f"cannot initialize optional list element from non-optional value {to_text(value)}"
+                    )
+                if not value.present:
+                    continue
+                value = value.value
+            values.append(value)
+        return values
+
+    return build
+
+
+def _map_builder(entries: Sequence[tuple[Run, Run, bool]]) -> Run:
+    def build(frame: Frame) -> dict[Any, Any]:
+        values: dict[Any, Any] = {}
+        for key_run, value_run, optional in entries:
+            key, value = key_run(frame), value_run(frame)
+            if optional:
+                if type(value) is not OptionalValue:
+                    raise EvaluationError(
+                        f"cannot initialize optional entry '{to_text(key)}' from non-optional value {to_text(value)}"
+                    )
+                if not value.present:
+                    values.pop(key, None)
+                    continue
+                value = value.value
+            try:
+                values[key] = value
+            except TypeError:
+                raise EvaluationError(f"unsupported key type: {go_type(key)}") from None
+        return values
+
+    return build

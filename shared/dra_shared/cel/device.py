@@ -1,0 +1,107 @@
+"""The device that an expression looks at."""
+
+from collections.abc import Mapping
+from typing import Any, Final
+
+from dra_shared.api.resource import DeviceAttribute, DeviceCapacity
+from dra_shared.cel.errors import EvaluationError
+from dra_shared.cel.values import DomainMap
+from dra_shared.quantity import Quantity
+from dra_shared.semver import Semver, SemverError
+
+_UNSUPPORTED: Final = "unsupported attribute value"
+
+
+class View:
+    """A device as an expression sees it: attributes and capacity by domain and id."""
+
+    __slots__ = ("attributes", "capacity", "driver", "multiple")
+
+    def __init__(self, driver: str, multiple: bool, attributes: DomainMap, capacity: DomainMap) -> None:
+        self.driver = driver
+        self.multiple = multiple
+        self.attributes = attributes
+        self.capacity = capacity
+
+    def as_map(self) -> dict[str, Any]:
+        return {
+            "driver": self.driver,
+            "allowMultipleAllocations": self.multiple,
+            "attributes": self.attributes,
+            "capacity": self.capacity,
+        }
+
+
+class CelDevice:
+    """A device's values. Names without a domain belong to the driver's.
+
+    The first expression that runs converts the values; what is wrong with one of them is every expression's error.
+    """
+
+    __slots__ = ("_views", "allow_multiple_allocations", "attributes", "capacity", "driver")
+
+    def __init__(
+        self,
+        driver: str,
+        attributes: Mapping[str, DeviceAttribute] | None = None,
+        capacity: Mapping[str, DeviceCapacity] | None = None,
+        allow_multiple_allocations: bool | None = None,
+    ) -> None:
+        self.driver = driver
+        self.attributes = attributes or {}
+        self.capacity = capacity or {}
+        self.allow_multiple_allocations = bool(allow_multiple_allocations)
+        self._views: list[View | None] = [None, None]
+
+    def view(self, lists: bool) -> View:
+        """The converted values; without ``lists`` an attribute with a list is an error. Raises EvaluationError."""
+        view = self._views[lists]
+        if view is None:
+            view = self._views[lists] = self._convert(lists)
+        return view
+
+    def _convert(self, lists: bool) -> View:
+        attributes = DomainMap()
+        for name, attribute in self.attributes.items():
+            try:
+                value = attribute_value(attribute, lists=lists)
+            except ValueError as error:
+                raise EvaluationError(f"attribute {name}: {error}") from None
+            domain, id_ = _qualified(name, self.driver)
+            attributes.setdefault(domain, {})[id_] = value
+        capacity = DomainMap()
+        for name, entry in self.capacity.items():
+            domain, id_ = _qualified(name, self.driver)
+            capacity.setdefault(domain, {})[id_] = Quantity.parse(entry.value.strip())
+        return View(self.driver, self.allow_multiple_allocations, attributes, capacity)
+
+
+def attribute_value(attribute: DeviceAttribute, *, lists: bool) -> Any:
+    """The CEL value of an attribute. Raises ValueError with upstream's message."""
+    if lists:
+        for values in (attribute.ints, attribute.bools, attribute.strings):
+            if values:
+                return list(values)
+        if attribute.versions:
+            return [_version(text) for text in attribute.versions]
+    if attribute.int_ is not None:
+        return attribute.int_
+    if attribute.bool_ is not None:
+        return attribute.bool_
+    if attribute.string is not None:
+        return attribute.string
+    if attribute.version is not None:
+        return _version(attribute.version)
+    raise ValueError(_UNSUPPORTED)
+
+
+def _version(text: str) -> Semver:
+    try:
+        return Semver.parse(text)
+    except SemverError as error:
+        raise ValueError(f"parse semantic version: {error}") from None
+
+
+def _qualified(name: str, driver: str) -> tuple[str, str]:
+    domain, slash, id_ = name.partition("/")
+    return (domain, id_) if slash else (driver, name)

@@ -1,0 +1,83 @@
+"""Which implementation a call runs: by its overload, or by the types of its values where only those tell."""
+
+from collections.abc import Sequence
+from typing import Any, Final
+
+from dra_shared.cel.declarations import Functions, Overload
+from dra_shared.cel.errors import EvaluationError
+from dra_shared.cel.library import Implementation, conversions, kubernetes, lists, operators, strings
+from dra_shared.cel.types import Kind, Type
+from dra_shared.cel.values import NO_OVERLOAD, is_list, is_map, type_name
+
+_OVERLOADS: Final[dict[str, Implementation]] = {
+    **conversions.OVERLOADS,
+    **strings.OVERLOADS,
+    **lists.OVERLOADS,
+    **kubernetes.OVERLOADS,
+}
+_BY_FUNCTION: Final[dict[str, Implementation]] = {**operators.BY_FUNCTION, "matches": strings.matches}
+_UNGUARDED: Final = frozenset(
+    ("contains", "endsWith", "startsWith", "flatten", "sort", "@sortByAssociatedKeys")
+)
+
+
+def implementation(
+    functions: Functions, function: str, overloads: Sequence[str], types: Sequence[Type]
+) -> Implementation:
+    """What to call for a function whose arguments have ``types`` (the receiver first)."""
+    by_function = _BY_FUNCTION.get(function)
+    if by_function is not None:
+        return by_function
+    declared = functions[function]
+    if len(overloads) == 1 and (only := _OVERLOADS.get(overloads[0])) is not None:
+        overload = next(item for item in declared if item.id == overloads[0])
+        if function in _UNGUARDED or not any(_uncertain(type_) for type_ in types):
+            return only
+        return _guarded(function, overload, only)
+    return _dispatching(function, declared)
+
+
+def _uncertain(type_: Type) -> bool:
+    """Whether values of the type need a look before they are used."""
+    return type_.is_dyn or type_.kind in (Kind.PARAM, Kind.ERROR) or any(map(_uncertain, type_.params))
+
+
+def matches_type(type_: Type, value: Any) -> bool:
+    """Whether the value is of the type, as far as cel-go looks (a container's first element)."""
+    if type_.is_dyn or type_.kind is Kind.PARAM:
+        return True
+    if type_.kind is Kind.LIST:
+        return is_list(value) and (not value or matches_type(type_.params[0], value[0]))
+    if type_.kind is Kind.MAP:
+        if not is_map(value):
+            return False
+        first = next(iter(value.items()), None)
+        return first is None or all(map(matches_type, type_.params, first))
+    return type_name(value) == type_.name
+
+
+def _missing(function: str, args: Sequence[Any]) -> EvaluationError:
+    return EvaluationError(f"{NO_OVERLOAD}: {function}({', '.join(map(type_name, args))})")
+
+
+def _guarded(function: str, overload: Overload, run: Implementation) -> Implementation:
+    wanted = overload.args
+
+    def guarded(*args: Any) -> Any:
+        if not all(map(matches_type, wanted, args)):
+            raise _missing(function, args)
+        return run(*args)
+
+    return guarded
+
+
+def _dispatching(function: str, declared: Sequence[Overload]) -> Implementation:
+    choices = [(item.args, _OVERLOADS[item.id]) for item in declared if item.id in _OVERLOADS]
+
+    def dispatch(*args: Any) -> Any:
+        for wanted, run in choices:
+            if len(wanted) == len(args) and all(map(matches_type, wanted, args)):
+                return run(*args)
+        raise _missing(function, args)
+
+    return dispatch

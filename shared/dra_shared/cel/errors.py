@@ -1,0 +1,73 @@
+"""What can go wrong with an expression, before and while it runs."""
+
+import enum
+from dataclasses import dataclass
+
+
+class ErrorKind(enum.StrEnum):
+    """Upstream's class of a compile error (k8s.io/apiserver/pkg/cel.ErrorType)."""
+
+    INVALID = "RuleInvalid"
+    INTERNAL = "InternalError"
+
+
+class CompileError(Exception):
+    """The expression does not compile. ``text`` is upstream's message, ``issues`` its single findings."""
+
+    def __init__(
+        self, text: str, kind: ErrorKind = ErrorKind.INVALID, issues: "tuple[Issue, ...]" = ()
+    ) -> None:
+        super().__init__(text)
+        self.text = text
+        self.kind = kind
+        self.issues = issues
+
+
+class EvaluationError(Exception):
+    """The expression fails for a device; the message is cel-go's."""
+
+
+@dataclass(frozen=True, slots=True)
+class Issue:
+    """One finding: ``offset`` is a position in code points, negative for none."""
+
+    offset: int
+    message: str
+
+
+_MAX_SNIPPET = 16384
+_MAX_ISSUES = 100
+
+
+def render_issues(source: str, issues: list[Issue]) -> str:
+    """Every finding with its line and a caret, in the order of positions, as cel-go prints them."""
+    starts = [0]
+    starts.extend(index + 1 for index, char in enumerate(source) if char == "\n")
+    located = [(*_locate(starts, issue.offset), issue.message) for issue in issues[:_MAX_ISSUES]]
+    located.sort(key=lambda entry: entry[:2])
+    lines = source.split("\n")
+    shown = [_render(lines, line, column, message) for line, column, message in located]
+    if len(issues) > _MAX_ISSUES:
+        shown.append(f"{len(issues) - _MAX_ISSUES} more errors were truncated")
+    return "\n".join(shown)
+
+
+def _locate(starts: list[int], offset: int) -> tuple[int, int]:
+    if offset < 0:
+        return -1, -1
+    line = 0
+    while line + 1 < len(starts) and starts[line + 1] <= offset:
+        line += 1
+    return line + 1, offset - starts[line]
+
+
+def _render(lines: list[str], line: int, column: int, message: str) -> str:
+    text = f"ERROR: <input>:{line}:{column + 1}: {message}"
+    if not 1 <= line <= len(lines):
+        return text
+    snippet = lines[line - 1].replace("\t", " ")
+    if len(snippet.encode("utf-8", "replace")) > _MAX_SNIPPET:
+        return text
+    dots = "".join("．" if ord(char) > 127 else "." for char in snippet[:column])
+    wide = column < len(snippet) and ord(snippet[column]) > 127
+    return f"{text}\n | {snippet}\n | {dots}{'＾' if wide else '^'}"

@@ -1,0 +1,267 @@
+"""Conversions between types, and the parts of times and durations."""
+
+import datetime
+import math
+import re
+import zoneinfo
+from typing import Any, Final
+
+from dra_shared.cel.errors import EvaluationError
+from dra_shared.cel.library import Implementation
+from dra_shared.cel.library.operators import (
+    checked_int,
+    checked_timestamp,
+    checked_uint,
+    identity,
+)
+from dra_shared.cel.values import Duration, Timestamp, Uint, format_double
+
+_NANOS: Final = 1_000_000_000
+_TRUE: Final = frozenset(("1", "t", "T", "TRUE", "true", "True"))
+_FALSE: Final = frozenset(("0", "f", "F", "FALSE", "false", "False"))
+_INT: Final = re.compile(r"[+-]?[0-9]+")
+_UINT: Final = re.compile(r"[0-9]+")
+_DOUBLE: Final = re.compile(
+    r"[+-]?(?:(?:[0-9]+\.?[0-9]*|\.[0-9]+)(?:[eE][+-]?[0-9]+)?|[iI][nN][fF](?:[iI][nN][iI][tT][yY])?|[nN][aA][nN])"
+)
+_DURATION: Final = re.compile(r"[+-]?(?:(?:[0-9]+\.?[0-9]*|\.[0-9]+)(?:ns|us|µs|μs|ms|s|m|h))+|[+-]?0")
+_PART: Final = re.compile(r"([0-9]*)\.?([0-9]*)(ns|us|µs|μs|ms|s|m|h)")
+_UNITS: Final = {
+    "ns": 1, "us": 1000, "µs": 1000, "μs": 1000, "ms": 1_000_000, "s": _NANOS, "m": 60 * _NANOS, "h": 3600 * _NANOS,
+}  # fmt: skip
+_TIMESTAMP: Final = re.compile(
+    r"(\d{4})-(\d\d)-(\d\d)T(\d\d):(\d\d):(\d\d)(?:[.,](\d+))?(?:Z|([+-])(\d\d):(\d\d))"
+)
+_EPOCH: Final = datetime.datetime(1970, 1, 1, tzinfo=datetime.UTC)
+_OFFSET: Final = re.compile(r"([+-]?)(\d\d):(\d\d)")
+
+
+def _fail(source: str, target: str) -> EvaluationError:
+    return EvaluationError(f"type conversion error from '{source}' to '{target}'")
+
+
+def string_to_int(text: str) -> int:
+    if _INT.fullmatch(text) and len(text) < 40 and -(1 << 63) <= (value := int(text)) < 1 << 63:
+        return value
+    raise _fail("string", "int")
+
+
+def string_to_uint(text: str) -> Uint:
+    if _UINT.fullmatch(text) and len(text) < 40 and (value := int(text)) < 1 << 64:
+        return Uint(value)
+    raise _fail("string", "uint")
+
+
+def string_to_double(text: str) -> float:
+    if _DOUBLE.fullmatch(text):
+        value = float(text)
+        if not math.isinf(value) or "n" in text.lower():
+            return value
+    raise _fail("string", "double")
+
+
+def string_to_bool(text: str) -> bool:
+    if text in _TRUE:
+        return True
+    if text in _FALSE:
+        return False
+    raise _fail("string", "bool")
+
+
+def string_to_duration(text: str) -> Duration:
+    if not _DURATION.fullmatch(text):
+        raise _fail("string", "google.protobuf.Duration")
+    total = 0
+    for whole, fraction, unit in _PART.findall(text):
+        scale = _UNITS[unit]
+        total += int(whole or "0") * scale
+        if fraction:
+            total += int(fraction) * scale // 10 ** len(fraction)
+    if text.startswith("-"):
+        total = -total
+    if not -(1 << 63) <= total < 1 << 63:
+        raise _fail("string", "google.protobuf.Duration")
+    return Duration(total)
+
+
+def string_to_timestamp(text: str) -> Timestamp:
+    match = _TIMESTAMP.fullmatch(text)
+    if match is None:
+        raise _fail("string", "google.protobuf.Timestamp")
+    year, month, day, hour, minute, second = (int(match[index]) for index in range(1, 7))
+    try:
+        when = datetime.datetime(year, month, day, hour, minute, second, tzinfo=datetime.UTC)
+    except ValueError:
+        raise _fail("string", "google.protobuf.Timestamp") from None
+    offset = 0
+    if match[8]:
+        hours, minutes = int(match[9]), int(match[10])
+        if hours > 24 or minutes >= 60:
+            raise _fail("string", "google.protobuf.Timestamp")
+        offset = (hours * 3600 + minutes * 60) * (-1 if match[8] == "-" else 1)
+    delta = when - _EPOCH
+    seconds = delta.days * 86400 + delta.seconds - offset
+    nanos = int((match[7] or "")[:9].ljust(9, "0"))
+    return checked_timestamp(seconds * _NANOS + nanos)
+
+
+def double_to_int(value: float) -> int:
+    if math.isnan(value) or not -9223372036854775808.0 < value < 9223372036854775808.0:
+        raise EvaluationError("integer overflow")
+    return int(value)
+
+
+def double_to_uint(value: float) -> Uint:
+    if math.isnan(value) or not 0 <= value < 18446744073709551616.0:
+        raise EvaluationError("unsigned integer overflow")
+    return Uint(int(value))
+
+
+def int_to_timestamp(value: int) -> Timestamp:
+    return checked_timestamp(value * _NANOS)
+
+
+def bytes_to_string(value: bytes) -> str:
+    try:
+        return value.decode()
+    except UnicodeDecodeError:
+        raise EvaluationError("invalid UTF-8 in bytes, cannot convert to string") from None
+
+
+def duration_text(value: Duration) -> str:
+    """Seconds with as many digits as it takes."""
+    seconds = int(value) // _NANOS if value >= 0 else -(-int(value) // _NANOS)
+    rest = int(value) - seconds * _NANOS
+    number = float(seconds) + rest / 1e9
+    text = repr(number)
+    if "e" in text:
+        text = f"{number:.20f}".rstrip("0")
+    return text.removesuffix(".0").removesuffix(".") + "s"
+
+
+def timestamp_text(value: Timestamp) -> str:
+    """RFC 3339 in UTC, without trailing zeros."""
+    seconds, nanos = divmod(int(value), _NANOS)
+    when = _EPOCH + datetime.timedelta(seconds=seconds)
+    fraction = f".{nanos:09d}".rstrip("0") if nanos else ""
+    return f"{when.year:04d}-{when:%m-%dT%H:%M:%S}{fraction}Z"
+
+
+def _in_zone(value: Timestamp, zone: str) -> datetime.datetime:
+    seconds = int(value) // _NANOS
+    when = _EPOCH + datetime.timedelta(seconds=seconds)
+    if zone in ("UTC", ""):
+        return when
+    if ":" not in zone:
+        try:
+            return when.astimezone(zoneinfo.ZoneInfo(zone))
+        except (zoneinfo.ZoneInfoNotFoundError, ValueError, OSError):
+            raise EvaluationError(f"unknown time zone {zone}") from None
+    match = _OFFSET.fullmatch(zone)
+    if match is None:
+        hours = zone.partition(":")[0]
+        raise EvaluationError(f'strconv.Atoi: parsing "{hours}": invalid syntax')
+    minutes = int(match[2]) * 60 + int(match[3])
+    return when + datetime.timedelta(minutes=-minutes if match[1] == "-" else minutes)
+
+
+def _part(name: str) -> Implementation:
+    def part(value: Timestamp, zone: str = "UTC") -> int:
+        when = _in_zone(value, zone)
+        match name:
+            case "year":
+                return when.year
+            case "month":
+                return when.month - 1
+            case "day_of_year":
+                return when.timetuple().tm_yday - 1
+            case "day_of_month":
+                return when.day - 1
+            case "day_of_month_1_based":
+                return when.day
+            case "day_of_week":
+                return when.isoweekday() % 7
+            case "hours":
+                return when.hour
+            case "minutes":
+                return when.minute
+            case "seconds":
+                return when.second
+        return int(value) % _NANOS // 1_000_000
+
+    return part
+
+
+def _duration_part(unit: int) -> Implementation:
+    def part(value: Duration) -> int:
+        number = int(value)
+        return number // unit if number >= 0 else -(-number // unit)
+
+    return part
+
+
+def _milliseconds(value: Duration) -> int:
+    number = abs(int(value)) // 1_000_000
+    return number if value >= 0 else -number
+
+
+_PARTS: Final = [
+    "year",
+    "month",
+    "day_of_year",
+    "day_of_month",
+    "day_of_month_1_based",
+    "day_of_week",
+    "hours",
+    "minutes",
+    "seconds",
+    "milliseconds",
+]
+
+
+def _text_of_address(value: Any) -> str:
+    return str(value)
+
+
+OVERLOADS: Final[dict[str, Implementation]] = {
+    "bool_to_bool": identity,
+    "string_to_bool": string_to_bool,
+    "bytes_to_bytes": identity,
+    "string_to_bytes": str.encode,
+    "double_to_double": identity,
+    "int64_to_double": float,
+    "string_to_double": string_to_double,
+    "uint64_to_double": float,
+    "duration_to_duration": identity,
+    "string_to_duration": string_to_duration,
+    "int64_to_int64": identity,
+    "double_to_int64": double_to_int,
+    "duration_to_int64": int,
+    "string_to_int64": string_to_int,
+    "timestamp_to_int64": lambda value: int(value) // _NANOS,
+    "uint64_to_int64": lambda value: checked_int(int(value)),
+    "string_to_string": identity,
+    "bool_to_string": lambda value: "true" if value else "false",
+    "bytes_to_string": bytes_to_string,
+    "double_to_string": format_double,
+    "duration_to_string": duration_text,
+    "int64_to_string": str,
+    "timestamp_to_string": timestamp_text,
+    "uint64_to_string": lambda value: str(int(value)),
+    "ip_to_string": _text_of_address,
+    "cidr_to_string": _text_of_address,
+    "timestamp_to_timestamp": identity,
+    "int64_to_timestamp": int_to_timestamp,
+    "string_to_timestamp": string_to_timestamp,
+    "uint64_to_uint64": identity,
+    "double_to_uint64": double_to_uint,
+    "int64_to_uint64": checked_uint,
+    "string_to_uint64": string_to_uint,
+    **{f"timestamp_to_{name}": _part(name) for name in _PARTS},
+    **{f"timestamp_to_{name}_with_tz": _part(name) for name in _PARTS},
+    "timestamp_to_seconds_tz": _part("seconds"),
+    "duration_to_hours": _duration_part(3600 * _NANOS),
+    "duration_to_minutes": _duration_part(60 * _NANOS),
+    "duration_to_seconds": _duration_part(_NANOS),
+    "duration_to_milliseconds": _milliseconds,
+}

@@ -1,0 +1,425 @@
+"""From text to the tree of an expression, macros expanded."""
+
+import re
+from typing import Any, Final
+
+from dra_shared.cel.errors import Issue
+from dra_shared.cel.grammar import lark_parser
+from dra_shared.cel.macros import MacroError, expand
+from dra_shared.cel.syntax import (
+    Call,
+    Entry,
+    Expr,
+    Ident,
+    ListLiteral,
+    Literal,
+    MapLiteral,
+    Select,
+    StructLiteral,
+)
+from dra_shared.cel.values import Uint
+
+_MAX_DEPTH: Final = 250
+_MAX_LENGTH: Final = 100_000
+_KEYWORDS: Final = frozenset(("true", "false", "null", "in"))
+_RESERVED: Final = frozenset(
+    [
+        "as",
+        "break",
+        "const",
+        "continue",
+        "else",
+        "false",
+        "for",
+        "function",
+        "if",
+        "import",
+        "in",
+        "let",
+        "loop",
+        "package",
+        "namespace",
+        "null",
+        "return",
+        "true",
+        "var",
+        "void",
+        "while",
+    ]
+)
+_EXPECTED: Final = (
+    "{'[', '{', '(', '.', '-', '!', 'true', 'false', 'null', "
+    "NUM_FLOAT, NUM_INT, NUM_UINT, STRING, BYTES, IDENTIFIER}"
+)
+_OPERATORS: Final = {
+    "relation_lt": "_<_",
+    "relation_le": "_<=_",
+    "relation_gt": "_>_",
+    "relation_ge": "_>=_",
+    "relation_eq": "_==_",
+    "relation_ne": "_!=_",
+    "relation_in": "@in",
+    "addition_add": "_+_",
+    "addition_sub": "_-_",
+    "multiplication_mul": "_*_",
+    "multiplication_div": "_/_",
+    "multiplication_mod": "_%_",
+}
+_ESCAPES: Final = {
+    "a": "\a", "b": "\b", "f": "\f", "n": "\n", "r": "\r", "t": "\t", "v": "\v",
+    "\\": "\\", "'": "'", '"': '"', "`": "`", "?": "?",
+}  # fmt: skip
+_ESCAPED: Final = re.compile(
+    r"\\(?:[xX]([0-9a-fA-F]{2})|u([0-9a-fA-F]{4})|U([0-9a-fA-F]{8})|([0-3][0-7][0-7])|([abfnrtv\\'\"`?]))"
+)
+
+
+class ParseFailed(Exception):
+    """Syntax errors: nothing that the checker could look at."""
+
+    def __init__(self, issues: list[Issue]) -> None:
+        super().__init__(issues[0].message)
+        self.issues = issues
+
+
+def parse(text: str) -> Expr:
+    """The expression's tree. Raises ParseFailed."""
+    import lark
+
+    if len(text) > _MAX_LENGTH:
+        message = f"expression code point size exceeds limit: size: {len(text)}, limit {_MAX_LENGTH}"
+        raise ParseFailed([Issue(-1, message)])
+    try:
+        tree = lark_parser().parse(text)
+    except lark.UnexpectedToken as error:
+        shown = str(error.token) or "<EOF>"
+        offset = error.pos_in_stream if shown != "<EOF>" else len(text)
+        message = f"Syntax error: mismatched input '{shown}' expecting {_EXPECTED}"
+        raise ParseFailed([Issue(offset if offset is not None else -1, message)]) from None
+    except lark.UnexpectedCharacters as error:
+        offset = error.pos_in_stream if error.pos_in_stream is not None else 0
+        message = f"Syntax error: token recognition error at: '{text[offset : offset + 1]}'"
+        raise ParseFailed([Issue(offset, message)]) from None
+    builder = _Builder()
+    expr = builder.expr(tree)
+    if builder.issues:
+        raise ParseFailed(builder.issues)
+    return expr
+
+
+class _Builder:
+    """Turns lark's tree into ours. A subtree is ``(data, children)``; a token has ``type`` and ``start_pos``."""
+
+    def __init__(self) -> None:
+        self.issues: list[Issue] = []
+        self._depth = 0
+
+    def expr(self, tree: Any) -> Expr:
+        self._depth += 1
+        if self._depth > _MAX_DEPTH:
+            raise ParseFailed([Issue(-1, f"expression recursion limit exceeded: {_MAX_DEPTH}")])
+        try:
+            tree = _unnest(tree)
+            result: Expr = getattr(self, f"_{tree.data}")(tree.children)
+            return result
+        finally:
+            self._depth -= 1
+
+    def _error(self, pos: int, message: str) -> Expr:
+        self.issues.append(Issue(pos, message))
+        return Literal(pos, None)
+
+    def _expr(self, parts: list[Any]) -> Expr:
+        condition = self.expr(parts[0])
+        mark = parts[1].start_pos
+        return Call(mark, "_?_:_", [condition, self.expr(parts[2]), self.expr(parts[4])])
+
+    def _conditionalor(self, parts: list[Any]) -> Expr:
+        return self._logic("conditionalor", "_||_", parts)
+
+    def _conditionaland(self, parts: list[Any]) -> Expr:
+        return self._logic("conditionaland", "_&&_", parts)
+
+    def _logic(self, rule: str, function: str, parts: list[Any]) -> Expr:
+        """A chain of one operator is balanced, as cel-go does to keep trees shallow."""
+        terms: list[Any] = []
+        operators: list[int] = []
+        while True:
+            terms.append(parts[2])
+            operators.append(parts[1].start_pos)
+            left = parts[0]
+            if left.data == rule and len(left.children) == 3:
+                parts = left.children
+                continue
+            terms.append(left)
+            break
+        terms.reverse()
+        operators.reverse()
+        built = [self.expr(term) for term in terms]
+        return _balance(function, built, operators, 0, len(operators) - 1)
+
+    def _binary(self, parts: list[Any]) -> Expr:
+        # The left side of a chain is the deep one: walk it by hand.
+        pending: list[tuple[Any, Any]] = []
+        chain: list[Any] = parts
+        while True:
+            pending.append((chain[0], chain[1]))
+            left = _unnest(chain[0].children[0])
+            if left.data in ("relation", "addition", "multiplication") and len(left.children) == 2:
+                chain = left.children
+                continue
+            break
+        if len(pending) >= _MAX_DEPTH - 1:
+            raise ParseFailed([Issue(-1, f"expression recursion limit exceeded: {_MAX_DEPTH}")])
+        built = self.expr(left)
+        for operator, right in reversed(pending):
+            mark = operator.children[1].start_pos
+            built = Call(mark, _OPERATORS[operator.data], [built, self.expr(right)])
+        return built
+
+    _relation = _addition = _multiplication = _binary
+
+    def _unary(self, parts: list[Any]) -> Expr:
+        operator, member = parts
+        marks = operator.children
+        operand = _unnest(member)
+        if operator.data == "unary_not":
+            built = self.expr(operand)
+            return Call(marks[0].start_pos, "!_", [built]) if len(marks) % 2 else built
+        if len(marks) == 1 and (number := _leading_number(operand)) is not None:
+            # A sign in front of a number belongs to the literal, also where members follow it.
+            number.children[0] = number.children[0].update(value="-" + number.children[0])
+            number.children[0].start_pos = marks[0].start_pos
+            return self.expr(operand)
+        built = self.expr(operand)
+        return Call(marks[0].start_pos, "-_", [built]) if len(marks) % 2 else built
+
+    def _member_dot(self, parts: list[Any]) -> Expr:
+        operand = self.expr(parts[0])
+        name = parts[-1]
+        if name in _KEYWORDS:
+            return self._error(name.start_pos, f"Syntax error: no viable alternative at input '.{name}'")
+        field = str(name[1:-1] if name.startswith("`") else name)
+        if len(parts) == 4:
+            return Call(parts[1].start_pos, "_?._", [operand, Literal(name.start_pos, field)])
+        return Select(parts[1].start_pos, operand, field)
+
+    def _member_dot_arg(self, parts: list[Any]) -> Expr:
+        operand = self.expr(parts[0])
+        name, mark = parts[2], parts[3].start_pos
+        if name in _KEYWORDS:
+            return self._error(name.start_pos, f"Syntax error: no viable alternative at input '.{name}'")
+        return self._call(mark, str(name), operand, self._arguments(parts[4:-1]))
+
+    def _member_index(self, parts: list[Any]) -> Expr:
+        operand = self.expr(parts[0])
+        function = "_[?_]" if len(parts) == 5 else "_[_]"
+        return Call(parts[1].start_pos, function, [operand, self.expr(parts[-2])])
+
+    def _member_object(self, parts: list[Any]) -> Expr:
+        mark = parts[1].start_pos
+        name = _qualified(_unnest(parts[0]))
+        if name is None:
+            return self._error(mark, "Syntax error: extraneous input '{' expecting <EOF>")
+        fields = []
+        for init in _flatten(parts[2:-1], "fieldinits"):
+            children = init.children
+            optional = children[0] == "?"
+            key, colon, value = children[1:] if optional else children
+            field = str(key[1:-1] if key.startswith("`") else key)
+            fields.append((colon.start_pos, field, self.expr(value), optional))
+        return StructLiteral(mark, name, fields)
+
+    def _arguments(self, parts: list[Any]) -> list[Expr]:
+        return [self.expr(arg) for arg in parts[0].children[::2]] if parts else []
+
+    def _call(self, pos: int, function: str, target: Expr | None, args: list[Expr]) -> Expr:
+        try:
+            expanded = expand(pos, function, target, args)
+        except MacroError as error:
+            return self._error(error.pos, error.message)
+        return Call(pos, function, args, target) if expanded is None else expanded
+
+    def _literal(self, parts: list[Any]) -> Expr:
+        token = parts[0]
+        pos = token.start_pos
+        value = str(token)
+        match token.type:
+            case "INT_LIT":
+                number = _integer(value)
+                if not -(1 << 63) <= number < 1 << 63:
+                    return self._error(pos, "invalid int literal")
+                return Literal(pos, number)
+            case "UINT_LIT":
+                number = _integer(value[:-1])
+                if not 0 <= number < 1 << 64:
+                    return self._error(pos, "invalid uint literal")
+                return Literal(pos, Uint(number))
+            case "FLOAT_LIT":
+                real = float(value)
+                if real in (float("inf"), float("-inf")):
+                    return self._error(pos, "invalid double literal")
+                return Literal(pos, real)
+            case "BOOL_LIT":
+                return Literal(pos, value == "true")
+            case "NULL_LIT":
+                return Literal(pos, None)
+            case "BYTES_LIT":
+                return Literal(pos, _unquote_bytes(value[1:]))
+        try:
+            return Literal(pos, _unquote(value))
+        except ValueError as error:
+            return self._error(pos, str(error))
+
+    def _identifier(self, pos: int, name: Any, dot: str) -> Ident | None:
+        if name in _RESERVED:
+            self._error(pos, f"reserved identifier: {name}")
+            return None
+        return Ident(name.start_pos, dot + str(name))
+
+    def _ident(self, parts: list[Any]) -> Expr:
+        return self._identifier(parts[0].start_pos, parts[0], "") or Literal(0, None)
+
+    def _dot_ident(self, parts: list[Any]) -> Expr:
+        return self._identifier(parts[0].start_pos, parts[1], ".") or Literal(0, None)
+
+    def _ident_arg(self, parts: list[Any]) -> Expr:
+        ident = self._identifier(parts[0].start_pos, parts[0], "")
+        if ident is None:
+            return Literal(0, None)
+        return self._call(parts[1].start_pos, ident.name, None, self._arguments(parts[2:-1]))
+
+    def _dot_ident_arg(self, parts: list[Any]) -> Expr:
+        ident = self._identifier(parts[0].start_pos, parts[1], ".")
+        if ident is None:
+            return Literal(0, None)
+        return self._call(parts[2].start_pos, ident.name, None, self._arguments(parts[3:-1]))
+
+    def _list_lit(self, parts: list[Any]) -> Expr:
+        elements: list[Expr] = []
+        optional: set[int] = set()
+        for index, element in enumerate(_flatten(parts[1:-1], "listinit")):
+            if len(element.children) == 2:
+                optional.add(index)
+            elements.append(self.expr(element.children[-1]))
+        return ListLiteral(parts[0].start_pos, elements, frozenset(optional))
+
+    def _map_lit(self, parts: list[Any]) -> Expr:
+        entries: list[Entry] = []
+        for init in _flatten(parts[1:-1], "mapinits"):
+            children = init.children
+            optional = len(children) == 4
+            key, colon, value = children[1:] if optional else children
+            entries.append(Entry(colon.start_pos, self.expr(key), self.expr(value), optional))
+        return MapLiteral(parts[0].start_pos, entries)
+
+
+def _unnest(tree: Any) -> Any:
+    """Down to the first node that says something."""
+    while True:
+        children = tree.children
+        if tree.data == "paren_expr":
+            tree = children[1]
+        elif len(children) == 1 and hasattr(children[0], "children"):
+            tree = children[0]
+        else:
+            return tree
+
+
+def _flatten(parts: list[Any], rule: str) -> list[Any]:
+    """The items of a left-recursive, comma-separated list."""
+    if not parts or not hasattr(parts[0], "children"):
+        return []
+    items: list[Any] = []
+    tree = parts[0]
+    while len(tree.children) == 3 and getattr(tree.children[0], "data", None) == rule:
+        items.append(tree.children[2])
+        tree = tree.children[0]
+    items.append(tree.children[0])
+    items.reverse()
+    return items
+
+
+def _leading_number(tree: Any) -> Any:
+    """The numeric literal that a chain of members begins with, if it does."""
+    while True:
+        if tree.data == "literal":
+            return tree if tree.children[0].type in ("INT_LIT", "FLOAT_LIT") else None
+        if tree.data not in ("member_dot", "member_dot_arg", "member_index"):
+            return None
+        below = tree.children[0]
+        while below.data in ("member", "primary") and len(below.children) == 1:
+            below = below.children[0]
+        tree = below
+
+
+def _qualified(tree: Any) -> str | None:
+    if tree.data == "ident":
+        return str(tree.children[0])
+    if tree.data == "dot_ident":
+        return "." + str(tree.children[1])
+    if tree.data == "member_dot" and len(tree.children) == 3:
+        below = _qualified(_unnest(tree.children[0]))
+        return None if below is None else f"{below}.{tree.children[2]}"
+    return None
+
+
+def _balance(function: str, terms: list[Expr], operators: list[int], low: int, high: int) -> Expr:
+    middle = (low + high + 1) // 2
+    left = terms[middle] if middle == low else _balance(function, terms, operators, low, middle - 1)
+    right = terms[middle + 1] if middle == high else _balance(function, terms, operators, middle + 1, high)
+    return Call(operators[middle], function, [left, right])
+
+
+def _integer(text: str) -> int:
+    negative = text.startswith("-")
+    digits = text[1:] if negative else text
+    number = (
+        int(digits[2:], 16) if digits.startswith("0x") else int(digits) if len(digits) < 4000 else 1 << 70
+    )
+    return -number if negative else number
+
+
+def _body(text: str) -> tuple[str, bool]:
+    """The text between the quotes, and whether it is raw."""
+    text = text.replace("\r\n", "\n").replace("\r", "\n")
+    raw = text[0] in "rR"
+    if raw:
+        text = text[1:]
+    if len(text) >= 6 and text[:3] in ("'''", '"""'):
+        return text[3:-3], raw
+    return text[1:-1], raw
+
+
+def _unquote(text: str) -> str:
+    body, raw = _body(text)
+    if raw or "\\" not in body:
+        return body
+
+    def replace(match: re.Match[str]) -> str:
+        short, four, eight, octal, char = match.groups()
+        if char is not None:
+            return _ESCAPES[char]
+        code = int(octal, 8) if octal is not None else int(short or four or eight, 16)
+        if code > 0x10FFFF or 0xD800 <= code <= 0xDFFF:
+            raise ValueError("invalid unicode code point")
+        return chr(code)
+
+    return _ESCAPED.sub(replace, body)
+
+
+def _unquote_bytes(text: str) -> bytes:
+    body, raw = _body(text)
+    if raw or "\\" not in body:
+        return body.encode()
+    out = bytearray()
+    at = 0
+    for match in _ESCAPED.finditer(body):
+        out += body[at : match.start()].encode()
+        short, _, _, octal, char = match.groups()
+        if char is not None:
+            out += _ESCAPES[char].encode()
+        elif short is not None or octal is not None:
+            out.append(int(octal, 8) & 0xFF if octal is not None else int(short, 16))
+        at = match.end()
+    return bytes(out + body[at:].encode())

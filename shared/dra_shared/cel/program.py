@@ -1,0 +1,203 @@
+"""Compiling a selector and running it against devices."""
+
+import functools
+from collections.abc import Collection
+from dataclasses import dataclass
+from typing import Any, Final
+
+from dra_shared.cel import types as t
+from dra_shared.cel.checker import check
+from dra_shared.cel.code import Frame, Run
+from dra_shared.cel.compiler import compile_tree
+from dra_shared.cel.declarations import functions
+from dra_shared.cel.device import CelDevice
+from dra_shared.cel.errors import CompileError, ErrorKind, EvaluationError, Issue, render_issues
+from dra_shared.cel.estimate import estimate_cost
+from dra_shared.cel.library.lists import CostLimitExceeded
+from dra_shared.cel.library.strings import RegexError
+from dra_shared.cel.parser import ParseFailed, parse
+from dra_shared.cel.reads import Read, reads
+from dra_shared.cel.syntax import Comprehension, Expr, walk
+from dra_shared.cel.types import Kind, Type
+from dra_shared.cel.validators import validate
+from dra_shared.cel.values import type_name
+from dra_shared.features import FeatureGates
+
+#: What a selector may cost (resource.k8s.io CELSelectorExpressionMaxCost).
+MAX_COST: Final = 1_000_000
+#: How long a selector may be, in bytes (CELSelectorExpressionMaxLength).
+MAX_LENGTH: Final = 10 * 1024
+
+_CONSUMABLE: Final = "DRAConsumableCapacity"
+_LISTS: Final = "DRAListTypeAttributes"
+_CANCELLED: Final = "operation cancelled: actual cost limit exceeded"
+
+
+@dataclass(frozen=True, slots=True)
+class Outcome:
+    """What one evaluation gave: ``matches`` or the text of an ``error``, and its ``cost``."""
+
+    matches: bool | None
+    error: str | None
+    cost: int
+
+
+class Program:
+    """A compiled selector. Safe to share; evaluation has no side effects."""
+
+    def __init__(self, expression: str, tree: Expr, lists: bool, includes: bool, estimated_cost: int) -> None:
+        self.expression = expression
+        #: The worst-case cost in CEL's cost units.
+        self.estimated_cost = estimated_cost
+        #: The type of the result (``bool``, ``dyn`` or ``google.protobuf.Any``).
+        self.output_type = tree.type.declared
+        found = reads(tree)
+        #: The (domain, id) of every attribute that the expression can read; None if that can't be told.
+        self.attributes_read: frozenset[Read] | None = None if found is None else found["attributes"]
+        #: The same for capacities.
+        self.capacity_read: frozenset[Read] | None = None if found is None else found["capacity"]
+        #: Whether the cost depends on the order of a map, which upstream leaves to chance.
+        self.cost_varies = any(
+            isinstance(node, Comprehension) and node.range.type.kind is Kind.MAP for node in walk(tree)
+        )
+        self._tree = tree
+        self._lists = lists
+        self._functions = functions(includes=includes)
+        run, length = compile_tree(tree, self._functions, tracked=False)
+        self._run: Run = run
+        self._rest = [0, 0, *([None] * (length - 3))]
+        self._accounted: Run | None = None
+        if estimated_cost > MAX_COST:
+            self._run = self._limited
+
+    def matches(self, device: CelDevice) -> bool:
+        """Whether the device is selected. Raises EvaluationError with cel-go's message."""
+        frame = [device.view(self._lists), *self._rest]
+        try:
+            result = self._run(frame)
+        except CostLimitExceeded:
+            raise EvaluationError(_CANCELLED) from None
+        if result is True or result is False:
+            return bool(result)
+        raise _not_bool(result)
+
+    def cost(self, device: CelDevice) -> int:
+        """The exact cost of evaluating the expression for this device, also when that fails."""
+        return self.evaluate(device).cost
+
+    def evaluate(self, device: CelDevice) -> Outcome:
+        """Evaluates with account of the cost."""
+        try:
+            view = device.view(self._lists)
+        except EvaluationError as error:
+            return Outcome(None, str(error), 0)
+        frame: Frame = [view, *self._rest]
+        try:
+            result = self._limited(frame)
+        except CostLimitExceeded:
+            return Outcome(None, _CANCELLED, frame[1])
+        except EvaluationError as error:
+            return Outcome(None, str(error), frame[1])
+        if result is True or result is False:
+            return Outcome(result, None, frame[1])
+        return Outcome(None, str(_not_bool(result)), frame[1])
+
+    def _limited(self, frame: Frame) -> Any:
+        if self._accounted is None:
+            self._accounted, _ = compile_tree(self._tree, self._functions, tracked=True)
+        frame[2] = MAX_COST
+        return self._accounted(frame)
+
+
+_NATIVE: Final = {
+    "int": "unsupported type conversion from 'int' to bool",
+    "uint": "unsupported type conversion from 'uint' to bool",
+    "double": "type conversion error from Double to 'bool'",
+    "string": "unsupported native conversion from string to 'bool'",
+    "bytes": "type conversion error from Bytes to 'bool'",
+    "list": "type conversion error from list to 'bool'",
+    "map": "type conversion error from map to 'bool'",
+    "null_type": "type conversion error from 'null_type' to 'bool'",
+    "kubernetes.Quantity": "type conversion error from 'Quantity' to 'bool'",
+    "kubernetes.Semver": "type conversion error from 'Semver' to 'bool'",
+    "kubernetes.URL": "type conversion error from 'URL' to 'bool'",
+    "kubernetes.NamedFormat": "type conversion error from 'Format' to 'bool'",
+    "net.IP": "type conversion error from 'IP' to 'bool'",
+    "net.CIDR": "type conversion error from 'CIDR' to 'bool'",
+    "google.protobuf.Duration": "type conversion error from 'Duration' to 'bool'",
+    "google.protobuf.Timestamp": "type conversion error from 'Timestamp' to 'bool'",
+    "type": "type conversion not supported for 'type'",
+    "optional_type": "optional.none() dereference",
+}
+
+
+def _not_bool(result: Any) -> EvaluationError:
+    name = type_name(result)
+    return EvaluationError(f"CEL result of type {name} could not be converted to bool: {_NATIVE[name]}")
+
+
+def compile_expression(
+    expression: str, *, features: FeatureGates | Collection[str], stored: bool = True
+) -> Program:
+    """The program of a selector; compiled once, then remembered.
+
+    ``features`` are the gates, or the names of those that are on (``DRAConsumableCapacity``,
+    ``DRAListTypeAttributes``). ``stored`` is for expressions that an object has already; those may use what a gate
+    that was turned off since had allowed.
+
+    Raises CompileError with upstream's text and kind.
+    """
+    if isinstance(features, FeatureGates):
+        lists, consumable = features.enabled(_LISTS), features.enabled(_CONSUMABLE)
+    else:
+        lists, consumable = _LISTS in features, _CONSUMABLE in features
+    result = _compile_cached(expression, lists, consumable or stored, lists or stored)
+    if isinstance(result, CompileError):
+        raise CompileError(result.text, result.kind, result.issues)
+    return result
+
+
+@functools.lru_cache(maxsize=4096)
+def _compile_cached(expression: str, lists: bool, multiple: bool, includes: bool) -> Program | CompileError:
+    try:
+        return _compile(expression, lists, multiple, includes)
+    except CompileError as error:
+        return error
+
+
+def _device_fields(lists: bool, multiple: bool) -> dict[str, Type]:
+    attribute = t.DYN if lists else t.ANY
+    fields = {
+        "driver": t.STRING,
+        "attributes": t.map_of(t.STRING, t.map_of(t.STRING, attribute)),
+        "capacity": t.map_of(t.STRING, t.map_of(t.STRING, t.QUANTITY)),
+    }
+    if multiple:
+        fields["allowMultipleAllocations"] = t.BOOL
+    return fields
+
+
+def _failed(expression: str, issues: list[Issue]) -> CompileError:
+    text = "compilation failed: " + render_issues(expression, issues)
+    return CompileError(text, ErrorKind.INVALID, tuple(issues))
+
+
+def _compile(expression: str, lists: bool, multiple: bool, includes: bool) -> Program:
+    try:
+        tree, issues = check(parse(expression), functions(includes=includes), _device_fields(lists, multiple))
+        issues = issues or validate(tree)
+    except ParseFailed as error:
+        raise _failed(expression, error.issues) from None
+    except RecursionError:
+        raise _failed(expression, [Issue(-1, "max recursion depth exceeded")]) from None
+    if issues:
+        raise _failed(expression, issues)
+    attribute = t.DYN if lists else t.ANY
+    if tree.type not in (t.BOOL, attribute):
+        raise CompileError(f"must evaluate to bool or the unknown type, not {tree.type.declared}")
+    try:
+        return Program(expression, tree, lists, includes, estimate_cost(tree))
+    except (EvaluationError, RegexError) as error:
+        raise CompileError(f"program instantiation failed: {error}") from None
+    except RecursionError:
+        raise _failed(expression, [Issue(-1, "max recursion depth exceeded")]) from None

@@ -1,0 +1,86 @@
+"""Which attributes of a device an expression can look at."""
+
+from collections.abc import Iterable
+
+from dra_shared.cel.syntax import Call, Comprehension, Expr, Ident, ListLiteral, Literal, Select, children
+
+#: (domain, id) as written in the expression.
+Read = tuple[str, str]
+
+_Path = tuple[str, ...]
+
+
+class _Unknown(Exception):
+    """The expression looks at more than can be told."""
+
+
+def reads(expr: Expr) -> dict[str, frozenset[Read]] | None:
+    """The entries of ``attributes`` and of ``capacity`` that are read, None if that can't be told."""
+    found: dict[str, set[Read]] = {"attributes": set(), "capacity": set()}
+    try:
+        _visit(expr, {}, found)
+    except _Unknown:
+        return None
+    return {field: frozenset(entries) for field, entries in found.items()}
+
+
+def _path(expr: Expr, bound: dict[str, _Path | None]) -> _Path | None:
+    """The constant selections from the device that the expression is."""
+    match expr:
+        case Ident(name=name):
+            if name in bound:
+                return bound[name]
+            return () if name.removeprefix(".") == "device" else None
+        case Select(operand=operand, name=name):
+            base = _path(operand, bound)
+            return None if base is None else (*base, name)
+        case Call(function="_[_]" | "_[?_]" | "_?._", args=[operand, Literal(value=str(key))]):
+            base = _path(operand, bound)
+            return None if base is None else (*base, key)
+    return None
+
+
+def _visit(expr: Expr, bound: dict[str, _Path | None], found: dict[str, set[Read]]) -> None:
+    path = _path(expr, bound)
+    if path is not None:
+        _record(path, found)
+        return
+    match expr:
+        case Call(function="@in", args=[Literal(value=str(key)), container]):
+            base = _path(container, bound)
+            if base is not None:
+                _record((*base, key), found)
+                return
+        case Comprehension():
+            _comprehension(expr, bound, found)
+            return
+    _visit_all(children(expr), bound, found)
+
+
+def _visit_all(parts: Iterable[Expr], bound: dict[str, _Path | None], found: dict[str, set[Read]]) -> None:
+    for part in parts:
+        _visit(part, bound, found)
+
+
+def _comprehension(expr: Comprehension, bound: dict[str, _Path | None], found: dict[str, set[Read]]) -> None:
+    is_binding = isinstance(expr.range, ListLiteral) and not expr.range.elements
+    path = _path(expr.initial, bound) if is_binding else None
+    _visit(expr.range, bound, found)
+    if path is None:
+        _visit(expr.initial, bound, found)
+    inner = {**bound, expr.accumulator: path}
+    loop = {**inner, expr.variable: None}
+    if expr.second is not None:
+        loop[expr.second] = None
+    _visit_all((expr.condition, expr.step), loop, found)
+    _visit(expr.result, inner, found)
+
+
+def _record(path: _Path, found: dict[str, set[Read]]) -> None:
+    if not path or path[0] not in found:
+        if not path:
+            raise _Unknown
+        return
+    if len(path) < 3:
+        raise _Unknown
+    found[path[0]].add((path[1], path[2]))
