@@ -75,8 +75,8 @@ class GenericStrategy:
     allow_unconditional_update = True
 
     def prepare_for_create(self, obj: JsonObject, ctx: Context) -> None:
-        """A new object has no status where the kind has a status subresource."""
-        if ctx.kind.has_status and "status" in obj:
+        """A new object has no status where the kind has a status subresource; a kubelet's node brings its own."""
+        if ctx.kind.has_status and "status" in obj and (ctx.kind.group, ctx.kind.plural) != ("", "nodes"):
             obj["status"] = {}
         if counts_generation(ctx):
             obj["metadata"]["generation"] = 1
