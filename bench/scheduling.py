@@ -1,0 +1,278 @@
+"""How many pods with claims the whole control plane places in a second.
+
+API server, controller and scheduler run as separate processes. Nodes with devices are made; ``--init-pods`` pods are
+placed before the clock starts, then ``--pods``. With ``--workload steady-state`` one pod goes as each one comes.
+"""
+
+import argparse
+import asyncio
+import contextlib
+import json
+import os
+import resource
+import statistics
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import AsyncIterator
+from pathlib import Path
+from typing import Any
+
+from dra_shared.api.resources import DEVICE_CLASSES, PODS, RESOURCE_CLAIM_TEMPLATES, RESOURCE_SLICES
+from dra_shared.client.rest import Client, EventType
+
+from bench.workloads import CLASS, WORKLOADS, Json, Workload
+
+_CONTROLLERS = "resourceclaim-controller,garbage-collector-controller,namespace-controller"
+_PARALLEL = 32
+_PODS_PATH = PODS.path("default")
+
+
+@contextlib.asynccontextmanager
+async def processes(directory: Path) -> AsyncIterator[tuple[str, dict[str, subprocess.Popen[bytes]]]]:
+    """The three services, ready; the API server's URL and the processes by name."""
+    port = _free_port()
+    server = f"http://127.0.0.1:{port}"
+    running: dict[str, subprocess.Popen[bytes]] = {}
+
+    def start(name: str, module: str, *arguments: str) -> None:
+        with (directory / f"{name}.log").open("wb") as log:
+            running[name] = subprocess.Popen(
+                [sys.executable, "-m", module, "--log-level", "warning", *arguments], stdout=log, stderr=log
+            )
+
+    try:
+        start("apiserver", "dra_apiserver.main", "--port", str(port), "--data", str(directory))
+        async with Client(server) as client:
+            await _until_ready(client)
+        health = _free_port()
+        start("controller", "dra_controller.main", "--server", server, "--controllers", _CONTROLLERS)
+        start("scheduler", "dra_scheduler.main", "--server", server, "--health-port", str(health))
+        async with Client(f"http://127.0.0.1:{health}") as client:
+            await _until_ready(client)
+        yield server, running
+    finally:
+        for process in running.values():
+            process.terminate()
+        for process in running.values():
+            process.wait(timeout=20)
+
+
+def _free_port() -> int:
+    import socket
+
+    with socket.socket() as sock:
+        sock.bind(("127.0.0.1", 0))
+        port: int = sock.getsockname()[1]
+        return port
+
+
+async def _until_ready(client: Client) -> None:
+    for _ in range(400):
+        with contextlib.suppress(Exception):
+            if (await client.raw("GET", "/readyz")).status_code == 200:
+                return
+        await asyncio.sleep(0.05)
+    raise SystemExit("a service did not become ready")
+
+
+class Cluster:
+    """The cluster under test: what is created in it, and which pods have got a node."""
+
+    def __init__(self, client: Client, workload: Workload) -> None:
+        self._client = client
+        self._workload = workload
+        self._created: dict[str, float] = {}
+        self.placed: dict[str, float] = {}
+        self._news = asyncio.Event()
+
+    async def fill(self, nodes: int, devices: int) -> None:
+        """Make the nodes, their slices, the class and the template."""
+        work = self._workload
+        await self._post(
+            DEVICE_CLASSES.path(),
+            _object("DeviceClass", CLASS, DEVICE_CLASSES.api_version, work.device_class),
+        )
+        if work.claim is not None:
+            template = _object(
+                "ResourceClaimTemplate", "bench", RESOURCE_CLAIM_TEMPLATES.api_version, {"spec": work.claim}
+            )
+            await self._post(RESOURCE_CLAIM_TEMPLATES.path("default"), template)
+        names = [f"node-{i:05}" for i in range(nodes)]
+        await self._all([("/api/v1/nodes", _node(name)) for name in names])
+        slices = [piece for name in names for piece in work.slices(name, devices)]
+        await self._all([(RESOURCE_SLICES.path(), piece) for piece in slices])
+
+    async def run(self, prefix: str, count: int) -> float:
+        """Create so many pods and wait until all have a node; seconds from the first create."""
+        started = time.monotonic()
+        names = [f"{prefix}-{i:05}" for i in range(count)]
+        for name in names:
+            self._created[name] = started
+        await self._all([(_PODS_PATH, self._pod(name)) for name in names])
+        await self._until(names)
+        return time.monotonic() - started
+
+    async def replace(self, victims: list[str], prefix: str, count: int) -> float:
+        """Delete a pod and create another, again and again; seconds for all."""
+        started = time.monotonic()
+
+        async def one(index: int) -> None:
+            await self._client.delete(PODS, victims[index], "default", grace_period=0)
+            name = f"{prefix}-{index:05}"
+            self._created[name] = time.monotonic()
+            await self._post(_PODS_PATH, self._pod(name))
+            await self._until([name])
+
+        await _limited([one(index) for index in range(count)], 10)
+        return time.monotonic() - started
+
+    async def _until(self, names: list[str]) -> None:
+        wanted = set(names)
+        deadline = time.monotonic() + 600
+        while wanted := {name for name in wanted if name not in self.placed}:
+            if time.monotonic() > deadline:
+                raise SystemExit(f"{len(wanted)} pods still have no node, such as {sorted(wanted)[:3]}")
+            self._news.clear()
+            with contextlib.suppress(TimeoutError):
+                await asyncio.wait_for(self._news.wait(), 5)
+
+    async def follow(self) -> None:
+        """Note when pods get their nodes."""
+        async for event in self._client.watch(PODS, resource_version="0"):
+            pod = event.object
+            if event.type in (EventType.ADDED, EventType.MODIFIED) and pod.spec.node_name:
+                self.placed.setdefault(pod.metadata.name, time.monotonic())
+                self._news.set()
+
+    def latencies(self, prefix: str) -> list[float]:
+        """Milliseconds from create to node of the pods of that prefix."""
+        names = [name for name in self._created if name.startswith(prefix)]
+        return sorted((self.placed[name] - self._created[name]) * 1000 for name in names)
+
+    def _pod(self, name: str) -> Json:
+        container: Json = {"name": "main", "image": "bench"}
+        spec: Json = {"containers": [container]}
+        if self._workload.claim is not None:
+            spec["resourceClaims"] = [{"name": "device", "resourceClaimTemplateName": "bench"}]
+            container["resources"] = {"claims": [{"name": "device"}]}
+        if self._workload.pod_resources is not None:
+            resources = self._workload.pod_resources
+            container["resources"] = {"requests": resources, "limits": resources}
+        return _object("Pod", name, "v1", spec)
+
+    async def _all(self, requests: list[tuple[str, Json]]) -> None:
+        await _limited([self._post(path, body) for path, body in requests], _PARALLEL)
+
+    async def _post(self, path: str, body: Json) -> None:
+        response = await self._client.raw("POST", path, content=json.dumps(body).encode())
+        if response.status_code >= 300:
+            raise SystemExit(f"POST {path}: {response.status_code} {response.text}")
+
+
+async def _limited(work: list[Any], parallel: int) -> None:
+    gate = asyncio.Semaphore(parallel)
+
+    async def one(item: Any) -> None:
+        async with gate:
+            await item
+
+    await asyncio.gather(*(one(item) for item in work))
+
+
+def _object(kind: str, name: str, api_version: str, spec: Json) -> Json:
+    return {"apiVersion": api_version, "kind": kind, "metadata": {"name": name}, "spec": spec}
+
+
+def _node(name: str) -> Json:
+    amounts = {"cpu": "64", "memory": "256Gi", "pods": "110"}
+    status = {
+        "capacity": amounts,
+        "allocatable": amounts,
+        "conditions": [{"type": "Ready", "status": "True"}],
+    }
+    labels = {"kubernetes.io/hostname": name}
+    return {
+        "apiVersion": "v1",
+        "kind": "Node",
+        "metadata": {"name": name, "labels": labels},
+        "status": status,
+    }
+
+
+def _cpu_seconds(process: subprocess.Popen[bytes]) -> float:
+    fields = Path(f"/proc/{process.pid}/stat").read_text().rpartition(")")[2].split()
+    return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
+
+
+async def measure(options: argparse.Namespace) -> Json:
+    """One run with these options; its figures."""
+    workload = WORKLOADS[options.workload]
+    with tempfile.TemporaryDirectory(prefix="dralab-bench-") as directory:
+        async with processes(Path(directory)) as (server, running), Client(server) as client:
+            cluster = Cluster(client, workload)
+            await cluster.fill(options.nodes, options.devices_per_node)
+            watching = asyncio.create_task(cluster.follow())
+            try:
+                filled = await cluster.run("init", options.init_pods) if options.init_pods else 0.0
+                before = {name: _cpu_seconds(process) for name, process in running.items()}
+                if workload.steady:
+                    victims = [f"init-{i:05}" for i in range(options.init_pods)][: options.pods]
+                    seconds = await cluster.replace(victims, "pod", len(victims))
+                else:
+                    seconds = await cluster.run("pod", options.pods)
+                cpu = {name: _cpu_seconds(process) - before[name] for name, process in running.items()}
+            finally:
+                watching.cancel()
+                if options.logs:
+                    for log in Path(directory).glob("*.log"):
+                        print(log.name, log.read_text()[-2000:], file=sys.stderr)
+            latencies = cluster.latencies("pod")
+            return {
+                "benchmark": "scheduling",
+                "workload": options.workload,
+                "nodes": options.nodes,
+                "devicesPerNode": options.devices_per_node,
+                "initPods": options.init_pods,
+                "pods": len(latencies),
+                "initSeconds": round(filled, 3),
+                "seconds": round(seconds, 3),
+                "podsPerSecond": round(len(latencies) / seconds, 1),
+                "latencyMillisecondsMedian": round(statistics.median(latencies), 1),
+                "cpuMillisecondsPerPod": {
+                    name: round(value * 1000 / len(latencies), 2) for name, value in cpu.items()
+                },
+            }
+
+
+def parser() -> argparse.ArgumentParser:
+    """The options."""
+    options = argparse.ArgumentParser(prog="scheduling", description=__doc__)
+    options.add_argument("--nodes", type=int, default=500)
+    options.add_argument("--devices-per-node", type=int, default=10)
+    options.add_argument("--init-pods", type=int, default=2500)
+    options.add_argument("--pods", type=int, default=2500)
+    options.add_argument("--workload", choices=sorted(WORKLOADS), default="template")
+    options.add_argument("--json", action="store_true", help="one JSON object instead of a sentence")
+    options.add_argument("--logs", action="store_true", help="show the end of the services' logs")
+    return options
+
+
+def main(arguments: list[str] | None = None) -> None:
+    """Run one workload and print its figures."""
+    options = parser().parse_args(arguments)
+    limit, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    resource.setrlimit(resource.RLIMIT_NOFILE, (min(max(limit, 8192), hard), hard))
+    figures = asyncio.run(measure(options))
+    if options.json:
+        print(json.dumps(figures))
+        return
+    print(
+        f"{figures['workload']}: {figures['pods']} pods on {figures['nodes']} nodes in {figures['seconds']} s: "
+        f"{figures['podsPerSecond']} pods/s, CPU ms a pod {figures['cpuMillisecondsPerPod']}"
+    )
+
+
+if __name__ == "__main__":
+    main()
