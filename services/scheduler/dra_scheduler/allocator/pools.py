@@ -21,10 +21,10 @@ CounterKey = tuple[str, str]
 class PoolDevice:
     """One device of one slice, with what the search reads often in quick form.
 
-    Compared by identity: a changed slice makes new ones. ``verdicts`` belongs to the selector cache.
+    Compared by identity: a changed slice makes new ones. ``verdicts`` and ``well_formed`` belong to the selectors.
     """
 
-    __slots__ = ("allow_multiple", "counters", "id", "slice", "spec", "verdicts")
+    __slots__ = ("allow_multiple", "counters", "id", "slice", "spec", "verdicts", "well_formed")
 
     def __init__(self, slice_: ResourceSlice, spec: Device) -> None:
         self.slice = slice_
@@ -38,6 +38,7 @@ class PoolDevice:
                 totals[key] = totals.get(key, 0) + amount(counter.value)
         self.counters = tuple(totals.items())
         self.verdicts: dict[object, bool | str] = {}
+        self.well_formed: bool | None = None
 
     def __repr__(self) -> str:
         return f"PoolDevice({self.id})"

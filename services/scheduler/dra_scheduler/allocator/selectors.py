@@ -32,13 +32,15 @@ Compile = Callable[[str], Program]
 class _Expression:
     """An expression, compiled when first needed, and its verdicts by what it reads of a device."""
 
-    __slots__ = ("_compile", "_program", "_verdicts", "text")
+    __slots__ = ("_compile", "_names", "_program", "_verdicts", "text")
 
     def __init__(self, text: str, compile_: Compile) -> None:
         self.text = text
         self._compile = compile_
         self._program: Program | None = None
         self._verdicts: dict[object, bool | str] = {}
+        # Under which names a driver's devices may have what is read; None: everything is read.
+        self._names: dict[str, tuple[str, ...] | None] = {}
 
     def verdict(self, device: PoolDevice, *, lists: bool) -> bool | str:
         known = device.verdicts.get(self)
@@ -48,7 +50,7 @@ class _Expression:
 
     def _work_out(self, device: PoolDevice, lists: bool) -> bool | str:
         program = self._compiled()
-        shape = _shape(device, program.attributes_read, lists)
+        shape = self._shape(device, program, lists)
         if shape is None:
             return program.verdict(device)
         known = self._verdicts.get(shape)
@@ -57,6 +59,26 @@ class _Expression:
                 self._verdicts.clear()
             known = self._verdicts[shape] = program.verdict(device)
         return known
+
+    def _shape(self, device: PoolDevice, program: Program, lists: bool) -> object:
+        """Devices with equal shapes get equal verdicts; None: only this device is like itself."""
+        driver, spec = device.id.driver, device.spec
+        if driver not in self._names:
+            self._names[driver] = _names_read(program.attributes_read, driver)
+        names = self._names[driver]
+        if names is None:
+            return None
+        if device.well_formed is None:
+            device.well_formed = all(_well_formed(attribute, lists) for attribute in spec.attributes.values())
+        if not device.well_formed:
+            return None
+        attributes, capacity = spec.attributes, spec.capacity
+        return (
+            driver,
+            device.allow_multiple,
+            tuple([attributes.get(name) for name in names]),
+            tuple([capacity[name].value if name in capacity else None for name in names]),
+        )
 
     def _compiled(self) -> Program:
         if self._program is None:
@@ -77,30 +99,19 @@ class _Expression:
         )
 
 
-def _shape(device: PoolDevice, reads: Set[tuple[str | None, str]] | None, lists: bool) -> object:
-    """Devices with equal shapes get equal verdicts; None: only this device is like itself."""
-    if reads is None:
-        return None
-    spec, driver = device.spec, device.id.driver
-    for attribute in spec.attributes.values():
-        if not _well_formed(attribute, lists):
-            return None
-    seen: list[object] = []
-    for domain, identifier in sorted(reads, key=str):
-        for name, attribute in spec.attributes.items():
-            if _is_named(name, domain, identifier, driver):
-                seen.append((domain, identifier, name if domain is None else "", attribute))
-        for name, capacity in spec.capacity.items():
-            if _is_named(name, domain, identifier, driver):
-                seen.append((domain, identifier, name if domain is None else "", capacity.value))
-    return driver, device.allow_multiple, tuple(seen)
-
-
 def _is_named(name: str, domain: str | None, identifier: str, driver: str) -> bool:
     own_domain, slash, own = name.partition("/")
     if not slash:
         own_domain, own = driver, name
     return own == identifier and (domain is None or own_domain == domain)
+
+
+def _names_read(reads: Set[tuple[str | None, str]] | None, driver: str) -> tuple[str, ...] | None:
+    if reads is None or any(domain is None for domain, _ in reads):
+        return None
+    names = [f"{domain}/{identifier}" for domain, identifier in reads]
+    names.extend(identifier for domain, identifier in reads if domain == driver)
+    return tuple(sorted(names))
 
 
 def _well_formed(attribute: DeviceAttribute, lists: bool) -> bool:
