@@ -191,6 +191,8 @@ def all_fields(source: Source, package: GoPackage, found: GoType) -> list[tuple[
             fields.append((package, one))
             continue
         path, _, inner = resolve(source, package, one.type)
+        while inner is not None and inner.underlying:
+            path, _, inner = resolve(source, source.package(path), inner.underlying)
         if inner is not None:
             fields += all_fields(source, source.package(path), inner)
         elif one.type.endswith("TypeMeta"):

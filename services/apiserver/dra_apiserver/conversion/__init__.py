@@ -9,12 +9,17 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
+from dra_apiserver.conversion import autoscaling, events, resource
 from dra_apiserver.registry import KindInfo
 
 JsonObject = dict[str, Any]
 Convert = Callable[[JsonObject], None]
 
-CONVERTERS: dict[tuple[str, str], dict[str, tuple[Convert, Convert]]] = {}
+CONVERTERS: dict[tuple[str, str], dict[str, tuple[Convert, Convert]]] = {
+    **resource.CONVERTERS,
+    **events.CONVERTERS,
+    **autoscaling.CONVERTERS,
+}
 
 
 def to_storage(kind: KindInfo, obj: JsonObject, version: str) -> JsonObject:
