@@ -1,5 +1,6 @@
 """The controllers that there are, by name."""
 
+from dra_controller.daemonset import DaemonSetController
 from dra_controller.deployment import DeploymentController
 from dra_controller.devicetainteviction import DeviceTaintEvictionController
 from dra_controller.eventexpiry import EventExpiryController
@@ -7,24 +8,33 @@ from dra_controller.framework import Controller
 from dra_controller.garbagecollector import GarbageCollector
 from dra_controller.job import JobController
 from dra_controller.namespace import NamespaceController
+from dra_controller.nodelifecycle import NodeLifecycleController
 from dra_controller.podgc import PodGarbageCollector
 from dra_controller.replicaset import ReplicaSetController
 from dra_controller.resourceclaim import ResourceClaimController
+from dra_controller.resourcepoolstatusrequest import ResourcePoolStatusRequestController
 from dra_controller.serviceaccount import ServiceAccountController
+from dra_controller.statefulset import StatefulSetController
+from dra_controller.tainteviction import TaintEvictionController
 from dra_controller.ttlafterfinished import TTLAfterFinishedController
 
 _CLASSES: tuple[type[Controller], ...] = (
+    DaemonSetController,
     DeploymentController,
     DeviceTaintEvictionController,
     EventExpiryController,
     GarbageCollector,
     JobController,
     NamespaceController,
+    NodeLifecycleController,
     PodGarbageCollector,
     ReplicaSetController,
     ResourceClaimController,
+    ResourcePoolStatusRequestController,
     ServiceAccountController,
+    StatefulSetController,
     TTLAfterFinishedController,
+    TaintEvictionController,
 )
 
 CONTROLLERS: dict[str, type[Controller]] = {controller.name: controller for controller in _CLASSES}

@@ -1,0 +1,224 @@
+"""The DaemonSet controller."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+
+from dra_shared.api.apps import DaemonSet, DaemonSetStatus
+from dra_shared.api.node import Node
+from dra_shared.api.pod import Pod
+from dra_shared.api.resources import CONTROLLER_REVISIONS, DAEMON_SETS, NODES
+from dra_shared.client.events import reference
+from msgspec.structs import replace
+
+from dra_controller.daemonset.placement import node_of, should_run, tied, with_tolerations
+from dra_controller.deployment.rolling import scaled
+from dra_controller.framework import Context
+from dra_controller.pods import available_in, controller_reference, from_template, is_active, is_ready
+from dra_controller.revisions import HASH, History
+from dra_controller.workload import WorkloadController, index_by_owner
+
+
+@dataclass
+class _Plan:
+    """The pods by node, and what follows from the nodes."""
+
+    pods: dict[str, list[Pod]] = field(default_factory=dict)
+    wanted: set[str] = field(default_factory=set)
+    create: list[str] = field(default_factory=list)
+    delete: list[Pod] = field(default_factory=list)
+    failed: list[Pod] = field(default_factory=list)
+    misplaced: int = 0
+
+
+class DaemonSetController(WorkloadController):
+    """kube-controller-manager's daemonset-controller."""
+
+    name = "daemonset-controller"
+    owner = DAEMON_SETS
+
+    def __init__(self, context: Context) -> None:
+        super().__init__(context)
+        self._nodes = self.watch(NODES)
+        revisions = self.watch(CONTROLLER_REVISIONS)
+        index_by_owner(revisions)
+        self._history = History(context.client, DAEMON_SETS, revisions.store)
+        self._nodes.add_handler(self._node_changed, self._node_updated, self._node_changed)
+
+    def _node_changed(self, node: Node) -> None:
+        for daemon_set in self.owners.store.list():
+            self.enqueue(daemon_set)
+
+    def _node_updated(self, old: Node, new: Node) -> None:
+        if (old.metadata.labels, old.spec) != (new.metadata.labels, new.spec):
+            self._node_changed(new)
+
+    async def reconcile(self, key: str) -> None:
+        daemon_set: DaemonSet | None = self.owners.store.get(key)
+        if daemon_set is None:
+            return
+        spec = daemon_set.spec
+        if not spec.selector.match_labels and not spec.selector.match_expressions:
+            text = "This daemon set is selecting all pods. A non-empty selector is required."
+            self.recorder.event(reference(DAEMON_SETS, daemon_set), "Warning", "SelectingAll", text)
+            return
+        if daemon_set.metadata.deletion_timestamp is not None:
+            return
+        revision = await self._history.current(
+            daemon_set, spec.template, spec.template.metadata.labels, daemon_set.status.collision_count
+        )
+        digest = revision.metadata.labels[HASH]
+        owned = await self.pod_ownership.claim(daemon_set, spec.selector, self.pods.store)
+        plan = self._plan(daemon_set, owned)
+        if self.expectations.satisfied(daemon_set.metadata.uid):
+            await self._act(daemon_set, plan, digest)
+        used = {pod.metadata.labels.get(HASH, "") for pod in owned} | {digest}
+        prefix = daemon_set.metadata.name
+        await self._history.truncate(daemon_set, [f"{prefix}-{h}" for h in used], spec.revision_history_limit)
+        await self._write_status(daemon_set, plan, digest)
+
+    def _plan(self, daemon_set: DaemonSet, owned: Sequence[Pod]) -> _Plan:
+        plan = _Plan()
+        for pod in owned:
+            plan.pods.setdefault(node_of(pod), []).append(pod)
+        spec = daemon_set.spec.template.spec
+        names = set()
+        for node in self._nodes.store.list():
+            name = node.metadata.name
+            names.add(name)
+            run, stay = should_run(spec, node)
+            here = plan.pods.get(name, [])
+            if run:
+                plan.wanted.add(name)
+            elif any(is_active(pod) for pod in here):
+                plan.misplaced += 1
+            if not stay:
+                plan.delete += [pod for pod in here if pod.metadata.deletion_timestamp is None]
+                continue
+            alive = [pod for pod in here if pod.metadata.deletion_timestamp is None]
+            failed = [pod for pod in alive if pod.status.phase == "Failed"]
+            plan.failed += failed
+            running = [pod for pod in alive if pod.status.phase != "Failed"]
+            if run and not here:
+                plan.create.append(name)
+            # One a node: the oldest stays, unless a newer one takes its place in an update with surge.
+            running.sort(
+                key=lambda pod: (not pod.spec.node_name, pod.metadata.creation_timestamp or "", pod.key)
+            )
+            same = {pod.metadata.labels.get(HASH) for pod in running}
+            if len(running) > 1 and not (_surge(daemon_set) and len(same) > 1):
+                plan.delete += running[1:]
+        plan.delete += [
+            pod
+            for name, pods in plan.pods.items()
+            if name not in names
+            for pod in pods
+            if pod.metadata.deletion_timestamp is None
+        ]
+        return plan
+
+    async def _act(self, daemon_set: DaemonSet, plan: _Plan, digest: str) -> None:
+        for pod in plan.failed:
+            text = f"Found failed daemon pod {pod.key} on node {pod.spec.node_name}, will try to kill it"
+            self.recorder.event(reference(DAEMON_SETS, daemon_set), "Warning", "FailedDaemonPod", text)
+        await self.delete_pods(daemon_set, [*plan.delete, *plan.failed])
+        await self.create_pods(daemon_set, [self._pod(daemon_set, name, digest) for name in plan.create])
+        if not plan.create and not plan.delete and not plan.failed:
+            await self._update(daemon_set, plan, digest)
+
+    def _pod(self, daemon_set: DaemonSet, node: str, digest: str) -> Pod:
+        template = daemon_set.spec.template
+        pod = from_template(template, controller_reference(DAEMON_SETS, daemon_set))
+        labels = {
+            **pod.metadata.labels,
+            HASH: digest,
+            "pod-template-generation": self._generation(daemon_set),
+        }
+        return replace(
+            pod,
+            metadata=replace(pod.metadata, labels=labels),
+            spec=with_tolerations(tied(pod.spec, node)),
+        )
+
+    def _generation(self, daemon_set: DaemonSet) -> str:
+        annotations = daemon_set.metadata.annotations
+        return annotations.get(
+            "deprecated.daemonset.template.generation", str(daemon_set.metadata.generation or 1)
+        )
+
+    async def _update(self, daemon_set: DaemonSet, plan: _Plan, digest: str) -> None:
+        """Replace pods of older templates, as many at a time as may be unavailable."""
+        if daemon_set.spec.update_strategy.type == "OnDelete":
+            return
+        now = self._clock.now()
+        least = daemon_set.spec.min_ready_seconds or 0
+        unavailable = 0
+        idle: list[Pod] = []
+        serving: list[Pod] = []
+        surge: list[str] = []
+        for name in sorted(plan.wanted):
+            pods = [pod for pod in plan.pods.get(name, []) if pod.metadata.deletion_timestamp is None]
+            new = [pod for pod in pods if pod.metadata.labels.get(HASH) == digest]
+            old = [pod for pod in pods if pod.metadata.labels.get(HASH) != digest]
+            new_works = any(available_in(pod, least, now) == 0 for pod in new)
+            old_works = any(available_in(pod, least, now) == 0 for pod in old)
+            if not new_works and not old_works:
+                unavailable += 1
+            if old and (not old_works or (new_works and _surge(daemon_set))):
+                idle += old
+            elif old and not new:
+                serving += old
+                surge.append(name)
+        most_surge = scaled(_surge(daemon_set), len(plan.wanted), up=True)
+        if most_surge:
+            await self.delete_pods(daemon_set, idle)
+            busy = sum(len(plan.pods.get(name, [])) > 1 for name in plan.wanted)
+            names = surge[: max(0, most_surge - busy)]
+            await self.create_pods(daemon_set, [self._pod(daemon_set, name, digest) for name in names])
+            return
+        rolling = daemon_set.spec.update_strategy.rolling_update
+        value = rolling.max_unavailable if rolling is not None and rolling.max_unavailable is not None else 1
+        most = max(1, scaled(value, len(plan.wanted), up=True))
+        room = max(0, most - unavailable)
+        await self.delete_pods(daemon_set, [*idle, *serving[:room]])
+
+    async def _write_status(self, daemon_set: DaemonSet, plan: _Plan, digest: str) -> None:
+        now = self._clock.now()
+        least = daemon_set.spec.min_ready_seconds or 0
+        scheduled = ready = available = updated = 0
+        waits: list[float] = []
+        for name in plan.wanted:
+            pods = sorted(
+                (pod for pod in plan.pods.get(name, []) if is_active(pod)),
+                key=lambda pod: pod.metadata.creation_timestamp or "",
+            )
+            if not pods:
+                continue
+            scheduled += 1
+            ready += any(is_ready(pod) for pod in pods)
+            left = [wait for pod in pods if (wait := available_in(pod, least, now)) is not None]
+            available += 0.0 in left
+            waits += [wait for wait in left if wait]
+            updated += any(pod.metadata.labels.get(HASH) == digest for pod in pods)
+        desired = len(plan.wanted)
+        status = DaemonSetStatus(
+            desired_number_scheduled=desired,
+            current_number_scheduled=scheduled,
+            number_misscheduled=plan.misplaced,
+            number_ready=ready,
+            number_available=available or None,
+            number_unavailable=(desired - available) or None,
+            updated_number_scheduled=updated or None,
+            observed_generation=daemon_set.metadata.generation or None,
+            collision_count=daemon_set.status.collision_count,
+            conditions=daemon_set.status.conditions,
+        )
+        if waits:
+            self.queue.add_after(daemon_set.key, min(waits))
+        if status != daemon_set.status:
+            await self._client.update(DAEMON_SETS, replace(daemon_set, status=status), subresource="status")
+
+
+def _surge(daemon_set: DaemonSet) -> int | str | None:
+    rolling = daemon_set.spec.update_strategy.rolling_update
+    value = rolling.max_surge if rolling is not None else None
+    return value if value not in (None, 0, "0%", "0") else None

@@ -1,0 +1,114 @@
+"""Which nodes a DaemonSet's pods belong to, and how a pod is tied to its node. Pure."""
+
+from collections.abc import Mapping
+
+from dra_shared.api.node import Node, NodeSelector, NodeSelectorRequirement, NodeSelectorTerm, Toleration
+from dra_shared.api.pod import Affinity, NodeAffinity, Pod, PodSpec
+from dra_shared.taints import NO_EXECUTE, NO_SCHEDULE, tolerates
+from msgspec.structs import replace
+
+# pkg/controller/daemon/util: daemons stay when their node is in trouble.
+_TOLERATIONS = (
+    ("node.kubernetes.io/not-ready", NO_EXECUTE),
+    ("node.kubernetes.io/unreachable", NO_EXECUTE),
+    ("node.kubernetes.io/disk-pressure", NO_SCHEDULE),
+    ("node.kubernetes.io/memory-pressure", NO_SCHEDULE),
+    ("node.kubernetes.io/pid-pressure", NO_SCHEDULE),
+    ("node.kubernetes.io/unschedulable", NO_SCHEDULE),
+)
+_NETWORK = ("node.kubernetes.io/network-unavailable", NO_SCHEDULE)
+
+
+def with_tolerations(spec: PodSpec) -> PodSpec:
+    """The spec with the tolerations that every daemon pod has."""
+    wanted = (*_TOLERATIONS, _NETWORK) if spec.host_network else _TOLERATIONS
+    added = [
+        Toleration(key=key, operator="Exists", effect=effect)
+        for key, effect in wanted
+        if not any(t.key == key and t.effect == effect and t.operator == "Exists" for t in spec.tolerations)
+    ]
+    return replace(spec, tolerations=(*spec.tolerations, *added))
+
+
+def tied(spec: PodSpec, node: str) -> PodSpec:
+    """The spec with an affinity that only ``node`` satisfies, for the scheduler to act on."""
+    requirement = NodeSelectorRequirement(key="metadata.name", operator="In", values=(node,))
+    affinity = spec.affinity or Affinity()
+    nodes = affinity.node_affinity or NodeAffinity()
+    required = nodes.required_during_scheduling_ignored_during_execution
+    if required is None or not required.node_selector_terms:
+        terms: tuple[NodeSelectorTerm, ...] = (NodeSelectorTerm(match_fields=(requirement,)),)
+    else:
+        terms = tuple(replace(term, match_fields=(requirement,)) for term in required.node_selector_terms)
+    nodes = replace(
+        nodes, required_during_scheduling_ignored_during_execution=NodeSelector(node_selector_terms=terms)
+    )
+    return replace(spec, affinity=replace(affinity, node_affinity=nodes))
+
+
+def node_of(pod: Pod) -> str:
+    """The node that a pod of a DaemonSet is on, or is meant for."""
+    if pod.spec.node_name or pod.spec.affinity is None or pod.spec.affinity.node_affinity is None:
+        return pod.spec.node_name
+    required = pod.spec.affinity.node_affinity.required_during_scheduling_ignored_during_execution
+    for term in required.node_selector_terms if required is not None else ():
+        for requirement in term.match_fields:
+            if requirement.key == "metadata.name" and len(requirement.values) == 1:
+                return requirement.values[0]
+    return ""
+
+
+def should_run(spec: PodSpec, node: Node) -> tuple[bool, bool]:
+    """Whether a new pod of the DaemonSet may be put on the node, and whether one that is there may stay."""
+    if spec.node_name and spec.node_name != node.metadata.name:
+        return False, False
+    if not _fits(spec, node):
+        return False, False
+    tolerations = with_tolerations(spec).tolerations
+
+    def blocked(*effects: str) -> bool:
+        return any(
+            taint.effect in effects and not any(tolerates(toleration, taint) for toleration in tolerations)
+            for taint in node.spec.taints
+        )
+
+    if blocked(NO_SCHEDULE, NO_EXECUTE):
+        return False, not blocked(NO_EXECUTE)
+    return True, True
+
+
+def _fits(spec: PodSpec, node: Node) -> bool:
+    labels = node.metadata.labels
+    if any(labels.get(key) != value for key, value in spec.node_selector.items()):
+        return False
+    nodes = spec.affinity.node_affinity if spec.affinity is not None else None
+    required = nodes.required_during_scheduling_ignored_during_execution if nodes is not None else None
+    if required is None:
+        return True
+    fields = {"metadata.name": node.metadata.name}
+    return any(
+        (term.match_expressions or term.match_fields)
+        and all(_holds(requirement, labels) for requirement in term.match_expressions)
+        and all(_holds(requirement, fields) for requirement in term.match_fields)
+        for term in required.node_selector_terms
+    )
+
+
+def _holds(requirement: NodeSelectorRequirement, values: Mapping[str, str]) -> bool:
+    value = values.get(requirement.key)
+    match requirement.operator:
+        case "In":
+            return value in requirement.values
+        case "NotIn":
+            return value not in requirement.values
+        case "Exists":
+            return value is not None
+        case "DoesNotExist":
+            return value is None
+        case "Gt" | "Lt":
+            try:
+                number, limit = int(value or ""), int(requirement.values[0])
+            except (ValueError, IndexError):
+                return False
+            return number > limit if requirement.operator == "Gt" else number < limit
+    return False

@@ -1,0 +1,115 @@
+"""When a node counts as lost, and the taints that its conditions call for. Pure."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from dra_shared.api.coordination import Lease
+from dra_shared.api.node import Node, NodeCondition, Taint
+
+NOT_READY = "node.kubernetes.io/not-ready"
+UNREACHABLE = "node.kubernetes.io/unreachable"
+_UNSCHEDULABLE = "node.kubernetes.io/unschedulable"
+_PRESSURES = {
+    "MemoryPressure": "node.kubernetes.io/memory-pressure",
+    "DiskPressure": "node.kubernetes.io/disk-pressure",
+    "PIDPressure": "node.kubernetes.io/pid-pressure",
+    "NetworkUnavailable": "node.kubernetes.io/network-unavailable",
+}
+_KEPT = {NOT_READY, UNREACHABLE, _UNSCHEDULABLE, *_PRESSURES.values()}
+KUBELET_CONDITIONS = ("Ready", "MemoryPressure", "DiskPressure", "PIDPressure")
+
+
+@dataclass(frozen=True)
+class Probe:
+    """What was last seen of a node's reports, and since when on our own clock.
+
+    The node's clock plays no part: what counts is that something changed.
+    """
+
+    heartbeat: str | None
+    renewal: str | None
+    seen: float
+
+
+def condition(node: Node, kind: str) -> NodeCondition | None:
+    """The node's condition of that type."""
+    return next((entry for entry in node.status.conditions if entry.type == kind), None)
+
+
+def probe(node: Node, lease: Lease | None, previous: Probe | None, now: float) -> Probe:
+    """The new observation."""
+    ready = condition(node, "Ready")
+    # Our own writes of Unknown don't touch the heartbeat.
+    heartbeat = f"{ready.last_heartbeat_time} {ready.status != 'Unknown'}" if ready is not None else None
+    renewal = lease.spec.renew_time if lease is not None else None
+    if previous is not None and previous.renewal == renewal and previous.heartbeat == heartbeat:
+        return previous
+    if (
+        previous is not None
+        and previous.renewal == renewal
+        and ready is not None
+        and ready.status == "Unknown"
+        and (previous.heartbeat or "").split(" ")[0] == str(ready.last_heartbeat_time)
+    ):
+        return Probe(heartbeat, renewal, previous.seen)
+    return Probe(heartbeat, renewal, now)
+
+
+def unknown(node: Node, now: str) -> tuple[NodeCondition, ...]:
+    """The node's conditions once it is lost."""
+    result = [entry for entry in node.status.conditions if entry.type not in KUBELET_CONDITIONS]
+    for kind in KUBELET_CONDITIONS:
+        known = condition(node, kind)
+        if known is None:
+            result.append(
+                NodeCondition(
+                    type=kind,
+                    status="Unknown",
+                    reason="NodeStatusNeverUpdated",
+                    message="Kubelet never posted node status.",
+                    last_heartbeat_time=node.metadata.creation_timestamp,
+                    last_transition_time=now,
+                )
+            )
+        elif known.status == "Unknown":
+            result.append(known)
+        else:
+            result.append(
+                NodeCondition(
+                    type=kind,
+                    status="Unknown",
+                    reason="NodeStatusUnknown",
+                    message="Kubelet stopped posting node status.",
+                    last_heartbeat_time=known.last_heartbeat_time,
+                    last_transition_time=now,
+                )
+            )
+    return tuple(result)
+
+
+def taints(node: Node, now: str) -> tuple[Taint, ...]:
+    """The node's taints as its conditions want them; those that are there already keep their time."""
+    ready = condition(node, "Ready")
+    wanted: list[tuple[str, str]] = []
+    if ready is not None and ready.status == "False":
+        wanted += [(NOT_READY, "NoSchedule"), (NOT_READY, "NoExecute")]
+    elif ready is not None and ready.status == "Unknown":
+        wanted += [(UNREACHABLE, "NoSchedule"), (UNREACHABLE, "NoExecute")]
+    elif ready is None:
+        # Not reported yet: what the kubelet registered with stays.
+        wanted += [(t.key, t.effect) for t in node.spec.taints if t.key == NOT_READY]
+    for kind, key in _PRESSURES.items():
+        entry = condition(node, kind)
+        if entry is not None and entry.status == "True":
+            wanted.append((key, "NoSchedule"))
+    if node.spec.unschedulable:
+        wanted.append((_UNSCHEDULABLE, "NoSchedule"))
+    others = [taint for taint in node.spec.taints if taint.key not in _KEPT]
+    return (*others, *(_taint(node.spec.taints, key, effect, now) for key, effect in wanted))
+
+
+def _taint(present: Sequence[Taint], key: str, effect: str, now: str) -> Taint:
+    for taint in present:
+        if (taint.key, taint.effect) == (key, effect):
+            return taint
+    return Taint(key=key, effect=effect, time_added=now)

@@ -1,0 +1,86 @@
+"""ControllerRevisions: the numbered history of a template, for DaemonSets and StatefulSets."""
+
+from collections.abc import Sequence
+from typing import Any
+
+import msgspec
+from dra_shared.api.apps import ControllerRevision
+from dra_shared.api.codec import to_builtins
+from dra_shared.api.meta import Object, ObjectMeta
+from dra_shared.api.pod import PodTemplateSpec
+from dra_shared.api.resources import CONTROLLER_REVISIONS, Resource
+from dra_shared.client.errors import AlreadyExists, NotFound
+from dra_shared.client.rest import Client
+from dra_shared.client.store import Store
+from dra_shared.client.workqueue import Retry
+from msgspec.structs import replace
+
+from dra_controller.hashing import template_hash
+from dra_controller.pods import OWNER_INDEX, controller_reference
+
+HASH = "controller-revision-hash"
+
+
+class History:
+    """The revisions of the objects of one resource. ``store`` needs the index ``OWNER_INDEX``."""
+
+    def __init__(self, client: Client, owners: Resource[Any], store: Store[ControllerRevision]) -> None:
+        self._client = client
+        self._owners = owners
+        self._store = store
+
+    def of(self, owner: Object) -> list[ControllerRevision]:
+        """The owner's revisions, oldest first."""
+        revisions = self._store.by_index(OWNER_INDEX, owner.metadata.uid)
+        return sorted(revisions, key=lambda revision: (revision.revision, revision.metadata.name))
+
+    def template(self, revision: ControllerRevision) -> PodTemplateSpec:
+        """The pod template that the revision records."""
+        data = {key: value for key, value in revision.data["spec"]["template"].items() if key != "$patch"}
+        return msgspec.convert(data, PodTemplateSpec)
+
+    async def current(
+        self, owner: Object, template: PodTemplateSpec, labels: dict[str, str], collisions: int | None
+    ) -> ControllerRevision:
+        """The revision for the present template, which is the newest; made or renumbered if need be."""
+        data = {"spec": {"template": {**to_builtins(template), "$patch": "replace"}}}
+        known = self.of(owner)
+        newest = max((revision.revision for revision in known), default=0)
+        for revision in reversed(known):
+            if revision.data != data:
+                continue
+            if revision.revision == newest:
+                return revision
+            return await self._client.update(CONTROLLER_REVISIONS, replace(revision, revision=newest + 1))
+        digest = template_hash(template, collisions)
+        wanted = ControllerRevision(
+            metadata=ObjectMeta(
+                name=f"{owner.metadata.name}-{digest}",
+                namespace=owner.metadata.namespace,
+                labels={**labels, HASH: digest},
+                owner_references=(controller_reference(self._owners, owner),),
+            ),
+            data=data,
+            revision=newest + 1,
+        )
+        try:
+            return await self._client.create(CONTROLLER_REVISIONS, wanted)
+        except AlreadyExists as error:
+            live = await self._client.get(
+                CONTROLLER_REVISIONS, wanted.metadata.name, owner.metadata.namespace
+            )
+            if live.data == data:
+                return live
+            raise Retry(f"hash collision: {error}") from error
+
+    async def truncate(self, owner: Object, used: Sequence[str], limit: int | None) -> None:
+        """Delete the oldest revisions that no pod has, but for ``limit`` of them (10 if None)."""
+        unused = [revision for revision in self.of(owner) if revision.metadata.name not in used]
+        keep = 10 if limit is None else limit
+        for revision in unused[: max(0, len(unused) - keep)]:
+            try:
+                await self._client.delete(
+                    CONTROLLER_REVISIONS, revision.metadata.name, revision.metadata.namespace
+                )
+            except NotFound:
+                continue

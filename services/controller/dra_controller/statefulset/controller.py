@@ -1,0 +1,208 @@
+"""The StatefulSet controller."""
+
+from collections.abc import Sequence
+
+from dra_shared.api.apps import StatefulSet, StatefulSetStatus
+from dra_shared.api.pod import Pod
+from dra_shared.api.resources import (
+    CONTROLLER_REVISIONS,
+    PERSISTENT_VOLUME_CLAIMS,
+    PODS,
+    STATEFUL_SETS,
+)
+from dra_shared.client.errors import AlreadyExists, ApiError
+from dra_shared.client.events import reference
+from dra_shared.client.workqueue import Retry
+from msgspec.structs import replace
+
+from dra_controller.framework import Context
+from dra_controller.pods import available_in, is_ready, is_terminal
+from dra_controller.revisions import HASH, History
+from dra_controller.statefulset.identity import make, ordinal, volume_claims
+from dra_controller.workload import WorkloadController, index_by_owner
+
+
+class StatefulSetController(WorkloadController):
+    """kube-controller-manager's statefulset-controller."""
+
+    name = "statefulset-controller"
+    owner = STATEFUL_SETS
+
+    def __init__(self, context: Context) -> None:
+        super().__init__(context)
+        revisions = self.watch(CONTROLLER_REVISIONS)
+        index_by_owner(revisions)
+        self._history = History(context.client, STATEFUL_SETS, revisions.store)
+
+    async def reconcile(self, key: str) -> None:
+        stateful_set: StatefulSet | None = self.owners.store.get(key)
+        if stateful_set is None:
+            return
+        spec = stateful_set.spec
+        owned = await self.pod_ownership.claim(stateful_set, spec.selector, self.pods.store)
+        if stateful_set.metadata.deletion_timestamp is not None:
+            return
+        update = await self._history.current(
+            stateful_set, spec.template, spec.selector.match_labels, stateful_set.status.collision_count
+        )
+        current = stateful_set.status.current_revision or update.metadata.name
+        pods = {number: pod for pod in owned if (number := ordinal(stateful_set, pod)) is not None}
+        if self.expectations.satisfied(stateful_set.metadata.uid):
+            await self._act(stateful_set, pods, update.metadata.labels[HASH], current)
+        status = self._status(stateful_set, pods, current, update.metadata.name)
+        if status != stateful_set.status:
+            await self._client.update(
+                STATEFUL_SETS, replace(stateful_set, status=status), subresource="status"
+            )
+        digests = {pod.metadata.labels.get(HASH, "") for pod in owned}
+        used = [f"{stateful_set.metadata.name}-{digest}" for digest in digests]
+        used += [status.current_revision, status.update_revision]
+        await self._history.truncate(stateful_set, used, spec.revision_history_limit)
+
+    async def _act(self, stateful_set: StatefulSet, pods: dict[int, Pod], digest: str, current: str) -> None:
+        """The next step: with OrderedReady, the first pod that isn't as it should be holds up all later ones."""
+        parallel = stateful_set.spec.pod_management_policy == "Parallel"
+        numbers = _numbers(stateful_set)
+        for number in numbers:
+            pod = pods.get(number)
+            if pod is not None and is_terminal(pod) and pod.metadata.deletion_timestamp is None:
+                kind = "RecreatingFailedPod" if pod.status.phase == "Failed" else "RecreatingTerminatedPod"
+                text = f"StatefulSet {stateful_set.key} is recreating failed Pod {pod.metadata.name}"
+                self.recorder.event(reference(STATEFUL_SETS, stateful_set), "Warning", kind, text)
+                await self.delete_pods(stateful_set, [pod])
+                return
+            if pod is None:
+                await self._create(
+                    stateful_set, number, self._digest_for(stateful_set, number, digest, current)
+                )
+                if not parallel:
+                    return
+                continue
+            if not parallel and (
+                pod.metadata.deletion_timestamp is not None or self._wait(stateful_set, pod)
+            ):
+                return
+        surplus = sorted((number for number in pods if number not in numbers), reverse=True)
+        for number in surplus:
+            pod = pods[number]
+            if pod.metadata.deletion_timestamp is None:
+                if not parallel and any(self._wait(stateful_set, pods[n]) for n in numbers if n in pods):
+                    return
+                await self.delete_pods(stateful_set, [pod])
+            if not parallel:
+                return
+        if not surplus:
+            await self._update(stateful_set, pods, digest)
+
+    async def _update(self, stateful_set: StatefulSet, pods: dict[int, Pod], digest: str) -> None:
+        """Replace pods of older templates from the highest number down, as far as the partition."""
+        strategy = stateful_set.spec.update_strategy
+        if strategy.type == "OnDelete":
+            return
+        rolling = strategy.rolling_update
+        partition = (rolling.partition if rolling is not None else None) or 0
+        most = 1
+        if rolling is not None and isinstance(rolling.max_unavailable, int):
+            most = max(1, rolling.max_unavailable)
+        unavailable = sum(self._wait(stateful_set, pod) for pod in pods.values())
+        for number in sorted(pods, reverse=True):
+            if number < partition:
+                return
+            pod = pods[number]
+            if pod.metadata.labels.get(HASH) != digest and pod.metadata.deletion_timestamp is None:
+                if unavailable >= most and not self._wait(stateful_set, pod):
+                    return
+                await self.delete_pods(stateful_set, [pod])
+                unavailable += 1
+            if unavailable >= most:
+                return
+
+    def _wait(self, stateful_set: StatefulSet, pod: Pod) -> bool:
+        """Whether the pod isn't available (yet)."""
+        if pod.metadata.deletion_timestamp is not None:
+            return True
+        left = available_in(pod, stateful_set.spec.min_ready_seconds or 0, self._clock.now())
+        if left:
+            self.queue.add_after(stateful_set.key, left)
+        return left != 0
+
+    def _digest_for(self, stateful_set: StatefulSet, number: int, digest: str, current: str) -> str:
+        """Below the partition a pod comes back as it was."""
+        rolling = stateful_set.spec.update_strategy.rolling_update
+        partition = (rolling.partition if rolling is not None else None) or 0
+        if number >= partition:
+            return digest
+        return current.removeprefix(f"{stateful_set.metadata.name}-")
+
+    async def _create(self, stateful_set: StatefulSet, number: int, digest: str) -> None:
+        for claim in volume_claims(stateful_set, number):
+            try:
+                await self._client.create(PERSISTENT_VOLUME_CLAIMS, claim)
+            except AlreadyExists:
+                continue
+        template = self._template(stateful_set, digest)
+        pod = make(template, number, digest)
+        involved = reference(STATEFUL_SETS, stateful_set)
+        name = pod.metadata.name
+        try:
+            made = await self._client.create(PODS, pod)
+        except AlreadyExists as error:
+            live = await self._client.get(PODS, name, stateful_set.metadata.namespace)
+            if any(owner.uid == stateful_set.metadata.uid for owner in live.metadata.owner_references):
+                return
+            raise Retry(f"another pod has the name {live.key}: {error}") from error
+        except ApiError as error:
+            text = f"create Pod {name} in StatefulSet {stateful_set.metadata.name} failed error: {error}"
+            self.recorder.event(involved, "Warning", "FailedCreate", text)
+            raise
+        self.expectations.created(stateful_set.metadata.uid, made)
+        text = f"create Pod {name} in StatefulSet {stateful_set.metadata.name} successful"
+        self.recorder.event(involved, "Normal", "SuccessfulCreate", text)
+
+    def _template(self, stateful_set: StatefulSet, digest: str) -> StatefulSet:
+        """The StatefulSet with the template of that revision."""
+        for revision in self._history.of(stateful_set):
+            if revision.metadata.labels.get(HASH) == digest:
+                restored = self._history.template(revision)
+                return replace(stateful_set, spec=replace(stateful_set.spec, template=restored))
+        return stateful_set
+
+    def _status(
+        self, stateful_set: StatefulSet, pods: dict[int, Pod], current: str, update: str
+    ) -> StatefulSetStatus:
+        now = self._clock.now()
+        least = stateful_set.spec.min_ready_seconds or 0
+        alive = [pod for pod in pods.values() if not is_terminal(pod)]
+        prefix = f"{stateful_set.metadata.name}-"
+
+        def of(revision: str) -> int:
+            digest = revision.removeprefix(prefix)
+            return sum(
+                pod.metadata.labels.get(HASH) == digest and pod.metadata.deletion_timestamp is None
+                for pod in alive
+            )
+
+        wanted = len(_numbers(stateful_set))
+        ready = sum(is_ready(pod) for pod in alive)
+        updated = of(update)
+        if updated == wanted == len(alive) == ready and current != update:
+            # The roll-out is complete: what was new is now what there is.
+            current = update
+        return StatefulSetStatus(
+            replicas=len(alive),
+            ready_replicas=ready or None,
+            available_replicas=sum(available_in(pod, least, now) == 0 for pod in alive),
+            current_replicas=of(current) or None,
+            updated_replicas=updated or None,
+            current_revision=current,
+            update_revision=update,
+            observed_generation=stateful_set.metadata.generation or None,
+            collision_count=stateful_set.status.collision_count or 0,
+            conditions=stateful_set.status.conditions,
+        )
+
+
+def _numbers(stateful_set: StatefulSet) -> Sequence[int]:
+    replicas = 1 if stateful_set.spec.replicas is None else stateful_set.spec.replicas
+    start = stateful_set.spec.ordinals.start if stateful_set.spec.ordinals is not None else 0
+    return range(start, start + replicas)

@@ -1,0 +1,69 @@
+"""The name, labels, volumes and number of a StatefulSet's pod. Pure."""
+
+from dra_shared.api.apps import StatefulSet
+from dra_shared.api.core import PersistentVolumeClaim
+from dra_shared.api.meta import ObjectMeta
+from dra_shared.api.pod import Pod
+from dra_shared.api.resources import STATEFUL_SETS
+from dra_shared.api.volume import PersistentVolumeClaimVolumeSource, Volume
+from msgspec.structs import replace
+
+from dra_controller.pods import controller_reference, from_template
+from dra_controller.revisions import HASH
+
+POD_NAME = "statefulset.kubernetes.io/pod-name"
+INDEX = "apps.kubernetes.io/pod-index"
+
+
+def ordinal(stateful_set: StatefulSet, pod: Pod) -> int | None:
+    """The pod's number, if its name is one of this StatefulSet's."""
+    prefix, _, number = pod.metadata.name.rpartition("-")
+    return int(number) if prefix == stateful_set.metadata.name and number.isdigit() else None
+
+
+def make(stateful_set: StatefulSet, number: int, digest: str) -> Pod:
+    """The pod with that number."""
+    pod = from_template(stateful_set.spec.template, controller_reference(STATEFUL_SETS, stateful_set))
+    name = f"{stateful_set.metadata.name}-{number}"
+    labels = {**pod.metadata.labels, POD_NAME: name, INDEX: str(number), HASH: digest}
+    mine = {claim.metadata.name for claim in stateful_set.spec.volume_claim_templates}
+    volumes = [
+        Volume(
+            name=template.metadata.name,
+            persistent_volume_claim=PersistentVolumeClaimVolumeSource(
+                claim_name=f"{template.metadata.name}-{name}"
+            ),
+        )
+        for template in stateful_set.spec.volume_claim_templates
+    ]
+    others = [volume for volume in pod.spec.volumes if volume.name not in mine]
+    return replace(
+        pod,
+        metadata=replace(
+            pod.metadata,
+            name=name,
+            generate_name=f"{stateful_set.metadata.name}-",
+            namespace=stateful_set.metadata.namespace,
+            labels=labels,
+        ),
+        spec=replace(
+            pod.spec, hostname=name, subdomain=stateful_set.spec.service_name, volumes=(*volumes, *others)
+        ),
+    )
+
+
+def volume_claims(stateful_set: StatefulSet, number: int) -> list[PersistentVolumeClaim]:
+    """The volume claims that the pod with that number uses."""
+    labels = stateful_set.spec.selector.match_labels
+    return [
+        PersistentVolumeClaim(
+            metadata=ObjectMeta(
+                name=f"{template.metadata.name}-{stateful_set.metadata.name}-{number}",
+                namespace=stateful_set.metadata.namespace,
+                labels={**template.metadata.labels, **labels},
+                annotations=template.metadata.annotations,
+            ),
+            spec=template.spec,
+        )
+        for template in stateful_set.spec.volume_claim_templates
+    ]
