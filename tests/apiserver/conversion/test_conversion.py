@@ -102,6 +102,7 @@ def test_random_objects_survive_the_round_trip_through_v1beta1() -> None:
         before = copy.deepcopy(obj)
         there = convert(kind, obj, "v1beta1")
         assert schema.sanitize(kind, "v1beta1", there, "Warn") == []
+        schema.default(kind, "v1beta1", there)
         assert to_storage(kind, there, "v1beta1") == before
         tried += 1
     assert tried > 50
