@@ -5,7 +5,6 @@ from typing import Any
 
 import msgspec
 from dra_shared.api.apps import ControllerRevision
-from dra_shared.api.codec import to_builtins
 from dra_shared.api.meta import Object, ObjectMeta
 from dra_shared.api.pod import PodTemplateSpec
 from dra_shared.api.resources import CONTROLLER_REVISIONS, Resource
@@ -43,7 +42,9 @@ class History:
         self, owner: Object, template: PodTemplateSpec, labels: dict[str, str], collisions: int | None
     ) -> ControllerRevision:
         """The revision for the present template, which is the newest; made or renumbered if need be."""
-        data = {"spec": {"template": {**to_builtins(template), "$patch": "replace"}}}
+        # As the API server gives it back: lists, no tuples.
+        plain = msgspec.json.decode(msgspec.json.encode(template))
+        data = {"spec": {"template": {**plain, "$patch": "replace"}}}
         known = self.of(owner)
         newest = max((revision.revision for revision in known), default=0)
         for revision in reversed(known):
@@ -52,7 +53,7 @@ class History:
             if revision.revision == newest:
                 return revision
             return await self._client.update(CONTROLLER_REVISIONS, replace(revision, revision=newest + 1))
-        digest = template_hash(template, collisions)
+        digest = template_hash(template, collisions or None)
         wanted = ControllerRevision(
             metadata=ObjectMeta(
                 name=f"{owner.metadata.name}-{digest}",

@@ -46,7 +46,7 @@ def _without_hash(template: PodTemplateSpec) -> PodTemplateSpec:
 def make(deployment: Deployment, number: int, replicas: int) -> ReplicaSet:
     """A ReplicaSet for the Deployment's present template."""
     template = deployment.spec.template
-    digest = template_hash(template, deployment.status.collision_count)
+    digest = template_hash(template, deployment.status.collision_count or None)
     labels = {**template.metadata.labels, HASH: digest}
     selector = deployment.spec.selector
     replica_set = ReplicaSet(
