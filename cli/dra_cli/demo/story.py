@@ -5,6 +5,7 @@ cluster itself gives when that takes too long.
 """
 
 import asyncio
+import os
 import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -23,7 +24,8 @@ from dra_cli.discovery import Discovery
 from dra_cli.errors import CommandError
 from dra_cli.house import House, HouseOptions, Reporter
 
-_PHASE_TIMEOUT = 60.0
+# Seconds; a slow machine may need more, an impossible manifest less.
+_PHASE_TIMEOUT = float(os.environ.get("DRALAB_DEMO_PHASE_TIMEOUT", "60"))
 _POLL = 0.03
 _PODS_OF = {"Deployment", "ReplicaSet", "StatefulSet", "Job"}
 

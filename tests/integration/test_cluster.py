@@ -1,0 +1,152 @@
+"""``dralab up`` and what goes with it, on real processes."""
+
+import asyncio
+import os
+import signal
+import subprocess
+import sys
+from collections.abc import AsyncIterator, Iterator
+from contextlib import asynccontextmanager
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+from dra_cli.cluster import Cluster
+from dra_shared.api.core import ConfigMap
+from dra_shared.api.meta import ObjectMeta
+from dra_shared.api.resources import CONFIG_MAPS, NODES, RESOURCE_SLICES
+from dra_shared.client.rest import Client
+
+pytestmark = pytest.mark.slow
+
+
+def dralab(data: Path, *arguments: str, check: bool = True) -> subprocess.CompletedProcess[str]:
+    result = subprocess.run(
+        [sys.executable, "-m", "dra_cli.main", *arguments, "--data", str(data)],
+        capture_output=True,
+        text=True,
+        timeout=100,
+        check=False,
+    )
+    if check:
+        assert result.returncode == 0, result.stdout + result.stderr
+    return result
+
+
+@pytest.fixture
+def up(tmp_path: Path) -> Iterator[Path]:
+    dralab(tmp_path, "up", "--detach", "--port", "0", "--nodes", "1")
+    yield tmp_path
+    if Cluster(tmp_path).running():
+        dralab(tmp_path, "down")
+
+
+@asynccontextmanager
+async def _client(data: Path) -> AsyncIterator[Client]:
+    async with Client(Cluster(data).record().server) as client:
+        yield client
+
+
+async def _until(condition: Any, seconds: float = 60.0) -> None:
+    async with asyncio.timeout(seconds):
+        while True:
+            if await condition():
+                return
+            await asyncio.sleep(0.05)
+
+
+def test_detached_up_is_ready_when_it_returns(up: Path) -> None:
+    status = dralab(up, "status")
+    assert status.stdout.count(" ready ") == 4
+    assert "Ready" in dralab(up, "get", "nodes").stdout
+    assert dralab(up, "get", "resourceslices", "-o", "name").stdout.count("resourceslice") >= 1
+
+
+def test_kubeconfig_names_a_file_that_reaches_the_server(up: Path) -> None:
+    path = Path(dralab(up, "kubeconfig").stdout.strip())
+    server = yaml.safe_load(path.read_text())["clusters"][0]["cluster"]["server"]
+    assert server == Cluster(up).record().server
+
+
+def test_a_second_up_on_the_same_directory_is_refused(up: Path) -> None:
+    result = dralab(up, "up", "--port", "0", check=False)
+    assert result.returncode == 1
+    assert result.stderr.startswith("dralab: a cluster is already running in")
+    assert result.stderr.count("\n") == 1
+
+
+def test_a_taken_port_is_named(up: Path, tmp_path_factory: pytest.TempPathFactory) -> None:
+    port = Cluster(up).record().server.rsplit(":", 1)[1]
+    result = dralab(tmp_path_factory.mktemp("other"), "up", "--port", port, check=False)
+    assert result.returncode == 1
+    assert f"port {port} is in use" in result.stderr
+
+
+async def test_state_survives_down_and_up(up: Path) -> None:
+    async with _client(up) as client:
+        made = await client.create(
+            CONFIG_MAPS, ConfigMap(metadata=ObjectMeta(name="keep", namespace="default"), data={"a": "b"})
+        )
+    dralab(up, "down")
+    assert not Cluster(up).running()
+    dralab(up, "up", "--detach", "--port", "0", "--nodes", "1")
+    async with _client(up) as client:
+        kept = await client.get(CONFIG_MAPS, "keep", "default")
+    assert (kept.metadata.uid, kept.metadata.resource_version, kept.data) == (
+        made.metadata.uid,
+        made.metadata.resource_version,
+        {"a": "b"},
+    )
+
+
+async def test_a_killed_service_comes_back_and_nothing_is_lost(up: Path) -> None:
+    async with _client(up) as client:
+        await client.create(CONFIG_MAPS, ConfigMap(metadata=ObjectMeta(name="keep", namespace="default")))
+        slices = {item.metadata.uid for item in (await client.list(RESOURCE_SLICES)).items}
+        assert slices
+        for name in ("apiserver", "scheduler", "controller"):
+            before = Cluster(up).record().services[name]
+            os.kill(before.pid, signal.SIGKILL)
+
+            async def restarted(name: str = name, pid: int = before.pid) -> bool:
+                if Cluster(up).record().services[name].pid == pid:
+                    return False
+                return dralab(up, "status", check=False).returncode == 0
+
+            await _until(restarted)
+        assert (await client.get(CONFIG_MAPS, "keep", "default")).metadata.name == "keep"
+        assert [node.metadata.name for node in (await client.list(NODES)).items] == ["node-0"]
+        assert {item.metadata.uid for item in (await client.list(RESOURCE_SLICES)).items} == slices
+    assert "was killed by SIGKILL; restarting it" in (up / "logs" / "up.log").read_text()
+
+
+def test_an_unknown_gpu_model_is_a_clear_error(tmp_path: Path) -> None:
+    result = dralab(tmp_path, "up", "--port", "0", "--gpus", "8xG9000", check=False)
+    assert result.returncode == 1
+    assert "G9000" in result.stderr
+    assert "A100-SXM4-40GB" in result.stderr
+
+
+def test_commands_without_a_cluster_say_how_to_get_one(tmp_path: Path) -> None:
+    for command in (("status",), ("down",), ("get", "pods")):
+        result = dralab(tmp_path, *command, check=False)
+        assert result.returncode == 1
+        assert "no cluster is running in" in result.stderr
+        assert "dralab up" in result.stderr
+
+
+def test_apply_get_and_delete(up: Path, tmp_path: Path) -> None:
+    manifest = tmp_path / "map.yaml"
+    manifest.write_text("apiVersion: v1\nkind: ConfigMap\nmetadata: {name: settings}\ndata: {level: '1'}\n")
+    assert "configmap/settings created" in dralab(up, "apply", "-f", str(manifest)).stdout
+    assert "configmap/settings unchanged" in dralab(up, "apply", "-f", str(manifest)).stdout
+    manifest.write_text(manifest.read_text().replace("'1'", "'2'"))
+    assert "configmap/settings configured" in dralab(up, "apply", "-f", str(manifest)).stdout
+    assert yaml.safe_load(dralab(up, "get", "cm", "settings", "-o", "yaml").stdout)["data"] == {"level": "2"}
+    assert "configmap/settings deleted" in dralab(up, "delete", "-f", str(manifest)).stdout
+    gone = dralab(up, "get", "configmap/settings", check=False)
+    assert gone.returncode == 1
+    assert 'configmaps "settings" not found' in gone.stderr
+    unknown = dralab(up, "get", "gadgets", check=False)
+    assert 'the server doesn\'t have a resource type "gadgets"' in unknown.stderr
