@@ -3,7 +3,7 @@
 import math
 
 import pytest
-from dra_scheduler.allocator import AllocationError, TimeLimit, alikeness, search
+from dra_scheduler.allocator import AllocationError, TimeLimit, alikeness, search, views
 
 from tests.scheduler.allocator.worlds import World, claim_of, exactly, random_world, selector, slice_of
 
@@ -35,6 +35,7 @@ def _plainly(world: World) -> object:
         patch.setattr(alikeness.Alikeness, "now", lambda *_: object())
         patch.setattr(search, "_REMEMBER_AFTER", math.inf)
         patch.setattr(search, "_DOUBT_AFTER", math.inf)
+        patch.setattr(views.Need, "plausible", lambda need, pool, *_: need.selection.candidates(pool))
         return _outcome(world, limit=True)
 
 

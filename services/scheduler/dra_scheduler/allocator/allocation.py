@@ -1,6 +1,5 @@
 """The allocator: claims in, allocation results out."""
 
-import itertools
 from collections.abc import Callable, Iterable, Mapping, Sequence
 
 from dra_shared.api.node import Node
@@ -22,6 +21,7 @@ from dra_scheduler.allocator.selectors import Candidate, Compile, Selectors
 from dra_scheduler.allocator.snapshot import Snapshot
 from dra_scheduler.allocator.state import AllocatedState
 from dra_scheduler.allocator.trace import Trace
+from dra_scheduler.allocator.views import Needs, View
 
 Classes = Mapping[str, DeviceClass] | Callable[[str], DeviceClass | None]
 
@@ -46,6 +46,7 @@ class Allocator:
             raise ValueError("the snapshot was made for other features")
         self._lookup = classes.get if isinstance(classes, Mapping) else classes
         self._selectors = Selectors(features, compile)
+        self._needs = Needs(features)
         self._share_ids = share_ids
         self._attempt: Attempt | None = None
 
@@ -64,13 +65,13 @@ class Allocator:
         Raises:
             AllocationError: the claims, classes or slices are such that the search cannot go on.
         """
-        pools = self.snapshot.pools(node)
+        view = self.snapshot.view(node)
         attempt = self._checked(claims)
         if trace is not None:
-            trace.begin(node, pools, attempt)
+            trace.begin(node, view.pools, attempt)
         if check is not None:
             check()
-        run = _Run(self.features, self.allocated, attempt, node, pools, trace)
+        run = _Run(self.features, self.allocated, attempt, node, view, trace)
         all_devices = run.prepare()
         search = Search(
             attempt,
@@ -97,7 +98,7 @@ class Allocator:
             return found
         if outcome is Outcome.EXCEEDED:
             raise AllocationError("allocation max size exceeded")
-        if any(pool.invalid_reason is not None for pool in pools):
+        if view.any_invalid:
             raise AllocationError("invalid resource pools were encountered", only_this_node=True)
         return None
 
@@ -120,7 +121,7 @@ class Allocator:
             and all(self._lookup(name) is device_class for name, device_class in known.classes)
         ):
             return known
-        self._attempt = check_claims(claims, self.features, self._lookup, self._selectors)
+        self._attempt = check_claims(claims, self.features, self._lookup, self._selectors, self._needs)
         return self._attempt
 
 
@@ -133,14 +134,14 @@ class _Run:
         allocated: AllocatedState,
         attempt: Attempt,
         node: Node,
-        pools: tuple[Pool, ...],
+        view: View,
         trace: Trace | None,
     ) -> None:
         self._features = features
         self._allocated = allocated
         self._attempt = attempt
         self._node = node
-        self._pools = pools
+        self._view = view
         self._trace = trace
         self._candidates: dict[int, Sequence[Candidate]] = {}
         self._all_devices: dict[int, list[tuple[PoolDevice, Pool]]] = {}
@@ -159,7 +160,7 @@ class _Run:
 
     def _everything(self, request: Request) -> list[tuple[PoolDevice, Pool]]:
         found = []
-        for pool in self._pools:
+        for pool in self._view.pools:
             if not pool.usable:
                 state = "being updated" if pool.incomplete else "invalid"
                 raise AllocationError(
@@ -200,8 +201,18 @@ class _Run:
         """The devices to try for the request, in order."""
         known = self._candidates.get(request.number)
         if known is None:
-            parts = [found for pool in self._pools if pool.usable and (found := self._of_pool(request, pool))]
-            known = parts[0] if len(parts) == 1 else tuple(itertools.chain.from_iterable(parts))
+            if request.admin_access or self._trace is not None:
+                known = [
+                    item for pool in self._view.pools if pool.usable for item in self._of_pool(request, pool)
+                ]
+            else:
+                known = self._view.candidates(request.need, self._allocated)
+                if self._view.any_per_device:
+                    known = [
+                        item
+                        for item in known
+                        if item[2] is not None or self._is_here(request, item[0], item[1])
+                    ]
             self._candidates[request.number] = known
         return known
 

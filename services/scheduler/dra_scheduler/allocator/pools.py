@@ -62,7 +62,7 @@ class SliceEntry:
 class Pool:
     """A pool as one node sees it. Devices are only there when it is neither incomplete nor invalid.
 
-    Read-only but for the two caches at its end.
+    Read-only but for the caches at its end.
     """
 
     id: PoolID
@@ -81,6 +81,10 @@ class Pool:
     # Belongs to the selectors: which of the devices they accept.
     selections: dict[object, tuple[Any, ...]] = field(default_factory=dict, repr=False)
 
+    # Belongs to the views: what of that is worth trying, for which state at which version.
+    plausible: dict[object, tuple[object, int, bool, tuple[Any, ...]]] = field(
+        default_factory=dict, repr=False
+    )
     # Belongs to the counters: what is left of them, for which state at which version.
     available: tuple[object, int, dict[CounterKey, int]] | None = field(default=None, repr=False)
 

@@ -16,6 +16,7 @@ from dra_scheduler.allocator.constraints import new_constraint
 from dra_scheduler.allocator.errors import AllocationError, ClassLookupError
 from dra_scheduler.allocator.features import Features
 from dra_scheduler.allocator.selectors import Selection, Selectors
+from dra_scheduler.allocator.views import Need, Needs
 
 # resource/v1 AllocationResultsMaxSize
 MAX_RESULTS = 32
@@ -39,6 +40,7 @@ class Request:
     admin_access: bool
     tolerations: tuple[DeviceToleration, ...]
     capacity: Mapping[str, str]
+    need: Need
 
     @property
     def full_name(self) -> str:
@@ -98,10 +100,11 @@ class Attempt:
 
 
 class _Checker:
-    def __init__(self, features: Features, lookup: ClassLookup, selectors: Selectors) -> None:
+    def __init__(self, features: Features, lookup: ClassLookup, selectors: Selectors, needs: Needs) -> None:
         self._features = features
         self._lookup = lookup
         self._selectors = selectors
+        self._needs = needs
         self._requests: list[Request] = []
         self._classes: list[tuple[str, DeviceClass | None]] = []
 
@@ -182,6 +185,8 @@ class _Checker:
             "" if selector.cel is None else selector.cel.expression
             for selector in device_class.spec.selectors
         ]
+        selection = self._selectors.selection(tuple(of_class), tuple(expressions))
+        capacity = {} if part.capacity is None else part.capacity.requests
         request = Request(
             number=len(self._requests),
             claim_index=claim_index,
@@ -189,12 +194,13 @@ class _Checker:
             name=name,
             parent=parent,
             device_class=device_class,
-            selection=self._selectors.selection(tuple(of_class), tuple(expressions)),
+            selection=selection,
             all_devices=part.allocation_mode == "All",
             count=part.count or 0,
             admin_access=admin,
             tolerations=part.tolerations,
-            capacity={} if part.capacity is None else part.capacity.requests,
+            capacity=capacity,
+            need=self._needs.need(selection, capacity, part.tolerations),
         )
         self._requests.append(request)
         return request
@@ -220,7 +226,11 @@ class _Checker:
 
 
 def check_claims(
-    claims: Sequence[ResourceClaim], features: Features, lookup: ClassLookup, selectors: Selectors
+    claims: Sequence[ResourceClaim],
+    features: Features,
+    lookup: ClassLookup,
+    selectors: Selectors,
+    needs: Needs,
 ) -> Attempt:
     """Everything about the claims that is the same for all nodes; errors are kept for their turn."""
-    return _Checker(features, lookup, selectors).attempt(claims)
+    return _Checker(features, lookup, selectors, needs).attempt(claims)

@@ -1,6 +1,7 @@
 """All slices, indexed so that a node finds its pools without looking at the rest of the cluster."""
 
 from collections.abc import Iterable, Iterator, Sequence
+from weakref import WeakValueDictionary
 
 from dra_shared.api.node import Node
 from dra_shared.api.resource import ResourceSlice
@@ -10,6 +11,7 @@ from dra_scheduler.allocator.features import Features
 from dra_scheduler.allocator.nodes import node_matches
 from dra_scheduler.allocator.pools import Pool, SliceEntry, in_allocation_order, view_pool
 from dra_scheduler.allocator.state import PoolID
+from dra_scheduler.allocator.views import View
 
 
 class _PoolSlices:
@@ -55,13 +57,13 @@ class _PoolSlices:
 class _NodeView:
     """What one node sees, as long as nothing changes."""
 
-    __slots__ = ("local_version", "node", "pools", "shared_version")
+    __slots__ = ("local_version", "node", "shared_version", "view")
 
-    def __init__(self, node: Node, local_version: int, shared_version: int, pools: tuple[Pool, ...]) -> None:
+    def __init__(self, node: Node, local_version: int, shared_version: int, view: View) -> None:
         self.node = node
         self.local_version = local_version
         self.shared_version = shared_version
-        self.pools = pools
+        self.view = view
 
 
 class Snapshot:
@@ -82,7 +84,9 @@ class Snapshot:
         self._local_versions: dict[str, int] = {}
         self._shared_version = 0
         self._clock = 0
-        self._views: dict[str, _NodeView] = {}
+        self._node_views: dict[str, _NodeView] = {}
+        # Nodes that see the same pools share one view.
+        self._shared_views: WeakValueDictionary[tuple[Pool, ...], View] = WeakValueDictionary()
         for number, slice_ in enumerate(slices):
             # Not by name: whoever hands over a bare list may have duplicates, which must make their pool invalid.
             self._put((slice_.metadata.name, number), slice_)
@@ -104,24 +108,31 @@ class Snapshot:
         return (entry.slice for pool in self._pools.values() for entry in pool.entries.values())
 
     def pools(self, node: Node) -> tuple[Pool, ...]:
-        """What the node sees, in allocation order.
+        """What the node sees, in allocation order; raises as :meth:`view`."""
+        return self.view(node).pools
+
+    def view(self, node: Node) -> View:
+        """What the node sees, as an object that stays the same as long as that does.
 
         Raises:
             AllocationError: a slice's node selector cannot be evaluated.
         """
         name = node.metadata.name
         local, shared = self._local_versions.get(name, 0), self._shared_version
-        view = self._views.get(name)
+        view = self._node_views.get(name)
         if (
             view is not None
             and view.local_version == local
             and view.shared_version == shared
             and (view.node is node or view.node.metadata.labels == node.metadata.labels)
         ):
-            return view.pools
+            return view.view
         pools = self._gather(node)
-        self._views[name] = _NodeView(node, local, shared, pools)
-        return pools
+        found = self._shared_views.get(pools)
+        if found is None:
+            found = self._shared_views[pools] = View(pools)
+        self._node_views[name] = _NodeView(node, local, shared, found)
+        return found
 
     def stamp(self, node_name: str) -> tuple[int, int]:
         """Changes whenever what the node sees may have changed."""
@@ -129,14 +140,14 @@ class Snapshot:
 
     def known_pools(self, node_name: str) -> tuple[Pool, ...] | None:
         """What :meth:`pools` last found for the node, if that still holds."""
-        view = self._views.get(node_name)
+        view = self._node_views.get(node_name)
         if view is None or (view.local_version, view.shared_version) != self.stamp(node_name):
             return None
-        return view.pools
+        return view.view.pools
 
     def forget_node(self, node_name: str) -> None:
         """Drops what is remembered about a node that is gone."""
-        self._views.pop(node_name, None)
+        self._node_views.pop(node_name, None)
 
     def _put(self, key: object, slice_: ResourceSlice) -> None:
         pool_id = (slice_.spec.driver, slice_.spec.pool.name)

@@ -1,0 +1,128 @@
+"""What a node sees, and which of it is worth trying, remembered until it changes."""
+
+from collections.abc import Mapping, Sequence
+
+from dra_shared.api.resource import DeviceToleration
+from dra_shared.taints import untolerated
+
+from dra_scheduler.allocator.capacity import NOTHING, shortage
+from dra_scheduler.allocator.counters import available_counters
+from dra_scheduler.allocator.features import Features
+from dra_scheduler.allocator.pools import Pool, PoolDevice
+from dra_scheduler.allocator.selectors import Candidate, Selection
+from dra_scheduler.allocator.state import AllocatedState
+
+_MAX_NEEDS = 256
+
+
+class Need:
+    """What a request without admin access asks of each single device. The same object for equal requests."""
+
+    __slots__ = ("_capacity", "_features", "_tolerations", "selection")
+
+    def __init__(
+        self,
+        features: Features,
+        selection: Selection,
+        capacity: Mapping[str, str],
+        tolerations: tuple[DeviceToleration, ...],
+    ) -> None:
+        self._features = features
+        self.selection = selection
+        self._capacity = capacity
+        self._tolerations = tolerations
+
+    def plausible(self, pool: Pool, state: AllocatedState, count_counters: bool) -> tuple[Candidate, ...]:
+        """The selection's candidates without those that what is allocated already rules out.
+
+        Only what the search would pass over without a trace: one whose selector fails stops the search and stays, and
+        so does one whose counters upstream would reserve before it finds the taint.
+        """
+        version = state.pool_version(pool.id)
+        known = pool.plausible.get(self)
+        if known is not None and known[0] is state and known[1] == version and known[2] == count_counters:
+            return known[3]
+        left = None
+        if count_counters and pool.counters:
+            left = available_counters(pool, state)
+        found = tuple(
+            [
+                candidate
+                for candidate in self.selection.candidates(pool)
+                if candidate[0].id not in state.dedicated
+                and (candidate[2] is not None or self._fits(candidate[0], state, left))
+            ]
+        )
+        if len(pool.plausible) >= _MAX_NEEDS:
+            pool.plausible.clear()
+        pool.plausible[self] = (state, version, count_counters, found)
+        return found
+
+    def _fits(
+        self, device: PoolDevice, state: AllocatedState, left: Mapping[tuple[str, str], int] | None
+    ) -> bool:
+        features, spec = self._features, device.spec
+        if features.consumable_capacity and (spec.capacity or self._capacity):
+            used = state.consumed.get(device.id, NOTHING)
+            if shortage(spec.capacity, self._capacity, used, NOTHING) is not None:
+                return False
+        if not spec.consumes_counters:
+            return not (
+                features.device_taints
+                and spec.taints
+                and untolerated(spec.taints, self._tolerations) is not None
+            )
+        if left is None or (device.allow_multiple and features.consumable_capacity):
+            return True
+        return all(left[key] >= value for key, value in device.counters)
+
+
+class Needs:
+    """Makes needs, the same object for the same need."""
+
+    def __init__(self, features: Features) -> None:
+        self._features = features
+        self._known: dict[object, Need] = {}
+
+    def need(
+        self, selection: Selection, capacity: Mapping[str, str], tolerations: tuple[DeviceToleration, ...]
+    ) -> Need:
+        """The need of a request."""
+        key = (selection, tuple(sorted(capacity.items())), tolerations)
+        known = self._known.get(key)
+        if known is None:
+            if len(self._known) >= _MAX_NEEDS:
+                self._known.clear()
+            known = self._known[key] = Need(self._features, selection, capacity, tolerations)
+        return known
+
+
+class View:
+    """The pools that a node sees, in allocation order. Nodes that see the same share it."""
+
+    __slots__ = ("__weakref__", "_candidates", "_shared_names", "any_invalid", "any_per_device", "pools")
+
+    def __init__(self, pools: tuple[Pool, ...]) -> None:
+        self.pools = pools
+        self.any_invalid = any(pool.invalid_reason is not None for pool in pools)
+        self.any_per_device = any(pool.per_device for pool in pools)
+        # Upstream counts for pools of one name together, whatever their drivers.
+        names = [pool.id[1] for pool in pools if pool.counters]
+        self._shared_names = len(set(names)) < len(names)
+        self._candidates: dict[Need, tuple[AllocatedState, int, Sequence[Candidate]]] = {}
+
+    def candidates(self, need: Need, state: AllocatedState) -> Sequence[Candidate]:
+        """The devices worth trying, in order."""
+        known = self._candidates.get(need)
+        if known is not None and known[0] is state and known[1] == state.version:
+            return known[2]
+        parts = [
+            found
+            for pool in self.pools
+            if pool.devices and (found := need.plausible(pool, state, not self._shared_names))
+        ]
+        result = parts[0] if len(parts) == 1 else tuple([candidate for part in parts for candidate in part])
+        if len(self._candidates) >= _MAX_NEEDS:
+            self._candidates.clear()
+        self._candidates[need] = (state, state.version, result)
+        return result
