@@ -18,6 +18,9 @@ _HIGH_WATER = 1 << 20
 _IDLE_CONNECTIONS = 64
 _SAFE = frozenset(("GET", "HEAD", "OPTIONS"))
 
+# Scheme, host and port.
+Origin = tuple[str, str, int]
+
 
 class HttpTransport(httpx.AsyncBaseTransport):
     """Sends httpx requests; see the module's docstring.
@@ -51,6 +54,36 @@ class HttpTransport(httpx.AsyncBaseTransport):
             stream = _Body(connection, self._release(origin, connection))
             return httpx.Response(status, headers=headers, stream=stream, request=request)
 
+    async def exchange(
+        self, origin: Origin, method: str, head: bytes, body: bytes, *, timeout: float
+    ) -> tuple[int, bytes]:
+        """One request and its whole response: status and body, without httpx's objects around them.
+
+        ``head`` is everything from the request line to before the empty line. ``timeout`` is in seconds.
+
+        Raises:
+            TimeoutError: there is no whole response in time.
+            Otherwise as ``handle_async_request``.
+        """
+        data = head + b"\r\n\r\n" + body
+        async with asyncio.timeout(timeout):
+            while True:
+                connection, reused = await self._connection(origin, None)
+                try:
+                    status, _ = await connection.send(data, method)
+                    chunks = []
+                    while chunk := await connection.chunk():
+                        chunks.append(chunk)
+                except BaseException as error:
+                    connection.close()
+                    if not isinstance(error, _Dropped):
+                        raise
+                    if reused and (not error.sent or method in _SAFE):
+                        continue
+                    raise httpx.RemoteProtocolError(str(error)) from error
+                self.put_back(origin, connection)
+                return status, chunks[0] if len(chunks) == 1 else b"".join(chunks)
+
     async def aclose(self) -> None:
         self._closed = True
         for connections in self._idle.values():
@@ -58,9 +91,7 @@ class HttpTransport(httpx.AsyncBaseTransport):
                 connection.close()
         self._idle.clear()
 
-    async def _connection(
-        self, origin: tuple[str, str, int], request: httpx.Request
-    ) -> tuple["_Connection", bool]:
+    async def _connection(self, origin: Origin, request: httpx.Request | None) -> tuple["_Connection", bool]:
         idle = self._idle.get(origin)
         while idle:
             connection = idle.pop()
