@@ -13,6 +13,7 @@ from dra_controller.podgc import PodGarbageCollector
 from dra_controller.replicaset import ReplicaSetController
 from dra_controller.resourceclaim import ResourceClaimController
 from dra_controller.resourcepoolstatusrequest import ResourcePoolStatusRequestController
+from dra_controller.resourcequota import ResourceQuotaController
 from dra_controller.serviceaccount import ServiceAccountController
 from dra_controller.statefulset import StatefulSetController
 from dra_controller.tainteviction import TaintEvictionController
@@ -31,6 +32,7 @@ _CLASSES: tuple[type[Controller], ...] = (
     ReplicaSetController,
     ResourceClaimController,
     ResourcePoolStatusRequestController,
+    ResourceQuotaController,
     ServiceAccountController,
     StatefulSetController,
     TTLAfterFinishedController,

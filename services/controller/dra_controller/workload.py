@@ -104,6 +104,10 @@ class WorkloadController(QueueController):
 
         await slow_start([_bind(create, pod) for pod in pods[:_BURST]])
 
+    def deletion_text(self, owner: Object, pod: Pod) -> str:
+        """What the event says of a deleted pod."""
+        return f"Deleted pod: {pod.metadata.name}"
+
     async def delete_pods(self, owner: Object, pods: Sequence[Pod]) -> None:
         """Delete pods, all at once; one that is gone already is no failure."""
 
@@ -121,7 +125,7 @@ class WorkloadController(QueueController):
                 self.expectations.saw_gone(pod)
                 self.recorder.event(involved, "Warning", "FailedDelete", f"Error deleting: {error}")
                 raise
-            self.recorder.event(involved, "Normal", "SuccessfulDelete", f"Deleted pod: {pod.metadata.name}")
+            self.recorder.event(involved, "Normal", "SuccessfulDelete", self.deletion_text(owner, pod))
 
         await gather([_bind(delete, pod) for pod in pods[:_BURST]])
 

@@ -3,6 +3,7 @@
 from collections.abc import Sequence
 
 from dra_shared.api.apps import StatefulSet, StatefulSetStatus
+from dra_shared.api.meta import Object
 from dra_shared.api.pod import Pod
 from dra_shared.api.resources import (
     CONTROLLER_REVISIONS,
@@ -33,6 +34,9 @@ class StatefulSetController(WorkloadController):
         revisions = self.watch(CONTROLLER_REVISIONS)
         index_by_owner(revisions)
         self._history = History(context.client, STATEFUL_SETS, revisions.store)
+
+    def deletion_text(self, owner: Object, pod: Pod) -> str:
+        return f"delete Pod {pod.metadata.name} in StatefulSet {owner.metadata.name} successful"
 
     async def reconcile(self, key: str) -> None:
         stateful_set: StatefulSet | None = self.owners.store.get(key)

@@ -1,0 +1,144 @@
+"""Keeps count of what namespaces use of their quotas."""
+
+import asyncio
+
+import httpx
+from dra_shared.api.core import ResourceQuota, ResourceQuotaStatus
+from dra_shared.api.meta import Object
+from dra_shared.api.pod import Pod
+from dra_shared.api.resource import ResourceClaim
+from dra_shared.api.resources import DEVICE_CLASSES, PODS, RESOURCE_CLAIMS, RESOURCE_QUOTAS
+from dra_shared.claims import controller_of
+from dra_shared.client.errors import ApiError
+from dra_shared.log import logger
+from dra_shared.quantity import Quantity
+from dra_shared.quota import Usage, add, claim_usage, is_claim_resource, pod_usage, selects
+from msgspec.structs import replace
+
+from dra_controller.discovery import Kind, discover
+from dra_controller.framework import Context, QueueController
+
+# kube-controller-manager's --resource-quota-sync-period: object counts have no watch of their own.
+_RESYNC_SECONDS = 300.0
+_LEGACY = {
+    "services",
+    "configmaps",
+    "secrets",
+    "persistentvolumeclaims",
+    "replicationcontrollers",
+    "resourcequotas",
+}
+
+_log = logger(__name__)
+
+
+class ResourceQuotaController(QueueController):
+    """kube-controller-manager's resourcequota-controller; refusing what exceeds a quota is the API server's part."""
+
+    name = "resourcequota-controller"
+
+    def __init__(self, context: Context) -> None:
+        super().__init__(context)
+        quotas = self.watch(RESOURCE_QUOTAS)
+        pods = self.watch(PODS)
+        claims = self.watch(RESOURCE_CLAIMS)
+        self._classes = self.watch(DEVICE_CLASSES).store
+        self._quotas, self._pods, self._claims = quotas.store, pods.store, claims.store
+        self._kinds: dict[str, Kind] = {}
+        for store in (self._quotas, self._pods, self._claims):
+            store.add_index("namespace", _namespace)
+        quotas.add_handler(self._enqueue, self._quota_updated)
+        # A quota counts what is there, so only creation, deletion and the end of a pod matter.
+        pods.add_handler(
+            self._used,
+            lambda old, new: self._used(new) if old.status.phase != new.status.phase else None,
+            self._used,
+        )
+        claims.add_handler(self._used, on_delete=self._used)
+
+    def _enqueue(self, quota: ResourceQuota) -> None:
+        self.queue.add(quota.key)
+
+    def _quota_updated(self, old: ResourceQuota, new: ResourceQuota) -> None:
+        if old.spec != new.spec:
+            self._enqueue(new)
+
+    def _used(self, obj: Object) -> None:
+        for quota in self._quotas.by_index("namespace", obj.metadata.namespace):
+            self._enqueue(quota)
+
+    async def run(self) -> None:
+        async with asyncio.TaskGroup() as tasks:
+            tasks.create_task(super().run())
+            while True:
+                await self._clock.sleep(_RESYNC_SECONDS)
+                self._kinds = {}
+                for quota in self._quotas.list():
+                    self._enqueue(quota)
+
+    async def reconcile(self, key: str) -> None:
+        quota = self._quotas.get(key)
+        if quota is None:
+            return
+        used = await self._usage(quota)
+        status = ResourceQuotaStatus(
+            hard=quota.spec.hard,
+            used={name: str(used.get(name, Quantity.parse("0"))) for name in quota.spec.hard},
+        )
+        if status != quota.status:
+            await self._client.update(RESOURCE_QUOTAS, replace(quota, status=status), subresource="status")
+
+    async def _usage(self, quota: ResourceQuota) -> Usage:
+        namespace = quota.metadata.namespace
+        used: Usage = {}
+        for pod in self._pods.by_index("namespace", namespace):
+            if selects(quota, pod):
+                used = add(used, pod_usage(pod))
+        if any(is_claim_resource(name) for name in quota.spec.hard):
+            for claim in self._claims.by_index("namespace", namespace):
+                counts = claim_usage(claim, self._pod_of(claim), self._extended_name)
+                used = add(used, {name: Quantity.parse(str(number)) for name, number in counts.items()})
+        for name in quota.spec.hard:
+            if name not in used:
+                number = await self._count(name, namespace)
+                if number is not None:
+                    used[name] = Quantity.parse(str(number))
+        return used
+
+    def _pod_of(self, claim: ResourceClaim) -> Pod | None:
+        owner = controller_of(claim)
+        if owner is None or owner.kind != "Pod":
+            return None
+        return self._pods.get(f"{claim.metadata.namespace}/{owner.name}")
+
+    def _extended_name(self, device_class: str) -> str | None:
+        found = self._classes.get(device_class)
+        return found.spec.extended_resource_name if found is not None else None
+
+    async def _count(self, name: str, namespace: str) -> int | None:
+        """How many objects there are, if ``name`` limits the number of some kind of them."""
+        if name in _LEGACY:
+            resource = name
+        elif name.startswith("count/"):
+            resource = name.removeprefix("count/")
+        else:
+            return None
+        if not self._kinds:
+            served = await discover(self._client)
+            self._kinds = {
+                entry.resource.group_resource: entry.resource
+                for entry in served
+                if entry.preferred and entry.resource.namespaced and "list" in entry.verbs
+            }
+        kind = self._kinds.get(resource)
+        if kind is None:
+            return None
+        try:
+            return len((await self._client.list(kind, namespace)).items)
+        except (ApiError, httpx.HTTPError) as error:
+            _log.info("objects not counted", resource=resource, namespace=namespace, error=str(error))
+            raise
+
+
+def _namespace(obj: Object) -> list[str]:
+    return [obj.metadata.namespace]
