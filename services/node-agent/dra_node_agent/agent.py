@@ -43,6 +43,8 @@ if TYPE_CHECKING:
 # The kernel takes 107 characters for a socket's path; drivers append about as many as this leaves.
 _LONGEST_ROOT = 50
 _CLASS_RETRY = 1.0
+# Above this many nodes in one process no one asks for PodResources, and its servers would take most of the memory.
+_POD_RESOURCES_NODES = 50
 
 _log = logger(__name__)
 
@@ -180,7 +182,13 @@ class NodeAgent:
             labels=config.labels,
         )
         kubelet = Kubelet(
-            KubeletConfig(root=root, shape=shape, features=config.features, durable=config.durable),
+            KubeletConfig(
+                root=root,
+                shape=shape,
+                features=config.features,
+                durable=config.durable,
+                pod_resources=len(config.names) <= _POD_RESOURCES_NODES,
+            ),
             self._client,
             self._clock,
             runtime,

@@ -99,7 +99,7 @@ class HealthInfoCache:
             reported.add(key)
             old = known.get(key)
             known[key] = new = msgspec.structs.replace(device, last_updated=now)
-            if old is None or _facts(old) != _facts(new):
+            if old is None or self._stale(old) or _facts(old) != _facts(new):
                 changed.append(new)
         for key, old in list(known.items()):
             if key not in reported and old.health is not Health.UNKNOWN and self._stale(old):

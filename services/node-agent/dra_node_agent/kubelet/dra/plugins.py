@@ -17,7 +17,7 @@ from dra_shared.clock import Clock
 from dra_shared.log import logger
 
 from dra_node_agent.kubelet.dra.health import DeviceHealth
-from dra_node_agent.kubelet.dra.plugin import DraPlugin, PluginError, choose_service
+from dra_node_agent.kubelet.dra.plugin import CALL_TIMEOUT, DraPlugin, PluginError, choose_service
 from dra_node_agent.kubelet.tasks import Tasks
 
 WIPING_DELAY = 30.0
@@ -100,8 +100,10 @@ class DraPluginManager:
                 f"invalid supported gRPC versions of DRA driver plugin {driver} at endpoint {endpoint}: {error}"
             ) from error
 
-    def register(self, driver: str, endpoint: str, services: Sequence[str]) -> None:
-        """Take a plugin in; it serves ``driver`` from now on.
+    def register(
+        self, driver: str, endpoint: str, services: Sequence[str], timeout: float = CALL_TIMEOUT
+    ) -> None:
+        """Take a plugin in; it serves ``driver`` from now on. Each call to it may take ``timeout`` seconds.
 
         Raises:
             PluginError: the kubelet cannot use it, or its endpoint is taken.
@@ -110,7 +112,7 @@ class DraPluginManager:
         plugins = self._plugins.setdefault(driver, [])
         if any(known.endpoint == endpoint for known in plugins):
             raise PluginError(f"endpoint {endpoint} already registered for DRA driver plugin {driver}")
-        plugin = DraPlugin(driver, endpoint, services)
+        plugin = DraPlugin(driver, endpoint, services, timeout=timeout)
         plugins.append(plugin)
         watchers = [self._tasks.start(self._watch_connection(plugin))]
         if plugin.reports_health and self._on_health is not None:

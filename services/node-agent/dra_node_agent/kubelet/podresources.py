@@ -1,0 +1,115 @@
+"""PodResources v1, what monitoring agents ask the kubelet (pkg/kubelet/apis/podresources)."""
+
+import asyncio
+from collections.abc import Callable, Iterable
+from pathlib import Path
+from types import TracebackType
+from typing import Any, Self
+
+import grpc
+from dra_shared.api.container import Container
+from dra_shared.api.pod import Pod
+from grpc import aio
+
+from dra_node_agent.kubelet.dra.claiminfo import ClaimInfo, device_serves
+from dra_node_agent.kubelet.dra.manager import DraError, DraManager
+from dra_node_agent.kubelet.podstatus import TERMINAL, is_sidecar
+from dra_node_agent.proto import podresources_v1_pb2 as pb
+from dra_node_agent.proto import podresources_v1_pb2_grpc
+
+SOCKET = Path("pod-resources", "kubelet.sock")
+
+
+class PodResourcesServer:
+    """Serves PodResources for one node; ``pods`` gives the pods that hold resources."""
+
+    def __init__(self, root: Path, dra: DraManager, pods: Callable[[], Iterable[Pod]]) -> None:
+        self.path = root / SOCKET
+        self._service = _Service(dra, pods)
+        self._server: aio.Server | None = None
+
+    async def __aenter__(self) -> Self:
+        self.path.parent.mkdir(parents=True, exist_ok=True)
+        await asyncio.to_thread(self.path.unlink, missing_ok=True)
+        self._server = aio.server()
+        podresources_v1_pb2_grpc.add_PodResourcesListerServicer_to_server(self._service, self._server)
+        self._server.add_insecure_port(f"unix:{self.path}")
+        await self._server.start()
+        return self
+
+    async def __aexit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        if self._server is not None:
+            await self._server.stop(None)
+        await asyncio.to_thread(self.path.unlink, missing_ok=True)
+
+
+class _Service(podresources_v1_pb2_grpc.PodResourcesListerServicer):
+    def __init__(self, dra: DraManager, pods: Callable[[], Iterable[Pod]]) -> None:
+        self._dra = dra
+        self._pods = pods
+
+    async def List(self, request: pb.ListPodResourcesRequest, context: Any) -> pb.ListPodResourcesResponse:
+        pods = [self._of_pod(pod) for pod in self._pods() if pod.status.phase not in TERMINAL]
+        return pb.ListPodResourcesResponse(pod_resources=pods)
+
+    async def Get(self, request: pb.GetPodResourcesRequest, context: Any) -> pb.GetPodResourcesResponse:
+        for pod in self._pods():
+            meta = pod.metadata
+            if (meta.name, meta.namespace) == (request.pod_name, request.pod_namespace):
+                if pod.status.phase in TERMINAL:
+                    await context.abort(
+                        grpc.StatusCode.UNKNOWN,
+                        f"pod {meta.name} in namespace {meta.namespace} is not active",
+                    )
+                return pb.GetPodResourcesResponse(pod_resources=self._of_pod(pod))
+        await context.abort(
+            grpc.StatusCode.UNKNOWN,
+            f"pod {request.pod_name} in namespace {request.pod_namespace} not found",
+        )
+        raise AssertionError("abort has raised")
+
+    async def GetAllocatableResources(
+        self, request: pb.AllocatableResourcesRequest, context: Any
+    ) -> pb.AllocatableResourcesResponse:
+        return pb.AllocatableResourcesResponse()
+
+    def _of_pod(self, pod: Pod) -> pb.PodResources:
+        containers = [container for container in pod.spec.init_containers if is_sidecar(container)]
+        containers += pod.spec.containers
+        return pb.PodResources(
+            name=pod.metadata.name,
+            namespace=pod.metadata.namespace,
+            containers=[self._of_container(pod, container) for container in containers],
+        )
+
+    def _of_container(self, pod: Pod, container: Container) -> pb.ContainerResources:
+        try:
+            infos = self._dra.container_claims(pod, container)
+        except DraError:
+            infos = []
+        requests = {used.request for used in container.resources.claims}
+        wanted = "" if len(requests) != 1 else next(iter(requests))
+        return pb.ContainerResources(
+            name=container.name, dynamic_resources=[_dynamic(info, wanted) for info in infos]
+        )
+
+
+def _dynamic(info: ClaimInfo, request: str) -> pb.DynamicResource:
+    resources = [
+        pb.ClaimResource(
+            cdi_devices=[pb.CDIDevice(name=cdi_id) for cdi_id in device.cdi_device_ids or ()],
+            driver_name=driver,
+            pool_name=device.pool_name,
+            device_name=device.device_name,
+            share_id=device.share_id,
+        )
+        for driver, devices in info.devices.items()
+        for device in devices
+        if device_serves(device, request)
+    ]
+    return pb.DynamicResource(claim_name=info.name, claim_namespace=info.namespace, claim_resources=resources)
