@@ -18,6 +18,7 @@ from uvicorn.server import ServerState
 
 from dra_apiserver.app import Application
 from dra_apiserver.config import Config
+from dra_apiserver.extensions import Definitions
 from dra_apiserver.handlers.api import Api
 from dra_apiserver.health import Health
 from dra_apiserver.metrics import Metrics
@@ -57,6 +58,9 @@ class ApiServer:
             metrics = Metrics()
             self.api = Api(config, self.store, Registry.default(config.runtime_config), self._clock, metrics)
             await self._bootstrap()
+            definitions = Definitions(self.api)
+            definitions.load()
+            self._tasks.append(asyncio.create_task(definitions.run()))
             health = Health()
             health.add("ping", lambda: None)
             health.add("log", lambda: None)
@@ -105,7 +109,7 @@ class ApiServer:
             return HttpToolsProtocol(config=settings, server_state=state, app_state={}, _loop=loop)
 
         self._server = await loop.create_server(protocol, sock=listener)
-        self._tasks = [asyncio.create_task(self._date()), asyncio.create_task(self._expire_events())]
+        self._tasks += [asyncio.create_task(self._date()), asyncio.create_task(self._expire_events())]
         host, port = listener.getsockname()[:2]
         self.url = f"http://{f'[{host}]' if ':' in host else host}:{port}"
         _log.info(

@@ -61,6 +61,10 @@ class Strategy(Protocol):
 
 def strategy_for(kind: KindInfo, subresource: str = "") -> Strategy:
     """The kind's own strategy, else the generic one."""
+    if kind.custom is not None:
+        from dra_apiserver.extensions.strategy import CustomStrategy
+
+        return CustomStrategy()
     found = _found.get((kind.group, kind.plural, subresource))
     if found is None:
         from dra_apiserver.strategy.catalog import STRATEGIES
