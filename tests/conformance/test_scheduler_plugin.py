@@ -1,7 +1,6 @@
 """The DynamicResources plugin does what the real one did, extension point by extension point (scheduler_plugin)."""
 
 import asyncio
-import copy
 import random
 from collections.abc import Iterator
 from datetime import datetime, timedelta
@@ -15,7 +14,7 @@ from dra_scheduler.framework.status import Status
 from dra_scheduler.plugins.dynamicresources.manager import DRAManager
 from dra_scheduler.plugins.dynamicresources.plugin import DynamicResources
 from dra_scheduler.plugins.dynamicresources.podgroups import PodGroups
-from dra_shared.api.codec import convert, to_builtins
+from dra_shared.api.codec import to_builtins
 from dra_shared.api.pod import Pod
 from dra_shared.api.resource import ResourceClaim
 from dra_shared.api.resources import (
@@ -25,12 +24,12 @@ from dra_shared.api.resources import (
     PODS,
     RESOURCE_CLAIMS,
     RESOURCE_SLICES,
-    Resource,
 )
 from dra_shared.client.events import Recorder
 from dra_shared.clock import FakeClock, parse_rfc3339
 from dra_shared.features import DEFAULTS, FeatureGates
 
+from tests.conformance.plain import typed
 from tests.reference import load_vectors
 from tests.scheduler.fakeapi import Call, FakeApi, Json
 
@@ -93,39 +92,39 @@ class Bench:
         name = case["pod"]["metadata"]["name"]
         before = [obj for obj in case["objects"] if obj["kind"] == "Pod" and obj["metadata"]["name"] == name]
         status = before[0]["status"] if before else case["pod"]["status"]
-        self.pod = _typed(PODS, {**case["pod"], "status": status})
+        self.pod = typed(PODS, {**case["pod"], "status": status})
         self._load()
 
     def _load(self) -> None:
         case = self.case
         for device_class in case["deviceClasses"]:
-            self.manager.set_class(_typed(DEVICE_CLASSES, device_class))
+            self.manager.set_class(typed(DEVICE_CLASSES, device_class))
         self.nodes = {}
         for obj in case["nodes"]:
             info = NodeInfo(obj["metadata"]["name"])
-            info.set_node(_typed(NODES, obj))
+            info.set_node(typed(NODES, obj))
             self.nodes[info.name] = info
         for group in case["podGroups"]:
-            self.groups.set_group(_typed(POD_GROUPS, group))
+            self.groups.set_group(typed(POD_GROUPS, group))
         self.api.add(case["pod"])
         for obj in case["objects"]:
             if obj["kind"] == "ResourceSlice":
-                self.manager.slices.set_slice(_typed(RESOURCE_SLICES, obj))
+                self.manager.slices.set_slice(typed(RESOURCE_SLICES, obj))
             elif obj["kind"] == "Pod":
                 self.api.add(obj)
-                pod = _typed(PODS, obj)
+                pod = typed(PODS, obj)
                 self.groups.set_pod(pod, placed=bool(pod.spec.node_name))
         for obj in case["claimsInCluster"]:
             stored = self.api.add(obj)
-            self.manager.claims.set_claim(_typed(RESOURCE_CLAIMS, stored))
+            self.manager.claims.set_claim(typed(RESOURCE_CLAIMS, stored))
         for obj in case["inFlightClaims"]:
-            self.manager.claims.signal_pending(_typed(RESOURCE_CLAIMS, obj))
+            self.manager.claims.signal_pending(typed(RESOURCE_CLAIMS, obj))
         self.api.on_write = self._inform
 
     def _inform(self, event: str, resource: str, obj: Json) -> None:
         # The informer hears of new claims; of what else happens to them the plugin has to know by itself.
         if resource == "resourceclaims" and event == "ADDED":
-            self.manager.claims.set_claim(_typed(RESOURCE_CLAIMS, obj))
+            self.manager.claims.set_claim(typed(RESOURCE_CLAIMS, obj))
 
     def _refuse(self, call: Call) -> tuple[int, str, str] | None:
         if self.case["failPatch"] and call.verb == "patch":
@@ -161,19 +160,6 @@ _RECORDED_AFTER = {
     "bound-claim-with-mixed-binding-conditions": timedelta(minutes=10, seconds=10),
     "prebind-fail-with-binding-timeout": timedelta(minutes=9, seconds=58),
 }
-
-
-def _typed(resource: Resource[Any], obj: Json) -> Any:
-    """The object as the scheduler has it: null for an empty list, as Go writes it, means the same as none."""
-    return convert(resource, _without_nulls(copy.deepcopy(obj)))
-
-
-def _without_nulls(value: Any) -> Any:
-    if isinstance(value, dict):
-        return {name: _without_nulls(item) for name, item in value.items() if item is not None}
-    if isinstance(value, list):
-        return [_without_nulls(item) for item in value]
-    return value
 
 
 def _comparable(value: Any) -> Any:
@@ -259,7 +245,7 @@ class Run:
         _check_status(status, expected["status"])
         _check_calls(self.others + bench.api.calls, expected["apiCalls"])
         self.others.clear()
-        claims = [_typed(RESOURCE_CLAIMS, obj) for obj in bench.api.of("resourceclaims")]
+        claims = [typed(RESOURCE_CLAIMS, obj) for obj in bench.api.of("resourceclaims")]
         assert _claims(claims) == _expected_claims(expected["claims"])
         assert _claims(bench.manager.claims.in_flight) == _expected_claims(expected["inFlightClaims"])
         assert _claims(bench.manager.claims.assumed) == _expected_claims(expected["assumedClaims"])

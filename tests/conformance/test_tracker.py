@@ -1,0 +1,102 @@
+"""DeviceTaintRules folded into ResourceSlices (tracker): state and events after any order of what was told."""
+
+import copy
+import itertools
+from typing import Any
+
+import pytest
+from dra_scheduler.slicetracker import SliceTracker
+from dra_shared.api.codec import to_builtins
+from dra_shared.api.resource import ResourceSlice
+from dra_shared.api.resources import DEVICE_TAINT_RULES, RESOURCE_SLICES
+
+from tests.conformance.plain import Json, typed
+from tests.reference import load_vectors
+
+_CASES = load_vectors("tracker.json.gz")
+_MOST_ORDERS = 120
+
+
+def _apply(tracker: SliceTracker, entry: Json) -> None:
+    obj = entry.get("new") or entry["old"]
+    gone = entry["event"] == "delete"
+    match obj["kind"]:
+        case "ResourceSlice":
+            if gone:
+                tracker.delete_slice(obj["metadata"]["name"])
+            else:
+                tracker.set_slice(typed(RESOURCE_SLICES, obj))
+        case "DeviceTaintRule":
+            if gone:
+                tracker.delete_rule(obj["metadata"]["name"])
+            else:
+                tracker.set_rule(typed(DEVICE_TAINT_RULES, obj))
+        case other:
+            # Rules no longer select by class.
+            assert other == "DeviceClass"
+
+
+def _plain(piece: ResourceSlice | None) -> Any:
+    if piece is None:
+        return None
+    value = copy.deepcopy(to_builtins(piece))
+    return _bare(value)
+
+
+def _bare(value: Any) -> Any:
+    if isinstance(value, dict):
+        found = {k: _bare(v) for k, v in value.items() if k not in ("kind", "apiVersion")}
+        return {k: v for k, v in found.items() if v not in (None, "", 0, {}, [])}
+    if isinstance(value, list | tuple):
+        return [_bare(item) for item in value]
+    return value
+
+
+def _orders(events: list[Any]) -> list[list[Json]]:
+    """Every order of the events, those in an inner list kept in theirs."""
+    groups = [entry if isinstance(entry, list) else [entry] for entry in events]
+    orders = itertools.islice(itertools.permutations(groups), _MOST_ORDERS)
+    return [list(itertools.chain.from_iterable(order)) for order in orders]
+
+
+@pytest.mark.parametrize("case", _CASES, ids=[case["name"] for case in _CASES])
+def test_slices(case: Json) -> None:
+    expected = [_bare(piece) for piece in case["actualPatchedSlices"] or ()]
+    for order in _orders(case["events"]):
+        tracker = SliceTracker()
+        for entry in order:
+            _apply(tracker, entry)
+        found = sorted(tracker.list(), key=lambda piece: piece.metadata.name)
+        assert [_plain(piece) for piece in found] == expected
+        assert all(tracker.get(piece.metadata.name) is piece for piece in found)
+
+
+@pytest.mark.parametrize("case", _CASES, ids=[case["name"] for case in _CASES])
+def test_events(case: Json) -> None:
+    tracker = SliceTracker()
+    heard: list[tuple[Any, Any]] = []
+    tracker.add_listener(lambda old, new: heard.append((_plain(old), _plain(new))))
+    for entry in case["events"]:
+        for single in entry if isinstance(entry, list) else [entry]:
+            _apply(tracker, single)
+    expected = [
+        (
+            _bare(event.get("old")) if event.get("old") else None,
+            _bare(event.get("new")) if event.get("new") else None,
+        )
+        for event in case["actualHandlerEvents"] or ()
+    ]
+    assert heard == expected
+
+
+def test_rules_can_be_switched_off() -> None:
+    for case in _CASES:
+        tracker = SliceTracker(rules_enabled=False)
+        for piece in case["final"]["resourceSlices"] or ():
+            tracker.set_slice(typed(RESOURCE_SLICES, piece))
+        for rule in case["final"]["deviceTaintRules"] or ():
+            tracker.set_rule(typed(DEVICE_TAINT_RULES, rule))
+        assert sorted(map(str, map(_plain, tracker.list()))) == sorted(
+            str(_bare(to_builtins(typed(RESOURCE_SLICES, piece))))
+            for piece in case["final"]["resourceSlices"] or ()
+        )
