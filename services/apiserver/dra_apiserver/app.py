@@ -43,6 +43,8 @@ def status_error(error: DecodeError | PatchError) -> StatusError:
     if isinstance(error, ApplyConflict):
         return StatusError(error.code, error.reason, str(error), {"causes": error.causes})
     details: dict[str, Any] | None = {} if error.reason == "Invalid" else None
+    if isinstance(error, DecodeError) and error.causes:
+        details = {"causes": error.causes}
     return StatusError(error.code, error.reason, str(error), details)
 
 

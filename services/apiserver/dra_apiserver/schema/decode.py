@@ -109,10 +109,18 @@ def sanitize(
     try:
         reader.read(object_type(kind, version), obj)
     except TypeMismatch as error:
-        raise DecodeError(str(error), 422, "Invalid") from error
+        raise _invalid_patch(obj, str(error)) from error
     if field_validation == "Strict" and reader.strict:
-        raise DecodeError(_strict_message(reader.strict), 422, "Invalid")
+        raise _invalid_patch(obj, _strict_message(reader.strict))
     return reader.strict if field_validation == "Warn" else []
+
+
+def _invalid_patch(obj: dict[str, Any], problem: str) -> DecodeError:
+    """Upstream's answer to a patch whose result is no object: it shows the whole result."""
+    shown = json.dumps(orjson.dumps(obj, option=orjson.OPT_SORT_KEYS).decode(), ensure_ascii=False)
+    message = f"Invalid value: {shown}: {problem}"
+    cause = {"reason": "FieldValueInvalid", "message": message, "field": "patch"}
+    return DecodeError(f' "" is invalid: patch: {message}', 422, "Invalid", [cause])
 
 
 def parse_body(body: bytes, form: str, kind: str, field_validation: str) -> Any:

@@ -1,12 +1,22 @@
 """Why a body was refused."""
 
+from collections.abc import Mapping, Sequence
+
 
 class DecodeError(Exception):
-    """A body that is no object of the kind: ``code`` and ``reason`` for the Status, ``str()`` for its
-    message.
+    """A body that is no object of the kind.
+
+    ``code``, ``reason`` and ``causes`` are for the Status, ``str()`` is its message.
     """
 
-    def __init__(self, message: str, code: int = 400, reason: str = "BadRequest") -> None:
+    def __init__(
+        self,
+        message: str,
+        code: int = 400,
+        reason: str = "BadRequest",
+        causes: Sequence[Mapping[str, str]] = (),
+    ) -> None:
         super().__init__(message)
         self.code = code
         self.reason = reason
+        self.causes = list(causes)

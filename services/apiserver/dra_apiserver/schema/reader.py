@@ -28,7 +28,8 @@ class Reader:
     def __init__(self) -> None:
         self.strict: list[str] = []
         self._path: list[str] = []
-        self._struct = ""
+        # Inside a custom resource wrong types stay: its schema's validation reports them.
+        self._lenient = False
 
     def read(self, node: Struct, obj: dict[str, Any]) -> None:
         """Brings ``obj`` to the form that ``node`` says.
@@ -72,6 +73,7 @@ class Reader:
 
     def _members(self, node: Struct, obj: dict[str, Any]) -> None:
         fields = node.fields
+        outer, self._lenient = self._lenient, not node.native
         for key in self._keys(obj):
             member = fields.get(key)
             if member is None:
@@ -86,6 +88,8 @@ class Reader:
                 continue
             kind = member.node
             if type(kind) is Scalar:
+                if not node.native:
+                    continue
                 try:
                     value = READERS[kind](value)
                 except WrongType as error:
@@ -98,8 +102,11 @@ class Reader:
                 del obj[key]
             else:
                 obj[key] = value
+        self._lenient = outer
 
     def _compound(self, kind: Node, value: Any, struct: str, key: str, go: str) -> Any:
+        if self._lenient and not isinstance(value, list if type(kind) is ListNode else dict):
+            return value
         if type(kind) is Struct:
             if not isinstance(value, dict):
                 raise self._mismatch(_found(value), struct, key, go)
@@ -152,6 +159,8 @@ class Reader:
     def _element(self, item: Node, value: Any, struct: str, go: str) -> Any:
         """One list item or map value; the path already ends with its index or key."""
         if type(item) is Scalar:
+            if self._lenient:
+                return value
             try:
                 return READERS[item](value)
             except WrongType as error:
@@ -160,6 +169,8 @@ class Reader:
                 raise TypeMismatch(str(error)) from error
         if type(item) is Struct:
             if not isinstance(value, dict):
+                if self._lenient:
+                    return value
                 raise self._element_mismatch(_found(value), struct, go)
             self._members(item, value)
             return value
