@@ -1,0 +1,48 @@
+"""The objects of a resource in memory."""
+
+import pytest
+from dra_apiserver.storage import collection as module
+from dra_apiserver.storage.collection import Collection
+from dra_apiserver.storage.records import ADDED, DELETED, MODIFIED, Event, Record
+
+
+def event(kind: str, key: str, revision: int, previous: Record | None = None) -> Event:
+    return Event(kind, Record(key, revision, b"{}"), previous)
+
+
+def test_keys_are_in_order_and_ranges_keep_to_their_namespace() -> None:
+    made = Collection(0)
+    for revision, key in enumerate(["b/x", "a/z", "a-b/x", "a/a"], start=1):
+        made.apply(event(ADDED, key, revision))
+    assert made.range() == ["a-b/x", "a/a", "a/z", "b/x"]
+    assert made.range("a/") == ["a/a", "a/z"]
+    assert made.range("a/", after="a/a") == ["a/z"]
+    made.apply(event(DELETED, "a/a", 5, made.records["a/a"]))
+    assert made.range("a/") == ["a/z"]
+
+
+def test_the_ring_knows_what_it_has_forgotten(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(module, "RING_EVENTS", 8)
+    made = Collection(10)
+    for revision in range(11, 31):
+        made.apply(event(MODIFIED, "a/a", revision, made.records.get("a/a")))
+    assert made.floor > 10
+    assert made.position_after(made.floor - 1) is None
+    position = made.position_after(made.floor)
+    assert position is not None
+    found = made.events(position)
+    assert found is not None
+    assert [one.revision for one in found] == list(range(made.floor + 1, 31))
+    assert made.events(0) is None
+    assert made.position_after(30) == made.end
+
+
+def test_undo_gives_the_state_before() -> None:
+    made = Collection(0)
+    made.apply(event(ADDED, "a/a", 1))
+    made.apply(event(ADDED, "a/b", 2))
+    made.apply(event(MODIFIED, "a/a", 3, made.records["a/a"]))
+    made.apply(event(DELETED, "a/b", 4, made.records["a/b"]))
+    undone = made.undo(2)
+    assert undone is not None
+    assert {key: record and record.revision for key, record in undone.items()} == {"a/a": 1, "a/b": 2}

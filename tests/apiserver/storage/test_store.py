@@ -1,0 +1,271 @@
+"""What every engine behind the store must hold; a second engine adds itself to `ENGINES`."""
+
+import asyncio
+import threading
+from collections.abc import Callable, Sequence
+from pathlib import Path
+
+import pytest
+from dra_apiserver.errors import StatusError
+from dra_apiserver.storage import ADDED, DELETED, MODIFIED, Put, Record, Remove, Store
+from dra_apiserver.storage.engine import Engine
+from dra_apiserver.storage.records import Change
+from dra_apiserver.storage.sqlite import SqliteEngine
+from dra_shared.clock import FakeClock
+
+PODS = ("", "pods")
+CLAIMS = ("resource.k8s.io", "resourceclaims")
+
+
+def sqlite(path: Path) -> Engine:
+    return SqliteEngine(path / "test.sqlite3", relaxed=True)
+
+
+ENGINES = {"sqlite": sqlite}
+
+
+@pytest.fixture(params=sorted(ENGINES))
+def open_store(request: pytest.FixtureRequest, tmp_path: Path) -> Callable[[], Store]:
+    return lambda: Store(ENGINES[request.param](tmp_path), FakeClock(), 300)
+
+
+def put(name: str, **fields: object) -> Callable[[Record | None], Put]:
+    return lambda current: Put({"metadata": {"name": name}, **fields})
+
+
+def remove(current: Record | None) -> Remove:
+    assert current is not None
+    return Remove(current.object())
+
+
+async def test_a_write_is_read_back_with_its_revision(open_store: Callable[[], Store]) -> None:
+    async with open_store() as store:
+        record = await store.write(PODS, "ns/a", put("a"))
+        assert record is not None
+        assert record.object() == {"metadata": {"name": "a", "resourceVersion": str(record.revision)}}
+        assert store.get(PODS, "ns/a") is record
+        assert store.revision == record.revision
+
+
+async def test_revisions_are_one_counter_for_everything(open_store: Callable[[], Store]) -> None:
+    async with open_store() as store:
+        writes = [
+            store.write(resource, f"ns/{n}", put(str(n))) for n in range(20) for resource in (PODS, CLAIMS)
+        ]
+        records = await asyncio.gather(*writes)
+        revisions = [record.revision for record in records if record is not None]
+        assert sorted(revisions) == list(range(min(revisions), min(revisions) + 40))
+        assert store.revision == max(revisions)
+
+
+async def test_everything_is_there_after_a_restart(open_store: Callable[[], Store]) -> None:
+    async with open_store() as store:
+        await store.write(PODS, "ns/a", put("a"))
+        await store.write(PODS, "ns/b", put("b"))
+        await store.write(PODS, "ns/a", put("a", spec=1))
+        gone = await store.write(PODS, "ns/b", remove)
+        assert gone is not None
+    async with open_store() as store:
+        assert store.revision == gone.revision
+        assert list(store.collection(PODS).records) == ["ns/a"]
+        kept = store.get(PODS, "ns/a")
+        assert kept is not None
+        assert kept.object()["spec"] == 1
+        again = await store.write(PODS, "ns/b", put("b"))
+        assert again is not None
+        assert again.revision == gone.revision + 1
+        assert await store.check() == []
+
+
+async def test_a_revision_is_never_used_twice_though_all_is_compacted(
+    open_store: Callable[[], Store],
+) -> None:
+    async with open_store() as store:
+        await store.write(PODS, "ns/a", put("a"))
+        gone = await store.write(PODS, "ns/a", remove)
+        assert gone is not None
+        store.compact(gone.revision)
+    async with open_store() as store:
+        assert store.revision == gone.revision
+        assert store.compacted == gone.revision
+
+
+async def test_history_tells_each_change_and_what_was_before(open_store: Callable[[], Store]) -> None:
+    async with open_store() as store:
+        start = store.revision
+        await store.write(PODS, "ns/a", put("a", spec=1))
+        await store.write(CLAIMS, "ns/a", put("a"))
+        await store.write(PODS, "ns/a", put("a", spec=2))
+        await store.write(PODS, "ns/a", remove)
+        events = await store.history(PODS, start)
+        assert [event.type for event in events] == [ADDED, MODIFIED, DELETED]
+        assert [event.revision for event in events] == [start + 1, start + 3, start + 4]
+        assert [event.previous.object()["spec"] if event.previous else None for event in events] == [
+            None,
+            1,
+            2,
+        ]
+        assert [event.revision for event in await store.history(PODS, start + 1)] == [start + 3, start + 4]
+
+
+async def test_compaction_forgets_the_window_and_nothing_more(open_store: Callable[[], Store]) -> None:
+    async with open_store() as store:
+        for spec in range(5):
+            await store.write(PODS, "ns/a", put("a", spec=spec))
+        middle = store.revision - 2
+        store.compact(middle)
+        with pytest.raises(StatusError) as caught:
+            await store.history(PODS, middle - 1)
+        assert (caught.value.code, caught.value.reason) == (410, "Expired")
+    async with open_store() as store:
+        events = await store.history(PODS, middle)
+        assert [event.record.object()["spec"] for event in events] == [3, 4]
+        assert events[0].previous is not None
+        assert events[0].previous.object()["spec"] == 2
+
+
+async def test_a_future_revision_is_refused(open_store: Callable[[], Store]) -> None:
+    async with open_store() as store:
+        with pytest.raises(StatusError) as caught:
+            await store.history(PODS, store.revision + 1000)
+        assert caught.value.code == 504
+        assert caught.value.message == (
+            f"Timeout: Too large resource version: {store.revision + 1000}, current: {store.revision}"
+        )
+
+
+async def test_a_change_function_sees_the_newest_version_before_it_is_durable(
+    open_store: Callable[[], Store],
+) -> None:
+    async with open_store() as store:
+        await store.write(PODS, "ns/a", put("a", count=0))
+
+        def increment(current: Record | None) -> Put:
+            assert current is not None
+            obj = current.object()
+            return Put({**obj, "count": obj["count"] + 1})
+
+        await asyncio.gather(*(store.write(PODS, "ns/a", increment) for _ in range(50)))
+        record = store.get(PODS, "ns/a")
+        assert record is not None
+        assert record.object()["count"] == 50
+
+
+async def test_an_unchanged_object_keeps_its_revision(open_store: Callable[[], Store]) -> None:
+    async with open_store() as store:
+        first = await store.write(PODS, "ns/a", put("a"))
+        assert await store.write(PODS, "ns/a", lambda current: None) is first
+        assert first is not None
+        assert store.revision == first.revision
+
+
+async def test_a_dry_run_stores_nothing(open_store: Callable[[], Store]) -> None:
+    async with open_store() as store:
+        before = store.revision
+        record = await store.write(PODS, "ns/a", put("a", spec=1), dry_run=True)
+        assert record is not None
+        assert record.object()["spec"] == 1
+        assert store.get(PODS, "ns/a") is None
+        assert store.revision == before
+
+
+async def test_an_older_state_can_be_told_from_memory_and_from_history(
+    open_store: Callable[[], Store],
+) -> None:
+    async with open_store() as store:
+        await store.write(PODS, "ns/a", put("a", spec=1))
+        await store.write(PODS, "ns/b", put("b"))
+        then = store.revision
+        await store.write(PODS, "ns/a", put("a", spec=2))
+        await store.write(PODS, "ns/b", remove)
+        await store.write(PODS, "ns/c", put("c"))
+        from_memory = store.state(PODS, then)
+        from_history = await store.state_from_history(PODS, then)
+        assert from_memory is not None
+        for overlay in (from_memory, from_history):
+            assert {key: record and record.revision for key, record in overlay.items()} == {
+                "ns/a": then - 1,
+                "ns/b": then,
+                "ns/c": None,
+            }
+
+
+class Failing(SqliteEngine):
+    """An engine whose disk is full on demand, and that can be held in the middle of a write."""
+
+    full = False
+
+    def __init__(self, path: Path) -> None:
+        super().__init__(path, relaxed=True)
+        self.proceed = threading.Event()
+        self.proceed.set()
+
+    def write(self, changes: Sequence[Change]) -> None:
+        self.proceed.wait()
+        if self.full:
+            raise OSError("database or disk is full")
+        super().write(changes)
+
+
+async def test_a_failed_transaction_happened_for_nobody(tmp_path: Path) -> None:
+    engine = Failing(tmp_path / "test.sqlite3")
+    async with Store(engine, FakeClock(), 300) as store:
+        first = await store.write(PODS, "ns/a", put("a", spec=1))
+        engine.full = True
+        with pytest.raises(StatusError) as caught:
+            await store.write(PODS, "ns/a", put("a", spec=2))
+        assert caught.value.code == 500
+        assert store.failure is not None
+        assert store.get(PODS, "ns/a") is first
+        assert store.newest(PODS, "ns/a") is first
+        engine.full = False
+        second = await store.write(PODS, "ns/a", put("a", spec=3))
+        assert first is not None
+        assert second is not None
+        assert second.revision > first.revision + 1
+        assert store.failure is None
+
+
+async def test_a_refusal_waits_until_what_it_is_based_on_is_durable(tmp_path: Path) -> None:
+    engine = Failing(tmp_path / "test.sqlite3")
+    async with Store(engine, FakeClock(), 300) as store:
+        engine.proceed.clear()
+        first = asyncio.create_task(store.write(PODS, "ns/a", put("a")))
+        await asyncio.sleep(0)
+
+        def refuse(current: Record | None) -> None:
+            assert current is not None
+            raise ValueError("there is one already")
+
+        second = asyncio.create_task(store.write(PODS, "ns/a", refuse))
+        await asyncio.sleep(0.01)
+        assert not second.done()
+        assert store.get(PODS, "ns/a") is None
+        engine.proceed.set()
+        with pytest.raises(ValueError, match="already"):
+            await second
+        assert first.done()
+
+
+async def test_waiting_writes_share_a_transaction(tmp_path: Path) -> None:
+    async with Store(SqliteEngine(tmp_path / "test.sqlite3"), FakeClock(), 300) as store:
+        await asyncio.gather(*(store.write(PODS, f"ns/{n}", put(str(n))) for n in range(100)))
+        assert store.committed_writes == 100
+        assert store.commits <= 3
+
+
+async def test_the_window_moves_with_the_clock(tmp_path: Path) -> None:
+    clock = FakeClock()
+    async with Store(SqliteEngine(tmp_path / "test.sqlite3"), clock, 40) as store:
+        await store.write(PODS, "ns/a", put("a"))
+        old = store.revision
+        for _ in range(3):
+            await asyncio.sleep(0)
+            await clock.advance(10)
+        await store.write(PODS, "ns/a", put("a", spec=1))
+        assert store.compacted < old
+        for _ in range(4):
+            await clock.advance(10)
+        assert store.compacted == old
+        await clock.advance(10)
+        assert store.compacted == store.revision
