@@ -17,7 +17,9 @@ DEFAULT_GPUS = "8xA100-SXM4-40GB"
 #: MIG layouts by name: for each GPU of a group the profiles to make, or None for MIG mode off.
 _BALANCED = ("3g.20gb", "2g.10gb", "1g.5gb", "1g.5gb")
 
-_GROUP = re.compile(r"(?:(?P<count>[0-9]+)x)?(?P<model>[^:,]+?)(?::(?P<layout>[^,]+))?")
+_MOST_GPUS = 32
+
+_GROUP = re.compile(r"(?:(?P<count>[0-9]+)x)?(?P<model>[^:,]+?)(?::(?P<layout>[^,:]+))?")
 
 
 class GpuSpecError(ValueError):
@@ -45,12 +47,14 @@ def parse_gpus(text: str, seed: str, directories: tuple[Path, ...] = ()) -> list
         match = _GROUP.fullmatch(group)
         if match is None:
             raise GpuSpecError(f"GPUs {text!r}: {group!r} is not of the form COUNTxMODEL[:LAYOUT]")
-        count = int(match["count"] or 1)
+        count = min(int(match["count"] or 1), _MOST_GPUS + 1)
         model = load_model(match["model"], directories)
         for place in range(count):
             gpu = SimulatedGpu(len(gpus), model, seed)
             _lay_out(gpu, _profiles(model, match["layout"], place, count))
             gpus.append(gpu)
+    if len(gpus) > _MOST_GPUS:
+        raise GpuSpecError(f"GPUs {text!r}: a node has room for {_MOST_GPUS}")
     return gpus
 
 

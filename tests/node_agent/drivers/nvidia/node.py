@@ -1,0 +1,69 @@
+"""A simulated node with the driver's device state on it, which can crash and come back."""
+
+from collections.abc import Callable
+from pathlib import Path
+
+import yaml
+from dra_node_agent.drivers.nvidia.discovery import DeviceLibrary
+from dra_node_agent.drivers.nvidia.gates import LAB_DEFAULTS, NvidiaGates
+from dra_node_agent.drivers.nvidia.host import SimulatedHost
+from dra_node_agent.drivers.nvidia.state import DeviceState
+from dra_node_agent.nvml.node import open_system
+
+from tests.node_agent.cdi.schema import check_file
+
+
+class Crash(BaseException):
+    """The process dies here."""
+
+
+class Node:
+    """A machine that outlives the driver's process."""
+
+    def __init__(self, directory: Path, gpus: str = "8xA100-SXM4-40GB", gates: str = LAB_DEFAULTS) -> None:
+        self.plugin = directory / "plugins" / "gpu.nvidia.com"
+        self.cdi = directory / "cdi"
+        self.gates = NvidiaGates.parse(gates)
+        self.system = open_system(gpus, "node-0")
+        self.system.boot_id = "boot-1"
+        self.host = SimulatedHost(self.system, directory / "driver")
+        self.plugin.mkdir(parents=True, exist_ok=True)
+        self.cdi.mkdir(parents=True, exist_ok=True)
+
+    def start(self, reached: Callable[[str], None] = lambda point: None) -> DeviceState:
+        """The driver's process starts (anew)."""
+        state = DeviceState(DeviceLibrary(self.host, self.gates), self.gates, self.plugin, self.cdi, reached)
+        state.open()
+        return state
+
+    def specs(self) -> dict[str, dict[str, object]]:
+        """The CDI files by claim UID, checked against the schema."""
+        found = {}
+        for path in self.cdi.iterdir():
+            assert path.suffix == ".yaml", f"left behind: {path}"
+            found[path.stem.partition("_")[2]] = check_file(path)
+        return found
+
+    def mig_devices(self) -> int:
+        """How many MIG devices exist."""
+        return sum(len(list(gpu.mig_devices())) for gpu in self.system.gpus)
+
+    def nodes_of(self, uid: str, device: str) -> list[str]:
+        """The device nodes that a device of a claim brings."""
+        document = yaml.safe_load((self.cdi / f"k8s.gpu.nvidia.com-claim_{uid}.yaml").read_text())
+        edits = next(d["containerEdits"] for d in document["devices"] if d["name"] == f"{uid}-{device}")
+        return [node["path"] for node in edits["deviceNodes"]]
+
+
+def crash_at(point: str, times: int = 1) -> Callable[[str], None]:
+    """A process that dies when it reaches ``point`` for the ``times``-th time."""
+    left = times
+
+    def reached(name: str) -> None:
+        nonlocal left
+        if name == point:
+            left -= 1
+            if not left:
+                raise Crash(point)
+
+    return reached

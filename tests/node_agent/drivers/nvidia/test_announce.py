@@ -1,0 +1,236 @@
+"""What is published for every kind of GPU and setting, against section 2 of the driver's facts."""
+
+import uuid
+from pathlib import Path
+
+import msgspec
+import pytest
+from dra_node_agent.drivers.errors import DriverConfigError
+from dra_node_agent.drivers.nvidia.announce import Announcer
+from dra_node_agent.drivers.nvidia.discovery import DeviceLibrary
+from dra_node_agent.drivers.nvidia.gates import NvidiaGates
+from dra_node_agent.drivers.nvidia.host import SimulatedHost
+from dra_node_agent.drivers.resources import PoolSlice
+from dra_node_agent.nvml.node import open_system
+from dra_shared.api.resource import Device, DeviceTaint
+
+
+def _publish(
+    directory: Path,
+    gpus: str,
+    gates: str = "",
+    shares: str = "",
+    *,
+    split: bool = True,
+    taints: dict[str, tuple[DeviceTaint, ...]] | None = None,
+) -> tuple[PoolSlice, ...]:
+    parsed = NvidiaGates.parse(gates)
+    library = DeviceLibrary(SimulatedHost(open_system(gpus, "node-0"), directory), parsed)
+    found = library.enumerate()
+    partitioned = parsed.enabled("DynamicMIG") and library.any_mig_capable()
+    resources = Announcer(parsed, shares, split).resources("node-0", found, taints or {}, partitioned)
+    (pool,) = resources.pools.values()
+    return pool
+
+
+def _attributes(device: Device) -> dict[str, object]:
+    plain = msgspec.to_builtins(device.attributes)
+    return {name: next(iter(value.values())) for name, value in plain.items()}
+
+
+def _capacity(device: Device) -> dict[str, str]:
+    return {name: capacity.value for name, capacity in device.capacity.items()}
+
+
+def test_a_whole_gpu(tmp_path: Path) -> None:
+    (slice_,) = _publish(tmp_path, "1xH100")
+    (gpu,) = slice_.devices
+    assert gpu.name == "gpu-0"
+    assert _attributes(gpu) == {
+        "type": "gpu",
+        "uuid": open_system("1xH100", "node-0").gpus[0].uuid,
+        "productName": "NVIDIA H100 80GB HBM3",
+        "brand": "Nvidia",
+        "architecture": "Hopper",
+        "cudaComputeCapability": "9.0.0",
+        "driverVersion": "580.95.5",
+        "cudaDriverVersion": "13.0.0",
+        "addressingMode": "HMM",
+        "resource.kubernetes.io/pciBusID": "0000:07:00.0",
+        "resource.kubernetes.io/pcieRoot": "pci0000:06",
+        "resource.kubernetes.io/numaNode": 0,
+    }
+    assert gpu.attributes["cudaComputeCapability"].version == "9.0.0"
+    assert _capacity(gpu) == {"memory": "81559Mi"}
+    assert gpu.consumes_counters == ()
+    assert gpu.allow_multiple_allocations is None
+
+
+def test_static_mig_devices_replace_their_gpu(tmp_path: Path) -> None:
+    (slice_,) = _publish(tmp_path, "8xA100-SXM4-40GB")
+    names = [device.name for device in slice_.devices]
+    assert names[:4] == [
+        "gpu-0-mig-1g5gb-19-2",
+        "gpu-0-mig-1g5gb-19-3",
+        "gpu-0-mig-2g10gb-14-0",
+        "gpu-0-mig-3g20gb-9-4",
+    ]
+    assert names[-4:] == ["gpu-4", "gpu-5", "gpu-6", "gpu-7"]
+    mig = slice_.devices[3]
+    system = open_system("8xA100-SXM4-40GB", "node-0")
+    attributes = _attributes(mig)
+    assert attributes["type"] == "mig"
+    assert attributes["profile"] == "3g.20gb"
+    assert attributes["parentUUID"] == system.gpus[0].uuid
+    assert str(attributes["uuid"]).startswith("MIG-")
+    assert "addressingMode" not in attributes
+    assert _capacity(mig) == {
+        "multiprocessors": "42",
+        "copyEngines": "3",
+        "decoders": "2",
+        "encoders": "0",
+        "jpegEngines": "0",
+        "ofaEngines": "0",
+        "memory": "19968Mi",
+        "memorySlice4": "1",
+        "memorySlice5": "1",
+        "memorySlice6": "1",
+        "memorySlice7": "1",
+    }
+
+
+def test_dynamic_mig_splits_counters_and_gpus_over_slices(tmp_path: Path) -> None:
+    counters, first, second = _publish(tmp_path, "2xH100:whole", "DynamicMIG=true")
+    assert counters.devices == ()
+    assert [c.name for c in counters.shared_counters] == ["gpu-0-counter-set", "gpu-1-counter-set"]
+    assert {name: c.value for name, c in counters.shared_counters[0].counters.items()} == {
+        "multiprocessors": "132",
+        "copy-engines": "8",
+        "decoders": "7",
+        "encoders": "0",
+        "jpeg-engines": "7",
+        "ofa-engines": "1",
+        "memory": "81152Mi",
+        **{f"memory-slice-{n}": "1" for n in range(8)},
+    }
+    assert len(first.devices) == len(second.devices) == 26
+    gpu = first.devices[0]
+    assert gpu.name == "gpu-0"
+    assert _capacity(gpu)["memory"] == "81152Mi"
+    assert gpu.consumes_counters[0].counters == counters.shared_counters[0].counters
+    mig = next(d for d in first.devices if d.name == "gpu-0-mig-1g10gb-me-20-6")
+    assert "uuid" not in mig.attributes
+    assert mig.attributes["profile"].string == "1g.10gb+me"
+    assert "memorySlice6" not in mig.capacity
+    consumed = {name: c.value for name, c in mig.consumes_counters[0].counters.items()}
+    assert mig.consumes_counters[0].counter_set == "gpu-0-counter-set"
+    assert consumed["memory-slice-6"] == "1"
+    assert [name for name in consumed if name.startswith("memory-slice")] == ["memory-slice-6"]
+    assert consumed["ofa-engines"] == "1"
+
+
+def test_ampere_in_mig_mode_offers_no_whole_gpu_but_its_counters(tmp_path: Path) -> None:
+    counters, slice_ = _publish(tmp_path, "1xA100:mig", "DynamicMIG=true")
+    assert [c.name for c in counters.shared_counters] == ["gpu-0-counter-set"]
+    assert len(slice_.devices) == 25
+    assert "gpu-0" not in {device.name for device in slice_.devices}
+
+
+def test_gpus_without_dynamic_mig_get_no_counters(tmp_path: Path) -> None:
+    counters, ampere, turing, hopper = _publish(tmp_path, "1xA100:whole,1xT4,1xH100", "DynamicMIG=true")
+    assert [c.name for c in counters.shared_counters] == ["gpu-2-counter-set"]
+    assert [d.name for d in (*ampere.devices, *turing.devices)] == ["gpu-0", "gpu-1"]
+    assert ampere.devices[0].consumes_counters == ()
+    assert _capacity(ampere.devices[0]) == {"memory": "40Gi"}
+    assert len(hopper.devices) == 26
+
+
+def test_dynamic_mig_without_any_capable_gpu_is_as_if_off(tmp_path: Path) -> None:
+    (slice_,) = _publish(tmp_path, "2xT4", "DynamicMIG=true")
+    assert [d.name for d in slice_.devices] == ["gpu-0", "gpu-1"]
+
+
+def test_older_kubernetes_has_counters_beside_devices(tmp_path: Path) -> None:
+    slices = _publish(tmp_path, "2xH100:whole", "DynamicMIG=true", split=False)
+    assert [(len(s.devices), len(s.shared_counters)) for s in slices] == [(26, 1), (26, 1)]
+
+
+def test_passthrough_offers_each_gpu_both_ways(tmp_path: Path) -> None:
+    (slice_,) = _publish(tmp_path, "2xL4", "PassthroughSupport=true")
+    assert [d.name for d in slice_.devices] == ["gpu-0", "gpu-vfio-0", "gpu-1", "gpu-vfio-1"]
+    vfio = slice_.devices[1]
+    attributes = _attributes(vfio)
+    assert attributes.pop("uuid") == str(uuid.uuid5(uuid.NAMESPACE_DNS, "0000:07:00.0"))
+    assert attributes == {
+        "type": "vfio",
+        "deviceID": "0x27b8",
+        "vendorID": "0x10de",
+        "productName": "NVIDIA L4",
+        "iommuFDEnabled": True,
+        "resource.kubernetes.io/pciBusID": "0000:07:00.0",
+        "resource.kubernetes.io/pcieRoot": "pci0000:06",
+        "resource.kubernetes.io/numaNode": 0,
+    }
+    assert _capacity(vfio) == {"addressableMemory": "32Gi"}
+
+
+def test_list_attributes_carry_the_numa_node_as_a_list(tmp_path: Path) -> None:
+    (slice_,) = _publish(tmp_path, "1xL4", "DRAListTypeAttributes=true")
+    assert slice_.devices[0].attributes["resource.kubernetes.io/numaNode"].ints == (0,)
+
+
+@pytest.mark.parametrize(
+    ("shares", "capacity", "policy"),
+    [
+        ("unlimited", "memory", ("0", "0", "81559Mi", "1Mi")),
+        ("memory", "memory", ("81559Mi", "1Mi", "81559Mi", "1Mi")),
+        ("4", "shares", ("1", "1", "4", "1")),
+    ],
+)
+def test_consumable_shares(
+    tmp_path: Path, shares: str, capacity: str, policy: tuple[str, str, str, str]
+) -> None:
+    (slice_,) = _publish(tmp_path, "1xH100", "ConsumableShares=true", shares)
+    gpu = slice_.devices[0]
+    assert gpu.allow_multiple_allocations is True
+    found = gpu.capacity[capacity].request_policy
+    assert found is not None
+    assert found.valid_range is not None
+    range_ = found.valid_range
+    assert (found.default, range_.min, range_.max, range_.step) == policy
+
+
+@pytest.mark.parametrize(
+    ("gates", "shares", "said"),
+    [
+        ("", "4", "need the feature gate ConsumableShares"),
+        ("ConsumableShares=true", "many", "want unlimited, memory or a positive number"),
+        ("ConsumableShares=true", "0", "want unlimited, memory or a positive number"),
+    ],
+)
+def test_wrong_shares(gates: str, shares: str, said: str) -> None:
+    with pytest.raises(DriverConfigError, match=said):
+        Announcer(NvidiaGates.parse(gates), shares)
+
+
+@pytest.mark.parametrize(
+    ("gates", "said"),
+    [
+        ("Nonsense=true", "unrecognized feature gate: Nonsense"),
+        ("DynamicMIG", "want Name=true or Name=false"),
+        ("DynamicMIG=true,MPSSupport=true", "DynamicMIG is currently mutually exclusive with MPSSupport"),
+        ("DynamicMIG=true,PassthroughSupport=true", "mutually exclusive with PassthroughSupport"),
+        ("DynamicMIG=true,NVMLDeviceHealthCheck=true", "mutually exclusive with NVMLDeviceHealthCheck"),
+        ("PassthroughSupport=true,NVMLDeviceHealthCheck=true", "mutually exclusive"),
+        ("DeviceMetadata=true", "requires PassthroughSupport"),
+    ],
+)
+def test_gates_that_cannot_be(gates: str, said: str) -> None:
+    with pytest.raises(DriverConfigError, match=said):
+        NvidiaGates.parse(gates)
+
+
+def test_taints_are_published_with_their_device(tmp_path: Path) -> None:
+    taint = DeviceTaint(key="gpu.nvidia.com/xid", value="79", effect="NoSchedule")
+    (slice_,) = _publish(tmp_path, "2xL4", taints={"gpu-1": (taint,)})
+    assert [device.taints for device in slice_.devices] == [(), (taint,)]

@@ -1,0 +1,87 @@
+from pathlib import Path
+
+import pytest
+from dra_node_agent.nvml.model import ModelError, UnknownModelError, known_models, load_model
+from dra_node_agent.nvml.simulated import profile_name
+from dra_node_agent.nvml.system import SimulatedGpu
+
+_PROFILES = {
+    "A30-24GB": ["1g.6gb", "1g.6gb+me", "2g.12gb", "2g.12gb+me", "4g.24gb"],
+    "A100-SXM4-40GB": ["1g.5gb", "1g.5gb+me", "1g.10gb", "2g.10gb", "3g.20gb", "4g.20gb", "7g.40gb"],
+    "A100-SXM4-80GB": ["1g.10gb", "1g.10gb+me", "1g.20gb", "2g.20gb", "3g.40gb", "4g.40gb", "7g.80gb"],
+    "H100-SXM5-80GB": ["1g.10gb", "1g.10gb+me", "1g.20gb", "2g.20gb", "3g.40gb", "4g.40gb", "7g.80gb"],
+    "H200-SXM5-141GB": ["1g.18gb", "1g.18gb+me", "1g.35gb", "2g.35gb", "3g.71gb", "4g.71gb", "7g.141gb"],
+    "B200-SXM6-180GB": ["1g.23gb", "1g.23gb+me", "1g.45gb", "2g.45gb", "3g.90gb", "4g.90gb", "7g.180gb"],
+}
+
+
+@pytest.mark.parametrize("name", known_models())
+def test_profiles_carry_the_names_nvidia_smi_gives_them(name: str) -> None:
+    model = load_model(name)
+    gpu = SimulatedGpu(0, model, "node")
+    assert [profile_name(gpu, profile) for profile in model.mig_profiles] == _PROFILES.get(name, [])
+
+
+@pytest.mark.parametrize("name", sorted(_PROFILES))
+def test_as_many_instances_fit_as_a_profile_says(name: str) -> None:
+    model = load_model(name)
+    largest = max(model.mig_profiles, key=lambda profile: profile.slices)
+    for profile in model.mig_profiles:
+        gpu = SimulatedGpu(0, model, "node", mig_enabled=True)
+        for _ in range(profile.instances):
+            gpu.create_instance(profile)
+        assert not gpu.free_starts(profile)
+        assert profile.instances * profile.memory_mib <= largest.memory_mib
+        assert profile.instances * profile.multiprocessors <= largest.multiprocessors
+        assert profile.instances * profile.decoders <= largest.decoders
+
+
+def test_an_unknown_model_names_the_known_ones() -> None:
+    with pytest.raises(
+        UnknownModelError, match=r"unknown GPU model 'H900', known models: A100-SXM4-40GB, .*T4-16GB"
+    ):
+        load_model("H900")
+
+
+@pytest.mark.parametrize("alias", ["a100", "A100-40GB", "NVIDIA A100-SXM4-40GB", "a100-sxm4-40gb"])
+def test_a_model_answers_to_its_aliases(alias: str) -> None:
+    assert load_model(alias).name == "NVIDIA A100-SXM4-40GB"
+
+
+_OWN = """
+name: Acme Accelerator
+architecture: Hopper
+brand: Nvidia
+cudaComputeCapability: "9.9"
+memoryMiB: 1024
+pciDeviceID: 0x123410DE
+powerLimitWatts: 10
+"""
+
+
+def test_users_add_models_in_a_directory_or_as_a_file(tmp_path: Path) -> None:
+    path = tmp_path / "acme.yaml"
+    path.write_text(_OWN)
+    assert load_model("acme", (tmp_path,)).memory_mib == 1024
+    assert load_model(str(path)).name == "Acme Accelerator"
+    assert "acme" in known_models((tmp_path,))
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        ("name: [", "while parsing"),
+        ("name: x", "missing required field"),
+        (_OWN + "colour: red\n", "unknown field `colour`"),
+        (
+            _OWN + "migProfiles: [{profile: 9_SLICE, id: 1, slices: 1, instances: 1, memoryMiB: 1, "
+            "multiprocessors: 1, copyEngines: 1, placements: {starts: [0], size: 1}}]\n",
+            "unknown MIG profiles",
+        ),
+    ],
+)
+def test_a_broken_model_file_is_told_with_its_path(tmp_path: Path, text: str, said: str) -> None:
+    path = tmp_path / "broken.yaml"
+    path.write_text(text)
+    with pytest.raises(ModelError, match=f"(?s){path}.*{said}"):
+        load_model(str(path))

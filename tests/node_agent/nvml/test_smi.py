@@ -1,0 +1,94 @@
+from datetime import UTC, datetime
+
+import pytest
+from dra_node_agent.cdi import ContainerEdits, DeviceNode, Mount
+from dra_node_agent.nvml.node import open_system
+from dra_node_agent.nvml.smi import Output, is_installed, render
+from dra_node_agent.nvml.system import Process, SimulatedSystem, caps_minor
+
+_NOW = datetime(2026, 1, 2, 3, 4, 5, tzinfo=UTC)
+
+
+@pytest.fixture
+def system() -> SimulatedSystem:
+    return open_system("8xA100-SXM4-40GB", "node-0")
+
+
+def _edits(*paths: str) -> ContainerEdits:
+    return ContainerEdits(device_nodes=tuple(DeviceNode(path) for path in ("/dev/nvidiactl", *paths)))
+
+
+def _caps(gpu: int, instance: int, compute: int = 0) -> tuple[str, str]:
+    return (
+        f"/dev/nvidia-caps/nvidia-cap{caps_minor(gpu, instance)}",
+        f"/dev/nvidia-caps/nvidia-cap{caps_minor(gpu, instance, compute)}",
+    )
+
+
+def test_lists_exactly_the_injected_gpus_and_counts_them_anew(system: SimulatedSystem) -> None:
+    output = render(["-L"], _edits("/dev/nvidia7", "/dev/nvidia5"), system, _NOW)
+    assert output.text == (
+        f"GPU 0: NVIDIA A100-SXM4-40GB (UUID: {system.gpus[5].uuid})\n"
+        f"GPU 1: NVIDIA A100-SXM4-40GB (UUID: {system.gpus[7].uuid})\n"
+    )
+
+
+def test_lists_exactly_the_mig_devices_whose_capabilities_are_open(system: SimulatedSystem) -> None:
+    gpu = system.gpus[1]
+    devices = {instance.profile.slices: (instance, compute) for instance, compute in gpu.mig_devices()}
+    instance, compute = devices[2]
+    output = render(["-L"], _edits("/dev/nvidia1", *_caps(1, instance.id)), system, _NOW)
+    assert output.text == (
+        f"GPU 0: NVIDIA A100-SXM4-40GB (UUID: {gpu.uuid})\n"
+        f"  MIG 2g.10gb    Device  0: (UUID: {compute.uuid})\n"
+    )
+    half_open = render(["-L"], _edits("/dev/nvidia1", _caps(1, instance.id)[0]), system, _NOW)
+    assert "MIG-" not in half_open.text
+
+
+def test_says_so_where_there_is_nothing(system: SimulatedSystem) -> None:
+    assert render(["-L"], _edits(), system, _NOW) == Output("No devices were found\n", 6)
+    system.lose(6)
+    assert render([], _edits("/dev/nvidia6"), system, _NOW).exit_code == 6
+
+
+def test_the_table_has_gpus_mig_devices_and_processes(system: SimulatedSystem) -> None:
+    system.gpus[6].processes.append(Process(4242, "nbody", 512))
+    system.gpus[6].utilization = 97
+    instance, _ = next(iter(system.gpus[0].mig_devices()))
+    edits = _edits("/dev/nvidia6", "/dev/nvidia0", *_caps(0, instance.id))
+    text = render([], edits, system, _NOW).text
+    lines = text.splitlines()
+    assert lines[0].startswith("Fri Jan  2 03:04:05 2026")
+    assert "Driver Version: 580.95.05" in text
+    assert "CUDA Version: 13.0" in text
+    assert "512MiB /  40960MiB" in text
+    assert "97%" in text
+    assert "4242      C   nbody" in text
+    assert "MIG devices:" in text
+    assert {len(line) for line in lines if line.startswith(("|", "+"))} == {91}
+
+
+def test_queries_answer_as_csv(system: SimulatedSystem) -> None:
+    edits = _edits("/dev/nvidia6")
+    output = render(
+        ["--query-gpu=index,name,memory.total,utilization.gpu", "--format=csv"], edits, system, _NOW
+    )
+    assert output.text.splitlines() == [
+        "index, name, memory.total [MiB], utilization.gpu [%]",
+        "0, NVIDIA A100-SXM4-40GB, 40960 MiB, 0 %",
+    ]
+    bare = render(["--query-gpu=memory.total", "--format=csv,noheader,nounits"], edits, system, _NOW)
+    assert bare.text == "40960\n"
+    assert render(["--query-gpu=colour", "--format=csv"], edits, system, _NOW).exit_code == 2
+    assert render(["--query-gpu=name"], edits, system, _NOW).exit_code == 1
+
+
+def test_unknown_arguments_are_refused(system: SimulatedSystem) -> None:
+    assert render(["--reset"], _edits("/dev/nvidia6"), system, _NOW).exit_code == 1
+    assert "nvidia-smi" in render(["-h"], _edits("/dev/nvidia6"), system, _NOW).text
+
+
+def test_the_program_comes_with_the_drivers_mounts() -> None:
+    assert not is_installed(_edits("/dev/nvidia0"))
+    assert is_installed(ContainerEdits(mounts=(Mount("/x/usr/bin/nvidia-smi", "/usr/bin/nvidia-smi"),)))
