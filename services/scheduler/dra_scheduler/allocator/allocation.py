@@ -65,6 +65,20 @@ class Allocator:
         Raises:
             AllocationError: the claims, classes or slices are such that the search cannot go on.
         """
+        try:
+            return self._allocate(node, claims, check, trace)
+        except AllocationError as error:
+            if trace is not None:
+                trace.fail(str(error))
+            raise
+
+    def _allocate(
+        self,
+        node: Node,
+        claims: Sequence[ResourceClaim],
+        check: Callable[[], None] | None,
+        trace: Trace | None,
+    ) -> tuple[AllocationResult, ...] | None:
         view = self.snapshot.view(node)
         attempt = self._checked(claims)
         if trace is not None:

@@ -16,8 +16,10 @@ def amount(text: str) -> int:
     return quantity.number * int(10 ** (min(quantity.exponent, _MAX_EXPONENT) + _SCALE))
 
 
-def display(value: int, like: str = "0") -> str:
-    """The text of ``value`` billionths, in the suffix family of the quantity ``like``."""
+def display(value: int) -> str:
+    """``value`` billionths for people to read: with a binary suffix where that is shorter."""
     whole, rest = divmod(value, 10**_SCALE)
-    form = Quantity.parse(like).format
-    return str(Quantity(whole, 0, form) if not rest else Quantity(value, -_SCALE, Format.DECIMAL_SI))
+    if rest:
+        return str(Quantity(value, -_SCALE, Format.DECIMAL_SI))
+    decimal, binary = str(Quantity(whole)), str(Quantity(whole, 0, Format.BINARY_SI))
+    return binary if len(binary) < len(decimal) else decimal

@@ -1,9 +1,11 @@
 """What can turn a device away from a request. Each is the verdict of the very check that the search made."""
 
+from collections.abc import Iterable
 from dataclasses import dataclass
 
 from dra_shared.api.resource import DeviceTaint
 
+from dra_scheduler.allocator.amounts import display
 from dra_scheduler.allocator.capacity import Shortage
 from dra_scheduler.allocator.constraints import Value
 from dra_scheduler.allocator.pools import CounterKey
@@ -15,29 +17,41 @@ class InUse:
 
     claims: tuple[str, ...]
 
+    def __str__(self) -> str:
+        return f"in use by {_claims(self.claims)}"
+
 
 @dataclass(frozen=True, slots=True)
 class Picked:
-    """Claims of the same attempt have picked the device, by key."""
+    """Claims of the same attempt have picked the device already, by key."""
 
     claims: tuple[str, ...]
+
+    def __str__(self) -> str:
+        return f"already picked for {_claims(self.claims)}"
 
 
 @dataclass(frozen=True, slots=True)
 class BindingUnsupported:
     """The device has binding conditions while that feature is off."""
 
+    def __str__(self) -> str:
+        return "has binding conditions, but the DRADeviceBindingConditions feature is disabled"
+
 
 @dataclass(frozen=True, slots=True)
 class CountersUnsupported:
     """The device consumes counters while that feature is off."""
+
+    def __str__(self) -> str:
+        return "consumes counters, but the DRAPartitionableDevices feature is disabled"
 
 
 @dataclass(frozen=True, slots=True)
 class SelectorRejected:
     """A selector is not true for the device or, with ``error``, cannot be evaluated.
 
-    ``attributes`` are the values that it may have read, as the API writes them; all of them where that isn't known.
+    ``attributes`` are the attributes and capacities that it may have read, by name; all where that can't be told.
     """
 
     of_class: str  # the class's name, or empty for the request's own selectors
@@ -46,10 +60,19 @@ class SelectorRejected:
     error: str
     attributes: tuple[tuple[str, str], ...]
 
+    def __str__(self) -> str:
+        of = f"class {self.of_class}" if self.of_class else "the request"
+        saw = ", ".join(f"{name}={value}" for name, value in self.attributes)
+        said = self.error or f"not true: {self.expression}"
+        return f"selector #{self.index} of {of}: {said}" + (f" (saw {saw})" if saw else "")
+
 
 @dataclass(frozen=True, slots=True)
 class OtherNode:
     """The slice selects nodes a device, and this device is not for this node."""
+
+    def __str__(self) -> str:
+        return "not reachable from this node"
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,6 +80,10 @@ class Tainted:
     """No toleration of the request is for the taint."""
 
     taint: DeviceTaint
+
+    def __str__(self) -> str:
+        value = f"={self.taint.value}" if self.taint.value else ""
+        return f"taint {self.taint.key}{value}:{self.taint.effect} is not tolerated"
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,6 +99,12 @@ class ConstraintUnmet:
     value: Value
     others: tuple[Value, ...]
 
+    def __str__(self) -> str:
+        if self.value is None:
+            return f"constraint #{self.index}: lacks the attribute {self.attribute}"
+        others = ", ".join(_value(other) for other in self.others)
+        return f"constraint #{self.index}: {self.kind} {self.attribute} is {_value(self.value)}, others have {others}"
+
 
 @dataclass(frozen=True, slots=True)
 class CounterShort:
@@ -81,6 +114,10 @@ class CounterShort:
     needed: int
     left: int
 
+    def __str__(self) -> str:
+        missing = display(self.needed - self.left)
+        return f"counter {'/'.join(self.counter)}: needs {display(self.needed)}, lacks {missing}"
+
 
 @dataclass(frozen=True, slots=True)
 class CapacityShort:
@@ -88,10 +125,22 @@ class CapacityShort:
 
     shortage: Shortage
 
+    def __str__(self) -> str:
+        short = self.shortage
+        if short.problem == "undefined":
+            return f"has no capacity {short.name}"
+        if short.problem == "policy":
+            return f"capacity {short.name}: its request policy does not allow {display(short.needed)}"
+        missing = display(short.needed - short.left)
+        return f"capacity {short.name}: needs {display(short.needed)}, lacks {missing}"
+
 
 @dataclass(frozen=True, slots=True)
 class DeadEnd:
     """The device itself would do, but with it what the claims need otherwise could not be found."""
+
+    def __str__(self) -> str:
+        return "fits, but then the rest of the claims cannot be satisfied"
 
 
 Reason = (
@@ -107,3 +156,19 @@ Reason = (
     | CapacityShort
     | DeadEnd
 )
+
+
+def _claims(keys: Iterable[str]) -> str:
+    return ", ".join(f"claim {key}" for key in keys)
+
+
+def _value(value: Value) -> str:
+    if value is None:
+        return "of no known kind"
+    if isinstance(value[1], frozenset):
+        return f"[{', '.join(sorted(_plain(item) for item in value[1]))}]"
+    return _plain(value[1])
+
+
+def _plain(value: object) -> str:
+    return str(value).lower() if isinstance(value, bool) else str(value)

@@ -1,6 +1,8 @@
 """What an allocation looked at and what turned it away: a record by the search itself, kept only on request."""
 
+import dataclasses
 from dataclasses import dataclass, field
+from typing import Any
 
 from dra_shared.api.node import Node
 from dra_shared.api.resource import AllocationResult
@@ -9,6 +11,9 @@ from dra_scheduler.allocator.pools import Pool, PoolDevice
 from dra_scheduler.allocator.reasons import BindingUnsupported, Reason, SelectorRejected
 from dra_scheduler.allocator.requests import Attempt, Request
 from dra_scheduler.allocator.state import DeviceID
+
+# A device can fail in as many ways as there are combinations of others; these many are told.
+_MAX_REASONS = 8
 
 
 @dataclass(slots=True)
@@ -48,6 +53,7 @@ class Trace:
         self.pools: list[PoolTrace] = []
         self.requests: list[RequestTrace] = []
         self.results: tuple[AllocationResult, ...] | None = None
+        self.error = ""
         self._pools_done: set[tuple[int, Pool]] = set()
 
     def begin(self, node: Node, pools: tuple[Pool, ...], attempt: Attempt) -> None:
@@ -76,10 +82,37 @@ class Trace:
         """The search has found a solution."""
         self.results = results
 
+    def fail(self, error: str) -> None:
+        """The search has met an error."""
+        self.error = error
+
+    def as_dict(self) -> dict[str, Any]:
+        """The whole trace in plain JSON types."""
+        return {
+            "node": self.node,
+            "allocated": self.results is not None,
+            "error": self.error,
+            "pools": [dataclasses.asdict(pool) for pool in self.pools],
+            "requests": [
+                {
+                    "claim": request.claim,
+                    "request": request.request,
+                    "deviceClass": request.device_class,
+                    "devices": {
+                        str(device): [
+                            {"reason": type(reason).__name__, "text": str(reason)} for reason in reasons
+                        ]
+                        for device, reasons in request.devices.items()
+                    },
+                }
+                for request in self.requests
+            ],
+        }
+
     def turned_away(self, request: Request, pool: Pool, device: PoolDevice, reason: Reason) -> None:
         """The device was looked at for the request, and not taken."""
         reasons = self.requests[request.number].devices.setdefault(device.id, [])
-        if reason not in reasons:
+        if len(reasons) < _MAX_REASONS and reason not in reasons:
             reasons.append(reason)
 
     def selectors_applied(self, request: Request, pool: Pool) -> None:
