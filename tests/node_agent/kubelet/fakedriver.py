@@ -7,6 +7,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any, Self
 
+from dra_node_agent.cdi import CdiDevice, ContainerEdits, Spec, write_spec
 from dra_node_agent.proto import (
     dra_v1_pb2,
     dra_v1_pb2_grpc,
@@ -39,6 +40,7 @@ class FakeDriver:
         registry: Path | None = None,
         kind: str = "DRAPlugin",
         hang: bool = False,
+        cdi: Path | None = None,
     ) -> None:
         self.name = name
         self.answers = answers
@@ -46,6 +48,7 @@ class FakeDriver:
         self.services = [f"{version}.DRAPlugin"] if services is None else list(services)
         self.kind = kind
         self.hang = hang
+        self._cdi = cdi
         self.calls: list[tuple[str, list[dict[str, str]]]] = []
         self.prepared: set[str] = set()
         self.errors: dict[str, str] = {}
@@ -88,6 +91,20 @@ class FakeDriver:
             self.registration_socket.unlink(missing_ok=True)
         self._folder.cleanup()
 
+    def make(self, uid: str) -> None:
+        """Note a claim as prepared, with a CDI file where the driver has a directory for it."""
+        self.prepared.add(uid)
+        if self._cdi is not None:
+            edits = ContainerEdits(env=(f"DEVICE={uid}",))
+            device = CdiDevice(name=uid, container_edits=edits)
+            write_spec(self._cdi, f"test_{uid}", Spec(kind=f"{self.name}/claim", devices=(device,)))
+
+    def unmake(self, uid: str) -> None:
+        """Undo :meth:`make`; fine where nothing was made."""
+        self.prepared.discard(uid)
+        if self._cdi is not None:
+            (self._cdi / f"test_{uid}.yaml").unlink(missing_ok=True)
+
     @property
     def registration_socket(self) -> Path:
         """Where the kubelet finds the driver."""
@@ -110,7 +127,7 @@ class _Service:
             if driver.errors.get(claim.uid):
                 claims[claim.uid] = self._pb.NodePrepareResourceResponse(error=driver.errors[claim.uid])
                 continue
-            driver.prepared.add(claim.uid)
+            driver.make(claim.uid)
             if driver.answers is None:
                 device = {
                     "pool_name": "pool",
@@ -129,7 +146,9 @@ class _Service:
         if driver.hang:
             await asyncio.Event().wait()
         uids = [claim.uid for claim in request.claims] if driver.answers is None else list(driver.answers)
-        driver.prepared.difference_update(uid for uid in uids if not driver.errors.get(uid))
+        for uid in uids:
+            if not driver.errors.get(uid):
+                driver.unmake(uid)
         return self._pb.NodeUnprepareResourcesResponse(
             claims={
                 uid: self._pb.NodeUnprepareResourceResponse(error=driver.errors.get(uid, "")) for uid in uids

@@ -70,6 +70,7 @@ class SimulatedContainer:
     programs: Programs
     readable: Sequence[Path] = ()
     elapsed: float = 0.0
+    resumed: bool = False
     files: Files = field(default_factory=Files)
     env: dict[str, str] = field(init=False)
     _injected: Injected = field(init=False)
@@ -81,7 +82,7 @@ class SimulatedContainer:
 
     def __post_init__(self) -> None:
         self._replay_seconds = self.elapsed
-        self._replay_text = self.log.text_length() if self.elapsed else 0
+        self._replay_text = self.log.text_length() if self.resumed else 0
         self.env = {"PATH": _PATH, "HOSTNAME": self.spec.hostname, "HOME": "/root", **self.spec.env}
         self.env.update(entry.partition("=")[::2] for entry in self.edits.env)
         devices = [node.path for node in self.edits.device_nodes]

@@ -260,13 +260,13 @@ class FakeRuntime:
         self._images.add(record.image)
         if record.state is State.RUNNING:
             started = record.started_at or self._clock.now()
-            self._simulate(saved, max((self._clock.now() - started).total_seconds(), 0.0))
+            self._simulate(saved, max((self._clock.now() - started).total_seconds(), 0.0), resumed=True)
         else:
             self._records[record.id] = record
             self._logs[record.id] = log = self._log_file(record)
             log.closed = True
 
-    def _simulate(self, saved: _Saved, elapsed: float) -> None:
+    def _simulate(self, saved: _Saved, elapsed: float, *, resumed: bool = False) -> None:
         record = saved.record
         self._records[record.id] = record
         self._logs[record.id] = log = self._log_file(record)
@@ -280,6 +280,7 @@ class FakeRuntime:
             self._programs,
             self._readable,
             elapsed=elapsed,
+            resumed=resumed,
         )
         self._running[record.id] = container
         self._tasks.start(self._run_to_end(container))

@@ -1,0 +1,510 @@
+"""Pods on a kubelet: from bound to gone."""
+
+import tempfile
+from pathlib import Path
+from typing import Any
+
+import pytest
+from dra_shared.api.container import ContainerStatus
+from dra_shared.api.resources import CONFIG_MAPS, LEASES, NODES, PODS
+from dra_shared.clock import settle
+
+from tests.node_agent.kubelet.bench import SLEEPER, Bench, claim, pod, reasons
+from tests.node_agent.kubelet.fakedriver import FakeDriver
+from tests.node_agent.kubelet.waiting import until
+
+
+def _condition(bench: Bench, kind: str, name: str = "pod") -> tuple[str, str]:
+    found = bench.pod(name)
+    assert found is not None
+    return next((c.status, c.reason) for c in found.status.conditions if c.type == kind)
+
+
+def _state(bench: Bench, container: str = "main", name: str = "pod") -> Any:
+    found = bench.pod(name)
+    assert found is not None
+    statuses = (*found.status.container_statuses, *found.status.init_container_statuses)
+    return next((status for status in statuses if status.name == container), ContainerStatus())
+
+
+async def test_node_registers_and_keeps_its_lease() -> None:
+    async with Bench() as bench:
+        await until(lambda: bench.api.objects.get(LEASES.path("kube-node-lease", "node")))
+        node = bench.api.get(NODES, "node")
+        conditions = {condition.type: condition.status for condition in node.status.conditions}
+        assert conditions == {
+            "Ready": "True",
+            "MemoryPressure": "False",
+            "DiskPressure": "False",
+            "PIDPressure": "False",
+        }
+        assert node.status.daemon_endpoints.kubelet_endpoint.port == 10250
+        first = bench.api.get(LEASES, "node", "kube-node-lease").spec.renew_time
+        await bench.clock.advance(11)
+        assert bench.api.get(LEASES, "node", "kube-node-lease").spec.renew_time > first
+        written = sum(method == "PATCH" and "nodes" in path for method, path in bench.api.requests)
+        await bench.clock.advance(60)
+        again = sum(method == "PATCH" and "nodes" in path for method, path in bench.api.requests)
+        assert again == written, "an unchanged status is reported every five minutes only"
+        assert "NodeReady" in reasons(await bench.events())
+
+
+async def test_node_comes_back_after_its_object_was_deleted() -> None:
+    async with Bench() as bench:
+        await until(lambda: bench.api.get(NODES, "node"))
+        await bench.clock.advance(1)
+        del bench.api.objects[NODES.path(None, "node")]
+        await bench.clock.advance(310)
+        assert bench.api.get(NODES, "node") is not None
+
+
+async def test_pod_runs_until_it_is_deleted() -> None:
+    async with Bench() as bench:
+        bench.create(pod())
+        await until(lambda: bench.phase() == "Running")
+        found = bench.pod()
+        assert found is not None
+        assert found.status.pod_ip.startswith("10.244.0.")
+        assert found.status.qos_class == "BestEffort"
+        assert found.status.start_time
+        assert found.status.observed_generation == 1
+        assert _condition(bench, "Ready") == ("True", "")
+        assert _condition(bench, "PodReadyToStartContainers") == ("True", "")
+        status = _state(bench)
+        assert status.container_id.startswith("fake://")
+        assert (status.ready, status.started, status.restart_count) == (True, True, 0)
+        assert await bench.log() == "hello\n"
+
+        bench.delete("pod")
+        await until(lambda: bench.pod() is None)
+
+        assert reasons(await bench.events("Pod")) == ["Pulling", "Pulled", "Created", "Started", "Killing"]
+        await until(lambda: not bench.runtime.containers())
+        deleted = [path for method, path in bench.api.requests if method == "DELETE" and "pods" in path]
+        assert deleted == [PODS.path("ns", "pod")]
+        assert not list((bench.folder / "runtime").iterdir())
+
+
+async def test_job_pod_succeeds() -> None:
+    async with Bench() as bench:
+        container = {"name": "main", "image": "busybox", "command": ["sh", "-c", "echo done; sleep 5"]}
+        bench.create(pod("pod", container, restartPolicy="Never"))
+        await until(lambda: bench.phase() == "Running")
+        await bench.clock.advance(5)
+        await until(lambda: bench.phase() == "Succeeded")
+        terminated = _state(bench).state.terminated
+        assert (terminated.exit_code, terminated.reason) == (0, "Completed")
+        assert _condition(bench, "Ready") == ("False", "PodCompleted")
+        assert _condition(bench, "Initialized") == ("True", "PodCompleted")
+        assert await bench.log() == "done\n", "the log stays as long as the pod"
+        bench.delete("pod", grace=0)
+        await until(lambda: bench.pod() is None)
+
+
+async def test_failing_container_is_restarted_with_growing_delays() -> None:
+    async with Bench() as bench:
+        container = {"name": "main", "image": "busybox", "command": ["sh", "-c", "echo oh; exit 3"]}
+        bench.create(pod("pod", container))
+        await until(lambda: _state(bench).state.waiting is not None and _state(bench).restart_count == 1)
+        status = _state(bench)
+        assert status.state.waiting.reason == "CrashLoopBackOff"
+        assert (
+            status.state.waiting.message
+            == "back-off 10s restarting failed container=main pod=pod_ns(pod-uid)"
+        )
+        assert status.last_state.terminated.exit_code == 3
+        assert bench.phase() == "Running"
+        await bench.clock.advance(10.5)
+        await until(lambda: _state(bench).restart_count == 2)
+        await until(lambda: "back-off 20s" in (_state(bench).state.waiting or status.state.waiting).message)
+        events = await bench.events()
+        assert ("BackOff", "Back-off restarting failed container main in pod pod_ns(pod-uid)") in events
+        assert len(bench.kubelet.records("pod-uid")) == 2, "only the last attempt is kept beside the newest"
+
+
+async def test_restart_policy_never_and_a_failing_container() -> None:
+    async with Bench() as bench:
+        bench.create(pod("pod", {"name": "main", "image": "x", "command": ["false"]}, restartPolicy="Never"))
+        await until(lambda: bench.phase() == "Failed")
+        assert _state(bench).state.terminated.reason == "Error"
+        assert _condition(bench, "ContainersReady") == ("False", "PodFailed")
+
+
+async def test_init_containers_run_one_after_the_other_and_sidecars_stay() -> None:
+    async with Bench() as bench:
+        init = [
+            {"name": "first", "image": "x", "command": ["sleep", "3"]},
+            {"name": "side", "image": "x", "command": SLEEPER, "restartPolicy": "Always"},
+            {"name": "second", "image": "x", "command": ["sleep", "3"]},
+        ]
+        main = {"name": "main", "image": "x", "command": ["sleep", "5"]}
+        bench.create(pod("pod", main, initContainers=init, restartPolicy="Never"))
+        await until(lambda: _state(bench, "first").state.running is not None)
+        assert bench.phase() == "Pending"
+        assert _state(bench).state.waiting.reason == "PodInitializing"
+        assert _state(bench, "side").state.waiting is not None
+        assert _condition(bench, "Initialized") == ("False", "ContainersNotInitialized")
+        await bench.clock.advance(3)
+        await until(lambda: _state(bench, "second").state.running is not None)
+        assert _state(bench, "side").state.running is not None
+        await bench.clock.advance(3)
+        await until(lambda: bench.phase() == "Running")
+        assert _condition(bench, "Initialized") == ("True", "")
+        await bench.clock.advance(5)
+        await until(lambda: bench.phase() == "Succeeded")
+        assert _state(bench, "side").state.terminated.exit_code == 0
+
+
+async def test_failing_init_container_fails_the_pod() -> None:
+    async with Bench() as bench:
+        init = [{"name": "first", "image": "x", "command": ["sh", "-c", "exit 7"]}]
+        bench.create(pod(initContainers=init, restartPolicy="Never"))
+        await until(lambda: bench.phase() == "Failed")
+        assert _state(bench, "first").state.terminated.exit_code == 7
+        assert not [record for record in bench.runtime.containers() if record.name == "main"]
+
+
+async def test_probes_decide_readiness_and_restarts() -> None:
+    async with Bench() as bench:
+        container = {
+            "name": "main",
+            "image": "x",
+            "command": [
+                "sh",
+                "-c",
+                "sleep 3; touch /tmp/ok; sleep 20; rm /tmp/ok; trap 'exit 1' TERM; sleep 999 & wait",
+            ],
+            "readinessProbe": {"exec": {"command": ["cat", "/tmp/ok"]}, "periodSeconds": 1},
+            "livenessProbe": {
+                "exec": {"command": ["cat", "/tmp/ok"]},
+                "initialDelaySeconds": 5,
+                "periodSeconds": 5,
+                "failureThreshold": 2,
+            },
+        }
+        bench.create(pod("pod", container, terminationGracePeriodSeconds=1))
+        await until(lambda: bench.phase() == "Running")
+        assert not _state(bench).ready
+        assert _condition(bench, "Ready") == ("False", "ContainersNotReady")
+        for _ in range(5):
+            await bench.clock.advance(1)
+        await until(lambda: _state(bench).ready)
+        for _ in range(35):
+            await bench.clock.advance(1)
+        await until(lambda: _state(bench).restart_count == 1)
+        events = await bench.events()
+        unhealthy = "Liveness probe failed: cat: /tmp/ok: No such file or directory\n"
+        assert ("Unhealthy", unhealthy) in events
+        assert ("Killing", "Container main failed liveness probe, will be restarted") in events
+
+
+async def test_failing_network_probe_by_annotation() -> None:
+    async with Bench() as bench:
+        obj = pod(
+            "pod",
+            {
+                "name": "main",
+                "image": "x",
+                "readinessProbe": {"httpGet": {"path": "/", "port": 80}, "periodSeconds": 1},
+            },
+        )
+        obj["metadata"]["annotations"] = {"dralab.dev/failing-probes": "readiness"}
+        bench.create(obj)
+        await until(lambda: bench.phase() == "Running")
+        await bench.clock.advance(3)
+        assert not _state(bench).ready
+        expected = "Readiness probe failed: HTTP probe failed with statuscode: 503"
+        assert ("Unhealthy", expected) in await bench.events()
+
+
+async def test_claims_are_prepared_injected_and_unprepared() -> None:
+    bench = Bench()
+    async with FakeDriver(registry=_registry(bench), cdi=bench.cdi) as driver, bench:
+        assert await driver.registered.get() == (True, "")
+        bench.add_claim(claim("gpu", "pod"))
+        container = {
+            "name": "main",
+            "image": "x",
+            "command": ["sh", "-c", "echo $DEVICE; trap 'exit 0' TERM; sleep 999 & wait"],
+            "resources": {"claims": [{"name": "gpu"}]},
+        }
+        bench.create(pod("pod", container, resourceClaims=[{"name": "gpu", "resourceClaimName": "gpu"}]))
+        await until(lambda: bench.phase() == "Running")
+        assert await bench.log() == "gpu-uid\n"
+        assert driver.prepared == {"gpu-uid"}
+        bench.delete("pod")
+        await until(lambda: bench.pod() is None)
+        assert [method for method, _ in driver.calls] == ["NodePrepareResources", "NodeUnprepareResources"]
+        assert list(bench.cdi.iterdir()) == []
+
+
+async def test_pod_waits_for_its_driver_and_says_so() -> None:
+    bench = Bench()
+    async with bench:
+        bench.add_claim(claim("gpu", "pod"))
+        bench.create(pod(resourceClaims=[{"name": "gpu", "resourceClaimName": "gpu"}]))
+        message = (
+            "Failed to prepare dynamic resources: prepare dynamic resources:"
+            " DRA driver test-driver is not registered"
+        )
+        await settle(100)
+        assert ("FailedPrepareDynamicResources", message) in await bench.events()
+        assert bench.phase() == "Pending"
+        async with FakeDriver(registry=_registry(bench), cdi=bench.cdi) as driver:
+            await driver.registered.get()
+            await bench.clock.advance(2)
+            await until(lambda: bench.phase() == "Running")
+
+
+async def test_pod_is_not_ended_before_its_claim_is_unprepared() -> None:
+    bench = Bench()
+    async with FakeDriver(registry=_registry(bench), cdi=bench.cdi) as driver, bench:
+        await driver.registered.get()
+        bench.add_claim(claim("gpu", "pod"))
+        container = {"name": "main", "image": "x", "command": ["sleep", "5"]}
+        claims = [{"name": "gpu", "resourceClaimName": "gpu"}]
+        bench.create(pod("pod", container, resourceClaims=claims, restartPolicy="Never"))
+        await until(lambda: bench.phase() == "Running")
+        driver.errors["gpu-uid"] = "device is busy"
+        await bench.clock.advance(5)
+        await until(lambda: driver.calls[-1][0] == "NodeUnprepareResources")
+        await settle(50)
+        assert bench.phase() == "Running"
+        assert _state(bench).state.terminated is not None
+        driver.errors.clear()
+        await bench.clock.advance(2)
+        await until(lambda: bench.phase() == "Succeeded")
+        assert driver.prepared == set()
+
+
+async def test_two_pods_share_a_claim() -> None:
+    bench = Bench()
+    async with FakeDriver(registry=_registry(bench), cdi=bench.cdi) as driver, bench:
+        await driver.registered.get()
+        bench.add_claim(claim("gpu", "one", "two"))
+        claims = [{"name": "gpu", "resourceClaimName": "gpu"}]
+        bench.create(pod("one", resourceClaims=claims))
+        bench.create(pod("two", resourceClaims=claims))
+        await until(lambda: bench.phase("one") == bench.phase("two") == "Running")
+        bench.delete("one")
+        await until(lambda: bench.pod("one") is None)
+        assert driver.prepared == {"gpu-uid"}
+        bench.delete("two")
+        await until(lambda: bench.pod("two") is None)
+        assert [method for method, _ in driver.calls] == ["NodePrepareResources", "NodeUnprepareResources"]
+
+
+async def test_force_deleted_pod_leaves_nothing_behind() -> None:
+    bench = Bench()
+    async with FakeDriver(registry=_registry(bench), cdi=bench.cdi) as driver, bench:
+        await driver.registered.get()
+        bench.add_claim(claim("gpu", "pod"))
+        bench.create(pod(resourceClaims=[{"name": "gpu", "resourceClaimName": "gpu"}]))
+        await until(lambda: bench.phase() == "Running")
+        bench.force_delete("pod")
+        await until(lambda: not driver.prepared and not bench.runtime.containers())
+        await until(lambda: not bench.kubelet.pods())
+
+
+async def test_device_health_shows_in_the_pods_status() -> None:
+    bench = Bench()
+    services = ["v1.DRAPlugin", "v1.DRAResourceHealth"]
+    async with FakeDriver(registry=_registry(bench), cdi=bench.cdi, services=services) as driver, bench:
+        await driver.registered.get()
+        bench.add_claim(claim("gpu", "pod"))
+        container = {
+            "name": "main",
+            "image": "x",
+            "command": SLEEPER,
+            "resources": {"claims": [{"name": "gpu"}]},
+        }
+        bench.create(pod("pod", container, resourceClaims=[{"name": "gpu", "resourceClaimName": "gpu"}]))
+        await until(lambda: bench.phase() == "Running")
+        driver.reports.put_nowait([("pool", "gpu", 2, "too hot")])
+
+        def shown() -> list[tuple[str, str, str]]:
+            return [
+                (entry.name, device.health, device.message)
+                for entry in _state(bench).allocated_resources_status
+                for device in entry.resources
+            ]
+
+        await until(lambda: shown() == [("claim:gpu", "Unhealthy", "too hot")])
+
+
+async def test_sidecars_end_after_the_main_containers() -> None:
+    async with Bench() as bench:
+        side = {"name": "side", "image": "x", "command": SLEEPER, "restartPolicy": "Always"}
+        bench.create(pod(initContainers=[side]))
+        await until(lambda: bench.phase() == "Running")
+        bench.delete("pod")
+        await until(lambda: bench.pod() is None)
+        killed = [message for reason, message in await bench.events() if reason == "Killing"]
+        assert killed == ["Stopping container main", "Stopping container side"]
+
+
+async def test_container_that_ignores_the_signal_is_killed_after_the_grace_period() -> None:
+    async with Bench() as bench:
+        bench.create(pod("pod", {"name": "main", "image": "x", "command": ["sleep", "9999"]}))
+        await until(lambda: bench.phase() == "Running")
+        bench.delete("pod", grace=30)
+        await bench.clock.advance(29)
+        assert bench.pod() is not None
+        await bench.clock.advance(2)
+        await until(lambda: bench.pod() is None)
+
+
+async def test_second_delete_with_a_shorter_grace_period_counts() -> None:
+    async with Bench() as bench:
+        bench.create(pod("pod", {"name": "main", "image": "x", "command": ["sleep", "9999"]}))
+        await until(lambda: bench.phase() == "Running")
+        bench.delete("pod", grace=3600)
+        await bench.clock.advance(1)
+        bench.delete("pod", grace=2)
+        await bench.clock.advance(3)
+        await until(lambda: bench.pod() is None)
+
+
+async def test_deadline_fails_the_pod() -> None:
+    async with Bench() as bench:
+        bench.create(pod(activeDeadlineSeconds=60))
+        await until(lambda: bench.phase() == "Running")
+        await bench.clock.advance(61)
+        await until(lambda: bench.phase() == "Failed")
+        found = bench.pod()
+        assert found is not None
+        assert found.status.reason == "DeadlineExceeded"
+
+
+@pytest.mark.parametrize(
+    ("spec", "reason"),
+    [
+        ({"nodeSelector": {"zone": "elsewhere"}}, "NodeAffinity"),
+        (
+            {"containers": [{"name": "main", "image": "x", "resources": {"requests": {"cpu": "65"}}}]},
+            "OutOfcpu",
+        ),
+    ],
+)
+async def test_pod_placed_by_hand_where_it_does_not_fit(spec: dict[str, Any], reason: str) -> None:
+    async with Bench() as bench:
+        obj = pod()
+        obj["spec"].update(spec)
+        bench.create(obj)
+        await until(lambda: bench.phase() == "Failed")
+        found = bench.pod()
+        assert found is not None
+        assert found.status.reason == reason
+        assert found.status.message.startswith("Pod was rejected: ")
+
+
+async def test_environment_and_volumes_from_config_maps() -> None:
+    async with Bench() as bench:
+        bench.api.put(
+            CONFIG_MAPS,
+            {
+                "metadata": {"name": "settings", "namespace": "ns"},
+                "data": {"color": "blue", "shape": "round"},
+            },
+        )
+        container = {
+            "name": "main",
+            "image": "x",
+            "command": ["sh", "-c", "echo $COLOR $(NAME) $NODE; cat /etc/settings/shape; echo; sleep 99"],
+            "env": [
+                {"name": "NAME", "valueFrom": {"fieldRef": {"fieldPath": "metadata.name"}}},
+                {"name": "NODE", "valueFrom": {"fieldRef": {"fieldPath": "spec.nodeName"}}},
+                {"name": "COLOR", "valueFrom": {"configMapKeyRef": {"name": "settings", "key": "color"}}},
+            ],
+            "volumeMounts": [{"name": "settings", "mountPath": "/etc/settings"}],
+        }
+        volumes = [{"name": "settings", "configMap": {"name": "settings"}}]
+        bench.create(pod("pod", container, volumes=volumes))
+        await until(lambda: bench.phase() == "Running")
+        await until(lambda: bench.runtime.containers())
+        await settle(50)
+        assert await bench.log() == "blue pod node\nround\n"
+
+
+async def test_missing_config_is_reported_and_awaited() -> None:
+    async with Bench() as bench:
+        container = {"name": "main", "image": "x", "envFrom": [{"configMapRef": {"name": "settings"}}]}
+        bench.create(pod("pod", container))
+        await until(
+            lambda: (
+                bench.phase() == "Pending" and (waiting := _state(bench).state.waiting) and waiting.message
+            )
+        )
+        waiting = _state(bench).state.waiting
+        assert (waiting.reason, waiting.message) == (
+            "CreateContainerConfigError",
+            'configmap "settings" not found',
+        )
+        assert ("Failed", 'Error: configmap "settings" not found') in await bench.events()
+        bench.api.put(CONFIG_MAPS, {"metadata": {"name": "settings", "namespace": "ns"}})
+        await bench.clock.advance(11)
+        await until(lambda: bench.phase() == "Running")
+
+
+async def test_pods_survive_a_restart_of_the_kubelet() -> None:
+    folder = tempfile.TemporaryDirectory(prefix="k", dir="/tmp")
+    first = Bench(Path(folder.name))
+    async with FakeDriver(registry=_registry(first), cdi=first.cdi) as driver:
+        async with first:
+            await driver.registered.get()
+            first.add_claim(claim("gpu", "pod"))
+            first.create(pod(resourceClaims=[{"name": "gpu", "resourceClaimName": "gpu"}]))
+            await until(lambda: first.phase() == "Running")
+            container_id = _state(first).container_id
+        second = Bench(first.folder, first.api, first.clock)
+        async with second:
+            await until(lambda: driver.registered.qsize() > 0)
+            await settle(100)
+            assert _state(second).container_id == container_id
+            assert _state(second).restart_count == 0
+            assert await second.log() == "hello\n", "what was printed is not printed again"
+            assert [method for method, _ in driver.calls] == ["NodePrepareResources"]
+            second.delete("pod")
+            await until(lambda: second.pod() is None)
+            assert driver.prepared == set()
+    folder.cleanup()
+
+
+async def test_what_was_deleted_while_the_kubelet_was_away_is_cleaned_up() -> None:
+    folder = tempfile.TemporaryDirectory(prefix="k", dir="/tmp")
+    first = Bench(Path(folder.name))
+    async with FakeDriver(registry=_registry(first), cdi=first.cdi) as driver:
+        async with first:
+            await driver.registered.get()
+            first.add_claim(claim("gpu", "pod"))
+            first.create(pod(resourceClaims=[{"name": "gpu", "resourceClaimName": "gpu"}]))
+            await until(lambda: first.phase() == "Running")
+        del first.api.objects[PODS.path("ns", "pod")]
+        second = Bench(first.folder, first.api, first.clock)
+        async with second:
+            await until(lambda: driver.registered.qsize() > 0)
+            await second.clock.advance(61)
+            await until(lambda: not second.runtime.containers())
+            await until(lambda: not driver.prepared)
+            assert list(second.cdi.iterdir()) == []
+    folder.cleanup()
+
+
+async def test_status_is_sent_again_when_the_server_fails() -> None:
+    async with Bench() as bench:
+        bench.api.failing = lambda method, path: (
+            500 if method == "PATCH" and path.endswith("/status") else None
+        )
+        bench.create(pod())
+        await until(lambda: bench.runtime.containers())
+        await settle(50)
+        assert bench.phase() == "Pending"
+        bench.api.failing = lambda method, path: None
+        await bench.clock.advance(1)
+        await until(lambda: bench.phase() == "Running")
+
+
+def _registry(bench: Bench) -> Any:
+    folder = bench.root / "plugins_registry"
+    folder.mkdir(parents=True, exist_ok=True)
+    return folder
