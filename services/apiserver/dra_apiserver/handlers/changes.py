@@ -26,7 +26,7 @@ from dra_apiserver.http import Request
 from dra_apiserver.patch import same_but_times, track_update
 from dra_apiserver.present import canonical
 from dra_apiserver.schema import object_type
-from dra_apiserver.schema.reader import complete
+from dra_apiserver.schema.reader import complete, strip
 from dra_apiserver.storage import Put, Record, Remove, object_key
 from dra_apiserver.strategy import Context, strategy_for
 
@@ -133,6 +133,7 @@ def prepare_create(api: Api, request: Request, target: Target, obj: JsonObject, 
     if meta.pop("resourceVersion", ""):
         # Upstream's storage finds this and answers 500; the request is what is wrong.
         raise bad_request("resourceVersion should not be set on objects to be created")
+    strip(object_type(target.kind, target.kind.storage_version), obj)
     return canonical(obj)
 
 
@@ -184,6 +185,7 @@ def prepare_update(
         raise invalid_object(kind.group, kind.kind, meta.get("name", ""), errors)
     request.warn(strategy.warnings_on_update(obj, old, ctx))
     admission.validate(obj, old, ctx, "UPDATE")
+    strip(object_type(kind, kind.storage_version), obj)
     if track:
         obj = track_changes(target, old, obj, ctx, options)
         meta = obj["metadata"]

@@ -71,20 +71,33 @@ def compare(node: Struct, old: dict[str, Any], new: dict[str, Any]) -> Compariso
     return result
 
 
+def _void(member: Field | None, value: Any) -> bool:
+    """Whether a member counts as absent: an empty list or map that is left out when encoded."""
+    return (
+        not value
+        and isinstance(value, list | dict)
+        and member is not None
+        and bool(member.go)
+        and member.droppable
+    )
+
+
 def _compare_members(node: Struct | MapNode, old: Any, new: Any, path: Path, result: Comparison) -> None:
+    present = set()
     for key, value in new.items():
         before = old.get(key, _ABSENT)
-        if before is value or before == value:
-            continue
         kind, member = _child(node, key)
-        if kind is None and isinstance(node, Struct) and node.native:
+        if _void(member, value):
+            continue
+        present.add(key)
+        if before is value or before == value or (kind is None and isinstance(node, Struct) and node.native):
             continue
         _compare(kind, member, before, value, (*path, f"f:{key}"), result)
     for key, value in old.items():
-        if key in new:
+        if key in present:
             continue
         kind, member = _child(node, key)
-        if kind is None and isinstance(node, Struct) and node.native:
+        if _void(member, value) or (kind is None and isinstance(node, Struct) and node.native):
             continue
         _compare(kind, member, value, _ABSENT, (*path, f"f:{key}"), result)
 

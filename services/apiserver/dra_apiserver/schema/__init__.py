@@ -8,8 +8,10 @@
 ``sanitize(kind, version, obj, field_validation) -> list[str]``
     The same checks for an object that is decoded already (what a patch made); prunes in place, returns
     warnings.
-``default(kind, version, obj) -> None``
+``default(kind, version, obj, now) -> None``
     Sets upstream's defaults in place and brings the object to the form that Kubernetes encodes.
+``strip(object_type(kind, version), obj) -> None``
+    Removes what is empty and not encoded: after validation, before an object is stored.
 ``decode_as(registry, group, version, kind, type_of(group, version, kind), body, …) -> Decoded``
     The same for a body that is no resource: a Binding, a Scale, an Eviction, DeleteOptions (group ``""`` and kind; pass
     ``None`` for the type to take any fields).
@@ -21,13 +23,16 @@ from dra_apiserver.registry import KindInfo
 from dra_apiserver.schema.decode import Decoded, decode, decode_as, sanitize
 from dra_apiserver.schema.defaults import apply_defaults
 from dra_apiserver.schema.errors import DecodeError
-from dra_apiserver.schema.reader import complete
+from dra_apiserver.schema.reader import complete, strip
 from dra_apiserver.schema.types import object_type, type_of
 
 
-def default(kind: KindInfo, version: str, obj: dict[str, Any]) -> None:
-    """Sets upstream's defaults in place and adds the members that an encoded object always has."""
-    apply_defaults(kind, version, obj)
+def default(kind: KindInfo, version: str, obj: dict[str, Any], now: str = "") -> None:
+    """Sets upstream's defaults in place and adds the members that an encoded object always has.
+
+    ``now`` is the RFC 3339 time that defaults which are times take; without it those stay unset.
+    """
+    apply_defaults(kind, version, obj, now)
     complete(object_type(kind, version), obj)
 
 
@@ -39,5 +44,6 @@ __all__ = [
     "default",
     "object_type",
     "sanitize",
+    "strip",
     "type_of",
 ]

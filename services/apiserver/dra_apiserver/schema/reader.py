@@ -98,7 +98,7 @@ class Reader:
                     raise TypeMismatch(str(error)) from error
             else:
                 value = self._compound(kind, value, node.name, key, member.go)
-            if not value and node.native and member.droppable:
+            if not value and node.native and member.droppable and not isinstance(value, list | dict):
                 del obj[key]
             else:
                 obj[key] = value
@@ -198,6 +198,32 @@ def _go(member: Field) -> str:
 
 def _go_name(node: Node) -> str:
     return node.value if isinstance(node, Scalar) else ""
+
+
+def strip(node: Struct, obj: dict[str, Any]) -> None:
+    """Removes the empty lists and maps that an encoded object lacks; validation sees them, storage does not."""
+    fields = node.fields
+    for key, value in list(obj.items()):
+        if not isinstance(value, list | dict):
+            continue
+        member = fields.get(key)
+        if member is None:
+            continue
+        if not value:
+            if node.native and member.droppable:
+                del obj[key]
+            continue
+        kind = member.node
+        if type(kind) is Struct:
+            strip(kind, value)  # type: ignore[arg-type]
+        elif type(kind) is ListNode and type(kind.item) is Struct:
+            for one in value:
+                if isinstance(one, dict):
+                    strip(kind.item, one)
+        elif type(kind) is MapNode and type(kind.value) is Struct and isinstance(value, dict):
+            for one in value.values():
+                if isinstance(one, dict):
+                    strip(kind.value, one)
 
 
 def complete(node: Struct, obj: dict[str, Any]) -> None:

@@ -139,6 +139,7 @@ TABLES: Mapping[tuple[str, str], tuple[str, Cells]] = {
     ),
     ("storagemigration.k8s.io", "StorageVersionMigration"): ("Name|Resource", others.storage_migration),
     ("resource.k8s.io", "DeviceClass"): ("Name|Age", others.named),
+    ("resource.k8s.io", "DeviceTaintRule"): ("Name|Key|Value|Effect|TimeAdded|Age", others.taint_rule),
     ("resource.k8s.io", "ResourceClaim"): ("Name|State|Age", others.device_claim),
     ("resource.k8s.io", "ResourceClaimTemplate"): ("Name|Age", others.named),
     ("resource.k8s.io", "ResourceSlice"): ("Name|Node|Driver|Pool|Age", others.device_slice),

@@ -5,7 +5,7 @@ from datetime import datetime
 from typing import Any
 
 from dra_apiserver.tables.core import age, name, part, quantity_text
-from dra_apiserver.tables.text import NONE, UNKNOWN, UNSET, human_duration, selector_text, shortened
+from dra_apiserver.tables.text import NONE, UNKNOWN, UNSET, human_duration, selector_text, shortened, since
 
 Object = Mapping[str, Any]
 
@@ -32,6 +32,13 @@ def device_slice(obj: Object, now: datetime) -> list[Any]:
     spec = part(obj, "spec")
     pool = part(spec, "pool").get("name", "")
     return [name(obj), spec.get("nodeName", ""), spec.get("driver", ""), pool, age(obj, now)]
+
+
+def taint_rule(obj: Object, now: datetime) -> list[Any]:
+    """A DeviceTaintRule."""
+    taint = part(part(obj, "spec"), "taint")
+    texts = [taint.get(key, "") for key in ("key", "value", "effect")]
+    return [name(obj), *texts, since(taint.get("timeAdded"), now), age(obj, now)]
 
 
 def disruption_budget(obj: Object, now: datetime) -> list[Any]:

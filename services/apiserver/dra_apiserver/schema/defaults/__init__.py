@@ -22,8 +22,10 @@ RULES: Mapping[tuple[str, str], Callable[[Object, str], None]] = {
 }
 
 
-def apply_defaults(kind: KindInfo, version: str, obj: Object) -> None:
-    """Sets the defaults of ``obj``, an object of ``kind`` in ``version``."""
+def apply_defaults(kind: KindInfo, version: str, obj: Object, now: str = "") -> None:
+    """Sets the defaults of ``obj``, an object of ``kind`` in ``version``; ``now`` is the time that some of them are."""
+    if now and kind.group == "resource.k8s.io":
+        resource.taint_times(kind.kind, obj, now)
     rule = RULES.get((kind.group, kind.kind))
     if rule is not None and kind.custom is None:
         rule(obj, version)

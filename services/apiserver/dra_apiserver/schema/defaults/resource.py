@@ -32,6 +32,20 @@ def _template(obj: Object, version: str) -> None:
     _requests(obj.setdefault("spec", {}).setdefault("spec", {}), version)
 
 
+def taint_times(kind: str, obj: Object, now: str) -> None:
+    """A taint without a time was added now."""
+    spec = obj.get("spec") or {}
+    taints: list[Object] = []
+    if kind == "DeviceTaintRule" and spec.get("taint"):
+        taints.append(spec["taint"])
+    elif kind == "ResourceSlice":
+        for device in spec.get("devices") or ():
+            for holder in (device, device.get("basic") or {}):
+                taints += holder.get("taints") or ()
+    for taint in taints:
+        taint.setdefault("timeAdded", now)
+
+
 RULES: Mapping[tuple[str, str], Callable[[Object, str], None]] = {
     ("resource.k8s.io", "ResourceClaim"): _claim,
     ("resource.k8s.io", "ResourceClaimTemplate"): _template,
