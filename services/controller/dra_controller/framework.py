@@ -26,6 +26,8 @@ class Context:
     clock: Clock
     features: FeatureGates
     registry: CollectorRegistry
+    relist_seconds: float | None = None
+    """How often informers that a controller makes for itself list anew."""
 
     def recorder(self, component: str) -> Recorder:
         """A recorder whose events name ``component`` as their source."""

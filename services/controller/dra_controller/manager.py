@@ -29,11 +29,15 @@ _log = logger(__name__)
 
 @dataclass(frozen=True)
 class ControllerConfig:
-    """``controllers`` as for ``--controllers``; with ``leader_elect`` only the holder of the Lease works."""
+    """``controllers`` as for ``--controllers``; with ``leader_elect`` only the holder of the Lease works.
+
+    Every ``relist_seconds`` the informers list anew, in case a watch lost something.
+    """
 
     controllers: tuple[str, ...] = ("*",)
     features: FeatureGates = field(default_factory=FeatureGates)
     leader_elect: bool = False
+    relist_seconds: float = 120.0
     identity: str = field(default_factory=lambda: f"dralab-controller_{uuid.uuid4()}")
 
 
@@ -101,8 +105,11 @@ class ControllerManager:
     async def _work(self) -> None:
         """One term: everything starts from what the API server says."""
         registry = CollectorRegistry()
-        informers = InformerFactory(self._client, self._clock)
-        context = Context(self._client, informers, self._clock, self._config.features, registry)
+        relist = self._config.relist_seconds
+        informers = InformerFactory(self._client, self._clock, relist_seconds=relist)
+        context = Context(
+            self._client, informers, self._clock, self._config.features, registry, relist_seconds=relist
+        )
         controllers = {
             name: CONTROLLERS[name](context) for name in self._names if CONTROLLERS[name].wanted(context)
         }

@@ -54,7 +54,6 @@ _UPSTREAM = (
     "validatingadmissionpolicy-status-controller",
     "volumeattributesclass-protection-controller",
 )
-_OURS = ("event-expiry-controller",)
 _ALIASES = {
     "attachdetach": "persistentvolume-attach-detach-controller",
     "bootstrapsigner": "bootstrap-signer-controller",
@@ -85,9 +84,8 @@ def canonical(name: str) -> str:
     Raises:
         ValueError: there is no such controller.
     """
-    known = (*_UPSTREAM, *_OURS)
     for candidate in (name, _ALIASES.get(name, ""), f"{name}-controller"):
-        if candidate in known:
+        if candidate in _UPSTREAM:
             return candidate
     raise ValueError(f'"{name}" is not in the list of known controllers')
 

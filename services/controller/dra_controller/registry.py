@@ -3,7 +3,6 @@
 from dra_controller.daemonset import DaemonSetController
 from dra_controller.deployment import DeploymentController
 from dra_controller.devicetainteviction import DeviceTaintEvictionController
-from dra_controller.eventexpiry import EventExpiryController
 from dra_controller.framework import Controller
 from dra_controller.garbagecollector import GarbageCollector
 from dra_controller.job import JobController
@@ -23,7 +22,6 @@ _CLASSES: tuple[type[Controller], ...] = (
     DaemonSetController,
     DeploymentController,
     DeviceTaintEvictionController,
-    EventExpiryController,
     GarbageCollector,
     JobController,
     NamespaceController,

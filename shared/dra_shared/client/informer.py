@@ -3,10 +3,14 @@
 The loop: list everything, tell the handlers what differs from what they were told before, watch from the list's
 resource version, and tell them each change in order. A broken watch resumes from the last version seen; one that is
 too old to resume lists again. Handlers therefore see every object's newest state, though perhaps not every state.
+
+What comes late or twice is recognised by its resource version and left out. What never comes can only be noticed by
+listing again, which ``relist_seconds`` asks for.
 """
 
 import asyncio
 import random
+from collections import OrderedDict
 from collections.abc import Callable
 from typing import Any, Generic, TypeVar
 
@@ -27,6 +31,8 @@ _FIRST_DELAY = 0.05
 _LONGEST_DELAY = 10.0
 # client-go asks for 5 to 10 minutes, spread so that watches do not all end together.
 _WATCH_SECONDS = (300, 600)
+# How many deletions are remembered, to tell a late event from a new object.
+_TOMBSTONES = 1000
 
 _log = logger(__name__)
 
@@ -48,6 +54,7 @@ class Informer(Generic[T]):
         field_selector: str | None = None,
         clock: Clock | None = None,
         rng: random.Random | None = None,
+        relist_seconds: float | None = None,
     ) -> None:
         self.resource = resource
         self.store: Store[T] = Store()
@@ -60,6 +67,8 @@ class Informer(Generic[T]):
         self._handlers: list[_Handler[T]] = []
         self._synced = asyncio.Event()
         self._version: str | None = None
+        self._relist_seconds = relist_seconds
+        self._removed: OrderedDict[str, int] = OrderedDict()
 
     @property
     def resource_version(self) -> str | None:
@@ -97,6 +106,8 @@ class Informer(Generic[T]):
                     delay = _FIRST_DELAY
                 await self._watch()
                 delay = _FIRST_DELAY
+                if self._relist_seconds is not None:
+                    self._version = None
                 continue
             except Expired:
                 _log.info("history too short to resume, listing again", resource=self.resource.group_resource)
@@ -118,14 +129,16 @@ class Informer(Generic[T]):
             delay = min(delay * 2, _LONGEST_DELAY)
 
     async def _list(self) -> None:
+        # The first list may come from a cache; a later one must not take the store back in time.
         listed = await self._client.list(
             self.resource,
             self._namespace,
-            resource_version="0",
+            resource_version=None if self.has_synced else "0",
             label_selector=self._label_selector,
             field_selector=self._field_selector,
         )
         gone = set(self.store.keys())
+        self._removed.clear()
         for obj in listed.items:
             gone.discard(obj.key)
             self._apply(obj)
@@ -135,21 +148,44 @@ class Informer(Generic[T]):
         self._synced.set()
 
     async def _watch(self) -> None:
+        seconds: float = self._rng.randint(*_WATCH_SECONDS)
+        if self._relist_seconds is not None:
+            seconds = self._relist_seconds * (1 + self._rng.random() / 5)
         events = self._client.watch(
             self.resource,
             self._namespace,
             resource_version=self._version,
-            timeout_seconds=self._rng.randint(*_WATCH_SECONDS),
+            timeout_seconds=max(1, round(seconds)),
             label_selector=self._label_selector,
             field_selector=self._field_selector,
         )
         async for event in events:
             obj = event.object
-            if event.type is EventType.DELETED:
-                self._remove(obj.key, obj)
-            elif event.type is not EventType.BOOKMARK:
-                self._apply(obj)
-            self._version = obj.metadata.resource_version
+            if event.type is EventType.BOOKMARK:
+                self._version = obj.metadata.resource_version
+            elif not self._is_late(obj):
+                if event.type is EventType.DELETED:
+                    self._note_removal(obj)
+                    self._remove(obj.key, obj)
+                else:
+                    self._apply(obj)
+                self._version = obj.metadata.resource_version
+
+    def _is_late(self, obj: T) -> bool:
+        """Whether the store knows a newer state of the object, or a newer end."""
+        version = obj.metadata.resource_version
+        if not version.isdigit():
+            return False
+        known = self.store.get(obj.key)
+        if known is not None and known.metadata.resource_version.isdigit():
+            return int(version) < int(known.metadata.resource_version)
+        return int(version) <= self._removed.get(obj.key, -1)
+
+    def _note_removal(self, obj: T) -> None:
+        if obj.metadata.resource_version.isdigit():
+            self._removed[obj.key] = int(obj.metadata.resource_version)
+            if len(self._removed) > _TOMBSTONES:
+                self._removed.popitem(last=False)
 
     def _apply(self, obj: T) -> None:
         old = self.store.get(obj.key)
@@ -206,16 +242,21 @@ def _guarded(function: Callable[..., Any], *objects: Object) -> None:
 class InformerFactory:
     """One informer a resource, shared by everything in a process, all run together."""
 
-    def __init__(self, client: Client, clock: Clock | None = None) -> None:
+    def __init__(
+        self, client: Client, clock: Clock | None = None, *, relist_seconds: float | None = None
+    ) -> None:
         self._client = client
         self._clock = clock
+        self._relist_seconds = relist_seconds
         self._informers: dict[tuple[str, str, str], Informer[Any]] = {}
 
     def informer(self, resource: Resource[T]) -> Informer[T]:
         """The informer of ``resource``, in all namespaces."""
         key = (resource.group, resource.version, resource.plural)
         if key not in self._informers:
-            self._informers[key] = Informer(self._client, resource, clock=self._clock)
+            self._informers[key] = Informer(
+                self._client, resource, clock=self._clock, relist_seconds=self._relist_seconds
+            )
         return self._informers[key]
 
     async def run(self) -> None:

@@ -103,7 +103,9 @@ class GarbageCollector(Controller):
         def upsert(obj: PartialObjectMetadata) -> None:
             self._graph.upsert(_identity(kind, obj), obj.metadata)
 
-        informer = Informer(self._client, kind, clock=self._clock)
+        informer = Informer(
+            self._client, kind, clock=self._clock, relist_seconds=self._context.relist_seconds
+        )
         informer.add_handler(upsert, lambda _, new: upsert(new), lambda obj: self._gone(obj.metadata.uid))
         return informer
 
