@@ -111,6 +111,7 @@ class DraManager:
         """
         try:
             wanted = await self._validate(pod)
+            await self._reached("validated")
             async with self._alone(entry.claim.key for entry in wanted):
                 await self._prepare(pod, wanted)
         except (DraError, ClaimReferenceError, PluginError) as error:

@@ -1,0 +1,122 @@
+"""Plugins register by their sockets, and are let go when those vanish."""
+
+import tempfile
+from collections.abc import AsyncIterator, Iterator
+from contextlib import asynccontextmanager
+from pathlib import Path
+
+import pytest
+from dra_node_agent.kubelet.dra.plugin import PluginError
+from dra_node_agent.kubelet.dra.plugins import DraPluginManager
+from dra_node_agent.kubelet.plugins.manager import DRA_PLUGIN, PluginManager
+from dra_node_agent.kubelet.plugins.watch import DirectoryWatcher
+from dra_shared.clock import FakeClock
+
+from tests.node_agent.kubelet.fakeapi import FakeApi
+from tests.node_agent.kubelet.fakedriver import FakeDriver
+from tests.node_agent.kubelet.waiting import until
+
+
+@pytest.fixture
+def registry() -> Iterator[Path]:
+    with tempfile.TemporaryDirectory(prefix="r", dir="/tmp") as name:
+        yield Path(name)
+
+
+class _Kubelet:
+    def __init__(self) -> None:
+        self.api, self.clock = FakeApi(), FakeClock()
+        self.plugins = DraPluginManager("node", self.api.client(), self.clock)
+
+    def serving(self, driver: str) -> str:
+        try:
+            return self.plugins.get(driver).endpoint
+        except PluginError:
+            return ""
+
+
+@asynccontextmanager
+async def _kubelet(registry: Path) -> AsyncIterator[_Kubelet]:
+    kubelet = _Kubelet()
+    async with DirectoryWatcher() as watcher:
+        manager = PluginManager(registry, watcher, {DRA_PLUGIN: kubelet.plugins}, kubelet.clock)
+        manager.start()
+        try:
+            yield kubelet
+        finally:
+            await manager.close()
+            await kubelet.plugins.close()
+
+
+async def test_driver_registers_and_leaves(registry: Path) -> None:
+    async with _kubelet(registry) as kubelet:
+        driver = FakeDriver(registry=registry)
+        async with driver:
+            assert await driver.registered.get() == (True, "")
+            assert kubelet.serving("test-driver") == driver.endpoint
+        await until(lambda: not kubelet.serving("test-driver"))
+        assert kubelet.api.requests == []
+        await kubelet.clock.advance(31)
+        assert [method for method, _ in kubelet.api.requests] == ["DELETE"]
+
+
+async def test_driver_that_was_there_first(registry: Path) -> None:
+    async with FakeDriver(registry=registry) as driver, _kubelet(registry) as kubelet:
+        assert await driver.registered.get() == (True, "")
+        assert kubelet.serving("test-driver") == driver.endpoint
+
+
+async def test_update_of_a_driver_keeps_its_slices(registry: Path) -> None:
+    async with _kubelet(registry) as kubelet:
+        old, new = FakeDriver(registry=registry), FakeDriver()
+        async with old:
+            await old.registered.get()
+            await until(lambda: kubelet.plugins.get("test-driver").connected)
+            kubelet.plugins.register("test-driver", new.endpoint, new.services)
+            assert kubelet.serving("test-driver") == old.endpoint, "the new one doesn't answer yet"
+            async with new:
+                await until(lambda: kubelet.serving("test-driver") == new.endpoint)
+                await old.stop()
+                await kubelet.clock.advance(60)
+                assert kubelet.api.requests == []
+
+
+@pytest.mark.parametrize(
+    ("driver", "error"),
+    [
+        (
+            {"kind": "CSIPlugin"},
+            "RegisterPlugin error -- no handler registered for plugin type: CSIPlugin at socket ",
+        ),
+        (
+            {"services": ["v9.DRAPlugin"]},
+            "RegisterPlugin error -- plugin validation failed with err: invalid supported gRPC versions of"
+            " DRA driver plugin test-driver at endpoint ",
+        ),
+    ],
+)
+async def test_unusable_plugin_is_told_why(registry: Path, driver: dict[str, object], error: str) -> None:
+    async with _kubelet(registry) as kubelet, FakeDriver(registry=registry, **driver) as plugin:  # type: ignore[arg-type]
+        registered, text = await plugin.registered.get()
+        assert not registered
+        assert text.startswith(error)
+        assert not kubelet.serving("test-driver")
+        await until(lambda: kubelet.clock.sleepers > 0)
+        await kubelet.clock.advance(1)
+        assert await plugin.registered.get() == (registered, text), "it is tried again"
+
+
+async def test_old_protocol_is_spoken_where_the_driver_has_no_other(registry: Path) -> None:
+    async with _kubelet(registry) as kubelet, FakeDriver(registry=registry, version="v1beta1") as driver:
+        assert await driver.registered.get() == (True, "")
+        plugin = kubelet.plugins.get("test-driver")
+        assert plugin.chosen_service == "v1beta1.DRAPlugin"
+        assert await plugin.unprepare([]) == {}
+        assert driver.calls == [("NodeUnprepareResources", [])]
+
+
+async def test_other_files_are_no_plugins(registry: Path) -> None:
+    (registry / "notes.txt").write_text("hello")
+    (registry / "folder").mkdir()
+    async with _kubelet(registry) as kubelet:
+        assert list(kubelet.plugins.drivers()) == []

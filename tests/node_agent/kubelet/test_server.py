@@ -1,0 +1,165 @@
+"""Logs and pods over HTTP, PodResources over gRPC."""
+
+import asyncio
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from typing import Any
+
+import httpx
+import pytest
+from dra_node_agent.kubelet.podresources import PodResourcesServer
+from dra_node_agent.kubelet.server import KubeletServer
+from dra_node_agent.proto import podresources_v1_pb2, podresources_v1_pb2_grpc
+from dra_shared.service import HealthServer
+from grpc import aio
+
+from tests.node_agent.kubelet.bench import Bench, claim, pod
+from tests.node_agent.kubelet.fakedriver import FakeDriver
+from tests.node_agent.kubelet.waiting import until
+
+_TALKER = "echo one; echo two >&2; sleep 60; echo three; trap 'exit 0' TERM; sleep 999 & wait"
+
+
+@asynccontextmanager
+async def _served(bench: Bench) -> AsyncIterator[httpx.AsyncClient]:
+    routes = KubeletServer([bench.kubelet], bench.clock).routes()
+    async with (
+        HealthServer("127.0.0.1", 0, {}, routes) as server,
+        httpx.AsyncClient(base_url=f"http://127.0.0.1:{server.port}") as client,
+    ):
+        yield client
+
+
+def _talker(**spec: Any) -> dict[str, Any]:
+    return pod("pod", {"name": "main", "image": "x", "command": ["sh", "-c", _TALKER]}, **spec)
+
+
+async def _running(bench: Bench) -> None:
+    bench.create(_talker())
+    await until(lambda: bench.phase() == "Running")
+
+
+@pytest.mark.parametrize(
+    ("query", "expected"),
+    [
+        ("", "one\ntwo\nthree\n"),
+        ("tailLines=1", "three\n"),
+        ("tailLines=0", ""),
+        ("limitBytes=5", "one\nt"),
+        ("stream=Stderr", "two\n"),
+        ("sinceSeconds=10", "three\n"),
+        ("sinceTime=2026-01-01T00:00:30Z", "three\n"),
+        (
+            "timestamps=true",
+            "2026-01-01T00:00:00.000000000Z one\n2026-01-01T00:00:00.000000000Z two\n"
+            "2026-01-01T00:01:00.000000000Z three\n",
+        ),
+    ],
+)
+async def test_logs(query: str, expected: str) -> None:
+    async with Bench() as bench, _served(bench) as client:
+        await _running(bench)
+        await bench.clock.advance(61)
+        response = await client.get(f"/containerLogs/ns/pod/main?{query}")
+        assert (response.status_code, response.text) == (200, expected)
+
+
+async def test_log_is_followed_until_the_container_ends() -> None:
+    async with Bench() as bench, _served(bench) as client:
+        await _running(bench)
+
+        async def follow() -> str:
+            return (await client.get("/containerLogs/ns/pod/main?follow=true")).text
+
+        following = asyncio.create_task(follow())
+        await asyncio.sleep(0.05)
+        await bench.clock.advance(61)
+        assert not following.done()
+        bench.delete("pod")
+        assert await following == "one\ntwo\nthree\n"
+
+
+async def test_log_of_the_previous_attempt() -> None:
+    async with Bench() as bench, _served(bench) as client:
+        failing = {"name": "main", "image": "x", "command": ["sh", "-c", "echo started; sleep 1; exit 1"]}
+        bench.create(pod("pod", failing))
+        await until(lambda: bench.phase() == "Running")
+        answer = await client.get("/containerLogs/ns/pod/main?previous=true")
+        assert answer.status_code == 400
+        assert answer.text == 'previous terminated container "main" in pod "pod" not found'
+        await bench.clock.advance(2)
+        await until(lambda: len(bench.kubelet.records("pod-uid")) == 2)
+        assert (await client.get("/containerLogs/ns/pod/main?previous=true")).text == "started\n"
+
+
+@pytest.mark.parametrize(
+    ("path", "code", "text"),
+    [
+        ("ns/other/main", 404, 'pod does not exist: pod "ns/other" not found'),
+        ("ns/pod/other", 404, 'container "other" not found in pod "pod"'),
+        ("ns/pod/main?tailLines=many", 400, "unable to decode query"),
+        ("ns/pod/main?tailLines=-1", 400, "unable to decode query"),
+        ("ns/pod/main?limitBytes=0", 400, "unable to decode query"),
+        ("ns/pod/main?sinceTime=yesterday", 400, "unable to decode query"),
+        ("ns/pod/main?sinceSeconds=99999999999999999999", 400, "unable to decode query"),
+        ("ns/pod/main?stream=Both", 400, 'stream: Unsupported value: "Both"'),
+        ("ns/waiting/main", 400, 'container "main" in pod "waiting" is waiting to start: ContainerCreating'),
+    ],
+)
+async def test_refusals(path: str, code: int, text: str) -> None:
+    async with Bench() as bench, _served(bench) as client:
+        await _running(bench)
+        bench.create(pod("waiting", resourceClaims=[{"name": "gpu", "resourceClaimName": "gpu"}]))
+        await until(lambda: bench.pod("waiting"))
+        response = await client.get(f"/containerLogs/{path}")
+        assert response.status_code == code
+        assert response.text.startswith(text)
+
+
+async def test_pods() -> None:
+    async with Bench() as bench, _served(bench) as client:
+        await _running(bench)
+        listed = (await client.get("/pods")).json()
+        assert (listed["kind"], [item["metadata"]["name"] for item in listed["items"]]) == (
+            "PodList",
+            ["pod"],
+        )
+
+
+async def test_pod_resources() -> None:
+    bench = Bench()
+    registry = bench.root / "plugins_registry"
+    registry.mkdir(parents=True, exist_ok=True)
+    async with FakeDriver(registry=registry, cdi=bench.cdi) as driver, bench:
+        await driver.registered.get()
+        bench.add_claim(claim("gpu", "pod"))
+        container = {"name": "main", "image": "x", "resources": {"claims": [{"name": "gpu"}]}}
+        bench.create(pod("pod", container, resourceClaims=[{"name": "gpu", "resourceClaimName": "gpu"}]))
+        await until(lambda: bench.phase() == "Running")
+        async with (
+            PodResourcesServer(bench.root, bench.kubelet.dra, bench.kubelet.active_pods) as server,
+            aio.insecure_channel(
+                f"unix:{server.path}", options=(("grpc.default_authority", "localhost"),)
+            ) as channel,
+        ):
+            stub = podresources_v1_pb2_grpc.PodResourcesListerStub(channel)
+            listed = await stub.List(podresources_v1_pb2.ListPodResourcesRequest())
+            (found,) = listed.pod_resources
+            (resource,) = found.containers[0].dynamic_resources
+            assert (resource.claim_namespace, resource.claim_name) == ("ns", "gpu")
+            (device,) = resource.claim_resources
+            assert (device.driver_name, device.pool_name, device.device_name) == (
+                "test-driver",
+                "pool",
+                "gpu",
+            )
+            assert [cdi.name for cdi in device.cdi_devices] == ["test-driver/claim=gpu-uid"]
+            one = await stub.Get(
+                podresources_v1_pb2.GetPodResourcesRequest(pod_name="pod", pod_namespace="ns")
+            )
+            assert one.pod_resources == found
+            with pytest.raises(aio.AioRpcError, match="pod other in namespace ns not found"):
+                await stub.Get(
+                    podresources_v1_pb2.GetPodResourcesRequest(pod_name="other", pod_namespace="ns")
+                )
+            await stub.GetAllocatableResources(podresources_v1_pb2.AllocatableResourcesRequest())
