@@ -1,7 +1,6 @@
 """Parts of the DynamicResources plugin by themselves (scheduler_plugin_units)."""
 
 import random
-from typing import Any
 
 import msgspec
 import pytest
@@ -33,7 +32,7 @@ from tests.scheduler.fakeapi import FakeApi, Json
 _CASES = load_vectors("scheduler_plugin_units.json.gz")
 
 
-def _of(*tests: str) -> Any:
+def _of(*tests: str) -> pytest.MarkDecorator:
     """Parametrizes a test by the cases of those of upstream's tests."""
     cases = [case for case in _CASES if case["test"] in tests]
     return pytest.mark.parametrize("case", cases, ids=[case["name"] for case in cases])

@@ -9,6 +9,7 @@ from typing import Any, Self
 
 import msgspec
 from dra_shared.api.pod import Pod
+from dra_shared.api.resources import PODS
 from dra_shared.client.events import Recorder
 from dra_shared.client.informer import InformerFactory
 from dra_shared.client.leader import LeaderElector
@@ -21,6 +22,8 @@ from dra_scheduler.allocator import Features
 from dra_scheduler.binding import Binder
 from dra_scheduler.config import SchedulerConfig
 from dra_scheduler.diagnosis import Diagnosis
+from dra_scheduler.explain.explainer import Explainer
+from dra_scheduler.explain.routes import routes
 from dra_scheduler.failures import SCHEDULER_ERROR, UNSCHEDULABLE, FailureReporter
 from dra_scheduler.framework.cache import Cache
 from dra_scheduler.framework.events import Action, Interest, Kind
@@ -97,6 +100,10 @@ class Scheduler:
         self._reporter = FailureReporter(client, self._recorder, self._clock, self._spawn)
         self._binder = Binder(self.framework, self.cache, self.queue, self._recorder, self._binding_failed)
         self._informers = InformerFactory(client, self._clock)
+        pods = self._informers.informer(PODS).store
+        self.explainer = Explainer(
+            self.cache, self.queue, self.manager, self.framework, self._clock, pods.get
+        )
         EventHandlers(config.scheduler_name, self.cache, self.queue, self.manager, self.groups).register(
             self._informers, gates
         )
@@ -119,7 +126,10 @@ class Scheduler:
         self._main = asyncio.create_task(self._run())
         if self.config.health_port is not None:
             self._health = HealthServer(
-                self.config.health_address, self.config.health_port, {"informers": lambda: self._synced}
+                self.config.health_address,
+                self.config.health_port,
+                {"informers": lambda: self._synced},
+                routes(self.explainer, self.manager),
             )
             await self._health.__aenter__()
         return self
@@ -271,8 +281,15 @@ class Scheduler:
         diagnosis.post_filter = status.message
         diagnosis.plugins.discard("")
         _log.info("no node for pod, waiting for a change", pod=entry.pod.key, reason=diagnosis.message)
+        if not diagnosis.pre_filter and "DynamicResources" in diagnosis.plugins:
+            diagnosis.hint = self._hint(entry.pod, diagnosis)
         self.queue.reject(entry, diagnosis.plugins or {""}, diagnosis.message)
         self._reporter.report(entry.pod, UNSCHEDULABLE, diagnosis.message, event=diagnosis.explained)
+
+    def _hint(self, pod: Pod, diagnosis: Diagnosis) -> str:
+        """What stands in the way on one of the nodes whose devices would not do."""
+        turned_away = (n for n, status in diagnosis.statuses.items() if status.plugin == "DynamicResources")
+        return self.explainer.hint(pod, min(turned_away))
 
     def _fail(self, entry: QueuedPod, message: str) -> None:
         _log.warning("attempt failed, trying again after a back-off", pod=entry.pod.key, error=message)

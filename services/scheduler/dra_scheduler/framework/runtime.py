@@ -94,6 +94,14 @@ class Framework:
         return [plugin for plugin in self._filters if plugin.name not in state.skip_filter]
 
     @staticmethod
+    def objections(
+        plugins: Sequence[FilterPlugin], state: CycleState, pod: Pod, node: NodeInfo
+    ) -> dict[str, Status]:
+        """Every plugin's objection to the node, by the plugin's name."""
+        found = ((plugin.name, plugin.filter(state, pod, node)) for plugin in plugins)
+        return {name: status for name, status in found if status is not None}
+
+    @staticmethod
     def filter(plugins: Sequence[FilterPlugin], state: CycleState, pod: Pod, node: NodeInfo) -> Status | None:
         """The first of the plugins' objections to the node."""
         for plugin in plugins:

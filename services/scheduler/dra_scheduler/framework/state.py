@@ -2,6 +2,8 @@
 
 from typing import Any, TypeVar
 
+from dra_scheduler.allocator import Trace
+
 T = TypeVar("T")
 
 
@@ -11,6 +13,7 @@ class CycleState:
     ``group`` is that of the pod group's attempt which this one is part of, if it is. ``shared`` outlives the attempt:
     attempts for pods of equal signature get the same one, as long as what is in it may still be true. A plugin sets
     ``unshareable`` when a verdict only holds for this very pod. ``stop``, if not empty, says why the attempt is to end.
+    ``trace`` has the allocator record what it looks at.
     """
 
     def __init__(self, group: "CycleState | None" = None, shared: dict[str, Any] | None = None) -> None:
@@ -18,6 +21,7 @@ class CycleState:
         self.shared: dict[str, Any] = {} if shared is None else shared
         self.unshareable = False
         self.stop = ""
+        self.trace: Trace | None = None
         self.skip_filter: set[str] = set()
         self.skip_score: set[str] = set()
         self._data: dict[str, Any] = {}

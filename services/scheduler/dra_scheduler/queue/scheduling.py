@@ -96,6 +96,10 @@ class SchedulingQueue:
         """The pod, wherever in the queue it is."""
         return self._pods.get(uid)
 
+    def waiting_for(self, key: str) -> list[QueuedPod]:
+        """The waiting pods that refer to the object of that name."""
+        return list(self._by_key.get(key, {}).values())
+
     def __len__(self) -> int:
         return len(self._pods)
 

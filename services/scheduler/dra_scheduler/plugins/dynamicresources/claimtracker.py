@@ -145,7 +145,7 @@ class ClaimTracker:
             pending.sharers += 1
             return
         self._pending[uid] = _Pending(claim, 1)
-        self._hold_pending(claim)
+        self._sync_pending(claim, claim.status.allocation)
 
     def remove_pending(self, uid: str, *, stored: bool) -> bool:
         """A pod no longer needs the pending allocation: it is stored, or given up.
@@ -160,7 +160,7 @@ class ClaimTracker:
         if not stored and pending.sharers > 0:
             return False
         del self._pending[uid]
-        self._hold(_pending_key(pending.claim), None)
+        self._sync_pending(pending.claim, None)
         return True
 
     # Waiting
@@ -183,19 +183,19 @@ class ClaimTracker:
 
     def _sync(self, key: str) -> None:
         claim = self._assumed.get(key) or self._known.get(key)
-        self._hold(key, claim.status.allocation if claim is not None else None)
-        if claim is not None and claim.metadata.uid in self._pending:
-            self._hold_pending(self._pending[claim.metadata.uid].claim)
+        allocation = None
+        if claim is not None:
+            # Once the allocation is stored, that counts; counting both would count shares twice.
+            allocation = claim.status.allocation or self.pending_allocation(claim.metadata.uid)
+        self._hold(key, allocation)
 
-    def _hold_pending(self, claim: ResourceClaim) -> None:
-        # Once the allocation is stored, the stored claim holds the devices; both would count shares twice.
+    def _sync_pending(self, claim: ResourceClaim, allocation: AllocationResult | None) -> None:
         stored = self._assumed.get(claim.key) or self._known.get(claim.key)
-        counted = (
-            stored is not None
-            and stored.metadata.uid == claim.metadata.uid
-            and stored.status.allocation is not None
-        )
-        self._hold(_pending_key(claim), None if counted else claim.status.allocation)
+        if stored is not None and stored.metadata.uid == claim.metadata.uid:
+            self._sync(claim.key)
+            allocation = None
+        # One that isn't there as yet, or another than the one of that name, holds devices by itself.
+        self._hold(f"{claim.key} {claim.metadata.uid}", allocation)
 
     def _hold(self, key: str, allocation: AllocationResult | None) -> None:
         before = self.state.version
@@ -208,11 +208,6 @@ class ClaimTracker:
         self._on_use(used | self._pools.pop(key, frozenset()))
         if used:
             self._pools[key] = used
-
-
-def _pending_key(claim: ResourceClaim) -> str:
-    # A claim may be in flight and known at once; the uid keeps those of one name apart.
-    return f"{claim.key} {claim.metadata.uid}"
 
 
 def _newer(one: ResourceClaim, other: ResourceClaim) -> bool:

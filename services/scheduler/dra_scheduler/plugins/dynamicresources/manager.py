@@ -36,6 +36,10 @@ class ClassResolver:
         """The device class of that name."""
         return self._classes.get(name)
 
+    def list(self) -> list[DeviceClass]:
+        """All device classes."""
+        return [*self._classes.values()]
+
     def for_resource(self, resource: str) -> DeviceClass | None:
         """The class behind the extended resource: the newest that claims the name, of equally old ones the first."""
         if resource.startswith(IMPLICIT_PREFIX):

@@ -10,7 +10,7 @@ from dra_shared.claims import ClaimReferenceError, claim_name, is_reserved_for_p
 from dra_shared.clock import Clock
 from dra_shared.features import FeatureGates
 
-from dra_scheduler.allocator import AllocationError, TimeLimit
+from dra_scheduler.allocator import AllocationError, TimeLimit, Trace
 from dra_scheduler.framework.nodeinfo import NodeInfo
 from dra_scheduler.framework.nodeselector import matches
 from dra_scheduler.framework.state import CycleState
@@ -156,7 +156,7 @@ class NodeFilter:
         check = self._checker(state)
         try:
             check()
-            results = self._search(memory, node.node, fresh, requests, check)
+            results = self._search(memory, node.node, fresh, requests, check, state.trace)
         except TimeLimit as limit:
             state.unshareable = True
             if state.stop:
@@ -184,10 +184,11 @@ class NodeFilter:
         fresh: Sequence[int],
         requests: tuple[DeviceRequest, ...] | None,
         check: Callable[[], None],
+        trace: Trace | None,
     ) -> tuple[AllocationResult, ...] | None:
         claims = [self._blueprint(memory, index, requests) for index in fresh]
         try:
-            return self._manager.allocator.allocate(node, claims, check=check)
+            return self._manager.allocator.allocate(node, claims, check=check, trace=trace)
         except AllocationError:
             if memory.shared.blueprint == tuple(memory.claims):
                 raise

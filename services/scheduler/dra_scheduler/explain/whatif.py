@@ -1,0 +1,189 @@
+"""Which single change would make a pod fit: candidates from the trace, each tried with the allocator itself."""
+
+import functools
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any, TypeVar
+
+import msgspec
+from dra_shared.api.node import Node
+from dra_shared.api.resource import DeviceClass, DeviceRequest, DeviceToleration, ResourceClaim
+
+from dra_scheduler.allocator import AllocatedState, AllocationError, Allocator, Trace
+from dra_scheduler.allocator.reasons import (
+    CapacityShort,
+    ConstraintUnmet,
+    InUse,
+    Reason,
+    SelectorRejected,
+    Tainted,
+)
+from dra_scheduler.allocator.trace import RequestTrace
+from dra_scheduler.explain.report import Change
+from dra_scheduler.plugins.dynamicresources.manager import DRAManager
+
+_MOST_TRIES = 40
+
+S = TypeVar("S", bound=msgspec.Struct)
+T = TypeVar("T")
+
+
+@dataclass(frozen=True, slots=True)
+class _World:
+    """What an allocation depends on, with one thing changed."""
+
+    claims: tuple[ResourceClaim, ...]
+    state: AllocatedState
+    classes: Callable[[str], DeviceClass | None]
+
+
+# What kind of change, what it is in words, and the world with it.
+_Candidate = tuple[str, str, Callable[[], _World]]
+
+
+class WhatIf:
+    """Tries changes out on copies; what it is given stays as it is."""
+
+    def __init__(self, manager: DRAManager, check: Callable[[], None]) -> None:
+        self._manager = manager
+        self._check = check
+
+    def single_change(self, node: Node, claims: Sequence[ResourceClaim], trace: Trace) -> Change | None:
+        """The first change that makes the claims fit on the node of the trace."""
+        base = _World(tuple(claims), self._manager.claims.state, self._manager.classes.get)
+        tried: set[tuple[str, str]] = set()
+        for kind, text, world in self._candidates(base, trace):
+            if (kind, text) in tried:
+                continue
+            tried.add((kind, text))
+            if self._fits(node, world()):
+                return Change(node=node.metadata.name, kind=kind, text=text)
+            if len(tried) >= _MOST_TRIES:
+                return None
+        return None
+
+    def _fits(self, node: Node, world: _World) -> bool:
+        allocator = Allocator(self._manager.features, world.state, world.classes, self._manager.snapshot)
+        try:
+            return allocator.allocate(node, world.claims, check=self._check) is not None
+        except AllocationError:
+            return False
+
+    def _candidates(self, base: _World, trace: Trace) -> Iterator[_Candidate]:
+        # Devices with a single reason against them first: they are the likeliest to do.
+        looked_at = [
+            (len(reasons), request, reason)
+            for request in trace.requests
+            for reasons in request.devices.values()
+            for reason in reasons
+        ]
+        for _, request, reason in sorted(looked_at, key=lambda entry: entry[0]):
+            candidate = _candidate(base, request, reason)
+            if candidate is not None:
+                yield candidate
+
+
+def _candidate(base: _World, request: RequestTrace, reason: Reason) -> _Candidate | None:
+    """The change that would take this reason away."""
+    where = f"request {request.request} of claim {request.claim}"
+    edit = functools.partial(_edited, base, request.claim, request.request)
+    if isinstance(reason, InUse):
+        names = ", ".join(map(claim_key, reason.claims))
+        return (
+            "free",
+            f"if claim {names} gave its devices back",
+            functools.partial(_without, base, reason.claims),
+        )
+    if isinstance(reason, Tainted):
+        taint = reason.taint
+        toleration = DeviceToleration(key=taint.key, operator="Equal", value=taint.value, effect=taint.effect)
+        text = f"if {where} tolerated taint {taint.key}={taint.value}:{taint.effect}"
+        return "tolerate", text, functools.partial(edit, functools.partial(_tolerate, toleration))
+    if isinstance(reason, SelectorRejected) and reason.of_class:
+        text = f"if device class {reason.of_class} had no selector #{reason.index}: {reason.expression}"
+        return "classSelector", text, functools.partial(_looser_class, base, reason.of_class, reason.index)
+    if isinstance(reason, SelectorRejected):
+        text = f"if {where} had no selector #{reason.index}: {reason.expression}"
+        return "selector", text, functools.partial(edit, functools.partial(_drop_selector, reason.index))
+    if isinstance(reason, ConstraintUnmet):
+        text = f"if claim {request.claim} had no constraint #{reason.index}: {reason.kind} {reason.attribute}"
+        return "constraint", text, functools.partial(_unconstrained, base, request.claim, reason.index)
+    if isinstance(reason, CapacityShort):
+        text = f"if {where} asked for no particular capacity"
+        return (
+            "capacity",
+            text,
+            functools.partial(edit, functools.partial(_field, name="capacity", value=None)),
+        )
+    return None
+
+
+def _tolerate(toleration: DeviceToleration, request: Any) -> Any:
+    return _field(request, "tolerations", (*request.tolerations, toleration))
+
+
+def _drop_selector(index: int, request: Any) -> Any:
+    return _field(request, "selectors", _drop(request.selectors, index))
+
+
+def claim_key(key: str) -> str:
+    """``namespace/name`` of the claim that holds devices under that key."""
+    return key.partition(" ")[0]
+
+
+def _without(base: _World, keys: Sequence[str]) -> _World:
+    state = base.state.copy()
+    for key in keys:
+        state.hold(key, None)
+    return _World(base.claims, state, base.classes)
+
+
+def _looser_class(base: _World, name: str, index: int) -> _World:
+    def lookup(wanted: str) -> DeviceClass | None:
+        found = base.classes(wanted)
+        if found is None or wanted != name:
+            return found
+        spec = msgspec.structs.replace(found.spec, selectors=_drop(found.spec.selectors, index))
+        return msgspec.structs.replace(found, spec=spec)
+
+    return _World(base.claims, base.state, lookup)
+
+
+def _unconstrained(base: _World, key: str, index: int) -> _World:
+    def edit(claim: ResourceClaim) -> ResourceClaim:
+        devices = claim.spec.devices
+        devices = msgspec.structs.replace(devices, constraints=_drop(devices.constraints, index))
+        return msgspec.structs.replace(claim, spec=msgspec.structs.replace(claim.spec, devices=devices))
+
+    claims = tuple(edit(claim) if claim.key == key else claim for claim in base.claims)
+    return _World(claims, base.state, base.classes)
+
+
+def _edited(base: _World, key: str, name: str, edit: Callable[[Any], Any]) -> _World:
+    """The world with the (sub)request of that name edited."""
+    parent, _, child = name.partition("/")
+
+    def edit_request(request: DeviceRequest) -> DeviceRequest:
+        if request.name != parent:
+            return request
+        if request.exactly is not None:
+            return _field(request, "exactly", edit(request.exactly))
+        subs = tuple(edit(sub) if sub.name == child else sub for sub in request.first_available)
+        return _field(request, "first_available", subs)
+
+    def edit_claim(claim: ResourceClaim) -> ResourceClaim:
+        devices = claim.spec.devices
+        requests = tuple(edit_request(request) for request in devices.requests)
+        devices = msgspec.structs.replace(devices, requests=requests)
+        return msgspec.structs.replace(claim, spec=msgspec.structs.replace(claim.spec, devices=devices))
+
+    claims = tuple(edit_claim(claim) if claim.key == key else claim for claim in base.claims)
+    return _World(claims, base.state, base.classes)
+
+
+def _field(struct: S, name: str, value: object) -> S:
+    return msgspec.structs.replace(struct, **{name: value})
+
+
+def _drop(values: tuple[T, ...], index: int) -> tuple[T, ...]:
+    return values[:index] + values[index + 1 :]
