@@ -3,8 +3,8 @@
 from typing import Any
 
 import pytest
-
 from dra_shared.cel.conformance import agrees, answer
+
 from tests.reference import load_vectors
 
 

@@ -23,6 +23,7 @@ from dra_shared.cel.dispatch import implementation
 from dra_shared.cel.errors import EvaluationError
 from dra_shared.cel.folds import Fold, fold_code
 from dra_shared.cel.library import Implementation
+from dra_shared.cel.library.lists import CostLimitExceeded
 from dra_shared.cel.library.strings import compile_regex
 from dra_shared.cel.syntax import (
     ACCUMULATOR,
@@ -228,16 +229,20 @@ class _Compiler:
         self._scopes.setdefault(expr.variable, []).append(fold.read_first())
         if expr.second is not None:
             self._scopes.setdefault(expr.second, []).append(fold.read_second())
-        condition = self.code(expr.condition)
-        appended = _appended(expr)
-        step = self.code(expr.step).run if appended is None else self._append(fold, initial, appended)
+        # Each part is compiled once: compiling nested loops twice would take exponential time.
         predicate = self._quantified(expr)
+        condition: Run = _unused
+        step: Run = _unused
+        if predicate is None:
+            condition = self.code(expr.condition).run
+            appended = _appended(expr)
+            step = self.code(expr.step).run if appended is None else self._append(fold, initial, appended)
         self._scopes[expr.variable].pop()
         if expr.second is not None:
             self._scopes[expr.second].pop()
         result = self.code(expr.result).run
         self._scopes[expr.accumulator].pop()
-        return plain(fold_code(fold, ranged, condition.run, step, result, predicate))
+        return plain(fold_code(fold, ranged, condition, step, result, predicate))
 
     def _quantified(self, expr: Comprehension) -> tuple[bool, Run] | None:
         """Where nobody keeps account, ``all`` and ``exists`` run as plain loops over their predicate."""
@@ -284,6 +289,10 @@ class _Compiler:
             return target
 
         return append
+
+
+def _unused(frame: Frame) -> Any:
+    raise AssertionError("a loop over a predicate has no other parts")
 
 
 def _by_value(function: str) -> bool:
@@ -360,6 +369,14 @@ def _matcher(pattern: str) -> Implementation:
 
 
 def _untracked(function: str, run: Implementation, args: Sequence[Code]) -> Run:
+    if args and all(arg.is_const for arg in args):
+        try:
+            known = run(*[arg.value for arg in args])
+        except (EvaluationError, CostLimitExceeded):
+            # What fails has to fail each time it runs.
+            known = None
+        if known is not None:
+            return lambda frame: known
     if len(args) == 2:
         left, right = args[0].run, args[1].run
         if args[1].is_const:

@@ -3,11 +3,14 @@
 from collections.abc import Sequence
 from typing import Any, Final
 
+from dra_shared.cel import types as t
 from dra_shared.cel.declarations import Functions, Overload
 from dra_shared.cel.errors import EvaluationError
 from dra_shared.cel.library import Implementation, conversions, kubernetes, lists, operators, strings
 from dra_shared.cel.types import Kind, Type
-from dra_shared.cel.values import NO_OVERLOAD, is_list, is_map, type_name
+from dra_shared.cel.values import NO_OVERLOAD, DerivedQuantity, is_list, is_map, type_name
+from dra_shared.quantity import Quantity
+from dra_shared.semver import Semver
 
 _OVERLOADS: Final[dict[str, Implementation]] = {
     **conversions.OVERLOADS,
@@ -37,6 +40,16 @@ def implementation(
     return _dispatching(function, declared)
 
 
+#: The Python types of the values of CEL types without parameters.
+_PYTHON_TYPES: Final[dict[Type, frozenset[type]]] = {
+    t.STRING: frozenset((str,)),
+    t.INT: frozenset((int,)),
+    t.BOOL: frozenset((bool,)),
+    t.QUANTITY: frozenset((Quantity, DerivedQuantity)),
+    t.SEMVER: frozenset((Semver,)),
+}
+
+
 def _uncertain(type_: Type) -> bool:
     """Whether values of the type need a look before they are used."""
     return type_.is_dyn or type_.kind in (Kind.PARAM, Kind.ERROR) or any(map(_uncertain, type_.params))
@@ -62,6 +75,23 @@ def _missing(function: str, args: Sequence[Any]) -> EvaluationError:
 
 def _guarded(function: str, overload: Overload, run: Implementation) -> Implementation:
     wanted = overload.args
+    simple = [_PYTHON_TYPES.get(type_) for type_ in wanted]
+    if len(simple) == 1 and (only := simple[0]) is not None:
+
+        def guarded_one(value: Any) -> Any:
+            if type(value) not in only:
+                raise _missing(function, (value,))
+            return run(value)
+
+        return guarded_one
+    if len(simple) == 2 and (left := simple[0]) is not None and (right := simple[1]) is not None:
+
+        def guarded_two(first: Any, second: Any) -> Any:
+            if type(first) not in left or type(second) not in right:
+                raise _missing(function, (first, second))
+            return run(first, second)
+
+        return guarded_two
 
     def guarded(*args: Any) -> Any:
         if not all(map(matches_type, wanted, args)):

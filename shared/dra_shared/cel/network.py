@@ -150,7 +150,7 @@ def _parse_address(text: str, whole: str, message: str) -> ipaddress.IPv4Address
 def _reason(text: str) -> str:
     quoted = go_quote(text)
     if ":" in text:
-        return f"ParseAddr({quoted}): unexpected character (at {go_quote(text)})"
+        return f"ParseAddr({quoted}): {_reason_v6(text)}"
     if "." not in text:
         return f"ParseAddr({quoted}): unable to parse IP"
     fields = text.split(".")
@@ -170,3 +170,23 @@ def _reason(text: str) -> str:
         if index == 3 and len(fields) > 4:
             return f"ParseAddr({quoted}): IPv4 address too long"
     return f"ParseAddr({quoted}): IPv4 address too short"
+
+
+def _reason_v6(text: str) -> str:
+    head, double, tail = text.partition("::")
+    if ":::" in text:
+        at = text.index(":::") + 2
+        return f"each colon-separated field must have at least one digit (at {go_quote(text[at:])})"
+    if "::" in tail:
+        return f"multiple :: in address (at {go_quote(tail[tail.index('::') :])})"
+    at = 0
+    for part in text.split(":"):
+        if bad := next((i for i, char in enumerate(part) if char not in "0123456789abcdefABCDEF."), None):
+            return f"unexpected character, want colon (at {go_quote(text[at + bad :])})"
+        if len(part) > 4 and "." not in part:
+            return f"each group must have 4 or less digits (at {go_quote(text[at:])})"
+        at += len(part) + 1
+    count = len([part for part in (*head.split(":"), *tail.split(":")) if part])
+    if not double and count < 8:
+        return "address string too short"
+    return f"unexpected character (at {go_quote(text)})"

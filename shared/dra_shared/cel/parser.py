@@ -115,15 +115,15 @@ class _Builder:
         self._depth = 0
 
     def expr(self, tree: Any) -> Expr:
-        self._depth += 1
+        tree, parentheses = _unnest(tree)
+        self._depth += parentheses + 1
         if self._depth > _MAX_DEPTH:
             raise ParseFailed([Issue(-1, f"expression recursion limit exceeded: {_MAX_DEPTH}")])
         try:
-            tree = _unnest(tree)
             result: Expr = getattr(self, f"_{tree.data}")(tree.children)
             return result
         finally:
-            self._depth -= 1
+            self._depth -= parentheses + 1
 
     def _error(self, pos: int, message: str) -> Expr:
         self.issues.append(Issue(pos, message))
@@ -164,7 +164,7 @@ class _Builder:
         chain: list[Any] = parts
         while True:
             pending.append((chain[0], chain[1]))
-            left = _unnest(chain[0].children[0])
+            left, _ = _unnest(chain[0].children[0])
             if left.data in ("relation", "addition", "multiplication") and len(left.children) == 2:
                 chain = left.children
                 continue
@@ -182,7 +182,7 @@ class _Builder:
     def _unary(self, parts: list[Any]) -> Expr:
         operator, member = parts
         marks = operator.children
-        operand = _unnest(member)
+        operand, _ = _unnest(member)
         if operator.data == "unary_not":
             built = self.expr(operand)
             return Call(marks[0].start_pos, "!_", [built]) if len(marks) % 2 else built
@@ -218,7 +218,7 @@ class _Builder:
 
     def _member_object(self, parts: list[Any]) -> Expr:
         mark = parts[1].start_pos
-        name = _qualified(_unnest(parts[0]))
+        name = _qualified(_unnest(parts[0])[0])
         if name is None:
             return self._error(mark, "Syntax error: extraneous input '{' expecting <EOF>")
         fields = []
@@ -314,16 +314,18 @@ class _Builder:
         return MapLiteral(parts[0].start_pos, entries)
 
 
-def _unnest(tree: Any) -> Any:
-    """Down to the first node that says something."""
+def _unnest(tree: Any) -> tuple[Any, int]:
+    """Down to the first node that says something, and how many parentheses are passed on the way."""
+    parentheses = 0
     while True:
         children = tree.children
         if tree.data == "paren_expr":
             tree = children[1]
+            parentheses += 1
         elif len(children) == 1 and hasattr(children[0], "children"):
             tree = children[0]
         else:
-            return tree
+            return tree, parentheses
 
 
 def _flatten(parts: list[Any], rule: str) -> list[Any]:
@@ -359,7 +361,7 @@ def _qualified(tree: Any) -> str | None:
     if tree.data == "dot_ident":
         return "." + str(tree.children[1])
     if tree.data == "member_dot" and len(tree.children) == 3:
-        below = _qualified(_unnest(tree.children[0]))
+        below = _qualified(_unnest(tree.children[0])[0])
         return None if below is None else f"{below}.{tree.children[2]}"
     return None
 

@@ -30,6 +30,7 @@ MAX_LENGTH: Final = 10 * 1024
 
 _CONSUMABLE: Final = "DRAConsumableCapacity"
 _LISTS: Final = "DRAListTypeAttributes"
+_TOO_DEEP: Final = "max recursion depth exceeded"
 _CANCELLED: Final = "operation cancelled: actual cost limit exceeded"
 
 
@@ -77,6 +78,8 @@ class Program:
             result = self._run(frame)
         except CostLimitExceeded:
             raise EvaluationError(_CANCELLED) from None
+        except RecursionError:
+            raise EvaluationError(_TOO_DEEP) from None
         if result is True or result is False:
             return bool(result)
         raise _not_bool(result)
@@ -96,6 +99,8 @@ class Program:
             result = self._limited(frame)
         except CostLimitExceeded:
             return Outcome(None, _CANCELLED, frame[1])
+        except RecursionError:
+            return Outcome(None, _TOO_DEEP, frame[1])
         except EvaluationError as error:
             return Outcome(None, str(error), frame[1])
         if result is True or result is False:
@@ -189,7 +194,7 @@ def _compile(expression: str, lists: bool, multiple: bool, includes: bool) -> Pr
     except ParseFailed as error:
         raise _failed(expression, error.issues) from None
     except RecursionError:
-        raise _failed(expression, [Issue(-1, "max recursion depth exceeded")]) from None
+        raise _failed(expression, [Issue(-1, _TOO_DEEP)]) from None
     if issues:
         raise _failed(expression, issues)
     attribute = t.DYN if lists else t.ANY
@@ -200,4 +205,4 @@ def _compile(expression: str, lists: bool, multiple: bool, includes: bool) -> Pr
     except (EvaluationError, RegexError) as error:
         raise CompileError(f"program instantiation failed: {error}") from None
     except RecursionError:
-        raise _failed(expression, [Issue(-1, "max recursion depth exceeded")]) from None
+        raise _failed(expression, [Issue(-1, _TOO_DEEP)]) from None

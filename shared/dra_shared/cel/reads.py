@@ -72,7 +72,8 @@ def _comprehension(expr: Comprehension, bound: dict[str, _Path | None], found: d
     loop = {**inner, expr.variable: None}
     if expr.second is not None:
         loop[expr.second] = None
-    _visit_all((expr.condition, expr.step), loop, found)
+    if not is_binding:
+        _visit_all((expr.condition, expr.step), loop, found)
     _visit(expr.result, inner, found)
 
 

@@ -160,11 +160,11 @@ def size(value: Any) -> int | None:
     """CEL's size(), None for what has none."""
     kind = type(value)
     if kind is str or kind is bytes or kind in _LISTS or kind is dict or kind is DomainMap:
-        return int(len(value))
+        return len(value)
     if kind is Ip:
         return int(value.byte_length)
     if kind is Cidr:
-        return int(math.ceil(value.prefix / 8))
+        return math.ceil(int(value.prefix) / 8)
     return None
 
 

@@ -1,0 +1,157 @@
+"""What does not compile, and what is known of what does."""
+
+import pytest
+from dra_shared.cel import CelDevice, CompileError, ErrorKind, compile_expression
+from dra_shared.features import FeatureGates
+
+LISTS = frozenset(("DRAConsumableCapacity", "DRAListTypeAttributes"))
+
+
+def compile_error(expression: str, features: frozenset[str] = LISTS, stored: bool = True) -> str:
+    with pytest.raises(CompileError) as caught:
+        compile_expression(expression, features=features, stored=stored)
+    assert caught.value.kind is ErrorKind.INVALID
+    return caught.value.text
+
+
+@pytest.mark.parametrize(
+    ("expression", "text"),
+    [
+        ("nothing", "1:1: undeclared reference to 'nothing' (in container '')"),
+        ("nothing(1)", "1:8: undeclared reference to 'nothing' (in container '')"),
+        ("device.nothing == 1", "1:7: undefined field 'nothing'"),
+        ('"a" == 1', "1:5: found no matching overload for '_==_' applied to '(string, int)'"),
+        ("!1", "1:1: found no matching overload for '!_' applied to '(int)'"),
+        ("true && 1", "1:9: expected type 'bool' but found 'int'"),
+        ("[1, 'a'] == []", "1:5: expected type 'int' but found 'string'"),
+        ("1.exists(x, x)", "1:1: expression of type 'int' cannot be range of a comprehension"),
+        ("device.driver.x", "1:14: type 'string' does not support field selection"),
+        ("[1].all(1, true)", "1:9: argument must be a simple name"),
+        ("[1].map(1, 1) == []", "1:9: argument is not an identifier"),
+        ("has(device)", "1:5: invalid argument to has() macro"),
+        ("for", "1:1: reserved identifier: for"),
+        ("duration('x') == duration('1s')", "1:10: invalid duration argument"),
+        ("'a'.matches('[')", "1:13: invalid matches argument"),
+        (
+            "'%d'.format(['a']) == ''",
+            "1:14: error during formatting: decimal clause can only be used on integers",
+        ),
+        ("99999999999999999999 == 1", "1:1: invalid int literal"),
+        ("device.driver ==", "1:17: Syntax error: mismatched input '<EOF>' expecting"),
+        ("a.true", "Syntax error"),
+        ("'abc", "Syntax error"),
+        ("Foo{a: 1} == 1", "1:4: undeclared reference to 'Foo' (in container '')"),
+    ],
+)
+def test_issue(expression: str, text: str) -> None:
+    found = compile_error(expression)
+    assert found.startswith("compilation failed: ERROR: <input>:")
+    assert text in found
+
+
+def test_the_line_is_shown_with_a_caret() -> None:
+    assert compile_error("true &&\n  nope") == (
+        "compilation failed: ERROR: <input>:2:3: undeclared reference to 'nope' (in container '')\n"
+        " |   nope\n"
+        " | ..^"
+    )
+
+
+def test_issues_come_in_order_of_position() -> None:
+    lines = compile_error("1 + 'a' == 2 && nope").split("\n")
+    assert [line.partition(": ")[0] for line in lines if "ERROR" in line][-1] == "ERROR"
+    assert "1:3" in lines[0]
+    assert "1:17" in lines[3]
+
+
+@pytest.mark.parametrize(
+    ("expression", "type_name"),
+    [
+        ("1", "int"),
+        ("'a'", "string"),
+        ("[1]", "list(int)"),
+        ("{'a': 1.5}", "map(string, double)"),
+        ("null", "null_type"),
+        ("duration('1s')", "google.protobuf.Duration"),
+        ("optional.of(1)", "optional_type(int)"),
+        ("quantity('1')", "kubernetes.Quantity"),
+        ("type(1)", "type(int)"),
+    ],
+)
+def test_the_result_has_to_be_a_bool(expression: str, type_name: str) -> None:
+    assert compile_error(expression) == f"must evaluate to bool or the unknown type, not {type_name}"
+
+
+def test_constants_that_cannot_be_converted() -> None:
+    text = compile_error("int('a') == 1")
+    assert text == "program instantiation failed: type conversion error from 'string' to 'int'"
+
+
+def test_features_decide_what_new_expressions_may_use() -> None:
+    multiple = "device.allowMultipleAllocations == true"
+    assert "undefined field" in compile_error(multiple, frozenset(), stored=False)
+    compile_expression(multiple, features=frozenset(), stored=True)
+    compile_expression(multiple, features=FeatureGates(), stored=False)
+    includes = 'device.attributes["a"].b.includes(1)'
+    assert "undeclared reference to 'includes'" in compile_error(includes, frozenset(), stored=False)
+    compile_expression(includes, features=LISTS, stored=False)
+
+
+def test_attribute_values_are_any_or_dyn() -> None:
+    expression = 'device.attributes["a"].b'
+    assert compile_expression(expression, features=frozenset()).output_type == "google.protobuf.Any"
+    assert compile_expression(expression, features=LISTS).output_type == "dyn"
+
+
+@pytest.mark.parametrize(
+    ("expression", "attributes", "capacity"),
+    [
+        ("true", set(), set()),
+        ('device.driver == "a"', set(), set()),
+        ('device.attributes["a"].b && has(device.attributes["a"].c)', {("a", "b"), ("a", "c")}, set()),
+        ('"b" in device.attributes["a"]', {("a", "b")}, set()),
+        ('device.attributes["a"].?b.orValue(true)', {("a", "b")}, set()),
+        ('cel.bind(x, device.attributes["a"], x.b && x.c)', {("a", "b"), ("a", "c")}, set()),
+        ('device.capacity["a"].b.isInteger()', set(), {("a", "b")}),
+    ],
+)
+def test_reads(expression: str, attributes: set[tuple[str, str]], capacity: set[tuple[str, str]]) -> None:
+    program = compile_expression(expression, features=LISTS)
+    assert program.attributes_read == frozenset(attributes)
+    assert program.capacity_read == frozenset(capacity)
+
+
+@pytest.mark.parametrize(
+    "expression",
+    [
+        "device.attributes.exists(x, true)",
+        'size(device.attributes["a"]) > 1',
+        'device.attributes["a"][device.driver]',
+        "dyn(device).driver == 'a'",
+    ],
+)
+def test_reads_that_cannot_be_told(expression: str) -> None:
+    assert compile_expression(expression, features=LISTS).attributes_read is None
+
+
+def test_depth_is_limited() -> None:
+    assert "recursion limit exceeded" in compile_error("(" * 400 + "true" + ")" * 400)
+    assert "recursion" in compile_error("1" + " + 1" * 400 + " == 1")
+
+
+def test_programs_are_remembered() -> None:
+    first = compile_expression("true", features=LISTS)
+    assert compile_expression("true", features=LISTS) is first
+
+
+def test_nested_loops_compile_in_linear_time() -> None:
+    program = compile_expression("[1].all(a, " * 100 + "true" + ")" * 100, features=LISTS)
+    assert program.matches(CelDevice("d"))
+
+
+@pytest.mark.parametrize(
+    "expression",
+    ["(" * 240 + "true" + ")" * 240, "true" + " && true" * 1000, "'a'" + ".trim()" * 240 + " == 'a'"],
+)
+def test_long_expressions(expression: str) -> None:
+    assert compile_expression(expression, features=LISTS).matches(CelDevice("d"))
