@@ -229,7 +229,7 @@ class TestRouter:
                 await asyncio.sleep(0)
                 return int(pynvml.nvmlDeviceGetCount())
 
-        assert await asyncio.gather(count("3xT4"), count("5xL4"), count("7xA30")) == [3, 5, 7]
+        assert await asyncio.gather(*map(count, ("3xT4", "5xL4", "7xA30"))) == [3, 5, 7]
 
 
 def test_capability_minors_are_those_of_the_kernel_driver() -> None:

@@ -6,6 +6,7 @@ change of more than one of them raises the pool's generation, and what somebody 
 
 import asyncio
 import contextlib
+from collections import deque
 from collections.abc import Sequence
 from dataclasses import dataclass
 
@@ -26,6 +27,7 @@ _INDEX_LENGTH = 5
 _FIRST_RETRY, _LONGEST_RETRY = 0.2, 30.0
 #: How long to wait after somebody else touched a slice: they may not be done yet.
 _SETTLE_SECONDS = 0.5
+_REMEMBERED = 64
 
 _log = logger(__name__)
 
@@ -68,6 +70,7 @@ class SlicePublisher:
         self._synced = asyncio.Event()
         self._node_uid = ""
         self._written: dict[str, str] = {}
+        self._removed: deque[str] = deque(maxlen=_REMEMBERED)
         self._accepted: dict[tuple[str, int], _Accepted] = {}
 
     def publish(self, resources: DriverResources) -> None:
@@ -83,7 +86,7 @@ class SlicePublisher:
 
     async def run(self) -> None:
         """Keep the slices until cancelled."""
-        self._informer.add_handler(on_update=lambda _, new: self._changed(new), on_delete=self._changed)
+        self._informer.add_handler(on_update=lambda _, new: self._changed(new), on_delete=self._deleted)
         async with asyncio.TaskGroup() as tasks:
             if self._own:
                 tasks.create_task(self._informer.run())
@@ -95,13 +98,19 @@ class SlicePublisher:
             await self._delete(slice_)
 
     def _changed(self, slice_: ResourceSlice) -> None:
+        if self._written.get(slice_.metadata.name) != slice_.metadata.resource_version:
+            self._disturbed(slice_)
+
+    def _deleted(self, slice_: ResourceSlice) -> None:
+        if slice_.metadata.uid not in self._removed:
+            self._disturbed(slice_)
+
+    def _disturbed(self, slice_: ResourceSlice) -> None:
+        """Somebody else did something to a slice; put it right once they are done."""
         spec = slice_.spec
-        if spec.driver != self._driver or spec.node_name != self._node or self._resources is None:
-            return
-        if self._written.get(slice_.metadata.name) == slice_.metadata.resource_version:
-            return
-        self._settle = True
-        self._dirty.set()
+        if spec.driver == self._driver and spec.node_name == self._node and self._resources is not None:
+            self._settle = True
+            self._dirty.set()
 
     async def _keep(self) -> None:
         delay = _FIRST_RETRY
@@ -233,6 +242,7 @@ class SlicePublisher:
 
     async def _delete(self, slice_: ResourceSlice) -> None:
         meta = slice_.metadata
+        self._removed.append(meta.uid)
         with contextlib.suppress(NotFound):
             await self._client.delete(
                 RESOURCE_SLICES, meta.name, uid=meta.uid, resource_version=meta.resource_version

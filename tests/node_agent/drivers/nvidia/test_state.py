@@ -309,14 +309,14 @@ class TestVfio:
         }
         wanted = claim("uid-1", "gpu-vfio-0", configs=(opaque(config),))
         state.prepare(wanted)
-        assert node.system.gpus[0].vfio
+        assert [gpu.vfio for gpu in node.system.gpus] == [True, False]
         assert state.allocatable("gpu-0") is None
         spec: Any = node.specs()["uid-1"]
         assert spec["containerEdits"]["env"] == ["NVIDIA_VISIBLE_DEVICES=void"]
         assert spec["containerEdits"]["deviceNodes"] == [{"path": "/dev/iommu"}]
         assert node.nodes_of("uid-1", "gpu-vfio-0") == ["/dev/vfio/devices/vfio0"]
         state.unprepare(ref(wanted))
-        assert not node.system.gpus[0].vfio
+        assert [gpu.vfio for gpu in node.system.gpus] == [False, False]
         assert state.allocatable("gpu-0") is not None
 
     def test_the_legacy_backend_hands_out_the_group(self, tmp_path: Path) -> None:

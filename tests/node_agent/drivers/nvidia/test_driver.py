@@ -1,0 +1,151 @@
+"""The driver as a whole, over its sockets, against a stand-in API server."""
+
+import tempfile
+from collections.abc import AsyncIterator, Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import msgspec
+import pytest
+from dra_node_agent.drivers.catalog import DriverNode, DriverOptions, ensure_device_classes, find_driver
+from dra_node_agent.drivers.errors import DriverConfigError
+from dra_node_agent.drivers.nvidia.factory import NvidiaFactory
+from dra_node_agent.proto import dra_v1_pb2, dra_v1_pb2_grpc, health_v1_pb2, health_v1_pb2_grpc
+from dra_shared.clock import SystemClock
+from grpc import aio
+
+from tests.node_agent.cdi.schema import check_file
+from tests.node_agent.drivers.claims import claim
+from tests.node_agent.drivers.fakeapi import FakeApi
+
+
+@pytest.fixture
+def root() -> Iterator[Path]:
+    with tempfile.TemporaryDirectory(prefix="nd") as directory:
+        yield Path(directory)
+
+
+@pytest.fixture
+def api() -> FakeApi:
+    fake = FakeApi()
+    fake.put("nodes", {"metadata": {"name": "node-0"}})
+    return fake
+
+
+def _options(root: Path, **fields: Any) -> DriverOptions:
+    return DriverOptions(driver_root=root / "driver", machines=root / "machines", **fields)
+
+
+@pytest.fixture
+async def running(root: Path, api: FakeApi) -> AsyncIterator[tuple[NvidiaFactory, Any]]:
+    factory = NvidiaFactory(_options(root))
+    async with api.client() as client:
+        node = DriverNode("node-0", root / "kubelet", root / "cdi", client, SystemClock())
+        async with factory.on_node(node) as driver:
+            await driver.plugin.published()
+            yield factory, driver
+
+
+async def _until(condition: Callable[[], bool]) -> None:
+    clock = SystemClock()
+    for _ in range(500):
+        if condition():
+            return
+        await clock.sleep(0.01)
+    raise AssertionError("it did not come about")
+
+
+async def test_prepares_over_the_socket(running: tuple[NvidiaFactory, Any], api: FakeApi, root: Path) -> None:
+    (slice_,) = api.of("resourceslices")
+    assert len(slice_["spec"]["devices"]) == 20
+    api.put("resourceclaims", msgspec.to_builtins(claim("uid-1", "gpu-5")))
+    wanted = dra_v1_pb2.Claim(namespace="ns", name="claim-uid-1", uid="uid-1")
+    options = (("grpc.default_authority", "localhost"),)
+    async with aio.insecure_channel(f"unix:{running[1].plugin.endpoint}", options=options) as channel:
+        stub = dra_v1_pb2_grpc.DRAPluginStub(channel)
+        answer = await stub.NodePrepareResources(dra_v1_pb2.NodePrepareResourcesRequest(claims=[wanted]))
+        (device,) = answer.claims["uid-1"].devices
+        assert list(device.cdi_device_ids) == ["k8s.gpu.nvidia.com/claim=uid-1-gpu-5"]
+        (path,) = (root / "cdi").iterdir()
+        check_file(path)
+        await stub.NodeUnprepareResources(dra_v1_pb2.NodeUnprepareResourcesRequest(claims=[wanted]))
+        assert not list((root / "cdi").iterdir())
+        answer = await stub.NodePrepareResources(
+            dra_v1_pb2.NodePrepareResourcesRequest(
+                claims=[dra_v1_pb2.Claim(namespace="ns", name="claim-uid-1", uid="uid-1")]
+            )
+        )
+        assert answer.claims["uid-1"].error == ""
+
+
+async def test_an_error_names_the_claim(running: tuple[NvidiaFactory, Any]) -> None:
+    from dra_node_agent.drivers.errors import PrepareError
+
+    with pytest.raises(
+        PrepareError,
+        match="error preparing devices for claim ns/claim-uid-1:uid-1: prepare devices failed: allocatable",
+    ):
+        await running[1].prepare(claim("uid-1", "gpu-77"))
+
+
+async def test_a_fault_becomes_a_taint_and_bad_health(
+    running: tuple[NvidiaFactory, Any], api: FakeApi
+) -> None:
+    factory, driver = running
+    options = (("grpc.default_authority", "localhost"),)
+    async with aio.insecure_channel(f"unix:{driver.plugin.endpoint}", options=options) as channel:
+        stream = health_v1_pb2_grpc.DRAResourceHealthStub(channel).NodeWatchResources(
+            health_v1_pb2.NodeWatchResourcesRequest()
+        )
+        first = await stream.read()
+        assert {entry.health for entry in first.devices} == {health_v1_pb2.HEALTHY}
+        system = factory.system("node-0")
+        assert system is not None
+        system.inject_xid(6, 79)
+        second = await stream.read()
+        stream.cancel()
+    bad = [entry for entry in second.devices if entry.health == health_v1_pb2.UNHEALTHY]
+    assert [(entry.device.device_name, entry.message) for entry in bad] == [
+        ("gpu-6", "gpu.nvidia.com/xid=79")
+    ]
+
+    def taints() -> list[Any]:
+        devices = api.of("resourceslices")[0]["spec"]["devices"]
+        return [(device["name"], device["taints"]) for device in devices if device.get("taints")]
+
+    await _until(lambda: bool(taints()))
+    assert taints() == [
+        ("gpu-6", [{"effect": "NoSchedule", "key": "gpu.nvidia.com/xid", "value": "79"}]),
+    ]
+
+
+async def test_its_classes_come_with_it_and_are_not_overwritten(root: Path, api: FakeApi) -> None:
+    driver = find_driver("gpu.nvidia.com", _options(root))
+    async with api.client() as client:
+        await ensure_device_classes(client, [driver])
+    classes = {c["metadata"]["name"]: c["spec"] for c in api.of("deviceclasses")}
+    assert sorted(classes) == ["gpu.nvidia.com", "mig.nvidia.com", "vfio.gpu.nvidia.com"]
+    assert classes["gpu.nvidia.com"]["extendedResourceName"] == "nvidia.com/gpu"
+    assert classes["mig.nvidia.com"]["selectors"][0]["cel"]["expression"] == (
+        "device.driver == 'gpu.nvidia.com' && device.attributes['gpu.nvidia.com'].type == 'mig'"
+    )
+
+
+@pytest.mark.parametrize(
+    ("name", "fields", "said"),
+    [
+        ("gpu.nvidia.com", {"gpus": "8xH900"}, "unknown GPU model 'H900', known models: A100"),
+        ("gpu.nvidia.com", {"nvidia_gates": "DynamicMIG=true,MPSSupport=true"}, "mutually exclusive"),
+        ("gpu.nvidia.com", {"consumable_shares": "2"}, "need the feature gate"),
+        (
+            "nope.example.com",
+            {},
+            "known drivers: cpu.example.com, fpga.example.com, gpu.example.com, gpu.nvidia.com",
+        ),
+        ("gpu.example.com:nope", {}, "no variant 'nope', known variants: binding-conditions, partitioned"),
+        ("/nowhere/x.yaml", {}, "driver profile /nowhere/x.yaml"),
+    ],
+)
+def test_options_that_cannot_be(root: Path, name: str, fields: dict[str, str], said: str) -> None:
+    with pytest.raises(DriverConfigError, match=said):
+        find_driver(name, _options(root, **fields))

@@ -1,0 +1,339 @@
+from pathlib import Path
+from typing import Any
+
+import msgspec
+import pytest
+import yaml
+from dra_node_agent.cdi import resolve
+from dra_node_agent.drivers.errors import DriverConfigError, PrepareError
+from dra_node_agent.drivers.profile import Profile, known_profiles, load_profile
+from dra_node_agent.drivers.profile.configs import decode_config, default_config
+from dra_node_agent.drivers.profile.devices import resources
+from dra_node_agent.drivers.profile.state import ProfileState
+from dra_shared.api.resource import Device
+
+from tests.node_agent.cdi.schema import check_file
+from tests.node_agent.drivers.claims import claim, opaque, ref, result
+from tests.node_agent.drivers.nvidia.node import Crash, crash_at
+
+_GPU_API = "gpu.resource.example.com/v1alpha1"
+
+
+def _devices(profile: Profile) -> dict[str, Device]:
+    pool = resources(profile, "node-0").pools["node-0"]
+    return {device.name: device for part in pool for device in part.devices}
+
+
+class _Node:
+    def __init__(self, directory: Path, name: str) -> None:
+        self.profile = load_profile(name)
+        self.devices = _devices(self.profile)
+        self.plugin = directory / "plugin"
+        self.cdi = directory / "cdi"
+        self.plugin.mkdir(exist_ok=True)
+        self.cdi.mkdir(exist_ok=True)
+
+    def start(self, **fields: Any) -> ProfileState:
+        state = ProfileState(self.profile, "node-0", self.devices, self.plugin, self.cdi, **fields)
+        state.open()
+        return state
+
+    def environment(self, *answers: Any) -> dict[str, str]:
+        for path in self.cdi.iterdir():
+            check_file(path)
+        return resolve([i for answer in answers for i in answer.cdi_ids], self.cdi).environment()
+
+
+def _variants() -> list[str]:
+    return [
+        f"{name}:{variant}" if variant else name
+        for name in known_profiles()
+        for variant in ("", *load_profile(name).variants)
+    ]
+
+
+@pytest.mark.parametrize("name", _variants())
+def test_profiles_stay_within_the_apis_limits(name: str) -> None:
+    for slice_ in resources(load_profile(name), "node-0").pools["node-0"]:
+        assert len(slice_.shared_counters) <= 8
+        heavy = any(d.consumes_counters or d.taints for d in slice_.devices)
+        assert len(slice_.devices) <= (64 if heavy else 128)
+        assert bool(slice_.devices) != bool(slice_.shared_counters)
+
+
+class TestDevices:
+    def test_nine_gpus_of_80gi(self) -> None:
+        devices = _devices(load_profile("gpu.example.com"))
+        assert list(devices) == [f"gpu-{n}" for n in range(9)]
+        gpu = devices["gpu-3"]
+        assert gpu.attributes["index"].int_ == 3
+        assert gpu.attributes["model"].string == "LATEST-GPU-MODEL"
+        assert gpu.attributes["driverVersion"].version == "1.0.0"
+        assert {n: c.value for n, c in gpu.capacity.items()} == {"memory": "80Gi", "compute": "100"}
+        assert len({d.attributes["uuid"].string for d in devices.values()}) == 9
+
+    def test_partitions_come_before_the_whole_and_share_its_uuid(self) -> None:
+        devices = _devices(load_profile("gpu.example.com:partitioned"))
+        assert list(devices)[:6] == [
+            *(f"gpu-0-partition-{n}" for n in range(4)),
+            "gpu-0-full",
+            "gpu-1-partition-0",
+        ]
+        part = devices["gpu-0-partition-2"]
+        assert part.attributes["partition"].int_ == 2
+        assert part.attributes["partitionable"].bool_ is True
+        assert part.attributes["uuid"] == devices["gpu-0-full"].attributes["uuid"]
+        assert part.consumes_counters[0].counter_set == "gpu-0-counters"
+        assert part.consumes_counters[0].counters["memory"].value == "20Gi"
+
+    def test_a_variant_changes_only_what_it_says(self) -> None:
+        shared = _devices(load_profile("gpu.example.com:shared"))["gpu-0"]
+        assert shared.allow_multiple_allocations is True
+        policy = shared.capacity["memory"].request_policy
+        assert policy is not None
+        assert policy.valid_range is not None
+        assert (policy.default, policy.valid_range.min, policy.valid_range.step) == ("80Gi", "1Gi", "1Gi")
+        ready = _devices(load_profile("gpu.example.com:binding-conditions"))["gpu-0"]
+        assert ready.binding_conditions == ("BindingConditions",)
+        assert ready.capacity["memory"].value == "80Gi"
+
+    def test_cpus_map_to_the_nodes_cpu(self) -> None:
+        numa = _devices(load_profile("cpu.example.com"))["numa-7"]
+        assert numa.node_allocatable_resource_mappings["cpu"].capacity_key == "cpu.example.com/cpu"
+
+    def test_many_devices_are_spread_over_slices(self, tmp_path: Path) -> None:
+        path = tmp_path / "many.yaml"
+        path.write_text(
+            "driver: many.example.com\ncdiClass: x\n"
+            "devices: [{each: {a: 20, b: 10}, device: {name: 'd-{a}-{b}', attributes: {n: {int: '{b}'}}}}]\n"
+        )
+        slices = resources(load_profile(str(path)), "n").pools["n"]
+        assert [len(s.devices) for s in slices] == [128, 72]
+        assert slices[1].devices[-1].name == "d-19-9"
+
+    @pytest.mark.parametrize(
+        ("change", "said"),
+        [
+            ({"devices": [{"device": {"name": "{nothing}"}}]}, "no value for 'nothing'"),
+            ({"devices": [{"device": {"name": "a", "colour": 1, "attributes": {"x": 3}}}]}, "not a device"),
+            ({"devices": [{"each": {"a": 2}, "device": {"name": "same"}}]}, "not unique"),
+            ({"devices": [{"each": {"a": 2}}]}, "needs either device or devices"),
+        ],
+    )
+    def test_templates_that_make_no_devices(self, change: dict[str, Any], said: str, tmp_path: Path) -> None:
+        path = tmp_path / "p.yaml"
+        path.write_text(yaml.safe_dump({"driver": "x.example.com", "cdiClass": "x", **change}))
+        with pytest.raises(DriverConfigError, match=said):
+            resources(load_profile(str(path)), "n")
+
+    @pytest.mark.parametrize(
+        "text", ["driver: [", "driver: x.example.com", "{driver: a, cdiClass: b, colour: 1}"]
+    )
+    def test_files_that_are_no_profiles(self, text: str, tmp_path: Path) -> None:
+        path = tmp_path / "p.yaml"
+        path.write_text(text)
+        with pytest.raises(DriverConfigError, match=f"driver profile {path}"):
+            load_profile(str(path))
+
+
+class TestConfigs:
+    def test_defaults(self) -> None:
+        kinds = load_profile("gpu.example.com").configs
+        assert default_config(kinds) == {
+            "sharing.strategy": "TimeSlicing",
+            "sharing.timeSlicingConfig.interval": "Default",
+        }
+        given = {"apiVersion": _GPU_API, "kind": "GpuConfig", "sharing": {"strategy": "SpacePartitioning"}}
+        assert decode_config(given, kinds)["sharing.spacePartitioningConfig.partitionCount"] == 1
+        raw = msgspec.Raw(msgspec.json.encode(given))
+        assert decode_config(raw, kinds) == decode_config(given, kinds)
+
+    @pytest.mark.parametrize(
+        ("sharing", "said"),
+        [
+            ({"strategy": "Luck"}, "unknown GPU sharing strategy: Luck"),
+            (
+                {"strategy": "TimeSlicing", "timeSlicingConfig": {"interval": "Never"}},
+                "unknown time-slice interval",
+            ),
+            (
+                {"strategy": "SpacePartitioning", "spacePartitioningConfig": {"partitionCount": -1}},
+                "invalid partition count: -1",
+            ),
+            ({"strategy": "SpacePartitioning", "timeSlicingConfig": {"interval": "Long"}}, "cannot use"),
+            ({"strategy": "TimeSlicing", "colour": "red"}, 'unknown field "sharing.colour"'),
+            ({"strategy": 5}, "expected string"),
+        ],
+    )
+    def test_refused(self, sharing: dict[str, Any], said: str) -> None:
+        with pytest.raises(PrepareError, match=said):
+            decode_config(
+                {"apiVersion": _GPU_API, "kind": "GpuConfig", "sharing": sharing},
+                load_profile("gpu.example.com").configs,
+            )
+
+    @pytest.mark.parametrize(
+        "value", [None, {}, {"kind": "GpuConfig"}, {"kind": "X", "apiVersion": _GPU_API}]
+    )
+    def test_not_one_of_its_kinds(self, value: Any) -> None:
+        with pytest.raises(PrepareError, match="error decoding config parameters"):
+            decode_config(value, load_profile("gpu.example.com").configs)
+
+
+class TestPrepare:
+    def test_a_gpu_tells_what_the_example_driver_tells(self, tmp_path: Path) -> None:
+        node = _Node(tmp_path, "gpu.example.com")
+        (device,) = node.start().prepare(claim("uid-1", "gpu-0", driver="gpu.example.com"))
+        assert device.cdi_ids == ("k8s.gpu.example.com/gpu=common", "k8s.gpu.example.com/gpu=uid-1-gpu-0")
+        assert node.environment(device) == {
+            "KUBERNETES_NODE_NAME": "node-0",
+            "DRA_RESOURCE_DRIVER_NAME": "gpu.example.com",
+            "GPU_DEVICE_GPU_0_RESOURCE_CLAIM": "uid-1",
+            "DRA_ADMIN_ACCESS": "false",
+            "GPU_DEVICE_0": "gpu-0",
+            "GPU_DEVICE_0_SHARING_STRATEGY": "TimeSlicing",
+            "GPU_DEVICE_0_TIMESLICE_INTERVAL": "Default",
+        }
+
+    def test_configs_choose_what_containers_see(self, tmp_path: Path) -> None:
+        node = _Node(tmp_path, "gpu.example.com")
+        space = {"strategy": "SpacePartitioning", "spacePartitioningConfig": {"partitionCount": 10}}
+        config = opaque(
+            {"apiVersion": _GPU_API, "kind": "GpuConfig", "sharing": space}, "r1", driver="gpu.example.com"
+        )
+        first, second = node.start().prepare(
+            claim("uid-1", "gpu-0", "gpu-1", driver="gpu.example.com", configs=(config,))
+        )
+        assert "GPU_DEVICE_0_PARTITION_COUNT" not in node.environment(first)
+        environment = node.environment(second)
+        assert environment["GPU_DEVICE_1_SHARING_STRATEGY"] == "SpacePartitioning"
+        assert environment["GPU_DEVICE_1_PARTITION_COUNT"] == "10"
+        assert "GPU_DEVICE_1_TIMESLICE_INTERVAL" not in environment
+
+    def test_shares_show_what_they_consume(self, tmp_path: Path) -> None:
+        node = _Node(tmp_path, "gpu.example.com:shared-partitioned")
+        share = result(
+            "gpu-0-partition-0",
+            driver="gpu.example.com",
+            share_id="s1",
+            consumed_capacity={"memory": "8192Mi", "compute": "10"},
+        )
+        (device,) = node.start().prepare(claim("uid-1", share, driver="gpu.example.com"))
+        assert device.cdi_ids[1] == "k8s.gpu.example.com/gpu=uid-1-gpu-0-partition-0-s1"
+        environment = node.environment(device)
+        assert environment["GPU_DEVICE_0_PARTITION_0"] == "gpu-0-partition-0"
+        assert environment["GPU_DEVICE_0_PARTITION_0_MEMORY"] == "8Gi"
+        assert environment["GPU_DEVICE_0_PARTITION_0_COMPUTE"] == "10"
+
+    def test_admin_access_shows(self, tmp_path: Path) -> None:
+        node = _Node(tmp_path, "gpu.example.com")
+        admin = result("gpu-4", driver="gpu.example.com", admin_access=True)
+        answers = node.start().prepare(claim("uid-1", admin, driver="gpu.example.com"))
+        assert node.environment(*answers)["DRA_ADMIN_ACCESS"] == "true"
+
+    def test_a_nics_rates_are_plain_numbers(self, tmp_path: Path) -> None:
+        node = _Node(tmp_path, "net.example.com")
+        share = result(
+            "nic-2",
+            driver="net.example.com",
+            share_id="s",
+            consumed_capacity={"ingressBandwidth": "10G", "egressBandwidth": "5G", "vfs": "1"},
+        )
+        burst = {
+            "apiVersion": "net.resource.example.com/v1alpha1",
+            "kind": "NetConfig",
+            "bwBurst": {"egressBurst": 8},
+        }
+        configs = (opaque(burst, driver="net.example.com"),)
+        answers = node.start().prepare(claim("uid-1", share, driver="net.example.com", configs=configs))
+        environment = node.environment(*answers)
+        assert environment["NET_DEVICE_2_INGRESS_RATE"] == "10000000000"
+        assert environment["NET_DEVICE_2_EGRESS_RATE"] == "5000000000"
+        assert environment["NET_DEVICE_2_EGRESS_BURST"] == "8"
+        assert "NET_DEVICE_2_INGRESS_BURST" not in environment
+
+    def test_two_shares_of_one_numa_node(self, tmp_path: Path) -> None:
+        node = _Node(tmp_path, "cpu.example.com:two-cpus")
+        shares = [
+            result(
+                "numa-0",
+                f"r{n}",
+                "cpu.example.com",
+                share_id=f"s{n}",
+                consumed_capacity={"cpu.example.com/cpu": "1"},
+            )
+            for n in range(2)
+        ]
+        answers = node.start().prepare(claim("uid-1", *shares, driver="cpu.example.com"))
+        assert [answer.share_id for answer in answers] == ["s0", "s1"]
+        assert node.environment(*answers)["CPU_DEVICE_0_CONSUMED_CPU"] == "1"
+
+    def test_a_driver_without_configs_takes_none(self, tmp_path: Path) -> None:
+        node = _Node(tmp_path, "cpu.example.com")
+        wanted = claim(
+            "u", "numa-0", driver="cpu.example.com", configs=(opaque({}, driver="cpu.example.com"),)
+        )
+        with pytest.raises(PrepareError, match="prepare failed: configuration not allowed"):
+            node.start().prepare(wanted)
+
+    def test_device_nodes_and_attributes(self, tmp_path: Path) -> None:
+        node = _Node(tmp_path, "fpga.example.com")
+        (answer,) = node.start().prepare(claim("uid-1", "fpga-2", driver="fpga.example.com"))
+        edits = resolve(answer.cdi_ids, node.cdi)
+        (device,) = edits.device_nodes
+        assert (device.path, device.major, device.minor) == ("/dev/fpga-2", 240, 2)
+        assert edits.environment()["FPGA_DEVICE_2_CLOCK_MHZ"] == "250"
+
+    def test_a_device_of_another_node(self, tmp_path: Path) -> None:
+        node = _Node(tmp_path, "gpu.example.com")
+        with pytest.raises(PrepareError, match="requested device is not allocatable: gpu-99"):
+            node.start().prepare(claim("u", "gpu-99", driver="gpu.example.com"))
+
+
+class TestLife:
+    def test_is_the_same_after_a_restart_and_gone_after_unprepare(self, tmp_path: Path) -> None:
+        node = _Node(tmp_path, "gpu.example.com")
+        wanted = claim("uid-1", "gpu-0", driver="gpu.example.com")
+        first = node.start().prepare(wanted)
+        state = node.start()
+        assert state.prepare(wanted) == first
+        state.unprepare(ref(wanted))
+        state.unprepare(ref(wanted))
+        assert [path.name for path in node.cdi.iterdir()] == ["k8s.gpu.example.com-gpu_common.yaml"]
+        assert node.start().prepared() == []
+
+    @pytest.mark.parametrize("point", ["checkpoint-started", "cdi-written", "checkpoint-completed"])
+    def test_a_crash_in_prepare(self, tmp_path: Path, point: str) -> None:
+        node = _Node(tmp_path, "gpu.example.com")
+        wanted = claim("uid-1", "gpu-0", driver="gpu.example.com")
+        with pytest.raises(Crash):
+            node.start(reached=crash_at(point)).prepare(wanted)
+        state = node.start()
+        state.prepare(wanted)
+        state.unprepare(ref(wanted))
+        assert len(list(node.cdi.iterdir())) == 1
+
+    @pytest.mark.parametrize("point", ["cdi-removed", "checkpoint-removed"])
+    def test_a_crash_in_unprepare(self, tmp_path: Path, point: str) -> None:
+        node = _Node(tmp_path, "gpu.example.com")
+        wanted = claim("uid-1", "gpu-0", driver="gpu.example.com")
+        node.start().prepare(wanted)
+        with pytest.raises(Crash):
+            node.start(reached=crash_at(point)).unprepare(ref(wanted))
+        state = node.start()
+        state.unprepare(ref(wanted))
+        assert state.prepared() == []
+        assert len(list(node.cdi.iterdir())) == 1
+
+    def test_files_that_no_claim_holds_are_removed_at_start(self, tmp_path: Path) -> None:
+        node = _Node(tmp_path, "gpu.example.com")
+        node.start().prepare(claim("uid-1", "gpu-0", driver="gpu.example.com"))
+        (node.plugin / "checkpoint.json").unlink()
+        node.start()
+        assert len(list(node.cdi.iterdir())) == 1
+
+    def test_a_damaged_checkpoint_is_an_error(self, tmp_path: Path) -> None:
+        node = _Node(tmp_path, "gpu.example.com")
+        (node.plugin / "checkpoint.json").write_text("{")
+        with pytest.raises(PrepareError, match="checkpoint is corrupted"):
+            node.start()

@@ -1,0 +1,208 @@
+"""The plugin helper over its real sockets, called as the kubelet calls it."""
+
+import tempfile
+from collections.abc import AsyncIterator, Iterator, Sequence
+from pathlib import Path
+from typing import Any
+
+import grpc
+import pytest
+from dra_node_agent.drivers.claims import ClaimRef, PreparedDevice
+from dra_node_agent.drivers.errors import DriverConfigError, PrepareError
+from dra_node_agent.drivers.plugin import Health, HealthBoard, KubeletPlugin
+from dra_node_agent.proto import (
+    dra_v1_pb2,
+    dra_v1_pb2_grpc,
+    dra_v1beta1_pb2,
+    dra_v1beta1_pb2_grpc,
+    health_v1_pb2,
+    health_v1_pb2_grpc,
+    registration_v1_pb2,
+    registration_v1_pb2_grpc,
+)
+from dra_shared.api.resource import ResourceClaim
+from dra_shared.clock import SystemClock
+from grpc import aio
+
+from tests.node_agent.drivers.fakeapi import FakeApi
+
+_OPTIONS = (("grpc.default_authority", "localhost"), ("grpc.use_local_subchannel_pool", 1))
+
+
+class _Handler:
+    def __init__(self) -> None:
+        self.unprepared: list[ClaimRef] = []
+
+    async def prepare(self, claim: ResourceClaim) -> Sequence[PreparedDevice]:
+        if claim.metadata.name == "broken":
+            raise PrepareError("no luck today")
+        return [PreparedDevice(("main/sub",), "node-0", "gpu-0", ("a.b/c=d",), "share-1")]
+
+    async def unprepare(self, claim: ClaimRef) -> None:
+        if claim.name == "broken":
+            raise PrepareError("still in use")
+        self.unprepared.append(claim)
+
+
+@pytest.fixture
+def root() -> Iterator[Path]:
+    # Sockets' paths must be short, pytest's directories aren't.
+    with tempfile.TemporaryDirectory(prefix="nd") as directory:
+        yield Path(directory)
+
+
+@pytest.fixture
+def api() -> FakeApi:
+    fake = FakeApi()
+    for name, allocated in (("good", True), ("broken", True), ("pending", False)):
+        status: dict[str, Any] = {"allocation": {"devices": {}}} if allocated else {}
+        fake.put(
+            "resourceclaims",
+            {"metadata": {"name": name, "namespace": "ns", "uid": f"uid-{name}"}, "status": status},
+        )
+    return fake
+
+
+@pytest.fixture
+def board() -> HealthBoard:
+    return HealthBoard()
+
+
+@pytest.fixture
+async def plugin(root: Path, api: FakeApi, board: HealthBoard) -> AsyncIterator[KubeletPlugin]:
+    handler = _Handler()
+    async with (
+        api.client() as client,
+        KubeletPlugin(
+            "gpu.example.com", "node-0", root, handler, client, SystemClock(), health=board
+        ) as running,
+    ):
+        yield running
+
+
+@pytest.fixture
+async def channel(plugin: KubeletPlugin) -> AsyncIterator[aio.Channel]:
+    async with aio.insecure_channel(f"unix:{plugin.endpoint}", options=_OPTIONS) as opened:
+        yield opened
+
+
+def _claims(messages: Any, *names: str) -> list[Any]:
+    return [messages.Claim(namespace="ns", name=name, uid=f"uid-{name}") for name in names]
+
+
+async def test_registers_with_its_services(plugin: KubeletPlugin, root: Path) -> None:
+    socket = root / "plugins_registry" / "gpu.example.com-reg.sock"
+    async with aio.insecure_channel(f"unix:{socket}", options=_OPTIONS) as channel:
+        stub = registration_v1_pb2_grpc.RegistrationStub(channel)
+        info = await stub.GetInfo(registration_v1_pb2.InfoRequest())
+        assert (info.type, info.name) == ("DRAPlugin", "gpu.example.com")
+        assert info.endpoint == str(root / "plugins" / "gpu.example.com" / "dra.sock")
+        assert list(info.supported_versions) == [
+            "v1.DRAPlugin",
+            "v1beta1.DRAPlugin",
+            "v1.DRAResourceHealth",
+            "v1alpha1.DRAResourceHealth",
+        ]
+        await stub.NotifyRegistrationStatus(registration_v1_pb2.RegistrationStatus(plugin_registered=True))
+        assert plugin.registered.is_set()
+        await stub.NotifyRegistrationStatus(
+            registration_v1_pb2.RegistrationStatus(plugin_registered=False, error="no")
+        )
+        assert not plugin.registered.is_set()
+        assert plugin.registration_error == "no"
+
+
+async def test_prepares_each_claim_by_itself(channel: aio.Channel) -> None:
+    stub = dra_v1_pb2_grpc.DRAPluginStub(channel)
+    request = dra_v1_pb2.NodePrepareResourcesRequest(claims=_claims(dra_v1_pb2, "good", "broken"))
+    answer = await stub.NodePrepareResources(request)
+    assert answer.claims["uid-broken"].error == "no luck today"
+    (device,) = answer.claims["uid-good"].devices
+    assert list(device.request_names) == ["main"]
+    assert (device.pool_name, device.device_name, device.share_id) == ("node-0", "gpu-0", "share-1")
+    assert list(device.cdi_device_ids) == ["a.b/c=d"]
+
+
+async def test_speaks_v1beta1_too(channel: aio.Channel) -> None:
+    stub = dra_v1beta1_pb2_grpc.DRAPluginStub(channel)
+    request = dra_v1beta1_pb2.NodePrepareResourcesRequest(claims=_claims(dra_v1beta1_pb2, "good"))
+    answer = await stub.NodePrepareResources(request)
+    assert [device.device_name for device in answer.claims["uid-good"].devices] == ["gpu-0"]
+
+
+@pytest.mark.parametrize(
+    ("claim", "said"),
+    [
+        (
+            dra_v1_pb2.Claim(namespace="ns", name="none", uid="x"),
+            'get resource claims: retrieve claim ns/none: resourceclaims "none" not found',
+        ),
+        (
+            dra_v1_pb2.Claim(namespace="ns", name="pending", uid="uid-pending"),
+            "get resource claims: claim ns/pending not allocated",
+        ),
+        (
+            dra_v1_pb2.Claim(namespace="ns", name="good", uid="older"),
+            "get resource claims: claim ns/good got replaced",
+        ),
+    ],
+)
+async def test_a_claim_that_cannot_be_had_fails_the_call(
+    channel: aio.Channel, claim: dra_v1_pb2.Claim, said: str
+) -> None:
+    stub = dra_v1_pb2_grpc.DRAPluginStub(channel)
+    with pytest.raises(aio.AioRpcError) as caught:
+        await stub.NodePrepareResources(dra_v1_pb2.NodePrepareResourcesRequest(claims=[claim]))
+    assert caught.value.code() == grpc.StatusCode.UNKNOWN
+    assert caught.value.details() == said
+
+
+async def test_unprepares_without_asking_the_api_server(channel: aio.Channel, api: FakeApi) -> None:
+    api.objects.clear()
+    stub = dra_v1_pb2_grpc.DRAPluginStub(channel)
+    request = dra_v1_pb2.NodeUnprepareResourcesRequest(claims=_claims(dra_v1_pb2, "good", "broken"))
+    answer = await stub.NodeUnprepareResources(request)
+    assert {uid: entry.error for uid, entry in answer.claims.items()} == {
+        "uid-good": "",
+        "uid-broken": "still in use",
+    }
+
+
+async def test_health_is_streamed_as_it_changes(channel: aio.Channel, board: HealthBoard) -> None:
+    await board.set([Health("node-0", "gpu-0", True)])
+    stream = health_v1_pb2_grpc.DRAResourceHealthStub(channel).NodeWatchResources(
+        health_v1_pb2.NodeWatchResourcesRequest()
+    )
+    first = await stream.read()
+    await board.set([Health("node-0", "gpu-0", False, "xid 79"), Health("node-0", "gpu-1", None)])
+    second = await stream.read()
+    stream.cancel()
+    assert [entry.health for entry in first.devices] == [health_v1_pb2.HEALTHY]
+    assert [(e.device.device_name, e.health, e.message) for e in second.devices] == [
+        ("gpu-0", health_v1_pb2.UNHEALTHY, "xid 79"),
+        ("gpu-1", health_v1_pb2.UNKNOWN, ""),
+    ]
+
+
+async def test_its_sockets_go_with_it_and_replace_stale_ones(root: Path, api: FakeApi) -> None:
+    def sockets() -> list[str]:
+        return sorted(path.name for path in root.rglob("*.sock"))
+
+    async with api.client() as client:
+        for _ in range(2):
+            plugin = KubeletPlugin("gpu.example.com", "node-0", root, _Handler(), client, SystemClock())
+            async with plugin:
+                assert sockets() == ["dra.sock", "gpu.example.com-reg.sock"]
+            assert sockets() == []
+            _leave_behind(plugin.endpoint)
+
+
+def _leave_behind(path: str) -> None:
+    Path(path).write_text("stale")
+
+
+async def test_a_path_too_long_for_a_socket_is_told(root: Path, api: FakeApi) -> None:
+    async with api.client() as client:
+        plugin = KubeletPlugin("gpu.example.com", "n", root / ("x" * 100), _Handler(), client, SystemClock())
+        with pytest.raises(DriverConfigError, match="socket path is longer than 107 bytes"):
+            await plugin.start()

@@ -1,0 +1,180 @@
+import asyncio
+from collections.abc import AsyncIterator
+from typing import Any
+
+import msgspec
+import pytest
+from dra_node_agent.drivers.publisher import SlicePublisher
+from dra_node_agent.drivers.resources import DriverResources, PoolSlice
+from dra_shared.api.resource import CounterSet, Device, DeviceTaint, ResourceSlice
+from dra_shared.clock import FakeClock
+
+from tests.node_agent.drivers.fakeapi import FakeApi
+
+
+class _Events:
+    """Stands for a shared informer: tests tell the publisher what somebody did."""
+
+    def __init__(self) -> None:
+        self.on_update: Any = None
+        self.on_delete: Any = None
+        self.listened = asyncio.Event()
+
+    def add_handler(self, on_add: Any = None, on_update: Any = None, on_delete: Any = None) -> None:
+        self.on_update, self.on_delete = on_update, on_delete
+        self.listened.set()
+
+
+class _World:
+    def __init__(self, api: FakeApi, publisher: SlicePublisher, events: _Events, clock: FakeClock) -> None:
+        self.api = api
+        self.publisher = publisher
+        self.events = events
+        self.clock = clock
+
+    async def publish(self, *slices: PoolSlice) -> None:
+        self.publisher.publish(DriverResources({"node-0": slices}))
+        await self.publisher.published()
+
+    def slices(self) -> list[ResourceSlice]:
+        return [msgspec.convert(obj, ResourceSlice) for obj in self.api.of("resourceslices")]
+
+    def shape(self) -> list[tuple[str, int, int, list[str]]]:
+        """(prefix of the name, generation, count, device names) of each slice."""
+        return [
+            (
+                s.metadata.name.partition("-")[0],
+                s.spec.pool.generation,
+                s.spec.pool.resource_slice_count,
+                [device.name for device in s.spec.devices],
+            )
+            for s in self.slices()
+        ]
+
+
+@pytest.fixture
+async def world() -> AsyncIterator[_World]:
+    api = FakeApi()
+    api.put("nodes", {"metadata": {"name": "node-0", "uid": "node-uid"}})
+    events, clock = _Events(), FakeClock()
+    async with api.client() as client:
+        informer: Any = events
+        publisher = SlicePublisher(client, "gpu.example.com", "node-0", clock, informer)
+        running = asyncio.create_task(publisher.run())
+        await events.listened.wait()
+        yield _World(api, publisher, events, clock)
+        running.cancel()
+        await asyncio.gather(running, return_exceptions=True)
+
+
+def _devices(*names: str, **fields: Any) -> PoolSlice:
+    return PoolSlice(tuple(Device(name=name, **fields) for name in names))
+
+
+async def test_creates_slices_owned_by_the_node(world: _World) -> None:
+    await world.publish(PoolSlice(shared_counters=(CounterSet(name="c"),)), _devices("a", "b"))
+    assert world.shape() == [("00000", 1, 2, []), ("00001", 1, 2, ["a", "b"])]
+    slice_ = world.slices()[1]
+    assert slice_.metadata.generate_name == "00001-gpu.example.com-node-0-"
+    assert slice_.spec.node_name == "node-0"
+    (owner,) = slice_.metadata.owner_references
+    assert (owner.kind, owner.name, owner.uid, owner.controller) == ("Node", "node-0", "node-uid", True)
+
+
+async def test_the_same_again_writes_nothing(world: _World) -> None:
+    await world.publish(_devices("a"), _devices("b"))
+    written = list(world.api.writes)
+    await world.publish(_devices("a"), _devices("b"))
+    assert world.api.writes == written
+
+
+async def test_one_changed_slice_keeps_the_generation(world: _World) -> None:
+    await world.publish(_devices("a"), _devices("b"))
+    await world.publish(_devices("a"), _devices("b", "c"))
+    assert world.shape() == [("00000", 1, 2, ["a"]), ("00001", 1, 2, ["b", "c"])]
+
+
+async def test_two_changed_slices_raise_it(world: _World) -> None:
+    await world.publish(_devices("a"), _devices("b"))
+    await world.publish(_devices("x"), _devices("y"))
+    assert world.shape() == [("00000", 2, 2, ["x"]), ("00001", 2, 2, ["y"])]
+
+
+async def test_a_pool_that_grows_or_shrinks_changes_all_its_slices(world: _World) -> None:
+    await world.publish(_devices("a"))
+    await world.publish(_devices("a"), _devices("b"))
+    assert world.shape() == [("00000", 2, 2, ["a"]), ("00001", 2, 2, ["b"])]
+    await world.publish(_devices("a"))
+    assert world.shape() == [("00000", 2, 1, ["a"])]
+
+
+async def test_what_somebody_deletes_comes_back(world: _World) -> None:
+    await world.publish(_devices("a"))
+    (gone,) = world.slices()
+    world.api.objects.pop(("resourceslices", "", gone.metadata.name))
+    world.events.on_delete(gone)
+    while not world.slices():
+        await world.clock.advance(1)
+    assert world.shape() == [("00000", 1, 1, ["a"])]
+
+
+async def test_what_somebody_edits_is_put_right(world: _World) -> None:
+    await world.publish(_devices("a"))
+    edited = world.api.of("resourceslices")[0]
+    edited["spec"]["devices"] = [{"name": "hacked"}]
+    stored = world.api.put("resourceslices", edited)
+    slice_ = msgspec.convert(stored, ResourceSlice)
+    world.events.on_update(slice_, slice_)
+    while world.shape()[0][3] != ["a"]:
+        await world.clock.advance(1)
+
+
+async def test_foreign_slices_are_left_alone(world: _World) -> None:
+    for name, driver, node in (("other", "net.example.com", "node-0"), ("else", "gpu.example.com", "node-1")):
+        spec = {"driver": driver, "nodeName": node, "pool": {"name": "p"}}
+        world.api.put("resourceslices", {"metadata": {"name": name}, "spec": spec})
+    await world.publish(_devices("a"))
+    assert [entry for entry in world.api.writes if entry.startswith("delete")] == []
+    await world.publisher.withdraw()
+    assert [s.metadata.name for s in world.slices()] == ["else", "other"]
+
+
+async def test_leftovers_are_removed(world: _World) -> None:
+    for name, pool in (("00000-gpu.example.com-node-0-old", "gone"), ("strange", "node-0")):
+        spec = {"driver": "gpu.example.com", "nodeName": "node-0", "pool": {"name": pool, "generation": 4}}
+        world.api.put("resourceslices", {"metadata": {"name": name}, "spec": spec})
+    await world.publish(_devices("a"))
+    assert world.shape() == [("00000", 5, 1, ["a"])]
+
+
+async def test_times_of_taints_are_the_servers(world: _World) -> None:
+    taint = DeviceTaint(key="k", value="v", effect="NoSchedule")
+    await world.publish(_devices("a", taints=(taint,)), _devices("b"))
+    stored = world.api.of("resourceslices")[0]
+    stored["spec"]["devices"][0]["taints"][0]["timeAdded"] = "2026-01-01T00:00:00Z"
+    written = list(world.api.writes)
+    await world.publish(_devices("a", taints=(taint,)), _devices("b"))
+    assert world.api.writes == written
+    await world.publish(_devices("a", "c", taints=(taint,)), _devices("b"))
+    first = world.slices()[0].spec.devices
+    assert [t.time_added for device in first for t in device.taints] == ["2026-01-01T00:00:00Z", None]
+
+
+async def test_fields_that_the_server_drops_do_not_make_it_write_for_ever(world: _World) -> None:
+    world.api.drop = {"bindsToNode"}
+    await world.publish(_devices("a", binds_to_node=True))
+    slices = world.slices()
+    world.events.on_update(slices[0], slices[0])
+    written = list(world.api.writes)
+    for _ in range(5):
+        await world.clock.advance(1)
+    await world.publish(_devices("a", binds_to_node=True))
+    assert world.api.writes == written
+
+
+async def test_failures_are_retried(world: _World) -> None:
+    world.api.fail = 3
+    world.publisher.publish(DriverResources({"node-0": (_devices("a"),)}))
+    while not world.slices():
+        await world.clock.advance(1)
+    assert world.shape() == [("00000", 1, 1, ["a"])]
