@@ -1,0 +1,173 @@
+"""S2: whatever was answered survives kill -9; revisions never go back; the database stays whole."""
+
+import asyncio
+import os
+import random
+import signal
+import socket
+import sys
+from pathlib import Path
+from typing import Any
+
+import httpx
+import orjson
+import pytest
+from dra_apiserver.storage.sqlite import SqliteEngine
+
+BASE = "/api/v1/namespaces/default/configmaps"
+ROUNDS = 4
+
+
+def free_port() -> int:
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        port: int = probe.getsockname()[1]
+        return port
+
+
+async def start(data: Path, port: int) -> asyncio.subprocess.Process:
+    process = await asyncio.create_subprocess_exec(
+        sys.executable,
+        "-m",
+        "dra_apiserver.main",
+        "--port",
+        str(port),
+        "--data",
+        str(data),
+        "--log-level",
+        "error",
+    )
+    async with httpx.AsyncClient(base_url=f"http://127.0.0.1:{port}") as client:
+        while True:
+            try:
+                if (await client.get("/readyz")).status_code == 200:
+                    return process
+            except httpx.TransportError:
+                assert process.returncode is None
+            await asyncio.sleep(0.02)
+
+
+class Writer:
+    """Creates, changes and deletes its own objects, and remembers what it was told."""
+
+    def __init__(self, number: int) -> None:
+        self._rng = random.Random(number)
+        self._prefix = f"writer-{number}"
+        self._count = 0
+        self.known: dict[str, dict[str, Any] | None] = {}
+        self.unsure: set[str] = set()
+        self.newest = 0
+
+    async def run(self, client: httpx.AsyncClient) -> None:
+        while True:
+            self._count += 1
+            name = f"{self._prefix}-{self._rng.randrange(6)}"
+            body = {
+                "apiVersion": "v1",
+                "kind": "ConfigMap",
+                "metadata": {"name": name},
+                "data": {"count": str(self._count)},
+            }
+            self.unsure.add(name)
+            try:
+                if self.known.get(name) is None:
+                    answer = await client.post(BASE, json=body)
+                elif self._rng.random() < 0.3:
+                    answer = await client.delete(f"{BASE}/{name}")
+                else:
+                    answer = await client.put(f"{BASE}/{name}", json=body)
+            except httpx.TransportError:
+                return
+            assert answer.status_code < 300, answer.text
+            self.unsure.discard(name)
+            document = answer.json()
+            if document["kind"] == "Status":
+                self.known[name] = None
+            else:
+                self.known[name] = document
+                revision = int(document["metadata"]["resourceVersion"])
+                assert revision > self.newest
+                self.newest = revision
+
+    def check(self, found: dict[str, dict[str, Any]]) -> None:
+        """Compare what is there with what was told; what was never answered may be either."""
+        for name, known in self.known.items():
+            if name not in self.unsure:
+                assert found.get(name) == known
+        for name in self.unsure | self.known.keys():
+            self.known[name] = found.get(name)
+        self.unsure.clear()
+
+
+async def test_kill_9_loses_nothing_that_was_answered(tmp_path: Path) -> None:
+    rng = random.Random(5)
+    port = free_port()
+    writers = [Writer(number) for number in range(6)]
+    newest = 0
+    for _ in range(ROUNDS):
+        process = await start(tmp_path, port)
+        async with httpx.AsyncClient(base_url=f"http://127.0.0.1:{port}") as client:
+            listed = (await client.get(BASE)).json()
+            assert int(listed["metadata"]["resourceVersion"]) >= newest
+            items = {item["metadata"]["name"]: item for item in listed["items"]}
+            for item in items.values():
+                item.update(kind="ConfigMap", apiVersion="v1")
+            for writer in writers:
+                writer.check(items)
+            tasks = [asyncio.create_task(writer.run(client)) for writer in writers]
+            await asyncio.sleep(rng.uniform(0.2, 0.5))
+            process.send_signal(signal.SIGKILL)
+            await process.wait()
+            await asyncio.gather(*tasks)
+            newest = max(newest, *(writer.newest for writer in writers))
+        engine = SqliteEngine(tmp_path / "apiserver" / "dralab.sqlite3")
+        revisions = engine.open()
+        assert engine.check() == []
+        assert revisions.newest >= newest
+        engine.close()
+    assert newest > 50
+
+
+async def test_sigterm_ends_watches_and_exits_cleanly(tmp_path: Path) -> None:
+    port = free_port()
+    process = await start(tmp_path, port)
+    async with httpx.AsyncClient(base_url=f"http://127.0.0.1:{port}", timeout=20) as client:
+
+        async def watch() -> list[bytes]:
+            async with client.stream("GET", BASE, params={"watch": "1"}) as answer:
+                return [orjson.loads(line) async for line in answer.aiter_lines()]
+
+        watching = asyncio.create_task(watch())
+        await asyncio.sleep(0.2)
+        process.terminate()
+        assert await asyncio.wait_for(process.wait(), 10) == 0
+        assert await watching == []
+
+
+async def test_two_servers_on_one_port_is_a_clear_error(tmp_path: Path) -> None:
+    port = free_port()
+    process = await start(tmp_path, port)
+    try:
+        second = await asyncio.create_subprocess_exec(
+            sys.executable, "-m", "dra_apiserver.main", "--port", str(port), "--data", str(tmp_path / "other"),
+            stderr=asyncio.subprocess.PIPE, env={**os.environ},
+        )  # fmt: skip
+        _, errors = await second.communicate()
+        assert second.returncode == 1
+        assert b"address already in use" in errors.lower()
+    finally:
+        process.terminate()
+        await process.wait()
+
+
+@pytest.mark.parametrize(
+    "flag", [["--history", "soon"], ["--feature-gates", "NoSuch"], ["--runtime-config", "x=y=z"]]
+)
+async def test_a_wrong_option_is_an_error(flag: list[str], tmp_path: Path) -> None:
+    process = await asyncio.create_subprocess_exec(
+        sys.executable, "-m", "dra_apiserver.main", "--port", "0", "--data", str(tmp_path), *flag,
+        stderr=asyncio.subprocess.PIPE,
+    )  # fmt: skip
+    _, errors = await asyncio.wait_for(process.communicate(), 20)
+    assert process.returncode not in {0, None}
+    assert b"Traceback" not in errors
