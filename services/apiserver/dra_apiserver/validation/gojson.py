@@ -162,9 +162,8 @@ def _shaped(value: Any, shape: Any) -> Any:
             fields.update(_object_meta(value.get(name) or {}))
             continue
         found = value.get(name)
-        if found is None or found in ([], {}) or (found == "" and zero == "null"):
-            empty_list = found == [] and go_name.endswith("Values")
-            fields[go_name] = [] if empty_list else _shaped({}, inner) if zero == "struct" else _ZERO[zero]
+        if found is None or found == {} or (found == "" and zero == "null"):
+            fields[go_name] = _shaped({}, inner) if zero == "struct" else _ZERO[zero]
         else:
             fields[go_name] = _shaped(found, inner)
     return fields
