@@ -132,6 +132,8 @@ def resolver(attribute: Attribute, *, tracked: bool) -> Run:
     base, qualifiers = attribute.base, attribute.qualifiers
     if not tracked and all(q.code is None and not q.optional and not q.test for q in qualifiers):
         return _simple(base, [q.key for q in qualifiers])
+    if not tracked and attribute.is_test and all(q.code is None and not q.optional for q in qualifiers):
+        return _tested(_simple(base, [q.key for q in qualifiers[:-1]]), qualifiers[-1].key)
     if base is None:
         base = _device
     return _tracked(base, qualifiers) if tracked else _general(base, qualifiers)
@@ -245,6 +247,20 @@ def _one(base: Run, key: Any) -> Run:
         if kind is OptionalValue:
             return _through(value, [key])
         return qualify(value, key)
+
+    return run
+
+
+def _tested(base: Run, key: Any) -> Run:
+    """has() of a constant key."""
+
+    def run(frame: Frame) -> Any:
+        value = base(frame)
+        if type(value) is dict:
+            return key in value
+        if type(value) is OptionalValue:
+            return _through(value, [key])
+        return lookup(value, key)[1]
 
     return run
 

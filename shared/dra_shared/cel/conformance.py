@@ -8,7 +8,6 @@ from dra_shared.api.resource import DeviceAttribute, DeviceCapacity
 from dra_shared.cel.device import CelDevice
 from dra_shared.cel.errors import CompileError, EvaluationError
 from dra_shared.cel.program import compile_expression
-from dra_shared.quantity import QuantityError
 
 _SYNTAX: Final = "Syntax error"
 _EXACT: Final = ("match", "matchError", "estimatedCost", "outputType")
@@ -28,7 +27,7 @@ def answer(case: dict[str, Any]) -> dict[str, Any]:
     device = _device(case)
     try:
         out["match"] = program.matches(device)
-    except (EvaluationError, QuantityError) as error:
+    except EvaluationError as error:
         out["matchError"] = str(error)
     outcome = program.evaluate(device)
     if not program.cost_varies and (outcome.cost or outcome.error is None):

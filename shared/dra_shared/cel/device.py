@@ -6,7 +6,7 @@ from typing import Any, Final
 from dra_shared.api.resource import DeviceAttribute, DeviceCapacity
 from dra_shared.cel.errors import EvaluationError
 from dra_shared.cel.values import DomainMap
-from dra_shared.quantity import Quantity
+from dra_shared.quantity import Quantity, QuantityError
 from dra_shared.semver import Semver, SemverError
 
 _UNSUPPORTED: Final = "unsupported attribute value"
@@ -72,7 +72,10 @@ class CelDevice:
         capacity = DomainMap()
         for name, entry in self.capacity.items():
             domain, id_ = _qualified(name, self.driver)
-            capacity.setdefault(domain, {})[id_] = Quantity.parse(entry.value.strip())
+            try:
+                capacity.setdefault(domain, {})[id_] = Quantity.parse(entry.value.strip())
+            except QuantityError as error:
+                raise EvaluationError(f"capacity {name}: {error}") from None
         return View(self.driver, self.allow_multiple_allocations, attributes, capacity)
 
 
