@@ -1,0 +1,153 @@
+"""Strategic merge patches: merge keys and directives."""
+
+from typing import Any
+
+import orjson
+import pytest
+from dra_apiserver.patch import STRATEGIC_MERGE_PATCH, PatchError, patch_object
+from dra_apiserver.registry import Registry
+
+REGISTRY = Registry.default("api/all=true")
+Object = dict[str, Any]
+
+
+def patched(obj: Object, patch: Object, group: str = "", plural: str = "pods") -> Object:
+    kind = REGISTRY.get(group, plural)
+    assert kind is not None
+    return patch_object(kind, "v1", obj, orjson.dumps(patch), STRATEGIC_MERGE_PATCH)
+
+
+POD: Object = {
+    "metadata": {"name": "p", "labels": {"a": "1"}, "finalizers": ["x", "y"]},
+    "spec": {
+        "containers": [
+            {"name": "a", "image": "a:1", "env": [{"name": "E", "value": "1"}], "command": ["x"]},
+            {"name": "b", "image": "b:1"},
+        ],
+        "tolerations": [{"key": "t"}],
+        "volumes": [{"name": "v", "emptyDir": {}}],
+    },
+}
+
+
+def test_items_merge_by_key_and_others_stay() -> None:
+    made = patched(POD, {"spec": {"containers": [{"name": "b", "image": "b:2"}]}})
+    assert [one["image"] for one in made["spec"]["containers"]] == ["a:1", "b:2"]
+
+
+def test_new_items_come_first_as_upstream_orders_them() -> None:
+    made = patched(POD, {"spec": {"containers": [{"name": "c", "image": "c:1"}]}})
+    assert [one["name"] for one in made["spec"]["containers"]] == ["c", "a", "b"]
+
+
+def test_nested_lists_merge_too() -> None:
+    env = [{"name": "F", "value": "2"}, {"name": "E", "value": "3"}]
+    made = patched(POD, {"spec": {"containers": [{"name": "a", "env": env}]}})
+    assert made["spec"]["containers"][0]["env"] == env
+
+
+def test_lists_without_a_strategy_are_replaced() -> None:
+    made = patched(
+        POD, {"spec": {"tolerations": [{"key": "u"}], "containers": [{"name": "a", "command": ["y"]}]}}
+    )
+    assert made["spec"]["tolerations"] == [{"key": "u"}]
+    assert made["spec"]["containers"][0]["command"] == ["y"]
+
+
+def test_null_removes() -> None:
+    made = patched(POD, {"metadata": {"labels": {"a": None}}, "spec": {"tolerations": None, "nope": None}})
+    assert made["metadata"]["labels"] == {}
+    assert "tolerations" not in made["spec"]
+    assert "nope" not in made["spec"]
+
+
+def test_items_are_deleted_by_key() -> None:
+    made = patched(POD, {"spec": {"containers": [{"name": "a", "$patch": "delete"}]}})
+    assert [one["name"] for one in made["spec"]["containers"]] == ["b"]
+
+
+def test_a_list_is_replaced_on_demand() -> None:
+    made = patched(POD, {"spec": {"containers": [{"$patch": "replace"}, {"name": "z"}]}})
+    assert made["spec"]["containers"] == [{"name": "z"}]
+
+
+def test_a_map_is_replaced_on_demand() -> None:
+    made = patched(POD, {"metadata": {"labels": {"$patch": "replace", "b": "2"}}})
+    assert made["metadata"]["labels"] == {"b": "2"}
+
+
+def test_a_map_is_emptied_on_demand() -> None:
+    assert patched(POD, {"metadata": {"labels": {"$patch": "delete"}}})["metadata"]["labels"] == {}
+
+
+def test_primitive_lists_merge_and_lose_items() -> None:
+    made = patched(POD, {"metadata": {"finalizers": ["z", "x"]}})
+    assert sorted(made["metadata"]["finalizers"]) == ["x", "y", "z"]
+    made = patched(POD, {"metadata": {"$deleteFromPrimitiveList/finalizers": ["x"]}})
+    assert made["metadata"]["finalizers"] == ["y"]
+
+
+def test_kept_keys_drop_the_others() -> None:
+    volume = {"name": "v", "$retainKeys": ["name", "hostPath"], "hostPath": {"path": "/x"}}
+    made = patched(POD, {"spec": {"volumes": [volume]}})
+    assert made["spec"]["volumes"] == [{"name": "v", "hostPath": {"path": "/x"}}]
+
+
+def test_order_is_set() -> None:
+    patch = {
+        "spec": {
+            "$setElementOrder/containers": [{"name": "b"}, {"name": "a"}],
+            "containers": [{"name": "b", "image": "b:2"}],
+        }
+    }
+    made = patched(POD, patch)
+    assert [(one["name"], one["image"]) for one in made["spec"]["containers"]] == [("b", "b:2"), ("a", "a:1")]
+
+
+def test_order_alone_is_set() -> None:
+    made = patched(POD, {"spec": {"$setElementOrder/containers": [{"name": "b"}, {"name": "a"}]}})
+    assert [one["name"] for one in made["spec"]["containers"]] == ["b", "a"]
+
+
+def test_directives_leave_nothing_behind() -> None:
+    made = patched(
+        {"metadata": {}, "spec": {}}, {"spec": {"volumes": [{"name": "v", "$retainKeys": ["name"]}]}}
+    )
+    assert made["spec"]["volumes"] == [{"name": "v"}]
+
+
+def test_the_object_itself_stays_as_it_is() -> None:
+    before = orjson.dumps(POD)
+    patched(POD, {"spec": {"containers": [{"name": "a", "image": "z"}]}})
+    assert orjson.dumps(POD) == before
+
+
+@pytest.mark.parametrize(
+    ("patch", "message"),
+    [
+        (
+            {"spec": {"containers": [{"image": "x"}]}},
+            "map: map[image:x] does not contain declared merge key: name",
+        ),
+        ({"metadata": {"$patch": "what"}}, "unknown patch type: what in map: map[$patch:what]"),
+        (
+            {"spec": {"containers": [{"$patch": "merge"}]}},
+            "merging lists cannot yet be specified in the patch",
+        ),
+        ({"metadata": {"labels": {"$retainKeys": ["b"], "c": "1"}}}, "invalid patch format of retainKeys"),
+        (
+            {
+                "spec": {
+                    "$setElementOrder/containers": [{"name": "a"}],
+                    "containers": [{"name": "b", "image": "x"}],
+                }
+            },
+            "doesn't match $setElementOrder/ list",
+        ),
+    ],
+)
+def test_bad_patches_are_refused(patch: Object, message: str) -> None:
+    with pytest.raises(PatchError) as caught:
+        patched(POD, patch)
+    assert message in str(caught.value)
+    assert caught.value.code == 400
