@@ -55,7 +55,7 @@ class ControllerManager:
         self._names = select(config.controllers, list(CONTROLLERS))
         self._informers: InformerFactory | None = None
         self._controllers: dict[str, Controller] = {}
-        self._synced = False
+        self._synced = asyncio.Event()
         self._metrics = _Metrics()
         self._task: asyncio.Task[None] | None = None
 
@@ -84,7 +84,11 @@ class ControllerManager:
     def ready(self) -> bool:
         """Whether the controllers know the cluster, or stand by for a leader that does."""
         running = self._task is not None and not self._task.done()
-        return running and (self._synced or (self._config.leader_elect and self._informers is None))
+        return running and (self._synced.is_set() or (self._config.leader_elect and self._informers is None))
+
+    async def synced(self) -> None:
+        """Wait until the controllers know the cluster."""
+        await self._synced.wait()
 
     async def wait(self) -> None:
         """Return when the work ends; raises what ended it."""
@@ -123,12 +127,13 @@ class ControllerManager:
                 for controller in controllers.values():
                     tasks.create_task(self._keep_running(controller))
         finally:
-            self._informers, self._controllers, self._synced = None, {}, False
+            self._informers, self._controllers = None, {}
+            self._synced.clear()
             self._metrics.current = None
 
     async def _await_sync(self, informers: InformerFactory) -> None:
         await informers.synced()
-        self._synced = True
+        self._synced.set()
         _log.info("controllers are up")
 
     async def _keep_running(self, controller: Controller) -> None:

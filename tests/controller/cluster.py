@@ -1,0 +1,147 @@
+"""A real API server and the controllers in the test's own process."""
+
+import asyncio
+import contextlib
+from collections.abc import AsyncIterator, Awaitable, Callable
+from pathlib import Path
+from typing import Any
+
+import httpx
+from dra_apiserver.config import Config
+from dra_apiserver.server import ApiServer
+from dra_controller.manager import ControllerConfig, ControllerManager
+from dra_shared.api.codec import convert
+from dra_shared.api.meta import Object
+from dra_shared.api.resources import (
+    DAEMON_SETS,
+    DEPLOYMENTS,
+    JOBS,
+    NAMESPACES,
+    NODES,
+    PODS,
+    REPLICA_SETS,
+    RESOURCE_CLAIM_TEMPLATES,
+    RESOURCE_CLAIMS,
+    STATEFUL_SETS,
+    Resource,
+)
+from dra_shared.client.errors import NotFound
+from dra_shared.client.rest import Client
+from dra_shared.features import FeatureGates
+
+Json = dict[str, Any]
+
+_RESOURCES: dict[str, Resource[Any]] = {
+    resource.kind: resource
+    for resource in (
+        DAEMON_SETS,
+        DEPLOYMENTS,
+        JOBS,
+        NAMESPACES,
+        NODES,
+        PODS,
+        REPLICA_SETS,
+        RESOURCE_CLAIMS,
+        RESOURCE_CLAIM_TEMPLATES,
+        STATEFUL_SETS,
+    )
+}
+POD_SPEC: Json = {"containers": [{"name": "c", "image": "busybox"}]}
+CLAIM_SPEC: Json = {
+    "devices": {"requests": [{"name": "gpu", "exactly": {"deviceClassName": "gpu.example.com"}}]}
+}
+
+
+class Cluster:
+    """What tests do to a cluster, in short words."""
+
+    def __init__(self, url: str, client: Client) -> None:
+        self.url = url
+        self.client = client
+
+    async def create(self, kind: str, name: str, namespace: str = "default", **fields: Any) -> Any:
+        resource = _RESOURCES[kind]
+        meta = {"name": name, **fields.pop("metadata", {})}
+        if resource.namespaced:
+            meta["namespace"] = namespace
+        return await self.client.create(resource, convert(resource, {"metadata": meta, **fields}))
+
+    async def set_status(self, kind: str, obj: Object, **status: Any) -> Any:
+        return await self.client.patch(
+            _RESOURCES[kind],
+            obj.metadata.name,
+            {"status": status},
+            obj.metadata.namespace,
+            subresource="status",
+        )
+
+    async def items(self, kind: str, namespace: str | None = "default") -> list[Any]:
+        resource = _RESOURCES[kind]
+        return list((await self.client.list(resource, namespace if resource.namespaced else None)).items)
+
+    async def get(self, kind: str, name: str, namespace: str = "default") -> Any | None:
+        resource = _RESOURCES[kind]
+        try:
+            return await self.client.get(resource, name, namespace if resource.namespaced else None)
+        except NotFound:
+            return None
+
+    async def delete(self, kind: str, name: str, namespace: str = "default", **options: Any) -> None:
+        resource = _RESOURCES[kind]
+        await self.client.delete(resource, name, namespace if resource.namespaced else None, **options)
+
+    async def run_pods(self, namespace: str = "default") -> None:
+        """Play the kubelet: pods that were just made become ready, deleted ones go."""
+        for pod in await self.items("Pod", namespace):
+            if pod.metadata.deletion_timestamp is not None and not pod.metadata.finalizers:
+                with contextlib.suppress(NotFound):
+                    await self.delete("Pod", pod.metadata.name, namespace, grace_period=0)
+            elif pod.status.phase in ("", "Pending"):
+                ready = {"type": "Ready", "status": "True", "lastTransitionTime": "2026-01-01T00:00:00Z"}
+                with contextlib.suppress(NotFound):
+                    await self.set_status("Pod", pod, phase="Running", conditions=[ready])
+
+    async def until(
+        self,
+        condition: Callable[[], Awaitable[bool]],
+        *,
+        meanwhile: Callable[[], Awaitable[None]] | None = None,
+        seconds: float = 20.0,
+    ) -> None:
+        """Wait for ``condition``; ``meanwhile`` is done again and again."""
+        async with asyncio.timeout(seconds):
+            while not await condition():
+                if meanwhile is not None:
+                    await meanwhile()
+                await asyncio.sleep(0.01)
+
+
+@contextlib.asynccontextmanager
+async def api_server(path: Path) -> AsyncIterator[Cluster]:
+    """An API server without any controller."""
+    config = Config(port=0, data=path, relaxed=True, runtime_config="api/all=true")
+    async with ApiServer(config) as server, Client(server.url) as client:
+        yield Cluster(server.url, client)
+
+
+@contextlib.asynccontextmanager
+async def controllers(
+    cluster: Cluster,
+    *names: str,
+    transport: httpx.AsyncBaseTransport | None = None,
+    gates: FeatureGates | None = None,
+    relist_seconds: float = 120.0,
+) -> AsyncIterator[ControllerManager]:
+    """The named controllers (all without a name) at work."""
+    config = ControllerConfig(
+        controllers=names or ("*",),
+        features=gates or FeatureGates(),
+        relist_seconds=relist_seconds,
+    )
+    async with (
+        Client(cluster.url, transport=transport) as client,
+        ControllerManager(config, client) as manager,
+    ):
+        async with asyncio.timeout(10):
+            await manager.synced()
+        yield manager

@@ -1,0 +1,125 @@
+"""Garbage collection against a real API server."""
+
+from typing import Any
+
+import pytest
+from dra_shared.api.resources import RESOURCE_CLAIMS
+
+from tests.controller.cluster import CLAIM_SPEC, POD_SPEC, Cluster, controllers
+
+_NAME = "garbage-collector-controller"
+
+
+def _owned_by(
+    owner: Any, kind: str = "Pod", *, api_version: str = "v1", blocks: bool = False
+) -> dict[str, Any]:
+    return {
+        "ownerReferences": [
+            {
+                "apiVersion": api_version,
+                "kind": kind,
+                "name": owner.metadata.name,
+                "uid": owner.metadata.uid,
+                "blockOwnerDeletion": blocks,
+            }
+        ]
+    }
+
+
+async def _family(cluster: Cluster, *, blocks: bool = False) -> Any:
+    owner = await cluster.create("Pod", "owner", spec=POD_SPEC)
+    await cluster.create("ResourceClaim", "child", spec=CLAIM_SPEC, metadata=_owned_by(owner, blocks=blocks))
+    return owner
+
+
+async def test_dependents_follow_their_owner(cluster: Cluster) -> None:
+    await _family(cluster)
+    async with controllers(cluster, _NAME):
+        await cluster.delete("Pod", "owner", grace_period=0)
+        await cluster.until(lambda: _gone(cluster, "ResourceClaim", "child"))
+
+
+async def test_an_owner_lost_while_nobody_watched(cluster: Cluster) -> None:
+    await _family(cluster)
+    await cluster.delete("Pod", "owner", grace_period=0)
+    async with controllers(cluster, _NAME):
+        await cluster.until(lambda: _gone(cluster, "ResourceClaim", "child"))
+
+
+async def test_a_grandchild_follows_too(cluster: Cluster) -> None:
+    await _family(cluster)
+    child = await cluster.get("ResourceClaim", "child")
+    reference = _owned_by(child, "ResourceClaim", api_version="resource.k8s.io/v1")
+    await cluster.create("ResourceClaim", "grandchild", spec=CLAIM_SPEC, metadata=reference)
+    async with controllers(cluster, _NAME):
+        await cluster.delete("Pod", "owner", grace_period=0)
+        await cluster.until(lambda: _gone(cluster, "ResourceClaim", "grandchild"))
+
+
+async def test_foreground_deletion_waits_for_blocking_dependents(cluster: Cluster) -> None:
+    await _family(cluster, blocks=True)
+    held = {"metadata": {"finalizers": ["example.com/hold"]}}
+    await cluster.client.patch(RESOURCE_CLAIMS, "child", held, "default")
+    async with controllers(cluster, _NAME):
+        await cluster.delete("Pod", "owner", grace_period=0, propagation="Foreground")
+
+        async def child_is_leaving() -> bool:
+            child = await cluster.get("ResourceClaim", "child")
+            return child is not None and child.metadata.deletion_timestamp is not None
+
+        await cluster.until(child_is_leaving)
+        owner = await cluster.get("Pod", "owner")
+        assert owner is not None
+        assert "foregroundDeletion" in owner.metadata.finalizers
+        await cluster.client.patch(RESOURCE_CLAIMS, "child", {"metadata": {"finalizers": None}}, "default")
+        await cluster.until(lambda: _gone(cluster, "Pod", "owner"))
+        assert await cluster.get("ResourceClaim", "child") is None
+
+
+async def test_orphaned_dependents_stay(cluster: Cluster) -> None:
+    await _family(cluster)
+    async with controllers(cluster, _NAME):
+        await cluster.delete("Pod", "owner", grace_period=0, propagation="Orphan")
+        await cluster.until(lambda: _gone(cluster, "Pod", "owner"))
+        child = await cluster.get("ResourceClaim", "child")
+        assert child is not None
+        assert child.metadata.owner_references == ()
+
+
+async def test_one_of_two_owners_suffices(cluster: Cluster) -> None:
+    first = await cluster.create("Pod", "first", spec=POD_SPEC)
+    second = await cluster.create("Pod", "second", spec=POD_SPEC)
+    both = {"ownerReferences": [*_owned_by(first)["ownerReferences"], *_owned_by(second)["ownerReferences"]]}
+    await cluster.create("ResourceClaim", "child", spec=CLAIM_SPEC, metadata=both)
+    async with controllers(cluster, _NAME):
+        await cluster.delete("Pod", "first", grace_period=0)
+
+        async def only_second() -> bool:
+            child = await cluster.get("ResourceClaim", "child")
+            assert child is not None
+            return [owner.name for owner in child.metadata.owner_references] == ["second"]
+
+        await cluster.until(only_second)
+
+
+async def test_an_owner_in_another_namespace_is_none(cluster: Cluster) -> None:
+    await cluster.create("Namespace", "other")
+    owner = await cluster.create("Pod", "owner", "other", spec=POD_SPEC)
+    await cluster.create("ResourceClaim", "child", spec=CLAIM_SPEC, metadata=_owned_by(owner))
+    await cluster.create("ResourceClaim", "proper", "other", spec=CLAIM_SPEC, metadata=_owned_by(owner))
+    async with controllers(cluster, _NAME):
+        await cluster.until(lambda: _gone(cluster, "ResourceClaim", "child"))
+        assert await cluster.get("ResourceClaim", "proper", "other") is not None
+
+
+@pytest.mark.parametrize("uid", ["00000000-0000-0000-0000-000000000000"])
+async def test_an_owner_with_another_uid_is_none(cluster: Cluster, uid: str) -> None:
+    await cluster.create("Pod", "owner", spec=POD_SPEC)
+    reference = {"apiVersion": "v1", "kind": "Pod", "name": "owner", "uid": uid}
+    await cluster.create("ResourceClaim", "child", spec=CLAIM_SPEC, metadata={"ownerReferences": [reference]})
+    async with controllers(cluster, _NAME):
+        await cluster.until(lambda: _gone(cluster, "ResourceClaim", "child"))
+
+
+async def _gone(cluster: Cluster, kind: str, name: str) -> bool:
+    return await cluster.get(kind, name) is None

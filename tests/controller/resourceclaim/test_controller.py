@@ -1,0 +1,181 @@
+"""The claim controller against a real API server."""
+
+from typing import Any
+
+from dra_shared.api.resources import PODS, RESOURCE_CLAIMS
+from dra_shared.claims import FINALIZER, POD_CLAIM_ANNOTATION
+from msgspec.structs import replace
+
+from tests.controller.cluster import CLAIM_SPEC, Cluster, controllers
+
+_NAME = "resourceclaim-controller"
+_TEMPLATE: dict[str, Any] = {"spec": {"spec": CLAIM_SPEC, "metadata": {"labels": {"from": "template"}}}}
+_ALLOCATION = {
+    "devices": {"results": [{"request": "gpu", "driver": "gpu.example.com", "pool": "n1", "device": "gpu-0"}]}
+}
+
+
+def _pod_spec(**claim: str) -> dict[str, Any]:
+    return {
+        "containers": [{"name": "c", "image": "busybox", "resources": {"claims": [{"name": "gpu"}]}}],
+        "resourceClaims": [{"name": "gpu", **claim}],
+    }
+
+
+_FROM_TEMPLATE = _pod_spec(resourceClaimTemplateName="template")
+
+
+async def _told(cluster: Cluster, pod: str) -> str | None:
+    found = await cluster.get("Pod", pod)
+    assert found is not None
+    statuses = found.status.resource_claim_statuses
+    return statuses[0].resource_claim_name if statuses else None
+
+
+async def _has_claim(cluster: Cluster, pod: str) -> bool:
+    return await _told(cluster, pod) is not None
+
+
+async def _allocate(cluster: Cluster, name: str, pod: Any) -> None:
+    claim = await cluster.client.get(RESOURCE_CLAIMS, name, "default")
+    meta = replace(claim.metadata, finalizers=(FINALIZER,))
+    await cluster.client.update(RESOURCE_CLAIMS, replace(claim, metadata=meta))
+    consumer = {"resource": "pods", "name": pod.metadata.name, "uid": pod.metadata.uid}
+    await cluster.set_status("ResourceClaim", claim, allocation=_ALLOCATION, reservedFor=[consumer])
+
+
+async def test_a_claim_is_made_from_the_template(cluster: Cluster) -> None:
+    await cluster.create("ResourceClaimTemplate", "template", **_TEMPLATE)
+    pod = await cluster.create("Pod", "pod", spec=_FROM_TEMPLATE)
+    async with controllers(cluster, _NAME):
+        await cluster.until(lambda: _has_claim(cluster, "pod"))
+    (claim,) = await cluster.items("ResourceClaim")
+    assert claim.metadata.name == await _told(cluster, "pod")
+    assert claim.metadata.name.startswith("pod-gpu-")
+    assert claim.metadata.annotations == {POD_CLAIM_ANNOTATION: "gpu"}
+    assert claim.metadata.labels == {"from": "template"}
+    (owner,) = claim.metadata.owner_references
+    assert (owner.kind, owner.uid, owner.controller) == ("Pod", pod.metadata.uid, True)
+    live = await cluster.client.get(PODS, "pod", "default")
+    managers = {entry.manager for entry in live.metadata.managed_fields}
+    assert "ResourceClaimController" in managers
+
+
+async def test_a_template_that_comes_later(cluster: Cluster) -> None:
+    await cluster.create("Pod", "pod", spec=_FROM_TEMPLATE)
+    async with controllers(cluster, _NAME):
+        await cluster.create("ResourceClaimTemplate", "template", **_TEMPLATE)
+        await cluster.until(lambda: _has_claim(cluster, "pod"))
+    assert len(await cluster.items("ResourceClaim")) == 1
+
+
+async def test_a_claim_deleted_by_mistake_is_made_again(cluster: Cluster) -> None:
+    await cluster.create("ResourceClaimTemplate", "template", **_TEMPLATE)
+    await cluster.create("Pod", "pod", spec=_FROM_TEMPLATE)
+    async with controllers(cluster, _NAME):
+        await cluster.until(lambda: _has_claim(cluster, "pod"))
+        first = await _told(cluster, "pod")
+        assert first is not None
+        await cluster.delete("ResourceClaim", first)
+
+        async def another() -> bool:
+            name = await _told(cluster, "pod")
+            return name != first and await cluster.get("ResourceClaim", str(name)) is not None
+
+        await cluster.until(another)
+
+
+async def test_a_generated_claim_goes_when_its_pod_is_done(cluster: Cluster) -> None:
+    await cluster.create("ResourceClaimTemplate", "template", **_TEMPLATE)
+    pod = await cluster.create("Pod", "pod", spec=_FROM_TEMPLATE)
+    async with controllers(cluster, _NAME):
+        await cluster.until(lambda: _has_claim(cluster, "pod"))
+        name = str(await _told(cluster, "pod"))
+        await _allocate(cluster, name, pod)
+        await cluster.set_status("Pod", pod, phase="Succeeded")
+
+        async def gone() -> bool:
+            return await cluster.get("ResourceClaim", name) is None
+
+        await cluster.until(gone)
+
+
+async def test_a_shared_claim_is_deallocated_by_its_last_consumer(cluster: Cluster) -> None:
+    await cluster.create("ResourceClaim", "shared", spec=CLAIM_SPEC)
+    pod = await cluster.create("Pod", "pod", spec=_pod_spec(resourceClaimName="shared"))
+    await _allocate(cluster, "shared", pod)
+    async with controllers(cluster, _NAME):
+        await cluster.set_status("Pod", pod, phase="Failed")
+
+        async def free() -> bool:
+            claim = await cluster.get("ResourceClaim", "shared")
+            assert claim is not None
+            return (
+                claim.status.allocation is None
+                and not claim.status.reserved_for
+                and FINALIZER not in claim.metadata.finalizers
+            )
+
+        await cluster.until(free)
+
+
+async def test_a_pod_placed_by_hand_gets_its_reservation(cluster: Cluster) -> None:
+    await cluster.create("ResourceClaim", "shared", spec=CLAIM_SPEC)
+    first = await cluster.create("Pod", "first", spec=_pod_spec(resourceClaimName="shared"))
+    await _allocate(cluster, "shared", first)
+    await cluster.create("Pod", "second", spec={**_pod_spec(resourceClaimName="shared"), "nodeName": "n1"})
+    async with controllers(cluster, _NAME):
+
+        async def reserved() -> bool:
+            claim = await cluster.get("ResourceClaim", "shared")
+            assert claim is not None
+            return {consumer.name for consumer in claim.status.reserved_for} == {"first", "second"}
+
+        await cluster.until(reserved)
+
+
+async def test_two_entries_keep_both_names(cluster: Cluster) -> None:
+    """One claim of two is made again: the apply must not take the other's name away."""
+    await cluster.create("ResourceClaimTemplate", "template", **_TEMPLATE)
+    spec = {
+        "containers": [{"name": "c", "image": "busybox"}],
+        "resourceClaims": [
+            {"name": "a", "resourceClaimTemplateName": "template"},
+            {"name": "b", "resourceClaimTemplateName": "template"},
+        ],
+    }
+    await cluster.create("Pod", "pod", spec=spec)
+
+    async def names() -> list[str | None]:
+        pod = await cluster.get("Pod", "pod")
+        assert pod is not None
+        return [status.resource_claim_name for status in pod.status.resource_claim_statuses]
+
+    async with controllers(cluster, _NAME):
+
+        async def both() -> bool:
+            return len(await names()) == 2
+
+        await cluster.until(both)
+        first, second = await names()
+        await cluster.delete("ResourceClaim", str(first))
+
+        async def repaired() -> bool:
+            now = await names()
+            return len(now) == 2 and now[0] != first and now[1] == second
+
+        await cluster.until(repaired)
+
+
+async def test_two_controllers_make_one_claim(cluster: Cluster) -> None:
+    await cluster.create("ResourceClaimTemplate", "template", **_TEMPLATE)
+    async with controllers(cluster, _NAME), controllers(cluster, _NAME):
+        for number in range(10):
+            await cluster.create("Pod", f"pod-{number}", spec=_FROM_TEMPLATE)
+
+        async def settled() -> bool:
+            told = {await _told(cluster, f"pod-{number}") for number in range(10)}
+            claims = {claim.metadata.name for claim in await cluster.items("ResourceClaim")}
+            return None not in told and told == claims
+
+        await cluster.until(settled)

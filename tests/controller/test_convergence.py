@@ -1,0 +1,110 @@
+"""Whatever controllers miss, and however many there are: the end state is the same."""
+
+from typing import Any
+
+import pytest
+
+from tests.controller.cluster import CLAIM_SPEC, Cluster, controllers
+from tests.controller.unreliable import UnreliableTransport
+
+_NAMES = (
+    "deployment-controller",
+    "replicaset-controller",
+    "resourceclaim-controller",
+    "garbage-collector-controller",
+)
+_POD = {
+    "containers": [{"name": "c", "image": "busybox", "resources": {"claims": [{"name": "gpu"}]}}],
+    "resourceClaims": [{"name": "gpu", "resourceClaimTemplateName": "template"}],
+}
+_DEPLOYMENT: dict[str, Any] = {
+    "spec": {
+        "replicas": 4,
+        "selector": {"matchLabels": {"app": "web"}},
+        "template": {"metadata": {"labels": {"app": "web"}}, "spec": _POD},
+    }
+}
+
+
+async def _start(cluster: Cluster) -> None:
+    template: dict[str, Any] = {"spec": {"spec": CLAIM_SPEC}}
+    await cluster.create("Deployment", "web", **_DEPLOYMENT)
+    await cluster.create("ResourceClaimTemplate", "template", **template)
+
+
+async def _settled(cluster: Cluster) -> bool:
+    """Four ready pods of one ReplicaSet, and exactly one claim for each, which the pod knows."""
+    pods = await cluster.items("Pod")
+    claims = await cluster.items("ResourceClaim")
+    told = {
+        (status.resource_claim_name, pod.metadata.uid)
+        for pod in pods
+        for status in pod.status.resource_claim_statuses
+    }
+    made = {(claim.metadata.name, claim.metadata.owner_references[0].uid) for claim in claims}
+    (web,) = await cluster.items("Deployment")
+    return (
+        len(pods) == 4
+        and all(pod.metadata.deletion_timestamp is None for pod in pods)
+        and len(made) == 4
+        and told == made
+        and web.status.available_replicas == 4
+        and len(await cluster.items("ReplicaSet")) == 1
+    )
+
+
+async def _empty(cluster: Cluster) -> bool:
+    kinds = ("ReplicaSet", "Pod", "ResourceClaim")
+    return not any([await cluster.items(kind) for kind in kinds])
+
+
+@pytest.mark.parametrize("seed", range(3))
+async def test_a_bad_network(cluster: Cluster, seed: int) -> None:
+    async with controllers(cluster, *_NAMES, transport=UnreliableTransport(seed), relist_seconds=1.0):
+        await _start(cluster)
+        await cluster.until(lambda: _settled(cluster), meanwhile=cluster.run_pods, seconds=60)
+        await cluster.delete("Deployment", "web")
+        await cluster.until(lambda: _empty(cluster), meanwhile=cluster.run_pods, seconds=60)
+
+
+async def test_two_at_once(cluster: Cluster) -> None:
+    async with controllers(cluster, *_NAMES), controllers(cluster, *_NAMES):
+        await _start(cluster)
+        await cluster.until(lambda: _settled(cluster), meanwhile=cluster.run_pods, seconds=60)
+        await cluster.delete("Deployment", "web")
+        await cluster.until(lambda: _empty(cluster), meanwhile=cluster.run_pods, seconds=60)
+
+
+@pytest.mark.parametrize("writes", [1, 2, 3, 5, 8, 13])
+async def test_a_controller_that_dies_after_any_write(cluster: Cluster, writes: int) -> None:
+    """One after the other dies after so many writes, without a word; each starts from what there is."""
+    await _start(cluster)
+    for _ in range(40):
+        transport = _Mortal(writes)
+        async with controllers(cluster, *_NAMES, transport=transport):
+            done = False
+
+            async def dead_or_settled(transport: "_Mortal" = transport) -> bool:
+                nonlocal done
+                done = await _settled(cluster)
+                return done or transport.left <= 0
+
+            await cluster.until(dead_or_settled, meanwhile=cluster.run_pods, seconds=30)
+        if done:
+            return
+    pytest.fail("not settled after forty lives")
+
+
+class _Mortal(UnreliableTransport):
+    """Lets so many writes through; whoever tries another hears nothing any more."""
+
+    def __init__(self, writes: int) -> None:
+        super().__init__(0)
+        self.left = writes
+
+    async def handle_async_request(self, request: Any) -> Any:
+        if request.method != "GET":
+            if self.left <= 0:
+                raise ConnectionResetError("dead")
+            self.left -= 1
+        return await self._inner.handle_async_request(request)

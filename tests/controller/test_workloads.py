@@ -1,0 +1,163 @@
+"""Deployments, Jobs, StatefulSets and DaemonSets against a real API server."""
+
+from typing import Any
+
+from dra_shared.api.resources import DEPLOYMENTS, STATEFUL_SETS
+
+from tests.controller.cluster import POD_SPEC, Cluster, controllers
+
+
+def _workload(**spec: Any) -> dict[str, Any]:
+    labels = {"app": "test"}
+    return {
+        "spec": {
+            "selector": {"matchLabels": labels},
+            "template": {"metadata": {"labels": labels}, "spec": POD_SPEC},
+            **spec,
+        }
+    }
+
+
+def _version(number: str) -> dict[str, Any]:
+    return {"spec": {"template": {"metadata": {"labels": {"version": number}}}}}
+
+
+async def test_a_deployment_rolls_without_falling_below_its_minimum(cluster: Cluster) -> None:
+    rolling = {"type": "RollingUpdate", "rollingUpdate": {"maxSurge": 1, "maxUnavailable": 0}}
+    async with controllers(cluster, "deployment-controller", "replicaset-controller"):
+        await cluster.create("Deployment", "web", **_workload(replicas=3, strategy=rolling))
+
+        async def complete() -> bool:
+            web = await cluster.get("Deployment", "web")
+            assert web is not None
+            status = web.status
+            done = any(c.reason == "NewReplicaSetAvailable" for c in status.conditions)
+            counts = (status.replicas, status.updated_replicas, status.available_replicas)
+            return done and counts == (3, 3, 3) and status.observed_generation == web.metadata.generation
+
+        await cluster.until(complete, meanwhile=cluster.run_pods)
+        await cluster.client.patch(DEPLOYMENTS, "web", _version("2"), "default")
+        lowest = 3
+
+        async def step() -> None:
+            nonlocal lowest
+            await cluster.run_pods()
+            pods = await cluster.items("Pod")
+            ready = sum(p.status.phase == "Running" and not p.metadata.deletion_timestamp for p in pods)
+            lowest = min(lowest, ready)
+            assert len(pods) <= 5
+
+        await cluster.until(complete, meanwhile=step)
+        assert lowest >= 3
+        sets = await cluster.items("ReplicaSet")
+        numbers = {s.metadata.annotations["deployment.kubernetes.io/revision"]: s.spec.replicas for s in sets}
+        assert numbers == {"1": 0, "2": 3}
+        assert {pod.metadata.labels["version"] for pod in await cluster.items("Pod")} == {"2"}
+
+
+async def test_a_job_counts_each_pod_once(cluster: Cluster) -> None:
+    spec = {"completions": 3, "parallelism": 2, "template": {"spec": {**POD_SPEC, "restartPolicy": "Never"}}}
+    async with controllers(cluster, "job-controller"):
+        await cluster.create("Job", "work", spec=spec)
+
+        async def finish() -> None:
+            for pod in await cluster.items("Pod"):
+                if pod.status.phase in ("", "Pending"):
+                    await cluster.set_status("Pod", pod, phase="Succeeded")
+
+        async def complete() -> bool:
+            job = await cluster.get("Job", "work")
+            assert job is not None
+            return any(c.type == "Complete" and c.status == "True" for c in job.status.conditions)
+
+        await cluster.until(complete, meanwhile=finish)
+        job = await cluster.get("Job", "work")
+        assert job is not None
+        assert (job.status.succeeded, job.status.failed, job.status.active) == (3, None, None)
+        pods = await cluster.items("Pod")
+        assert len(pods) == 3
+        assert not any(pod.metadata.finalizers for pod in pods)
+
+
+async def test_a_job_gives_up(cluster: Cluster) -> None:
+    spec = {"backoffLimit": 0, "template": {"spec": {**POD_SPEC, "restartPolicy": "Never"}}}
+    async with controllers(cluster, "job-controller"):
+        await cluster.create("Job", "work", spec=spec)
+
+        async def fail() -> None:
+            for pod in await cluster.items("Pod"):
+                if pod.status.phase in ("", "Pending"):
+                    await cluster.set_status("Pod", pod, phase="Failed")
+
+        async def failed() -> bool:
+            job = await cluster.get("Job", "work")
+            assert job is not None
+            return any(
+                c.type == "Failed" and c.reason == "BackoffLimitExceeded" for c in job.status.conditions
+            )
+
+        await cluster.until(failed, meanwhile=fail)
+        assert len(await cluster.items("Pod")) == 1
+
+
+async def test_a_stateful_set_starts_in_order_and_updates_from_the_end(cluster: Cluster) -> None:
+    async with controllers(cluster, "statefulset-controller"):
+        await cluster.create("StatefulSet", "db", **_workload(replicas=3, serviceName="db"))
+        order: list[str] = []
+
+        async def step() -> None:
+            names = [pod.metadata.name for pod in await cluster.items("Pod")]
+            order.extend(name for name in names if name not in order)
+            await cluster.run_pods()
+
+        async def ready() -> bool:
+            db = await cluster.get("StatefulSet", "db")
+            assert db is not None
+            status = db.status
+            current = bool(status.current_revision) and status.current_revision == status.update_revision
+            observed = status.observed_generation == db.metadata.generation
+            return status.ready_replicas == status.updated_replicas == 3 and current and bool(observed)
+
+        await cluster.until(ready, meanwhile=step)
+        assert order == ["db-0", "db-1", "db-2"]
+        await cluster.client.patch(STATEFUL_SETS, "db", _version("2"), "default")
+        await cluster.until(ready, meanwhile=step)
+        pods = await cluster.items("Pod")
+        assert {pod.metadata.labels["version"] for pod in pods} == {"2"}
+        created = {pod.metadata.name: int(pod.metadata.resource_version) for pod in pods}
+        assert created["db-2"] < created["db-0"]
+
+
+async def test_a_daemon_set_covers_the_nodes_that_it_may(cluster: Cluster) -> None:
+    taint = {"key": "example.com/dedicated", "effect": "NoSchedule"}
+    await cluster.create("Node", "open")
+    await cluster.create("Node", "closed", spec={"taints": [taint]})
+    async with controllers(cluster, "daemonset-controller"):
+        await cluster.create("DaemonSet", "agent", **_workload())
+
+        async def covers(*nodes: str) -> bool:
+            agent = await cluster.get("DaemonSet", "agent")
+            assert agent is not None
+            return bool(len(await cluster.items("Pod")) == len(nodes) == agent.status.number_ready)
+
+        await cluster.until(lambda: covers("open"), meanwhile=cluster.run_pods)
+        await cluster.create("Node", "new")
+        await cluster.until(lambda: covers("open", "new"), meanwhile=cluster.run_pods)
+        await cluster.delete("Node", "open")
+        await cluster.until(lambda: covers("new"), meanwhile=cluster.run_pods)
+
+
+async def test_a_namespace_takes_its_content_along(cluster: Cluster) -> None:
+    async with controllers(cluster, "namespace-controller", "serviceaccount-controller"):
+        await cluster.create("Namespace", "doomed", spec={"finalizers": ["kubernetes"]})
+        await cluster.create("Pod", "pod", "doomed", spec=POD_SPEC)
+        await cluster.delete("Namespace", "doomed")
+
+        async def gone() -> bool:
+            return await cluster.get("Namespace", "doomed") is None
+
+        async def end_pods() -> None:
+            await cluster.run_pods("doomed")
+
+        await cluster.until(gone, meanwhile=end_pods)
+        assert await cluster.get("Pod", "pod", "doomed") is None
