@@ -425,6 +425,7 @@ class PodWorker:
         if self._removed:
             return
         records = self._records()
+        self._pod_ip = self._context.runtime.address(self.pod.metadata.uid) or self._pod_ip
         running = {name: found[0].id for name, found in records.items() if found[0].state is State.RUNNING}
         probers = {name: self._probers.get(container_id) for name, container_id in running.items()}
         observed = Observed(

@@ -139,6 +139,9 @@ class Runtime(Protocol):
     async def create_sandbox(self, spec: SandboxSpec) -> str:
         """Set up what the pod's containers share; gives its IP address. Fine to call again."""
 
+    def address(self, pod_uid: str) -> str:
+        """The pod's IP address; empty where it has none (yet)."""
+
     async def remove_sandbox(self, pod_uid: str) -> None:
         """Remove the pod's containers, logs and network. Fine to call again."""
 

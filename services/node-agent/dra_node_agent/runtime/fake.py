@@ -145,6 +145,9 @@ class FakeRuntime:
             write_atomically(folder / "sandbox.json", msgspec.json.encode(_Sandbox(ip)), durable=False)
         return ip
 
+    def address(self, pod_uid: str) -> str:
+        return self._ips.get(pod_uid, "")
+
     async def remove_sandbox(self, pod_uid: str) -> None:
         for record in [record for record in self._records.values() if record.pod_uid == pod_uid]:
             if record.id in self._running:

@@ -1,0 +1,419 @@
+"""Containers of a real engine, Docker or Podman, through the Docker API.
+
+An engine that knows CDI and reads the node's CDI directory injects the devices itself; for all others the edits are
+resolved here into environment, mounts and devices.
+"""
+
+import asyncio
+import contextlib
+import threading
+from collections.abc import AsyncIterator, Callable, Iterator, Mapping, Sequence
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any, TypeVar
+
+import docker
+import docker.errors
+from docker.types import DeviceRequest
+from dra_shared.api.container import Probe
+from dra_shared.clock import Clock
+from dra_shared.log import logger
+
+from dra_node_agent.cdi import ContainerEdits, UnresolvableError, resolve
+from dra_node_agent.kubelet.tasks import Tasks
+from dra_node_agent.runtime.base import (
+    ChangeHandler,
+    ContainerRecord,
+    ContainerSpec,
+    Image,
+    LogOptions,
+    RuntimeFailure,
+    SandboxSpec,
+    State,
+)
+from dra_node_agent.runtime.netprobe import probe_network
+
+_LABEL = "dralab.dev/"
+_ENDS = frozenset(("die", "died", "oom"))
+_NETWORK_FREE = frozenset(("host", "none"))
+
+_log = logger(__name__)
+
+R = TypeVar("R")
+
+
+class DockerRuntime:
+    """The containers of one node on an engine; ``base_url`` is its socket (default: as ``docker`` finds it).
+
+    ``network`` is the engine's network for pods; empty for its default.
+    """
+
+    name = "docker"
+
+    def __init__(
+        self, node_name: str, cdi_directory: Path, clock: Clock, *, base_url: str = "", network: str = ""
+    ) -> None:
+        self._node = node_name
+        self._cdi_directory = cdi_directory
+        self._clock = clock
+        self._network = network
+        client: Any = None
+        try:
+            client = docker.DockerClient(base_url=base_url) if base_url else docker.from_env()
+            self.version = str(client.version()["Version"])
+            self._knows_cdi = _knows_cdi(client.info(), cdi_directory)
+        except (docker.errors.DockerException, OSError) as error:
+            if client is not None:
+                client.close()
+            raise OSError(f"no container engine: {error}") from error
+        self._client = client
+        self._handlers: list[ChangeHandler] = []
+        self._records: dict[str, ContainerRecord] = {}
+        self._networks: dict[str, str] = {}
+        self._addresses: dict[str, str] = {}
+        self._exited: dict[str, asyncio.Event] = {}
+        self._events: Any = None
+        self._tasks = Tasks()
+        self._loop: asyncio.AbstractEventLoop | None = None
+
+    async def start(self) -> None:
+        """Take up the node's containers, and follow the engine's events."""
+        self._loop = asyncio.get_running_loop()
+        for container in await self._call(self._list):
+            self._note(container)
+        self._events = await self._call(
+            lambda: self._client.events(decode=True, filters={"type": "container"})
+        )
+        threading.Thread(target=self._follow_events, daemon=True, name="engine events").start()
+
+    async def close(self) -> None:
+        await self._tasks.close()
+        if self._events is not None:
+            with contextlib.suppress(Exception):
+                self._events.close()
+        await asyncio.to_thread(self._client.close)
+
+    def on_change(self, handler: ChangeHandler) -> None:
+        self._handlers.append(handler)
+
+    async def pull(self, image: str, policy: str, present_before: bool = False) -> Image:
+        if policy != "Always":
+            try:
+                found = await self._call(lambda: self._client.images.get(image))
+                return Image(found.id, int(found.attrs.get("Size", 0)))
+            except RuntimeFailure:
+                if policy == "Never":
+                    raise RuntimeFailure(
+                        "ErrImageNeverPull",
+                        f'Container image "{image}" is not present with pull policy of Never',
+                    ) from None
+        started = self._clock.monotonic()
+        try:
+            pulled = await self._call(lambda: self._client.images.pull(image))
+        except RuntimeFailure as error:
+            raise RuntimeFailure("ErrImagePull", str(error)) from error
+        found = pulled[0] if isinstance(pulled, list) else pulled
+        return Image(found.id, int(found.attrs.get("Size", 0)), self._clock.monotonic() - started)
+
+    async def create_sandbox(self, spec: SandboxSpec) -> str:
+        """The network comes with the pod's first container, and its address with it."""
+        if spec.host_network or self._network in _NETWORK_FREE:
+            return "127.0.0.1"
+        return ""
+
+    async def remove_sandbox(self, pod_uid: str) -> None:
+        for record in [record for record in self._records.values() if record.pod_uid == pod_uid]:
+            if record.state is State.RUNNING:
+                await self.stop(record.id, 0)
+            await self.remove(record.id)
+        self._networks.pop(pod_uid, None)
+
+    async def run(self, spec: ContainerSpec) -> str:
+        options = _options(spec)
+        options["labels"] |= {f"{_LABEL}node": self._node}
+        options |= self._network_options(spec)
+        if spec.cdi_device_ids:
+            options = self._with_devices(options, spec.cdi_device_ids)
+        await self._call(lambda: self._forget(options["name"]))
+        try:
+            container = await self._call(lambda: self._client.containers.create(spec.image, **options))
+        except RuntimeFailure as error:
+            raise RuntimeFailure("CreateContainerError", str(error)) from error
+        try:
+            await self._call(container.start)
+        except RuntimeFailure as error:
+            await self._call(lambda: container.remove(force=True))
+            raise RuntimeFailure("RunContainerError", str(error)) from error
+        await self._call(container.reload)
+        self._networks.setdefault(spec.pod_uid, container.id)
+        self._note(container)
+        self._tell(self._records[container.id])
+        return str(container.id)
+
+    async def stop(self, container_id: str, grace_seconds: float, signal: str = "") -> None:
+        record = self._records.get(container_id)
+        if record is None or record.state is State.EXITED:
+            return
+        exited = self._exited.setdefault(container_id, asyncio.Event())
+        with contextlib.suppress(RuntimeFailure):
+            container = await self._call(lambda: self._client.containers.get(container_id))
+            if grace_seconds > 0:
+                await self._call(lambda: container.stop(timeout=max(int(grace_seconds), 1)))
+            else:
+                await self._call(container.kill)
+            await self._refresh(container_id)
+        if not exited.is_set():
+            with contextlib.suppress(TimeoutError):
+                async with asyncio.timeout(10):
+                    await exited.wait()
+
+    async def remove(self, container_id: str) -> None:
+        self._records.pop(container_id, None)
+        self._exited.pop(container_id, None)
+        await self._call(lambda: self._forget(container_id))
+
+    def containers(self) -> Sequence[ContainerRecord]:
+        return list(self._records.values())
+
+    async def exec(
+        self, container_id: str, command: Sequence[str], timeout: float | None = None
+    ) -> tuple[int, bytes]:
+        async def run() -> tuple[int, bytes]:
+            container = await self._call(lambda: self._client.containers.get(container_id))
+            result = await self._call(lambda: container.exec_run(list(command)))
+            return int(result.exit_code), bytes(result.output)
+
+        try:
+            async with asyncio.timeout(timeout):
+                return await run()
+        except TimeoutError as error:
+            raise RuntimeFailure(
+                "DeadlineExceeded", f"command {' '.join(command)!r} timed out after {timeout:g}s"
+            ) from error
+
+    async def probe(self, container_id: str, kind: str, probe: Probe, pod_ip: str) -> tuple[bool, str]:
+        record = self._records.get(container_id)
+        address = pod_ip or (self.address(record.pod_uid) if record is not None else "")
+        return await probe_network(probe, address or "127.0.0.1")
+
+    def address(self, pod_uid: str) -> str:
+        """The pod's IP address, once it has one."""
+        owner = self._networks.get(pod_uid)
+        return self._addresses.get(owner, "") if owner is not None else ""
+
+    async def logs(self, container_id: str, options: LogOptions) -> AsyncIterator[bytes]:
+        container = await self._call(lambda: self._client.containers.get(container_id))
+        arguments: dict[str, Any] = {
+            "stdout": options.stream in ("All", "Stdout"),
+            "stderr": options.stream in ("All", "Stderr"),
+            "timestamps": options.timestamps,
+            "tail": "all" if options.tail_lines is None else options.tail_lines,
+            "since": options.since,
+        }
+        left = options.limit_bytes
+        async for piece in self._stream(
+            lambda: container.logs(stream=True, follow=options.follow, **arguments)
+        ):
+            data = piece if left is None else piece[:left]
+            yield data
+            if left is not None and (left := left - len(data)) <= 0:
+                return
+
+    async def _stream(self, start: Callable[[], Any]) -> AsyncIterator[bytes]:
+        """The pieces of a blocking stream, read by a thread that ends with the reader."""
+        loop = asyncio.get_running_loop()
+        queue: asyncio.Queue[bytes | None] = asyncio.Queue()
+        source = await self._call(start)
+
+        def read() -> None:
+            with contextlib.suppress(Exception):
+                for piece in source:
+                    loop.call_soon_threadsafe(queue.put_nowait, piece)
+            with contextlib.suppress(RuntimeError):
+                loop.call_soon_threadsafe(queue.put_nowait, None)
+
+        threading.Thread(target=read, daemon=True, name="container log").start()
+        try:
+            while (piece := await queue.get()) is not None:
+                yield piece
+        finally:
+            with contextlib.suppress(Exception):
+                source.close()
+
+    def _network_options(self, spec: ContainerSpec) -> dict[str, Any]:
+        owner = self._networks.get(spec.pod_uid)
+        if spec.host_network:
+            return {"network_mode": "host"}
+        if owner is not None and owner in self._records and self._network not in _NETWORK_FREE:
+            return {"network_mode": f"container:{owner}"}
+        options: dict[str, Any] = {"hostname": spec.hostname[:63]} if self._network != "host" else {}
+        return options | ({"network": self._network} if self._network else {})
+
+    def _with_devices(self, options: dict[str, Any], ids: Sequence[str]) -> dict[str, Any]:
+        if self._knows_cdi:
+            return {**options, "device_requests": [DeviceRequest(driver="cdi", device_ids=list(ids))]}
+        try:
+            edits = resolve(ids, self._cdi_directory)
+        except UnresolvableError as error:
+            raise RuntimeFailure("CreateContainerError", f"failed to inject devices: {error}") from error
+        return _edited(options, edits)
+
+    def _forget(self, name: str) -> None:
+        with contextlib.suppress(docker.errors.NotFound):
+            self._client.containers.get(name).remove(force=True)
+
+    def _list(self) -> list[Any]:
+        label = f"{_LABEL}node={self._node}"
+        return list(self._client.containers.list(all=True, filters={"label": label}))
+
+    def _note(self, container: Any) -> ContainerRecord:
+        record = _record(container)
+        self._records[record.id] = record
+        address = container.attrs.get("NetworkSettings", {}).get("IPAddress") or next(
+            (
+                n.get("IPAddress", "")
+                for n in (container.attrs["NetworkSettings"].get("Networks") or {}).values()
+            ),
+            "",
+        )
+        if address:
+            self._addresses[record.id] = address
+            self._networks.setdefault(record.pod_uid, record.id)
+        if record.state is State.EXITED:
+            self._exited.setdefault(record.id, asyncio.Event()).set()
+        return record
+
+    async def _refresh(self, container_id: str) -> None:
+        old = self._records.get(container_id)
+        if old is None:
+            return
+        try:
+            container = await self._call(lambda: self._client.containers.get(container_id))
+        except RuntimeFailure:
+            return
+        new = self._note(container)
+        if new.state is not old.state:
+            self._tell(new)
+
+    def _tell(self, record: ContainerRecord) -> None:
+        for handler in self._handlers:
+            handler(record)
+
+    def _follow_events(self) -> None:
+        loop = self._loop
+        assert loop is not None
+        with contextlib.suppress(Exception):
+            for event in _parsed(self._events):
+                container_id = event.get("id") or event.get("Actor", {}).get("ID", "")
+                action = str(event.get("status") or event.get("Action", ""))
+                if action in _ENDS and container_id:
+                    loop.call_soon_threadsafe(self._ended, container_id)
+
+    def _ended(self, container_id: str) -> None:
+        if container_id in self._records:
+            self._tasks.start(self._refresh(container_id))
+
+    async def _call(self, function: Callable[[], R]) -> R:
+        try:
+            return await asyncio.to_thread(function)
+        except (docker.errors.DockerException, OSError) as error:
+            text = getattr(error, "explanation", None) or str(error)
+            raise RuntimeFailure("RuntimeError", str(text)) from error
+
+
+def _parsed(events: Any) -> Iterator[Mapping[str, Any]]:
+    for event in events:
+        if isinstance(event, Mapping):
+            yield event
+
+
+def _options(spec: ContainerSpec) -> dict[str, Any]:
+    uid = spec.pod_uid[:8]
+    return {
+        "name": f"dralab_{spec.name}_{spec.pod}_{spec.namespace}_{uid}_{spec.attempt}"[:250],
+        "entrypoint": list(spec.command) or None,
+        "command": list(spec.args) or None,
+        "environment": dict(spec.env),
+        "working_dir": spec.working_dir or None,
+        "volumes": [
+            f"{mount.source}:{mount.target}:{'ro' if mount.read_only else 'rw'}"
+            for mount in spec.mounts
+            if mount.source
+        ],
+        "devices": [],
+        "privileged": spec.privileged,
+        "user": spec.user or None,
+        "tty": spec.tty,
+        "stop_signal": spec.stop_signal or None,
+        "labels": {
+            f"{_LABEL}namespace": spec.namespace,
+            f"{_LABEL}pod": spec.pod,
+            f"{_LABEL}pod-uid": spec.pod_uid,
+            f"{_LABEL}container": spec.name,
+            f"{_LABEL}attempt": str(spec.attempt),
+            f"{_LABEL}init": str(spec.init).lower(),
+        },
+    }
+
+
+def _edited(options: dict[str, Any], edits: ContainerEdits) -> dict[str, Any]:
+    """The options with CDI edits applied; what the host doesn't have (a simulated device) is left out."""
+    environment = {**options["environment"], **dict(entry.partition("=")[::2] for entry in edits.env)}
+    volumes, devices = list(options["volumes"]), list(options["devices"])
+    for mount in edits.mounts:
+        if Path(mount.host_path).exists():
+            mode = "ro" if "ro" in mount.options else "rw"
+            volumes.append(f"{mount.host_path}:{mount.container_path}:{mode}")
+        else:
+            _log.warning("mount left out, the host doesn't have it", path=mount.host_path)
+    for node in edits.device_nodes:
+        host = node.host_path or node.path
+        if Path(host).exists():
+            devices.append(f"{host}:{node.path}:{node.permissions or 'rwm'}")
+        else:
+            _log.warning("device left out, the host doesn't have it", path=host)
+    return {**options, "environment": environment, "volumes": volumes, "devices": devices}
+
+
+def _knows_cdi(info: Mapping[str, Any], directory: Path) -> bool:
+    return str(directory) in (info.get("CDISpecDirs") or ())
+
+
+def _record(container: Any) -> ContainerRecord:
+    attributes, labels = container.attrs, container.labels
+    state = attributes["State"]
+    running = state.get("Status") in ("running", "created", "restarting", "paused")
+    code = int(state.get("ExitCode") or 0)
+    reason = "" if running else "Completed" if code == 0 else "Error"
+    if state.get("OOMKilled"):
+        reason = "OOMKilled"
+    return ContainerRecord(
+        id=container.id,
+        namespace=labels.get(f"{_LABEL}namespace", ""),
+        pod=labels.get(f"{_LABEL}pod", ""),
+        pod_uid=labels.get(f"{_LABEL}pod-uid", ""),
+        name=labels.get(f"{_LABEL}container", ""),
+        attempt=int(labels.get(f"{_LABEL}attempt", "0")),
+        image=attributes.get("Config", {}).get("Image", ""),
+        image_id=attributes.get("Image", ""),
+        init=labels.get(f"{_LABEL}init") == "true",
+        state=State.RUNNING if running else State.EXITED,
+        started_at=_time(state.get("StartedAt")),
+        finished_at=None if running else _time(state.get("FinishedAt")),
+        exit_code=code,
+        reason=reason,
+        message=str(state.get("Error") or ""),
+    )
+
+
+def _time(text: str | None) -> datetime | None:
+    if not text or text.startswith("0001"):
+        return None
+    # Engines write nanoseconds; Python reads microseconds.
+    head, _, rest = text.partition(".")
+    digits = "".join(char for char in rest if char.isdigit())[:6] if rest else "0"
+    if rest and ("+" in rest or "-" in rest):
+        zone = rest[max(rest.rfind("+"), rest.rfind("-")) :]
+        digits = "".join(char for char in rest[: -len(zone)] if char.isdigit())[:6]
+        return datetime.fromisoformat(f"{head}.{digits.ljust(6, '0')}{zone}").astimezone(UTC)
+    return datetime.fromisoformat(f"{head.rstrip('Z')}.{digits.ljust(6, '0')}+00:00")

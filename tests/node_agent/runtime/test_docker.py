@@ -1,0 +1,191 @@
+"""The docker runtime on a real engine; skipped where there is none.
+
+``DOCKER_HOST`` names the engine, ``DRALAB_TEST_IMAGE`` an image with a shell that is there already, and
+``DRALAB_TEST_NETWORK`` a network to use (default: none).
+"""
+
+import asyncio
+import os
+import uuid
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from pathlib import Path
+from typing import Any
+
+import pytest
+from dra_node_agent.cdi import CdiDevice, ContainerEdits, DeviceNode, Mount, Spec, write_spec
+from dra_node_agent.runtime.base import ContainerSpec, LogOptions, RuntimeFailure, SandboxSpec, State
+from dra_node_agent.runtime.docker import DockerRuntime, _edited, _time
+from dra_shared.clock import SystemClock
+
+from tests.node_agent.kubelet.waiting import until
+
+_IMAGE = os.environ.get("DRALAB_TEST_IMAGE", "")
+_engine = pytest.mark.skipif(
+    not (_IMAGE and os.environ.get("DOCKER_HOST")),
+    reason="needs a container engine: set DOCKER_HOST and DRALAB_TEST_IMAGE",
+)
+_WAITER = "trap 'exit 0' TERM; sleep 9999 & wait"
+
+
+@asynccontextmanager
+async def _runtime(cdi: Path, node: str | None = None) -> AsyncIterator[DockerRuntime]:
+    name = node or f"test-{uuid.uuid4().hex[:8]}"
+    network = os.environ.get("DRALAB_TEST_NETWORK", "none")
+    runtime = DockerRuntime(name, cdi, SystemClock(), network=network)
+    await runtime.start()
+    try:
+        yield runtime
+    finally:
+        if node is None:
+            for uid in {record.pod_uid for record in runtime.containers()}:
+                await runtime.remove_sandbox(uid)
+        await runtime.close()
+
+
+def _spec(script: str, **options: Any) -> ContainerSpec:
+    uid = options.pop("pod_uid", uuid.uuid4().hex)
+    values: dict[str, Any] = {
+        "namespace": "ns",
+        "pod": "pod",
+        "pod_uid": uid,
+        "name": "main",
+        "attempt": 0,
+        "image": _IMAGE,
+        "command": ["sh", "-c", script],
+        **options,
+    }
+    return ContainerSpec(**values)
+
+
+async def _log(runtime: DockerRuntime, container_id: str, **options: Any) -> str:
+    return b"".join([p async for p in runtime.logs(container_id, LogOptions(**options))]).decode()
+
+
+def _state(runtime: DockerRuntime, container_id: str) -> Any:
+    return next(record for record in runtime.containers() if record.id == container_id)
+
+
+@_engine
+async def test_container_runs_and_ends(tmp_path: Path) -> None:
+    async with _runtime(tmp_path) as runtime:
+        seen: list[State] = []
+        runtime.on_change(lambda record: seen.append(record.state))
+        container_id = await runtime.run(_spec("echo hello $NAME; exit 3", env={"NAME": "you"}))
+        await until(lambda: _state(runtime, container_id).state is State.EXITED, 30)
+        record = _state(runtime, container_id)
+        assert (record.exit_code, record.reason, record.name, record.pod) == (3, "Error", "main", "pod")
+        assert record.finished_at is not None
+        assert State.EXITED in seen
+        assert await _log(runtime, container_id) == "hello you\n"
+
+
+@_engine
+async def test_stop_lets_the_container_react(tmp_path: Path) -> None:
+    async with _runtime(tmp_path) as runtime:
+        container_id = await runtime.run(_spec(_WAITER))
+        await asyncio.sleep(0.3)
+        await runtime.stop(container_id, 10)
+        assert _state(runtime, container_id).exit_code == 0
+
+
+@_engine
+async def test_exec_and_followed_log(tmp_path: Path) -> None:
+    async with _runtime(tmp_path) as runtime:
+        container_id = await runtime.run(_spec(f"echo one; {_WAITER}"))
+        assert await runtime.exec(container_id, ["sh", "-c", "echo inside; exit 4"]) == (4, b"inside\n")
+        following = asyncio.create_task(_log(runtime, container_id, follow=True))
+        await asyncio.sleep(0.3)
+        assert not following.done()
+        await runtime.stop(container_id, 10)
+        assert await following == "one\n"
+        assert await _log(runtime, container_id, limit_bytes=2) == "on"
+
+
+@_engine
+async def test_devices_come_from_cdi(tmp_path: Path) -> None:
+    cdi = tmp_path / "cdi"
+    library = tmp_path / "lib.conf"
+    library.write_text("fast\n")
+    edits = ContainerEdits(
+        env=("GPU=7",),
+        device_nodes=(DeviceNode(path="/dev/full", host_path="/dev/full"), DeviceNode(path="/dev/nvidia7")),
+        mounts=(Mount(host_path=str(library), container_path="/etc/lib.conf", options=("ro",)),),
+    )
+    spec = Spec(kind="vendor.example.com/gpu", devices=(CdiDevice(name="gpu7", container_edits=edits),))
+    write_spec(cdi, "vendor", spec)
+    async with _runtime(cdi) as runtime:
+        script = "echo $GPU; cat /etc/lib.conf; ls /dev/full"
+        container_id = await runtime.run(_spec(script, cdi_device_ids=["vendor.example.com/gpu=gpu7"]))
+        await until(lambda: _state(runtime, container_id).state is State.EXITED, 30)
+        assert await _log(runtime, container_id) == "7\nfast\n/dev/full\n"
+        with pytest.raises(RuntimeFailure, match="unresolvable CDI devices"):
+            await runtime.run(_spec("true", cdi_device_ids=["vendor.example.com/gpu=gpu8"]))
+
+
+@_engine
+async def test_containers_are_found_again(tmp_path: Path) -> None:
+    node = f"test-{uuid.uuid4().hex[:8]}"
+    async with _runtime(tmp_path, node) as runtime:
+        spec = _spec(_WAITER)
+        container_id = await runtime.run(spec)
+    async with _runtime(tmp_path, node) as runtime:
+        assert _state(runtime, container_id).state is State.RUNNING
+        await runtime.remove_sandbox(spec.pod_uid)
+        assert list(runtime.containers()) == []
+
+
+@_engine
+async def test_missing_images(tmp_path: Path) -> None:
+    async with _runtime(tmp_path) as runtime:
+        with pytest.raises(RuntimeFailure, match="is not present with pull policy of Never"):
+            await runtime.pull("localhost/dralab-no-such-image:1", "Never")
+        assert (await runtime.pull(_IMAGE, "IfNotPresent")).pulled_seconds is None
+        with pytest.raises(RuntimeFailure) as raised:
+            await runtime.run(_spec("true", image="localhost/dralab-no-such-image:1"))
+        assert raised.value.reason == "CreateContainerError"
+
+
+@_engine
+async def test_sandbox_without_a_network(tmp_path: Path) -> None:
+    async with _runtime(tmp_path) as runtime:
+        assert await runtime.create_sandbox(SandboxSpec("ns", "pod", "uid", host_network=True)) == "127.0.0.1"
+
+
+def test_no_engine_is_a_clear_error(tmp_path: Path) -> None:
+    with pytest.raises(OSError, match="no container engine: "):
+        DockerRuntime("node", tmp_path, SystemClock(), base_url=f"unix://{tmp_path}/none.sock")
+
+
+def test_what_the_host_lacks_is_left_out(tmp_path: Path) -> None:
+    present = tmp_path / "present"
+    present.touch()
+    edits = ContainerEdits(
+        env=("A=1",),
+        device_nodes=(DeviceNode(path="/dev/null"), DeviceNode(path="/dev/no-such-device")),
+        mounts=(
+            Mount(host_path=str(present), container_path="/present"),
+            Mount(host_path=str(tmp_path / "absent"), container_path="/absent"),
+        ),
+    )
+    options = _edited({"environment": {"B": "2"}, "volumes": [], "devices": []}, edits)
+    assert options == {
+        "environment": {"B": "2", "A": "1"},
+        "volumes": [f"{present}:/present:rw"],
+        "devices": ["/dev/null:/dev/null:rwm"],
+    }
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("2026-01-02T03:04:05.123456789Z", "2026-01-02T03:04:05.123456+00:00"),
+        ("2026-01-02T03:04:05Z", "2026-01-02T03:04:05+00:00"),
+        ("2026-01-02T03:04:05.123456789+01:00", "2026-01-02T02:04:05.123456+00:00"),
+        ("0001-01-01T00:00:00Z", None),
+        ("", None),
+    ],
+)
+def test_engines_times(text: str, expected: str | None) -> None:
+    found = _time(text)
+    assert (found.isoformat() if found is not None else None) == expected
