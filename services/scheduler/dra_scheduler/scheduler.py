@@ -2,14 +2,14 @@
 
 import asyncio
 import random
-from collections.abc import Coroutine
+from collections.abc import Coroutine, Mapping
 from dataclasses import dataclass
 from types import TracebackType
 from typing import Any, Self
 
 import msgspec
 from dra_shared.api.pod import Pod
-from dra_shared.api.resources import PODS
+from dra_shared.api.resources import NAMESPACES, PODS
 from dra_shared.client.events import Recorder
 from dra_shared.client.informer import InformerFactory
 from dra_shared.client.leader import LeaderElector
@@ -35,7 +35,7 @@ from dra_scheduler.placement import AttemptError, Placement, Unschedulable
 from dra_scheduler.plugins.dynamicresources.manager import DRAManager
 from dra_scheduler.plugins.dynamicresources.plugin import DynamicResources
 from dra_scheduler.plugins.dynamicresources.podgroups import PodGroups, group_key
-from dra_scheduler.plugins.registry import default_framework
+from dra_scheduler.plugins.registry import Parts, default_framework
 from dra_scheduler.queue.entry import QueuedPod
 from dra_scheduler.queue.scheduling import SchedulingQueue
 
@@ -87,7 +87,26 @@ class Scheduler:
             filter_timeout=config.filter_timeout,
             binding_timeout=config.binding_timeout,
         )
-        self.framework = default_framework(gates, self.cache, self.manager, client, self._dynamic_resources)
+        self._informers = InformerFactory(client, self._clock)
+        namespaces = self._informers.informer(NAMESPACES).store
+
+        def namespace_labels(name: str) -> Mapping[str, str]:
+            namespace = namespaces.get(name)
+            return namespace.metadata.labels if namespace is not None else {}
+
+        self.framework = default_framework(
+            Parts(
+                gates=gates,
+                cache=self.cache,
+                manager=self.manager,
+                groups=self.groups,
+                client=client,
+                recorder=self._recorder,
+                clock=self._clock,
+                namespace_labels=namespace_labels,
+            ),
+            self._dynamic_resources,
+        )
         interests = self.framework.interests()
         interests[""] = (Interest(Kind.NODE, Action.ADD),)
         self.queue = SchedulingQueue(
@@ -99,7 +118,6 @@ class Scheduler:
         self.placement = Placement(self.framework, self.cache, self._clock, rng or random.Random())
         self._reporter = FailureReporter(client, self._recorder, self._clock, self._spawn)
         self._binder = Binder(self.framework, self.cache, self.queue, self._recorder, self._binding_failed)
-        self._informers = InformerFactory(client, self._clock)
         pods = self._informers.informer(PODS).store
         self.explainer = Explainer(
             self.cache, self.queue, self.manager, self.framework, self._clock, pods.get

@@ -207,13 +207,14 @@ class Explainer:
         )
 
     def _node_report(
-        name: str, fits: bool, objections: dict[str, tuple[str, ...]], trace: Trace
+        self, name: str, fits: bool, objections: dict[str, tuple[str, ...]], trace: Trace
     ) -> NodeReport:
         pools = []
         for pool in trace.pools:
             problem = pool.invalid
             if pool.incomplete:
-                problem = f"incomplete: {pool.slices_known} of {pool.slices_wanted} slices of generation {pool.generation}"
+                slices = f"{pool.slices_known} of {pool.slices_wanted} slices"
+                problem = f"incomplete: {slices} of generation {pool.generation}"
             pools.append(
                 PoolReport(
                     driver=pool.driver,

@@ -1,18 +1,27 @@
 """The default set of plugins, in upstream's order and with upstream's weights."""
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
 
+from dra_shared.client.events import Recorder
 from dra_shared.client.rest import Client
+from dra_shared.clock import Clock
 from dra_shared.features import FeatureGates
 
 from dra_scheduler.framework.cache import Cache
+from dra_scheduler.framework.plugin import Plugin
 from dra_scheduler.framework.runtime import Framework
 from dra_scheduler.plugins.basic import DefaultBinder, SchedulingGates
+from dra_scheduler.plugins.defaultpreemption import DefaultPreemption
 from dra_scheduler.plugins.dynamicresources.manager import DRAManager
 from dra_scheduler.plugins.dynamicresources.plugin import DynamicResources
+from dra_scheduler.plugins.dynamicresources.podgroups import PodGroups
+from dra_scheduler.plugins.gangscheduling import GangScheduling
+from dra_scheduler.plugins.interpodaffinity import InterPodAffinity
 from dra_scheduler.plugins.nodeaffinity import NodeAffinity, NodeName
 from dra_scheduler.plugins.nodeports import NodePorts
 from dra_scheduler.plugins.noderesources import NodeResourcesBalancedAllocation, NodeResourcesFit
+from dra_scheduler.plugins.podtopologyspread import PodTopologySpread
 from dra_scheduler.plugins.tainttoleration import NodeUnschedulable, TaintToleration
 
 _WEIGHTS: Mapping[str, int] = {
@@ -24,27 +33,47 @@ _WEIGHTS: Mapping[str, int] = {
 }
 
 
-def default_framework(
-    gates: FeatureGates,
-    cache: Cache,
-    manager: DRAManager,
-    client: Client,
-    dynamic_resources: DynamicResources,
-) -> Framework:
-    """All plugins that there are."""
+@dataclass(frozen=True)
+class Parts:
+    """What plugins work with."""
+
+    gates: FeatureGates
+    cache: Cache
+    manager: DRAManager
+    groups: PodGroups
+    client: Client
+    recorder: Recorder
+    clock: Clock
+    namespace_labels: Callable[[str], Mapping[str, str]]
+
+
+def default_framework(parts: Parts, dynamic_resources: DynamicResources) -> Framework:
+    """All plugins that there are, as far as the gates have them on."""
+    gates, cache, manager = parts.gates, parts.cache, parts.manager
     extended = gates.enabled("DRAExtendedResource")
-    return Framework(
-        (
-            SchedulingGates(),
-            NodeUnschedulable(),
-            NodeName(),
-            TaintToleration(cache),
-            NodeAffinity(),
-            NodePorts(),
-            NodeResourcesFit(lambda name: extended and manager.classes.for_resource(name) is not None),
-            dynamic_resources,
-            NodeResourcesBalancedAllocation(),
-            DefaultBinder(client),
-        ),
-        _WEIGHTS,
+    preemption = DefaultPreemption(
+        cache,
+        parts.client,
+        parts.recorder,
+        parts.clock,
+        lambda state, pod, node: Framework.filter(framework.filters(state), state, pod, node) is None,
     )
+    plugins: list[Plugin] = [
+        SchedulingGates(),
+        NodeUnschedulable(),
+        NodeName(),
+        TaintToleration(cache),
+        NodeAffinity(),
+        NodePorts(),
+        NodeResourcesFit(lambda name: extended and manager.classes.for_resource(name) is not None),
+        PodTopologySpread(cache),
+        InterPodAffinity(cache, parts.namespace_labels),
+        dynamic_resources,
+        preemption,
+        NodeResourcesBalancedAllocation(),
+        DefaultBinder(parts.client),
+    ]
+    if gates.enabled("GangScheduling"):
+        plugins.insert(1, GangScheduling(parts.groups))
+    framework = Framework(plugins, _WEIGHTS)
+    return framework

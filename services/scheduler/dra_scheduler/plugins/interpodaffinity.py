@@ -1,0 +1,170 @@
+"""InterPodAffinity: pods beside other pods, and away from others."""
+
+from collections import Counter
+from collections.abc import Hashable, Sequence
+from dataclasses import dataclass, field
+
+from dra_shared.api.node import Node
+from dra_shared.api.pod import Pod
+
+from dra_scheduler.framework.cache import Cache
+from dra_scheduler.framework.events import Action, Event, Interest, Kind
+from dra_scheduler.framework.nodeinfo import NodeInfo
+from dra_scheduler.framework.plugin import MAX_NODE_SCORE
+from dra_scheduler.framework.state import CycleState
+from dra_scheduler.framework.status import SKIP, Status, unresolvable, unschedulable
+from dra_scheduler.plugins.podselection import (
+    NamespaceLabels,
+    Term,
+    preferred,
+    required_affinity,
+    required_anti_affinity,
+    term,
+)
+
+# How much a pod likes one whose required affinity it satisfies (upstream's hardPodAffinityWeight).
+_HARD_AFFINITY_WEIGHT = 1
+
+_Domain = tuple[str, str]
+
+
+@dataclass(slots=True)
+class _Counts:
+    """How many pods there are in each domain that satisfy the pod's terms, or whose terms it would violate."""
+
+    affinity: list[Term] = field(default_factory=list)
+    anti_affinity: list[Term] = field(default_factory=list)
+    # Domains with a pod that satisfies all affinity terms; with one that an anti-affinity term is about; and with one
+    # whose own anti-affinity is about this pod.
+    wanted: Counter[_Domain] = field(default_factory=Counter)
+    unwanted: Counter[_Domain] = field(default_factory=Counter)
+    forbidden: Counter[_Domain] = field(default_factory=Counter)
+    satisfies_itself: bool = False
+
+
+class InterPodAffinity:
+    """Filters by required affinity and anti-affinity, of the pod and against it, and scores by preferred."""
+
+    name = "InterPodAffinity"
+
+    def __init__(self, cache: Cache, namespace_labels: NamespaceLabels) -> None:
+        self._cache = cache
+        self._namespace_labels = namespace_labels
+
+    def events_to_register(self) -> Sequence[Interest]:
+        return (
+            Interest(Kind.POD, Action.ADD | Action.DELETE | Action.POD_LABEL, self._may_matter),
+            Interest(Kind.NODE, Action.ADD | Action.NODE_LABEL),
+            Interest(Kind.TARGET_POD, Action.POD_LABEL),
+        )
+
+    def sign(self, pod: Pod) -> Hashable | None:
+        # With affinities anywhere a verdict depends on pods of other nodes.
+        return () if self._without_affinity(pod) else None
+
+    def pre_filter(self, state: CycleState, pod: Pod) -> tuple[frozenset[str] | None, Status | None]:
+        if self._without_affinity(pod):
+            return None, SKIP
+        counts = _Counts(
+            affinity=[term(pod, spec) for spec in required_affinity(pod)],
+            anti_affinity=[term(pod, spec) for spec in required_anti_affinity(pod)],
+        )
+        for node in self._cache.nodes():
+            assert node.node is not None
+            for other in node.pods.values():
+                self._count(counts, node.node, other)
+            for other in node.anti_affine.values():
+                for spec in required_anti_affinity(other):
+                    against = term(other, spec)
+                    domain = against.domain(node.node)
+                    if domain is not None and against.selects(pod, self._namespace_labels):
+                        counts.forbidden[against.topology_key, domain] += 1
+        counts.satisfies_itself = all(t.selects(pod, self._namespace_labels) for t in counts.affinity)
+        state.write(self.name, counts)
+        return None, None
+
+    def _count(self, counts: _Counts, node: Node, other: Pod) -> None:
+        if counts.affinity and all(t.selects(other, self._namespace_labels) for t in counts.affinity):
+            for affinity in counts.affinity:
+                domain = affinity.domain(node)
+                if domain is not None:
+                    counts.wanted[affinity.topology_key, domain] += 1
+        for anti in counts.anti_affinity:
+            domain = anti.domain(node)
+            if domain is not None and anti.selects(other, self._namespace_labels):
+                counts.unwanted[anti.topology_key, domain] += 1
+
+    def filter(self, state: CycleState, pod: Pod, node: NodeInfo) -> Status | None:
+        counts = state.read(self.name, _Counts)
+        if counts is None or node.node is None:
+            return None
+        if not self._affinity_holds(counts, node.node):
+            return unresolvable("node(s) didn't match pod affinity rules")
+        for anti in counts.anti_affinity:
+            domain = anti.domain(node.node)
+            if domain is not None and counts.unwanted[anti.topology_key, domain]:
+                return unschedulable("node(s) didn't match pod anti-affinity rules")
+        labels = node.node.metadata.labels
+        if any(count and labels.get(key) == value for (key, value), count in counts.forbidden.items()):
+            return unschedulable("node(s) didn't satisfy existing pods anti-affinity rules")
+        return None
+
+    @staticmethod
+    def _affinity_holds(counts: _Counts, node: Node) -> bool:
+        domains = [(affinity.topology_key, affinity.domain(node)) for affinity in counts.affinity]
+        if any(value is None for _, value in domains):
+            return False
+        if all(value is not None and counts.wanted[key, value] for key, value in domains):
+            return True
+        # The first of a group of pods that want to be together has none to be beside.
+        return not counts.wanted and counts.satisfies_itself
+
+    def pre_score(self, state: CycleState, pod: Pod) -> Status | None:
+        if self._without_affinity(pod):
+            return SKIP
+        liked: Counter[_Domain] = Counter()
+        own = [(term(pod, spec), weight) for spec, weight in preferred(pod)]
+        for node in self._cache.nodes():
+            assert node.node is not None
+            for other in node.pods.values():
+                theirs = [(term(other, spec), weight) for spec, weight in preferred(other)]
+                theirs += [(term(other, spec), _HARD_AFFINITY_WEIGHT) for spec in required_affinity(other)]
+                for terms, about in ((own, other), (theirs, pod)):
+                    for one, weight in terms:
+                        domain = one.domain(node.node)
+                        if domain is not None and one.selects(about, self._namespace_labels):
+                            liked[one.topology_key, domain] += weight
+        if not liked:
+            return SKIP
+        state.write("liked domains", liked)
+        return None
+
+    def score(self, state: CycleState, pod: Pod, node: NodeInfo) -> int:
+        assert node.node is not None
+        liked: Counter[_Domain] = state.read("liked domains", Counter) or Counter()
+        labels = node.node.metadata.labels
+        return sum(weight for (key, value), weight in liked.items() if labels.get(key) == value)
+
+    def normalize(self, state: CycleState, pod: Pod, scores: dict[str, int]) -> dict[str, int]:
+        lowest, highest = min(scores.values()), max(scores.values())
+        if lowest == highest:
+            return dict.fromkeys(scores, 0)
+        spread = highest - lowest
+        return {name: int(MAX_NODE_SCORE * (score - lowest) / spread) for name, score in scores.items()}
+
+    def _without_affinity(self, pod: Pod) -> bool:
+        affinity = pod.spec.affinity
+        return not self._cache.affine_pods and (
+            affinity is None or (affinity.pod_affinity is None and affinity.pod_anti_affinity is None)
+        )
+
+    def _may_matter(self, pod: Pod, event: Event) -> bool:
+        specs = (*required_affinity(pod), *required_anti_affinity(pod))
+        others = [other for other in (event.old, event.new) if other is not None]
+        if any(term(pod, spec).selects(other, self._namespace_labels) for spec in specs for other in others):
+            return True
+        return any(
+            term(other, spec).selects(pod, self._namespace_labels)
+            for other in others
+            for spec in required_anti_affinity(other)
+        )

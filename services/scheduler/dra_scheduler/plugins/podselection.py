@@ -1,0 +1,102 @@
+"""Which other pods a constraint is about: selectors, namespaces and topology domains."""
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+
+import msgspec
+from dra_shared.api.meta import LabelSelector as LabelSelectorSpec
+from dra_shared.api.meta import LabelSelectorRequirement
+from dra_shared.api.node import Node
+from dra_shared.api.pod import Pod, PodAffinityTerm
+from dra_shared.selectors import LabelSelector, label_selector
+
+# The labels of a namespace, by its name.
+NamespaceLabels = Callable[[str], Mapping[str, str]]
+
+
+@dataclass(frozen=True, slots=True)
+class Term:
+    """A pod affinity term made ready to be asked."""
+
+    selector: LabelSelector
+    namespaces: frozenset[str]
+    namespace_selector: LabelSelector
+    topology_key: str
+
+    def selects(self, pod: Pod, namespace_labels: NamespaceLabels) -> bool:
+        """Whether the term is about the pod."""
+        namespace = pod.metadata.namespace
+        if namespace not in self.namespaces and not self.namespace_selector.matches(
+            namespace_labels(namespace)
+        ):
+            return False
+        return self.selector.matches(pod.metadata.labels)
+
+    def domain(self, node: Node) -> str | None:
+        """The node's topology domain; None: it is in none."""
+        return node.metadata.labels.get(self.topology_key)
+
+
+def term(owner: Pod, spec: PodAffinityTerm) -> Term:
+    """The term of ``owner``'s affinity; its own namespace counts where it names none."""
+    own_only = not spec.namespaces and spec.namespace_selector is None
+    namespaces = frozenset((owner.metadata.namespace,)) if own_only else frozenset(spec.namespaces)
+    selector = with_label_keys(
+        spec.label_selector, owner.metadata.labels, spec.match_label_keys, spec.mismatch_label_keys
+    )
+    return Term(
+        selector=label_selector(selector),
+        namespaces=namespaces,
+        namespace_selector=label_selector(spec.namespace_selector),
+        topology_key=spec.topology_key,
+    )
+
+
+def with_label_keys(
+    selector: LabelSelectorSpec | None,
+    labels: Mapping[str, str],
+    match: Sequence[str],
+    mismatch: Sequence[str] = (),
+) -> LabelSelectorSpec | None:
+    """The selector narrowed to pods with (or without) the same values of some labels as the pod itself.
+
+    The API server does that for affinity terms when a pod is created; narrowing twice makes no difference.
+    """
+    if selector is None or not (match or mismatch):
+        return selector
+    more = [
+        LabelSelectorRequirement(key=key, operator=operator, values=(labels[key],))
+        for keys, operator in ((match, "In"), (mismatch, "NotIn"))
+        for key in keys
+        if key in labels
+    ]
+    return msgspec.structs.replace(selector, match_expressions=(*selector.match_expressions, *more))
+
+
+def required_affinity(pod: Pod) -> tuple[PodAffinityTerm, ...]:
+    """The pods that the pod has to be beside."""
+    affinity = pod.spec.affinity
+    if affinity is None or affinity.pod_affinity is None:
+        return ()
+    return affinity.pod_affinity.required_during_scheduling_ignored_during_execution
+
+
+def required_anti_affinity(pod: Pod) -> tuple[PodAffinityTerm, ...]:
+    """The pods that the pod must not be beside."""
+    affinity = pod.spec.affinity
+    if affinity is None or affinity.pod_anti_affinity is None:
+        return ()
+    return affinity.pod_anti_affinity.required_during_scheduling_ignored_during_execution
+
+
+def preferred(pod: Pod) -> list[tuple[PodAffinityTerm, int]]:
+    """The terms that the pod would like to be satisfied, with weights; negative ones for anti-affinity."""
+    affinity = pod.spec.affinity
+    found: list[tuple[PodAffinityTerm, int]] = []
+    if affinity is not None and affinity.pod_affinity is not None:
+        terms = affinity.pod_affinity.preferred_during_scheduling_ignored_during_execution
+        found += [(weighted.pod_affinity_term, weighted.weight) for weighted in terms]
+    if affinity is not None and affinity.pod_anti_affinity is not None:
+        terms = affinity.pod_anti_affinity.preferred_during_scheduling_ignored_during_execution
+        found += [(weighted.pod_affinity_term, -weighted.weight) for weighted in terms]
+    return found
