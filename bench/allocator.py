@@ -1,7 +1,8 @@
 """What the allocator costs, alone: per pod at 500 and 5,000 nodes, and for claims that cannot be satisfied.
 
-Prints one JSON object a line. ``microseconds`` is the mean CPU time for one pod: find devices on a node for its claim, then
-count the claim as allocated. ``first_microseconds`` is what a node costs when such a claim meets it for the first time.
+Prints one JSON object a line. ``microseconds`` is the mean CPU time for one pod: find devices on a node for its
+claim, then count the claim as allocated. ``first_microseconds`` is what a node costs when such a claim meets it for the
+first time.
 """
 
 import argparse
@@ -225,6 +226,27 @@ def impossible() -> Iterator[tuple[str, list[Json], list[Json], list[Json]]]:
         [*(request(f"r{i}") for i in range(16)), _none("last")],
         [],
     )
+    uses = [{"counterSet": f"set-{i % 16}", "counters": {"memory": {"value": "100Gi"}}} for i in range(128)]
+    parent = [{"parent": {"string": f"GPU-{i % 16}"}} for i in range(128)]
+    yield (
+        "partitions-of-one-parent-too-few",
+        [gpu(i, "n", consumesCounters=[uses[i]], attributes=parent[i]) for i in range(128)],
+        [request(f"r{i}") for i in range(6)],
+        [{"matchAttribute": f"{DRIVER}/parent"}],
+    )
+    yield (
+        "partitions-do-not-fit-together",
+        [gpu(i, "n", consumesCounters=[sets[i]]) for i in range(32)],
+        [*(request(f"r{i}", 2) for i in range(4)), request("big", capacity={"requests": {"memory": "81Gi"}})],
+        [],
+    )
+    sizes = [{"counterSet": "set-0", "counters": {"memory": {"value": f"{40 + i}Gi"}}} for i in range(60)]
+    yield (
+        "sizes-do-not-add-up",
+        [gpu(i, "n", consumesCounters=[sizes[i]]) for i in range(60)],
+        [request(f"r{i}") for i in range(12)],
+        [],
+    )
 
 
 def _none(name: str) -> Json:
@@ -235,7 +257,7 @@ def adversarial(name: str, devices: list[Json], requests: list[Json], constraint
     """How long one call takes to see that there is no solution; stopped at the filter limit."""
     slices = [resource_slice("n", devices)]
     if any("consumesCounters" in device for device in devices):
-        sets = [{"name": f"set-{i}", "counters": {"memory": {"value": "500Gi"}}} for i in range(8)]
+        sets = [{"name": f"set-{i}", "counters": {"memory": {"value": "500Gi"}}} for i in range(16)]
         slices = [
             resource_slice("n", [], of=2, sharedCounters=sets),
             resource_slice("n", devices, of=2, number=1),

@@ -1,6 +1,6 @@
 """Answers in the form of the reference vectors, to compare with what the real allocator answered."""
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any
 
 from dra_shared.api.codec import convert, to_builtins
@@ -58,13 +58,18 @@ def case_allocator(case: Mapping[str, Any], *, compile: Compile | None = None) -
     return Allocator(case_features(case), case_state(case), lookup, slices, compile=compile)
 
 
-def answer(case: Mapping[str, Any], *, compile: Compile | None = None) -> dict[str, Any]:
-    """Our answer to a case: ``allocated``, ``results`` and, where there is one, ``error``."""
+def answer(
+    case: Mapping[str, Any], *, compile: Compile | None = None, check: Callable[[], None] | None = None
+) -> dict[str, Any]:
+    """Our answer to a case: ``allocated``, ``results`` and, where there is one, ``error``.
+
+    ``check`` is called now and then and may stop a long search by raising TimeLimit.
+    """
     node = convert(NODES, case["node"])
     claims = [convert(RESOURCE_CLAIMS, item) for item in case.get("claims") or ()]
     found: dict[str, Any] = {"allocated": False, "results": None}
     try:
-        results = case_allocator(case, compile=compile).allocate(node, claims)
+        results = case_allocator(case, compile=compile).allocate(node, claims, check=check)
     except AllocationError as error:
         found["error"] = str(error)
         return found

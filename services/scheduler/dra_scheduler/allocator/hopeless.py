@@ -13,7 +13,7 @@ from dra_scheduler.allocator.capacity import NOTHING, shortage
 from dra_scheduler.allocator.constraints import Constraint, MatchAttribute, lookup_attribute, new_constraint
 from dra_scheduler.allocator.counters import available_counters
 from dra_scheduler.allocator.features import Features
-from dra_scheduler.allocator.pools import Pool, PoolDevice
+from dra_scheduler.allocator.pools import CounterKey, Pool, PoolDevice
 from dra_scheduler.allocator.requests import Attempt, Entry, Request
 from dra_scheduler.allocator.selectors import Candidate
 from dra_scheduler.allocator.state import AllocatedState
@@ -27,7 +27,7 @@ class _Demand:
     __slots__ = ("count", "devices", "entry", "exclusive", "most")
 
     def __init__(
-        self, entry: Entry, least: int, most: int, devices: list[PoolDevice], exclusive: bool
+        self, entry: Entry, least: int, most: int, devices: dict[PoolDevice, Pool], exclusive: bool
     ) -> None:
         self.entry = entry
         self.count = least
@@ -51,7 +51,7 @@ def hopeless(
             return False
     look = _Look(features, state, candidates, all_devices)
     demands = [look.demand(entry) for entry in attempt.entries]
-    if not _enough(features, demands):
+    if not _enough(features, demands) or not _counters_suffice(features, state, demands):
         return True
     for index, claim in enumerate(attempt.claims):
         for spec in claim.spec.devices.constraints:
@@ -88,7 +88,7 @@ class _Look:
         self._all_devices = all_devices
 
     def demand(self, entry: Entry) -> _Demand:
-        counts, devices = [], dict[PoolDevice, None]()
+        counts, devices = [], dict[PoolDevice, Pool]()
         for request in entry.alternatives:
             options: Iterable[tuple[PoolDevice, Pool]] = (
                 (d, pool) for d, pool, _ in self._candidates(request)
@@ -99,10 +99,10 @@ class _Look:
                 # None at all is no success either.
                 counts[-1] = max(1, len(self._all_devices[request.number]))
             devices.update(
-                (device, None) for device, pool in options if self._possible(request, device, pool)
+                (device, pool) for device, pool in options if self._possible(request, device, pool)
             )
         exclusive = not any(request.admin_access for request in entry.alternatives)
-        return _Demand(entry, min(counts), max(counts), list(devices), exclusive)
+        return _Demand(entry, min(counts), max(counts), devices, exclusive)
 
     def _possible(self, request: Request, device: PoolDevice, pool: Pool) -> bool:
         features, spec = self._features, device.spec
@@ -135,7 +135,7 @@ def _enough(
     """
     options: list[list[Hashable]] = []
     for number, demand in enumerate(demands):
-        devices = demand.devices
+        devices = list(demand.devices)
         if demand in limited:
             devices = [device for device in devices if device in limit]
         if len(devices) < demand.count:
@@ -147,6 +147,44 @@ def _enough(
             ]
             options.extend([mine] * demand.count)
     return _matching(options)
+
+
+def _counters_suffice(features: Features, state: AllocatedState, demands: Sequence[_Demand]) -> bool:
+    """Whether those devices that take the least of a counter leave something of it, for each kind of counter."""
+    count = sum(demand.count for demand in demands if demand.exclusive)
+    devices = {
+        device: pool for demand in demands if demand.exclusive for device, pool in demand.devices.items()
+    }
+    pools = {pool.id: pool for pool in devices.values()}
+    if len({name for _, name in pools}) < len(pools):
+        # Upstream mixes up the counters of pools with one name.
+        return True
+    # Each counter for itself, and all those of one name together: partitions of several devices often are alike.
+    left: dict[Hashable, int] = {}
+    for pool in pools.values():
+        for key, value in available_counters(pool, state).items():
+            for group in _groups(pool, key):
+                left[group] = left.get(group, 0) + max(0, value)
+    needs: dict[Hashable, list[int]] = {group: [] for group in left}
+    for device, pool in devices.items():
+        if features.consumable_capacity and device.allow_multiple:
+            continue
+        total: dict[Hashable, int] = {}
+        for key, value in device.counters:
+            for group in _groups(pool, key):
+                total[group] = total.get(group, 0) + value
+        for group, value in total.items():
+            needs.setdefault(group, []).append(value)
+    for group, values in needs.items():
+        # The devices that need nothing of it come first.
+        certain = count - (len(devices) - len(values))
+        if certain > 0 and group in left and sum(sorted(values)[:certain]) > left[group]:
+            return False
+    return True
+
+
+def _groups(pool: Pool, key: CounterKey) -> tuple[Hashable, Hashable]:
+    return (pool.id, key), key[1]
 
 
 def _can_match(

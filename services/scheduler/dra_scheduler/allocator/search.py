@@ -27,7 +27,7 @@ _CHECK_EVERY: Final = 64
 # Positions are only remembered once a search has gone astray that often.
 _REMEMBER_AFTER: Final = 64
 # When to ask whether there can be a solution at all.
-_DOUBT_AFTER: Final = 1000
+_DOUBT_AFTER: Final = 128
 
 
 class Outcome(enum.Enum):
@@ -143,7 +143,7 @@ class Search:
         while outcome is not Outcome.DONE:
             if outcome is None:
                 outcome = self._go_on(self._stack[-1])
-                if self.steps >= self._doubt_at:
+                if self._astray >= self._doubt_at:
                     self._doubt_at = math.inf
                     if self._hopeless():
                         return Outcome.FAILED

@@ -10,9 +10,11 @@ from dra_scheduler.allocator.features import Features
 from dra_scheduler.allocator.pools import Pool, PoolDevice
 
 # How many pools' worth of answers a pool keeps before it starts over.
-_MAX_SELECTIONS = 256
+_MAX_SELECTIONS = 64
 _MAX_PROGRAMS = 1024
 _MAX_SHAPES = 4096
+# How many expressions' verdicts a device keeps.
+_MAX_VERDICTS = 128
 
 
 class Program(Protocol):
@@ -45,6 +47,8 @@ class _Expression:
     def verdict(self, device: PoolDevice, *, lists: bool) -> bool | str:
         known = device.verdicts.get(self)
         if known is None:
+            if len(device.verdicts) >= _MAX_VERDICTS:
+                device.verdicts.clear()
             known = device.verdicts[self] = self._work_out(device, lists)
         return known
 

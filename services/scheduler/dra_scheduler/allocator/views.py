@@ -12,7 +12,8 @@ from dra_scheduler.allocator.pools import Pool, PoolDevice
 from dra_scheduler.allocator.selectors import Candidate, Selection
 from dra_scheduler.allocator.state import AllocatedState
 
-_MAX_NEEDS = 256
+# How many different needs' answers are kept, by each pool, view and allocator, before it starts over.
+_MAX_NEEDS = 64
 
 
 class Need:

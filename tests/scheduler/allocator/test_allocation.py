@@ -1,0 +1,278 @@
+"""What an allocation says, and when the allocator looks again."""
+
+from typing import Any
+
+import msgspec
+import pytest
+from dra_scheduler.allocator import AllocatedState, AllocationError, Allocator, Features, Snapshot
+from dra_shared.api.codec import convert
+from dra_shared.api.resource import AllocationResult, DeviceClass
+from dra_shared.api.resources import DEVICE_CLASSES
+
+from tests.scheduler.allocator.worlds import (
+    Comparison,
+    World,
+    claim_of,
+    device_class,
+    exactly,
+    node,
+    selector,
+    slice_of,
+)
+
+
+def _one(world: World) -> AllocationResult:
+    results = world.allocator().allocate(world.node, world.claims)
+    assert results is not None
+    return results[0]
+
+
+def _json(value: object) -> Any:
+    return msgspec.json.decode(msgspec.json.encode(value))
+
+
+def _configured(name: str, *drivers: str) -> DeviceClass:
+    config = [{"opaque": {"driver": driver, "parameters": {"of": name}}} for driver in drivers]
+    return convert(DEVICE_CLASSES, {"metadata": {"name": name}, "spec": {"config": config}})
+
+
+def test_configuration_of_classes_comes_first_and_once() -> None:
+    own = [
+        {"opaque": {"driver": "all", "parameters": {}}},
+        {"requests": ["r1", "r2"], "opaque": {"driver": "two", "parameters": {}}},
+        {"requests": ["r2/o1"], "opaque": {"driver": "sub", "parameters": {}}},
+        {"requests": ["r2/o0"], "opaque": {"driver": "not-chosen", "parameters": {}}},
+    ]
+    options = [
+        {
+            "name": f"o{i}",
+            "deviceClassName": "plain",
+            "allocationMode": "ExactCount",
+            "count": 1,
+            "selectors": selector(text),
+        }
+        for i, text in enumerate(("kind=none", "true"))
+    ]
+    requests = [
+        exactly("r0", deviceClassName="rich"),
+        exactly("r1", deviceClassName="rich"),
+        {"name": "r2", "firstAvailable": options},
+    ]
+    devices = [{"name": f"d{i}", "attributes": {"kind": {"string": "x"}}} for i in range(3)]
+    world = World(
+        classes={"rich": _configured("rich", "a", "b"), "plain": _configured("plain", "c")},
+        slices=[slice_of("s", devices)],
+        claims=[claim_of(requests, config=own)],
+    )
+
+    found = [
+        (item.source, item.requests, None if item.opaque is None else item.opaque.driver)
+        for item in _one(world).devices.config
+    ]
+
+    assert found == [
+        ("FromClass", ("r0", "r1"), "a"),
+        ("FromClass", ("r0", "r1"), "b"),
+        ("FromClass", ("r2/o1",), "c"),
+        ("FromClaim", (), "all"),
+        # Once for each request that it names, as 1.36 does.
+        ("FromClaim", ("r1", "r2"), "two"),
+        ("FromClaim", ("r1", "r2"), "two"),
+        ("FromClaim", ("r2/o1",), "sub"),
+    ]
+
+
+def _zone(*values: str) -> dict[str, Any]:
+    requirement = {"key": "zone", "operator": "In", "values": list(values)}
+    return {"nodeSelectorTerms": [{"matchExpressions": [requirement]}]}
+
+
+@pytest.mark.parametrize(
+    ("spec", "device", "expected"),
+    [
+        ({"nodeName": "n0"}, {}, "n0"),
+        ({"allNodes": True}, {}, None),
+        ({"allNodes": True}, {"bindsToNode": True}, "n0"),
+        ({"nodeSelector": _zone("a", "b")}, {}, _zone("a", "b")),
+        ({"perDeviceNodeSelection": True}, {"nodeName": "n0"}, "n0"),
+        ({"perDeviceNodeSelection": True}, {"allNodes": True}, None),
+        ({"perDeviceNodeSelection": True}, {"nodeSelector": _zone("a")}, _zone("a")),
+    ],
+)
+def test_where_the_devices_can_be_used(
+    spec: dict[str, Any], device: dict[str, Any], expected: object
+) -> None:
+    world = World(
+        node=node("n0", zone="a"),
+        slices=[slice_of("s", [{"name": "d", **device}], **spec)],
+        claims=[claim_of([exactly()])],
+    )
+    if expected == "n0":
+        requirement = {"key": "metadata.name", "operator": "In", "values": ["n0"]}
+        expected = {"nodeSelectorTerms": [{"matchFields": [requirement]}]}
+
+    found = _one(world).node_selector
+
+    assert (None if found is None else _json(found)) == expected
+
+
+def test_selectors_of_several_devices_are_joined() -> None:
+    pool = {"resourceSliceCount": 1}
+    world = World(
+        node=node("n0", zone="a"),
+        slices=[
+            slice_of("s0", [{"name": "d"}], nodeSelector=_zone("a", "b"), pool={"name": "p", **pool}),
+            slice_of("s1", [{"name": "d"}], nodeSelector=_zone("b", "a"), pool={"name": "q", **pool}),
+            slice_of("s2", [{"name": "d"}], nodeSelector=_zone("a"), pool={"name": "r", **pool}),
+        ],
+        claims=[claim_of([exactly(count=3)])],
+    )
+
+    found = _one(world).node_selector
+
+    assert found is not None
+    assert [item.values for item in found.node_selector_terms[0].match_expressions] == [("a", "b"), ("a",)]
+
+
+def test_everything_about_a_shared_device() -> None:
+    toleration = {"key": "sick", "operator": "Exists"}
+    capacity = {
+        "memory": {"value": "10Gi", "requestPolicy": {"default": "1Gi", "validRange": {"min": "1Gi"}}}
+    }
+    device = {
+        "name": "d",
+        "allowMultipleAllocations": True,
+        "capacity": capacity,
+        "bindingConditions": ["example.com/ready"],
+        "bindingFailureConditions": ["example.com/failed"],
+        "taints": [{"key": "sick", "effect": "NoSchedule"}],
+    }
+    request = exactly(tolerations=[toleration], capacity={"requests": {"memory": "2048Mi"}})
+    world = World(slices=[slice_of("s", [device])], claims=[claim_of([request])])
+    allocator = Allocator(
+        world.features,
+        world.state,
+        world.classes,
+        world.slices,
+        compile=Comparison,
+        share_ids=lambda _: "share",
+    )
+
+    results = allocator.allocate(world.node, world.claims)
+
+    assert results is not None
+    assert _json(results[0].devices.results[0]) == {
+        "request": "r0",
+        "driver": "a.example.com",
+        "pool": "p",
+        "device": "d",
+        "shareID": "share",
+        "consumedCapacity": {"memory": "2Gi"},
+        "tolerations": [toleration],
+        "bindingConditions": ["example.com/ready"],
+        "bindingFailureConditions": ["example.com/failed"],
+    }
+
+
+def test_share_ids_differ_by_claim_and_stay_the_same() -> None:
+    device = {"name": "d", "allowMultipleAllocations": True}
+    ids = set()
+    for name in ("c0", "c1", "c0"):
+        world = World(slices=[slice_of("s", [device])], claims=[claim_of([exactly()], name)])
+        ids.add(_one(world).devices.results[0].share_id)
+
+    assert len(ids) == 2
+    assert None not in ids
+
+
+def test_an_invalid_pool_matters_only_when_nothing_else_does() -> None:
+    bad = slice_of("s0", [{"name": "d"}, {"name": "d"}])
+    good = slice_of("s1", [{"name": "d"}], pool={"name": "q"})
+    claims = [claim_of([exactly()])]
+
+    assert _one(World(slices=[bad, good], claims=claims)).devices.results[0].pool == "q"
+
+    world = World(slices=[bad], claims=claims)
+    with pytest.raises(AllocationError, match=r"^invalid resource pools were encountered$") as caught:
+        world.allocator().allocate(world.node, claims)
+    assert caught.value.only_this_node
+
+
+def test_a_missing_class_is_an_error_for_all_nodes() -> None:
+    world = World(claims=[claim_of([exactly(deviceClassName="none")])])
+
+    with pytest.raises(AllocationError) as caught:
+        world.allocator().allocate(world.node, world.claims)
+
+    assert str(caught.value) == (
+        "claim default/c0, request r0: could not retrieve device class none: "
+        'deviceclass.resource.k8s.io "none" not found'
+    )
+    assert not caught.value.only_this_node
+
+
+def test_classes_and_allocations_are_read_anew_for_each_call() -> None:
+    classes = {"any": device_class(selector="kind=y")}
+    state, claims = AllocatedState(), [claim_of([exactly()])]
+    snapshot = Snapshot(
+        Features.all(), [slice_of("s", [{"name": "d", "attributes": {"kind": {"string": "x"}}}])]
+    )
+    allocator = Allocator(Features.all(), state, classes, snapshot, compile=Comparison)
+    here = node()
+
+    assert allocator.allocate(here, claims) is None
+    classes["any"] = device_class(selector="kind=x")
+    results = allocator.allocate(here, claims)
+    assert results is not None
+
+    stamp = allocator.stamp("n0")
+    state.hold("default/other", results[0])
+    assert allocator.stamp("n0") != stamp
+    assert allocator.allocate(here, claims) is None
+
+    stamp = allocator.stamp("n0")
+    state.hold("default/other", None)
+    assert allocator.stamp("n0") != stamp
+    assert allocator.allocate(here, claims) == results
+
+
+def test_what_happens_elsewhere_leaves_a_node_s_stamp_alone() -> None:
+    state = AllocatedState()
+    snapshot = Snapshot(Features.all())
+    for name in ("n0", "n1"):
+        snapshot.set_slice(slice_of(name, [{"name": "d"}], nodeName=name, pool={"name": name}))
+    allocator = Allocator(Features.all(), state, {"any": device_class()}, snapshot, compile=Comparison)
+    claims = [claim_of([exactly()])]
+    results = [allocator.allocate(node(name), claims) for name in ("n0", "n1")]
+    stamp = allocator.stamp("n0")
+
+    assert results[1] is not None
+    state.hold("default/c0", results[1][0])
+    snapshot.delete_slice("n1")
+
+    assert allocator.stamp("n0") == stamp
+
+
+def test_a_snapshot_for_other_features_is_refused() -> None:
+    with pytest.raises(ValueError, match="other features"):
+        Allocator(Features.all(), AllocatedState(), {}, Snapshot(Features()))
+
+
+def test_features_from_gates() -> None:
+    assert Features.from_gates(()) == Features()
+    assert not Features.from_gates(("DRADeviceBindingConditions",)).device_binding
+    assert Features.from_gates(("DRADeviceBindingConditions", "DRAResourceClaimDeviceStatus")).device_binding
+    assert (
+        Features.from_gates(
+            (
+                "DRAAdminAccess",
+                "DRAConsumableCapacity",
+                "DRADeviceBindingConditions+DRAResourceClaimDeviceStatus",
+                "DRADeviceTaints",
+                "DRAListTypeAttributes",
+                "DRAPartitionableDevices",
+                "DRAPrioritizedList",
+            )
+        )
+        == Features.all()
+    )

@@ -1,0 +1,124 @@
+"""Constraints, with upstream's bookkeeping: what they accept, and what taking back leaves behind."""
+
+from typing import Any
+
+import pytest
+from dra_scheduler.allocator.constraints import Constraint, new_constraint
+from dra_scheduler.allocator.pools import PoolDevice, SliceEntry
+from dra_shared.api.resource import DeviceConstraint
+
+from tests.scheduler.allocator.worlds import slice_of
+
+NAME = "a.example.com/tag"
+
+
+def _device(**value: Any) -> PoolDevice:
+    attributes = {"tag": value} if value else {}
+    return SliceEntry(slice_of("s", [{"name": "d", "attributes": attributes}])).devices[0]
+
+
+def _constraint(kind: str, *, lists: bool = False, requests: tuple[str, ...] = ()) -> Constraint:
+    spec = (
+        DeviceConstraint(match_attribute=NAME, requests=requests)
+        if kind == "match"
+        else DeviceConstraint(distinct_attribute=NAME, requests=requests)
+    )
+    found = new_constraint(spec, lists=lists)
+    assert found is not None
+    return found
+
+
+@pytest.mark.parametrize(
+    ("kind", "first", "second", "accepted"),
+    [
+        ("match", {"string": "x"}, {"string": "x"}, True),
+        ("match", {"string": "x"}, {"string": "y"}, False),
+        ("match", {"string": "1"}, {"int": 1}, False),
+        ("match", {"bool": True}, {"int": 1}, False),
+        ("match", {"version": "1.0.0"}, {"version": "1.0.0"}, True),
+        ("match", {"string": "x"}, {}, False),
+        ("distinct", {"string": "x"}, {"string": "x"}, False),
+        ("distinct", {"string": "x"}, {"string": "y"}, True),
+        ("distinct", {"string": "1"}, {"int": 1}, True),
+        ("distinct", {"string": "x"}, {}, False),
+    ],
+)
+def test_single_values(kind: str, first: dict[str, Any], second: dict[str, Any], accepted: bool) -> None:
+    for lists in (False, True):
+        constraint = _constraint(kind, lists=lists)
+
+        assert constraint.add("r0", "", _device(**first))
+        assert constraint.add("r1", "", _device(**second)) is accepted
+
+
+@pytest.mark.parametrize(
+    ("kind", "sets", "accepted"),
+    [
+        ("match", ["xy", "yz", "y"], True),
+        ("match", ["xy", "yz", "zx"], False),
+        ("distinct", ["xy", "z"], True),
+        ("distinct", ["xy", "yz"], False),
+    ],
+)
+def test_lists(kind: str, sets: list[str], accepted: bool) -> None:
+    constraint = _constraint(kind, lists=True)
+
+    added = [constraint.add(f"r{i}", "", _device(strings=list(values))) for i, values in enumerate(sets)]
+
+    assert all(added) is accepted
+
+
+def test_a_value_and_a_list_can_share() -> None:
+    constraint = _constraint("match", lists=True)
+
+    assert constraint.add("r0", "", _device(string="x"))
+    assert constraint.add("r1", "", _device(strings=["x", "y"]))
+    assert not constraint.add("r2", "", _device(strings=["y"]))
+
+
+def test_an_intersection_stays_narrowed() -> None:
+    constraint = _constraint("match", lists=True)
+    constraint.add("r0", "", _device(strings=["x", "y"]))
+    constraint.add("r1", "", _device(strings=["x"]))
+
+    assert not constraint.remove("r1", "", _device(strings=["x"]))
+    assert not constraint.add("r1", "", _device(strings=["y"]))
+
+    constraint.remove("r0", "", _device(strings=["x", "y"]))
+    assert constraint.add("r0", "", _device(strings=["y"]))
+
+
+def test_of_two_devices_of_one_request_only_the_last_is_remembered() -> None:
+    constraint = _constraint("distinct")
+    constraint.add("r0", "", _device(string="x"))
+    constraint.add("r0", "", _device(string="y"))
+
+    assert constraint.add("r0", "", _device(string="x"))
+    assert not constraint.remove("r0", "", _device(string="x"))
+    assert constraint.seen() == ()
+    assert constraint.add("r1", "", _device(string="y"))
+    assert constraint.remove("r1", "", _device(string="y"))
+
+
+def test_only_the_named_requests_are_concerned() -> None:
+    constraint = _constraint("match", requests=("r0", "r1/small"))
+
+    assert constraint.add("r0", "", _device(string="x"))
+    assert constraint.add("r2", "", _device(string="y"))
+    assert constraint.add("r1", "large", _device(string="y"))
+    assert not constraint.add("r1", "small", _device(string="y"))
+    assert constraint.add("r0", "any", _device(string="x"))
+
+
+def test_attributes_of_other_domains_need_their_full_name() -> None:
+    own = _constraint("match")
+    spec = DeviceConstraint(match_attribute="other.example.com/tag")
+    other = new_constraint(spec, lists=False)
+    assert other is not None
+
+    assert own.add("r0", "", _device(string="x"))
+    assert not other.add("r0", "", _device(string="x"))
+
+
+def test_an_unknown_kind_is_no_constraint() -> None:
+    assert new_constraint(DeviceConstraint(), lists=False) is None

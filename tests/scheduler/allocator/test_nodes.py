@@ -1,0 +1,85 @@
+"""Node selectors of slices and devices."""
+
+from typing import Any
+
+import pytest
+from dra_scheduler.allocator import AllocationError
+from dra_scheduler.allocator.nodes import node_matches
+from dra_shared.api.node import NodeSelector
+from msgspec import convert
+
+from tests.scheduler.allocator.worlds import node
+
+NODE = node("n0", zone="a", rank="7")
+
+
+def _selector(*terms: dict[str, Any]) -> NodeSelector:
+    return convert({"nodeSelectorTerms": list(terms)}, NodeSelector)
+
+
+def _expression(key: str, operator: str, *values: str) -> dict[str, Any]:
+    return {"matchExpressions": [{"key": key, "operator": operator, "values": list(values)}]}
+
+
+def _field(operator: str, *values: str) -> dict[str, Any]:
+    return {"matchFields": [{"key": "metadata.name", "operator": operator, "values": list(values)}]}
+
+
+@pytest.mark.parametrize(
+    ("selector", "expected"),
+    [
+        (_selector(), False),
+        (_selector({}), False),
+        (_selector(_expression("zone", "In", "a", "b")), True),
+        (_selector(_expression("zone", "In", "b")), False),
+        (_selector(_expression("zone", "NotIn", "b")), True),
+        (_selector(_expression("none", "NotIn", "b")), True),
+        (_selector(_expression("zone", "Exists")), True),
+        (_selector(_expression("zone", "DoesNotExist")), False),
+        (_selector(_expression("rank", "Gt", "6")), True),
+        (_selector(_expression("rank", "Gt", "7")), False),
+        (_selector(_expression("rank", "Lt", "8")), True),
+        (_selector(_expression("zone", "Gt", "6")), False),
+        (_selector(_expression("none", "Lt", "6")), False),
+        (_selector(_field("In", "n0")), True),
+        (_selector(_field("NotIn", "n0")), False),
+        (_selector(_field("In", "n1"), _expression("zone", "In", "a")), True),
+        (_selector({**_field("In", "n1"), **_expression("zone", "In", "a")}), False),
+    ],
+)
+def test_selectors(selector: NodeSelector, expected: bool) -> None:
+    assert node_matches(NODE, None, None, selector) is expected
+
+
+def test_name_comes_before_all_nodes_before_selector() -> None:
+    everywhere = _selector(_expression("zone", "Exists"))
+
+    assert node_matches(NODE, "n0", None, None)
+    assert not node_matches(NODE, "n1", True, everywhere)
+    assert node_matches(NODE, None, True, _selector())
+    assert not node_matches(NODE, None, None, None)
+
+
+@pytest.mark.parametrize(
+    ("selector", "message"),
+    [
+        (
+            _selector(_expression("zone", "Near", "a")),
+            "failed to parse node selector &NodeSelector{NodeSelectorTerms:[]NodeSelectorTerm{NodeSelectorTerm{"
+            "MatchExpressions:[]NodeSelectorRequirement{NodeSelectorRequirement{Key:zone,Operator:Near,Values:[a],},},"
+            "MatchFields:[]NodeSelectorRequirement{},},},}: "
+            'nodeSelectorTerms[0].matchExpressions[0].operator: Unsupported value: "Near": '
+            'supported values: "DoesNotExist", "Exists", "Gt", "In", "Lt", "NotIn"',
+        ),
+        (_selector(_field("In")), "must have one element"),
+        (_selector(_expression("zone", "In")), "values set can't be empty"),
+        (_selector(_expression("zone", "Exists", "x")), "values set must be empty"),
+        (_selector(_expression("zone", "Gt", "x")), "the value must be an integer"),
+        (_selector(_expression("zone", "Gt", "1", "2")), "exactly one value is required"),
+    ],
+)
+def test_selectors_that_validation_should_have_refused(selector: NodeSelector, message: str) -> None:
+    with pytest.raises(AllocationError) as caught:
+        node_matches(NODE, None, None, selector)
+
+    assert message in str(caught.value)
