@@ -1,0 +1,132 @@
+"""Nodes that stop reporting, with time in the test's hand."""
+
+from typing import Any
+
+from dra_controller.framework import Context
+from dra_controller.nodelifecycle import NodeLifecycleController
+from dra_controller.tainteviction import TaintEvictionController
+from dra_shared.api.codec import convert
+from dra_shared.api.resources import LEASES, NODES, PODS
+from dra_shared.client.informer import InformerFactory
+from dra_shared.clock import FakeClock, parse_rfc3339
+from dra_shared.features import FeatureGates
+from prometheus_client import CollectorRegistry
+
+from tests.controller.fakeapi import FakeApi
+
+_START = "2026-01-01T00:00:00Z"
+
+
+def _node(**fields: Any) -> dict[str, Any]:
+    ready = {"type": "Ready", "status": "True", "lastHeartbeatTime": _START, "reason": "KubeletReady"}
+    return {
+        "kind": "Node",
+        "apiVersion": "v1",
+        "metadata": {"name": "n1", "uid": "node", "resourceVersion": "1"},
+        "spec": {},
+        "status": {"conditions": [ready]},
+        **fields,
+    }
+
+
+def _lease(renewed: str) -> dict[str, Any]:
+    return {
+        "metadata": {"name": "n1", "namespace": "kube-node-lease", "resourceVersion": renewed},
+        "spec": {"renewTime": renewed},
+    }
+
+
+def _pod(*tolerations: dict[str, Any]) -> dict[str, Any]:
+    return {
+        "kind": "Pod",
+        "apiVersion": "v1",
+        "metadata": {"name": "pod", "namespace": "default", "uid": "pod", "resourceVersion": "1"},
+        "spec": {"nodeName": "n1", "containers": [], "tolerations": list(tolerations)},
+        "status": {"phase": "Running"},
+    }
+
+
+class _World:
+    def __init__(self, *objects: dict[str, Any]) -> None:
+        self.api = FakeApi(*objects)
+        self.clock = FakeClock(parse_rfc3339(_START))
+        client = self.api.client()
+        self.informers = InformerFactory(client, self.clock)
+        self.context = Context(client, self.informers, self.clock, FeatureGates(), CollectorRegistry())
+
+    def conditions(self) -> dict[str, tuple[str, str]]:
+        (node,) = self.api.of("nodes")
+        return {c["type"]: (c["status"], c["reason"]) for c in node["status"]["conditions"]}
+
+
+async def test_a_silent_node_becomes_unknown_after_the_grace_period() -> None:
+    world = _World(_node())
+    controller = NodeLifecycleController(world.context)
+    world.informers.informer(NODES)._apply(convert(NODES, _node()))
+    await controller.check()
+    await world.clock.advance(50)
+    await controller.check()
+    assert world.conditions() == {"Ready": ("True", "KubeletReady")}
+    await world.clock.advance(1)
+    await controller.check()
+    lost = ("Unknown", "NodeStatusUnknown")
+    never = ("Unknown", "NodeStatusNeverUpdated")
+    assert world.conditions() == {
+        "Ready": lost,
+        "MemoryPressure": never,
+        "DiskPressure": never,
+        "PIDPressure": never,
+    }
+    await controller._recorder.flush()
+
+
+async def test_a_renewed_lease_is_a_sign_of_life() -> None:
+    world = _World(_node())
+    controller = NodeLifecycleController(world.context)
+    world.informers.informer(NODES)._apply(convert(NODES, _node()))
+    for minute in range(1, 5):
+        lease = _lease(f"2026-01-01T00:0{minute}:00.000000Z")
+        world.informers.informer(LEASES)._apply(convert(LEASES, lease))
+        await controller.check()
+        await world.clock.advance(40)
+        await controller.check()
+    assert world.conditions() == {"Ready": ("True", "KubeletReady")}
+
+
+async def test_taints_follow_the_conditions() -> None:
+    world = _World(_node())
+    controller = NodeLifecycleController(world.context)
+    unknown = {
+        "conditions": [{"type": "Ready", "status": "Unknown"}, {"type": "DiskPressure", "status": "True"}]
+    }
+    world.informers.informer(NODES)._apply(convert(NODES, _node(status=unknown)))
+    await controller._mark("n1")
+    (node,) = world.api.of("nodes")
+    assert {(taint["key"], taint["effect"]) for taint in node["spec"]["taints"]} == {
+        ("node.kubernetes.io/unreachable", "NoSchedule"),
+        ("node.kubernetes.io/unreachable", "NoExecute"),
+        ("node.kubernetes.io/disk-pressure", "NoSchedule"),
+    }
+
+
+async def test_pods_go_when_they_tolerate_the_node_no_longer() -> None:
+    toleration = {
+        "key": "node.kubernetes.io/unreachable",
+        "operator": "Exists",
+        "effect": "NoExecute",
+        "tolerationSeconds": 300,
+    }
+    world = _World(_pod(toleration))
+    controller = TaintEvictionController(world.context)
+    taint = {"key": "node.kubernetes.io/unreachable", "effect": "NoExecute", "timeAdded": _START}
+    world.informers.informer(NODES)._apply(convert(NODES, _node(spec={"taints": [taint]})))
+    world.informers.informer(PODS)._apply(convert(PODS, _pod(toleration)))
+    await controller.reconcile("default/pod")
+    await world.clock.advance(299)
+    await controller.reconcile("default/pod")
+    assert world.api.of("pods")
+    await world.clock.advance(1)
+    await controller.reconcile("default/pod")
+    assert not world.api.of("pods")
+    await controller._recorder.flush()
+    controller.queue.shut_down()

@@ -1,0 +1,42 @@
+from dra_controller.expectations import Expectations
+from dra_shared.api.meta import ObjectMeta
+from dra_shared.api.pod import Pod
+from dra_shared.clock import FakeClock
+
+
+def _pod(uid: str, *, deleted: bool = False) -> Pod:
+    return Pod(metadata=ObjectMeta(name=uid, uid=uid, deletion_timestamp="now" if deleted else None))
+
+
+def test_what_was_created_has_to_be_seen() -> None:
+    expectations = Expectations(FakeClock())
+    expectations.created("owner", _pod("a"))
+    assert not expectations.satisfied("owner")
+    assert expectations.satisfied("another")
+    expectations.saw(_pod("a"))
+    assert expectations.satisfied("owner")
+
+
+def test_the_event_may_be_faster_than_the_answer() -> None:
+    expectations = Expectations(FakeClock())
+    expectations.saw(_pod("a"))
+    expectations.created("owner", _pod("a"))
+    assert expectations.satisfied("owner")
+
+
+def test_what_was_deleted_has_to_be_seen_leaving() -> None:
+    expectations = Expectations(FakeClock())
+    expectations.saw(_pod("a"))
+    expectations.deleted("owner", _pod("a"))
+    expectations.saw(_pod("a"))
+    assert not expectations.satisfied("owner")
+    expectations.saw(_pod("a", deleted=True))
+    assert expectations.satisfied("owner")
+
+
+async def test_an_event_that_never_comes_is_given_up() -> None:
+    clock = FakeClock()
+    expectations = Expectations(clock)
+    expectations.created("owner", _pod("a"))
+    await clock.advance(301)
+    assert expectations.satisfied("owner")

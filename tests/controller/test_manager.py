@@ -1,0 +1,67 @@
+"""The controllers as one service."""
+
+import asyncio
+import contextlib
+from collections.abc import AsyncIterator
+
+import prometheus_client
+import pytest
+from dra_controller.manager import ControllerConfig, ControllerManager
+from dra_shared.client.rest import Client
+from dra_shared.features import FeatureGates
+
+from tests.controller.cluster import Cluster, controllers
+
+
+@contextlib.asynccontextmanager
+async def _electing(cluster: Cluster, identity: str) -> AsyncIterator[ControllerManager]:
+    config = ControllerConfig(controllers=("serviceaccount",), leader_elect=True, identity=identity)
+    async with Client(cluster.url) as client, ControllerManager(config, client) as manager:
+        yield manager
+
+
+async def test_one_of_two_leads_and_the_other_takes_over(cluster: Cluster) -> None:
+    async with _electing(cluster, "second") as second:
+        async with asyncio.timeout(10):
+            await second.synced()
+        async with _electing(cluster, "standby") as standby:
+            await asyncio.sleep(0)
+            assert standby.ready
+            assert not standby.controllers
+    async with _electing(cluster, "third") as third, asyncio.timeout(10):
+        await third.synced()
+        assert set(third.controllers) == {"serviceaccount-controller"}
+
+
+async def test_switched_off_controllers_do_not_run(cluster: Cluster) -> None:
+    async with controllers(cluster, "*", "-device-taint-eviction", "-deployment-controller") as manager:
+        running = manager.controllers
+        assert "device-taint-eviction-controller" not in running
+        assert "deployment-controller" not in running
+        assert "resourceclaim-controller" in running
+
+
+async def test_features_decide_what_runs(cluster: Cluster) -> None:
+    name = "resourcepoolstatusrequest-controller"
+    async with controllers(cluster) as manager:
+        assert name not in manager.controllers
+    async with controllers(cluster, gates=FeatureGates(DRAResourcePoolStatus=True)) as manager:
+        assert name in manager.controllers
+
+
+async def test_metrics_have_upstream_names(cluster: Cluster) -> None:
+    async with controllers(cluster):
+        text = prometheus_client.generate_latest().decode()
+    for name in (
+        "resourceclaim_controller_creates_total",
+        "device_taint_eviction_controller_pod_deletions_total",
+        "device_taint_eviction_controller_pod_deletion_duration_seconds",
+        "taint_eviction_controller_pod_deletions_total",
+        "pod_gc_collector_force_delete_pods_total",
+    ):
+        assert name in text
+
+
+def test_an_unknown_controller_is_refused() -> None:
+    with pytest.raises(ValueError, match="not in the list of known controllers"):
+        ControllerManager(ControllerConfig(controllers=("nonsense",)), Client("http://127.0.0.1:1"))

@@ -1,0 +1,37 @@
+import pytest
+from dra_controller.names import canonical, select
+from dra_controller.registry import CONTROLLERS
+
+_SOME = ["deployment-controller", "device-taint-eviction-controller", "resourceclaim-controller"]
+
+
+@pytest.mark.parametrize(
+    ("asked", "chosen"),
+    [
+        (["*"], _SOME),
+        (["*", "-device-taint-eviction"], [_SOME[0], _SOME[2]]),
+        (["*", "-device-taint-eviction-controller"], [_SOME[0], _SOME[2]]),
+        (["deployment"], [_SOME[0]]),
+        (["-deployment", "*"], _SOME[1:]),
+        (["-deployment"], []),
+        (["deployment", "-deployment"], [_SOME[0]]),
+        (["*", "-endpoints-controller"], _SOME),
+        ([], []),
+    ],
+)
+def test_select(asked: list[str], chosen: list[str]) -> None:
+    assert select(asked, _SOME) == chosen
+
+
+@pytest.mark.parametrize("name", ["podgc", "garbagecollector", "resource-claim-controller", "nodelifecycle"])
+def test_old_names_count(name: str) -> None:
+    assert canonical(name) in CONTROLLERS
+
+
+def test_unknown_names_are_refused() -> None:
+    with pytest.raises(ValueError, match='"nonsense" is not in the list of known controllers'):
+        select(["*", "-nonsense"], _SOME)
+
+
+def test_every_controller_has_its_upstream_name() -> None:
+    assert all(canonical(name) == name for name in CONTROLLERS)
