@@ -1,6 +1,6 @@
 """Answers in the form of the reference vectors, to compare with what the real allocator answered."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from typing import Any
 
 from dra_shared.api.codec import convert, to_builtins
@@ -9,10 +9,13 @@ from dra_shared.api.resources import DEVICE_CLASSES, NODES, RESOURCE_CLAIMS, RES
 
 from dra_scheduler.allocator.allocation import Allocator
 from dra_scheduler.allocator.amounts import amount
-from dra_scheduler.allocator.errors import AllocationError, ClassLookupError
+from dra_scheduler.allocator.errors import AllocationError, ClassLookupError, TimeLimit
 from dra_scheduler.allocator.features import Features
 from dra_scheduler.allocator.selectors import Compile
 from dra_scheduler.allocator.state import AllocatedState, DeviceID
+
+# A check is made for every 64 devices or requests; so many take some seconds.
+_MOST_CHECKS = 20_000
 
 
 def case_features(case: Mapping[str, Any]) -> Features:
@@ -58,18 +61,26 @@ def case_allocator(case: Mapping[str, Any], *, compile: Compile | None = None) -
     return Allocator(case_features(case), case_state(case), lookup, slices, compile=compile)
 
 
-def answer(
-    case: Mapping[str, Any], *, compile: Compile | None = None, check: Callable[[], None] | None = None
-) -> dict[str, Any]:
-    """Our answer to a case: ``allocated``, ``results`` and, where there is one, ``error``.
+class _Patience:
+    """Stops a search that goes on for about as long as the real allocator was given; counts, as there is no clock."""
 
-    ``check`` is called now and then and may stop a long search by raising TimeLimit.
-    """
+    def __init__(self) -> None:
+        self._left = _MOST_CHECKS
+
+    def __call__(self) -> None:
+        self._left -= 1
+        if self._left < 0:
+            raise TimeLimit
+
+
+def answer(case: Mapping[str, Any], *, compile: Compile | None = None) -> dict[str, Any]:
+    """Our answer to a case: ``allocated``, ``results`` and, where there is one, ``error``."""
+    case = _without_nulls(case)
     node = convert(NODES, case["node"])
     claims = [convert(RESOURCE_CLAIMS, item) for item in case.get("claims") or ()]
     found: dict[str, Any] = {"allocated": False, "results": None}
     try:
-        results = case_allocator(case, compile=compile).allocate(node, claims, check=check)
+        results = case_allocator(case, compile=compile).allocate(node, claims, check=_Patience())
     except AllocationError as error:
         found["error"] = str(error)
         return found
@@ -77,6 +88,19 @@ def answer(
         found["allocated"] = True
         found["results"] = [to_builtins(result) for result in results]
     return found
+
+
+def _without_nulls(value: Any) -> Any:
+    """Go writes absent lists and maps as null here and there, which means the same; opaque parameters stay."""
+    if isinstance(value, Mapping):
+        return {
+            key: item if key == "parameters" else _without_nulls(item)
+            for key, item in value.items()
+            if item is not None
+        }
+    if isinstance(value, list):
+        return [_without_nulls(item) for item in value]
+    return value
 
 
 def agrees(ours: Mapping[str, Any], theirs: Mapping[str, Any]) -> bool:
