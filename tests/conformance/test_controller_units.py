@@ -96,10 +96,11 @@ def test_check_for_owner(table: Json) -> None:
     claim = _typed(table["claim"])
 
     def check() -> None:
-        if "podGroup" in table:
-            check_for_pod_group(_typed(table["podGroup"]), claim)
+        owner = _typed(table["pod"])
+        if table["pod"]["kind"] == "PodGroup":
+            check_for_pod_group(owner, claim)
         else:
-            check_for_pod(_typed(table["pod"]), claim, pod_groups=table["acceptPodGroup"])
+            check_for_pod(owner, claim, pod_groups=table["acceptPodGroup"])
 
     if _error(table):
         with pytest.raises(ClaimReferenceError) as raised:
