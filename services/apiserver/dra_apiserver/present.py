@@ -138,11 +138,20 @@ class Presenter:
             headers=headers,
         )
 
-    def listing(self, records: Sequence[Record], metadata: JsonObject) -> bytes:
-        """The body that answers a list."""
+    def page(self, records: Sequence[Record]) -> bytes:
+        """The end of a plain list's body: its items."""
+        if not records:
+            return b',"items":[]}'
+        skip = self._skip
+        parts = [record.data[skip:] for record in records]
+        parts[0] = b',"items":[{' + parts[0]
+        parts[-1] += b"]}"
+        return b",{".join(parts)
+
+    def listing(self, records: Sequence[Record], metadata: JsonObject, page: bytes | None = None) -> bytes:
+        """The body that answers a list; `page`, where it is known already, is what `page` makes of the records."""
         if self.plain:
             # As upstream's typed lists, items don't repeat kind and apiVersion.
-            skip = self._skip
             head = orjson.dumps(
                 {
                     "kind": self.kind.list_kind,
@@ -150,8 +159,7 @@ class Presenter:
                     "metadata": metadata,
                 }
             )
-            items = b",{".join([record.data[skip:] for record in records])
-            body = b"".join((head[:-1], b',"items":[{' if records else b',"items":[', items, b"]}"))
+            body = b"".join((head[:-1], page if page is not None else self.page(records)))
             return to_yaml(body) if self.accepted.yaml else body
         objects = [self.decoded(record.data) for record in records]
         if self.accepted.transform == "Table":

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import functools
 from dataclasses import dataclass
+from datetime import UTC, datetime
 from typing import Any
 
 from dra_shared.clock import Clock, rfc3339
@@ -62,11 +63,15 @@ class Api:
         self.features = config.features
         self.streams: set[WatchStream] = set()
         self.stopping = False
+        self._moment = (datetime.min.replace(tzinfo=UTC), "")
         self._presenter = functools.lru_cache(maxsize=4096)(self._make_presenter)
 
     def now(self) -> str:
         """The time as objects carry it."""
-        return rfc3339(self.clock.now())
+        moment = self.clock.now().replace(microsecond=0)
+        if moment != self._moment[0]:
+            self._moment = (moment, rfc3339(moment))
+        return self._moment[1]
 
     def _make_presenter(self, kind: int, version: str, accepted: Accepted, include_object: str) -> Presenter:
         return Presenter(self._kinds[kind], version, accepted, include_object, self.clock)

@@ -27,6 +27,7 @@ from dra_apiserver.patch import same_but_times, track_update
 from dra_apiserver.present import canonical
 from dra_apiserver.schema import object_type
 from dra_apiserver.schema.reader import complete, strip
+from dra_apiserver.schema.types import Struct
 from dra_apiserver.storage import Put, Record, Remove, object_key
 from dra_apiserver.strategy import Context, strategy_for
 
@@ -123,7 +124,7 @@ def prepare_create(api: Api, request: Request, target: Target, obj: JsonObject, 
     strategy = strategy_for(target.kind, target.subresource)
     admission.mutate(obj, None, ctx, "CREATE")
     strategy.prepare_for_create(obj, ctx)
-    complete(object_type(target.kind, target.kind.storage_version), obj)
+    _complete_status(target, obj)
     errors = strategy.validate_create(obj, ctx)
     meta = obj["metadata"]
     if errors:
@@ -135,6 +136,14 @@ def prepare_create(api: Api, request: Request, target: Target, obj: JsonObject, 
         raise bad_request("resourceVersion should not be set on objects to be created")
     strip(object_type(target.kind, target.kind.storage_version), obj)
     return canonical(obj)
+
+
+def _complete_status(target: Target, obj: JsonObject) -> None:
+    # A strategy that empties the status leaves out what an encoded one always has.
+    if "status" in obj and target.kind.has_status:
+        member = object_type(target.kind, target.kind.storage_version).fields.get("status")
+        if member is not None and isinstance(member.node, Struct):
+            complete(member.node, obj["status"])
 
 
 def prepare_update(

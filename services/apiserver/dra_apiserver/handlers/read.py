@@ -21,6 +21,8 @@ JsonObject = dict[str, Any]
 
 _TOKEN_VERSION = "meta.k8s.io/v1"
 _FRESH_TIMEOUT = 3.0
+_PAGES_KEPT = 4
+_PAGE_KEPT_BYTES = 8 << 20
 
 
 async def get(api: Api, request: Request, target: Target) -> None:
@@ -62,7 +64,17 @@ async def list_objects(api: Api, request: Request, target: Target) -> None:
     options = list_options(request, target.kind, watch=False)
     selection = Selection(target.kind, target.namespace, options.labels, options.fields)
     records, metadata = await select(api, target, options, selection)
-    await request.respond(200, presenter.listing(records, metadata), presenter.accepted.media_type)
+    page = None
+    collection = api.store.collection(target.resource)
+    if presenter.plain and selection.everything and metadata["resourceVersion"] == str(api.store.revision):
+        # What didn't change since it was last listed needs no encoding.
+        place = (selection.prefix, records[0].key if records else "", len(records))
+        page = collection.encoded.get(place)
+        if page is None:
+            page = presenter.page(records)
+            if len(collection.encoded) < _PAGES_KEPT and len(page) < _PAGE_KEPT_BYTES:
+                collection.encoded[place] = page
+    await request.respond(200, presenter.listing(records, metadata, page), presenter.accepted.media_type)
 
 
 async def select(

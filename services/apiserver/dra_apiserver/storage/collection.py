@@ -27,6 +27,8 @@ class Collection:
         self._events: list[Event] = []
         self._base = 0
         self._bytes = 0
+        self.encoded: dict[tuple[str, str, int], bytes] = {}
+        """Encoded pages of the objects as they are now; whoever makes them keeps them here."""
         self._waiters: set[asyncio.Future[None]] = set()
 
     def load(self, records: Iterable[Record]) -> None:
@@ -37,6 +39,8 @@ class Collection:
     def apply(self, event: Event) -> None:
         """Make a durable event visible. `wake` tells the waiters."""
         key = event.key
+        if self.encoded:
+            self.encoded = {}
         if event.type == DELETED:
             if self.records.pop(key, None) is not None:
                 del self._keys[bisect_left(self._keys, key)]

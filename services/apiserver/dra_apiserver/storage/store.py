@@ -202,7 +202,7 @@ class Store:
         if not self._writing and not self._scheduled:
             self._scheduled = True
             loop.call_soon(self._flush)
-        await asyncio.shield(write.done)
+        await write.done
         return record
 
     def _flush(self) -> None:
