@@ -22,7 +22,7 @@ from dra_node_agent.kubelet.plugins.manager import DRA_PLUGIN, PluginManager
 from dra_node_agent.kubelet.plugins.watch import DirectoryWatcher
 from dra_node_agent.kubelet.podresources import PodResourcesServer
 from dra_node_agent.kubelet.statuses import StatusReporter
-from dra_node_agent.kubelet.tasks import Tasks
+from dra_node_agent.kubelet.tasks import Tasks, wait_for
 from dra_node_agent.kubelet.volumes import VolumeManager
 from dra_node_agent.kubelet.worker import PodWorker, WorkerContext
 from dra_node_agent.runtime.base import ContainerRecord, Runtime
@@ -79,6 +79,7 @@ class Kubelet:
             config.features,
             node_name=self.name,
             on_health_change=self._poke_pods,
+            on_register=self._driver_registered,
             durable=config.durable,
         )
         self._plugins = PluginManager(config.plugins_registry, watcher, {DRA_PLUGIN: self.dra.plugins}, clock)
@@ -104,6 +105,7 @@ class Kubelet:
         self._tasks = Tasks()
         self._ready = False
         self._wiped = asyncio.Event()
+        self._reconcile_now = asyncio.Event()
         self._pod_resources: PodResourcesServer | None = None
         runtime.on_change(self._container_changed)
 
@@ -200,8 +202,9 @@ class Kubelet:
             await self.runtime.remove_sandbox(uid)
             await self._volumes.tear_down(uid)
         while True:
+            self._reconcile_now.clear()
             await self.dra.reconcile([pod.metadata.uid for pod in self.active_pods()])
-            await self._clock.sleep(RECONCILE_PERIOD)
+            await wait_for(self._reconcile_now, RECONCILE_PERIOD, self._clock)
 
     def _admit(self, pod: Pod) -> None:
         others = (
@@ -215,6 +218,13 @@ class Kubelet:
         worker = self._workers.get(record.pod_uid)
         if worker is not None:
             worker.poke()
+
+    def _driver_registered(self) -> None:
+        # What only waited for this driver goes on at once.
+        self._reconcile_now.set()
+        for worker in self._workers.values():
+            if not worker.settled:
+                worker.poke()
 
     def _poke_pods(self, uids: set[str]) -> None:
         for uid in uids:

@@ -23,6 +23,7 @@ from dra_node_agent.kubelet.dra.manager import DraError, DraManager
 from dra_node_agent.kubelet.podstatus import TERMINAL, Observed, is_sidecar, pod_status, restarts
 from dra_node_agent.kubelet.probes import LIVENESS, ProbeFailure, Prober, has_probes
 from dra_node_agent.kubelet.statuses import StatusReporter
+from dra_node_agent.kubelet.tasks import wait_for
 from dra_node_agent.kubelet.termination import stop_containers
 from dra_node_agent.kubelet.volumes import MountError, VolumeManager
 from dra_node_agent.runtime.base import ContainerRecord, Runtime, RuntimeFailure, SandboxSpec, State
@@ -64,6 +65,7 @@ class PodWorker:
         self._has_sandbox = False
         self._prepared = False
         self._admitted = False
+        self._settled = True
         self._finished = False
         self._removed = False
         self._failed_reason = self._failed_message = ""
@@ -94,6 +96,11 @@ class PodWorker:
         return self._finished
 
     @property
+    def settled(self) -> bool:
+        """Whether the last sync went well: nothing waits for another try."""
+        return self._settled
+
+    @property
     def admitted(self) -> bool:
         """Whether the node has taken the pod."""
         return self._admitted
@@ -106,8 +113,9 @@ class PodWorker:
             delay: float | None
             try:
                 delay = await self._sync()
-                self._retry = _FIRST_RETRY
+                self._retry, self._settled = _FIRST_RETRY, True
             except (RuntimeFailure, ApiError, httpx.HTTPError, OSError, DraError, MountError) as error:
+                self._settled = False
                 _log.info("pod not in its desired state, trying again", pod=self.pod.key, error=str(error))
                 delay, self._retry = self._retry, min(self._retry * 2, _LONGEST_RETRY)
             except Exception:
@@ -115,7 +123,7 @@ class PodWorker:
                 delay, self._retry = self._retry, min(self._retry * 2, _LONGEST_RETRY)
             if self._removed and self._finished:
                 return
-            await _wait(self._wake, delay, context.clock)
+            await wait_for(self._wake, delay, context.clock)
 
     # Bringing the pod on
 
@@ -453,16 +461,3 @@ class PodWorker:
             kind = "initContainers" if container in self.pod.spec.init_containers else "containers"
             ref = msgspec.structs.replace(ref, field_path=f"spec.{kind}{{{container.name}}}")
         self._context.recorder.event(ref, type_, reason, message)
-
-
-async def _wait(event: asyncio.Event, seconds: float | None, clock: Clock) -> None:
-    if seconds is None:
-        await event.wait()
-        return
-    timer = asyncio.ensure_future(clock.sleep(seconds))
-    waiter = asyncio.ensure_future(event.wait())
-    try:
-        await asyncio.wait((timer, waiter), return_when=asyncio.FIRST_COMPLETED)
-    finally:
-        timer.cancel()
-        waiter.cancel()

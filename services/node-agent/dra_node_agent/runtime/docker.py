@@ -6,6 +6,7 @@ resolved here into environment, mounts and devices.
 
 import asyncio
 import contextlib
+import os
 import threading
 from collections.abc import AsyncIterator, Callable, Iterator, Mapping, Sequence
 from datetime import UTC, datetime
@@ -34,6 +35,7 @@ from dra_node_agent.runtime.base import (
 from dra_node_agent.runtime.netprobe import probe_network
 
 _LABEL = "dralab.dev/"
+_DEFAULT_ENGINE = "unix:///var/run/docker.sock"
 _ENDS = frozenset(("die", "died", "oom"))
 _NETWORK_FREE = frozenset(("host", "none"))
 
@@ -58,6 +60,9 @@ class DockerRuntime:
         self._clock = clock
         self._network = network
         client: Any = None
+        url = base_url or os.environ.get("DOCKER_HOST") or _DEFAULT_ENGINE
+        if url.startswith("unix://") and not Path(url.removeprefix("unix://")).exists():
+            raise OSError(f"no container engine: there is no socket {url}")
         try:
             client = docker.DockerClient(base_url=base_url) if base_url else docker.from_env()
             self.version = str(client.version()["Version"])

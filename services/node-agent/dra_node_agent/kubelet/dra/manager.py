@@ -70,6 +70,7 @@ class DraManager:
         *,
         node_name: str = "",
         on_health_change: Callable[[set[str]], None] | None = None,
+        on_register: Callable[[], None] | None = None,
         step: Callable[[str], Awaitable[None]] | None = None,
         durable: bool = True,
     ) -> None:
@@ -95,6 +96,7 @@ class DraManager:
             clock,
             on_health=self._health_report if watch_health else None,
             on_health_end=self.health.clear,
+            on_register=on_register,
         )
 
     async def close(self) -> None:

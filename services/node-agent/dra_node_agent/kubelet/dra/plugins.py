@@ -32,7 +32,8 @@ HealthHandler = Callable[[str, list[DeviceHealth]], Awaitable[None]]
 class DraPluginManager:
     """Keeps track of how to reach each DRA driver on the node.
 
-    ``on_health`` is awaited with each health report; ``on_health_end`` is called when a driver's reports stop.
+    ``on_health`` is awaited with each health report; ``on_health_end`` is called when a driver's reports stop,
+    ``on_register`` when a driver can be called that could not be before.
     """
 
     def __init__(
@@ -43,6 +44,7 @@ class DraPluginManager:
         *,
         on_health: HealthHandler | None = None,
         on_health_end: Callable[[str], None] | None = None,
+        on_register: Callable[[], None] | None = None,
         wiping_delay: float = WIPING_DELAY,
         rng: random.Random | None = None,
     ) -> None:
@@ -51,6 +53,7 @@ class DraPluginManager:
         self._clock = clock
         self._on_health = on_health
         self._on_health_end = on_health_end
+        self._on_register = on_register
         self._wiping_delay = wiping_delay
         self._rng = rng or random.Random()
         self._plugins: dict[str, list[DraPlugin]] = {}
@@ -126,6 +129,8 @@ class DraPluginManager:
             api=plugin.chosen_service,
         )
         self._sync(driver)
+        if self._on_register is not None:
+            self._on_register()
 
     def deregister(self, driver: str, endpoint: str) -> None:
         """Let go of the plugin at ``endpoint``, if it is known."""
