@@ -67,7 +67,7 @@ def _key_default(item: Node, key: str) -> Any:
 def compare(node: Struct, old: dict[str, Any], new: dict[str, Any]) -> Comparison:
     """What ``new`` adds to, changes in and lacks of ``old``."""
     result = Comparison()
-    _compare_members(node, old, new, (), result)
+    _compare_members(node, old, new, result)
     return result
 
 
@@ -82,57 +82,76 @@ def _void(member: Field | None, value: Any) -> bool:
     )
 
 
-def _compare_members(node: Struct | MapNode, old: Any, new: Any, path: Path, result: Comparison) -> None:
+def _unknown(node: Struct | MapNode, kind: Node | None) -> bool:
+    return kind is None and isinstance(node, Struct) and node.native
+
+
+def _compare_members(node: Struct | MapNode, old: Any, new: Any, result: Comparison) -> None:
     present = set()
     for key, value in new.items():
-        before = old.get(key, _ABSENT)
         kind, member = _child(node, key)
-        if _void(member, value):
+        if not value and _void(member, value):
             continue
         present.add(key)
-        if before is value or before == value or (kind is None and isinstance(node, Struct) and node.native):
-            continue
-        _compare(kind, member, before, value, (*path, f"f:{key}"), result)
+        before = old.get(key, _ABSENT)
+        if before is _ABSENT:
+            if not _unknown(node, kind):
+                result.added[f"f:{key}"] = _everything(kind, member, value)
+        elif before is not value and before != value and not _unknown(node, kind):
+            _compare(kind, member, before, value, f"f:{key}", result)
     for key, value in old.items():
-        if key in present:
-            continue
-        kind, member = _child(node, key)
-        if _void(member, value) or (kind is None and isinstance(node, Struct) and node.native):
-            continue
-        _compare(kind, member, value, _ABSENT, (*path, f"f:{key}"), result)
+        if key not in present:
+            kind, member = _child(node, key)
+            if not _void(member, value) and not _unknown(node, kind):
+                result.removed[f"f:{key}"] = _everything(kind, member, value)
+
+
+def _everything(node: Node | None, member: Field | None, value: Any) -> FieldSet:
+    """All fields of a value that is there on one side only, its own path among them."""
+    if not value or _atomic(node, member):
+        return {}
+    made: FieldSet = {}
+    if isinstance(node, ListNode):
+        if isinstance(value, list):
+            for item in value:
+                step = item_step(node, item)
+                if step is not None:
+                    made[step] = {} if step in made else _everything(node.item, None, item)
+    elif isinstance(value, dict) and isinstance(node, Struct | MapNode):
+        for key, one in value.items():
+            kind, below = _child(node, key)
+            if not _unknown(node, kind) and not (not one and _void(below, one)):
+                made[f"f:{key}"] = _everything(kind, below, one)
+    if made:
+        made[SELF] = {}
+    return made
 
 
 def _compare(
-    node: Node | None, member: Field | None, old: Any, new: Any, path: Path, result: Comparison
+    node: Node | None, member: Field | None, old: Any, new: Any, step: str, result: Comparison
 ) -> None:
-    empty = (old is _ABSENT or not old) and (new is _ABSENT or not new)
-    shapes = (dict, list) if not _atomic(node, member) and not empty else ()
-    compound = shapes and all(
-        value is _ABSENT or value is None or isinstance(value, shapes) for value in (old, new)
-    )
-    if compound:
-        if isinstance(node, ListNode):
-            _compare_items(node, old or (), new or (), path, result)
-        elif isinstance(node, Struct | MapNode):
-            _compare_members(
-                node,
-                old if isinstance(old, dict) else {},
-                new if isinstance(new, dict) else {},
-                path,
-                result,
-            )
-    if old is _ABSENT:
-        insert(result.added, path)
-    elif new is _ABSENT:
-        insert(result.removed, path)
-    elif not compound:
-        insert(result.modified, path)
+    """Two different values at one path."""
+    shape = list if isinstance(node, ListNode) else dict
+    comparable = (old or new) and all(value is None or isinstance(value, shape) for value in (old, new))
+    if _atomic(node, member) or not comparable:
+        result.modified[step] = {}
+        return
+    below = Comparison()
+    if isinstance(node, ListNode):
+        _compare_items(node, old or (), new or (), below)
+    elif isinstance(node, Struct | MapNode):
+        _compare_members(node, old or {}, new or {}, below)
+    for found, target in (
+        (below.added, result.added),
+        (below.modified, result.modified),
+        (below.removed, result.removed),
+    ):
+        if found:
+            target[step] = found
 
 
 def _by_step(node: ListNode, items: Any) -> dict[str, list[Any]]:
     found: dict[str, list[Any]] = {}
-    if items is _ABSENT:
-        return found
     for item in items:
         step = item_step(node, item)
         if step is not None:
@@ -140,22 +159,20 @@ def _by_step(node: ListNode, items: Any) -> dict[str, list[Any]]:
     return found
 
 
-def _compare_items(node: ListNode, old: Any, new: Any, path: Path, result: Comparison) -> None:
+def _compare_items(node: ListNode, old: Any, new: Any, result: Comparison) -> None:
     before, after = _by_step(node, old), _by_step(node, new)
     for step in dict.fromkeys([*before, *after]):
         left, right = before.get(step, []), after.get(step, [])
-        here = (*path, step)
-        if len(left) > 1 or len(right) > 1:
-            if not right:
-                insert(result.removed, here)
-            elif not left:
-                insert(result.added, here)
-            elif left != right:
-                insert(result.modified, here)
-        elif left != right:
-            _compare(
-                node.item, None, left[0] if left else _ABSENT, right[0] if right else _ABSENT, here, result
-            )
+        if left == right:
+            continue
+        if not left:
+            result.added[step] = _everything(node.item, None, right[0]) if len(right) == 1 else {}
+        elif not right:
+            result.removed[step] = _everything(node.item, None, left[0]) if len(left) == 1 else {}
+        elif len(left) > 1 or len(right) > 1:
+            result.modified[step] = {}
+        else:
+            _compare(node.item, None, left[0], right[0], step, result)
 
 
 def field_set(node: Struct, config: dict[str, Any]) -> FieldSet:

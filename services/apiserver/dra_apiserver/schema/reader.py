@@ -6,6 +6,7 @@ from dra_apiserver.schema.types import Field, ListNode, MapNode, Node, Scalar, S
 from dra_apiserver.schema.values import READERS, Malformed, WrongType, json_type
 
 _MOST_STRICT_ERRORS = 100
+_STRING = Scalar.STRING
 
 
 class TypeMismatch(Exception):
@@ -61,48 +62,50 @@ class Reader:
             f"json: cannot unmarshal {found} into Go struct field {owner}.{self._field_path(name)} of type {go}"
         )
 
-    def _keys(self, obj: dict[str, Any]) -> list[str]:
-        if type(obj) is not RepeatedKeys:
-            return list(obj)
+    def _repeated(self, obj: RepeatedKeys) -> None:
         seen: set[str] = set()
         for key in obj.keys_in_order:
             if key in seen:
                 self._report("duplicate", key)
             seen.add(key)
-        return list(obj)
 
     def _members(self, node: Struct, obj: dict[str, Any]) -> None:
-        fields = node.fields
-        outer, self._lenient = self._lenient, not node.native
-        for key in self._keys(obj):
+        if type(obj) is RepeatedKeys:
+            self._repeated(obj)
+        fields, native = node.fields, node.native
+        outer, self._lenient = self._lenient, not native
+        for key, value in list(obj.items()):
             member = fields.get(key)
             if member is None:
                 if not node.open:
                     self._report("unknown", key)
                     del obj[key]
                 continue
-            value = obj[key]
             if value is None:
-                if node.native:
+                if native:
                     del obj[key]
                 continue
             kind = member.node
             if type(kind) is Scalar:
-                if not node.native:
+                if not native:
                     continue
-                try:
-                    value = READERS[kind](value)
-                except WrongType as error:
-                    raise self._mismatch(error.found, node.name, key, _go(member)) from error
-                except Malformed as error:
-                    raise TypeMismatch(str(error)) from error
+                if kind is not _STRING or type(value) is not str:
+                    value = self._scalar(node, member, kind, value)
+                if value or not member.droppable:
+                    obj[key] = value
+                else:
+                    del obj[key]
             else:
-                value = self._compound(kind, value, node.name, key, member.go)
-            if not value and node.native and member.droppable and not isinstance(value, list | dict):
-                del obj[key]
-            else:
-                obj[key] = value
+                obj[key] = self._compound(kind, value, node.name, key, member.go)
         self._lenient = outer
+
+    def _scalar(self, node: Struct, member: Field, kind: Scalar, value: Any) -> Any:
+        try:
+            return READERS[kind](value)
+        except WrongType as error:
+            raise self._mismatch(error.found, node.name, member.name, _go(member)) from error
+        except Malformed as error:
+            raise TypeMismatch(str(error)) from error
 
     def _compound(self, kind: Node, value: Any, struct: str, key: str, go: str) -> Any:
         if self._lenient and not isinstance(value, list if type(kind) is ListNode else dict):
@@ -143,8 +146,9 @@ class Reader:
         item = kind.value
         go = go.partition("]")[2] if go.startswith("map[") else _go_name(item)
         self._path.append(key)
-        for name in self._keys(value):
-            one = value[name]
+        if type(value) is RepeatedKeys:
+            self._repeated(value)
+        for name, one in list(value.items()):
             if one is None:
                 if item is Scalar.STRING:
                     value[name] = ""

@@ -34,6 +34,9 @@ class Scalar(Enum):
     INT_OR_STRING = "intstr.IntOrString"
     ANY = "any"
 
+    # Members are single objects; the inherited hash costs a Python call at every look-up.
+    __hash__ = object.__hash__
+
 
 class ListType(Enum):
     """How items of a list are told apart by server-side apply."""
@@ -64,7 +67,11 @@ class MapNode:
 
 @dataclass(frozen=True, slots=True)
 class Field:
-    """A member of a struct. ``go`` is its Go type as error messages print it."""
+    """A member of a struct.
+
+    ``go`` is its Go type as error messages print it. ``droppable``: an empty value is left out of the encoded object;
+    ``always``: the encoded object has this member even where nobody set it.
+    """
 
     name: str
     node: "Node"
@@ -74,21 +81,18 @@ class Field:
     omit_zero: bool = False
     atomic: bool = False
     strategies: frozenset[str] = frozenset()
+    droppable: bool = field(init=False)
+    always: bool = field(init=False)
 
-    @property
-    def droppable(self) -> bool:
-        """Whether an empty value is left out of the encoded object."""
+    def __post_init__(self) -> None:
+        omitted = self.omit_empty or self.omit_zero
         plain = isinstance(self.node, ListNode | MapNode) or self.node in _PLAIN
-        return (self.omit_empty or self.omit_zero) and not self.pointer and plain
-
-    @property
-    def always(self) -> bool:
-        """Whether the encoded object has this member even where nobody set it."""
-        if self.omit_zero or self.pointer:
-            return not (self.omit_empty or self.omit_zero)
-        if not self.omit_empty:
-            return True
-        return isinstance(self.node, Struct) or self.node in _STRUCT_LIKE
+        object.__setattr__(self, "droppable", omitted and not self.pointer and plain)
+        if self.omit_zero or self.pointer or not self.omit_empty:
+            always = not omitted
+        else:
+            always = isinstance(self.node, Struct) or self.node in _STRUCT_LIKE
+        object.__setattr__(self, "always", always)
 
     def zero(self) -> Any:
         """What an unset member is encoded as."""
