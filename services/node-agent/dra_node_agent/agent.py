@@ -12,7 +12,7 @@ from types import TracebackType
 from typing import TYPE_CHECKING, Any, Protocol, Self, runtime_checkable
 
 from dra_shared.api.pod import Pod
-from dra_shared.api.resources import PODS, RESOURCE_SLICES
+from dra_shared.api.resources import PODS
 from dra_shared.client.errors import ApiError
 from dra_shared.client.informer import Informer
 from dra_shared.client.rest import Client
@@ -27,6 +27,7 @@ from dra_node_agent.drivers.catalog import (
     ensure_device_classes,
     find_driver,
 )
+from dra_node_agent.drivers.publisher import SLICE_HEADS
 from dra_node_agent.kubelet.kubelet import Kubelet, KubeletConfig
 from dra_node_agent.kubelet.node import NodeShape
 from dra_node_agent.kubelet.plugins.watch import DirectoryWatcher
@@ -109,7 +110,8 @@ class NodeAgent:
         self._cdi: dict[str, Path] = {}
         selector = f"spec.nodeName={config.names[0]}" if len(config.names) == 1 else "spec.nodeName!="
         self._pods: Informer[Pod] = Informer(client, PODS, field_selector=selector, clock=self._clock)
-        self._slices = Informer(client, RESOURCE_SLICES, clock=self._clock)
+        # Heads only: publishers must see that a slice was touched, nobody reads its devices here.
+        self._slices = Informer(client, SLICE_HEADS, clock=self._clock)
         self._stack = contextlib.AsyncExitStack()
         self._tasks = Tasks()
         self._driver_failed: asyncio.Future[None] | None = None

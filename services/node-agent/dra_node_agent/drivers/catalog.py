@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Protocol
 
-from dra_shared.api.resource import DeviceClass, ResourceSlice
+from dra_shared.api.resource import DeviceClass
 from dra_shared.api.resources import DEVICE_CLASSES
 from dra_shared.client.errors import AlreadyExists
 from dra_shared.client.informer import Informer
@@ -14,6 +14,7 @@ from dra_shared.clock import Clock
 
 from dra_node_agent.drivers.errors import DriverConfigError
 from dra_node_agent.drivers.nvidia import DRIVER_NAME as NVIDIA
+from dra_node_agent.drivers.publisher import SliceHead
 from dra_node_agent.nvml.node import DEFAULT_GPUS
 
 
@@ -32,7 +33,7 @@ class DriverNode:
     cdi_directory: Path
     client: Client
     clock: Clock
-    slices: Informer[ResourceSlice] | None = None
+    slices: Informer[SliceHead] | None = None
 
 
 class Driver(Protocol):

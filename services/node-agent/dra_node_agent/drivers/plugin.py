@@ -13,7 +13,7 @@ from types import TracebackType
 from typing import Any, Self
 
 import grpc
-from dra_shared.api.resource import ResourceClaim, ResourceSlice
+from dra_shared.api.resource import ResourceClaim
 from dra_shared.api.resources import RESOURCE_CLAIMS
 from dra_shared.client.errors import ApiError
 from dra_shared.client.informer import Informer
@@ -24,7 +24,7 @@ from grpc import aio
 
 from dra_node_agent.drivers.claims import ClaimHandler, ClaimRef, PreparedDevice
 from dra_node_agent.drivers.errors import DriverConfigError, PrepareError
-from dra_node_agent.drivers.publisher import SlicePublisher
+from dra_node_agent.drivers.publisher import SliceHead, SlicePublisher
 from dra_node_agent.drivers.resources import DriverResources
 from dra_node_agent.proto import (
     dra_v1_pb2,
@@ -105,7 +105,7 @@ class KubeletPlugin:
         clock: Clock,
         *,
         health: HealthBoard | None = None,
-        slices: Informer[ResourceSlice] | None = None,
+        slices: Informer[SliceHead] | None = None,
     ) -> None:
         self.driver = driver
         self.node_name = node_name

@@ -12,9 +12,9 @@ from dataclasses import dataclass
 
 import httpx
 import msgspec
-from dra_shared.api.meta import ObjectMeta, OwnerReference
+from dra_shared.api.meta import Object, ObjectMeta, OwnerReference, Struct
 from dra_shared.api.resource import Device, DeviceTaint, ResourcePool, ResourceSlice, ResourceSliceSpec
-from dra_shared.api.resources import NODES, RESOURCE_SLICES
+from dra_shared.api.resources import NODES, RESOURCE_SLICES, Resource
 from dra_shared.client.errors import ApiError, NotFound
 from dra_shared.client.informer import Informer
 from dra_shared.client.rest import Client
@@ -30,6 +30,30 @@ _SETTLE_SECONDS = 0.5
 _REMEMBERED = 64
 
 _log = logger(__name__)
+
+
+class SliceOwner(Struct):
+    """Whose slice it is."""
+
+    driver: str = ""
+    node_name: str | None = None
+
+
+class SliceHead(Object):
+    """A ResourceSlice without its devices: enough to see that somebody touched it, and little to keep of hundreds."""
+
+    spec: SliceOwner = msgspec.field(default_factory=SliceOwner)
+
+
+#: ResourceSlices as :class:`SliceHead`, for the informer that publishers share.
+SLICE_HEADS = Resource(
+    RESOURCE_SLICES.group,
+    RESOURCE_SLICES.version,
+    RESOURCE_SLICES.plural,
+    RESOURCE_SLICES.kind,
+    SliceHead,
+    namespaced=False,
+)
 
 
 @dataclass(frozen=True)
@@ -53,7 +77,7 @@ class SlicePublisher:
         driver: str,
         node_name: str,
         clock: Clock,
-        informer: Informer[ResourceSlice] | None = None,
+        informer: Informer[SliceHead] | None = None,
     ) -> None:
         self._client = client
         self._driver = driver
@@ -61,9 +85,7 @@ class SlicePublisher:
         self._clock = clock
         self._selector = f"spec.driver={driver},spec.nodeName={node_name}"
         self._own = informer is None
-        self._informer = informer or Informer(
-            client, RESOURCE_SLICES, field_selector=self._selector, clock=clock
-        )
+        self._informer = informer or Informer(client, SLICE_HEADS, field_selector=self._selector, clock=clock)
         self._resources: DriverResources | None = None
         self._dirty = asyncio.Event()
         self._settle = False
@@ -97,15 +119,15 @@ class SlicePublisher:
         for slice_ in await self._list():
             await self._delete(slice_)
 
-    def _changed(self, slice_: ResourceSlice) -> None:
+    def _changed(self, slice_: SliceHead) -> None:
         if self._written.get(slice_.metadata.name) != slice_.metadata.resource_version:
             self._disturbed(slice_)
 
-    def _deleted(self, slice_: ResourceSlice) -> None:
+    def _deleted(self, slice_: SliceHead) -> None:
         if slice_.metadata.uid not in self._removed:
             self._disturbed(slice_)
 
-    def _disturbed(self, slice_: ResourceSlice) -> None:
+    def _disturbed(self, slice_: SliceHead) -> None:
         """Somebody else did something to a slice; put it right once they are done."""
         spec = slice_.spec
         if spec.driver == self._driver and spec.node_name == self._node and self._resources is not None:

@@ -1,5 +1,7 @@
 """The node's devices as ResourceSlices: attributes, capacity, counters and how they share slices."""
 
+import functools
+
 from dra_shared.api.resource import (
     CapacityRequestPolicy,
     CapacityRequestPolicyRange,
@@ -225,6 +227,7 @@ def _policy(*, default: int, minimum: int, maximum: int, step: int) -> CapacityR
     )
 
 
+@functools.lru_cache(maxsize=4096)
 def _capacity(value: int) -> DeviceCapacity:
     return DeviceCapacity(value=_quantity(value))
 
@@ -233,10 +236,12 @@ def _quantity(value: int) -> str:
     return str(Quantity(value, format=Format.BINARY_SI))
 
 
+@functools.lru_cache(maxsize=4096)
 def _string(value: str) -> DeviceAttribute:
     return DeviceAttribute(string=value)
 
 
+@functools.lru_cache(maxsize=256)
 def _version(text: str) -> DeviceAttribute:
     """A version attribute: filled up to three numbers, without leading zeros, as semver has it."""
     parts = [str(int(part)) for part in text.split(".")]

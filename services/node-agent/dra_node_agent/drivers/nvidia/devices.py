@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 _MIG_NAME = re.compile(r"gpu-(\d+)-mig-(.+)-(\d+)-(\d+)")
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, slots=True)
 class GiProfile:
     """A GPU instance profile as NVML reports it."""
 
@@ -35,7 +35,7 @@ class GiProfile:
         }
 
 
-@dataclass
+@dataclass(slots=True)
 class Gpu:
     """A whole GPU."""
 
@@ -76,7 +76,7 @@ class Gpu:
         return self.mig_capable and not self.virtual and (self.toggles_mig or self.mig_enabled)
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, slots=True)
 class MigLive:
     """A MIG device that exists."""
 
@@ -87,7 +87,7 @@ class MigLive:
     uuid: str
 
 
-@dataclass
+@dataclass(slots=True)
 class MigDevice:
     """A MIG device: one that exists (static), or one that could (dynamic, ``live`` is None)."""
 
@@ -104,7 +104,7 @@ class MigDevice:
         return f"gpu-{self.parent.minor}-mig-{compact}-{self.profile.id}-{self.start}"
 
 
-@dataclass
+@dataclass(slots=True)
 class VfioGpu:
     """A GPU as something to pass through to a virtual machine."""
 
@@ -129,7 +129,7 @@ class VfioGpu:
 Allocatable = Gpu | MigDevice | VfioGpu
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, slots=True)
 class MigPosition:
     """Where a MIG device sits, as its name tells."""
 

@@ -1,6 +1,7 @@
 """Finding the GPUs and MIG devices of a node through pynvml."""
 
 import ctypes
+import functools
 from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
@@ -297,7 +298,7 @@ class DeviceLibrary:
             pcie_root=self.host.pcie_root(bus),
             numa_node=self.host.numa_node(bus),
             addressing_mode=_addressing_mode(handle),
-            profiles=tuple(_profiles(handle)) if capable else (),
+            profiles=_shared(tuple(_profiles(handle))) if capable else (),
         )
 
     @contextmanager
@@ -344,6 +345,12 @@ def _profiles(handle: Any) -> Iterator[GiProfile]:
             ofa_engines=info.ofaCount,
             placements=tuple((place.start, place.size) for place in places[: count.value]),
         )
+
+
+@functools.lru_cache(maxsize=64)
+def _shared(profiles: tuple[GiProfile, ...]) -> tuple[GiProfile, ...]:
+    """One copy for all GPUs that have the same profiles."""
+    return profiles
 
 
 def _profile_name(gpu: Gpu, profile: GiProfile) -> str:

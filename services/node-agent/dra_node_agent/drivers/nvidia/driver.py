@@ -7,7 +7,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import Self
 
-from dra_shared.api.resource import DeviceTaint, ResourceClaim, ResourceSlice
+from dra_shared.api.resource import DeviceTaint, ResourceClaim
 from dra_shared.client.informer import Informer
 from dra_shared.client.rest import Client
 from dra_shared.clock import Clock
@@ -25,6 +25,7 @@ from dra_node_agent.drivers.nvidia.health import HealthMonitor
 from dra_node_agent.drivers.nvidia.host import Host
 from dra_node_agent.drivers.nvidia.state import CrashPoint, DeviceState
 from dra_node_agent.drivers.plugin import Health, HealthBoard, KubeletPlugin
+from dra_node_agent.drivers.publisher import SliceHead
 
 LOCK_FILE = "pu.lock"
 
@@ -66,7 +67,7 @@ class NvidiaDriver:
         clock: Clock,
         options: NvidiaOptions,
         *,
-        slices: Informer[ResourceSlice] | None = None,
+        slices: Informer[SliceHead] | None = None,
         reached: CrashPoint = lambda point: None,
     ) -> None:
         self._node = node_name

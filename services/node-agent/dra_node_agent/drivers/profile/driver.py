@@ -7,7 +7,7 @@ from types import TracebackType
 from typing import Self
 
 import msgspec
-from dra_shared.api.resource import AllocatedDeviceStatus, ResourceClaim, ResourceSlice
+from dra_shared.api.resource import AllocatedDeviceStatus, ResourceClaim
 from dra_shared.api.resources import RESOURCE_CLAIMS
 from dra_shared.client.errors import ApiError, Conflict
 from dra_shared.client.informer import Informer
@@ -22,6 +22,7 @@ from dra_node_agent.drivers.profile.binding import BindingConditionSetter
 from dra_node_agent.drivers.profile.devices import resources
 from dra_node_agent.drivers.profile.model import Profile
 from dra_node_agent.drivers.profile.state import ProfileState
+from dra_node_agent.drivers.publisher import SliceHead
 
 _STATUS_ATTEMPTS = 5
 
@@ -44,7 +45,7 @@ class ProfileDriver:
         client: Client,
         clock: Clock,
         *,
-        slices: Informer[ResourceSlice] | None = None,
+        slices: Informer[SliceHead] | None = None,
     ) -> None:
         self._profile = profile
         self._node = node_name
