@@ -10,12 +10,13 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
+from dra_apiserver.admission.pods import default_tolerations, priority, service_account
 from dra_apiserver.strategy import Context
 
 JsonObject = dict[str, Any]
 Plugin = Callable[[JsonObject | None, JsonObject | None, Context, str], None]
 
-MUTATING: list[Plugin] = []
+MUTATING: list[Plugin] = [service_account, default_tolerations, priority]
 VALIDATING: list[Plugin] = []
 
 

@@ -1,0 +1,114 @@
+"""What upstream's default admission plugins fill into new pods."""
+
+from __future__ import annotations
+
+import secrets
+from typing import Any
+
+from dra_apiserver.errors import GroupResource, forbidden
+from dra_apiserver.strategy import Context
+
+JsonObject = dict[str, Any]
+
+_ALPHABET = "bcdfghjklmnpqrstvwxz2456789"
+_MOUNT = "/var/run/secrets/kubernetes.io/serviceaccount"
+_PODS = GroupResource("", "pods")
+_WAIT = 300
+_SYSTEM_PRIORITIES = {"system-cluster-critical": 2000000000, "system-node-critical": 2000001000}
+
+
+def _new_pod(obj: JsonObject | None, ctx: Context, operation: str) -> JsonObject | None:
+    if operation != "CREATE" or obj is None or ctx.subresource:
+        return None
+    return obj if (ctx.kind.group, ctx.kind.plural) == ("", "pods") else None
+
+
+def service_account(obj: JsonObject | None, old: JsonObject | None, ctx: Context, operation: str) -> None:
+    """The ServiceAccount plugin: a pod runs as `default` and finds its token mounted.
+
+    The account itself need not be there yet: the controller makes it, and a pod must not fail for being quicker.
+    """
+    pod = _new_pod(obj, ctx, operation)
+    if pod is None or "kubernetes.io/config.mirror" in (pod["metadata"].get("annotations") or {}):
+        return
+    spec = pod.setdefault("spec", {})
+    name = spec.get("serviceAccountName") or "default"
+    spec["serviceAccountName"] = spec["serviceAccount"] = name
+    account = ctx.lookup("", "serviceaccounts", ctx.namespace, name) or {}
+    wanted = spec.get("automountServiceAccountToken", account.get("automountServiceAccountToken"))
+    if wanted is False:
+        return
+    _mount_token(spec)
+
+
+def _mount_token(spec: JsonObject) -> None:
+    containers = [*(spec.get("containers") or ()), *(spec.get("initContainers") or ())]
+    volumes = spec.get("volumes") or []
+    found = next((v["name"] for v in volumes if str(v.get("name", "")).startswith("kube-api-access-")), None)
+    name = found or "kube-api-access-" + "".join(secrets.choice(_ALPHABET) for _ in range(5))
+    mounted = False
+    for container in containers:
+        mounts = container.get("volumeMounts") or []
+        if any(mount.get("mountPath") == _MOUNT for mount in mounts):
+            continue
+        container["volumeMounts"] = [*mounts, {"name": name, "readOnly": True, "mountPath": _MOUNT}]
+        mounted = True
+    if mounted and found is None:
+        field = {"apiVersion": "v1", "fieldPath": "metadata.namespace"}
+        sources = [
+            {"serviceAccountToken": {"expirationSeconds": 3607, "path": "token"}},
+            {"configMap": {"name": "kube-root-ca.crt", "items": [{"key": "ca.crt", "path": "ca.crt"}]}},
+            {"downwardAPI": {"items": [{"path": "namespace", "fieldRef": field}]}},
+        ]
+        spec["volumes"] = [*volumes, {"name": name, "projected": {"sources": sources, "defaultMode": 420}}]
+
+
+def default_tolerations(obj: JsonObject | None, old: JsonObject | None, ctx: Context, operation: str) -> None:
+    """The DefaultTolerationSeconds plugin: a pod stays 5 minutes on a node that is not ready or unreachable."""
+    pod = _new_pod(obj, ctx, operation)
+    if pod is None:
+        return
+    spec = pod.setdefault("spec", {})
+    tolerations = spec.get("tolerations") or []
+    added = []
+    for key in ("node.kubernetes.io/not-ready", "node.kubernetes.io/unreachable"):
+        if any(
+            toleration.get("key") in {None, "", key} and toleration.get("effect") in {None, "", "NoExecute"}
+            for toleration in tolerations
+        ):
+            continue
+        added.append({"key": key, "operator": "Exists", "effect": "NoExecute", "tolerationSeconds": _WAIT})
+    if added:
+        spec["tolerations"] = [*tolerations, *added]
+
+
+def priority(obj: JsonObject | None, old: JsonObject | None, ctx: Context, operation: str) -> None:
+    """The Priority plugin: the number of the pod's priority class.
+
+    Raises:
+        StatusError: 403, there is no such class, or the pod names another number.
+    """
+    pod = _new_pod(obj, ctx, operation)
+    if pod is None:
+        return
+    spec = pod.setdefault("spec", {})
+    name = spec.get("priorityClassName") or ""
+    value, policy = 0, "PreemptLowerPriority"
+    if name:
+        found = ctx.lookup("scheduling.k8s.io", "priorityclasses", "", name)
+        if found is not None:
+            value, policy = found.get("value", 0), found.get("preemptionPolicy") or policy
+        elif name in _SYSTEM_PRIORITIES:
+            value = _SYSTEM_PRIORITIES[name]
+        else:
+            raise forbidden(
+                _PODS, pod["metadata"].get("name", ""), f"no PriorityClass with name {name} was found"
+            )
+    if spec.get("priority") not in {None, value}:
+        text = (
+            f"the integer value of priority ({spec['priority']}) must not be provided in pod spec; "
+            "priority admission controller computed {value} from the given PriorityClass name"
+        ).replace("{value}", str(value))
+        raise forbidden(_PODS, pod["metadata"].get("name", ""), text)
+    spec["priority"] = value
+    spec.setdefault("preemptionPolicy", policy)

@@ -1,0 +1,341 @@
+"""Requests to a running server: subresources, deletion, options, limits and representations."""
+
+import asyncio
+import gzip
+from collections.abc import AsyncIterator
+from pathlib import Path
+from typing import Any
+
+import httpx
+import pytest
+import yaml
+from dra_apiserver.config import Config
+from dra_apiserver.server import ApiServer
+
+PODS = "/api/v1/namespaces/default/pods"
+CONFIGMAPS = "/api/v1/namespaces/default/configmaps"
+MERGE = {"Content-Type": "application/merge-patch+json"}
+JsonObject = dict[str, Any]
+
+
+@pytest.fixture
+async def server(tmp_path: Path) -> AsyncIterator[ApiServer]:
+    async with ApiServer(Config(port=0, data=tmp_path, relaxed=True)) as started:
+        yield started
+
+
+@pytest.fixture
+async def client(server: ApiServer) -> AsyncIterator[httpx.AsyncClient]:
+    async with httpx.AsyncClient(base_url=server.url, timeout=30) as made:
+        yield made
+
+
+def configmap(name: str, **data: str) -> JsonObject:
+    return {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": name}, "data": data}
+
+
+def pod(name: str) -> JsonObject:
+    return {
+        "apiVersion": "v1",
+        "kind": "Pod",
+        "metadata": {"name": name, "labels": {"app": "x"}},
+        "spec": {"containers": [{"name": "c", "image": "i"}]},
+    }
+
+
+def binding(name: str, node: str) -> JsonObject:
+    target = {"kind": "Node", "name": node}
+    return {"apiVersion": "v1", "kind": "Binding", "metadata": {"name": name}, "target": target}
+
+
+async def created(client: httpx.AsyncClient, base: str, obj: JsonObject) -> JsonObject:
+    answer = await client.post(base, json=obj)
+    assert answer.status_code == 201, answer.text
+    made: JsonObject = answer.json()
+    return made
+
+
+async def test_binding_assigns_a_pod_once(client: httpx.AsyncClient) -> None:
+    await created(client, PODS, pod("p"))
+    answer = await client.post(f"{PODS}/p/binding", json=binding("p", "n1"))
+    assert answer.status_code == 201
+    assert answer.json()["status"] == "Success"
+    bound = (await client.get(f"{PODS}/p")).json()
+    assert bound["spec"]["nodeName"] == "n1"
+    condition = next(item for item in bound["status"]["conditions"] if item["type"] == "PodScheduled")
+    assert (condition["status"], condition["lastProbeTime"]) == ("True", None)
+    again = await client.post(f"{PODS}/p/binding", json=binding("p", "n2"))
+    assert again.status_code == 409
+    assert again.json()["message"] == (
+        'Operation cannot be fulfilled on pods/binding "p": pod p is already assigned to node "n1"'
+    )
+    unknown = await client.post(f"{PODS}/q/binding", json=binding("q", "n1"))
+    assert (unknown.status_code, unknown.json()["message"]) == (404, 'pods "q" not found')
+
+
+async def test_a_running_pod_gets_time_to_stop(client: httpx.AsyncClient) -> None:
+    await created(client, PODS, pod("p"))
+    await client.post(f"{PODS}/p/binding", json=binding("p", "n1"))
+    marked = (await client.delete(f"{PODS}/p")).json()
+    assert marked["metadata"]["deletionGracePeriodSeconds"] == 30
+    assert marked["metadata"]["generation"] == 2
+    longer = (await client.delete(f"{PODS}/p?gracePeriodSeconds=60")).json()
+    assert longer["metadata"]["resourceVersion"] == marked["metadata"]["resourceVersion"]
+    shorter = (await client.request("DELETE", f"{PODS}/p", json={"gracePeriodSeconds": 5})).json()
+    assert shorter["metadata"]["deletionGracePeriodSeconds"] == 5
+    await client.delete(f"{PODS}/p?gracePeriodSeconds=0")
+    assert (await client.get(f"{PODS}/p")).status_code == 404
+
+
+async def test_a_pod_without_node_goes_at_once(client: httpx.AsyncClient) -> None:
+    await created(client, PODS, pod("p"))
+    assert (await client.delete(f"{PODS}/p")).status_code == 200
+    assert (await client.get(f"{PODS}/p")).status_code == 404
+
+
+async def test_propagation_sets_the_collectors_finalizers(client: httpx.AsyncClient) -> None:
+    for policy, finalizer in (("Foreground", "foregroundDeletion"), ("Orphan", "orphan")):
+        await created(client, CONFIGMAPS, configmap(policy.lower()))
+        marked = await client.request(
+            "DELETE", f"{CONFIGMAPS}/{policy.lower()}", json={"propagationPolicy": policy}
+        )
+        assert marked.json()["metadata"]["finalizers"] == [finalizer]
+    wrong = await client.delete(f"{CONFIGMAPS}/orphan?propagationPolicy=Sideways")
+    assert wrong.status_code == 422
+    assert wrong.json()["details"]["causes"][0]["field"] == "propagationPolicy"
+
+
+async def test_delete_answers_with_a_status_that_names_what_went(client: httpx.AsyncClient) -> None:
+    made = await created(client, CONFIGMAPS, configmap("a"))
+    answer = (await client.delete(f"{CONFIGMAPS}/a")).json()
+    assert answer["status"] == "Success"
+    assert answer["details"] == {"name": "a", "kind": "configmaps", "uid": made["metadata"]["uid"]}
+
+
+async def test_delete_collection_takes_what_is_selected(client: httpx.AsyncClient) -> None:
+    for name in ("a", "b", "c"):
+        obj = configmap(name)
+        obj["metadata"]["labels"] = {"keep": str(name == "b").lower()}
+        await created(client, CONFIGMAPS, obj)
+    answer = await client.delete(f"{CONFIGMAPS}?labelSelector=keep%3Dfalse")
+    assert sorted(item["metadata"]["name"] for item in answer.json()["items"]) == ["a", "c"]
+    left = (await client.get(CONFIGMAPS)).json()["items"]
+    assert [item["metadata"]["name"] for item in left] == ["b"]
+
+
+async def test_a_namespace_waits_for_its_finalizer(client: httpx.AsyncClient) -> None:
+    namespace = {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "n"}}
+    await created(client, "/api/v1/namespaces", namespace)
+    marked = (await client.delete("/api/v1/namespaces/n")).json()
+    assert marked["status"]["phase"] == "Terminating"
+    refused = await client.post("/api/v1/namespaces/n/configmaps", json=configmap("a"))
+    assert refused.status_code == 403
+    assert refused.json()["details"]["causes"][0]["reason"] == "NamespaceTerminating"
+    marked["spec"]["finalizers"] = []
+    assert (await client.put("/api/v1/namespaces/n/finalize", json=marked)).status_code == 200
+    assert (await client.get("/api/v1/namespaces/n")).status_code == 404
+
+
+async def test_unconditional_writers_never_conflict(client: httpx.AsyncClient) -> None:
+    await created(client, CONFIGMAPS, configmap("a"))
+    patches = (
+        client.patch(f"{CONFIGMAPS}/a", content=f'{{"data":{{"k{n}":"v"}}}}', headers=MERGE)
+        for n in range(30)
+    )
+    assert {answer.status_code for answer in await asyncio.gather(*patches)} == {200}
+    assert len((await client.get(f"{CONFIGMAPS}/a")).json()["data"]) == 30
+
+
+async def test_a_write_that_changes_nothing_has_no_revision(client: httpx.AsyncClient) -> None:
+    made = await created(client, CONFIGMAPS, configmap("a", x="y"))
+    same = (await client.put(f"{CONFIGMAPS}/a", json=configmap("a", x="y"))).json()
+    assert same["metadata"]["resourceVersion"] == made["metadata"]["resourceVersion"]
+
+
+async def test_generated_names(client: httpx.AsyncClient) -> None:
+    obj = configmap("")
+    obj["metadata"] = {"generateName": "gen-" + "x" * 80}
+    made = await created(client, CONFIGMAPS, obj)
+    assert len(made["metadata"]["name"]) == 63
+    assert made["metadata"]["name"].startswith("gen-x")
+
+
+async def test_dry_runs_answer_and_store_nothing(client: httpx.AsyncClient) -> None:
+    await created(client, CONFIGMAPS, configmap("a", x="y"))
+    put = await client.put(f"{CONFIGMAPS}/a?dryRun=All", json=configmap("a", x="z"))
+    assert put.json()["data"] == {"x": "z"}
+    assert (await client.delete(f"{CONFIGMAPS}/a?dryRun=All")).status_code == 200
+    assert (await client.get(f"{CONFIGMAPS}/a")).json()["data"] == {"x": "y"}
+
+
+async def test_scale_reads_and_writes_replicas(client: httpx.AsyncClient) -> None:
+    base = "/apis/apps/v1/namespaces/default/deployments"
+    template = {"metadata": {"labels": {"a": "b"}}, "spec": {"containers": [{"name": "c", "image": "i"}]}}
+    spec = {"replicas": 2, "selector": {"matchLabels": {"a": "b"}}, "template": template}
+    deployment = {"apiVersion": "apps/v1", "kind": "Deployment", "metadata": {"name": "d"}, "spec": spec}
+    await created(client, base, deployment)
+    scale = (await client.get(f"{base}/d/scale")).json()
+    assert (scale["kind"], scale["spec"], scale["status"]) == (
+        "Scale", {"replicas": 2}, {"replicas": 0, "selector": "a=b"},
+    )  # fmt: skip
+    patched = await client.patch(f"{base}/d/scale", content='{"spec":{"replicas":5}}', headers=MERGE)
+    assert patched.json()["spec"] == {"replicas": 5}
+    found = (await client.get(f"{base}/d")).json()
+    assert (found["spec"]["replicas"], found["metadata"]["generation"]) == (5, 2)
+    negative = await client.put(
+        f"{base}/d/scale", json={**scale, "metadata": {"name": "d"}, "spec": {"replicas": -1}}
+    )
+    assert negative.status_code == 422
+
+
+async def test_eviction_respects_a_disruption_budget(client: httpx.AsyncClient) -> None:
+    await created(client, PODS, pod("p"))
+    budgets = "/apis/policy/v1/namespaces/default/poddisruptionbudgets"
+    spec = {"minAvailable": 1, "selector": {"matchLabels": {"app": "x"}}}
+    await created(
+        client,
+        budgets,
+        {"apiVersion": "policy/v1", "kind": "PodDisruptionBudget", "metadata": {"name": "b"}, "spec": spec},
+    )
+    eviction = {"apiVersion": "policy/v1", "kind": "Eviction", "metadata": {"name": "p"}}
+    refused = await client.post(f"{PODS}/p/eviction", json=eviction)
+    assert (refused.status_code, refused.json()["reason"]) == (429, "TooManyRequests")
+    await client.delete(f"{budgets}/b")
+    assert (await client.post(f"{PODS}/p/eviction", json=eviction)).status_code == 201
+    assert (await client.get(f"{PODS}/p")).status_code == 404
+
+
+async def test_logs_come_from_the_nodes_agent(client: httpx.AsyncClient) -> None:
+    asked = []
+
+    async def agent(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        asked.append((await reader.readuntil(b"\r\n\r\n")).split()[1].decode())
+        writer.write(b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n")
+        for line in (b"one\n", b"two\n"):
+            writer.write(b"%x\r\n%s\r\n" % (len(line), line))
+            await writer.drain()
+        writer.write(b"0\r\n\r\n")
+        writer.close()
+
+    listening = await asyncio.start_server(agent, "127.0.0.1", 0)
+    port = listening.sockets[0].getsockname()[1]
+    status = {
+        "addresses": [{"type": "InternalIP", "address": "127.0.0.1"}],
+        "daemonEndpoints": {"kubeletEndpoint": {"Port": port}},
+    }
+    await created(client, "/api/v1/nodes", {"apiVersion": "v1", "kind": "Node", "metadata": {"name": "n1"}})
+    await client.patch("/api/v1/nodes/n1/status", json={"status": status}, headers=MERGE)
+    await created(client, PODS, pod("p"))
+    assert (await client.get(f"{PODS}/p/log")).text == ""
+    await client.post(f"{PODS}/p/binding", json=binding("p", "n1"))
+    answer = await client.get(f"{PODS}/p/log?follow=true&tailLines=5")
+    assert answer.text == "one\ntwo\n"
+    assert asked == ["/containerLogs/default/p/c?follow=true&tailLines=5"]
+    listening.close()
+    await listening.wait_closed()
+    unreachable = await client.get(f"{PODS}/p/log")
+    assert unreachable.status_code == 500
+    wrong = await client.get(f"{PODS}/p/log?container=z")
+    assert (wrong.status_code, wrong.json()["message"]) == (400, "container z is not valid for pod p")
+
+
+async def test_large_bodies_are_refused(client: httpx.AsyncClient) -> None:
+    answer = await client.post(CONFIGMAPS, json=configmap("a", x="y" * (3 << 20)))
+    assert (answer.status_code, answer.json()["reason"]) == (413, "RequestEntityTooLarge")
+    assert (await client.get("/readyz")).status_code == 200
+
+
+async def test_large_answers_are_packed(client: httpx.AsyncClient) -> None:
+    await created(client, CONFIGMAPS, configmap("a", x="y" * 200_000))
+    packed = await client.get(f"{CONFIGMAPS}/a")
+    assert packed.headers["content-encoding"] == "gzip"
+    assert packed.json()["data"]["x"] == "y" * 200_000
+    plain = await client.get(f"{CONFIGMAPS}/a", headers={"Accept-Encoding": "identity"})
+    assert "content-encoding" not in plain.headers
+
+
+async def test_packed_and_yaml_bodies_are_taken(client: httpx.AsyncClient) -> None:
+    text = yaml.safe_dump(configmap("a", x="text")).encode()
+    headers = {"Content-Type": "application/yaml", "Content-Encoding": "gzip", "Accept": "application/yaml"}
+    answer = await client.post(CONFIGMAPS, content=gzip.compress(text), headers=headers)
+    assert answer.status_code == 201
+    assert answer.headers["content-type"] == "application/yaml"
+    assert yaml.safe_load(answer.text)["data"] == {"x": "text"}
+
+
+@pytest.mark.parametrize(
+    ("method", "path", "code"),
+    [
+        ("POST", "/api/v1/configmaps", 405),
+        ("GET", "/api/v1/configmaps/a", 404),
+        ("GET", "/api/v1/namespaces/default/nodes", 404),
+        ("PUT", CONFIGMAPS, 405),
+        ("POST", f"{CONFIGMAPS}/a", 405),
+        ("GET", f"{PODS}/p/nosuch", 404),
+        ("GET", f"{PODS}/p/binding", 405),
+        ("GET", "/api/v2/pods", 404),
+        ("GET", "/apis/nosuch.example.com/v1/things", 404),
+        ("GET", f"{CONFIGMAPS}/a/b/c", 404),
+        ("GET", "/%2e%2e/etc", 404),
+    ],
+)
+async def test_paths_and_methods_that_are_not_served(
+    method: str, path: str, code: int, client: httpx.AsyncClient
+) -> None:
+    assert (await client.request(method, path)).status_code == code
+
+
+async def test_reviews_allow_everything(client: httpx.AsyncClient) -> None:
+    review = {
+        "apiVersion": "authorization.k8s.io/v1",
+        "kind": "SelfSubjectAccessReview",
+        "spec": {"resourceAttributes": {"verb": "get", "resource": "pods"}},
+    }
+    answer = await client.post("/apis/authorization.k8s.io/v1/selfsubjectaccessreviews", json=review)
+    assert answer.status_code == 201
+    assert answer.json()["status"]["allowed"] is True
+
+
+async def test_health_and_metrics(server: ApiServer, client: httpx.AsyncClient) -> None:
+    verbose = (await client.get("/readyz?verbose")).text
+    assert "[+]etcd ok" in verbose
+    assert verbose.endswith("readyz check passed\n")
+    assert (await client.get("/livez/ping")).text == "ok"
+    assert (await client.get("/livez/nosuch")).status_code == 404
+    server.store.failure = "the disk is full"
+    failed = await client.get("/readyz")
+    assert failed.status_code == 500
+    assert "[-]etcd failed: reason withheld" in failed.text
+    server.store.failure = None
+    excluded = await client.get("/readyz?exclude=etcd&verbose")
+    assert "[+]etcd excluded: ok" in excluded.text
+    await client.get(PODS)
+    metrics = (await client.get("/metrics")).text
+    assert (
+        'apiserver_request_total{verb="LIST",dry_run="",group="",version="v1",resource="pods",subresource="",'
+        'scope="namespace",component="apiserver",code="200"} 1' in metrics
+    )
+    assert 'apiserver_request_duration_seconds_bucket{verb="LIST"' in metrics
+    assert 'apiserver_storage_objects{resource="namespaces"} 4' in metrics
+
+
+async def test_pages_for_people(client: httpx.AsyncClient) -> None:
+    assert "swagger" in (await client.get("/docs")).text.lower()
+    assert (await client.get("/openapi.json")).json()["swagger"] == "2.0"
+    assert (await client.get("/debug/store")).json()["objects"]["namespaces"] == 4
+
+
+async def test_a_slow_client_hears_of_its_watch_at_once(client: httpx.AsyncClient) -> None:
+    async with client.stream("GET", CONFIGMAPS, params={"watch": "1", "timeoutSeconds": "30"}) as answer:
+        assert answer.status_code == 200
+        lines = answer.aiter_lines()
+        await created(client, CONFIGMAPS, configmap("a"))
+        assert '"type":"ADDED"' in await anext(lines)
+
+
+async def test_system_namespaces_stay_the_same_over_a_restart(tmp_path: Path) -> None:
+    seen = []
+    for _ in range(2):
+        async with ApiServer(Config(port=0, data=tmp_path)) as server:
+            seen.append(server.store.collection(("", "namespaces")).records["default"].data)
+    assert seen[0] == seen[1]
