@@ -368,6 +368,7 @@ def test_what_a_trace_tells() -> None:
                 "claim": "default/c0",
                 "request": "r0",
                 "deviceClass": "any",
+                "count": 1,
                 "devices": {
                     "a.example.com/p/d0": [
                         {

@@ -27,6 +27,8 @@ class RequestTrace:
     claim: str
     request: str
     device_class: str
+    # How many devices are asked for; 0: all.
+    count: int = 0
     devices: dict[DeviceID, list[Reason]] = field(default_factory=dict)
 
 
@@ -75,7 +77,12 @@ class Trace:
             )
         for request in attempt.requests:
             self.requests.append(
-                RequestTrace(request.claim.key, request.full_name, request.device_class.metadata.name)
+                RequestTrace(
+                    request.claim.key,
+                    request.full_name,
+                    request.device_class.metadata.name,
+                    0 if request.all_devices else request.count,
+                )
             )
 
     def end(self, results: tuple[AllocationResult, ...]) -> None:
@@ -98,6 +105,7 @@ class Trace:
                     "claim": request.claim,
                     "request": request.request,
                     "deviceClass": request.device_class,
+                    "count": request.count,
                     "devices": {
                         str(device): [
                             {"reason": type(reason).__name__, "text": str(reason)} for reason in reasons
