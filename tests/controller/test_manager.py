@@ -58,6 +58,8 @@ async def test_metrics_have_upstream_names(cluster: Cluster) -> None:
         "device_taint_eviction_controller_pod_deletion_duration_seconds",
         "taint_eviction_controller_pod_deletions_total",
         "pod_gc_collector_force_delete_pods_total",
+        'workqueue_depth{name="resource_claim"}',
+        'workqueue_depth{name="garbage_collector_attempt_to_delete"}',
     ):
         assert name in text
 

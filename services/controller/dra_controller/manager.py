@@ -157,4 +157,10 @@ class _Metrics(Collector):
         return ()
 
     def collect(self) -> Iterable[Metric]:
-        return self.current.collect() if self.current is not None else ()
+        merged: dict[str, Metric] = {}
+        for metric in self.current.collect() if self.current is not None else ():
+            if metric.name in merged:
+                merged[metric.name].samples.extend(metric.samples)
+            else:
+                merged[metric.name] = metric
+        return merged.values()

@@ -26,6 +26,7 @@ class NamespaceController(QueueController):
     """kube-controller-manager's namespace-controller."""
 
     name = "namespace-controller"
+    queue_name = "namespace"
 
     def __init__(self, context: Context) -> None:
         super().__init__(context)

@@ -29,6 +29,7 @@ class ReplicaSetController(WorkloadController):
     """kube-controller-manager's replicaset-controller."""
 
     name = "replicaset-controller"
+    queue_name = "replicaset"
     owner = REPLICA_SETS
 
     def __init__(self, context: Context) -> None:

@@ -38,6 +38,7 @@ class ResourcePoolStatusRequestController(QueueController):
     """kube-controller-manager's resourcepoolstatusrequest-controller."""
 
     name = "resourcepoolstatusrequest-controller"
+    queue_name = "resourcepoolstatusrequest"
 
     def __init__(self, context: Context) -> None:
         super().__init__(context)

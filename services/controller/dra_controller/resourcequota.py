@@ -36,6 +36,7 @@ class ResourceQuotaController(QueueController):
     """kube-controller-manager's resourcequota-controller; refusing what exceeds a quota is the API server's part."""
 
     name = "resourcequota-controller"
+    queue_name = "resourcequota_primary"
 
     def __init__(self, context: Context) -> None:
         super().__init__(context)

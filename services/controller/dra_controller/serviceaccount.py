@@ -14,6 +14,7 @@ class ServiceAccountController(QueueController):
     """kube-controller-manager's serviceaccount-controller."""
 
     name = "serviceaccount-controller"
+    queue_name = "serviceaccount"
     workers = 1
 
     def __init__(self, context: Context) -> None:

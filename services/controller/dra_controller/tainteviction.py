@@ -25,6 +25,7 @@ class TaintEvictionController(QueueController):
     """kube-controller-manager's taint-eviction-controller; its keys are pods."""
 
     name = "taint-eviction-controller"
+    queue_name = "taint_eviction"
 
     def __init__(self, context: Context) -> None:
         super().__init__(context)

@@ -18,6 +18,7 @@ class TTLAfterFinishedController(QueueController):
     """kube-controller-manager's ttl-after-finished-controller."""
 
     name = "ttl-after-finished-controller"
+    queue_name = "ttl_jobs_to_delete"
 
     def __init__(self, context: Context) -> None:
         super().__init__(context)

@@ -34,6 +34,7 @@ class DaemonSetController(WorkloadController):
     """kube-controller-manager's daemonset-controller."""
 
     name = "daemonset-controller"
+    queue_name = "daemonset"
     owner = DAEMON_SETS
 
     def __init__(self, context: Context) -> None:

@@ -25,6 +25,7 @@ class DeploymentController(QueueController):
     """kube-controller-manager's deployment-controller."""
 
     name = "deployment-controller"
+    queue_name = "deployment"
 
     def __init__(self, context: Context) -> None:
         super().__init__(context)

@@ -45,6 +45,7 @@ class JobController(WorkloadController):
     """kube-controller-manager's job-controller."""
 
     name = "job-controller"
+    queue_name = "job"
     owner = JOBS
 
     def __init__(self, context: Context) -> None:

@@ -35,6 +35,7 @@ class ResourceClaimController(QueueController):
     """kube-controller-manager's resourceclaim-controller."""
 
     name = "resourceclaim-controller"
+    queue_name = "resource_claim"
     workers = 10
 
     def __init__(self, context: Context) -> None:

@@ -27,6 +27,7 @@ class StatefulSetController(WorkloadController):
     """kube-controller-manager's statefulset-controller."""
 
     name = "statefulset-controller"
+    queue_name = "statefulset"
     owner = STATEFUL_SETS
 
     def __init__(self, context: Context) -> None:
