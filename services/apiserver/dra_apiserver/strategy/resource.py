@@ -144,9 +144,19 @@ class ResourceClaimTemplateStrategy(_Gated):
         return errors
 
 
+# ObjectMeta's fields in their order, without labels and annotations.
+_NOT_IN_TEMPLATES = (
+    "name", "generateName", "namespace", "selfLink", "uid", "resourceVersion", "generation", "creationTimestamp",
+    "deletionTimestamp", "deletionGracePeriodSeconds", "ownerReferences", "finalizers", "managedFields",
+)  # fmt: skip
+
+
 def _validate_template_metadata(meta: JsonObject, path: str) -> list[FieldError]:
     errors = validate_annotations(meta.get("annotations") or {}, f"{path}.annotations")
-    return errors + validate_labels(meta.get("labels") or {}, f"{path}.labels")
+    errors += validate_labels(meta.get("labels") or {}, f"{path}.labels")
+    return errors + [
+        forbidden_field(f"{path}.{key}", "cannot be set") for key in _NOT_IN_TEMPLATES if meta.get(key)
+    ]
 
 
 class ResourceSliceStrategy(_Gated):
