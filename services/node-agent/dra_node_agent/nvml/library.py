@@ -9,6 +9,7 @@ import asyncio
 import contextlib
 import contextvars
 import ctypes
+import subprocess
 from collections.abc import Iterator
 from typing import Any, Protocol
 
@@ -19,6 +20,8 @@ from dra_node_agent.nvml.system import SimulatedSystem
 
 _REAL_NAMES = ("libnvidia-ml.so.1", "libnvidia-ml.so")
 _WAIT_MS = 5000
+_SMI = "nvidia-smi"
+_SMI_SECONDS = 10
 
 _current: contextvars.ContextVar["SimulatedLibrary | None"] = contextvars.ContextVar("nvml", default=None)
 
@@ -165,7 +168,16 @@ class RealNvml:
             return file.read().strip()
 
     def set_time_slice(self, uuid: str, interval: int) -> None:
-        raise pynvml.NVMLError(pynvml.NVML_ERROR_NOT_SUPPORTED)
+        """By ``nvidia-smi compute-policy``, the only way there is; the default needs no program to be kept."""
+        command = [_SMI, "compute-policy", "-i", uuid, "--set-timeslice", str(interval)]
+        try:
+            done = subprocess.run(command, capture_output=True, timeout=_SMI_SECONDS, check=False)
+        except (OSError, subprocess.TimeoutExpired):
+            failed = True
+        else:
+            failed = done.returncode != 0
+        if failed and interval:
+            raise pynvml.NVMLError(pynvml.NVML_ERROR_NOT_SUPPORTED)
 
     async def wait_event(self, event_set: Any) -> Any:
         def wait() -> Any:

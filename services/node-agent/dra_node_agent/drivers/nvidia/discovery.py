@@ -254,7 +254,10 @@ class DeviceLibrary:
         """Set the compute mode (0 default, 3 exclusive process); raises DiscoveryError."""
         with self._nvml():
             for uuid in uuids:
-                pynvml.nvmlDeviceSetComputeMode(pynvml.nvmlDeviceGetHandleByUUID(uuid), mode)
+                gpu = pynvml.nvmlDeviceGetHandleByUUID(uuid)
+                # Setting it needs root, also to what it is already.
+                if pynvml.nvmlDeviceGetComputeMode(gpu) != mode:
+                    pynvml.nvmlDeviceSetComputeMode(gpu, mode)
 
     def set_time_slice(self, uuids: list[str], interval: int) -> None:
         """Set the time slice; raises DiscoveryError."""
@@ -378,7 +381,7 @@ def _virtual(handle: Any) -> bool:
 def _addressing_mode(handle: Any) -> str | None:
     try:
         return _ADDRESSING.get(pynvml.nvmlDeviceGetAddressingMode(handle))
-    except (pynvml.NVMLError_NotSupported, pynvml.NVMLError_FunctionNotFound):
+    except pynvml.NVMLError:
         return None
 
 

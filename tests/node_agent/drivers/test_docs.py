@@ -1,0 +1,50 @@
+"""The examples in the documentation are what they say."""
+
+import re
+from pathlib import Path
+
+import pytest
+from dra_node_agent.drivers.profile import known_profiles, load_profile
+from dra_node_agent.drivers.profile.devices import resources
+from dra_node_agent.nvml.model import known_models, load_model, load_model_file
+from dra_node_agent.nvml.node import parse_gpus
+
+from tests.reference import REPOSITORY
+
+_PROFILES = (REPOSITORY / "docs" / "driver-profiles.md").read_text()
+_MODELS = (REPOSITORY / "docs" / "gpu-models.md").read_text()
+
+
+def _yaml(text: str) -> str:
+    match = re.search(r"```yaml\n(.*?)```", text, re.DOTALL)
+    assert match is not None
+    return match[1]
+
+
+def test_the_example_profile_makes_devices(tmp_path: Path) -> None:
+    path = tmp_path / "nic.yaml"
+    path.write_text(_yaml(_PROFILES))
+    (slice_,) = resources(load_profile(str(path)), "node-0").pools["node-0"]
+    assert [device.name for device in slice_.devices] == ["nic-0", "nic-1"]
+
+
+@pytest.mark.parametrize("name", known_profiles())
+def test_all_profiles_and_variants_are_described(name: str) -> None:
+    row = next(line for line in _PROFILES.splitlines() if line.startswith(f"| `{name}`"))
+    assert all(f"`{variant}`" in row for variant in load_profile(name).variants)
+
+
+def test_the_example_model_is_one(tmp_path: Path) -> None:
+    path = tmp_path / "own.yaml"
+    path.write_text(_yaml(_MODELS))
+    assert load_model_file(path).mig_profiles[0].id == load_model("A30").mig_profiles[0].id
+
+
+@pytest.mark.parametrize("name", known_models())
+def test_all_models_are_described(name: str) -> None:
+    assert f"`{name}`" in _MODELS
+
+
+@pytest.mark.parametrize("text", re.findall(r"^\| `([0-9]+x[^`]+)`", _MODELS, re.MULTILINE))
+def test_the_example_gpus_can_be_had(text: str) -> None:
+    assert parse_gpus(text, "node-0")
