@@ -299,6 +299,72 @@ def deprecations(source: Source, document: dict[str, Any], minor: int) -> None:
             entry.setdefault("deprecated", {})[version] = warning
 
 
+PROTOBUF_SPECIAL = {
+    f"{META}.Time": "time",
+    f"{META}.MicroTime": "micro",
+    f"{META}.FieldsV1": "raw",
+    f"{META}.Duration": "duration",
+    "k8s.io/apimachinery/pkg/api/resource.Quantity": "quantity",
+    "k8s.io/apimachinery/pkg/util/intstr.IntOrString": "either",
+    "k8s.io/apimachinery/pkg/runtime.RawExtension": "raw",
+    "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1.JSON": "raw",
+}
+PROTOBUF_SIMPLE = {"string": "string", "bool": "bool", "float64": "double", "[]byte": "bytes"}
+
+
+def wire_type(source: Source, package: GoPackage, text: str) -> Any:
+    """How a Go type is laid out in protobuf: a word, a type's full name, ["list", item] or ["map", value]."""
+    text = text.removeprefix("*")
+    if text in PROTOBUF_SIMPLE:
+        return PROTOBUF_SIMPLE[text]
+    if text in SIMPLE:
+        return "int"
+    if text.startswith("[]"):
+        return ["list", wire_type(source, package, text[2:])]
+    match = re.match(r"map\[[\w.]+\](.+)", text)
+    if match:
+        return ["map", wire_type(source, package, match.group(1))]
+    path, name, found = resolve(source, package, text)
+    full = f"{path}.{name}"
+    if full in PROTOBUF_SPECIAL:
+        return PROTOBUF_SPECIAL[full]
+    if name in FOREIGN.get(path, {}):
+        return "string"
+    if found is None:
+        return "string"
+    if name in ("ExtraValue", "Verbs"):
+        return "strings"
+    if found.underlying:
+        return wire_type(source, source.package(path), found.underlying)
+    return f"{definition_name(path)}.{name}"
+
+
+def layouts(source: Source, package: GoPackage) -> dict[str, Any]:
+    """The protobuf messages of a package: for each field number the JSON name (empty if inlined) and the type."""
+    made: dict[str, Any] = {}
+    for name, found in package.types.items():
+        fields = {}
+        for one in found.fields:
+            tag = one.tags.get("protobuf", "").split(",")
+            if len(tag) > 1:
+                fields[tag[1]] = [one.json, wire_type(source, package, one.type)]
+        if fields:
+            made[name] = fields
+    return made
+
+
+def write_protobuf(source: Source, packages: list[str]) -> int:
+    """Writes the layouts of all packages, which only requests in protobuf need."""
+    document: dict[str, Any] = {}
+    for name in packages:
+        found = go_package(f"{name}.Any")
+        if found is not None:
+            document[name] = layouts(source, source.package(found[0]))
+    data = gzip.compress(json.dumps(document, separators=(",", ":")).encode(), 9, mtime=0)
+    (TARGET / "protobuf.json.gz").write_bytes(data)
+    return len(data)
+
+
 def main() -> None:
     openapi, mirror = Path(sys.argv[1]), Path(sys.argv[2])
     revision = sys.argv[3] if len(sys.argv) > 3 else "v0.36.2"
@@ -352,6 +418,7 @@ def main() -> None:
         data = gzip.compress(json.dumps(types, separators=(",", ":"), sort_keys=False).encode(), 9, mtime=0)
         (TARGET / f"{package_name}.json.gz").write_bytes(data)
         total += len(data)
+    total += write_protobuf(source, sorted(packages))
     deprecations(source, document, int(revision.split(".")[1]))
     lines = ",\n".join("  " + json.dumps(entry) for entry in document["kinds"])
     groups = json.dumps(document["groups"])

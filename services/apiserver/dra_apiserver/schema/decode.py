@@ -11,13 +11,16 @@ from dra_apiserver.registry import KindInfo, Registry, split_api_version
 from dra_apiserver.schema.errors import DecodeError
 from dra_apiserver.schema.jsontext import syntax_error
 from dra_apiserver.schema.reader import Reader, RepeatedKeys, TypeMismatch
-from dra_apiserver.schema.types import Struct, object_type
+from dra_apiserver.schema.types import Struct, object_type, package_name
 
 JSON = "application/json"
 YAML = "application/yaml"
-_MEDIA_TYPES = {"": JSON, "*/*": JSON, JSON: JSON, YAML: YAML}
+PROTOBUF = "application/vnd.kubernetes.protobuf"
+_MEDIA_TYPES = {"": JSON, "*/*": JSON, JSON: JSON, YAML: YAML, PROTOBUF: PROTOBUF}
 _ODD_COLONS = re.compile(rb'\\":|"\s+:')
 _STRINGS = re.compile(rb'"(?:[^"\\]|\\.)*"', re.DOTALL)
+_META_PACKAGE = "io.k8s.apimachinery.pkg.apis.meta.v1"
+_META_KINDS = frozenset({"DeleteOptions", "Status"})
 _TYPE_META = (
     'struct { APIVersion string "json:\\"apiVersion,omitempty\\""; Kind string "json:\\"kind,omitempty\\"" }'
 )
@@ -33,7 +36,7 @@ class Decoded:
 
 
 def media_type(header: str) -> str:
-    """JSON or YAML, from a Content-Type header (empty means JSON).
+    """JSON, YAML or protobuf, from a Content-Type header (empty means JSON).
 
     Raises:
         DecodeError: 415, another type.
@@ -130,6 +133,8 @@ def parse_body(body: bytes, form: str, kind: str, field_validation: str) -> Any:
     Raises:
         DecodeError: the text is malformed.
     """
+    if form == PROTOBUF:
+        return _parse_protobuf(body, kind)
     if form == YAML:
         from dra_apiserver.schema.yamltext import YamlError, load_yaml
 
@@ -146,6 +151,20 @@ def parse_body(body: bytes, form: str, kind: str, field_validation: str) -> Any:
     if field_validation != "Ignore" and _may_repeat(body, _count_keys(value)):
         value = json.loads(body, object_pairs_hook=_pairs)
     return value
+
+
+def _parse_protobuf(body: bytes, kind: str) -> dict[str, Any]:
+    from dra_apiserver.schema.protobuf import ProtobufError, envelope, read_message
+
+    try:
+        api_version, found, raw = envelope(body)
+        group, version = split_api_version(api_version)
+        package = _META_PACKAGE if found in _META_KINDS else package_name(group, version)
+        value = read_message(f"{package}.{found}", raw)
+    except ValueError as error:
+        text = str(error) if isinstance(error, ProtobufError) else f"unable to decode: {error}"
+        raise DecodeError(f"the object provided is unrecognized (must be of type {kind}): {text}") from error
+    return {**value, "apiVersion": api_version, "kind": found}
 
 
 def _may_repeat(body: bytes, keys: int) -> bool:

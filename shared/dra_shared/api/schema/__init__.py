@@ -17,3 +17,8 @@ def schema_document(package: str) -> bytes | None:
     """The JSON schemas of one package of types, such as ``io.k8s.api.core.v1``; None where there is none."""
     path = files(__name__) / f"{package}.json.gz"
     return gzip.decompress(path.read_bytes()) if path.is_file() else None
+
+
+def protobuf_document() -> bytes:
+    """The JSON table of protobuf messages: package, type, field number to JSON name and type."""
+    return gzip.decompress((files(__name__) / "protobuf.json.gz").read_bytes())
