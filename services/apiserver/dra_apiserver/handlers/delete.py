@@ -27,6 +27,7 @@ from dra_apiserver.handlers.options import check_dry_run, list_options
 from dra_apiserver.handlers.read import select
 from dra_apiserver.http import Request
 from dra_apiserver.present import Presenter, encode
+from dra_apiserver.schema.decode import PROTOBUF, parse_body
 from dra_apiserver.storage import Put, Record, Remove
 from dra_apiserver.watch import Selection
 
@@ -122,6 +123,8 @@ def _parse(body: bytes, content_type: str) -> JsonObject:
             import yaml
 
             values = yaml.safe_load(body)
+        elif "protobuf" in content_type:
+            values = parse_body(body, PROTOBUF, "DeleteOptions", "Ignore")
         else:
             values = orjson.loads(body)
     except ValueError as error:
