@@ -137,6 +137,8 @@ async def test_conversation(name: str, server: ApiServer) -> None:
     async with httpx.AsyncClient(base_url=server.url, headers={"User-Agent": "Python-urllib/3.11"}) as client:
         made = {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": f"t-{name}"}}
         assert (await client.post("/api/v1/namespaces", json=made)).status_code == 201
+        root = {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "kube-root-ca.crt"}}
+        assert (await client.post(f"/api/v1/namespaces/t-{name}/configmaps", json=root)).status_code == 201
         current: dict[str, Any] = {}
         for index, step in enumerate(steps(name)):
             request, wanted = step["request"], step["response"]

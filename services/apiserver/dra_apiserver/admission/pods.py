@@ -13,6 +13,7 @@ JsonObject = dict[str, Any]
 _ALPHABET = "bcdfghjklmnpqrstvwxz2456789"
 _MOUNT = "/var/run/secrets/kubernetes.io/serviceaccount"
 _PODS = GroupResource("", "pods")
+_ROOT_CERTIFICATE = "kube-root-ca.crt"
 _WAIT = 300
 _SYSTEM_PRIORITIES = {"system-cluster-critical": 2000000000, "system-node-critical": 2000001000}
 
@@ -26,7 +27,8 @@ def _new_pod(obj: JsonObject | None, ctx: Context, operation: str) -> JsonObject
 def service_account(obj: JsonObject | None, old: JsonObject | None, ctx: Context, operation: str) -> None:
     """The ServiceAccount plugin: a pod runs as `default` and finds its token mounted.
 
-    The account itself need not be there yet: the controller makes it, and a pod must not fail for being quicker.
+    The account itself need not be there yet: the controller makes it, and a pod must not fail for being quicker. The
+    token is mounted where the namespace has the ConfigMap that upstream's root certificate publisher makes.
     """
     pod = _new_pod(obj, ctx, operation)
     if pod is None or "kubernetes.io/config.mirror" in (pod["metadata"].get("annotations") or {}):
@@ -36,9 +38,9 @@ def service_account(obj: JsonObject | None, old: JsonObject | None, ctx: Context
     spec["serviceAccountName"] = spec["serviceAccount"] = name
     account = ctx.lookup("", "serviceaccounts", ctx.namespace, name) or {}
     wanted = spec.get("automountServiceAccountToken", account.get("automountServiceAccountToken"))
-    if wanted is False:
-        return
-    _mount_token(spec)
+    # Without a published root certificate no kubelet could set the volume up.
+    if wanted is not False and ctx.lookup("", "configmaps", ctx.namespace, _ROOT_CERTIFICATE) is not None:
+        _mount_token(spec)
 
 
 def _mount_token(spec: JsonObject) -> None:
@@ -57,7 +59,7 @@ def _mount_token(spec: JsonObject) -> None:
         field = {"apiVersion": "v1", "fieldPath": "metadata.namespace"}
         sources = [
             {"serviceAccountToken": {"expirationSeconds": 3607, "path": "token"}},
-            {"configMap": {"name": "kube-root-ca.crt", "items": [{"key": "ca.crt", "path": "ca.crt"}]}},
+            {"configMap": {"name": _ROOT_CERTIFICATE, "items": [{"key": "ca.crt", "path": "ca.crt"}]}},
             {"downwardAPI": {"items": [{"path": "namespace", "fieldRef": field}]}},
         ]
         spec["volumes"] = [*volumes, {"name": name, "projected": {"sources": sources, "defaultMode": 420}}]
