@@ -3,12 +3,28 @@
 from dataclasses import dataclass
 from typing import Any
 
-from dra_shared.api.meta import PartialObjectMetadata
+from dra_shared.api.meta import ManagedFieldsEntry, Object, ObjectMeta
 from dra_shared.api.resources import Resource
 from dra_shared.client.errors import from_response
 from dra_shared.client.rest import Client
+from msgspec import field
 
-Kind = Resource[PartialObjectMetadata]
+
+class SlimMeta(ObjectMeta):
+    """Metadata without what is bulky and of no use here: under these names nothing is ever decoded."""
+
+    labels: dict[str, str] = field(default_factory=dict, name="-labels")
+    annotations: dict[str, str] = field(default_factory=dict, name="-annotations")
+    managed_fields: tuple[ManagedFieldsEntry, ...] = field(default=(), name="-managedFields")
+
+
+class AnyObject(Object):
+    """An object of whatever kind: who it is, whom it belongs to, and what holds it back."""
+
+    metadata: SlimMeta = field(default_factory=SlimMeta)
+
+
+Kind = Resource[AnyObject]
 
 _AGGREGATED = "application/json;g=apidiscovery.k8s.io;v=v2;as=APIGroupDiscoveryList,application/json"
 
@@ -85,4 +101,4 @@ async def _legacy(client: Client, group: str, paths: list[str]) -> list[Served]:
 
 
 def _kind(group: str, version: str, plural: str, kind: str, namespaced: bool) -> Kind:
-    return Resource(group, version, plural, kind, PartialObjectMetadata, namespaced)
+    return Resource(group, version, plural, kind, AnyObject, namespaced)

@@ -4,7 +4,7 @@ import asyncio
 from typing import Any
 
 import httpx
-from dra_shared.api.meta import OwnerReference, PartialObjectMetadata
+from dra_shared.api.meta import OwnerReference
 from dra_shared.api.pod import ObjectReference
 from dra_shared.client.errors import ApiError, Conflict, NotFound
 from dra_shared.client.informer import Informer
@@ -13,7 +13,7 @@ from dra_shared.client.workqueue import Retry, WorkQueue, run_workers
 from dra_shared.log import logger
 from prometheus_client import Counter
 
-from dra_controller.discovery import Kind, Served, discover
+from dra_controller.discovery import AnyObject, Kind, Served, discover
 from dra_controller.framework import Context, Controller, measure_queue
 from dra_controller.garbagecollector.graph import FOREGROUND, ORPHAN, Graph, Identity, Node
 from dra_controller.uids import RecentUids
@@ -50,7 +50,7 @@ class GarbageCollector(Controller):
         self._graph = Graph(self._delete_queue.add, self._orphan_queue.add, self._report_mismatch)
         self._absent = RecentUids()
         self._kinds: dict[tuple[str, str], Kind] = {}
-        self._monitors: dict[tuple[str, str], tuple[Informer[PartialObjectMetadata], asyncio.Task[None]]] = {}
+        self._monitors: dict[tuple[str, str], tuple[Informer[AnyObject], asyncio.Task[None]]] = {}
         self._sync_errors = Counter(
             "garbagecollector_controller_resources_sync_error_total",
             "Failures to find out which kinds there are",
@@ -101,8 +101,8 @@ class GarbageCollector(Controller):
             self._monitors[key] = informer, tasks.create_task(_watch(informer))
         return True
 
-    def _monitor(self, kind: Kind) -> Informer[PartialObjectMetadata]:
-        def upsert(obj: PartialObjectMetadata) -> None:
+    def _monitor(self, kind: Kind) -> Informer[AnyObject]:
+        def upsert(obj: AnyObject) -> None:
             self._graph.upsert(_identity(kind, obj), obj.metadata)
 
         informer = Informer(
@@ -166,9 +166,7 @@ class GarbageCollector(Controller):
             return
         await self._delete(kind, node, live, waiting)
 
-    async def _delete(
-        self, kind: Kind, node: Node, live: PartialObjectMetadata, waiting: list[OwnerReference]
-    ) -> None:
+    async def _delete(self, kind: Kind, node: Node, live: AnyObject, waiting: list[OwnerReference]) -> None:
         dependents = self._graph.dependents(node)
         finalizers = live.metadata.finalizers
         if waiting and dependents:
@@ -214,7 +212,7 @@ class GarbageCollector(Controller):
                 solid.append(owner)
         return solid, dangling, waiting
 
-    async def _owner(self, identity: Identity, owner: OwnerReference) -> PartialObjectMetadata | None:
+    async def _owner(self, identity: Identity, owner: OwnerReference) -> AnyObject | None:
         """The owner if it exists.
 
         Raises:
@@ -237,7 +235,7 @@ class GarbageCollector(Controller):
             self._absent.add(_memory(wanted))
         return live
 
-    async def _live(self, kind: Kind, identity: Identity) -> PartialObjectMetadata | None:
+    async def _live(self, kind: Kind, identity: Identity) -> AnyObject | None:
         try:
             live = await self._client.get(
                 kind, identity.name, identity.namespace if kind.namespaced else None
@@ -246,7 +244,7 @@ class GarbageCollector(Controller):
             return None
         return live if live.metadata.uid == identity.uid else None
 
-    async def _finish_foreground(self, kind: Kind, node: Node, live: PartialObjectMetadata) -> None:
+    async def _finish_foreground(self, kind: Kind, node: Node, live: AnyObject) -> None:
         blocking = self._graph.blocking_dependents(node)
         if not blocking:
             await self._remove_finalizer(kind, live, FOREGROUND)
@@ -278,12 +276,10 @@ class GarbageCollector(Controller):
         if len(keep) < len(live.metadata.owner_references):
             await self._keep_owners(kind, live, keep)
 
-    async def _keep_owners(
-        self, kind: Kind, live: PartialObjectMetadata, owners: list[OwnerReference]
-    ) -> None:
+    async def _keep_owners(self, kind: Kind, live: AnyObject, owners: list[OwnerReference]) -> None:
         await self._patch(kind, live, {"ownerReferences": owners})
 
-    async def _stop_blocking(self, kind: Kind, live: PartialObjectMetadata) -> None:
+    async def _stop_blocking(self, kind: Kind, live: AnyObject) -> None:
         owners = [
             {
                 "apiVersion": owner.api_version,
@@ -297,12 +293,12 @@ class GarbageCollector(Controller):
         ]
         await self._patch(kind, live, {"ownerReferences": owners})
 
-    async def _remove_finalizer(self, kind: Kind, live: PartialObjectMetadata, finalizer: str) -> None:
+    async def _remove_finalizer(self, kind: Kind, live: AnyObject, finalizer: str) -> None:
         left = [name for name in live.metadata.finalizers if name != finalizer]
         if len(left) < len(live.metadata.finalizers):
             await self._patch(kind, live, {"finalizers": left})
 
-    async def _patch(self, kind: Kind, live: PartialObjectMetadata, changes: dict[str, Any]) -> None:
+    async def _patch(self, kind: Kind, live: AnyObject, changes: dict[str, Any]) -> None:
         meta = live.metadata
         body = {"metadata": {"resourceVersion": meta.resource_version, "uid": meta.uid, **changes}}
         try:
@@ -323,7 +319,7 @@ def _is_monitored(entry: Served) -> bool:
     )
 
 
-def _identity(kind: Kind, obj: PartialObjectMetadata) -> Identity:
+def _identity(kind: Kind, obj: AnyObject) -> Identity:
     meta = obj.metadata
     return Identity(kind.api_version, kind.kind, meta.namespace, meta.name, meta.uid)
 
@@ -332,6 +328,6 @@ def _memory(identity: Identity) -> str:
     return f"{identity} {identity.uid}"
 
 
-async def _watch(informer: Informer[PartialObjectMetadata]) -> None:
+async def _watch(informer: Informer[AnyObject]) -> None:
     """Run one monitor; its end by a resync is no failure of the collector."""
     await informer.run()
