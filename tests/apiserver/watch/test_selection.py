@@ -1,0 +1,62 @@
+"""What a change means to whoever selects."""
+
+from typing import Any
+
+import orjson
+import pytest
+from dra_apiserver.registry import Registry
+from dra_apiserver.storage import ADDED, DELETED, MODIFIED, Event, Record
+from dra_apiserver.watch import Selection
+from dra_shared.selectors import parse_field_selector, parse_label_selector
+
+
+def record(revision: int, node: str = "", **labels: str) -> Record:
+    obj: dict[str, Any] = {"metadata": {"name": "p", "namespace": "ns", "labels": labels}, "spec": {}}
+    if node:
+        obj["spec"]["nodeName"] = node
+    return Record("ns/p", revision, orjson.dumps(obj))
+
+
+def selection(labels: str = "", fields: str = "", namespace: str = "") -> Selection:
+    kind = Registry.default().get("", "pods")
+    assert kind is not None
+    return Selection(kind, namespace, parse_label_selector(labels), parse_field_selector(fields))
+
+
+A, B = record(1, team="a"), record(2, team="b")
+
+
+@pytest.mark.parametrize(
+    ("event", "meaning"),
+    [
+        (Event(ADDED, A, None), ADDED),
+        (Event(ADDED, B, None), None),
+        (Event(MODIFIED, A, B), ADDED),
+        (Event(MODIFIED, B, A), DELETED),
+        (Event(MODIFIED, record(3, team="a"), A), MODIFIED),
+        (Event(MODIFIED, record(3, team="b"), B), None),
+        (Event(DELETED, record(3, team="a"), A), DELETED),
+        (Event(DELETED, record(3, team="b"), B), None),
+        (Event(DELETED, record(3, team="a"), None), DELETED),
+    ],
+)
+def test_changes_of_labels_come_and_go(event: Event, meaning: str | None) -> None:
+    assert selection("team=a").judge(event) == meaning
+
+
+def test_fields_and_namespaces_select() -> None:
+    bound = Event(MODIFIED, record(2, node="n1"), record(1))
+    assert selection(fields="spec.nodeName=n1").judge(bound) == ADDED
+    assert selection(fields="spec.nodeName=").judge(bound) == DELETED
+    assert selection(fields="spec.nodeName=n2").judge(bound) is None
+    assert selection(namespace="ns").judge(bound) == MODIFIED
+    assert selection(namespace="n").judge(bound) is None
+    assert selection(namespace="ns-2").judge(bound) is None
+
+
+def test_a_named_object_is_found_by_its_key() -> None:
+    assert selection(fields="metadata.name=p", namespace="ns").key == "ns/p"
+    assert selection(fields="metadata.name=p,metadata.namespace=ns").key == "ns/p"
+    assert selection(fields="metadata.name=p").key is None
+    assert selection(fields="metadata.name=p", namespace="ns").filter([A]) == [A]
+    assert selection("team=b", "metadata.name=p", "ns").filter([A, B]) == [B]
