@@ -58,9 +58,19 @@ def _gathered(pieces: Sequence[ResourceSlice], here: Node, features: Features) -
         if len(set(names)) < len(names):
             rows.append((False, pool_id, "invalid", (), ()))
             continue
-        rest = tuple(sorted(device.name for piece in others for device in piece.spec.devices))
-        if not features.partitionable_devices:
-            rest = ()
+        rest: tuple[str, ...] = ()
+        if features.partitionable_devices:
+            sets = {item.name for piece in mine for item in piece.spec.shared_counters}
+            consumers = [
+                (device.name, use.counter_set, piece in mine)
+                for piece in (*mine, *others)
+                for device in piece.spec.devices
+                for use in device.consumes_counters
+            ]
+            if any(name not in sets for _, name, _ in consumers):
+                rows.append((False, pool_id, "invalid", (), ()))
+                continue
+            rest = tuple(sorted(name for name, _, here_too in consumers if not here_too))
         binding = any(device.binding_conditions for device in devices)
         rows.append((binding, pool_id, "", tuple(names), rest))
     return sorted(rows)
@@ -70,7 +80,8 @@ def _seen(pool: Pool) -> tuple[Any, ...]:
     state = "incomplete" if pool.incomplete else "invalid" if pool.invalid_reason else ""
     names = tuple(device.spec.name for device in pool.devices)
     binding = any(device.spec.binding_conditions for device in pool.devices)
-    return binding, pool.id, state, names, tuple(sorted(device.spec.name for device in pool.other_devices))
+    others = sorted(device.spec.name for device in pool.other_devices if device.counters)
+    return binding, pool.id, state, names, tuple(others)
 
 
 def _random_slice(source: random.Random, number: int) -> ResourceSlice:
@@ -82,6 +93,10 @@ def _random_slice(source: random.Random, number: int) -> ResourceSlice:
     ]
     for index, device in enumerate(devices):
         device["name"] += str(index)
+    for device in devices:
+        if source.random() < 0.2:
+            counters = {"c": {"value": "1"}}
+            device["consumesCounters"] = [{"counterSet": f"set{source.randint(0, 7)}", "counters": counters}]
     spec: dict[str, Any] = {}
     kind = source.choice(("node", "node", "node", "all", "zone", "each", "counters"))
     if kind == "node":
@@ -162,3 +177,14 @@ def test_a_bare_list_may_contain_a_slice_twice() -> None:
     (pool,) = Snapshot(Features.all(), [piece, piece]).pools(NODES[0])
 
     assert pool.invalid_reason == "duplicate device name d"
+
+
+def test_a_slice_that_only_changed_its_metadata_changes_nothing() -> None:
+    snapshot = Snapshot(Features.all())
+    snapshot.set_slice(slice_of("s", [{"name": "d"}]))
+    before, stamp = snapshot.pools(NODES[0]), snapshot.stamp("n0")
+
+    snapshot.set_slice(slice_of("s", [{"name": "d"}]))
+
+    assert snapshot.pools(NODES[0]) is before
+    assert snapshot.stamp("n0") == stamp

@@ -4,9 +4,9 @@ Mirrors upstream's pools_incubating.go: out-dated slices are ignored, incomplete
 pools come in the order in which devices are tried: by driver and name, those with binding conditions last.
 """
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, Protocol
 
 from dra_shared.api.resource import Device, ResourceSlice
 
@@ -47,15 +47,27 @@ class PoolDevice:
 class SliceEntry:
     """A slice and its devices."""
 
-    __slots__ = ("devices", "slice")
+    __slots__ = ("consuming", "devices", "slice")
 
     def __init__(self, slice_: ResourceSlice) -> None:
         self.slice = slice_
         self.devices = tuple(PoolDevice(slice_, device) for device in slice_.spec.devices)
+        self.consuming = any(device.consumes_counters for device in slice_.spec.devices)
 
     @property
     def generation(self) -> int:
         return self.slice.spec.pool.generation
+
+
+class Siblings(Protocol):
+    """All slices of a pool, whoever can reach them."""
+
+    @property
+    def generations(self) -> Mapping[int, int]:
+        """How many there are of each generation."""
+
+    def consuming(self) -> Iterable[SliceEntry]:
+        """Those with devices that consume counters."""
 
 
 @dataclass(slots=True, eq=False)
@@ -72,7 +84,7 @@ class Pool:
     # How many slices of the generation are known, and how many there should be.
     slices_known: int = 0
     slices_wanted: int = 0
-    # What the node can reach, in the order of slice names; and the pool's other devices, which may hold counters.
+    # What the node can reach, in the order of slice names; and the slices' devices elsewhere that may hold counters.
     devices: tuple[PoolDevice, ...] = ()
     other_devices: tuple[PoolDevice, ...] = ()
     counters: dict[CounterKey, int] | None = None
@@ -97,27 +109,28 @@ class Pool:
 
 
 def view_pool(
-    pool_id: PoolID, relevant: Sequence[SliceEntry], everything: Iterable[SliceEntry], features: Features
+    pool_id: PoolID, relevant: Sequence[SliceEntry], siblings: Siblings, features: Features
 ) -> Pool | None:
-    """The pool for a node that can reach the ``relevant`` slices of ``everything`` there is of it.
+    """The pool for a node that can reach the ``relevant`` of its slices.
 
-    None: the slices are out of date, and the newer ones are not for this node.
+    None: those are out of date, and the newer ones are not for this node.
     """
     generation = max(entry.generation for entry in relevant)
     current = [entry for entry in relevant if entry.generation == generation]
     wanted = current[0].slice.spec.pool.resource_slice_count
     beyond: list[SliceEntry] = []
     if len(current) != wanted:
-        known = []
-        for entry in everything:
-            if entry.generation > generation:
-                return None
-            if entry.generation == generation:
-                known.append(entry)
-        if len(known) != wanted:
-            return Pool(pool_id, generation, incomplete=True, slices_known=len(known), slices_wanted=wanted)
+        if max(siblings.generations) > generation:
+            return None
+        known = siblings.generations[generation]
+        if known != wanted:
+            return Pool(pool_id, generation, incomplete=True, slices_known=known, slices_wanted=wanted)
         names = {entry.slice.metadata.name for entry in current}
-        beyond = [entry for entry in known if entry.slice.metadata.name not in names]
+        beyond = [
+            entry
+            for entry in siblings.consuming()
+            if entry.generation == generation and entry.slice.metadata.name not in names
+        ]
     current.sort(key=lambda entry: entry.slice.metadata.name)
     return _build(pool_id, generation, current, beyond, features)
 

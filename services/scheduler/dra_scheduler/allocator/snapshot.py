@@ -19,38 +19,61 @@ class _PoolSlices:
 
     def __init__(self) -> None:
         self.entries: dict[object, SliceEntry] = {}
+        self.generations: dict[int, int] = {}
         # Slices of one node; slices with counters, which upstream shows to every node; and slices to be asked.
         # ``common`` are the last two, in their order of arrival.
-        self.by_node: dict[str, list[SliceEntry]] = {}
-        self.for_all: list[SliceEntry] = []
+        self.by_node: dict[str, dict[SliceEntry, None]] = {}
+        self.for_all: dict[SliceEntry, None] = {}
         self.selective: set[SliceEntry] = set()
-        self.common: list[SliceEntry] = []
+        self.common: dict[SliceEntry, None] = {}
+        self._consuming: dict[SliceEntry, None] = {}
         self._views: dict[tuple[SliceEntry, ...], Pool | None] = {}
 
-    def rebuild(self, features: Features) -> None:
-        """Sorts the entries into who can reach them."""
-        self.by_node, self.for_all, self.selective, self.common = {}, [], set(), []
+    def add(self, key: object, entry: SliceEntry, features: Features) -> None:
+        """A slice has come."""
         self._views.clear()
-        for entry in self.entries.values():
-            spec = entry.slice.spec
-            if not features.partitionable_devices and (
-                spec.per_device_node_selection is not None or spec.shared_counters
-            ):
-                continue
-            if spec.shared_counters:
-                self.for_all.append(entry)
-                self.common.append(entry)
-            elif spec.node_name:
-                self.by_node.setdefault(spec.node_name, []).append(entry)
-            elif spec.all_nodes or spec.node_selector is not None or spec.per_device_node_selection:
-                self.selective.add(entry)
-                self.common.append(entry)
+        self.entries[key] = entry
+        self.generations[entry.generation] = self.generations.get(entry.generation, 0) + 1
+        if entry.consuming:
+            self._consuming[entry] = None
+        spec = entry.slice.spec
+        if not features.partitionable_devices and (
+            spec.per_device_node_selection is not None or spec.shared_counters
+        ):
+            return
+        if spec.shared_counters:
+            self.for_all[entry] = self.common[entry] = None
+        elif spec.node_name:
+            self.by_node.setdefault(spec.node_name, {})[entry] = None
+        elif spec.all_nodes or spec.node_selector is not None or spec.per_device_node_selection:
+            self.selective.add(entry)
+            self.common[entry] = None
+
+    def remove(self, key: object) -> None:
+        """A slice has gone."""
+        self._views.clear()
+        entry = self.entries.pop(key)
+        self.generations[entry.generation] -= 1
+        if not self.generations[entry.generation]:
+            del self.generations[entry.generation]
+        for table in (self._consuming, self.for_all, self.common):
+            table.pop(entry, None)
+        self.selective.discard(entry)
+        name = entry.slice.spec.node_name
+        if name and entry in self.by_node.get(name, ()):
+            del self.by_node[name][entry]
+            if not self.by_node[name]:
+                del self.by_node[name]
+
+    def consuming(self) -> Iterable[SliceEntry]:
+        """Those with devices that consume counters."""
+        return self._consuming
 
     def view(self, pool_id: PoolID, relevant: Sequence[SliceEntry], features: Features) -> Pool | None:
         """The pool for whoever can reach just these slices: the same object for all of them."""
         key = tuple(relevant)
         if key not in self._views:
-            self._views[key] = view_pool(pool_id, relevant, self.entries.values(), features)
+            self._views[key] = view_pool(pool_id, relevant, self, features)
         return self._views[key]
 
 
@@ -97,11 +120,7 @@ class Snapshot:
 
     def delete_slice(self, name: str) -> None:
         """A slice is gone; one that isn't known is no error."""
-        pool_id = self._where.pop(name, None)
-        if pool_id is not None:
-            before = self._reach(pool_id)
-            del self._pools[pool_id].entries[name]
-            self._refresh(pool_id, before)
+        self._remove(name)
 
     def slices(self) -> Iterator[ResourceSlice]:
         """All slices."""
@@ -152,14 +171,26 @@ class Snapshot:
     def _put(self, key: object, slice_: ResourceSlice) -> None:
         pool_id = (slice_.spec.driver, slice_.spec.pool.name)
         old = self._where.get(key)
-        if old is not None and old != pool_id:
-            before = self._reach(old)
-            del self._pools[old].entries[key]
-            self._refresh(old, before)
+        if old is not None:
+            if self._pools[old].entries[key].slice.spec == slice_.spec:
+                return
+            if old != pool_id:
+                self._remove(key)
+                old = None
         before = self._reach(pool_id)
         self._where[key] = pool_id
-        self._pools.setdefault(pool_id, _PoolSlices()).entries[key] = SliceEntry(slice_)
+        pool = self._pools.setdefault(pool_id, _PoolSlices())
+        if old is not None:
+            pool.remove(key)
+        pool.add(key, SliceEntry(slice_), self.features)
         self._refresh(pool_id, before)
+
+    def _remove(self, key: object) -> None:
+        pool_id = self._where.pop(key, None)
+        if pool_id is not None:
+            before = self._reach(pool_id)
+            self._pools[pool_id].remove(key)
+            self._refresh(pool_id, before)
 
     def _reach(self, pool_id: PoolID) -> tuple[set[str], bool, bool]:
         """Who may see the pool: nodes by name, nodes to be asked, and every node for its counters."""
@@ -172,7 +203,6 @@ class Snapshot:
         """Brings the indexes up to date after a slice of the pool came, changed or went."""
         self._clock += 1
         pool = self._pools[pool_id]
-        pool.rebuild(self.features)
         after = self._reach(pool_id)
         for name in before[0] - after[0]:
             del self._local[name][pool_id]
@@ -188,7 +218,7 @@ class Snapshot:
         troubled = self._troubled.pop(pool_id, None)
         stranger = None
         if after[2] and not after[1]:
-            stranger = pool.view(pool_id, pool.for_all, self.features)
+            stranger = pool.view(pool_id, tuple(pool.for_all), self.features)
             if stranger is not None and not stranger.usable:
                 self._troubled[pool_id] = stranger
         if troubled is not self._troubled.get(pool_id):
