@@ -2,7 +2,7 @@ from pathlib import Path
 
 import pytest
 from dra_node_agent.nvml.model import ModelError, UnknownModelError, known_models, load_model
-from dra_node_agent.nvml.simulated import profile_name
+from dra_node_agent.nvml.profilename import profile_name
 from dra_node_agent.nvml.system import SimulatedGpu
 
 _PROFILES = {

@@ -3,7 +3,7 @@ from pathlib import Path
 import pytest
 from dra_node_agent.nvml.model import UnknownModelError
 from dra_node_agent.nvml.node import GpuSpecError, open_system, parse_gpus, reboot
-from dra_node_agent.nvml.simulated import profile_name
+from dra_node_agent.nvml.profilename import profile_name
 from dra_node_agent.nvml.system import SimulatedGpu
 
 

@@ -9,7 +9,7 @@ from typing import Any
 import msgspec
 
 from dra_node_agent.nvml.model import COMPUTE_INSTANCE_SLOTS, GpuInstanceProfile, GpuModel, load_model
-from dra_node_agent.nvml.simulated import profile_name
+from dra_node_agent.nvml.profilename import profile_name
 from dra_node_agent.nvml.system import ComputeInstance, GpuInstance, SimulatedGpu, SimulatedSystem
 
 DEFAULT_GPUS = "8xA100-SXM4-40GB"

@@ -11,8 +11,10 @@ from typing import Any
 
 import pynvml
 
+from dra_node_agent.nvml import arguments
 from dra_node_agent.nvml import system as state
 from dra_node_agent.nvml.model import COMPUTE_INSTANCE_SLOTS, GpuInstanceProfile
+from dra_node_agent.nvml.profilename import profile_name
 from dra_node_agent.nvml.system import (
     ComputeInstance,
     EventSet,
@@ -145,44 +147,44 @@ class SimulatedLibrary:
         buffer.value = f"13.{self.system.driver_version}".encode()
 
     def _nvmlSystemGetCudaDriverVersion(self, out: Any) -> None:
-        _set(out, self.system.cuda_driver_version)
+        arguments.store(out, self.system.cuda_driver_version)
 
     _nvmlSystemGetCudaDriverVersion_v2 = _nvmlSystemGetCudaDriverVersion
 
     def _nvmlDeviceGetCount_v2(self, out: Any) -> None:
-        _set(out, len(self.system.visible()))
+        arguments.store(out, len(self.system.visible()))
 
     def _nvmlDeviceGetHandleByIndex_v2(self, index: Any, out: Any) -> None:
         gpus = self.system.visible()
-        if not 0 <= _int(index) < len(gpus):
+        if not 0 <= arguments.integer(index) < len(gpus):
             raise NvmlReturn(state.INVALID_ARGUMENT)
-        _point(out, self._gpu_address(_alive(gpus[_int(index)])))
+        arguments.point(out, self._gpu_address(_alive(gpus[arguments.integer(index)])))
 
     def _nvmlDeviceGetHandleByUUID(self, uuid: Any, out: Any) -> None:
-        wanted = _text(uuid)
+        wanted = arguments.text(uuid)
         for gpu in self.system.visible():
             if gpu.uuid == wanted:
-                _point(out, self._gpu_address(_alive(gpu)))
+                arguments.point(out, self._gpu_address(_alive(gpu)))
                 return
             for instance, compute in gpu.mig_devices():
                 if compute.uuid == wanted:
-                    _point(out, self._mig_address((gpu, instance, compute)))
+                    arguments.point(out, self._mig_address((gpu, instance, compute)))
                     return
         raise NvmlReturn(state.NOT_FOUND)
 
     def _nvmlDeviceGetHandleByPciBusId_v2(self, bus_id: Any, out: Any) -> None:
-        wanted = _text(bus_id).lower()[-12:]
+        wanted = arguments.text(bus_id).lower()[-12:]
         for gpu in self.system.visible():
             if gpu.pci_bus_id[-12:] == wanted:
-                _point(out, self._gpu_address(_alive(gpu)))
+                arguments.point(out, self._gpu_address(_alive(gpu)))
                 return
         raise NvmlReturn(state.NOT_FOUND)
 
     def _nvmlDeviceGetIndex(self, handle: Any, out: Any) -> None:
-        _set(out, self.system.visible().index(self._gpu(handle)))
+        arguments.store(out, self.system.visible().index(self._gpu(handle)))
 
     def _nvmlDeviceGetMinorNumber(self, handle: Any, out: Any) -> None:
-        _set(out, self._gpu(handle).index)
+        arguments.store(out, self._gpu(handle).index)
 
     def _nvmlDeviceGetName(self, handle: Any, buffer: Any, length: Any) -> None:
         thing = self._thing(handle)
@@ -202,15 +204,15 @@ class SimulatedLibrary:
         buffer.value = self._gpu(handle).serial.encode()
 
     def _nvmlDeviceGetBrand(self, handle: Any, out: Any) -> None:
-        _set(out, _BRANDS.get(self._parent(handle).model.brand, 0))
+        arguments.store(out, _BRANDS.get(self._parent(handle).model.brand, 0))
 
     def _nvmlDeviceGetArchitecture(self, handle: Any, out: Any) -> None:
-        _set(out, _ARCHITECTURES.get(self._parent(handle).model.architecture, 0xFFFFFFFF))
+        arguments.store(out, _ARCHITECTURES.get(self._parent(handle).model.architecture, 0xFFFFFFFF))
 
     def _nvmlDeviceGetCudaComputeCapability(self, handle: Any, major: Any, minor: Any) -> None:
         left, right = self._parent(handle).model.cuda_compute_capability.split(".")
-        _set(major, int(left))
-        _set(minor, int(right))
+        arguments.store(major, int(left))
+        arguments.store(minor, int(right))
 
     def _memory(self, handle: Any) -> tuple[int, int]:
         thing = self._thing(handle)
@@ -248,11 +250,11 @@ class SimulatedLibrary:
         out._obj.value = _ADDRESSING[mode]
 
     def _nvmlDeviceGetNumaNodeId(self, handle: Any, out: Any) -> None:
-        _set(out, self._gpu(handle).numa_node)
+        arguments.store(out, self._gpu(handle).numa_node)
 
     def _nvmlDeviceGetVirtualizationMode(self, handle: Any, out: Any) -> None:
         self._parent(handle)
-        _set(out, 0)
+        arguments.store(out, 0)
 
     def _nvmlDeviceGetUtilizationRates(self, handle: Any, out: Any) -> None:
         gpu = self._gpu(handle)
@@ -262,41 +264,41 @@ class SimulatedLibrary:
         out._obj.memory = gpu.used_mib * 100 // gpu.model.memory_mib
 
     def _nvmlDeviceGetTemperature(self, handle: Any, sensor: Any, out: Any) -> None:
-        _set(out, self._gpu(handle).temperature)
+        arguments.store(out, self._gpu(handle).temperature)
 
     def _nvmlDeviceGetTemperatureV(self, handle: Any, out: Any) -> None:
         out._obj.temperature = self._gpu(handle).temperature
 
     def _nvmlDeviceGetPowerUsage(self, handle: Any, out: Any) -> None:
-        _set(out, self._gpu(handle).power_milliwatts)
+        arguments.store(out, self._gpu(handle).power_milliwatts)
 
     def _nvmlDeviceGetEnforcedPowerLimit(self, handle: Any, out: Any) -> None:
-        _set(out, self._gpu(handle).model.power_limit_watts * 1000)
+        arguments.store(out, self._gpu(handle).model.power_limit_watts * 1000)
 
     def _nvmlDeviceGetPerformanceState(self, handle: Any, out: Any) -> None:
-        _set(out, 0 if self._gpu(handle).utilization else 8)
+        arguments.store(out, 0 if self._gpu(handle).utilization else 8)
 
     def _nvmlDeviceGetPersistenceMode(self, handle: Any, out: Any) -> None:
-        _set(out, int(self._gpu(handle).persistence))
+        arguments.store(out, int(self._gpu(handle).persistence))
 
     def _nvmlDeviceSetPersistenceMode(self, handle: Any, mode: Any) -> None:
-        self._gpu(handle).persistence = bool(_int(mode))
+        self._gpu(handle).persistence = bool(arguments.integer(mode))
         self.system.changed()
 
     def _nvmlDeviceGetComputeMode(self, handle: Any, out: Any) -> None:
-        _set(out, self._gpu(handle).compute_mode)
+        arguments.store(out, self._gpu(handle).compute_mode)
 
     def _nvmlDeviceSetComputeMode(self, handle: Any, mode: Any) -> None:
-        if not 0 <= _int(mode) <= 3:
+        if not 0 <= arguments.integer(mode) <= 3:
             raise NvmlReturn(state.INVALID_ARGUMENT)
-        self._gpu(handle).compute_mode = _int(mode)
+        self._gpu(handle).compute_mode = arguments.integer(mode)
         self.system.changed()
 
     def _nvmlDeviceGetTotalEccErrors(self, handle: Any, kind: Any, counter: Any, out: Any) -> None:
         gpu = self._gpu(handle)
         if not gpu.model.ecc:
             raise NvmlReturn(state.NOT_SUPPORTED)
-        _set(out, gpu.uncorrected_ecc if _int(kind) else gpu.corrected_ecc)
+        arguments.store(out, gpu.uncorrected_ecc if arguments.integer(kind) else gpu.corrected_ecc)
 
     def _nvmlDeviceGetComputeRunningProcesses_v3(self, handle: Any, count: Any, out: Any) -> None:
         thing = self._thing(handle)
@@ -306,8 +308,8 @@ class SimulatedLibrary:
             _, instance, compute = self._mig(handle)
             wanted = (instance.id, compute.id)
             processes = [p for p in processes if (p.gpu_instance, p.compute_instance) == wanted]
-        room = _get(count)
-        _set(count, len(processes))
+        room = arguments.fetch(count)
+        arguments.store(count, len(processes))
         if len(processes) > room or (processes and out is None):
             raise NvmlReturn(state.INSUFFICIENT_SIZE)
         for place, process in enumerate(processes):
@@ -321,43 +323,43 @@ class SimulatedLibrary:
         gpu = self._gpu(handle)
         if not gpu.mig_capable:
             raise NvmlReturn(state.NOT_SUPPORTED)
-        _set(current, int(gpu.mig_enabled))
-        _set(pending, int(gpu.mig_pending))
+        arguments.store(current, int(gpu.mig_enabled))
+        arguments.store(pending, int(gpu.mig_pending))
 
     def _nvmlDeviceSetMigMode(self, handle: Any, mode: Any, activation: Any) -> None:
         gpu = self._gpu(handle)
         try:
-            gpu.set_mig_mode(bool(_int(mode)))
+            gpu.set_mig_mode(bool(arguments.integer(mode)))
         except NvmlReturn as refused:
-            _set(activation, refused.code)
+            arguments.store(activation, refused.code)
             raise
-        _set(activation, _SUCCESS)
+        arguments.store(activation, _SUCCESS)
         self.system.changed()
 
     def _nvmlDeviceGetMaxMigDeviceCount(self, handle: Any, out: Any) -> None:
-        _set(out, self._gpu(handle).model.max_mig_devices)
+        arguments.store(out, self._gpu(handle).model.max_mig_devices)
 
     def _nvmlDeviceIsMigDeviceHandle(self, handle: Any, out: Any) -> None:
-        _set(out, int(isinstance(self._thing(handle), tuple)))
+        arguments.store(out, int(isinstance(self._thing(handle), tuple)))
 
     def _nvmlDeviceGetMigDeviceHandleByIndex(self, handle: Any, index: Any, out: Any) -> None:
         gpu = self._gpu(handle)
         gpu.check_mig()
         devices = list(gpu.mig_devices())
-        if _int(index) >= gpu.model.max_mig_devices:
+        if arguments.integer(index) >= gpu.model.max_mig_devices:
             raise NvmlReturn(state.INVALID_ARGUMENT)
-        if _int(index) >= len(devices):
+        if arguments.integer(index) >= len(devices):
             raise NvmlReturn(state.NOT_FOUND)
-        _point(out, self._mig_address((gpu, *devices[_int(index)])))
+        arguments.point(out, self._mig_address((gpu, *devices[arguments.integer(index)])))
 
     def _nvmlDeviceGetDeviceHandleFromMigDeviceHandle(self, handle: Any, out: Any) -> None:
-        _point(out, self._gpu_address(self._mig(handle)[0]))
+        arguments.point(out, self._gpu_address(self._mig(handle)[0]))
 
     def _nvmlDeviceGetGpuInstanceId(self, handle: Any, out: Any) -> None:
-        _set(out, self._mig(handle)[1].id)
+        arguments.store(out, self._mig(handle)[1].id)
 
     def _nvmlDeviceGetComputeInstanceId(self, handle: Any, out: Any) -> None:
-        _set(out, self._mig(handle)[2].id)
+        arguments.store(out, self._mig(handle)[2].id)
 
     def _nvmlDeviceGetAttributes_v2(self, handle: Any, out: Any) -> None:
         _, instance, compute = self._mig(handle)
@@ -371,7 +373,7 @@ class SimulatedLibrary:
 
     def _nvmlDeviceGetGpuInstanceProfileInfo(self, handle: Any, slot: Any, out: Any) -> None:
         gpu = self._gpu(handle)
-        profile, info = gpu.profile_by_slot(_int(slot)), out._obj
+        profile, info = gpu.profile_by_slot(arguments.integer(slot)), out._obj
         info.id, info.isP2pSupported, info.sliceCount = profile.id, 0, profile.slices
         info.instanceCount, info.multiprocessorCount = profile.instances, profile.multiprocessors
         info.copyEngineCount, info.decoderCount = profile.copy_engines, profile.decoders
@@ -381,27 +383,27 @@ class SimulatedLibrary:
     def _nvmlDeviceGetGpuInstanceProfileInfoV(self, handle: Any, slot: Any, out: Any) -> None:
         self._nvmlDeviceGetGpuInstanceProfileInfo(handle, slot, out)
         gpu = self._gpu(handle)
-        out._obj.name = f"MIG {profile_name(gpu, gpu.profile_by_slot(_int(slot)))}".encode()
+        out._obj.name = f"MIG {profile_name(gpu, gpu.profile_by_slot(arguments.integer(slot)))}".encode()
 
     def _nvmlDeviceGetGpuInstancePossiblePlacements_v2(
         self, handle: Any, profile_id: Any, placements: Any, count: Any
     ) -> None:
-        profile = self._gpu(handle).profile_by_id(_int(profile_id))
+        profile = self._gpu(handle).profile_by_id(arguments.integer(profile_id))
         starts = profile.placements.starts
-        room = _get(count)
-        _set(count, len(starts))
+        room = arguments.fetch(count)
+        arguments.store(count, len(starts))
         if placements is None:
             return
         if room < len(starts):
             raise NvmlReturn(state.INSUFFICIENT_SIZE)
-        array = _array(placements, pynvml.c_nvmlGpuInstancePlacement_t)
+        array = arguments.view(placements, pynvml.c_nvmlGpuInstancePlacement_t)
         for place, start in enumerate(starts):
             array[place].start, array[place].size = start, profile.placements.size
 
     def _nvmlDeviceGetGpuInstanceRemainingCapacity(self, handle: Any, profile_id: Any, out: Any) -> None:
         gpu = self._gpu(handle)
         gpu.check_mig()
-        profile = gpu.profile_by_id(_int(profile_id))
+        profile = gpu.profile_by_id(arguments.integer(profile_id))
         taken: set[int] = set()
         fit = 0
         for start in gpu.free_starts(profile):
@@ -410,21 +412,21 @@ class SimulatedLibrary:
                 taken |= wanted
                 fit += 1
         alike = sum(1 for i in gpu.instances.values() if i.profile is profile)
-        _set(out, min(fit, profile.instances - alike))
+        arguments.store(out, min(fit, profile.instances - alike))
 
     def _nvmlDeviceCreateGpuInstance(self, handle: Any, profile_id: Any, out: Any) -> None:
         gpu = self._gpu(handle)
-        self._created(gpu, gpu.create_instance(gpu.profile_by_id(_int(profile_id))), out)
+        self._created(gpu, gpu.create_instance(gpu.profile_by_id(arguments.integer(profile_id))), out)
 
     def _nvmlDeviceCreateGpuInstanceWithPlacement(
         self, handle: Any, profile_id: Any, placement: Any, out: Any
     ) -> None:
         gpu = self._gpu(handle)
-        start = _array(placement, pynvml.c_nvmlGpuInstancePlacement_t)[0].start
-        self._created(gpu, gpu.create_instance(gpu.profile_by_id(_int(profile_id)), start), out)
+        start = arguments.view(placement, pynvml.c_nvmlGpuInstancePlacement_t)[0].start
+        self._created(gpu, gpu.create_instance(gpu.profile_by_id(arguments.integer(profile_id)), start), out)
 
     def _created(self, gpu: SimulatedGpu, instance: GpuInstance, out: Any) -> None:
-        _point(out, self._instance_address(gpu, instance))
+        arguments.point(out, self._instance_address(gpu, instance))
         self.system.changed()
 
     def _nvmlGpuInstanceDestroy(self, handle: Any) -> None:
@@ -436,16 +438,16 @@ class SimulatedLibrary:
     def _nvmlDeviceGetGpuInstances(self, handle: Any, profile_id: Any, out: Any, count: Any) -> None:
         gpu = self._gpu(handle)
         gpu.check_mig()
-        profile = gpu.profile_by_id(_int(profile_id))
+        profile = gpu.profile_by_id(arguments.integer(profile_id))
         alike = [i for _, i in sorted(gpu.instances.items()) if i.profile is profile]
-        array = _array(out, ctypes.c_void_p)
+        array = arguments.view(out, ctypes.c_void_p)
         for place, instance in enumerate(alike):
             array[place] = self._instance_address(gpu, instance)
-        _set(count, len(alike))
+        arguments.store(count, len(alike))
 
     def _nvmlDeviceGetGpuInstanceById(self, handle: Any, instance_id: Any, out: Any) -> None:
         gpu = self._gpu(handle)
-        _point(out, self._instance_address(gpu, gpu.instance(_int(instance_id))))
+        arguments.point(out, self._instance_address(gpu, gpu.instance(arguments.integer(instance_id))))
 
     def _nvmlGpuInstanceGetInfo(self, handle: Any, out: Any) -> None:
         gpu, instance = self._instance(handle)
@@ -459,11 +461,11 @@ class SimulatedLibrary:
     ) -> None:
         _, instance = self._instance(handle)
         profile = instance.profile
-        slices = next((n for n, s in COMPUTE_INSTANCE_SLOTS.items() if s == _int(slot)), 0)
-        if slices not in compute_slices(profile) or _int(engine) != 0:
+        slices = next((n for n, s in COMPUTE_INSTANCE_SLOTS.items() if s == arguments.integer(slot)), 0)
+        if slices not in compute_slices(profile) or arguments.integer(engine) != 0:
             raise NvmlReturn(state.NOT_SUPPORTED)
         info = out._obj
-        info.id, info.sliceCount = _int(slot), slices
+        info.id, info.sliceCount = arguments.integer(slot), slices
         info.instanceCount = profile.slices // slices
         info.multiprocessorCount = _multiprocessors(profile, slices)
         info.sharedCopyEngineCount, info.sharedDecoderCount = profile.copy_engines, profile.decoders
@@ -474,16 +476,16 @@ class SimulatedLibrary:
 
     def _nvmlGpuInstanceCreateComputeInstance(self, handle: Any, profile_id: Any, out: Any) -> None:
         gpu, instance = self._instance(handle)
-        compute = gpu.create_compute_instance(instance, _int(profile_id))
-        _point(out, self._compute_address((gpu, instance, compute)))
+        compute = gpu.create_compute_instance(instance, arguments.integer(profile_id))
+        arguments.point(out, self._compute_address((gpu, instance, compute)))
         self.system.changed()
 
     def _nvmlGpuInstanceGetComputeInstanceById(self, handle: Any, compute_id: Any, out: Any) -> None:
         gpu, instance = self._instance(handle)
-        compute = instance.compute_instances.get(_int(compute_id))
+        compute = instance.compute_instances.get(arguments.integer(compute_id))
         if compute is None:
             raise NvmlReturn(state.NOT_FOUND)
-        _point(out, self._compute_address((gpu, instance, compute)))
+        arguments.point(out, self._compute_address((gpu, instance, compute)))
 
     def _compute(self, handle: Any) -> _Mig:
         thing = self._thing(handle)
@@ -509,12 +511,12 @@ class SimulatedLibrary:
 
     def _nvmlDeviceGetSupportedEventTypes(self, handle: Any, out: Any) -> None:
         self._gpu(handle)
-        _set(out, state.SUPPORTED_EVENTS)
+        arguments.store(out, state.SUPPORTED_EVENTS)
 
     def _nvmlEventSetCreate(self, out: Any) -> None:
         events = EventSet()
         self.system.event_sets.append(events)
-        _point(out, self._handle(("events", id(events)), events))
+        arguments.point(out, self._handle(("events", id(events)), events))
 
     def _nvmlEventSetFree(self, handle: Any) -> None:
         events = self._events(handle)
@@ -522,17 +524,17 @@ class SimulatedLibrary:
         self._forget(("events", id(events)))
 
     def _nvmlDeviceRegisterEvents(self, handle: Any, types: Any, events: Any) -> None:
-        if _int(types) & ~state.SUPPORTED_EVENTS:
+        if arguments.integer(types) & ~state.SUPPORTED_EVENTS:
             raise NvmlReturn(state.NOT_SUPPORTED)
         gpu = self._gpu(handle)
         masks = self._events(events).masks
-        masks[gpu.index] = masks.get(gpu.index, 0) | _int(types)
+        masks[gpu.index] = masks.get(gpu.index, 0) | arguments.integer(types)
 
     def _nvmlEventSetWait_v2(self, handle: Any, out: Any, timeout_ms: Any) -> None:
         events = self._events(handle)
         with events.arrived:
             events.arrived.wait_for(
-                lambda: bool(events.pending) or self.system.any_lost(), _int(timeout_ms) / 1000
+                lambda: bool(events.pending) or self.system.any_lost(), arguments.integer(timeout_ms) / 1000
             )
             if events.pending:
                 event = events.pending.popleft()
@@ -553,33 +555,6 @@ class SimulatedLibrary:
         return events
 
 
-def profile_name(gpu: SimulatedGpu, profile: GpuInstanceProfile) -> str:
-    """The profile as nvidia-smi calls it, like ``1g.5gb+me``."""
-    return mig_profile_name(
-        profile.slot, profile.slices, profile.slices, profile.memory_mib, gpu.memory_bytes
-    )
-
-
-def mig_profile_name(slot: int, slices: int, compute: int, memory_mib: int, total_bytes: int) -> str:
-    """A MIG profile's name, from the numbers that NVML gives.
-
-    The gigabytes are not the instance's memory: they are the GPU's, rounded up, times the instance's share in
-    eighths, rounded up too (go-nvlib's ``NewMigProfile``).
-
-    Args:
-        slot: the NVML_GPU_INSTANCE_PROFILE_* index.
-        slices: compute slices of the GPU instance.
-        compute: compute slices of the compute instance.
-    """
-    eighths = -(-memory_mib * _MIB * 8 // total_bytes)
-    gigabytes = int(eighths * -(-total_bytes // 1024**3) / 8 + 0.5)
-    suffix = {0x7: "+me", 0x8: "+me", 0xF: "+me.all", 0x10: "+me.all", 0xD: "-me", 0xE: "-me"}.get(slot, "")
-    if slot in (0xA, 0xB, 0xC, 0x11):
-        suffix = "+gfx"
-    prefix = "" if compute == slices else f"{compute}c."
-    return f"{prefix}{slices}g.{gigabytes}gb{suffix}"
-
-
 def _multiprocessors(profile: GpuInstanceProfile, slices: int) -> int:
     if slices == profile.slices:
         return profile.multiprocessors
@@ -590,33 +565,3 @@ def _alive(gpu: SimulatedGpu) -> SimulatedGpu:
     if gpu.lost:
         raise NvmlReturn(state.GPU_IS_LOST)
     return gpu
-
-
-def _int(value: Any) -> int:
-    return int(value.value) if hasattr(value, "value") else int(value)
-
-
-def _text(value: Any) -> str:
-    raw = value.value if hasattr(value, "value") else value
-    return raw.decode() if isinstance(raw, bytes) else str(raw)
-
-
-def _set(out: Any, value: int) -> None:
-    target = out._obj if hasattr(out, "_obj") else out.contents
-    target.value = value
-
-
-def _get(out: Any) -> int:
-    return int((out._obj if hasattr(out, "_obj") else out.contents).value)
-
-
-def _point(out: Any, address: int) -> None:
-    ctypes.cast(ctypes.pointer(out._obj), ctypes.POINTER(ctypes.c_void_p))[0] = address
-
-
-def _array(reference: Any, kind: Any) -> Any:
-    """An indexable view of an array (or single struct) passed as itself, by reference or by pointer."""
-    thing = reference._obj if hasattr(reference, "_obj") else reference
-    return ctypes.cast(
-        ctypes.pointer(thing) if isinstance(thing, ctypes.Structure) else thing, ctypes.POINTER(kind)
-    )

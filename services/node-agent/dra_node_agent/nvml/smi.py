@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from datetime import datetime
 
 from dra_node_agent.cdi import ContainerEdits
-from dra_node_agent.nvml.simulated import profile_name
+from dra_node_agent.nvml.profilename import profile_name
 from dra_node_agent.nvml.system import (
     NO_INSTANCE,
     ComputeInstance,

@@ -13,7 +13,7 @@ from dra_node_agent.drivers.nvidia import gates
 from dra_node_agent.drivers.nvidia.devices import Allocatable, GiProfile, Gpu, MigDevice, MigLive, VfioGpu
 from dra_node_agent.drivers.nvidia.gates import NvidiaGates
 from dra_node_agent.drivers.nvidia.host import Host, PciGpu, vfio_uuid
-from dra_node_agent.nvml.simulated import mig_profile_name
+from dra_node_agent.nvml.profilename import mig_profile_name
 
 _ARCHITECTURES = {
     pynvml.NVML_DEVICE_ARCH_KEPLER: "Kepler",
