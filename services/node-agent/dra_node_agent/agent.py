@@ -11,6 +11,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Protocol, Self, runtime_checkable
 
+import httpx
 from dra_shared.api.pod import Pod
 from dra_shared.api.resources import PODS
 from dra_shared.client.errors import ApiError
@@ -229,7 +230,7 @@ class NodeAgent:
             try:
                 await ensure_device_classes(self._client, self.drivers)
                 return
-            except (ApiError, OSError, TimeoutError) as error:
+            except (ApiError, httpx.HTTPError, OSError, TimeoutError) as error:
                 _log.info("device classes not made, trying again", error=str(error))
             await self._clock.sleep(_CLASS_RETRY)
 
