@@ -134,7 +134,9 @@ class DeploymentController(QueueController):
                 wanted, spec=replace(wanted.spec, min_ready_seconds=deployment.spec.min_ready_seconds)
             )
             if wanted != newest:
-                newest = await self._client.update(REPLICA_SETS, wanted)
+                newest = await self._change(
+                    newest, wanted.metadata.annotations, {"minReadySeconds": wanted.spec.min_ready_seconds}
+                )
             deployment = await self._number(deployment, revisions.revision(newest))
             if conditions.has_deadline(deployment):
                 deployment = await self._progress(
@@ -299,17 +301,21 @@ class DeploymentController(QueueController):
         annotations = replica_set.metadata.annotations | revisions.size_annotations(deployment)
         if size == before and (not before or annotations == replica_set.metadata.annotations):
             return replica_set
-        scaled = await self._client.update(
-            REPLICA_SETS,
-            replace(
-                replica_set,
-                metadata=replace(replica_set.metadata, annotations=annotations),
-                spec=replace(replica_set.spec, replicas=size),
-            ),
-        )
+        scaled = await self._change(replica_set, annotations, {"replicas": size})
         if size != before:
             self._scaled(deployment, replica_set, before, size)
         return scaled
+
+    async def _change(
+        self, replica_set: ReplicaSet, annotations: dict[str, str], spec: dict[str, int | None]
+    ) -> ReplicaSet:
+        """Change it if it still is as we know it. A patch, which leaves alone what we don't know of."""
+        meta = replica_set.metadata
+        body = {
+            "metadata": {"resourceVersion": meta.resource_version, "annotations": annotations},
+            "spec": spec,
+        }
+        return await self._client.patch(REPLICA_SETS, meta.name, body, meta.namespace)
 
     def _scaled(self, deployment: Deployment, replica_set: ReplicaSet, before: int, after: int) -> None:
         direction = "up" if after > before else "down"

@@ -12,7 +12,6 @@ from dra_shared.client.rest import PatchType
 from dra_shared.client.workqueue import WorkQueue, run_workers
 from dra_shared.clock import rfc3339
 from dra_shared.log import logger
-from msgspec.structs import replace
 
 from dra_controller.framework import Context, Controller, measure_queue
 from dra_controller.nodelifecycle import health
@@ -80,9 +79,15 @@ class NodeLifecycleController(Controller):
             conditions = health.unknown(node, rfc3339(self._clock.now()))
             if conditions == node.status.conditions:
                 continue
-            status = replace(node.status, conditions=conditions)
+            changed = [entry for entry in conditions if entry not in node.status.conditions]
+            body = {
+                "metadata": {"resourceVersion": node.metadata.resource_version},
+                "status": {"conditions": changed},
+            }
             try:
-                await self._client.update(NODES, replace(node, status=status), subresource="status")
+                await self._client.patch(
+                    NODES, name, body, patch_type=PatchType.STRATEGIC, subresource="status"
+                )
             except (NotFound, Conflict):
                 continue
             except (ApiError, httpx.HTTPError, OSError, TimeoutError) as error:
