@@ -8,6 +8,9 @@ from typing import Any
 
 import orjson
 
+from dra_apiserver.schema.reader import complete
+from dra_apiserver.schema.types import type_of
+
 JsonObject = dict[str, Any]
 Convert = Callable[[JsonObject], None]
 
@@ -54,6 +57,7 @@ def _from_v1(obj: JsonObject) -> None:
             {"type": "Resource", "resource": resource},
             *(status.get("currentMetrics") or ()),
         ]
+    _complete(obj, "v2")
 
 
 def _to_v1(obj: JsonObject) -> None:
@@ -75,6 +79,13 @@ def _to_v1(obj: JsonObject) -> None:
     if kept:
         metadata = obj.setdefault("metadata", {})
         metadata["annotations"] = {**(metadata.get("annotations") or {}), **kept}
+    _complete(obj, "v1")
+
+
+def _complete(obj: JsonObject, version: str) -> None:
+    node = type_of("autoscaling", version, "HorizontalPodAutoscaler")
+    if node is not None:
+        complete(node, obj)
 
 
 CONVERTERS: dict[tuple[str, str], dict[str, tuple[Convert, Convert]]] = {

@@ -237,7 +237,7 @@ def complete(node: Struct, obj: dict[str, Any]) -> None:
             obj[member.name] = member.zero()
     fields = node.fields
     for key, value in obj.items():
-        if not value:
+        if not value and not isinstance(value, dict):
             continue
         member_field = fields.get(key)
         if member_field is None:

@@ -32,6 +32,13 @@ def _template(obj: Object, version: str) -> None:
     _requests(obj.setdefault("spec", {}).setdefault("spec", {}), version)
 
 
+def _slice(obj: Object, version: str) -> None:
+    for device in (obj.get("spec") or {}).get("devices") or ():
+        for holder in (device, device.get("basic") or {}):
+            for mapping in (holder.get("nodeAllocatableResourceMappings") or {}).values():
+                mapping.setdefault("allocationMultiplier", "1")
+
+
 def taint_times(kind: str, obj: Object, now: str) -> None:
     """A taint without a time was added now."""
     spec = obj.get("spec") or {}
@@ -49,4 +56,5 @@ def taint_times(kind: str, obj: Object, now: str) -> None:
 RULES: Mapping[tuple[str, str], Callable[[Object, str], None]] = {
     ("resource.k8s.io", "ResourceClaim"): _claim,
     ("resource.k8s.io", "ResourceClaimTemplate"): _template,
+    ("resource.k8s.io", "ResourceSlice"): _slice,
 }
