@@ -18,6 +18,7 @@ class _PoolSlices:
     """The slices of one pool, by who can reach them."""
 
     def __init__(self) -> None:
+        self.version = 0
         self.entries: dict[object, SliceEntry] = {}
         self.generations: dict[int, int] = {}
         # Slices of one node; slices with counters, which upstream shows to every node; and slices to be asked.
@@ -104,7 +105,7 @@ class Snapshot:
         # which a stranger finds incomplete or invalid.
         self._shared: dict[PoolID, None] = {}
         self._troubled: dict[PoolID, Pool] = {}
-        self._local_versions: dict[str, int] = {}
+        self._node_versions: dict[str, int] = {}
         self._shared_version = 0
         self._clock = 0
         self._node_views: dict[str, _NodeView] = {}
@@ -137,7 +138,7 @@ class Snapshot:
             AllocationError: a slice's node selector cannot be evaluated.
         """
         name = node.metadata.name
-        local, shared = self._local_versions.get(name, 0), self._shared_version
+        local, shared = self._local_version(name), self._shared_version
         view = self._node_views.get(name)
         if (
             view is not None
@@ -155,7 +156,7 @@ class Snapshot:
 
     def stamp(self, node_name: str) -> tuple[int, int]:
         """Changes whenever what the node sees may have changed."""
-        return self._local_versions.get(node_name, 0), self._shared_version
+        return self._local_version(node_name), self._shared_version
 
     def known_pools(self, node_name: str) -> tuple[Pool, ...] | None:
         """What :meth:`pools` last found for the node, if that still holds."""
@@ -170,61 +171,66 @@ class Snapshot:
 
     def _put(self, key: object, slice_: ResourceSlice) -> None:
         pool_id = (slice_.spec.driver, slice_.spec.pool.name)
-        old = self._where.get(key)
-        if old is not None:
-            if self._pools[old].entries[key].slice.spec == slice_.spec:
+        old_id = self._where.get(key)
+        names = {slice_.spec.node_name}
+        if old_id is not None:
+            old = self._pools[old_id].entries[key].slice.spec
+            if old == slice_.spec:
                 return
-            if old != pool_id:
+            if old_id != pool_id:
                 self._remove(key)
-                old = None
-        before = self._reach(pool_id)
-        self._where[key] = pool_id
+                old_id = None
+            names.add(old.node_name)
         pool = self._pools.setdefault(pool_id, _PoolSlices())
-        if old is not None:
+        was_selective = bool(pool.selective)
+        if old_id is not None:
             pool.remove(key)
+        self._where[key] = pool_id
         pool.add(key, SliceEntry(slice_), self.features)
-        self._refresh(pool_id, before)
+        self._refresh(pool_id, names, was_selective)
 
     def _remove(self, key: object) -> None:
         pool_id = self._where.pop(key, None)
         if pool_id is not None:
-            before = self._reach(pool_id)
-            self._pools[pool_id].remove(key)
-            self._refresh(pool_id, before)
+            pool = self._pools[pool_id]
+            was_selective = bool(pool.selective)
+            name = pool.entries[key].slice.spec.node_name
+            pool.remove(key)
+            self._refresh(pool_id, {name}, was_selective)
 
-    def _reach(self, pool_id: PoolID) -> tuple[set[str], bool, bool]:
-        """Who may see the pool: nodes by name, nodes to be asked, and every node for its counters."""
-        pool = self._pools.get(pool_id)
-        if pool is None:
-            return set(), False, False
-        return set(pool.by_node), bool(pool.selective), bool(pool.for_all)
-
-    def _refresh(self, pool_id: PoolID, before: tuple[set[str], bool, bool]) -> None:
-        """Brings the indexes up to date after a slice of the pool came, changed or went."""
+    def _refresh(self, pool_id: PoolID, node_names: set[str | None], was_selective: bool) -> None:
+        """Brings the indexes up to date after a slice of the pool, perhaps those nodes' own, came or went."""
         self._clock += 1
         pool = self._pools[pool_id]
-        after = self._reach(pool_id)
-        for name in before[0] - after[0]:
-            del self._local[name][pool_id]
-        for name in after[0]:
-            self._local.setdefault(name, {})[pool_id] = None
-        for name in before[0] | after[0]:
-            self._local_versions[name] = self._clock
-        if before[1] or after[1]:
+        pool.version = self._clock
+        for node_name in filter(None, node_names):
+            mine = self._local.setdefault(node_name, {})
+            if node_name in pool.by_node:
+                mine[pool_id] = None
+            else:
+                mine.pop(pool_id, None)
+            self._node_versions[node_name] = self._clock
+        if was_selective or pool.selective:
             self._shared_version = self._clock
         self._shared.pop(pool_id, None)
-        if after[1]:
+        if pool.selective:
             self._shared[pool_id] = None
         troubled = self._troubled.pop(pool_id, None)
-        stranger = None
-        if after[2] and not after[1]:
+        if pool.for_all and not pool.selective:
             stranger = pool.view(pool_id, tuple(pool.for_all), self.features)
             if stranger is not None and not stranger.usable:
                 self._troubled[pool_id] = stranger
-        if troubled is not self._troubled.get(pool_id):
+        if _trouble(troubled) != _trouble(self._troubled.get(pool_id)):
             self._shared_version = self._clock
         if not pool.entries:
             del self._pools[pool_id]
+
+    def _local_version(self, node_name: str) -> int:
+        """Grows with each change to the pools that have slices of that node."""
+        newest = self._node_versions.get(node_name, 0)
+        for pool_id in self._local.get(node_name, ()):
+            newest = max(newest, self._pools[pool_id].version)
+        return newest
 
     def _gather(self, node: Node) -> tuple[Pool, ...]:
         name = node.metadata.name
@@ -241,6 +247,13 @@ class Snapshot:
                 if view is not None:
                     found.append(view)
         return in_allocation_order(found)
+
+
+def _trouble(pool: Pool | None) -> tuple[object, ...] | None:
+    """What others can tell about a pool of which they can use nothing."""
+    if pool is None:
+        return None
+    return pool.generation, pool.incomplete, pool.slices_known, pool.slices_wanted, pool.invalid_reason
 
 
 def _reaches(entry: SliceEntry, node: Node) -> bool:
