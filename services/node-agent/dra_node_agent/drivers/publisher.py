@@ -114,11 +114,6 @@ class SlicePublisher:
                 tasks.create_task(self._informer.run())
             tasks.create_task(self._keep())
 
-    async def withdraw(self) -> None:
-        """Delete all slices of this driver on this node."""
-        for slice_ in await self._list():
-            await self._delete(slice_)
-
     def _changed(self, slice_: SliceHead) -> None:
         if self._written.get(slice_.metadata.name) != slice_.metadata.resource_version:
             self._disturbed(slice_)

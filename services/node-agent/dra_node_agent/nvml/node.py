@@ -114,7 +114,7 @@ def open_system(
     """The simulated machine of a node, as it was left if ``path`` says so.
 
     MIG instances, modes and the boot id are hardware and kernel state: they outlive the agent's process, so they
-    are kept in a file, and forgotten with another choice of GPUs (or by :func:`reboot`).
+    are kept in a file. They are forgotten with another choice of GPUs, or with the file: that is a reboot.
 
     Raises:
         GpuSpecError, UnknownModelError, ModelError: as :func:`parse_gpus`.
@@ -131,11 +131,6 @@ def open_system(
         system.keep = lambda current: _write(target, text, current)
         system.changed()
     return system
-
-
-def reboot(path: Path) -> None:
-    """Forget what a simulated machine keeps in ``path``: the next start is a fresh boot."""
-    path.unlink(missing_ok=True)
 
 
 def _read(path: Path, text: str) -> dict[str, Any] | None:

@@ -78,7 +78,3 @@ class NvidiaGates:
 
     def enabled(self, name: str) -> bool:
         return self._gates[name]
-
-    def to_map(self) -> dict[str, bool]:
-        """All gates and whether they are on."""
-        return dict(self._gates)

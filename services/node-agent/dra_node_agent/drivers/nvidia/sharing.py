@@ -65,9 +65,5 @@ class MpsDaemons:
         for root in self._directory.glob(f"{claim_uid}-*"):
             shutil.rmtree(root)
 
-    def running(self) -> list[str]:
-        """The ids of the daemons."""
-        return sorted(root.name for root in self._directory.glob("*"))
-
     def _id(self, claim_uid: str, uuids: list[str]) -> str:
         return f"{claim_uid}-{hashlib.sha256(','.join(sorted(uuids)).encode()).hexdigest()[:5]}"
