@@ -151,3 +151,11 @@ def test_bad_patches_are_refused(patch: Object, message: str) -> None:
         patched(POD, patch)
     assert message in str(caught.value)
     assert caught.value.code == 400
+
+
+def test_deep_patches_are_refused() -> None:
+    kind = REGISTRY.get("", "pods")
+    assert kind is not None
+    body = b'{"spec":' * 600 + b"null" + b"}" * 600
+    with pytest.raises(PatchError, match="max depth"):
+        patch_object(kind, "v1", POD, body, STRATEGIC_MERGE_PATCH)

@@ -202,6 +202,15 @@ def test_deep_nesting_is_refused_or_read() -> None:
         decode_pod(body)
 
 
+def test_deep_schemas_are_refused() -> None:
+    depth = 330
+    nested = b'{"properties":{"a":' * depth + b"{}" + b"}}" * depth
+    body = b'{"spec":{"versions":[{"schema":{"openAPIV3Schema":' + nested + b"}}]}}"
+    kind = kind_of("apiextensions.k8s.io", "customresourcedefinitions")
+    with pytest.raises(schema.DecodeError, match="max depth"):
+        schema.decode(REGISTRY, kind, "v1", body)
+
+
 def completed(group: str, plural: str, obj: Object) -> Object:
     kind = kind_of(group, plural)
     version = kind.versions[0]

@@ -50,12 +50,15 @@ def patch_object(
         PatchError: the patch is malformed or fails; 415 for a media type that is none of the kind's.
     """
     copy: dict[str, Any] = orjson.loads(orjson.dumps(obj))
-    if media_type == JSON_PATCH:
-        return json_patch(copy, body)
-    if media_type == MERGE_PATCH:
-        return merge_patch(copy, body)
-    if media_type == STRATEGIC_MERGE_PATCH and kind.custom is None:
-        return strategic_merge_patch(object_type(kind, version), copy, body)
+    try:
+        if media_type == JSON_PATCH:
+            return json_patch(copy, body)
+        if media_type == MERGE_PATCH:
+            return merge_patch(copy, body)
+        if media_type == STRATEGIC_MERGE_PATCH and kind.custom is None:
+            return strategic_merge_patch(object_type(kind, version), copy, body)
+    except RecursionError as error:
+        raise PatchError("error decoding patch: exceeded max depth") from error
     raise PatchError("415: Unsupported Media Type", 415, "UnsupportedMediaType")
 
 

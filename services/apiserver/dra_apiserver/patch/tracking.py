@@ -181,6 +181,8 @@ def server_side_apply(
         _update(node, kind, None, live, managers, ManagerKey(_BEFORE_FIRST_APPLY, "Update", api_version), now)
     try:
         wanted = field_set(node, applied)
+    except RecursionError as error:
+        raise PatchError("error decoding YAML: exceeded max depth") from error
     except TypedError as error:
         metadata = applied.get("metadata") or {}
         where = f"{metadata.get('namespace', '')}/{metadata.get('name', '')}; {api_version}, Kind={kind.kind}"

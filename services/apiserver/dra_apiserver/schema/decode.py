@@ -83,6 +83,21 @@ def decode_as(
     field_validation: str = "Warn",
 ) -> Decoded:
     """As :func:`decode`, for a body whose kind need not be a resource (a Binding, a Scale, an Eviction)."""
+    try:
+        return _decode(registry, (group, version, kind), node, body, content_type, field_validation)
+    except RecursionError as error:
+        raise _cannot_handle(kind, version, kind, "exceeded max depth") from error
+
+
+def _decode(
+    registry: Registry,
+    want: tuple[str, str, str],
+    node: Struct | None,
+    body: bytes,
+    content_type: str,
+    field_validation: str,
+) -> Decoded:
+    group, version, kind = want
     parsed = parse_body(body, media_type(content_type), kind, field_validation)
     meta = _type_meta(parsed, body, kind)
     found_group, found_version, found_kind = meta[0] or group, meta[1] or version, meta[2] or kind
@@ -114,6 +129,8 @@ def sanitize(
         reader.read(object_type(kind, version), obj)
     except TypeMismatch as error:
         raise _invalid_patch(obj, str(error)) from error
+    except RecursionError as error:
+        raise DecodeError("exceeded max depth", 422, "Invalid") from error
     if field_validation == "Strict" and reader.strict:
         raise _invalid_patch(obj, _strict_message(reader.strict))
     return reader.strict if field_validation == "Warn" else []
