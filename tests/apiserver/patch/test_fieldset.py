@@ -1,0 +1,65 @@
+"""Sets of fields behave as sets of paths."""
+
+from dra_apiserver.patch.fieldset import (
+    FieldSet,
+    difference,
+    insert,
+    intersection,
+    key_step,
+    members,
+    ordered,
+    path_text,
+    union,
+    value_step,
+    without,
+)
+from hypothesis import given
+from hypothesis import strategies as st
+
+Path = tuple[str, ...]
+PATHS = st.sets(
+    st.lists(st.sampled_from(["f:a", "f:b", 'k:{"n":1}']), min_size=1, max_size=4).map(tuple), max_size=8
+)
+
+
+def tree(paths: set[Path]) -> FieldSet:
+    made: FieldSet = {}
+    for path in paths:
+        insert(made, path)
+    return made
+
+
+def paths_of(fields: FieldSet) -> set[Path]:
+    return set(members(fields))
+
+
+@given(PATHS)
+def test_what_is_inserted_is_a_member(paths: set[Path]) -> None:
+    assert paths_of(tree(paths)) == paths
+
+
+@given(PATHS, PATHS)
+def test_set_operations(left: set[Path], right: set[Path]) -> None:
+    one, other = tree(left), tree(right)
+    assert paths_of(union(one, other)) == left | right
+    assert paths_of(difference(one, other)) == left - right
+    assert paths_of(intersection(one, other)) == left & right
+    assert paths_of(one) == left
+    assert paths_of(other) == right
+
+
+@given(PATHS, PATHS)
+def test_removing_paths_removes_what_is_below(paths: set[Path], gone: set[Path]) -> None:
+    left = without(tree(paths), sorted(gone))
+    assert paths_of(left) == {path for path in paths if not any(path[: len(one)] == one for one in gone)}
+
+
+@given(PATHS)
+def test_order_changes_nothing(paths: set[Path]) -> None:
+    assert ordered(tree(paths)) == tree(paths)
+
+
+def test_paths_read_as_upstream_writes_them() -> None:
+    path = ("f:spec", "f:ports", key_step({"protocol": "TCP", "containerPort": 80}), "f:name")
+    assert path_text(path) == '.spec.ports[containerPort=80,protocol="TCP"].name'
+    assert path_text(("f:metadata", "f:finalizers", value_step("x/y"))) == '.metadata.finalizers[="x/y"]'
