@@ -44,7 +44,7 @@ if TYPE_CHECKING:
 
 # The kernel takes 107 characters for a socket's path; drivers append about as many as this leaves.
 _LONGEST_ROOT = 50
-_CLASS_RETRY = 1.0
+_CLASS_RETRY = 0.1
 # Above this many nodes in one process no one asks for PodResources, and its servers would take most of the memory.
 _POD_RESOURCES_NODES = 50
 

@@ -28,6 +28,7 @@ from dra_shared.log import logger
 from dra_node_agent.kubelet.dra.checkpoint import STATE_FILE, CheckpointDevice, CheckpointError
 from dra_node_agent.kubelet.dra.claiminfo import ClaimInfo, ClaimInfoCache, device_serves
 from dra_node_agent.kubelet.dra.health import HEALTH_FILE, DeviceHealth, HealthInfoCache
+from dra_node_agent.kubelet.dra.metrics import CLAIMS_IN_USE, timed
 from dra_node_agent.kubelet.dra.plugin import DraPlugin, PluginError
 from dra_node_agent.kubelet.dra.plugins import DraPluginManager
 from dra_node_agent.proto import dra_v1_pb2
@@ -89,6 +90,7 @@ class DraManager:
         self._on_health_change = on_health_change
         self._step = step
         self._locks: WeakValueDictionary[str, asyncio.Lock] = WeakValueDictionary()
+        CLAIMS_IN_USE.add(self.cache.in_use)
         watch_health = features.enabled("ResourceHealthStatus")
         self.plugins = DraPluginManager(
             node_name,
@@ -101,6 +103,7 @@ class DraManager:
 
     async def close(self) -> None:
         """End the connections to all drivers."""
+        CLAIMS_IN_USE.remove(self.cache.in_use)
         await self.plugins.close()
 
     # Preparing
@@ -112,10 +115,11 @@ class DraManager:
             DraError: something is wrong with a claim, or a driver failed. Calling again goes on from there.
         """
         try:
-            wanted = await self._validate(pod)
-            await self._reached("validated")
-            async with self._alone(entry.claim.key for entry in wanted):
-                await self._prepare(pod, wanted)
+            with timed("PrepareResources", self._clock):
+                wanted = await self._validate(pod)
+                await self._reached("validated")
+                async with self._alone(entry.claim.key for entry in wanted):
+                    await self._prepare(pod, wanted)
         except (DraError, ClaimReferenceError, PluginError) as error:
             raise DraError(f"prepare dynamic resources: {error}") from error
 
@@ -227,7 +231,8 @@ class DraManager:
                 name, _ = claim_name(pod, entry)
                 if name is not None:
                     names.append(name)
-            await self._unprepare(pod.metadata.uid, pod.metadata.namespace, names)
+            with timed("UnprepareResources", self._clock):
+                await self._unprepare(pod.metadata.uid, pod.metadata.namespace, names)
         except (DraError, ClaimReferenceError, PluginError) as error:
             raise DraError(f"unprepare dynamic resources: {error}") from error
 

@@ -1,13 +1,16 @@
 """One registered plugin of a DRA driver: its gRPC connection and the calls that the kubelet makes on it."""
 
-from collections.abc import AsyncIterator, Mapping, Sequence
+from collections.abc import AsyncIterator, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from typing import Any
 
 import grpc
+from dra_shared.clock import Clock, SystemClock
 from dra_shared.quoting import go_quote
 from grpc import aio
 
 from dra_node_agent.kubelet.dra.health import DeviceHealth, device_health
+from dra_node_agent.kubelet.dra.metrics import CALLS
 from dra_node_agent.proto import (
     dra_v1_pb2,
     dra_v1_pb2_grpc,
@@ -63,7 +66,13 @@ class DraPlugin:
     """A plugin at ``endpoint``, a socket's path. The connection is made on demand and comes back by itself."""
 
     def __init__(
-        self, driver: str, endpoint: str, services: Sequence[str], *, timeout: float = CALL_TIMEOUT
+        self,
+        driver: str,
+        endpoint: str,
+        services: Sequence[str],
+        *,
+        timeout: float = CALL_TIMEOUT,
+        clock: Clock | None = None,
     ) -> None:
         self.driver = driver
         self.endpoint = endpoint
@@ -71,6 +80,7 @@ class DraPlugin:
         self.connected = False
         self._services = services
         self._timeout = timeout
+        self._clock = clock or SystemClock()
         self._channel = aio.insecure_channel(f"unix:{endpoint}", options=CHANNEL_OPTIONS)
 
     async def close(self) -> None:
@@ -95,20 +105,26 @@ class DraPlugin:
             PluginError: the call as a whole failed.
         """
         try:
-            if self.chosen_service == V1:
-                request = dra_v1_pb2.NodePrepareResourcesRequest(claims=claims)
-                stub = dra_v1_pb2_grpc.DRAPluginStub(self._channel)
-                response = await stub.NodePrepareResources(request, timeout=self._timeout)
-                return dict(response.claims)
-            old_request = dra_v1beta1_pb2.NodePrepareResourcesRequest(claims=_downgrade(claims))
-            old_stub = dra_v1beta1_pb2_grpc.DRAPluginStub(self._channel)
-            old = await old_stub.NodePrepareResources(old_request, timeout=self._timeout)
-            return {
-                uid: dra_v1_pb2.NodePrepareResourceResponse.FromString(answer.SerializeToString())
-                for uid, answer in old.claims.items()
-            }
+            with self._observed("NodePrepareResources"):
+                return await self._prepare(claims)
         except aio.AioRpcError as error:
             raise PluginError(rpc_error_text(error)) from error
+
+    async def _prepare(
+        self, claims: Sequence[dra_v1_pb2.Claim]
+    ) -> Mapping[str, dra_v1_pb2.NodePrepareResourceResponse]:
+        if self.chosen_service == V1:
+            request = dra_v1_pb2.NodePrepareResourcesRequest(claims=claims)
+            stub = dra_v1_pb2_grpc.DRAPluginStub(self._channel)
+            response = await stub.NodePrepareResources(request, timeout=self._timeout)
+            return dict(response.claims)
+        old_request = dra_v1beta1_pb2.NodePrepareResourcesRequest(claims=_downgrade(claims))
+        old_stub = dra_v1beta1_pb2_grpc.DRAPluginStub(self._channel)
+        old = await old_stub.NodePrepareResources(old_request, timeout=self._timeout)
+        return {
+            uid: dra_v1_pb2.NodePrepareResourceResponse.FromString(answer.SerializeToString())
+            for uid, answer in old.claims.items()
+        }
 
     async def unprepare(self, claims: Sequence[dra_v1_pb2.Claim]) -> Mapping[str, str]:
         """NodeUnprepareResources; errors (empty for success) by claim UID.
@@ -117,17 +133,31 @@ class DraPlugin:
             PluginError: the call as a whole failed.
         """
         try:
-            if self.chosen_service == V1:
-                request = dra_v1_pb2.NodeUnprepareResourcesRequest(claims=claims)
-                stub = dra_v1_pb2_grpc.DRAPluginStub(self._channel)
-                response = await stub.NodeUnprepareResources(request, timeout=self._timeout)
-            else:
-                old_request = dra_v1beta1_pb2.NodeUnprepareResourcesRequest(claims=_downgrade(claims))
-                old_stub = dra_v1beta1_pb2_grpc.DRAPluginStub(self._channel)
-                response = await old_stub.NodeUnprepareResources(old_request, timeout=self._timeout)
+            with self._observed("NodeUnprepareResources"):
+                if self.chosen_service == V1:
+                    request = dra_v1_pb2.NodeUnprepareResourcesRequest(claims=claims)
+                    stub = dra_v1_pb2_grpc.DRAPluginStub(self._channel)
+                    response = await stub.NodeUnprepareResources(request, timeout=self._timeout)
+                else:
+                    old_request = dra_v1beta1_pb2.NodeUnprepareResourcesRequest(claims=_downgrade(claims))
+                    old_stub = dra_v1beta1_pb2_grpc.DRAPluginStub(self._channel)
+                    response = await old_stub.NodeUnprepareResources(old_request, timeout=self._timeout)
             return {uid: answer.error for uid, answer in response.claims.items()}
         except aio.AioRpcError as error:
             raise PluginError(rpc_error_text(error)) from error
+
+    @contextmanager
+    def _observed(self, method: str) -> Iterator[None]:
+        version = self.chosen_service.partition(".")[0]
+        name = f"/k8s.io.kubelet.pkg.apis.dra.{version}.DRAPlugin/{method}"
+        started, code = self._clock.monotonic(), "OK"
+        try:
+            yield
+        except aio.AioRpcError as error:
+            code = _go_code(error)
+            raise
+        finally:
+            CALLS.labels(self.driver, name, code).observe(self._clock.monotonic() - started)
 
     @property
     def reports_health(self) -> bool:
@@ -167,11 +197,16 @@ class DraPlugin:
 def rpc_error_text(error: aio.AioRpcError) -> str:
     """The error as Go's gRPC prints it."""
     code: str = error.code().name
+    name = _go_code(error)
     details = error.details() or ""
     if code == "DEADLINE_EXCEEDED" and details == "Deadline Exceeded":
         details = "context deadline exceeded"
-    name = "OK" if code == "OK" else "".join(part.capitalize() for part in code.split("_"))
     return f"rpc error: code = {name} desc = {details}"
+
+
+def _go_code(error: aio.AioRpcError) -> str:
+    code: str = error.code().name
+    return "OK" if code == "OK" else "".join(part.capitalize() for part in code.split("_"))
 
 
 def _downgrade(claims: Sequence[dra_v1_pb2.Claim]) -> list[dra_v1beta1_pb2.Claim]:

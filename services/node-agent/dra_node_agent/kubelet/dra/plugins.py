@@ -22,7 +22,8 @@ from dra_node_agent.kubelet.tasks import Tasks
 
 WIPING_DELAY = 30.0
 _HEALTH_RETRY = 5.0
-_FIRST_RETRY, _LONGEST_RETRY = 1.0, 300.0
+# Quick at first: a server that starts together with the nodes is there in a moment.
+_FIRST_RETRY, _LONGEST_RETRY = 0.05, 300.0
 
 _log = logger(__name__)
 
@@ -115,7 +116,7 @@ class DraPluginManager:
         plugins = self._plugins.setdefault(driver, [])
         if any(known.endpoint == endpoint for known in plugins):
             raise PluginError(f"endpoint {endpoint} already registered for DRA driver plugin {driver}")
-        plugin = DraPlugin(driver, endpoint, services, timeout=timeout)
+        plugin = DraPlugin(driver, endpoint, services, timeout=timeout, clock=self._clock)
         plugins.append(plugin)
         watchers = [self._tasks.start(self._watch_connection(plugin))]
         if plugin.reports_health and self._on_health is not None:

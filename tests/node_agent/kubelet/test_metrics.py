@@ -1,0 +1,32 @@
+"""The DRA manager counts and times under the kubelet's names."""
+
+from prometheus_client import REGISTRY, generate_latest
+
+from tests.node_agent.kubelet.bench import Bench, claim, pod
+from tests.node_agent.kubelet.fakedriver import FakeDriver
+from tests.node_agent.kubelet.waiting import until
+
+
+async def test_claims_and_calls_are_counted() -> None:
+    bench = Bench()
+    registry = bench.root / "plugins_registry"
+    registry.mkdir(parents=True, exist_ok=True)
+    async with FakeDriver("metrics-driver", registry=registry, cdi=bench.cdi) as driver, bench:
+        await driver.registered.get()
+        bench.add_claim(claim("gpu", "pod", driver="metrics-driver"))
+        bench.create(pod(resourceClaims=[{"name": "gpu", "resourceClaimName": "gpu"}]))
+        await until(lambda: bench.phase() == "Running")
+        labels = {"driver_name": "metrics-driver"}
+        assert REGISTRY.get_sample_value("dra_resource_claims_in_use", labels) == 1
+        call = {
+            **labels,
+            "method_name": "/k8s.io.kubelet.pkg.apis.dra.v1.DRAPlugin/NodePrepareResources",
+            "grpc_status_code": "OK",
+        }
+        assert REGISTRY.get_sample_value("dra_grpc_operations_duration_seconds_count", call) == 1
+        text = generate_latest().decode()
+        assert (
+            'dra_operations_duration_seconds_count{is_error="false",operation_name="PrepareResources"}'
+            in text
+        )
+    assert REGISTRY.get_sample_value("dra_resource_claims_in_use", labels) is None
