@@ -67,6 +67,31 @@ async def test_a_bad_network(cluster: Cluster, seed: int) -> None:
         await cluster.until(lambda: _empty(cluster), meanwhile=cluster.run_pods, seconds=60)
 
 
+@pytest.mark.parametrize("seed", range(2))
+async def test_a_job_on_a_bad_network(cluster: Cluster, seed: int) -> None:
+    """Every pod that succeeded is counted, and none twice."""
+    pod = {"containers": [{"name": "c", "image": "busybox"}], "restartPolicy": "Never"}
+    spec = {"completions": 6, "parallelism": 3, "template": {"spec": pod}}
+
+    async def finish() -> None:
+        for found in await cluster.items("Pod"):
+            if found.status.phase in ("", "Pending") and found.metadata.deletion_timestamp is None:
+                await cluster.set_status("Pod", found, phase="Succeeded")
+
+    async def complete() -> bool:
+        (job,) = await cluster.items("Job")
+        return any(entry.type == "Complete" for entry in job.status.conditions)
+
+    transport = UnreliableTransport(seed)
+    async with controllers(cluster, "job-controller", transport=transport, relist_seconds=1.0):
+        await cluster.create("Job", "work", spec=spec)
+        await cluster.until(complete, meanwhile=finish, seconds=30)
+    (job,) = await cluster.items("Job")
+    succeeded = sum(found.status.phase == "Succeeded" for found in await cluster.items("Pod"))
+    assert job.status.succeeded == succeeded == 6
+    assert not job.status.failed
+
+
 async def test_two_at_once(cluster: Cluster) -> None:
     async with controllers(cluster, *_NAMES), controllers(cluster, *_NAMES):
         await _start(cluster)

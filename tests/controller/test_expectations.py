@@ -40,3 +40,12 @@ async def test_an_event_that_never_comes_is_given_up() -> None:
     expectations.created("owner", _pod("a"))
     await clock.advance(301)
     assert expectations.satisfied("owner")
+
+
+async def test_a_write_with_an_unknown_outcome_waits_a_moment() -> None:
+    clock = FakeClock()
+    expectations = Expectations(clock)
+    expectations.unsure("owner")
+    assert not expectations.satisfied("owner")
+    await clock.advance(3)
+    assert expectations.satisfied("owner")

@@ -11,6 +11,7 @@ from dra_controller.uids import RecentUids
 
 # As upstream: after that the informer is believed whatever it says.
 _TIMEOUT_SECONDS = 300.0
+_UNSURE_SECONDS = 2.0
 
 
 class Expectations:
@@ -32,6 +33,10 @@ class Expectations:
         """``obj`` of ``owner`` was deleted."""
         if obj.metadata.uid not in self._gone:
             self._expect(owner, f"-{obj.metadata.uid}")
+
+    def unsure(self, owner: str) -> None:
+        """A write for ``owner`` may have been done or not: the informer gets a moment to tell."""
+        self._expect(owner, f"?{owner}", _UNSURE_SECONDS)
 
     def saw(self, obj: Object) -> None:
         """The informer told of ``obj``, in whatever state."""
@@ -59,13 +64,18 @@ class Expectations:
         self.forget(owner)
         return True
 
+    def seconds_left(self, owner: str) -> float:
+        """How long until the informer is believed whatever it says."""
+        pending = self._pending.get(owner)
+        return max(0.0, max(pending.values()) - self._clock.monotonic()) if pending else 0.0
+
     def forget(self, owner: str) -> None:
         """``owner`` is gone."""
         for token in self._pending.pop(owner, {}):
             self._owners.pop(token, None)
 
-    def _expect(self, owner: str, token: str) -> None:
-        self._pending.setdefault(owner, {})[token] = self._clock.monotonic() + _TIMEOUT_SECONDS
+    def _expect(self, owner: str, token: str, seconds: float = _TIMEOUT_SECONDS) -> None:
+        self._pending.setdefault(owner, {})[token] = self._clock.monotonic() + seconds
         self._owners[token] = owner
 
     def _settle(self, token: str) -> None:

@@ -40,7 +40,7 @@ class ReplicaSetController(WorkloadController):
         replica_set: ReplicaSet | None = self.owners.store.get(key)
         if replica_set is None:
             return
-        satisfied = self.expectations.satisfied(replica_set.metadata.uid)
+        satisfied = self.settled(replica_set)
         owned = await self.pod_ownership.claim(replica_set, replica_set.spec.selector, self.pods.store)
         active = [pod for pod in owned if is_active(pod)]
         failure: ApiError | None = None

@@ -4,6 +4,7 @@ import asyncio
 from collections.abc import Awaitable, Callable, Sequence
 from typing import Any, TypeVar
 
+import httpx
 from dra_shared.api.meta import LabelSelector, Object
 from dra_shared.api.pod import Pod
 from dra_shared.api.resources import PODS, Resource
@@ -84,6 +85,14 @@ class WorkloadController(QueueController):
                 if selector is not None and label_selector(selector).matches(pod.metadata.labels):
                     self.enqueue(candidate)
 
+    def settled(self, owner: Object) -> bool:
+        """Whether everything that was done for ``owner`` has come back; if not, its key comes again in time."""
+        uid = owner.metadata.uid
+        if self.expectations.satisfied(uid):
+            return True
+        self.queue.add_after(owner.key, self.expectations.seconds_left(uid) + 0.001)
+        return False
+
     async def create_pods(self, owner: Object, pods: Sequence[Pod]) -> None:
         """Create pods, few at first and more as it works; the first failure ends it.
 
@@ -98,6 +107,9 @@ class WorkloadController(QueueController):
             except ApiError as error:
                 if not _is_terminating(error):
                     self.recorder.event(involved, "Warning", "FailedCreate", f"Error creating: {error}")
+                raise
+            except (httpx.HTTPError, OSError, TimeoutError):
+                self.expectations.unsure(owner.metadata.uid)
                 raise
             self.expectations.created(owner.metadata.uid, made)
             self.recorder.event(involved, "Normal", "SuccessfulCreate", f"Created pod: {made.metadata.name}")

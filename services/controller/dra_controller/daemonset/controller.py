@@ -70,7 +70,7 @@ class DaemonSetController(WorkloadController):
         digest = revision.metadata.labels[HASH]
         owned = await self.pod_ownership.claim(daemon_set, spec.selector, self.pods.store)
         plan = self._plan(daemon_set, owned)
-        if self.expectations.satisfied(daemon_set.metadata.uid):
+        if self.settled(daemon_set):
             await self._act(daemon_set, plan, digest)
         used = {pod.metadata.labels.get(HASH, "") for pod in owned} | {digest}
         prefix = daemon_set.metadata.name

@@ -68,7 +68,7 @@ class JobController(WorkloadController):
             await self._untrack([pod for pod in pods if self._is_tracked(pod)])
             return
         job = await self._count(job, pods)
-        if not policy.is_finished(job) and self.expectations.satisfied(job.metadata.uid):
+        if not policy.is_finished(job) and self.settled(job):
             await self._manage(job, pods)
 
     async def _count(self, job: Job, pods: Sequence[Pod]) -> Job:
@@ -194,7 +194,7 @@ class JobController(WorkloadController):
             return
         active = [pod for pod in pods if is_active(pod)]
         if job.spec.suspend:
-            await self.delete_pods(job, active)
+            await self._drop(job, active)
             return
         parallelism = 1 if job.spec.parallelism is None else job.spec.parallelism
         uncounted = job.status.uncounted_terminated_pods or UncountedTerminatedPods()
@@ -205,7 +205,7 @@ class JobController(WorkloadController):
             done = len(parse(job.status.completed_indexes)) if policy.is_indexed(job) else succeeded
             wanted = min(max(0, job.spec.completions - done), parallelism)
         if len(active) > wanted:
-            await self.delete_pods(job, sorted(active, key=_rank)[: len(active) - wanted])
+            await self._drop(job, sorted(active, key=_rank)[: len(active) - wanted])
             return
         occupied = len(active)
         if policy.waits_for_failure(job):
@@ -251,6 +251,11 @@ class JobController(WorkloadController):
             return 0.0
         delay = min(_FIRST_BACKOFF * 2 ** (record.failures - 1), _LONGEST_BACKOFF)
         return float(delay - (self._clock.now() - record.last).total_seconds())
+
+    async def _drop(self, job: Job, pods: Sequence[Pod]) -> None:
+        """Delete pods that the Job can do without; that is no failure of theirs."""
+        await self._untrack([pod for pod in pods if self._is_tracked(pod)])
+        await self.delete_pods(job, pods)
 
     def _is_tracked(self, pod: Pod) -> bool:
         """Whether the pod still has the finalizer: the informer may not know yet that we took it."""

@@ -52,7 +52,7 @@ class StatefulSetController(WorkloadController):
         )
         current = stateful_set.status.current_revision or update.metadata.name
         pods = {number: pod for pod in owned if (number := ordinal(stateful_set, pod)) is not None}
-        if self.expectations.satisfied(stateful_set.metadata.uid):
+        if self.settled(stateful_set):
             await self._act(stateful_set, pods, update.metadata.labels[HASH], current)
         status = self._status(stateful_set, pods, current, update.metadata.name)
         if status != stateful_set.status:
