@@ -9,7 +9,7 @@ from typing import Any
 from urllib.parse import parse_qsl
 
 from dra_apiserver.auth import ADMINISTRATOR, UserInfo
-from dra_apiserver.errors import StatusError, bad_request, too_large
+from dra_apiserver.errors import StatusError, bad_request, timeout, too_large
 
 Scope = MutableMapping[str, Any]
 Message = MutableMapping[str, Any]
@@ -18,6 +18,7 @@ Send = Callable[[Message], Awaitable[None]]
 Headers = list[tuple[bytes, bytes]]
 
 BODY_LIMIT = 3 << 20
+_BODY_TIMEOUT = 60.0
 _GZIP_FROM = 128 << 10
 _GZIP_IN_LOOP = 256 << 10
 
@@ -92,23 +93,14 @@ class Request:
         """The whole body, unpacked.
 
         Raises:
-            StatusError: 413, it is longer than 3 MiB.
+            StatusError: 413, it is longer than 3 MiB; 504, it takes longer than a minute.
             Disconnected: it ended early.
         """
-        chunks: list[bytes] = []
-        size = 0
-        while True:
-            message = await self.receive()
-            if message["type"] == "http.disconnect":
-                raise Disconnected
-            chunk = message.get("body", b"")
-            size += len(chunk)
-            if size > BODY_LIMIT:
-                raise too_large(f"limit is {BODY_LIMIT}")
-            if not message.get("more_body"):
-                body = b"".join([*chunks, chunk]) if chunks else chunk
-                break
-            chunks.append(chunk)
+        try:
+            async with asyncio.timeout(_BODY_TIMEOUT):
+                body = await self._raw_body()
+        except TimeoutError:
+            raise timeout("request did not complete within the allotted timeout") from None
         if self.header(b"content-encoding") == "gzip":
             try:
                 body = gzip.decompress(body)
@@ -116,7 +108,22 @@ class Request:
                 raise bad_request(f"unable to decompress the body: {error}") from None
             if len(body) > BODY_LIMIT:
                 raise too_large(f"limit is {BODY_LIMIT}")
-        return bytes(body)
+        return body
+
+    async def _raw_body(self) -> bytes:
+        chunks: list[bytes] = []
+        size = 0
+        while True:
+            message = await self.receive()
+            if message["type"] == "http.disconnect":
+                raise Disconnected
+            chunk = bytes(message.get("body", b""))
+            size += len(chunk)
+            if size > BODY_LIMIT:
+                raise too_large(f"limit is {BODY_LIMIT}")
+            if not message.get("more_body"):
+                return b"".join([*chunks, chunk]) if chunks else chunk
+            chunks.append(chunk)
 
     async def disconnected(self) -> None:
         """Return when the client has gone."""

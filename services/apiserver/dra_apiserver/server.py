@@ -28,6 +28,7 @@ from dra_apiserver.storage.sqlite import SqliteEngine
 
 _SYSTEM_NAMESPACES = ("default", "kube-system", "kube-public", "kube-node-lease")
 _SWEEP_EVERY = 60.0
+_SWEEP_STEP = 500
 _DRAIN = 2.0
 
 _log = logger(__name__)
@@ -170,7 +171,9 @@ class ApiServer:
         while True:
             await self._clock.sleep(_SWEEP_EVERY)
             now = self._clock.now()
-            for record in list(self.store.collection(resource).records.values()):
+            for number, record in enumerate(list(self.store.collection(resource).records.values())):
+                if number % _SWEEP_STEP == 0:
+                    await asyncio.sleep(0)
                 meta = record.object()["metadata"]
                 touched = max(
                     (entry.get("time") or "" for entry in meta.get("managedFields") or ()),

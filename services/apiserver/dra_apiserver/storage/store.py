@@ -189,7 +189,8 @@ class Store:
         self._newest += 1
         revision = self._newest
         outcome.obj["metadata"]["resourceVersion"] = str(revision)
-        record = Record(key, revision, orjson.dumps(outcome.obj))
+        # orjson leaves room behind what it writes, several times the object's size: keep a copy that has none.
+        record = Record(key, revision, bytes(memoryview(orjson.dumps(outcome.obj))))
         kind = DELETED if isinstance(outcome, Remove) else ADDED if current is None else MODIFIED
         loop = self._loop
         assert loop is not None
