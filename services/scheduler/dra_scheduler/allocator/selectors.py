@@ -1,5 +1,6 @@
 """Which devices the CEL selectors of classes and requests accept, worked out once for devices that look alike."""
 
+import functools
 from collections.abc import Callable, Set
 from typing import Protocol
 
@@ -120,22 +121,22 @@ def _names_read(reads: Set[tuple[str | None, str]] | None, driver: str) -> tuple
 
 def _well_formed(attribute: DeviceAttribute, lists: bool) -> bool:
     """Whether every expression can be evaluated with the attribute around; the others fail whatever they read."""
-    versions = attribute.versions
-    if attribute.version is not None:
-        versions = (*versions, attribute.version)
-    for version in versions:
-        try:
-            Semver.parse(version)
-        except SemverError:
-            return False
+    if attribute.string is not None or attribute.int_ is not None or attribute.bool_ is not None:
+        scalar = True
+    else:
+        scalar = attribute.version is not None and _is_version(attribute.version)
     if attribute.ints or attribute.bools or attribute.strings or attribute.versions:
-        return lists
-    return (
-        attribute.int_ is not None
-        or attribute.bool_ is not None
-        or attribute.string is not None
-        or attribute.version is not None
-    )
+        return lists and all(_is_version(version) for version in attribute.versions)
+    return scalar
+
+
+@functools.lru_cache(maxsize=4096)
+def _is_version(text: str) -> bool:
+    try:
+        Semver.parse(text)
+    except SemverError:
+        return False
+    return True
 
 
 def attribute_text(attribute: DeviceAttribute) -> str:
