@@ -58,9 +58,10 @@ class Binder:
         await self.give_up(state, pod, assumed)
         self._on_failure(pod, status)
 
-    async def give_up(self, state: CycleState, pod: Pod, assumed: Pod) -> None:
-        """The pod does not get the node after all."""
+    async def give_up(self, state: CycleState, pod: Pod, assumed: Pod, *, announce: bool = True) -> None:
+        """The pod does not get the node after all; ``announce`` lets other pods be tried for what gets free."""
         await self._framework.unreserve(state, assumed, assumed.spec.node_name)
         self._cache.forget(assumed)
-        # As if a pod had left the node: others may fit now.
-        self._queue.move_on(Event(Kind.POD, Action.DELETE, assumed, None))
+        if announce:
+            # As if a pod had left the node: others may fit now.
+            self._queue.move_on(Event(Kind.POD, Action.DELETE, assumed, None))

@@ -260,7 +260,8 @@ class Scheduler:
             f"only {len(decisions)} of the {minimum} pods that gang {key} needs at least could be scheduled"
         )
         for decision in decisions:
-            await self._binder.give_up(decision.state, decision.pod, decision.assumed)
+            # All is as it was before, so there is nothing new for other pods.
+            await self._binder.give_up(decision.state, decision.pod, decision.assumed, announce=False)
             self.queue.reject(
                 decision.entry, ("DynamicResources", "NodeResourcesFit", "GangScheduling"), message
             )

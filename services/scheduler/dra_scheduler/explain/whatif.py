@@ -29,16 +29,20 @@ T = TypeVar("T")
 
 
 @dataclass(frozen=True, slots=True)
-class _World:
+class World:
     """What an allocation depends on, with one thing changed."""
 
     claims: tuple[ResourceClaim, ...]
     state: AllocatedState
     classes: Callable[[str], DeviceClass | None]
 
+    def allocator(self, manager: DRAManager) -> Allocator:
+        """An allocator in that world."""
+        return Allocator(manager.features, self.state, self.classes, manager.snapshot)
+
 
 # What kind of change, what it is in words, and the world with it.
-_Candidate = tuple[str, str, Callable[[], _World]]
+_Candidate = tuple[str, str, Callable[[], World]]
 
 
 class WhatIf:
@@ -50,7 +54,7 @@ class WhatIf:
 
     def single_change(self, node: Node, claims: Sequence[ResourceClaim], trace: Trace) -> Change | None:
         """The first change that makes the claims fit on the node of the trace."""
-        base = _World(tuple(claims), self._manager.claims.state, self._manager.classes.get)
+        base = self._base(claims)
         tried: set[tuple[str, str]] = set()
         for kind, text, world in self._candidates(base, trace):
             if (kind, text) in tried:
@@ -62,14 +66,27 @@ class WhatIf:
                 return None
         return None
 
-    def _fits(self, node: Node, world: _World) -> bool:
-        allocator = Allocator(self._manager.features, world.state, world.classes, self._manager.snapshot)
+    def without_reason(self, claims: Sequence[ResourceClaim], request: RequestTrace, reason: Reason) -> World:
+        """The world in which that reason does not stand.
+
+        Raises:
+            ValueError: no single change takes such a reason away.
+        """
+        candidate = _candidate(self._base(claims), request, reason)
+        if candidate is None:
+            raise ValueError(f"nothing to change about: {reason}")
+        return candidate[2]()
+
+    def _base(self, claims: Sequence[ResourceClaim]) -> World:
+        return World(tuple(claims), self._manager.claims.state, self._manager.classes.get)
+
+    def _fits(self, node: Node, world: World) -> bool:
         try:
-            return allocator.allocate(node, world.claims, check=self._check) is not None
+            return world.allocator(self._manager).allocate(node, world.claims, check=self._check) is not None
         except AllocationError:
             return False
 
-    def _candidates(self, base: _World, trace: Trace) -> Iterator[_Candidate]:
+    def _candidates(self, base: World, trace: Trace) -> Iterator[_Candidate]:
         # Devices with a single reason against them first: they are the likeliest to do.
         looked_at = [
             (len(reasons), request, reason)
@@ -83,7 +100,7 @@ class WhatIf:
                 yield candidate
 
 
-def _candidate(base: _World, request: RequestTrace, reason: Reason) -> _Candidate | None:
+def _candidate(base: World, request: RequestTrace, reason: Reason) -> _Candidate | None:
     """The change that would take this reason away."""
     where = f"request {request.request} of claim {request.claim}"
     edit = functools.partial(_edited, base, request.claim, request.request)
@@ -131,14 +148,14 @@ def claim_key(key: str) -> str:
     return key.partition(" ")[0]
 
 
-def _without(base: _World, keys: Sequence[str]) -> _World:
+def _without(base: World, keys: Sequence[str]) -> World:
     state = base.state.copy()
     for key in keys:
         state.hold(key, None)
-    return _World(base.claims, state, base.classes)
+    return World(base.claims, state, base.classes)
 
 
-def _looser_class(base: _World, name: str, index: int) -> _World:
+def _looser_class(base: World, name: str, index: int) -> World:
     def lookup(wanted: str) -> DeviceClass | None:
         found = base.classes(wanted)
         if found is None or wanted != name:
@@ -146,20 +163,20 @@ def _looser_class(base: _World, name: str, index: int) -> _World:
         spec = msgspec.structs.replace(found.spec, selectors=_drop(found.spec.selectors, index))
         return msgspec.structs.replace(found, spec=spec)
 
-    return _World(base.claims, base.state, lookup)
+    return World(base.claims, base.state, lookup)
 
 
-def _unconstrained(base: _World, key: str, index: int) -> _World:
+def _unconstrained(base: World, key: str, index: int) -> World:
     def edit(claim: ResourceClaim) -> ResourceClaim:
         devices = claim.spec.devices
         devices = msgspec.structs.replace(devices, constraints=_drop(devices.constraints, index))
         return msgspec.structs.replace(claim, spec=msgspec.structs.replace(claim.spec, devices=devices))
 
     claims = tuple(edit(claim) if claim.key == key else claim for claim in base.claims)
-    return _World(claims, base.state, base.classes)
+    return World(claims, base.state, base.classes)
 
 
-def _edited(base: _World, key: str, name: str, edit: Callable[[Any], Any]) -> _World:
+def _edited(base: World, key: str, name: str, edit: Callable[[Any], Any]) -> World:
     """The world with the (sub)request of that name edited."""
     parent, _, child = name.partition("/")
 
@@ -178,7 +195,7 @@ def _edited(base: _World, key: str, name: str, edit: Callable[[Any], Any]) -> _W
         return msgspec.structs.replace(claim, spec=msgspec.structs.replace(claim.spec, devices=devices))
 
     claims = tuple(edit_claim(claim) if claim.key == key else claim for claim in base.claims)
-    return _World(claims, base.state, base.classes)
+    return World(claims, base.state, base.classes)
 
 
 def _field(struct: S, name: str, value: object) -> S:

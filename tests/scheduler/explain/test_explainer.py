@@ -1,0 +1,208 @@
+"""Explanations: what they say, and that it is true."""
+
+import random
+from typing import Any
+
+import msgspec
+import pytest
+from dra_scheduler.allocator import Features, Trace
+from dra_scheduler.allocator.reasons import DeadEnd, InUse, SelectorRejected, Tainted
+from dra_scheduler.config import SchedulerConfig
+from dra_scheduler.explain.free import free
+from dra_scheduler.explain.report import PodReport
+from dra_scheduler.explain.text import render
+from dra_scheduler.explain.whatif import WhatIf
+from dra_scheduler.plugins.dynamicresources.manager import DRAManager
+from dra_scheduler.scheduler import Scheduler
+from dra_shared.api.codec import convert
+from dra_shared.api.resources import DEVICE_CLASSES
+from dra_shared.clock import FakeClock
+from dra_shared.features import FeatureGates
+
+from tests.scheduler.fakeapi import FakeApi, Json
+from tests.scheduler.objects import DRIVER, allocated, claim, class_json, node, piece, pod
+
+
+def _scheduler() -> Scheduler:
+    return Scheduler(SchedulerConfig(health_port=None), client=FakeApi().client(), clock=FakeClock())
+
+
+def _world(scheduler: Scheduler, *, request: Json | None = None, devices: int = 2, **device: Any) -> None:
+    scheduler.cache.set_node(node("node-1"))
+    scheduler.manager.set_class(convert(DEVICE_CLASSES, class_json()))
+    scheduler.manager.slices.set_slice(piece("node-1", devices, **device))
+    scheduler.manager.claims.set_claim(claim("mine", request=request))
+
+
+def _explain(scheduler: Scheduler) -> PodReport:
+    waiting = pod("p", claims={"gpu": "mine"})
+    scheduler.explainer._find_pod = {"default/p": waiting}.get
+    scheduler.queue.add(waiting)
+    report = scheduler.explainer.pod("default", "p")
+    assert report is not None
+    return report
+
+
+async def test_device_in_use() -> None:
+    scheduler = _scheduler()
+    _world(scheduler, devices=1)
+    other = allocated("theirs", "gpu-0")
+    reserved = {"reservedFor": [{"resource": "pods", "name": "their-pod", "uid": "u"}]}
+    status = msgspec.convert({**msgspec.to_builtins(other.status), **reserved}, type(other.status))
+    scheduler.manager.claims.set_claim(msgspec.structs.replace(other, status=status))
+    report = _explain(scheduler)
+    [request] = report.nodes[0].requests
+    assert request.devices[0].device == f"{DRIVER}/node-1/gpu-0"
+    assert request.devices[0].reasons == ("in use by claim default/theirs (their-pod)",)
+    assert report.change is not None
+    assert report.change.text == "if claim default/theirs gave its devices back"
+    assert "their-pod" in render(report)
+
+
+async def test_taint_and_what_would_help() -> None:
+    scheduler = _scheduler()
+    _world(scheduler, taints=[{"key": "broken", "value": "yes", "effect": "NoSchedule"}])
+    report = _explain(scheduler)
+    assert report.change is not None
+    assert report.change.kind == "tolerate"
+    assert report.change.text == "if request gpu of claim default/mine tolerated taint broken=yes:NoSchedule"
+
+
+async def test_selector_with_the_values_it_saw() -> None:
+    scheduler = _scheduler()
+    expression = f'device.attributes["{DRIVER}"].index > 5'
+    _world(scheduler, request={"selectors": [{"cel": {"expression": expression}}]})
+    report = _explain(scheduler)
+    reasons = [device.reasons[0] for device in report.nodes[0].requests[0].devices]
+    assert len(reasons) == 2
+    assert all(expression in reason for reason in reasons)
+    assert "0" in reasons[0]
+    assert report.change is not None
+    assert report.change.kind == "selector"
+
+
+async def test_too_few_devices_has_no_single_change() -> None:
+    scheduler = _scheduler()
+    _world(scheduler, request={"count": 3})
+    report = _explain(scheduler)
+    assert not report.nodes[0].fits
+    assert report.change is None
+
+
+async def test_other_plugins_have_their_say() -> None:
+    scheduler = _scheduler()
+    _world(scheduler)
+    scheduler.cache.set_node(node("node-1", unschedulable=True))
+    report = _explain(scheduler)
+    assert report.nodes[0].objections == {"NodeUnschedulable": ("node(s) were unschedulable",)}
+    assert report.change is not None
+    assert report.change.text == "if it were not for NodeUnschedulable: node(s) were unschedulable"
+
+
+async def test_incomplete_pool_names_the_generation() -> None:
+    scheduler = _scheduler()
+    _world(scheduler)
+    part = piece("node-1", 2)
+    pool = msgspec.structs.replace(part.spec.pool, resource_slice_count=2, generation=3)
+    spec = msgspec.structs.replace(part.spec, pool=pool)
+    scheduler.manager.slices.set_slice(msgspec.structs.replace(part, spec=spec))
+    report = _explain(scheduler)
+    assert report.nodes[0].pools[0].problem == "incomplete: 1 of 2 slices of generation 3"
+
+
+async def test_placed_pod() -> None:
+    scheduler = _scheduler()
+    _world(scheduler)
+    scheduler.manager.claims.set_claim(allocated("mine", "gpu-1", version="2"))
+    scheduler.manager.claims.set_claim(allocated("theirs", "gpu-0"))
+    placed = pod("p", claims={"gpu": "mine"}, nodeName="node-1")
+    scheduler.explainer._find_pod = {"default/p": placed}.get
+    report = scheduler.explainer.pod("default", "p")
+    assert report is not None
+    assert (report.state, report.node) == ("placed", "node-1")
+    assert report.nodes[0].allocated == (f"{DRIVER}/node-1/gpu-1",)
+    assert report.nodes[0].requests[0].devices[0].reasons == ("in use by claim default/theirs",)
+
+
+async def test_claims_are_explained_by_their_pods() -> None:
+    scheduler = _scheduler()
+    _world(scheduler)
+    assert scheduler.explainer.claim("default", "nope") is None
+    unused = scheduler.explainer.claim("default", "mine")
+    assert unused is not None
+    assert unused.state == "unused"
+    waiting = pod("p", claims={"gpu": "mine"})
+    scheduler.explainer._find_pod = {"default/p": waiting}.get
+    scheduler.queue.add(waiting)
+    entry = scheduler.queue.try_pop()
+    assert entry is not None
+    scheduler.queue.reject(entry, {"DynamicResources"}, "cannot allocate all claims")
+    report = scheduler.explainer.claim("default", "mine")
+    assert report is not None
+    assert (report.pod, report.message) == ("default/p", "cannot allocate all claims")
+
+
+def test_free_counts_devices_shares_and_counters() -> None:
+    manager = DRAManager(Features.from_gates(FeatureGates()))
+    expression = f'device.driver == "{DRIVER}" && device.attributes["{DRIVER}"].index == 0'
+    manager.set_class(convert(DEVICE_CLASSES, class_json(selectors=[{"cel": {"expression": expression}}])))
+    capacity = {"memory": {"value": "8Gi"}}
+    manager.slices.set_slice(piece("node-1", 3, allowMultipleAllocations=True, capacity=capacity))
+    share = {"shareID": "s", "consumedCapacity": {"memory": "2Gi"}}
+    manager.claims.set_claim(allocated("shared", "gpu-0", **share))
+    manager.claims.set_claim(allocated("whole", "gpu-1"))
+    report = free(manager, manager.classes.list())
+    assert msgspec.to_builtins(report.nodes["node-1"]) == {"devices": 3, "free": 1, "used": 1, "shares": 1}
+    assert msgspec.to_builtins(report.classes["gpu"]) == {"devices": 1, "shares": 1}
+    [pool] = report.pools
+    assert pool.in_use_by == {"gpu-0": ("default/shared",), "gpu-1": ("default/whole",)}
+    assert msgspec.to_builtins(pool.capacity) == {"gpu-0/memory": {"total": "8Gi", "free": "6Gi"}}
+
+
+@pytest.mark.parametrize("seed", range(60))
+def test_each_reason_is_true_and_its_removal_changes_the_verdict(seed: int) -> None:
+    """In a random world: take one reason away from the world, and the device is no longer turned away for it."""
+    rng = random.Random(seed)
+    manager = DRAManager(Features.from_gates(FeatureGates()))
+    manager.set_class(convert(DEVICE_CLASSES, class_json()))
+    devices = []
+    for i in range(rng.randint(2, 6)):
+        taints = [{"key": f"k{rng.randint(0, 1)}", "value": "v", "effect": "NoSchedule"}] * rng.randint(0, 1)
+        devices.append(
+            {"name": f"gpu-{i}", "attributes": {"index": {"int": i}, "big": {"bool": rng.random() < 0.5}}}
+            | ({"taints": taints} if taints else {})
+        )
+    whole = piece("node-1", 1)
+    spec = msgspec.convert({**msgspec.to_builtins(whole.spec), "devices": devices}, type(whole.spec))
+    manager.slices.set_slice(msgspec.structs.replace(whole, spec=spec))
+    for i in range(len(devices)):
+        if rng.random() < 0.4:
+            manager.claims.set_claim(allocated(f"holder-{i}", f"gpu-{i}"))
+    selectors = [{"cel": {"expression": f'device.attributes["{DRIVER}"].big'}}] * rng.randint(0, 1)
+    mine = claim("mine", request={"selectors": selectors, "count": len(devices) + 1})
+    trace = Trace()
+    assert manager.allocator.allocate(node("node-1"), [mine], trace=trace) is None
+    what_if = WhatIf(manager, lambda: None)
+    checked = 0
+    for device, reasons in trace.requests[0].devices.items():
+        for reason in reasons:
+            if not isinstance(reason, InUse | SelectorRejected | Tainted):
+                continue
+            _is_true(manager, device, reason, devices)
+            changed = what_if.without_reason([mine], trace.requests[0], reason)
+            again = Trace()
+            changed.allocator(manager).allocate(node("node-1"), changed.claims, trace=again)
+            assert reason not in again.requests[0].devices.get(device, [])
+            checked += 1
+    others = [reason for reasons in trace.requests[0].devices.values() for reason in reasons]
+    assert checked or all(isinstance(reason, DeadEnd) for reason in others)
+
+
+def _is_true(manager: DRAManager, device: Any, reason: Any, devices: list[Json]) -> None:
+    spec = next(entry for entry in devices if entry["name"] == device.device)
+    if isinstance(reason, InUse):
+        assert manager.claims.state.owner(device) == reason.claims
+    elif isinstance(reason, Tainted):
+        assert msgspec.to_builtins(reason.taint) in spec["taints"]
+    else:
+        assert spec["attributes"]["big"] == {"bool": False}

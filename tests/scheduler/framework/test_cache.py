@@ -1,0 +1,115 @@
+"""The cache: what is where, what is assumed, and what changed."""
+
+import msgspec
+from dra_scheduler.framework.cache import Cache
+from dra_shared.api.pod import Pod
+
+from tests.scheduler.objects import node, pod
+
+
+def _on(name: str, node_name: str, **fields: object) -> Pod:
+    return pod(name, nodeName=node_name, **fields)
+
+
+def _changes(cache: Cache, since: tuple[int, int]) -> set[str] | None:
+    return cache.changed_since(since)
+
+
+def test_nodes_come_and_go() -> None:
+    cache = Cache()
+    cache.set_node(node("a"))
+    cache.set_node(node("b"))
+    assert [info.name for info in cache.nodes()] == ["a", "b"]
+    cache.remove_node("a")
+    assert [info.name for info in cache.nodes()] == ["b"]
+    assert cache.node("a") is None
+
+
+def test_requests_add_up() -> None:
+    cache = Cache()
+    cache.set_node(node("a"))
+    cache.set_pod(_on("p", "a", requests={"cpu": "500m", "memory": "1Gi"}))
+    cache.set_pod(_on("q", "a", requests={"cpu": "1"}))
+    info = cache.node("a")
+    assert info is not None
+    assert info.requested == {"cpu": 1500, "memory": 1 << 30}
+    cache.remove_pod("uid-p")
+    assert info.requested == {"cpu": 1000}
+    # Scoring counts containers without requests as small.
+    assert info.comparable == {"cpu": 1000, "memory": 200 << 20}
+
+
+def test_assumed_pod_counts_until_it_is_forgotten() -> None:
+    cache = Cache()
+    cache.set_node(node("a"))
+    assumed = _on("p", "a", requests={"cpu": "1"})
+    cache.assume(assumed, "a")
+    assert cache.is_assumed("uid-p")
+    assert cache.place_of("uid-p") == "a"
+    cache.forget(assumed)
+    assert cache.place_of("uid-p") is None
+    info = cache.node("a")
+    assert info is not None
+    assert not info.requested
+
+
+def test_confirmation_of_an_assumed_pod_changes_nothing() -> None:
+    cache = Cache()
+    cache.set_node(node("a"))
+    cache.assume(_on("p", "a"), "a")
+    position = cache.position
+    cache.set_pod(_on("p", "a"))
+    assert not cache.is_assumed("uid-p")
+    assert _changes(cache, position) == set()
+    cache.forget(_on("p", "a"))
+    assert cache.place_of("uid-p") == "a"
+
+
+def test_only_what_matters_is_a_change() -> None:
+    cache = Cache()
+    cache.set_node(node("a"))
+    cache.set_pod(_on("p", "a"))
+    position = cache.position
+    running = _on("p", "a")
+    status = msgspec.structs.replace(running.status, phase="Running")
+    cache.set_pod(msgspec.structs.replace(running, status=status))
+    heartbeat = node("a")
+    conditions = msgspec.structs.replace(heartbeat.status, phase="beating")
+    cache.set_node(msgspec.structs.replace(heartbeat, status=conditions))
+    assert _changes(cache, position) == set()
+    cache.set_pod(_on("p", "a", labels={"app": "web"}))
+    assert _changes(cache, position) == {"a"}
+    position = cache.position
+    cache.set_node(node("a", labels={"zone": "z"}))
+    cache.set_node(node("b"))
+    assert _changes(cache, position) == {"a", "b"}
+    cache.touch_all()
+    assert _changes(cache, position) is None
+
+
+def test_log_forgets_the_distant_past() -> None:
+    cache = Cache()
+    start = cache.position
+    for _ in range(1 << 18):
+        cache.touch("a")
+    assert _changes(cache, start) is None
+    recent = cache.position
+    cache.touch("b")
+    assert _changes(cache, recent) == {"b"}
+
+
+def test_pods_of_a_node_that_is_gone_are_kept_until_they_go() -> None:
+    cache = Cache()
+    cache.set_node(node("a"))
+    cache.set_pod(_on("p", "a", requests={"cpu": "1"}))
+    cache.remove_node("a")
+    cache.set_node(node("a"))
+    info = cache.node("a")
+    assert info is not None
+    assert info.requested == {"cpu": 1000}
+    cache.remove_node("a")
+    cache.remove_pod("uid-p")
+    cache.set_node(node("a"))
+    info = cache.node("a")
+    assert info is not None
+    assert not info.pods

@@ -1,0 +1,130 @@
+"""The layers of claim tracking: in flight, assumed, known."""
+
+from collections.abc import Iterable
+
+import msgspec
+import pytest
+from dra_scheduler.allocator import DeviceID
+from dra_scheduler.plugins.dynamicresources.claimtracker import (
+    ClaimNotFound,
+    ClaimOutdated,
+    ClaimTracker,
+    Pool,
+)
+
+from tests.scheduler.objects import DRIVER, allocated, claim
+
+
+def _used(tracker: ClaimTracker) -> set[str]:
+    return {device.device for device in tracker.state.dedicated}
+
+
+def test_known_claims_hold_their_devices() -> None:
+    tracker = ClaimTracker()
+    tracker.set_claim(allocated("c", "gpu-0"))
+    assert _used(tracker) == {"gpu-0"}
+    assert tracker.state.owner(DeviceID(DRIVER, "node-1", "gpu-0")) == ("default/c",)
+    tracker.set_claim(claim("c"))
+    assert not _used(tracker)
+    tracker.set_claim(allocated("c", "gpu-1"))
+    tracker.delete_claim(allocated("c", "gpu-1"))
+    assert not _used(tracker)
+    assert len(tracker) == 0
+
+
+def test_assumed_claim_wins_until_the_informer_knows_as_much() -> None:
+    tracker = ClaimTracker()
+    tracker.set_claim(allocated("c", version="1"))
+    tracker.assume(allocated("c", "gpu-0", version="3"))
+    assert _used(tracker) == {"gpu-0"}
+    tracker.set_claim(allocated("c", version="2"))
+    assert _used(tracker) == {"gpu-0"}
+    newest = tracker.get("default", "c")
+    assert newest is not None
+    assert newest.metadata.resource_version == "3"
+    tracker.set_claim(allocated("c", "gpu-1", version="4"))
+    assert _used(tracker) == {"gpu-1"}
+    assert not tracker.assumed
+
+
+def test_only_newer_states_of_known_claims_are_assumed() -> None:
+    tracker = ClaimTracker()
+    with pytest.raises(ClaimNotFound):
+        tracker.assume(allocated("c", "gpu-0"))
+    tracker.set_claim(allocated("c", version="5"))
+    with pytest.raises(ClaimOutdated):
+        tracker.assume(allocated("c", "gpu-0", version="4"))
+    other = allocated("c", "gpu-0", version="9")
+    with pytest.raises(ClaimOutdated):
+        meta = msgspec.structs.replace(other.metadata, uid="another")
+        tracker.assume(msgspec.structs.replace(other, metadata=meta))
+    assert not _used(tracker)
+
+
+def test_restore_goes_back_to_the_informer() -> None:
+    tracker = ClaimTracker()
+    tracker.set_claim(allocated("c", version="1"))
+    tracker.assume(allocated("c", "gpu-0", version="2"))
+    tracker.restore("default/c")
+    assert not _used(tracker)
+
+
+def test_in_flight_claim_holds_devices_until_the_last_sharer_gives_up() -> None:
+    tracker = ClaimTracker()
+    tracker.set_claim(claim("c"))
+    planned = allocated("c", "gpu-0")
+    tracker.signal_pending(planned)
+    tracker.signal_pending(planned)
+    assert _used(tracker) == {"gpu-0"}
+    assert tracker.pending_allocation("uid-claim-c") == planned.status.allocation
+    assert not tracker.remove_pending("uid-claim-c", stored=False)
+    assert _used(tracker) == {"gpu-0"}
+    assert tracker.remove_pending("uid-claim-c", stored=False)
+    assert not _used(tracker)
+    assert not tracker.remove_pending("uid-claim-c", stored=False)
+
+
+def test_stored_allocation_counts_once() -> None:
+    tracker = ClaimTracker()
+    tracker.set_claim(claim("c"))
+    share = {"shareID": "s", "consumedCapacity": {"memory": "2"}}
+    planned = allocated("c", "gpu-0", version="2", **share)
+    device = DeviceID(DRIVER, "node-1", "gpu-0")
+    tracker.signal_pending(planned)
+    before = dict(tracker.state.consumed[device])
+    tracker.assume(planned)
+    assert tracker.state.consumed[device] == before
+    assert tracker.remove_pending("uid-claim-c", stored=True)
+    assert tracker.state.consumed[device] == before
+    tracker.set_claim(planned)
+    assert tracker.state.consumed[device] == before
+
+
+def test_pools_are_told_when_devices_come_into_use_or_get_free() -> None:
+    told: list[set[Pool]] = []
+
+    def on_use(pools: Iterable[Pool]) -> None:
+        told.append(set(pools))
+
+    tracker = ClaimTracker(on_use=on_use)
+    tracker.set_claim(claim("c"))
+    assert told == []
+    tracker.signal_pending(allocated("c", "gpu-0"))
+    tracker.set_claim(allocated("c", "gpu-0", version="2"))
+    tracker.remove_pending("uid-claim-c", stored=True)
+    assert told == [{(DRIVER, "node-1")}]
+    tracker.set_claim(allocated("c", "gpu-0", version="3", pool="node-2"))
+    tracker.delete_claim(allocated("c"))
+    assert told[1:] == [{(DRIVER, "node-1"), (DRIVER, "node-2")}, {(DRIVER, "node-2")}]
+
+
+def test_watchers_hear_of_their_claim() -> None:
+    tracker = ClaimTracker()
+    heard: list[str] = []
+    stop = tracker.watch("default/c", lambda: heard.append("c"))
+    tracker.set_claim(claim("c"))
+    tracker.set_claim(claim("d"))
+    assert heard == ["c"]
+    stop()
+    tracker.set_claim(allocated("c", "gpu-0"))
+    assert heard == ["c"]

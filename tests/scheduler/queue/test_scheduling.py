@@ -1,0 +1,188 @@
+"""The queue: who is next, who backs off, who waits, and what ends the waiting."""
+
+import asyncio
+
+import msgspec
+from dra_scheduler.framework.events import Action, Event, Interest, Kind
+from dra_scheduler.framework.status import Status, unresolvable
+from dra_scheduler.queue.entry import Place, QueuedPod
+from dra_scheduler.queue.scheduling import SchedulingQueue
+from dra_shared.api.pod import Pod
+from dra_shared.clock import FakeClock, settle
+
+from tests.scheduler.objects import node, pod
+
+
+def _gate(pod: Pod) -> Status | None:
+    return unresolvable("gated").of("Gates") if pod.spec.scheduling_gates else None
+
+
+def _queue(clock: FakeClock) -> SchedulingQueue:
+    interests = {
+        "Gates": (Interest(Kind.TARGET_POD, Action.POD_GATES),),
+        "Fit": (Interest(Kind.NODE, Action.ADD),),
+        "Claims": (
+            Interest(Kind.RESOURCE_CLAIM, Action.ADD, keys=lambda event: (event.new,)),
+            Interest(
+                Kind.RESOURCE_CLAIM, Action.DELETE, hint=lambda pod, event: pod.metadata.name == event.old
+            ),
+        ),
+    }
+    return SchedulingQueue(clock, _gate, interests, keys=lambda pod: tuple(pod.metadata.annotations))
+
+
+def _take(queue: SchedulingQueue) -> QueuedPod:
+    entry = queue.try_pop()
+    assert entry is not None
+    return entry
+
+
+async def test_higher_priority_first_then_first_come() -> None:
+    clock = FakeClock()
+    queue = _queue(clock)
+    queue.add(pod("first"))
+    await clock.advance(1)
+    queue.add(pod("second"))
+    queue.add(pod("urgent", priority=10))
+    assert [_take(queue).pod.metadata.name for _ in range(3)] == ["urgent", "first", "second"]
+    assert queue.try_pop() is None
+
+
+async def test_pop_waits_for_a_pod() -> None:
+    queue = _queue(FakeClock())
+    popped = asyncio.ensure_future(queue.pop())
+    await settle()
+    assert not popped.done()
+    queue.add(pod("late"))
+    assert (await popped).pod.metadata.name == "late"
+
+
+async def test_rejected_pod_waits_for_an_event_that_its_plugin_wants() -> None:
+    clock = FakeClock()
+    queue = _queue(clock)
+    queue.add(pod("p"))
+    entry = _take(queue)
+    queue.reject(entry, {"Fit"}, "no room")
+    assert entry.place is Place.WAITING
+    queue.move_on(Event(Kind.NODE, Action.NODE_LABEL, node("n"), node("n")))
+    queue.move_on(Event(Kind.RESOURCE_CLAIM, Action.ADD, None, "default/c"))
+    assert queue.try_pop() is None
+    queue.move_on(Event(Kind.NODE, Action.ADD, None, node("n")))
+    # With nothing else to do, the back-off is cut short.
+    assert entry.place is Place.BACKOFF
+    assert _take(queue) is entry
+
+
+async def test_others_go_before_a_pod_that_backs_off() -> None:
+    clock = FakeClock()
+    queue = _queue(clock)
+    queue.add(pod("loser"))
+    loser = _take(queue)
+    queue.reject(loser, {"Fit"}, "no room")
+    queue.add(pod("other"))
+    queue.move_on(Event(Kind.NODE, Action.ADD, None, node("n")))
+    assert _take(queue).pod.metadata.name == "other"
+    assert _take(queue) is loser
+
+
+async def test_event_during_the_attempt_counts() -> None:
+    queue = _queue(FakeClock())
+    queue.add(pod("p"))
+    entry = _take(queue)
+    queue.move_on(Event(Kind.NODE, Action.ADD, None, node("n")))
+    queue.reject(entry, {"Fit"}, "no room")
+    assert entry.place is Place.BACKOFF
+
+
+async def test_error_backs_off_longer_each_time() -> None:
+    clock = FakeClock()
+    queue = _queue(clock)
+    queue.add(pod("p"))
+    for delay in (1, 2, 4, 8, 10, 10):
+        entry = _take(queue)
+        queue.fail(entry, "server down")
+        await clock.advance(delay - 0.5)
+        assert queue.try_pop() is None
+        await clock.advance(0.5)
+    assert _take(queue).attempts == 7
+
+
+async def test_pop_wakes_when_a_back_off_ends() -> None:
+    clock = FakeClock()
+    queue = _queue(clock)
+    queue.add(pod("p"))
+    queue.fail(_take(queue), "server down")
+    popped = asyncio.ensure_future(queue.pop())
+    await clock.advance(0.9)
+    assert not popped.done()
+    await clock.advance(0.2)
+    assert (await popped).pod.metadata.name == "p"
+
+
+async def test_gated_pod_stays_out_until_its_gates_go() -> None:
+    queue = _queue(FakeClock())
+    gated = pod("p", schedulingGates=[{"name": "wait"}])
+    queue.add(gated)
+    assert queue.try_pop() is None
+    assert queue.counts()["gated"] == 1
+    queue.move_on(Event(Kind.NODE, Action.ADD, None, node("n")))
+    assert queue.try_pop() is None
+    queue.update(gated, pod("p"))
+    assert _take(queue).pod.metadata.name == "p"
+
+
+async def test_events_about_an_object_reach_only_pods_that_refer_to_it() -> None:
+    queue = _queue(FakeClock())
+    for name in ("a", "b"):
+        meta = msgspec.structs.replace(pod(name).metadata, annotations={f"claim-{name}": ""})
+        queue.add(msgspec.structs.replace(pod(name), metadata=meta))
+        queue.reject(_take(queue), {"Claims"}, "in use")
+    assert [entry.pod.metadata.name for entry in queue.waiting_for("claim-b")] == ["b"]
+    queue.move_on(Event(Kind.RESOURCE_CLAIM, Action.ADD, None, "claim-b"))
+    assert _take(queue).pod.metadata.name == "b"
+    assert queue.try_pop() is None
+    queue.move_on(Event(Kind.RESOURCE_CLAIM, Action.DELETE, "a", None))
+    assert _take(queue).pod.metadata.name == "a"
+
+
+async def test_after_five_minutes_a_pod_is_tried_anyway() -> None:
+    clock = FakeClock()
+    queue = _queue(clock)
+    queue.add(pod("p"))
+    queue.reject(_take(queue), {"Fit"}, "no room")
+    await clock.advance(299)
+    queue.flush()
+    assert queue.try_pop() is None
+    await clock.advance(2)
+    queue.flush()
+    assert _take(queue).pod.metadata.name == "p"
+
+
+async def test_deleted_pod_is_never_popped() -> None:
+    queue = _queue(FakeClock())
+    queue.add(pod("p"))
+    queue.delete("uid-p")
+    assert queue.try_pop() is None
+    queue.add(pod("q"))
+    entry = _take(queue)
+    queue.delete("uid-q")
+    queue.reject(entry, {"Fit"}, "no room")
+    queue.fail(entry, "too late")
+    assert len(queue) == 0
+
+
+async def test_members_are_taken_together() -> None:
+    queue = _queue(FakeClock())
+    for name in ("gang-0", "other", "gang-1"):
+        queue.add(pod(name))
+    members = queue.take_members(lambda candidate: candidate.metadata.name.startswith("gang"))
+    assert [entry.pod.metadata.name for entry in members] == ["gang-0", "gang-1"]
+    assert _take(queue).pod.metadata.name == "other"
+
+
+async def test_activate_skips_the_waiting() -> None:
+    queue = _queue(FakeClock())
+    queue.add(pod("p"))
+    queue.reject(_take(queue), {"Fit"}, "no room")
+    queue.activate(["uid-p", "unknown"])
+    assert _take(queue).pod.metadata.name == "p"

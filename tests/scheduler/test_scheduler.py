@@ -1,0 +1,375 @@
+"""The whole scheduler against a stand-in for the API server."""
+
+import asyncio
+import contextlib
+import random
+from collections.abc import AsyncIterator, Callable
+from typing import Any
+
+from dra_scheduler.config import SchedulerConfig
+from dra_scheduler.scheduler import Scheduler
+from dra_shared.clock import FakeClock
+from dra_shared.features import FeatureGates
+
+from tests.scheduler.fakeapi import Call, FakeApi, Json
+from tests.scheduler.objects import DRIVER, claim_json, class_json, node_json, pod_json, slice_json
+
+
+@contextlib.asynccontextmanager
+async def _running(
+    api: FakeApi, clock: FakeClock | None = None, **config: Any
+) -> AsyncIterator[tuple[Scheduler, FakeClock]]:
+    clock = clock or FakeClock()
+    settings = SchedulerConfig(health_port=None, **config)
+    async with Scheduler(settings, client=api.client(), clock=clock, rng=random.Random(1)) as scheduler:
+        await _eventually(lambda: scheduler.ready)
+        yield scheduler, clock
+
+
+async def _eventually(condition: Callable[[], Any]) -> None:
+    for _ in range(5000):
+        if condition():
+            return
+        await asyncio.sleep(0)
+    raise AssertionError("it did not come about")
+
+
+async def _quiet(api: FakeApi) -> None:
+    """Until nothing has been written for a long time."""
+    writes = -1
+    while writes != len(api.calls):
+        writes = len(api.calls)
+        for _ in range(300):
+            await asyncio.sleep(0)
+
+
+def _node_of(api: FakeApi, name: str) -> str | None:
+    found: str | None = api.get("pods", "default", name)["spec"].get("nodeName")
+    return found
+
+
+def _devices(api: FakeApi) -> list[str]:
+    return [
+        f"{result['pool']}/{result['device']}"
+        for claim in api.of("resourceclaims")
+        for result in claim["status"].get("allocation", {}).get("devices", {}).get("results", ())
+    ]
+
+
+def _events(api: FakeApi, name: str) -> list[str]:
+    return [
+        f"{call.body['reason']}: {call.body['message']}"
+        for call in api.writes("events")
+        if call.verb == "create" and call.body["involvedObject"]["name"] == name
+    ]
+
+
+def _condition(api: FakeApi, name: str) -> Json:
+    conditions = api.get("pods", "default", name)["status"].get("conditions", [])
+    return next((c for c in conditions if c["type"] == "PodScheduled"), {})
+
+
+async def test_plain_pod() -> None:
+    api = FakeApi(node_json("a"))
+    async with _running(api):
+        api.add(pod_json("p", requests={"cpu": "1"}))
+        await _eventually(lambda: _node_of(api, "p") == "a")
+        await _eventually(lambda: _events(api, "p") == ["Scheduled: Successfully assigned default/p to a"])
+
+
+async def test_claim_is_stored_in_the_order_of_the_real_scheduler() -> None:
+    api = FakeApi(node_json("a"), class_json(), slice_json("a", 1), claim_json("c"))
+    async with _running(api):
+        api.add(pod_json("p", claims={"gpu": "c"}))
+        await _eventually(lambda: _node_of(api, "p"))
+    writes = [(c.verb, c.resource, c.subresource) for c in api.calls if c.resource != "events"]
+    assert writes == [
+        ("update", "resourceclaims", ""),
+        ("update", "resourceclaims", "status"),
+        ("create", "pods", "binding"),
+    ]
+    stored = api.get("resourceclaims", "default", "c")
+    assert stored["metadata"]["finalizers"] == ["resource.kubernetes.io/delete-protection"]
+    assert stored["status"]["reservedFor"] == [{"resource": "pods", "name": "p", "uid": "uid-p"}]
+    assert stored["status"]["allocation"]["devices"]["results"] == [
+        {"request": "gpu", "driver": DRIVER, "pool": "a", "device": "gpu-0"}
+    ]
+    assert stored["status"]["allocation"]["allocationTimestamp"] == "2026-01-01T00:00:00Z"
+
+
+async def test_pod_without_a_node_is_told_why_and_tried_again_when_that_changes() -> None:
+    api = FakeApi(node_json("a"), class_json(), slice_json("a", 0), claim_json("c"))
+    async with _running(api):
+        api.add(pod_json("p", claims={"gpu": "c"}))
+        await _eventually(lambda: _condition(api, "p"))
+        message = (
+            "0/1 nodes are available: 1 cannot allocate all claims. still not schedulable, "
+            "preemption: 0/1 nodes are available: 1 Preemption is not helpful for scheduling."
+        )
+        condition = _condition(api, "p")
+        assert (condition["status"], condition["reason"], condition["message"]) == (
+            "False",
+            "Unschedulable",
+            message,
+        )
+        await _eventually(lambda: _events(api, "p"))
+        assert _events(api, "p")[0].startswith(f"FailedScheduling: {message}")
+        api.add(slice_json("a", 1))
+        await _eventually(lambda: _node_of(api, "p"))
+
+
+async def test_pod_waits_for_its_claim_from_a_template() -> None:
+    api = FakeApi(node_json("a"), class_json(), slice_json("a", 1))
+    pod = pod_json("p", claims={})
+    pod["spec"]["resourceClaims"] = [{"name": "gpu", "resourceClaimTemplateName": "t"}]
+    async with _running(api) as (scheduler, _):
+        api.add(pod)
+        await _quiet(api)
+        assert scheduler.queue.counts()["gated"] == 1
+        claim = claim_json("p-gpu")
+        owner = {"apiVersion": "v1", "kind": "Pod", "name": "p", "uid": "uid-p", "controller": True}
+        claim["metadata"]["ownerReferences"] = [owner]
+        api.add(claim)
+        pod["status"]["resourceClaimStatuses"] = [{"name": "gpu", "resourceClaimName": "p-gpu"}]
+        api.add(pod)
+        await _eventually(lambda: _node_of(api, "p"))
+
+
+async def test_missing_class_is_named() -> None:
+    api = FakeApi(node_json("a"), slice_json("a", 1), claim_json("c"))
+    async with _running(api):
+        api.add(pod_json("p", claims={"gpu": "c"}))
+        await _eventually(lambda: _condition(api, "p"))
+        assert _condition(api, "p")["message"] == (
+            "0/1 nodes are available: request gpu: device class gpu does not exist. no new claims to deallocate, "
+            "preemption: 0/1 nodes are available: 1 Preemption is not helpful for scheduling."
+        )
+        api.add(class_json())
+        await _eventually(lambda: _node_of(api, "p"))
+
+
+async def test_broken_selector_is_an_error() -> None:
+    broken = {"selectors": [{"cel": {"expression": 'device.attributes["nobody"].thing'}}]}
+    api = FakeApi(node_json("a"), class_json(), slice_json("a", 1), claim_json("c", request=broken))
+    async with _running(api) as (scheduler, _):
+        api.add(pod_json("p", claims={"gpu": "c"}))
+        await _eventually(lambda: _condition(api, "p"))
+        condition = _condition(api, "p")
+        assert condition["reason"] == "SchedulerError"
+        assert condition["message"] == (
+            'running "DynamicResources" filter plugin: claim default/c: selector #0: '
+            "CEL runtime error: no such key: thing"
+        )
+        assert scheduler.queue.counts()["backoff"] == 1
+
+
+async def test_every_device_is_given_once() -> None:
+    api = FakeApi(
+        class_json(),
+        *(obj for name in ("a", "b", "c") for obj in (node_json(name), slice_json(name, 3))),
+        *(claim_json(f"c{i}") for i in range(12)),
+    )
+    async with _running(api) as (scheduler, _):
+        for i in range(12):
+            api.add(pod_json(f"p{i}", claims={"gpu": f"c{i}"}))
+        await _eventually(lambda: len(_devices(api)) == 9)
+        await _quiet(api)
+        assert len(set(_devices(api))) == 9
+        assert sum(_node_of(api, f"p{i}") is not None for i in range(12)) == 9
+        assert scheduler.queue.counts()["unschedulable"] == 3
+        assert not scheduler.manager.claims.in_flight
+
+
+async def test_two_schedulers_never_allocate_one_claim_twice() -> None:
+    """Both decide on claims that pods of both share; who is late finds a conflict and starts over."""
+    api = FakeApi(class_json(), node_json("a"), slice_json("a", 4), *(claim_json(f"c{i}") for i in range(4)))
+    async with (
+        _running(api, scheduler_name="one") as (_, clock),
+        _running(api, clock, scheduler_name="two"),
+    ):
+        for i in range(4):
+            for name in ("one", "two"):
+                api.add(pod_json(f"{name}-{i}", claims={"gpu": f"c{i}"}, schedulerName=name))
+        for _ in range(30):
+            await _quiet(api)
+            await clock.advance(5)
+        for claim in api.of("resourceclaims"):
+            assert len(claim["status"]["allocation"]["devices"]["results"]) == 1
+            assert len(claim["status"]["reservedFor"]) == 2
+        assert all(_node_of(api, f"{name}-{i}") for i in range(4) for name in ("one", "two"))
+
+
+async def test_failed_binding_is_taken_back_and_tried_again() -> None:
+    api = FakeApi(node_json("a"), class_json(), slice_json("a", 1), claim_json("c"))
+    refusals = [(500, "InternalError", "out of order")]
+    api.refuse = lambda call: refusals.pop() if call.subresource == "binding" and refusals else None
+    async with _running(api) as (scheduler, clock):
+        api.add(pod_json("p", claims={"gpu": "c"}))
+        await _eventually(lambda: _condition(api, "p"))
+        await _quiet(api)
+        assert _condition(api, "p")["message"] == 'running Bind plugin "DefaultBinder": out of order'
+        assert "reservedFor" not in api.get("resourceclaims", "default", "c")["status"]
+        assert not scheduler.manager.claims.in_flight
+        assert scheduler.cache.place_of("uid-p") is None
+        await clock.advance(1)
+        await _eventually(lambda: _node_of(api, "p") == "a")
+    assert len(_devices(api)) == 1
+
+
+async def test_failed_allocation_frees_the_device() -> None:
+    api = FakeApi(node_json("a"), class_json(), slice_json("a", 1), claim_json("c"), claim_json("d"))
+
+    def refuse(call: Call) -> tuple[int, str, str] | None:
+        broken = call.resource == "resourceclaims" and call.name == "c" and call.subresource == "status"
+        return (422, "Invalid", "never") if broken and call.verb == "update" else None
+
+    api.refuse = refuse
+    async with _running(api):
+        api.add(pod_json("p", claims={"gpu": "c"}))
+        await _eventually(lambda: _condition(api, "p"))
+        text = "add allocation and reservation to claim default/c: never"
+        assert _condition(api, "p")["message"] == f'running PreBind plugin "DynamicResources": {text}'
+        api.add(pod_json("q", claims={"gpu": "d"}))
+        await _eventually(lambda: _node_of(api, "q"))
+
+
+async def test_other_pods_are_left_alone() -> None:
+    api = FakeApi(node_json("a"))
+    async with _running(api) as (scheduler, _):
+        api.add(pod_json("theirs", schedulerName="other"))
+        api.add(pod_json("by-hand", nodeName="a", requests={"cpu": "4"}))
+        done = pod_json("done")
+        done["status"]["phase"] = "Succeeded"
+        api.add(done)
+        api.add(pod_json("gated", schedulingGates=[{"name": "wait"}]))
+        api.add(pod_json("ours", requests={"cpu": "1"}))
+        await _eventually(lambda: _condition(api, "ours"))
+        await _quiet(api)
+        assert "Insufficient cpu" in _condition(api, "ours")["message"]
+        assert [_node_of(api, name) for name in ("theirs", "done", "gated")] == [None, None, None]
+        assert len(scheduler.queue) == 2
+        api.remove("pods", "default", "by-hand")
+        await _eventually(lambda: _node_of(api, "ours") == "a")
+
+
+async def test_pod_shares_a_claim_that_another_has() -> None:
+    api = FakeApi(node_json("a"), node_json("b"), class_json(), slice_json("b", 1), claim_json("c"))
+    async with _running(api):
+        for name in ("p", "q"):
+            api.add(pod_json(name, claims={"gpu": "c"}))
+        await _eventually(lambda: _node_of(api, "p") and _node_of(api, "q"))
+    assert _node_of(api, "p") == _node_of(api, "q") == "b"
+    reserved = api.get("resourceclaims", "default", "c")["status"]["reservedFor"]
+    assert sorted(entry["name"] for entry in reserved) == ["p", "q"]
+
+
+async def test_extended_resource_gets_a_claim() -> None:
+    api = FakeApi(node_json("a"), class_json(extendedResourceName="example.com/gpu"), slice_json("a", 2))
+    async with _running(api):
+        api.add(pod_json("p", requests={"example.com/gpu": "2"}))
+        api.add(pod_json("q", requests={"deviceclass.resource.kubernetes.io/gpu": "1"}))
+        await _eventually(lambda: _node_of(api, "p"))
+        await _eventually(lambda: _condition(api, "q"))
+        [claim] = api.of("resourceclaims")
+        assert claim["metadata"]["annotations"] == {"resource.kubernetes.io/extended-resource-claim": "true"}
+        assert sorted(_devices(api)) == ["a/gpu-0", "a/gpu-1"]
+        status = api.get("pods", "default", "p")["status"]["extendedResourceClaimStatus"]
+        assert status["resourceClaimName"] == claim["metadata"]["name"]
+        assert _node_of(api, "q") is None
+
+
+async def test_taint_rule_keeps_devices_away() -> None:
+    rule = {
+        "kind": "DeviceTaintRule",
+        "metadata": {"name": "broken"},
+        "spec": {
+            "deviceSelector": {"driver": DRIVER, "pool": "a"},
+            "taint": {"key": "broken", "value": "yes", "effect": "NoSchedule"},
+        },
+    }
+    api = FakeApi(node_json("a"), class_json(), slice_json("a", 1), claim_json("c"), rule)
+    async with _running(api, gates=FeatureGates(DRADeviceTaintRules=True)):
+        api.add(pod_json("p", claims={"gpu": "c"}))
+        await _eventually(lambda: _events(api, "p"))
+        assert "broken" in _events(api, "p")[0]
+        api.remove("devicetaintrules", "", "broken")
+        await _eventually(lambda: _node_of(api, "p"))
+
+
+async def test_gang_is_placed_whole_or_not_at_all() -> None:
+    group = {
+        "kind": "PodGroup",
+        "metadata": {"name": "g", "namespace": "default", "uid": "uid-g"},
+        "spec": {"schedulingPolicy": {"gang": {"minCount": 3}}},
+    }
+    api = FakeApi(
+        node_json("a"), class_json(), slice_json("a", 2), *(claim_json(f"c{i}") for i in range(3)), group
+    )
+    gates = FeatureGates(GangScheduling=True, GenericWorkload=True, DRAWorkloadResourceClaims=True)
+    async with _running(api, gates=gates) as (scheduler, clock):
+        for i in range(3):
+            assert not _devices(api)
+            api.add(pod_json(f"p{i}", claims={"gpu": f"c{i}"}, schedulingGroup={"podGroupName": "g"}))
+            await _quiet(api)
+        assert not _devices(api)
+        assert not scheduler.manager.claims.in_flight
+        assert all(_condition(api, f"p{i}")["reason"] == "Unschedulable" for i in range(3))
+        api.add(slice_json("a", 3))
+        for _ in range(10):
+            await _quiet(api)
+            await clock.advance(2)
+        assert all(_node_of(api, f"p{i}") == "a" for i in range(3))
+        assert len(set(_devices(api))) == 3
+
+
+async def test_lower_priority_makes_room() -> None:
+    api = FakeApi(node_json("a"))
+    async with _running(api) as (_, clock):
+        api.add(pod_json("low", requests={"cpu": "3"}, priority=0))
+        await _eventually(lambda: _node_of(api, "low"))
+        api.add(pod_json("never", requests={"cpu": "3"}, priority=5, preemptionPolicy="Never"))
+        await _eventually(lambda: _condition(api, "never"))
+        assert _condition(api, "never")["message"].endswith("not eligible due to preemptionPolicy=Never.")
+        api.add(pod_json("high", requests={"cpu": "3"}, priority=10))
+        await _quiet(api)
+        await clock.advance(10)
+        await _eventually(lambda: _node_of(api, "high") == "a")
+    assert ("pods", "default", "low") not in api.objects
+
+
+async def test_binding_waits_for_conditions() -> None:
+    device = {"bindingConditions": ["attached"], "bindingFailureConditions": ["failed"], "bindsToNode": True}
+    api = FakeApi(node_json("a"), class_json(), slice_json("a", 1, **device), claim_json("c"))
+    async with _running(api):
+        api.add(pod_json("p", claims={"gpu": "c"}))
+        await _eventually(lambda: _devices(api))
+        await _quiet(api)
+        assert _node_of(api, "p") is None
+        assert _events(api, "p") == [
+            "BindingConditionsPending: waiting for binding conditions for device on node a"
+        ]
+        claim = api.get("resourceclaims", "default", "c")
+        ready = {"type": "attached", "status": "True", "reason": "Done", "message": ""}
+        claim["status"]["devices"] = [
+            {"driver": DRIVER, "pool": "a", "device": "gpu-0", "conditions": [ready]}
+        ]
+        api.add(claim)
+        await _eventually(lambda: _node_of(api, "p") == "a")
+
+
+async def test_pod_deleted_while_it_is_bound() -> None:
+    api = FakeApi(node_json("a"), class_json(), slice_json("a", 1), claim_json("c"), claim_json("d"))
+
+    def refuse(call: Call) -> tuple[int, str, str] | None:
+        if call.subresource == "binding" and call.name == "p":
+            api.remove("pods", "default", "p")
+        return None
+
+    api.refuse = refuse
+    async with _running(api) as (scheduler, _):
+        api.add(pod_json("p", claims={"gpu": "c"}))
+        await _eventually(lambda: ("pods", "default", "p") not in api.objects)
+        await _quiet(api)
+        assert scheduler.cache.place_of("uid-p") is None
+        assert len(scheduler.queue) == 0
+        assert "reservedFor" not in api.get("resourceclaims", "default", "c")["status"]
