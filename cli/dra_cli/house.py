@@ -2,6 +2,7 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from pathlib import Path
 
 from dra_cli.cluster import Cluster, Record, ServiceRecord
 from dra_cli.errors import CommandError
@@ -20,6 +21,9 @@ class HouseOptions:
     relaxed: bool = False
     feature_gates: str = ""
     runtime_config: str = "api/all=true"
+    nvidia_gates: str = ""
+    gpu_models: Sequence[str] = field(default_factory=tuple)
+    consumable_shares: str = ""
     log_level: str = "info"
 
 
@@ -72,6 +76,12 @@ class House:
         agent += ["--runtime", options.runtime]
         for driver in options.drivers:
             agent += ["--driver", driver]
+        for folder in options.gpu_models:
+            agent += ["--gpu-models", str(Path(folder).absolute())]
+        if options.nvidia_gates:
+            agent += ["--nvidia-gates", options.nvidia_gates]
+        if options.consumable_shares:
+            agent += ["--consumable-shares", options.consumable_shares]
         return [
             ServiceSpec("apiserver", "dra_apiserver.main", self.server, apiserver),
             client("controller", "dra_controller.main"),

@@ -52,6 +52,11 @@ def up(
     relaxed: Annotated[bool, typer.Option(help="Do not wait for the disk at each write.")] = False,
     feature_gates: Annotated[str, typer.Option(help="Feature gates: A=true,B=false.")] = "",
     runtime_config: Annotated[str, typer.Option(help="API versions to serve.")] = "api/all=true",
+    nvidia_gates: Annotated[str, typer.Option(help="Feature gates of the NVIDIA driver.")] = "",
+    gpu_models: Annotated[
+        list[str] | None, typer.Option(help="Folder with GPU models of your own. May be repeated.")
+    ] = None,
+    consumable_shares: Annotated[str, typer.Option(help="The NVIDIA driver's option of that name.")] = "",
     log_level: Annotated[str, typer.Option(help="debug, info, warning or error.")] = "info",
 ) -> None:
     """Start a cluster and run it until Ctrl-C (or, detached, until `dralab down`)."""
@@ -67,6 +72,9 @@ def up(
         relaxed=relaxed,
         feature_gates=feature_gates,
         runtime_config=runtime_config,
+        nvidia_gates=nvidia_gates,
+        gpu_models=tuple(gpu_models or ()),
+        consumable_shares=consumable_shares,
         log_level=log_level,
     )
     if detach:
@@ -209,6 +217,42 @@ def logs(
         await objects.logs(client, namespace or "default", pod.removeprefix("pod/"), container, params)
 
     _with_server(data, work, discover=False)
+
+
+@app.command()
+def explain(
+    target: Annotated[str, typer.Argument(help="pod/NAME or claim/NAME.")],
+    namespace: Namespace = None,
+    nodes: Annotated[int, typer.Option(help="How many nodes to tell of.")] = 20,
+    output: Annotated[str, typer.Option("--output", "-o", help="json instead of a tree.")] = "",
+    data: Data = DEFAULT_DATA,
+) -> None:
+    """Say why a pod or claim is where it is, or nowhere: the allocator's own trace."""
+    from dra_cli import insight
+
+    _run(insight.explain(data, target, namespace or "default", nodes, output))
+
+
+@app.command()
+def free(
+    output: Annotated[str, typer.Option("--output", "-o", help="json instead of tables.")] = "",
+    data: Data = DEFAULT_DATA,
+) -> None:
+    """Show free and used devices, shares and counters per pool, class and node."""
+    from dra_cli import insight
+
+    _run(insight.free(data, output))
+
+
+@app.command(context_settings={"allow_extra_args": True, "ignore_unknown_options": True})
+def bench(
+    context: typer.Context,
+    name: Annotated[str, typer.Argument(help="scheduling, apiserver, allocator, house, …")],
+) -> None:
+    """Run a benchmark and print its numbers; its own options follow its name."""
+    from dra_cli import checkout
+
+    checkout.run_benchmark(name, context.args)
 
 
 @app.command()

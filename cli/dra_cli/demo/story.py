@@ -16,7 +16,7 @@ from dra_shared.api.pod import Pod
 from dra_shared.client.errors import ApiError, from_response
 from dra_shared.client.rest import Client
 
-from dra_cli import manifests, objects
+from dra_cli import checkout, manifests, objects
 from dra_cli.cluster import Cluster
 from dra_cli.demo import node_files
 from dra_cli.demo.snapshot import Snapshot, warnings
@@ -39,7 +39,7 @@ async def tell(data: Path, filenames: list[str] | None, port: int) -> None:
     Raises:
         CommandError: a phase stopped; says which and why.
     """
-    loaded = manifests.load(filenames or [str(quickstart())])
+    loaded = manifests.load(filenames or [str(checkout.folder("examples", "quickstart"))])
     cluster = Cluster(data)
     began = time.monotonic()
     with cluster.locked():
@@ -60,14 +60,6 @@ async def tell(data: Path, filenames: list[str] | None, port: int) -> None:
             )
         finally:
             cluster.forget()
-
-
-def quickstart() -> Path:
-    """The folder of the quickstart's manifests."""
-    folder = Path(__file__).resolve().parents[3] / "examples" / "quickstart"
-    if not folder.is_dir():
-        raise CommandError(f"{folder} is missing: run the demo from a checkout, or name manifests with -f")
-    return folder
 
 
 class _Story:

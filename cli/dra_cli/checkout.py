@@ -1,0 +1,35 @@
+"""What lies in a checkout of the repository beside the installed packages: examples and benchmarks."""
+
+import runpy
+import sys
+from pathlib import Path
+
+from dra_cli.errors import CommandError
+
+_ROOT = Path(__file__).resolve().parents[2]
+
+
+def folder(*parts: str) -> Path:
+    """A folder of the checkout.
+
+    Raises:
+        CommandError: the command was not installed from a checkout.
+    """
+    path = _ROOT.joinpath(*parts)
+    if not path.is_dir():
+        raise CommandError(f"{path} is missing: run this from a checkout of the repository")
+    return path
+
+
+def run_benchmark(name: str, arguments: list[str]) -> None:
+    """Run ``bench/<name>.py`` with its own arguments.
+
+    Raises:
+        CommandError: there is none of that name.
+    """
+    known = sorted(path.stem for path in folder("bench").glob("*.py") if not path.stem.startswith("_"))
+    if name not in known:
+        raise CommandError(f"unknown benchmark {name!r}: choose {', '.join(known)}")
+    sys.path.insert(0, str(_ROOT))
+    sys.argv = [f"dralab bench {name}", *arguments]
+    runpy.run_module(f"bench.{name}", run_name="__main__")
