@@ -148,7 +148,7 @@ def test_free_counts_devices_shares_and_counters() -> None:
     manager.set_class(convert(DEVICE_CLASSES, class_json(selectors=[{"cel": {"expression": expression}}])))
     capacity = {"memory": {"value": "8Gi"}}
     manager.slices.set_slice(piece("node-1", 3, allowMultipleAllocations=True, capacity=capacity))
-    share = {"shareID": "s", "consumedCapacity": {"memory": "2Gi"}}
+    share: Json = {"shareID": "s", "consumedCapacity": {"memory": "2Gi"}}
     manager.claims.set_claim(allocated("shared", "gpu-0", **share))
     manager.claims.set_claim(allocated("whole", "gpu-1"))
     report = free(manager, manager.classes.list())

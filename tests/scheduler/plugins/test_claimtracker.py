@@ -12,6 +12,7 @@ from dra_scheduler.plugins.dynamicresources.claimtracker import (
     Pool,
 )
 
+from tests.scheduler.fakeapi import Json
 from tests.scheduler.objects import DRIVER, allocated, claim
 
 
@@ -55,8 +56,8 @@ def test_only_newer_states_of_known_claims_are_assumed() -> None:
     with pytest.raises(ClaimOutdated):
         tracker.assume(allocated("c", "gpu-0", version="4"))
     other = allocated("c", "gpu-0", version="9")
+    meta = msgspec.structs.replace(other.metadata, uid="another")
     with pytest.raises(ClaimOutdated):
-        meta = msgspec.structs.replace(other.metadata, uid="another")
         tracker.assume(msgspec.structs.replace(other, metadata=meta))
     assert not _used(tracker)
 
@@ -87,7 +88,7 @@ def test_in_flight_claim_holds_devices_until_the_last_sharer_gives_up() -> None:
 def test_stored_allocation_counts_once() -> None:
     tracker = ClaimTracker()
     tracker.set_claim(claim("c"))
-    share = {"shareID": "s", "consumedCapacity": {"memory": "2"}}
+    share: Json = {"shareID": "s", "consumedCapacity": {"memory": "2"}}
     planned = allocated("c", "gpu-0", version="2", **share)
     device = DeviceID(DRIVER, "node-1", "gpu-0")
     tracker.signal_pending(planned)
