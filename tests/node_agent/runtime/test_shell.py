@@ -1,5 +1,6 @@
 """What simulated containers understand of shell scripts."""
 
+import asyncio
 from datetime import UTC, datetime
 
 import pytest
@@ -129,10 +130,33 @@ async def test_endless_loops_pause() -> None:
     assert turns == 3
 
 
-async def test_growing_without_bounds_is_an_error() -> None:
+@pytest.mark.parametrize(
+    ("script", "message"),
+    [
+        ("x=aaaaaaaaaaaaaaaa; while true; do x=$x$x; done", "out of memory"),
+        ("i=0; while true; do i=$((i+1)); eval v$i=1; done", "out of memory"),
+        ("while true; do sleep 9 & done", "fork: Resource temporarily unavailable"),
+        ("i=0; while true; do i=$((i+1)); echo > /tmp/$i; done", "/tmp/"),
+        ("while true; do seq 9999 >> /tmp/big; done", "/tmp/big: No space left on device"),
+    ],
+)
+async def test_greed_is_an_error(script: str, message: str) -> None:
     session = _Session()
-    code, _ = await session.run("x=aaaaaaaaaaaaaaaa; while true; do x=$x$x; done")
-    assert (code, "".join(session.err)) == (2, "bash: -c: out of memory\n")
+
+    async def sleep(seconds: float) -> None:
+        await asyncio.sleep(3600 if seconds == 9 else 0)
+
+    session.shell.world.sleep = sleep
+    code, _ = await session.run(script)
+    session.shell.world.end_jobs()
+    assert code == 2
+    assert message in "".join(session.err)
+
+
+async def test_endless_output_ends_where_nobody_reads_it() -> None:
+    assert await _Session().run("while true; do seq 9999; done | head -n 1") == (0, "1\n")
+    code, out = await _Session().run("echo $(while true; do seq 9999; done) | wc -c")
+    assert (code, int(out) > 1000) == (0, True)
 
 
 @pytest.mark.parametrize(

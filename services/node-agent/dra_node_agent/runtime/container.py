@@ -77,6 +77,7 @@ class SimulatedContainer:
     shell: Shell | None = None
     killed: asyncio.Event = field(default_factory=asyncio.Event)
     terminated: asyncio.Event = field(default_factory=asyncio.Event)
+    _world: World | None = None
     _replay_seconds: float = 0.0
     _replay_text: int = 0
 
@@ -106,6 +107,8 @@ class SimulatedContainer:
         finally:
             for task in watched:
                 task.cancel()
+            if self._world is not None:
+                self._world.end_jobs()
             await asyncio.gather(*watched, return_exceptions=True)
         wanted = annotation(self.spec, EXIT_CODE)
         return int(wanted) & 0xFF if wanted is not None and wanted.isdigit() else code
@@ -161,6 +164,8 @@ class SimulatedContainer:
             hostname=self.spec.hostname,
             directory=self.spec.working_dir or "/",
         )
+        if replay:
+            self._world = world
         return Shell(world, self.env, out, err)
 
     async def _sleep(self, seconds: float) -> None:

@@ -26,7 +26,12 @@ Program = Callable[["Process"], Awaitable[int]]
 
 
 # Scripts share this process with everything else: what they keep is limited.
-LONGEST_TEXT = 1 << 20
+LONGEST_TEXT = 1 << 16
+_MOST_VARIABLES = 1024
+_MOST_JOBS = 256
+_LONGEST_OUTPUT = 1 << 20
+_DISK_SIZE = 4 << 20
+_MOST_FILES = 4096
 _TURNS_WITHOUT_PAUSE = 200
 
 
@@ -46,12 +51,48 @@ class LoopControl(Exception):
         self.depth, self.again = depth, again
 
 
+class _BrokenPipe(Exception):
+    """Nobody reads any more of this output."""
+
+
+class _Collector:
+    """Takes output up to a limit."""
+
+    def __init__(self) -> None:
+        self._pieces: list[str] = []
+        self._left = _LONGEST_OUTPUT
+
+    def __call__(self, text: str) -> None:
+        self._pieces.append(text)
+        self._left -= len(text)
+        if self._left < 0:
+            raise _BrokenPipe
+
+    @property
+    def text(self) -> str:
+        return "".join(self._pieces)
+
+
 class Files:
     """The files that a container's script made or was given: a tree of text by path."""
 
     def __init__(self, content: Mapping[str, str] | None = None) -> None:
         self.content = dict(content or {})
+        self._left = _DISK_SIZE
         self.directories = {"/", "/tmp", "/dev", "/etc", "/proc", "/root", "/var", "/home", "/usr", "/bin"}
+
+    def write(self, path: str, text: str, *, append: bool) -> None:
+        """Write a file.
+
+        Raises:
+            ShellSyntaxError: the disk is full.
+        """
+        old = self.content.get(path, "")
+        self._left += 0 if append else len(old)
+        self._left -= len(text)
+        if self._left < 0 or (path not in self.content and len(self.content) >= _MOST_FILES):
+            raise ShellSyntaxError(f"{path}: No space left on device")
+        self.content[path] = old + text if append else text
 
     def listing(self, directory: str) -> list[str] | None:
         """The names in a directory; None where there is none."""
@@ -91,6 +132,12 @@ class World:
     files: Files = field(default_factory=Files)
     hostname: str = "localhost"
     directory: str = "/"
+    jobs: set[asyncio.Task[int]] = field(default_factory=set)
+
+    def end_jobs(self) -> None:
+        """End everything that still runs in the background."""
+        for job in self.jobs:
+            job.cancel()
 
 
 class Shell:
@@ -132,6 +179,8 @@ class Shell:
         except ShellSyntaxError as error:
             self.err(f"{self.name}: -c: {error}\n")
             self.status = 2
+        except _BrokenPipe:
+            self.status = 141
         except RecursionError:
             self.err(f"{self.name}: -c: nested too deeply\n")
             self.status = 2
@@ -158,7 +207,7 @@ class Shell:
 
     def assign(self, name: str, value: str) -> None:
         """Set a variable; one that is exported stays so."""
-        if len(value) > LONGEST_TEXT:
+        if len(value) > LONGEST_TEXT or len(self.variables) + len(self.env) > _MOST_VARIABLES:
             raise ShellSyntaxError("out of memory")
         (self.env if name in self.env else self.variables)[name] = value
 
@@ -189,11 +238,12 @@ class Shell:
 
     async def capture(self, text: str) -> str:
         """What a script prints: ``$(text)``."""
-        pieces: list[str] = []
-        child = self._child(pieces.append, self.err)
-        await child.run(text)
+        output = _Collector()
+        child = self._child(output, self.err)
+        with contextlib.suppress(_BrokenPipe):
+            await child.run(text)
         self.status = child.status
-        return "".join(pieces)
+        return output.text
 
     def _child(self, out: Write, err: Write) -> "Shell":
         child = Shell(self.world, self.env, out, err, name=self.name, arguments=self.arguments)
@@ -216,9 +266,7 @@ class Shell:
                 return status
             case AndOr():
                 if node.background:
-                    child = self._child(self.out, self.err)
-                    self.jobs.append(asyncio.ensure_future(_detached(child, node)))
-                    return 0
+                    return self._background(node)
                 status = await self.execute(node.first)
                 for operator, item in node.rest:
                     if (operator == "&&") == (status == 0):
@@ -239,21 +287,37 @@ class Shell:
             case Command():
                 return await self._simple(node, "")
 
+    def _background(self, node: AndOr) -> int:
+        world = self.world
+        if len(world.jobs) >= _MOST_JOBS:
+            raise ShellSyntaxError("fork: Resource temporarily unavailable")
+        job = asyncio.ensure_future(_detached(self._child(self.out, self.err), node))
+        world.jobs.add(job)
+        job.add_done_callback(world.jobs.discard)
+        self.jobs = [known for known in self.jobs if not known.done()]
+        self.jobs.append(job)
+        return 0
+
     async def _pipeline(self, node: Pipeline) -> int:
         stdin, status = "", 0
         for position, item in enumerate(node.commands):
             last = position == len(node.commands) - 1
-            pieces: list[str] = []
+            output = _Collector()
             saved = self.out
             if not last:
-                self.out = pieces.append
+                self.out = output
             try:
-                status = (
-                    await self._simple(item, stdin) if isinstance(item, Command) else await self.execute(item)
-                )
+                if isinstance(item, Command):
+                    status = await self._simple(item, stdin)
+                else:
+                    status = await self.execute(item)
+            except _BrokenPipe:
+                if last:
+                    raise
+                status = 141
             finally:
                 self.out = saved
-            stdin = "".join(pieces)
+            stdin = output.text
         return status
 
     async def _loop(self, node: Loop | For) -> int:
@@ -339,13 +403,9 @@ class Shell:
             return self.err
         if path == "/dev/null":
             return lambda _: None
-        content = self.files.content
-        content[path] = content.get(path, "") if append else ""
-
-        def write(text: str) -> None:
-            content[path] = (content.get(path, "") + text)[:LONGEST_TEXT]
-
-        return write
+        files = self.files
+        files.write(path, "", append=append)
+        return lambda text: files.write(path, text, append=True)
 
 
 async def _detached(shell: Shell, node: AndOr) -> int:
@@ -353,8 +413,8 @@ async def _detached(shell: Shell, node: AndOr) -> int:
         return await shell.execute(AndOr(node.first, node.rest))
     except Exit as end:
         return end.code
-    except LoopControl:
-        return 0
+    except (LoopControl, ShellSyntaxError, _BrokenPipe):
+        return 2
 
 
 def _assignment(text: str) -> tuple[str, str] | None:

@@ -36,7 +36,7 @@ def duration(text: str) -> float | None:
     if text in ("infinity", "inf"):
         return _FOREVER
     match = _DURATION.fullmatch(text)
-    return None if match is None else float(match[1]) * _UNITS[match[2]]
+    return None if match is None else min(float(match[1]) * _UNITS[match[2]], _FOREVER)
 
 
 async def _sleep(process: Process) -> int:
@@ -108,7 +108,8 @@ async def _export(process: Process) -> int:
     shell = process.shell
     for word in words:
         name, equals, value = word.partition("=")
-        shell.env[name] = value if equals else shell.lookup(name) or ""
+        shell.assign(name, value if equals else shell.lookup(name) or "")
+        shell.env[name] = shell.lookup(name) or ""
         shell.variables.pop(name, None)
     return 0
 
@@ -254,7 +255,7 @@ async def _ls(process: Process) -> int:
 
 async def _touch(process: Process) -> int:
     for name in process.argv[1:]:
-        process.files.content.setdefault(_absolute(process, name), "")
+        process.files.write(_absolute(process, name), "", append=True)
     return 0
 
 
