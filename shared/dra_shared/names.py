@@ -33,9 +33,9 @@ def regex_message(text: str, pattern: str, *examples: str) -> str:
     return f"{text} (e.g. {shown}regex used for validation is '{pattern}')"
 
 
-def max_length_message(limit: int) -> str:
-    """The message for a value of more than `limit` bytes."""
-    return f"must be no more than {limit} bytes"
+def max_length_message(limit: int, unit: str = "characters") -> str:
+    """The message for a value of more than `limit` bytes, which most of Kubernetes 1.36 calls characters."""
+    return f"must be no more than {limit} {unit}"
 
 
 def _size(value: str) -> int:
@@ -59,11 +59,11 @@ def dns_label(value: str) -> list[str]:
     return errors
 
 
-def dns_subdomain(value: str) -> list[str]:
-    """An RFC 1123 subdomain: `example.com`."""
+def dns_subdomain(value: str, bytes_limit: bool = False) -> list[str]:
+    """An RFC 1123 subdomain: `example.com`. The declarative validators and label keys count `bytes_limit`."""
     errors = []
     if _size(value) > 253:
-        errors.append(max_length_message(253))
+        errors.append(max_length_message(253, "bytes" if bytes_limit else "characters"))
     if not _dns_subdomain(value):
         text = (
             "a lowercase RFC 1123 subdomain must consist of lower case alphanumeric characters, '-' or '.', "
@@ -113,12 +113,12 @@ def label_key(value: str) -> list[str]:
         if not parts[0]:
             errors.append("prefix part must be non-empty")
         else:
-            errors.extend(f"prefix part {text}" for text in dns_subdomain(parts[0]))
+            errors.extend(f"prefix part {text}" for text in dns_subdomain(parts[0], bytes_limit=True))
     name = parts[-1]
     if not name:
         errors.append("name part must be non-empty")
     elif _size(name) > 63:
-        errors.append(f"name part {max_length_message(63)}")
+        errors.append(f"name part {max_length_message(63, 'bytes')}")
     if not _key(name):
         errors.append(f"name part {pattern}")
     return errors
@@ -128,7 +128,7 @@ def label_value(value: str) -> list[str]:
     """A label's value."""
     errors = []
     if _size(value) > 63:
-        errors.append(max_length_message(63))
+        errors.append(max_length_message(63, "bytes"))
     if not _value(value):
         text = (
             "a valid label must be an empty string or consist of alphanumeric characters, '-', '_' or '.', "

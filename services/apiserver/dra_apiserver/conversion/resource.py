@@ -28,9 +28,8 @@ def _nest_requests(spec: JsonObject) -> None:
 
 def _flatten_requests(spec: JsonObject) -> None:
     for request in _requests(spec):
-        exactly = request.pop("exactly", None) or {}
-        # v1 always writes the class; v1beta1 has none in a request of alternatives.
-        request.update(exactly)
+        # v1beta1 writes the class even in a request of alternatives, which has none.
+        request.update(request.pop("exactly", None) or {"deviceClassName": ""})
 
 
 def _devices(obj: JsonObject) -> Iterator[JsonObject]:

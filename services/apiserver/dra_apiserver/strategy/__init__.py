@@ -23,6 +23,12 @@ from dra_apiserver.registry import KindInfo
 JsonObject = dict[str, Any]
 Lookup = Callable[[str, str, str, str], JsonObject | None]
 """The newest object by (group, plural, namespace or "", name); None where there is none. Not to be changed."""
+Authorize = Callable[[str, str, str, str], str | None]
+"""Why the user may not do (verb, resource with subresource, namespace or "", name or ""); None where it may."""
+
+
+def _allow(verb: str, resource: str, namespace: str, name: str) -> str | None:
+    return None
 
 
 @dataclass(slots=True)
@@ -38,6 +44,8 @@ class Context:
     subresource: str = ""
     user: UserInfo = field(default=ADMINISTRATOR)
     dry_run: bool = False
+    authorize: Authorize = _allow
+    verb: str = "update"
 
 
 class Strategy(Protocol):

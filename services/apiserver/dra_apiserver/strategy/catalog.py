@@ -10,12 +10,14 @@ from dra_apiserver.strategy.resource import (
     ResourceClaimStatusStrategy,
     ResourceClaimStrategy,
     ResourceClaimTemplateStrategy,
+    ResourcePoolStatusRequestStrategy,
     ResourceSliceStrategy,
 )
 
 _RESOURCE = "resource.k8s.io"
 _namespaces = NamespaceStrategy()
 _taint_rules = DeviceTaintRuleStrategy()
+_pool_status_requests = ResourcePoolStatusRequestStrategy()
 
 STRATEGIES: dict[tuple[str, str, str], Strategy] = {
     ("", "namespaces", ""): _namespaces,
@@ -29,5 +31,7 @@ STRATEGIES: dict[tuple[str, str, str], Strategy] = {
     (_RESOURCE, "resourceclaims", ""): ResourceClaimStrategy(),
     (_RESOURCE, "resourceclaims", "status"): ResourceClaimStatusStrategy(),
     (_RESOURCE, "resourceclaimtemplates", ""): ResourceClaimTemplateStrategy(),
+    (_RESOURCE, "resourcepoolstatusrequests", ""): _pool_status_requests,
+    (_RESOURCE, "resourcepoolstatusrequests", "status"): _pool_status_requests,
     (_RESOURCE, "resourceslices", ""): ResourceSliceStrategy(),
 }

@@ -8,6 +8,7 @@ from dra_shared.names import (
     NameRule,
     dns_1035_label_name,
     dns_label_name,
+    dns_subdomain,
     dns_subdomain_name,
     path_segment_name,
 )
@@ -41,9 +42,18 @@ _COUNTED = {
     ("resource.k8s.io", "resourceslices"),
     ("scheduling.k8s.io", "priorityclasses"),
 }
+
+
+def _device_class_name(name: str, prefix: bool) -> list[str]:
+    # Declared rather than handwritten upstream, where limits are told in bytes.
+    checked = name[:-1] + "a" if prefix and len(name) > 1 and name.endswith("-") else name
+    return dns_subdomain(checked, bytes_limit=True)
+
+
 _NAME_RULES: dict[tuple[str, str], NameRule] = {
     ("", "namespaces"): dns_label_name,
     ("", "services"): dns_1035_label_name,
+    ("resource.k8s.io", "deviceclasses"): _device_class_name,
     ("rbac.authorization.k8s.io", "clusterroles"): path_segment_name,
     ("rbac.authorization.k8s.io", "clusterrolebindings"): path_segment_name,
     ("rbac.authorization.k8s.io", "roles"): path_segment_name,

@@ -24,6 +24,19 @@ _FIELD_MANAGER_LIMIT = 128
 _SUBRESOURCE_LIMIT = 256
 
 
+# What a status update of a kind that guards its metadata leaves as it is (`ResetObjectMetaForStatus`).
+_NOT_STATUS = ("labels", "annotations", "finalizers", "ownerReferences", "generation")
+
+
+def reset_for_status(meta: JsonObject, old: JsonObject) -> None:
+    """Take back what a status update changed in the metadata."""
+    for field in _NOT_STATUS:
+        if field in old:
+            meta[field] = old[field]
+        else:
+            meta.pop(field, None)
+
+
 def validate_labels(labels: JsonObject, path: str) -> list[FieldError]:
     """Each key a qualified name, each value a label value."""
     errors: list[FieldError] = []

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from dra_apiserver.errors import FieldError, forbidden_field, invalid
+from dra_apiserver.errors import FieldError, forbidden_field, internal_field, invalid, quote
 from dra_apiserver.strategy import Context
 from dra_apiserver.strategy.gates import (
     CLAIM,
@@ -16,8 +16,14 @@ from dra_apiserver.strategy.gates import (
     drop_disabled,
 )
 from dra_apiserver.strategy.generic import GenericStrategy
-from dra_apiserver.strategy.objectmeta import IMMUTABLE, validate_annotations, validate_labels
-from dra_apiserver.validation import deviceclass, requests, resourceslice, taintrule
+from dra_apiserver.strategy.objectmeta import (
+    IMMUTABLE,
+    reset_for_status,
+    validate_annotations,
+    validate_labels,
+)
+from dra_apiserver.strategy.statusauth import check_binding, check_drivers
+from dra_apiserver.validation import deviceclass, poolstatus, requests, resourceslice, taintrule
 from dra_apiserver.validation.claimstatus import check_status
 from dra_apiserver.validation.gojson import CLAIM_SPEC, CLAIM_TEMPLATE_SPEC, show
 
@@ -26,18 +32,21 @@ _ADMIN_LABEL = "resource.kubernetes.io/admin-access"
 _ADMIN_TEXT = f"admin access to devices requires the `{_ADMIN_LABEL}: true` label on the containing namespace"
 
 
-def _may_administer(ctx: Context) -> bool:
-    """Whether the namespace is labelled for admin access; the label's value is exactly `true`."""
+def _check_admin(path: str, ctx: Context) -> list[FieldError]:
+    """The namespace must be labelled for admin access; the label's value is exactly `true`."""
     namespace = ctx.lookup("", "namespaces", "", ctx.namespace)
-    labels = ((namespace or {}).get("metadata") or {}).get("labels") or {}
-    return labels.get(_ADMIN_LABEL) == "true"
+    if namespace is None:
+        text = f"could not retrieve namespace to verify admin access: namespaces {quote(ctx.namespace)} not found"
+        return [internal_field(path, text)]
+    labels = (namespace.get("metadata") or {}).get("labels") or {}
+    return [] if labels.get(_ADMIN_LABEL) == "true" else [forbidden_field(path, _ADMIN_TEXT)]
 
 
 def _check_admin_requests(devices: JsonObject, ctx: Context) -> list[FieldError]:
     """At most one error: the first request that wants admin access where it may not."""
     for index, request in enumerate(devices.get("requests") or ()):
-        if (request.get("exactly") or {}).get("adminAccess") and not _may_administer(ctx):
-            return [forbidden_field(f"spec.devices.requests[{index}].adminAccess", _ADMIN_TEXT)]
+        if (request.get("exactly") or {}).get("adminAccess"):
+            return _check_admin(f"spec.devices.requests[{index}].adminAccess", ctx)
     return []
 
 
@@ -84,6 +93,7 @@ class ResourceClaimStatusStrategy(GenericStrategy):
     def prepare_for_update(self, obj: JsonObject, old: JsonObject, ctx: Context) -> None:
         """Without disabled fields, and without what drivers said of devices that are no longer allocated."""
         super().prepare_for_update(obj, old, ctx)
+        reset_for_status(obj["metadata"], old["metadata"])
         drop_disabled(CLAIM_STATUS, obj, old, ctx.features)
         _drop_deallocated_devices(obj, old)
 
@@ -94,10 +104,13 @@ class ResourceClaimStatusStrategy(GenericStrategy):
         # Only an allocation that is new is judged: what was allowed once stays.
         if not old_results:
             for index, result in enumerate(new_results):
-                if result.get("adminAccess") and not _may_administer(ctx):
-                    path = f"status.allocation.devices.results[{index}].adminAccess"
-                    errors.append(forbidden_field(path, _ADMIN_TEXT))
+                if result.get("adminAccess"):
+                    errors += _check_admin(f"status.allocation.devices.results[{index}].adminAccess", ctx)
                     break
+        if ctx.features.enabled("DRAResourceClaimGranularStatusAuthorization"):
+            status, before = obj.get("status") or {}, old.get("status") or {}
+            errors += check_binding(status, before, ctx, "status.allocation")
+            errors += check_drivers(status, before, ctx, "status.devices")
         errors += super().validate_update(obj, old, ctx)
         return errors + check_status(obj, old)
 
@@ -130,14 +143,17 @@ class ResourceClaimTemplateStrategy(_Gated):
         """Admin access first, then metadata and spec."""
         spec = obj.get("spec") or {}
         claim = spec.get("spec") or {}
-        errors = _check_admin_requests(claim.get("devices") or {}, ctx)
-        errors += super().validate_create(obj, ctx)
+        return _check_admin_requests(claim.get("devices") or {}, ctx) + self._check(obj, ctx)
+
+    def _check(self, obj: JsonObject, ctx: Context) -> list[FieldError]:
+        spec = obj.get("spec") or {}
+        errors = super().validate_create(obj, ctx)
         errors += _validate_template_metadata(spec.get("metadata") or {}, "spec.metadata")
-        return errors + requests.check_claim_spec(claim, "spec.spec", ctx.features)
+        return errors + requests.check_claim_spec(spec.get("spec") or {}, "spec.spec", ctx.features)
 
     def validate_update(self, obj: JsonObject, old: JsonObject, ctx: Context) -> list[FieldError]:
-        """The metadata, and that the spec is as it was."""
-        errors = super().validate_update(obj, old, ctx)
+        """All as at creation but admin access, and that the spec is as it was."""
+        errors = self._check(obj, ctx) + super().validate_update(obj, old, ctx)
         spec = obj.get("spec") or {}
         if spec != (old.get("spec") or {}):
             errors.append(invalid("spec", show(spec, CLAIM_TEMPLATE_SPEC), IMMUTABLE))
@@ -228,6 +244,10 @@ class DeviceTaintRuleStrategy(GenericStrategy):
 
     def prepare_for_update(self, obj: JsonObject, old: JsonObject, ctx: Context) -> None:
         """A changed taint is added now, unless the client says when."""
+        if ctx.subresource == "status":
+            super().prepare_for_update(obj, old, ctx)
+            reset_for_status(obj["metadata"], old["metadata"])
+            return
         taint = (obj.get("spec") or {}).get("taint") or {}
         before = (old.get("spec") or {}).get("taint") or {}
         if taint:
@@ -247,3 +267,31 @@ class DeviceTaintRuleStrategy(GenericStrategy):
         if ctx.subresource == "status":
             return errors + taintrule.check_rule_status(obj.get("status") or {})
         return errors + taintrule.check_rule(obj.get("spec") or {}, old.get("spec") or {})
+
+
+class ResourcePoolStatusRequestStrategy(GenericStrategy):
+    """A question about pools; its spec never changes and its status is written once."""
+
+    allow_unconditional_update = False
+
+    def prepare_for_create(self, obj: JsonObject, ctx: Context) -> None:
+        """Without a status: that there is none says that the answer is still to come."""
+        super().prepare_for_create(obj, ctx)
+        obj.pop("status", None)
+
+    def prepare_for_update(self, obj: JsonObject, old: JsonObject, ctx: Context) -> None:
+        """A status update changes nothing else."""
+        super().prepare_for_update(obj, old, ctx)
+        if ctx.subresource == "status":
+            reset_for_status(obj["metadata"], old["metadata"])
+
+    def validate_create(self, obj: JsonObject, ctx: Context) -> list[FieldError]:
+        """Metadata and spec."""
+        return super().validate_create(obj, ctx) + poolstatus.check_request(obj.get("spec") or {})
+
+    def validate_update(self, obj: JsonObject, old: JsonObject, ctx: Context) -> list[FieldError]:
+        """Metadata and what may not change."""
+        errors = super().validate_update(obj, old, ctx)
+        if ctx.subresource == "status":
+            return errors + poolstatus.check_request_status(obj.get("status"), old.get("status"))
+        return errors + poolstatus.check_unchanged(obj.get("spec") or {}, old.get("spec") or {})

@@ -31,8 +31,10 @@ def check_binding(device: JsonObject, path: str) -> list[FieldError]:
             errors.append(invalid(at, name, text))
     if failures and not conditions:
         text = "bindingConditions are required to use bindingFailureConditions"
-        errors.append(invalid(f"{path}.bindingConditions", show(None), text))
+        errors.append(invalid(f"{path}.bindingConditions", show(device.get("bindingConditions")), text))
     if conditions and not failures:
         text = "bindingFailureConditions are required to use bindingConditions"
-        errors.append(invalid(f"{path}.bindingFailureConditions", show(None), text))
+        errors.append(
+            invalid(f"{path}.bindingFailureConditions", show(device.get("bindingFailureConditions")), text)
+        )
     return errors

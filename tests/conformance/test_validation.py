@@ -1,0 +1,205 @@
+"""Every table of upstream's validation and strategy tests, with our validators and as a client's request."""
+
+import copy
+from collections import Counter
+from typing import Any, cast
+
+import pytest
+from dra_apiserver.errors import FieldError, invalid
+from dra_apiserver.strategy import Context
+from dra_apiserver.strategy.objectmeta import IMMUTABLE, validate_metadata, validate_metadata_update
+from dra_apiserver.strategy.resource import ResourceSliceStrategy
+from dra_apiserver.validation import claimstatus, deviceclass, poolstatus, requests, resourceslice, taintrule
+from dra_apiserver.validation.capacity import check_shared_capacity
+from dra_apiserver.validation.conformance import NOW, answer
+from dra_apiserver.validation.gojson import CLAIM_SPEC, CLAIM_TEMPLATE_SPEC, show
+from dra_shared.features import FeatureGates
+from dra_shared.names import dns_subdomain_name
+
+from tests.reference import load_vectors
+
+Json = dict[str, Any]
+KINDS = ("deviceclass", "devicetaintrule", "resourceclaim", "resourceclaimtemplate",
+         "resourcepoolstatusrequest", "resourceslice")  # fmt: skip
+HANDWRITTEN = [f"validation_{kind}" for kind in KINDS]
+DECLARATIVE = [
+    f"validation_declarative_{kind}"
+    for kind in KINDS
+    if kind not in ("devicetaintrule", "resourceclaimtemplate")
+]
+STRATEGY = [f"validation_strategy_{kind}" for kind in KINDS if kind != "resourcepoolstatusrequest"]
+
+_RAW = "its parameters are text that is no JSON, or long by white space: our decoder keeps values, not text"
+_ZERO_TIME = "a zero deletionTimestamp cannot be said in JSON"
+# (table, case, operation) -> why it cannot pass.
+UNREACHABLE = {
+    ("validation_deviceclass", "configuration", "create"): _RAW,
+    ("validation_deviceclass", "invalid-config-too-large", "update"): _RAW,
+    ("validation_resourceclaim", "configuration", "create"): _RAW,
+    ("validation_resourceclaim", "configuration", "statusUpdate"): _RAW,
+    ("validation_resourceclaim", "invalid-data-device-status", "statusUpdate"): _RAW,
+    ("validation_resourceclaim", "invalid-data-device-status-limits", "statusUpdate"): _RAW,
+    ("validation_resourceclaim", "invalid-data-device-status-disabled-feature-gate", "statusUpdate"): _RAW,
+    ("validation_resourceclaim", "invalid-data-device-status-limits-feature-gate", "statusUpdate"): _RAW,
+    ("validation_resourceclaim", "invalid-reserved-deleted", "statusUpdate"): _ZERO_TIME,
+}
+# The requests in which the same is of no consequence: disabled fields are dropped, or the field is not looked at.
+_REACHABLE_BY_REQUEST = frozenset(
+    {
+        "invalid-data-device-status-disabled-feature-gate",
+        "invalid-data-device-status-limits-feature-gate",
+        "invalid-reserved-deleted",
+    }
+)
+# Namespaces that exist where a case says nothing of them.
+_NAMESPACES = [
+    {"metadata": {"name": name, "labels": {"resource.kubernetes.io/admin-access": "true"}}}
+    for name in ("ns", "default", "kube-system")
+]
+Error = tuple[str, str, str]
+
+
+def _errors(recorded: list[Json] | None) -> list[Error]:
+    return [(error["type"], error["field"], error["body"]) for error in recorded or ()]
+
+
+def _same(ours: list[Error], theirs: list[Error]) -> bool:
+    # Go walks the attributes and capacities of a device in any order.
+    if any("attributes[" in error[1] or "capacity[" in error[1] for error in theirs):
+        return Counter(ours) == Counter(theirs)
+    return ours == theirs
+
+
+def _cases(tables: list[str], requests_only: bool) -> list[Any]:
+    found = []
+    for table in tables:
+        for case in load_vectors(f"{table}.json.gz"):
+            if requests_only and "server" not in case:
+                continue
+            key = (table, case["name"], case["operation"])
+            why = UNREACHABLE.get(key)
+            if requests_only and case["name"] in _REACHABLE_BY_REQUEST:
+                why = None
+            marks = pytest.mark.skip(reason=why) if why else ()
+            name = f"{table[11:]}/{case['test']}/{case['name']}/{case['operation']}"
+            found.append(pytest.param(case, id=name, marks=marks))
+    return found
+
+
+def _validated(case: Json) -> list[FieldError]:
+    """What our validators say to the object as it is."""
+    obj, old, operation, kind = case["object"], case.get("oldObject") or {}, case["operation"], case["kind"]
+    gates = FeatureGates(**case["featureGates"])
+    spec, old_spec = obj.get("spec") or {}, old.get("spec") or {}
+    meta = obj["metadata"]
+    namespaced = kind in ("ResourceClaim", "ResourceClaimTemplate")
+    created = validate_metadata(meta, namespaced, dns_subdomain_name)
+    changed = validate_metadata_update(meta, old["metadata"]) if old else []
+    create = operation == "create"
+    if kind == "ResourceClaim":
+        if create:
+            return created + requests.check_claim_spec(spec, "spec", gates)
+        if operation == "statusUpdate":
+            return changed + claimstatus.check_status(obj, old)
+        immutable = [] if spec == old_spec else [invalid("spec", show(spec, CLAIM_SPEC), IMMUTABLE)]
+        return created + changed + immutable
+    if kind == "ResourceClaimTemplate":
+        if create:
+            return created + requests.check_claim_spec(spec.get("spec") or {}, "spec.spec", gates)
+        immutable = [] if spec == old_spec else [invalid("spec", show(spec, CLAIM_TEMPLATE_SPEC), IMMUTABLE)]
+        return changed + immutable
+    if kind == "ResourceSlice":
+        before = None if create else old_spec
+        return (created if create else changed) + resourceslice.check_slice(spec, gates, before)
+    if kind == "DeviceClass":
+        before = None if create else old_spec
+        return created + changed + deviceclass.check_class(spec, gates, before)
+    if kind == "DeviceTaintRule":
+        return (created if create else changed) + taintrule.check_rule(spec, None if create else old_spec)
+    assert kind == "ResourcePoolStatusRequest"
+    if create:
+        return created
+    status, old_status = obj.get("status"), old.get("status")
+    return changed + (
+        poolstatus.check_request_status(status, old_status) if operation == "statusUpdate" else []
+    )
+
+
+@pytest.mark.parametrize("case", _cases(HANDWRITTEN, requests_only=False))
+def test_validators(case: Json) -> None:
+    ours = [(str(error.type), error.field, error.body()) for error in _validated(copy.deepcopy(case))]
+    assert _same(ours, _errors(case["actualErrors"])), (ours, case["actualErrors"])
+
+
+@pytest.mark.parametrize(
+    "case",
+    [pytest.param(case, id=case["name"]) for case in load_vectors("validation_devicecapacity.json.gz")],
+)
+def test_capacity(case: Json) -> None:
+    ours = [
+        (str(error.type), error.field, error.body())
+        for error in check_shared_capacity(case["capacity"], case["path"])
+    ]
+    assert ours == _errors(case["actualErrors"])
+
+
+def _pruned(value: Any) -> Any:
+    """Without what is empty: a Go server leaves some of it out, and whether it does says nothing."""
+    if isinstance(value, dict):
+        inner = ((key, _pruned(item)) for key, item in value.items())
+        return {key: item for key, item in inner if item is not None and item != {} and item != []}
+    return [_pruned(item) for item in value] if isinstance(value, list) else value
+
+
+# Set by the server when the object is written, which the recorded answer does not show.
+_WRITTEN = ("resourceVersion", "generation")
+
+
+def _comparable(obj: Json) -> Json:
+    pruned: Json = _pruned(obj)
+    for name in _WRITTEN:
+        pruned.setdefault("metadata", {}).pop(name, None)
+    return pruned
+
+
+def _set_times(ours: Any, theirs: Any) -> None:
+    """Where the server sets the time, it is that of the recording in theirs."""
+    if isinstance(ours, dict) and isinstance(theirs, dict):
+        if ours.get("timeAdded") == NOW and "timeAdded" in theirs:
+            theirs["timeAdded"] = NOW
+        for key in ours.keys() & theirs.keys():
+            _set_times(ours[key], theirs[key])
+    elif isinstance(ours, list) and isinstance(theirs, list):
+        for left, right in zip(ours, theirs, strict=False):
+            _set_times(left, right)
+
+
+@pytest.mark.parametrize("case", _cases([*HANDWRITTEN, *DECLARATIVE, *STRATEGY], requests_only=True))
+def test_request(case: Json) -> None:
+    recorded = case["server"]
+    ours = answer({"namespaces": _NAMESPACES, **case})["server"]
+    assert ours["allowed"] == recorded["allowed"], ours
+    assert _same(_errors(ours["errors"]), _errors(recorded["errors"])), (ours["errors"], recorded["errors"])
+    assert ours.get("warnings") == recorded.get("warnings")
+    if recorded.get("object"):
+        theirs = _comparable(recorded["object"])
+        _set_times(ours["object"], theirs)
+        assert _comparable(ours["object"]) == theirs
+
+
+@pytest.mark.parametrize(
+    "case",
+    [
+        pytest.param(case, id=f"{case['operation']}/{case['name']}")
+        for case in load_vectors("validation_strategy_resourceslice.json.gz")
+        if "expectWarnings" in case
+    ],
+)
+def test_warnings(case: Json) -> None:
+    obj, ctx = case["object"], cast(Context, None)
+    strategy = ResourceSliceStrategy()
+    if case["operation"] == "warningsOnCreate":
+        warnings = strategy.warnings_on_create(obj, ctx)
+    else:
+        warnings = strategy.warnings_on_update(obj, case.get("oldObject") or obj, ctx)
+    assert warnings == (case["expectWarnings"] or [])
