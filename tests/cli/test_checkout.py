@@ -1,0 +1,19 @@
+import pytest
+from dra_cli import checkout
+from dra_cli.errors import CommandError
+
+from tests.reference import REPOSITORY
+
+
+def test_finds_the_quickstart() -> None:
+    assert checkout.folder("examples", "quickstart") == REPOSITORY / "examples" / "quickstart"
+
+
+def test_names_what_is_missing() -> None:
+    with pytest.raises(CommandError, match="nowhere is missing: run this from a checkout"):
+        checkout.folder("nowhere")
+
+
+def test_lists_benchmarks_when_one_is_unknown() -> None:
+    with pytest.raises(CommandError, match=r"unknown benchmark 'speed': choose .*house.*scheduling"):
+        checkout.run_benchmark("speed", [])

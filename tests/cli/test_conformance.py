@@ -1,0 +1,56 @@
+import gzip
+from pathlib import Path
+
+import orjson
+import pytest
+from dra_cli.conformance import SUBJECTS, answers, compare
+from dra_cli.errors import CommandError
+
+CASE = {"expression": "true", "driver": "gpu.example.com", "device": {}, "features": []}
+
+
+def _cel_lines(path: Path, *outs: dict[str, object]) -> Path:
+    path.write_bytes(
+        b"\n".join(
+            orjson.dumps({"in": {**CASE, "name": f"case-{number}"}, "out": out})
+            for number, out in enumerate(outs)
+        )
+    )
+    return path
+
+
+def test_counts_agreement_and_names_the_rest(tmp_path: Path) -> None:
+    (right,) = answers("cel", _cel_lines(tmp_path / "in.jsonl", {}))
+    assert right["match"] is True
+    file = _cel_lines(tmp_path / "mixed.jsonl", right, {**right, "match": False})
+    summary, agree = compare("cel", file)
+    assert summary == {"cases": 2, "agree": 1, "disagree": ["case-1"]}
+    assert not agree
+
+
+def test_reads_gzipped_files(tmp_path: Path) -> None:
+    (right,) = answers("cel", _cel_lines(tmp_path / "in.jsonl", {}))
+    plain = _cel_lines(tmp_path / "plain.jsonl", right)
+    packed = tmp_path / "packed.jsonl.gz"
+    packed.write_bytes(gzip.compress(plain.read_bytes()))
+    assert compare("cel", packed) == ({"cases": 1, "agree": 1, "disagree": []}, True)
+
+
+@pytest.mark.parametrize(
+    ("content", "message"),
+    [
+        (b"{", "line 1"),
+        (b'{"out": {}}', "line 1: not a case with `in`"),
+        (b'{"in": {"expression": "true"}}', "line 1: no `out` to compare with"),
+    ],
+)
+def test_refuses_what_is_no_case(tmp_path: Path, content: bytes, message: str) -> None:
+    file = tmp_path / "bad.jsonl"
+    file.write_bytes(content)
+    with pytest.raises(CommandError, match=message):
+        compare("cel", file)
+
+
+def test_refuses_an_unknown_subject(tmp_path: Path) -> None:
+    with pytest.raises(CommandError, match=f"choose {', '.join(SUBJECTS)}"):
+        compare("taste", tmp_path / "any")
