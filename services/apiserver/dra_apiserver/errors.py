@@ -135,10 +135,6 @@ def invalid(field: str, value: Any, detail: str) -> FieldError:
     return FieldError(ErrorType.INVALID, field, value, detail)
 
 
-def type_invalid(field: str, value: Any, detail: str) -> FieldError:
-    return FieldError(ErrorType.TYPE_INVALID, field, value, detail)
-
-
 def duplicate(field: str, value: Any) -> FieldError:
     return FieldError(ErrorType.DUPLICATE, field, value)
 
@@ -255,10 +251,6 @@ def conflict(resource: GroupResource, name: str, why: str = MODIFIED) -> StatusE
     return StatusError(409, "Conflict", text, _named(resource, name))
 
 
-def apply_conflict(message: str, causes: Sequence[Mapping[str, str]]) -> StatusError:
-    return StatusError(409, "Conflict", message, {"causes": list(causes)})
-
-
 def invalid_object(group: str, kind: str, name: str, errors: Sequence[FieldError]) -> StatusError:
     """422 with one cause a field error."""
     qualified = f"{kind}.{group}" if group else kind
@@ -276,11 +268,6 @@ def invalid_object(group: str, kind: str, name: str, errors: Sequence[FieldError
     return StatusError(422, "Invalid", text, {"name": name, "group": group, "kind": kind, "causes": causes})
 
 
-def unprocessable() -> StatusError:
-    """A JSON patch that can't be carried out; upstream keeps the reason to itself."""
-    return StatusError(422, "Invalid", "the server rejected our request due to an error in our request", {})
-
-
 def bad_request(message: str) -> StatusError:
     return StatusError(400, "BadRequest", message)
 
@@ -291,10 +278,6 @@ def forbidden(
     subject = f"{resource} {quote(name)}" if name else str(resource)
     details = _named(resource, name, causes=list(causes))
     return StatusError(403, "Forbidden", f"{subject} is forbidden: {why}", details)
-
-
-def unauthorized(message: str = "Unauthorized") -> StatusError:
-    return StatusError(401, "Unauthorized", message)
 
 
 def method_not_supported(resource: GroupResource, action: str) -> StatusError:
@@ -328,16 +311,8 @@ def too_many_requests(message: str, retry_after: int = 1) -> StatusError:
     return StatusError(429, "TooManyRequests", message, details, {"Retry-After": str(retry_after)})
 
 
-def unavailable(message: str) -> StatusError:
-    return StatusError(503, "ServiceUnavailable", message)
-
-
 def too_large(message: str) -> StatusError:
     return StatusError(413, "RequestEntityTooLarge", f"Request entity too large: {message}")
-
-
-def unsupported_media_type(message: str) -> StatusError:
-    return StatusError(415, "UnsupportedMediaType", message)
 
 
 def not_acceptable(available: str) -> StatusError:

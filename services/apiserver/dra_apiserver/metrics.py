@@ -107,7 +107,6 @@ class Metrics:
     """Everything that /metrics shows."""
 
     def __init__(self) -> None:
-        names = ("verb", "group", "version", "resource", "subresource", "scope")
         self.requests = Counter(
             "apiserver_request_total",
             "Requests by verb, dry run, resource and response code.",
@@ -118,12 +117,6 @@ class Metrics:
             "How long requests took, watches left out.",
             ("verb", "dry_run", "group", "version", "resource", "subresource", "scope", "component"),
         )
-        self.aborted = Counter(
-            "apiserver_request_aborts_total", "Requests that the client or an error ended early.", names
-        )
-        self.watch_events = Counter(
-            "apiserver_watch_events_total", "Events sent to watchers.", ("group", "version", "resource")
-        )
         self._gauges: list[Gauge] = []
 
     def gauge(self, name: str, help: str, names: Labels, read: Callable[[], Iterable[Sample]]) -> None:
@@ -133,7 +126,7 @@ class Metrics:
     def render(self) -> bytes:
         """Prometheus' text."""
         lines: list[str] = []
-        shown: list[_Shown] = [self.requests, self.durations, self.aborted, self.watch_events, *self._gauges]
+        shown: list[_Shown] = [self.requests, self.durations, *self._gauges]
         for metric in shown:
             lines.extend(metric.lines())
         return ("\n".join(lines) + "\n").encode()
