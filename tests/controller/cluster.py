@@ -15,6 +15,7 @@ from dra_shared.api.meta import Object
 from dra_shared.api.resources import (
     DAEMON_SETS,
     DEPLOYMENTS,
+    DEVICE_TAINT_RULES,
     JOBS,
     NAMESPACES,
     NODES,
@@ -22,6 +23,7 @@ from dra_shared.api.resources import (
     REPLICA_SETS,
     RESOURCE_CLAIM_TEMPLATES,
     RESOURCE_CLAIMS,
+    RESOURCE_SLICES,
     STATEFUL_SETS,
     Resource,
 )
@@ -36,6 +38,7 @@ _RESOURCES: dict[str, Resource[Any]] = {
     for resource in (
         DAEMON_SETS,
         DEPLOYMENTS,
+        DEVICE_TAINT_RULES,
         JOBS,
         NAMESPACES,
         NODES,
@@ -43,6 +46,7 @@ _RESOURCES: dict[str, Resource[Any]] = {
         REPLICA_SETS,
         RESOURCE_CLAIMS,
         RESOURCE_CLAIM_TEMPLATES,
+        RESOURCE_SLICES,
         STATEFUL_SETS,
     )
 }

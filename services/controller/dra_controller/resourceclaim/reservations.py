@@ -36,6 +36,13 @@ class Reservations:
         claim = self._views.claims.get(key)
         if claim is None:
             return
+        try:
+            await self._sync(claim)
+        except NotFound:
+            # Gone while we looked at it: nothing is left to be done.
+            return
+
+    async def _sync(self, claim: ResourceClaim) -> None:
         reserved = claim.status.reserved_for
         remaining = tuple([consumer for consumer in reserved if await self._is_needed(claim, consumer)])
         if len(remaining) < len(reserved):

@@ -1,0 +1,103 @@
+"""Device taint eviction against a real API server."""
+
+from typing import Any
+
+from dra_shared.api.resources import DEVICE_TAINT_RULES
+from dra_shared.features import FeatureGates
+
+from tests.controller.cluster import CLAIM_SPEC, Cluster, controllers
+
+_NAME = "device-taint-eviction-controller"
+_GATES = FeatureGates(DRADeviceTaintRules=True)
+
+
+def _slice(*taints: dict[str, Any]) -> dict[str, Any]:
+    pool = {"name": "n1", "generation": 1, "resourceSliceCount": 1}
+    devices = [{"name": "gpu-0", "taints": list(taints)}, {"name": "gpu-1"}]
+    return {"spec": {"driver": "gpu.example.com", "nodeName": "n1", "pool": pool, "devices": devices}}
+
+
+def _rule(effect: str) -> dict[str, Any]:
+    selector = {"driver": "gpu.example.com", "pool": "n1"}
+    return {"spec": {"deviceSelector": selector, "taint": {"key": "example.com/repair", "effect": effect}}}
+
+
+async def _running(cluster: Cluster, *tolerations: dict[str, Any], name: str = "pod") -> None:
+    """A pod on a node that uses gpu-0 by a claim of the same name."""
+    spec = {
+        "nodeName": "n1",
+        "containers": [{"name": "c", "image": "busybox", "resources": {"claims": [{"name": "gpu"}]}}],
+        "resourceClaims": [{"name": "gpu", "resourceClaimName": name}],
+    }
+    pod = await cluster.create("Pod", name, spec=spec)
+    claim = await cluster.create("ResourceClaim", name, spec=CLAIM_SPEC)
+    result = {
+        "request": "gpu",
+        "driver": "gpu.example.com",
+        "pool": "n1",
+        "device": "gpu-0",
+        "tolerations": list(tolerations),
+    }
+    consumer = {"resource": "pods", "name": name, "uid": pod.metadata.uid}
+    await cluster.set_status(
+        "ResourceClaim", claim, allocation={"devices": {"results": [result]}}, reservedFor=[consumer]
+    )
+    await cluster.set_status("Pod", pod, phase="Running")
+
+
+async def _leaves(cluster: Cluster, name: str = "pod") -> bool:
+    pod = await cluster.get("Pod", name)
+    if pod is None:
+        return True
+    reasons = {
+        condition.reason for condition in pod.status.conditions if condition.type == "DisruptionTarget"
+    }
+    return pod.metadata.deletion_timestamp is not None and reasons == {"DeletionByDeviceTaintManager"}
+
+
+async def _says(cluster: Cluster, status: str, reason: str) -> bool:
+    rule = await cluster.client.get(DEVICE_TAINT_RULES, "rule")
+    return any(
+        (entry.type, entry.status, entry.reason) == ("EvictionInProgress", status, reason)
+        for entry in rule.status.conditions
+    )
+
+
+async def test_a_taint_in_a_slice(cluster: Cluster) -> None:
+    await _running(cluster)
+    async with controllers(cluster, _NAME):
+        taint = {"key": "example.com/broken", "effect": "NoExecute"}
+        await cluster.create("ResourceSlice", "slice", **_slice(taint))
+        await cluster.until(lambda: _leaves(cluster))
+
+
+async def test_a_tolerated_taint(cluster: Cluster) -> None:
+    await _running(cluster, {"operator": "Exists", "effect": "NoExecute"}, name="tolerant")
+    await _running(cluster, name="sensitive")
+    async with controllers(cluster, _NAME):
+        taint = {"key": "example.com/broken", "effect": "NoExecute"}
+        await cluster.create("ResourceSlice", "slice", **_slice(taint))
+        await cluster.until(lambda: _leaves(cluster, "sensitive"))
+    assert not await _leaves(cluster, "tolerant")
+
+
+async def test_a_rule(cluster: Cluster) -> None:
+    await _running(cluster)
+    async with controllers(cluster, _NAME, gates=_GATES):
+        await cluster.create("DeviceTaintRule", "rule", **_rule("NoExecute"))
+        await cluster.until(lambda: _leaves(cluster))
+        await cluster.until(lambda: _says(cluster, "True", "PodsPendingEviction"))
+
+
+async def test_a_rule_that_only_asks(cluster: Cluster) -> None:
+    await _running(cluster)
+    await cluster.create("ResourceSlice", "slice", **_slice())
+    async with controllers(cluster, _NAME, gates=_GATES):
+        await cluster.create("DeviceTaintRule", "rule", **_rule("None"))
+        await cluster.until(lambda: _says(cluster, "False", "NoEffect"))
+    rule = await cluster.client.get(DEVICE_TAINT_RULES, "rule")
+    (condition,) = rule.status.conditions
+    assert condition.message.startswith(
+        "2 published devices selected. 1 allocated device selected. 1 pod would be evicted in 1 namespace if"
+    )
+    assert not await _leaves(cluster)
