@@ -100,6 +100,62 @@ async def test_a_job_gives_up(cluster: Cluster) -> None:
         assert len(await cluster.items("Pod")) == 1
 
 
+async def test_an_index_that_fails_too_often_is_given_up(cluster: Cluster) -> None:
+    spec = {
+        "completions": 3,
+        "parallelism": 3,
+        "completionMode": "Indexed",
+        "backoffLimitPerIndex": 0,
+        "backoffLimit": 100,
+        "template": {"spec": {**POD_SPEC, "restartPolicy": "Never"}},
+    }
+    async with controllers(cluster, "job-controller"):
+        await cluster.create("Job", "work", spec=spec)
+
+        async def end() -> None:
+            for pod in await cluster.items("Pod"):
+                if pod.status.phase in ("", "Pending"):
+                    index = pod.metadata.annotations["batch.kubernetes.io/job-completion-index"]
+                    await cluster.set_status("Pod", pod, phase="Failed" if index == "1" else "Succeeded")
+
+        async def failed() -> bool:
+            job = await cluster.get("Job", "work")
+            assert job is not None
+            return any(c.type == "Failed" and c.reason == "FailedIndexes" for c in job.status.conditions)
+
+        await cluster.until(failed, meanwhile=end)
+        job = await cluster.get("Job", "work")
+        assert job is not None
+        assert (job.status.completed_indexes, job.status.failed_indexes) == ("0,2", "1")
+        assert (job.status.succeeded, job.status.failed) == (2, 1)
+
+
+async def test_a_success_policy_ends_a_job_early(cluster: Cluster) -> None:
+    spec = {
+        "completions": 3,
+        "parallelism": 3,
+        "completionMode": "Indexed",
+        "successPolicy": {"rules": [{"succeededIndexes": "0"}]},
+        "template": {"spec": {**POD_SPEC, "restartPolicy": "Never"}},
+    }
+    async with controllers(cluster, "job-controller"):
+        await cluster.create("Job", "work", spec=spec)
+
+        async def lead() -> None:
+            for pod in await cluster.items("Pod"):
+                index = pod.metadata.annotations["batch.kubernetes.io/job-completion-index"]
+                if index == "0" and pod.status.phase in ("", "Pending"):
+                    await cluster.set_status("Pod", pod, phase="Succeeded")
+            await cluster.run_pods()
+
+        async def complete() -> bool:
+            job = await cluster.get("Job", "work")
+            assert job is not None
+            return any(c.type == "Complete" and c.reason == "SuccessPolicy" for c in job.status.conditions)
+
+        await cluster.until(complete, meanwhile=lead)
+
+
 async def test_a_stateful_set_starts_in_order_and_updates_from_the_end(cluster: Cluster) -> None:
     async with controllers(cluster, "statefulset-controller"):
         await cluster.create("StatefulSet", "db", **_workload(replicas=3, serviceName="db"))

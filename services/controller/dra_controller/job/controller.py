@@ -89,13 +89,21 @@ class JobController(WorkloadController):
                 succeeded_now.append(pod)
             elif policy.is_failed(job, pod):
                 (ignored if policy.is_ignored(job, pod) else failed_now).append(pod)
-        indexes = parse(status.completed_indexes)
+        indexes, lost = parse(status.completed_indexes), parse(status.failed_indexes)
         if policy.is_indexed(job):
             limit = job.spec.completions or 0
             mine = [(pod, index_of(pod)) for pod in succeeded_now]
             new = {index for _, index in mine if index is not None and index < limit}
             indexes |= new
+            lost |= {
+                index
+                for pod in failed_now
+                if (index := index_of(pod)) is not None and policy.fails_index(job, pod)
+            }
+            lost -= indexes
             status = replace(status, completed_indexes=text_of(indexes))
+            if job.spec.backoff_limit_per_index is not None:
+                status = replace(status, failed_indexes=text_of(lost))
         self._note_backoff(job, succeeded_now, failed_now)
         uncounted = UncountedTerminatedPods(
             succeeded=(*uncounted.succeeded, *(pod.metadata.uid for pod in succeeded_now)),
@@ -117,7 +125,7 @@ class JobController(WorkloadController):
         )
         if status.start_time is None and not job.spec.suspend:
             status = replace(status, start_time=rfc3339(now))
-        status = self._judge(job, status, pods, succeeded, failed, indexes, now)
+        status = self._judge(job, status, pods, (succeeded, failed), (indexes, lost), now)
         job = await self._write(job, status)
         ended = [pod for uid, pod in tracked.items() if uid in uncounted.succeeded or uid in uncounted.failed]
         if ended or ignored:
@@ -134,16 +142,21 @@ class JobController(WorkloadController):
         job: Job,
         status: JobStatus,
         pods: Sequence[Pod],
-        succeeded: int,
-        failed: int,
-        indexes: set[int],
+        counts: tuple[int, int],
+        ended: tuple[set[int], set[int]],
         now: datetime,
     ) -> JobStatus:
         """``status`` with what can be said about the outcome before the last pod is gone."""
         if policy.has_condition(job, "FailureTarget", "SuccessCriteriaMet"):
             return status
         active = sum(is_active(pod) for pod in pods)
-        reason = policy.failure(job, pods, failed, now)
+        succeeded, failed = counts
+        indexes, lost = ended
+        rule = policy.met_rule(job, indexes)
+        if rule is not None:
+            text = f"Matched rules at index {rule}"
+            return _with(status, now, "SuccessCriteriaMet", "True", "SuccessPolicy", text)
+        reason = policy.failure(job, pods, failed, now, succeeded=indexes, lost=lost)
         if reason is not None:
             return _with(status, now, "FailureTarget", "True", *reason)
         if policy.is_complete(job, succeeded, indexes, active):
@@ -202,7 +215,9 @@ class JobController(WorkloadController):
         if job.spec.completions is None:
             wanted = len(active) if succeeded else parallelism
         else:
-            done = len(parse(job.status.completed_indexes)) if policy.is_indexed(job) else succeeded
+            done = succeeded
+            if policy.is_indexed(job):
+                done = len(parse(job.status.completed_indexes) | parse(job.status.failed_indexes))
             wanted = min(max(0, job.spec.completions - done), parallelism)
         if len(active) > wanted:
             await self._drop(job, sorted(active, key=_rank)[: len(active) - wanted])
@@ -226,15 +241,18 @@ class JobController(WorkloadController):
         pod = replace(pod, metadata=meta)
         if not policy.is_indexed(job):
             return [pod] * number
-        taken = parse(job.status.completed_indexes)
+        taken = parse(job.status.completed_indexes) | parse(job.status.failed_indexes)
+        failures: dict[int, int] = {}
         for other in pods:
             index = index_of(other)
+            if index is not None and policy.is_failed(job, other):
+                failures[index] = max(failures.get(index, 0), policy.index_failures(other) + 1)
             if index is not None and (
                 is_active(other) or (policy.waits_for_failure(job) and not is_terminal(other))
             ):
                 taken.add(index)
         free = [index for index in range(job.spec.completions or 0) if index not in taken]
-        return [_with_index(pod, job, index) for index in free[:number]]
+        return [_with_index(pod, job, index, failures.get(index, 0)) for index in free[:number]]
 
     def _note_backoff(self, job: Job, succeeded: Sequence[Pod], failed: Sequence[Pod]) -> None:
         record = self._backoffs.setdefault(job.metadata.uid, _Backoff())
@@ -315,8 +333,11 @@ def _with(status: JobStatus, now: datetime, kind: str, value: str, reason: str, 
     return replace(status, conditions=(*(c for c in status.conditions if c.type != kind), new))
 
 
-def _with_index(pod: Pod, job: Job, index: int) -> Pod:
+def _with_index(pod: Pod, job: Job, index: int, failures: int) -> Pod:
     meta = pod.metadata
+    annotations = {**meta.annotations, INDEX: str(index)}
+    if job.spec.backoff_limit_per_index is not None:
+        annotations[policy.FAILURES] = str(failures)
     variable = EnvVar(
         name="JOB_COMPLETION_INDEX",
         value_from=EnvVarSource(field_ref=ObjectFieldSelector(field_path=f"metadata.labels['{INDEX}']")),
@@ -333,7 +354,7 @@ def _with_index(pod: Pod, job: Job, index: int) -> Pod:
             meta,
             generate_name=f"{job.metadata.name}-{index}-",
             labels={**meta.labels, INDEX: str(index)},
-            annotations={**meta.annotations, INDEX: str(index)},
+            annotations=annotations,
         ),
         spec=spec,
     )

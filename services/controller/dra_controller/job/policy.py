@@ -7,9 +7,11 @@ from dra_shared.api.batch import Job, PodFailurePolicyRule
 from dra_shared.api.pod import Pod
 from dra_shared.clock import parse_rfc3339
 
+from dra_controller.job.indexes import parse
 from dra_controller.pods import condition, is_terminal
 
 TRACKING = "batch.kubernetes.io/job-tracking"
+FAILURES = "batch.kubernetes.io/job-index-failure-count"
 
 
 def is_indexed(job: Job) -> bool:
@@ -48,8 +50,27 @@ def deadline_left(job: Job, now: datetime) -> float | None:
     return (end - now).total_seconds()
 
 
-def failure(job: Job, pods: Sequence[Pod], failed: int, now: datetime) -> tuple[str, str] | None:
-    """Reason and message, if the Job has failed."""
+def index_failures(pod: Pod) -> int:
+    """How often the pod's index had failed before the pod was made."""
+    text = pod.metadata.annotations.get(FAILURES, "")
+    return int(text) if text.isdigit() else 0
+
+
+def fails_index(job: Job, pod: Pod) -> bool:
+    """Whether a failed pod was its index's last chance."""
+    limit = job.spec.backoff_limit_per_index
+    if limit is None:
+        return False
+    rule = matching_rule(job, pod)
+    if rule is not None and rule[1].action == "FailIndex":
+        return True
+    return index_failures(pod) + 1 > limit
+
+
+def failure(
+    job: Job, pods: Sequence[Pod], failed: int, now: datetime, *, succeeded: set[int], lost: set[int]
+) -> tuple[str, str] | None:
+    """Reason and message, if the Job has failed; ``succeeded`` and ``lost`` are the indexes that ended either way."""
     for pod in pods:
         if is_failed(job, pod) and is_terminal(pod):
             rule = matching_rule(job, pod)
@@ -61,6 +82,27 @@ def failure(job: Job, pods: Sequence[Pod], failed: int, now: datetime) -> tuple[
     left = None if job.spec.suspend else deadline_left(job, now)
     if left is not None and left <= 0:
         return "DeadlineExceeded", "Job was active longer than specified deadline"
+    most = job.spec.max_failed_indexes
+    if most is not None and len(lost) > most:
+        text = "Job has exceeded the specified maximal number of failed indexes"
+        return "MaxFailedIndexesExceeded", text
+    if lost and len(succeeded | lost) >= (job.spec.completions or 0):
+        return "FailedIndexes", "Job has failed indexes"
+    return None
+
+
+def met_rule(job: Job, succeeded: set[int]) -> int | None:
+    """The number of the first rule of the success policy that is met."""
+    rules = job.spec.success_policy.rules if job.spec.success_policy is not None else ()
+    for number, rule in enumerate(rules):
+        relevant = succeeded
+        wanted = rule.succeeded_count
+        if rule.succeeded_indexes:
+            named = parse(rule.succeeded_indexes)
+            relevant = succeeded & named
+            wanted = len(named) if wanted is None else wanted
+        if wanted is not None and len(relevant) >= wanted:
+            return number
     return None
 
 
