@@ -199,6 +199,33 @@ async def test_two_schedulers_never_allocate_one_claim_twice() -> None:
         assert all(_node_of(api, f"{name}-{i}") for i in range(4) for name in ("one", "two"))
 
 
+async def test_two_schedulers_never_give_out_one_device_twice() -> None:
+    """Each decides on claims of its own, at the same moment, and both like the same devices best."""
+    api = FakeApi(class_json(), node_json("a"), slice_json("a", 4))
+    async with (
+        _running(api, scheduler_name="one") as (_, clock),
+        _running(api, clock, scheduler_name="two"),
+    ):
+        for i in range(4):
+            for name in ("one", "two"):
+                api.add(claim_json(f"{name}-{i}"))
+                api.add(pod_json(f"{name}-{i}", claims={"gpu": f"{name}-{i}"}, schedulerName=name))
+        for _ in range(20):
+            await _quiet(api)
+            bound = [p["metadata"]["name"] for p in api.of("pods") if p["spec"].get("nodeName")]
+            held = [
+                result["device"]
+                for name in bound
+                for result in api.get("resourceclaims", "default", name)["status"]["allocation"]["devices"][
+                    "results"
+                ]
+            ]
+            assert len(set(held)) == len(held)
+            await clock.advance(5)
+        assert len(bound) == 4
+        assert sorted(_devices(api)) == [f"a/gpu-{i}" for i in range(4)]
+
+
 async def test_failed_binding_is_taken_back_and_tried_again() -> None:
     api = FakeApi(node_json("a"), class_json(), slice_json("a", 1), claim_json("c"))
     refusals = [(500, "InternalError", "out of order")]

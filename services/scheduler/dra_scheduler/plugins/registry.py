@@ -16,6 +16,7 @@ from dra_scheduler.plugins.defaultpreemption import DefaultPreemption
 from dra_scheduler.plugins.dynamicresources.manager import DRAManager
 from dra_scheduler.plugins.dynamicresources.plugin import DynamicResources
 from dra_scheduler.plugins.dynamicresources.podgroups import PodGroups
+from dra_scheduler.plugins.dynamicresources.rivals import Rivals
 from dra_scheduler.plugins.gangscheduling import GangScheduling
 from dra_scheduler.plugins.interpodaffinity import InterPodAffinity
 from dra_scheduler.plugins.nodeaffinity import NodeAffinity, NodeName
@@ -69,6 +70,7 @@ def default_framework(parts: Parts, dynamic_resources: DynamicResources) -> Fram
         PodTopologySpread(cache),
         InterPodAffinity(cache, parts.namespace_labels),
         dynamic_resources,
+        Rivals(manager, parts.client, parts.clock),
         preemption,
         NodeResourcesBalancedAllocation(),
         DefaultBinder(parts.client),

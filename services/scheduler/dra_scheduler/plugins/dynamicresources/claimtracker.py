@@ -13,6 +13,7 @@ from dra_shared.claims import EXTENDED_RESOURCE_ANNOTATION, controller_of
 from dra_scheduler.allocator import AllocatedState
 
 Pool = tuple[str, str]
+_STRANGERS = 4096
 
 
 class ClaimNotFound(Exception):
@@ -48,6 +49,9 @@ class ClaimTracker:
         self._pending: dict[str, _Pending] = {}
         # The claims for extended resources, by the uid of the pod that owns them.
         self._extended: dict[str, str] = {}
+        # Allocations that came from elsewhere, in the order of their revisions.
+        self._strangers: list[tuple[int, ResourceClaim]] = []
+        self._strangers_start = 0
         # Where the holder of that key has devices.
         self._pools: dict[str, frozenset[Pool]] = {}
         self._watchers: dict[str, set[Callable[[], None]]] = {}
@@ -86,6 +90,7 @@ class ClaimTracker:
     def set_claim(self, claim: ResourceClaim) -> None:
         """A claim came or changed."""
         key = claim.key
+        self._note_stranger(claim)
         self._known[key] = claim
         assumed = self._assumed.get(key)
         if assumed is not None and (assumed.metadata.uid != claim.metadata.uid or not _newer(assumed, claim)):
@@ -107,6 +112,41 @@ class ClaimTracker:
             del self._extended[owner.uid]
         self._sync(key)
         self._wake(key)
+
+    # What other schedulers do
+
+    @property
+    def mark(self) -> int:
+        """A moment in the order of other schedulers' allocations."""
+        return self._strangers_start + len(self._strangers)
+
+    def known_version(self, key: str) -> int:
+        """The revision in which the informer knows the claim; 0 if it doesn't."""
+        claim = self._known.get(key)
+        return revision(claim) if claim is not None else 0
+
+    def strangers_since(self, mark: int) -> list[tuple[int, ResourceClaim]]:
+        """Claims that others allocated devices for after ``mark``, and the revisions in which they were stored."""
+        return self._strangers[max(0, mark - self._strangers_start) :]
+
+    def _note_stranger(self, claim: ResourceClaim) -> None:
+        allocation = claim.status.allocation
+        if allocation is None:
+            return
+        before = self._assumed.get(claim.key) or self._known.get(claim.key)
+        pending = self.pending_allocation(claim.metadata.uid)
+        known = [
+            before.status.allocation
+            if before is not None and before.metadata.uid == claim.metadata.uid
+            else None,
+            pending,
+        ]
+        if any(other is not None and other.devices == allocation.devices for other in known):
+            return
+        self._strangers.append((revision(claim), claim))
+        if len(self._strangers) > 2 * _STRANGERS:
+            del self._strangers[:_STRANGERS]
+            self._strangers_start += _STRANGERS
 
     # What the scheduler knows better
 
@@ -210,8 +250,11 @@ class ClaimTracker:
             self._pools[key] = used
 
 
+def revision(claim: ResourceClaim) -> int:
+    """The claim's resource version as the number that it is; 0 where it isn't one."""
+    text = claim.metadata.resource_version
+    return int(text) if text.isascii() and text.isdigit() else 0
+
+
 def _newer(one: ResourceClaim, other: ResourceClaim) -> bool:
-    try:
-        return int(one.metadata.resource_version) > int(other.metadata.resource_version)
-    except ValueError:
-        return False
+    return revision(one) > revision(other)

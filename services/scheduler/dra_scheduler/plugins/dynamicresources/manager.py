@@ -3,7 +3,7 @@
 import uuid
 from collections.abc import Callable, Iterable
 
-from dra_shared.api.resource import DeviceClass, ResourceSlice
+from dra_shared.api.resource import AllocationResult, DeviceClass, ResourceSlice
 
 from dra_scheduler.allocator import Allocator, Features, Snapshot
 from dra_scheduler.plugins.dynamicresources.claimtracker import ClaimTracker, Pool
@@ -98,6 +98,25 @@ class DRAManager:
         self.classes.delete_class(name)
         self._on_nodes(None)
 
+    def rival(self, key: str, allocation: AllocationResult, since: int, before: int) -> str | None:
+        """The claim that another scheduler gave the same devices, or counters of the same pools, first.
+
+        ``since`` is the tracker's mark when ``allocation`` was decided on, ``before`` the revision it was stored in.
+        """
+        devices = _devices(allocation)
+        counted = {device[:2] for device in devices if self._has_counters(device[:2])}
+        for version, claim in self.claims.strangers_since(since):
+            if version >= before or claim.key == key or claim.status.allocation is None:
+                continue
+            others = _devices(claim.status.allocation)
+            if others & devices or any(other[:2] in counted for other in others):
+                return claim.key
+        return None
+
+    def _has_counters(self, pool: Pool) -> bool:
+        slices = (self.slices.get(name) for name in self._pool_nodes.get(pool, ()))
+        return any(piece is not None and piece.spec.shared_counters for piece in slices)
+
     def _slice_changed(self, old: ResourceSlice | None, new: ResourceSlice | None) -> None:
         pools: set[Pool] = set()
         if old is not None:
@@ -126,6 +145,14 @@ class DRAManager:
             return
         for node in nodes:
             self._on_nodes(node)
+
+
+def _devices(allocation: AllocationResult) -> set[tuple[str, str, str]]:
+    return {
+        (result.driver, result.pool, result.device)
+        for result in allocation.devices.results
+        if not result.admin_access
+    }
 
 
 def _pool(piece: ResourceSlice) -> Pool:

@@ -11,10 +11,15 @@ from dra_scheduler.plugins.dynamicresources.podclaims import PodClaims
 
 @dataclass(slots=True)
 class ClaimInfo:
-    """About one of the pod's claims: where its allocation can be used, and what is allocated but not stored yet."""
+    """About one of the pod's claims: where its allocation can be used, and what this attempt allocates for it.
+
+    ``decided`` is the tracker's mark when that was decided, ``stored`` the revision that it was stored in.
+    """
 
     available_on: NodeSelector | None = None
     allocation: AllocationResult | None = None
+    decided: int = 0
+    stored: int = 0
 
 
 @dataclass(frozen=True, slots=True)

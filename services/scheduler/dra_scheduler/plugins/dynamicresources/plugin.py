@@ -235,6 +235,7 @@ class DynamicResources:
         group = self._group_memory(state)
         for (index, claim), allocation in zip(wanted, found.results, strict=True):
             memory.infos[index].allocation = allocation
+            memory.infos[index].decided = self._manager.claims.mark
             if claim is memory.claims.extended and found.requests is not None:
                 claim = with_requests(claim, found.requests)
             status = msgspec.structs.replace(claim.status, allocation=allocation)

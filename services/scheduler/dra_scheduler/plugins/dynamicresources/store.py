@@ -23,7 +23,7 @@ from dra_shared.features import FeatureGates
 from dra_shared.log import logger
 
 from dra_scheduler.framework.status import Status, error
-from dra_scheduler.plugins.dynamicresources.claimtracker import ClaimNotFound, ClaimOutdated
+from dra_scheduler.plugins.dynamicresources.claimtracker import ClaimNotFound, ClaimOutdated, revision
 from dra_scheduler.plugins.dynamicresources.conditions import (
     BindingFailed,
     has_conditions,
@@ -114,7 +114,11 @@ class ClaimStore:
         binding = memory.claims.binding(index) or ResourceClaimConsumerReference(
             resource="pods", name=pod.metadata.name, uid=pod.metadata.uid
         )
-        updated = await self.retry_on_conflict(claim, lambda latest: self._store(latest, allocation, binding))
+        updated = await retry_on_conflict(
+            self._client, self._clock, claim, lambda latest: self._store(latest, allocation, binding)
+        )
+        if allocation is not None:
+            memory.infos[index].stored = revision(updated)
         if extended:
             await self._assume_extended(updated)
             await self._patch_extended_status(memory, pod, updated)
@@ -164,27 +168,6 @@ class ClaimStore:
         except REQUEST_ERRORS as failure:
             what = "allocation and reservation" if allocation is not None else "reservation"
             raise StoreError(f"add {what} to claim {claim.key}: {failure}") from failure
-
-    async def retry_on_conflict(
-        self, claim: ResourceClaim, write: Callable[[ResourceClaim], Awaitable[T]]
-    ) -> T:
-        """``write(claim)``, and again with the claim's newest state as long as that conflicts.
-
-        Raises:
-            StoreError: it goes on conflicting, or the claim can't be read.
-        """
-        for left in reversed(range(_CONFLICT_TRIES)):
-            try:
-                return await write(claim)
-            except Conflict as conflict:
-                if not left:
-                    raise StoreError(str(conflict)) from conflict
-            await self._clock.sleep(_CONFLICT_DELAY)
-            try:
-                claim = await self._client.get(RESOURCE_CLAIMS, claim.metadata.name, claim.metadata.namespace)
-            except REQUEST_ERRORS as failure:
-                raise StoreError(f"get updated claim {claim.key} after conflict: {failure}") from failure
-        raise AssertionError("the last try returns or raises")
 
     async def _create_extended(self, memory: AttemptMemory, claim: ResourceClaim) -> ResourceClaim:
         meta = msgspec.structs.replace(claim.metadata, name="", uid="")
@@ -273,7 +256,7 @@ class ClaimStore:
             except REQUEST_ERRORS as failure:
                 raise StoreError(f"update resourceclaim {latest.key}: {failure}") from failure
 
-        await self.retry_on_conflict(claim, drop_finalizer)
+        await retry_on_conflict(self._client, self._clock, claim, drop_finalizer)
         try:
             await self._client.delete(RESOURCE_CLAIMS, claim.metadata.name, claim.metadata.namespace)
         except NotFound:
@@ -330,6 +313,28 @@ class ClaimStore:
                 task.cancel()
             for stop in stops:
                 stop()
+
+
+async def retry_on_conflict(
+    client: Client, clock: Clock, claim: ResourceClaim, write: Callable[[ResourceClaim], Awaitable[T]]
+) -> T:
+    """``write(claim)``, and again with the claim's newest state as long as that conflicts.
+
+    Raises:
+        StoreError: it goes on conflicting, or the claim can't be read.
+    """
+    for left in reversed(range(_CONFLICT_TRIES)):
+        try:
+            return await write(claim)
+        except Conflict as conflict:
+            if not left:
+                raise StoreError(str(conflict)) from conflict
+        await clock.sleep(_CONFLICT_DELAY)
+        try:
+            claim = await client.get(RESOURCE_CLAIMS, claim.metadata.name, claim.metadata.namespace)
+        except REQUEST_ERRORS as failure:
+            raise StoreError(f"get updated claim {claim.key} after conflict: {failure}") from failure
+    raise AssertionError("the last try returns or raises")
 
 
 def with_finalizer(claim: ResourceClaim) -> ResourceClaim:
