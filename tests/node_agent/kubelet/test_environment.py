@@ -1,0 +1,137 @@
+"""The environment of containers, admission and restart delays."""
+
+from collections.abc import Mapping
+from typing import Any
+
+import pytest
+from dra_node_agent.kubelet.admission import Rejected, admit, milli_requests
+from dra_node_agent.kubelet.backoff import Backoff
+from dra_node_agent.kubelet.environment import ConfigError, environment, expand
+from dra_shared.api.codec import convert
+from dra_shared.api.resources import NODES, PODS
+
+
+class _Sources:
+    async def config_map(self, namespace: str, name: str) -> Mapping[str, bytes] | None:
+        return {"color": b"blue"} if name == "config" else None
+
+    async def secret(self, namespace: str, name: str) -> Mapping[str, bytes] | None:
+        return {"password": b"hunter2"} if name == "secret" else None
+
+
+async def _env(container: dict[str, Any]) -> dict[str, str]:
+    pod = convert(
+        PODS,
+        {
+            "metadata": {
+                "name": "pod",
+                "namespace": "ns",
+                "uid": "uid",
+                "labels": {"app": "web", "tier": "front"},
+                "annotations": {"note/a.b": "text"},
+            },
+            "spec": {"nodeName": "node", "containers": [{"name": "main", **container}]},
+        },
+    )
+    return await environment(pod, pod.spec.containers[0], _Sources(), "10.0.0.2", "127.0.0.1", "node")
+
+
+def _field(path: str) -> dict[str, Any]:
+    return {"name": "X", "valueFrom": {"fieldRef": {"fieldPath": path}}}
+
+
+@pytest.mark.parametrize(
+    ("entry", "value"),
+    [
+        ({"name": "X", "value": "plain"}, "plain"),
+        (_field("metadata.name"), "pod"),
+        (_field("metadata.uid"), "uid"),
+        (_field("metadata.labels['app']"), "web"),
+        (_field("metadata.annotations['note/a.b']"), "text"),
+        (_field("metadata.labels"), 'app="web"\ntier="front"'),
+        (_field("status.podIP"), "10.0.0.2"),
+        (_field("status.hostIP"), "127.0.0.1"),
+        ({"name": "X", "valueFrom": {"secretKeyRef": {"name": "secret", "key": "password"}}}, "hunter2"),
+        ({"name": "X", "valueFrom": {"resourceFieldRef": {"resource": "limits.cpu"}}}, "2"),
+        (
+            {"name": "X", "valueFrom": {"resourceFieldRef": {"resource": "requests.cpu", "divisor": "1m"}}},
+            "500",
+        ),
+        (
+            {"name": "X", "valueFrom": {"resourceFieldRef": {"resource": "limits.memory", "divisor": "1Mi"}}},
+            "64",
+        ),
+    ],
+)
+async def test_values(entry: dict[str, Any], value: str) -> None:
+    resources = {"limits": {"cpu": "1500m", "memory": "64Mi"}, "requests": {"cpu": "500m"}}
+    assert (await _env({"env": [entry], "resources": resources}))["X"] == value
+
+
+async def test_order_prefix_and_references() -> None:
+    env = await _env(
+        {
+            "envFrom": [
+                {"configMapRef": {"name": "config"}, "prefix": "CFG_"},
+                {"secretRef": {"name": "absent", "optional": True}},
+            ],
+            "env": [{"name": "A", "value": "$(CFG_color)-$(LATER)"}, {"name": "LATER", "value": "$$(A)"}],
+        }
+    )
+    assert env == {"CFG_color": "blue", "A": "blue-$(LATER)", "LATER": "$(A)"}
+    assert expand("$(A)$(B)$$", {"A": "1"}) == "1$(B)$"
+
+
+@pytest.mark.parametrize(
+    ("source", "message"),
+    [
+        ({"configMapKeyRef": {"name": "absent", "key": "x"}}, 'configmap "absent" not found'),
+        ({"secretKeyRef": {"name": "secret", "key": "x"}}, "couldn't find key x in Secret ns/secret"),
+        ({"fieldRef": {"fieldPath": "spec.color"}}, "unsupported fieldPath: spec.color"),
+        ({"resourceFieldRef": {"resource": "colors.cpu"}}, "unsupported container resource : colors.cpu"),
+        ({"resourceFieldRef": {"resource": "limits.cpu", "containerName": "no"}}, "container no not found"),
+    ],
+)
+async def test_missing_sources(source: dict[str, Any], message: str) -> None:
+    with pytest.raises(ConfigError) as raised:
+        await _env({"env": [{"name": "X", "valueFrom": source}]})
+    assert str(raised.value) == message
+
+
+def _asking(cpu: str, **spec: Any) -> Any:
+    container = {"name": "c", "resources": {"requests": {"cpu": cpu, "example.com/gpu": "1"}}}
+    return convert(PODS, {"metadata": {"name": "p"}, "spec": {"containers": [container], **spec}})
+
+
+def test_admission_counts_what_others_use() -> None:
+    status = {"allocatable": {"cpu": "2", "memory": "1Gi", "pods": "3"}}
+    node = convert(NODES, {"metadata": {"name": "node"}, "status": status})
+    admit(_asking("1"), node, [_asking("1")])
+    with pytest.raises(Rejected, match="requested: 1500, used: 1000, capacity: 2000") as raised:
+        admit(_asking("1500m"), node, [_asking("1")])
+    assert raised.value.reason == "OutOfcpu"
+    with pytest.raises(Rejected, match="pods, requested: 1, used: 3, capacity: 3"):
+        admit(_asking("0"), node, [_asking("0")] * 3)
+
+
+def test_requests_at_the_neediest_moment() -> None:
+    init = [
+        {"name": "side", "restartPolicy": "Always", "resources": {"requests": {"cpu": "1"}}},
+        {"name": "big", "resources": {"requests": {"cpu": "4"}}},
+    ]
+    assert milli_requests(_asking("2", initContainers=init))["cpu"] == 5000
+    assert milli_requests(_asking("6", initContainers=init, overhead={"cpu": "1"}))["cpu"] == 8000
+
+
+def test_restart_delays_double_and_are_forgotten() -> None:
+    backoff = Backoff()
+    assert backoff.remaining("c", 0, 0) == 0
+    delays = []
+    now = 0.0
+    for _ in range(7):
+        backoff.next("c", now, now)
+        delays.append(backoff.delay("c"))
+        now += 1
+    assert delays == [10, 20, 40, 80, 160, 300, 300]
+    assert backoff.remaining("c", now, now + 100) == 200
+    assert backoff.remaining("c", now + 601, now + 601) == 0

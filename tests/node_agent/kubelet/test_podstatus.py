@@ -1,0 +1,141 @@
+"""A pod's phase and conditions out of its containers."""
+
+from datetime import UTC, datetime
+from typing import Any
+
+import pytest
+from dra_node_agent.kubelet.podstatus import Observed, pod_status
+from dra_node_agent.kubelet.qos import qos_class
+from dra_node_agent.kubelet.statuses import status_patch
+from dra_node_agent.runtime.base import ContainerRecord, State
+from dra_shared.api.codec import convert
+from dra_shared.api.container import ContainerStateWaiting
+from dra_shared.api.pod import Pod, PodStatus
+from dra_shared.api.resources import PODS
+
+_NOW = "2026-01-01T00:00:00Z"
+
+
+def _pod(policy: str = "Always", init: list[dict[str, Any]] | None = None, **status: Any) -> Pod:
+    containers = [{"name": "a", "image": "x"}, {"name": "b", "image": "x"}]
+    return convert(
+        PODS,
+        {
+            "metadata": {"name": "pod", "namespace": "ns", "uid": "uid"},
+            "spec": {"containers": containers, "initContainers": init or [], "restartPolicy": policy},
+            "status": {"phase": "Pending", **status},
+        },
+    )
+
+
+def _record(name: str, exit_code: int | None = None, attempt: int = 0) -> ContainerRecord:
+    moment = datetime(2026, 1, 1, tzinfo=UTC)
+    return ContainerRecord(
+        id=f"{name}{attempt}",
+        namespace="ns",
+        pod="pod",
+        pod_uid="uid",
+        name=name,
+        attempt=attempt,
+        image="x",
+        image_id="x",
+        state=State.RUNNING if exit_code is None else State.EXITED,
+        started_at=moment,
+        finished_at=None if exit_code is None else moment,
+        exit_code=exit_code or 0,
+    )
+
+
+@pytest.mark.parametrize(
+    ("policy", "records", "terminal", "phase"),
+    [
+        ("Always", [], False, "Pending"),
+        ("Always", [_record("a")], False, "Pending"),
+        ("Always", [_record("a"), _record("b")], False, "Running"),
+        ("Always", [_record("a", 1), _record("b")], False, "Running"),
+        ("Always", [_record("a", 0), _record("b", 0)], False, "Running"),
+        ("OnFailure", [_record("a", 1), _record("b", 0)], False, "Running"),
+        ("Never", [_record("a", 1), _record("b")], False, "Running"),
+        ("Never", [_record("a", 0), _record("b", 0)], False, "Pending"),
+        ("Never", [_record("a", 0), _record("b", 0)], True, "Succeeded"),
+        ("Never", [_record("a", 1), _record("b", 0)], True, "Failed"),
+        ("OnFailure", [_record("a", 0), _record("b", 0)], True, "Succeeded"),
+    ],
+)
+def test_phase(policy: str, records: list[ContainerRecord], terminal: bool, phase: str) -> None:
+    observed = Observed(records={record.name: [record] for record in records}, terminal=terminal)
+    assert pod_status(_pod(policy, phase="Running" if terminal else "Pending"), observed, _NOW).phase == phase
+
+
+def test_terminal_phase_never_goes_back() -> None:
+    status = pod_status(_pod("Never", phase="Succeeded"), Observed(), _NOW)
+    assert status.phase == "Succeeded"
+
+
+def test_waiting_restart_moves_the_exit_to_last_state() -> None:
+    waiting = {"a": ContainerStateWaiting(reason="CrashLoopBackOff")}
+    observed = Observed(records={"a": [_record("a", 1)], "b": [_record("b")]}, waiting=waiting)
+    status = pod_status(_pod(), observed, _NOW)
+    first = status.container_statuses[0]
+    assert first.state.waiting is not None
+    assert first.last_state.terminated is not None
+    assert first.last_state.terminated.exit_code == 1
+    assert status.phase == "Running"
+
+
+def test_conditions_keep_the_time_of_their_last_change() -> None:
+    old = [
+        {"type": "Ready", "status": "False", "lastTransitionTime": "2025-01-01T00:00:00Z"},
+        {"type": "PodScheduled", "status": "True", "lastTransitionTime": "2025-01-01T00:00:00Z"},
+        {"type": "example.com/own", "status": "True"},
+    ]
+    status = pod_status(_pod(conditions=old), Observed(), _NOW)
+    times = {condition.type: condition.last_transition_time for condition in status.conditions}
+    assert times["Ready"] == "2025-01-01T00:00:00Z"
+    assert times["PodScheduled"] == "2025-01-01T00:00:00Z"
+    assert times["Initialized"] == _NOW
+    assert "example.com/own" in times
+
+
+def test_container_that_vanished_with_its_node() -> None:
+    known = {"name": "a", "state": {"running": {"startedAt": _NOW}}, "restartCount": 3}
+    pod = _pod(containerStatuses=[known], phase="Running")
+    status = pod_status(pod, Observed(terminal=True), _NOW).container_statuses[0]
+    assert status.state.terminated is not None
+    assert (status.state.terminated.reason, status.restart_count) == ("ContainerStatusUnknown", 3)
+
+
+def test_patch_has_only_what_changed() -> None:
+    old = _pod(conditions=[{"type": "Ready", "status": "False", "reason": "ContainersNotReady"}]).status
+    new = pod_status(
+        _pod(conditions=[{"type": "Ready", "status": "False", "reason": "ContainersNotReady"}]),
+        Observed(records={"a": [_record("a")], "b": [_record("b")]}, has_sandbox=True),
+        _NOW,
+    )
+    patch = status_patch("uid", old, new)
+    assert patch is not None
+    ready = next(entry for entry in patch["status"]["conditions"] if entry["type"] == "Ready")
+    assert (ready["status"], ready["reason"]) == ("True", None)
+    assert patch["metadata"] == {"uid": "uid"}
+    assert {"type": "Ready"} in patch["status"]["$setElementOrder/conditions"]
+    assert status_patch("uid", new, new) is None
+    assert status_patch("uid", PodStatus(message="old"), PodStatus()) == {
+        "metadata": {"uid": "uid"},
+        "status": {"message": None},
+    }
+
+
+@pytest.mark.parametrize(
+    ("resources", "expected"),
+    [
+        ([{}, {}], "BestEffort"),
+        ([{"requests": {"cpu": "0"}}, {}], "BestEffort"),
+        ([{"requests": {"cpu": "1"}}, {}], "Burstable"),
+        ([{"limits": {"cpu": "1", "memory": "1Gi"}}, {}], "Burstable"),
+        ([{"limits": {"cpu": "1", "memory": "1Gi"}}] * 2, "Guaranteed"),
+        ([{"limits": {"cpu": "1", "memory": "1Gi"}, "requests": {"cpu": "500m"}}] * 2, "Burstable"),
+    ],
+)
+def test_qos_class(resources: list[dict[str, Any]], expected: str) -> None:
+    containers = [{"name": str(number), "resources": entry} for number, entry in enumerate(resources)]
+    assert qos_class(convert(PODS, {"spec": {"containers": containers}})) == expected
