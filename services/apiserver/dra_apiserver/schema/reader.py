@@ -6,6 +6,15 @@ from dra_apiserver.schema.types import Field, ListNode, MapNode, Node, Scalar, S
 from dra_apiserver.schema.values import READERS, Malformed, WrongType, json_type
 
 _MOST_STRICT_ERRORS = 100
+_ZEROES = {
+    Scalar.STRING: "",
+    Scalar.BOOL: False,
+    Scalar.INT32: 0,
+    Scalar.INT64: 0,
+    Scalar.FLOAT: 0,
+    Scalar.QUANTITY: "0",
+    Scalar.INT_OR_STRING: 0,
+}
 _STRING = Scalar.STRING
 
 
@@ -54,7 +63,7 @@ class Reader:
         return text.removeprefix(".")
 
     def _field_path(self, name: str) -> str:
-        return ".".join([part for part in self._path if part[0] not in "[{"] + [name])
+        return ".".join([part for part in self._path if not part.startswith(("[", "{"))] + [name])
 
     def _mismatch(self, found: str, struct: str, name: str, go: str) -> TypeMismatch:
         owner = struct.rpartition(".")[2]
@@ -135,7 +144,7 @@ class Reader:
             if one is None and isinstance(item, Struct) and item.native:
                 value[index] = {}
             elif one is None:
-                continue
+                value[index] = self._zero(item)
             else:
                 self._path.append(f"[{index}]")
                 value[index] = self._element(item, one, struct, go)
@@ -150,8 +159,8 @@ class Reader:
             self._repeated(value)
         for name, one in list(value.items()):
             if one is None:
-                if item is Scalar.STRING:
-                    value[name] = ""
+                if type(item) is Scalar:
+                    value[name] = self._zero(item)
                 elif isinstance(item, Struct) and item.native:
                     value[name] = {}
                 continue
@@ -159,6 +168,10 @@ class Reader:
             value[name] = self._element(item, one, struct, go)
             self._path.pop()
         self._path.pop()
+
+    def _zero(self, item: Node) -> Any:
+        """What null means where an item or a value must be: Go has no null there, a custom resource has."""
+        return _ZEROES.get(item) if type(item) is Scalar and not self._lenient else None
 
     def _element(self, item: Node, value: Any, struct: str, go: str) -> Any:
         """One list item or map value; the path already ends with its index or key."""
@@ -186,7 +199,7 @@ class Reader:
 
     def _element_mismatch(self, found: str, struct: str, go: str) -> TypeMismatch:
         owner = struct.rpartition(".")[2]
-        path = ".".join(part for part in self._path if part[0] not in "[{")
+        path = ".".join(part for part in self._path if not part.startswith(("[", "{")))
         return TypeMismatch(
             f"json: cannot unmarshal {found} into Go struct field {owner}.{path} of type {go.removeprefix('*')}"
         )

@@ -7,6 +7,7 @@ very functions that the handlers call.
 from __future__ import annotations
 
 import functools
+import json
 from collections import Counter
 from typing import Any, Final, cast
 
@@ -92,12 +93,14 @@ class _Case:
         self._kind: KindInfo = kind
         self._version = version
         subresource = "status" if case.get("operation") == "statusUpdate" else ""
-        meta = obj.get("metadata") or {}
+        meta = obj.get("metadata")
+        if not isinstance(meta, dict):
+            meta = {}
         self._target = Target(
             kind=kind,
             version=version,
-            namespace=(meta.get("namespace") or "") if kind.namespaced else "",
-            name=meta.get("name") or "",
+            namespace=str(meta.get("namespace") or "") if kind.namespaced else "",
+            name=str(meta.get("name") or ""),
             subresource=subresource,
         )
 
@@ -141,7 +144,7 @@ class _Case:
             _registry(),
             self._kind,
             version,
-            orjson.dumps(obj),
+            json.dumps(obj).encode(),
             field_validation="Strict" if strict else "Ignore",
         ).obj
         if not isinstance(found.get("metadata"), dict):
@@ -165,7 +168,8 @@ class _Case:
             initialize(api, target, wanted)
             return prepare_create(api, request, target, wanted, ctx)
         old = self.decoded(self._case["oldObject"], strict=False)
-        revision = int(wanted["metadata"].get("resourceVersion") or 1)
+        version = wanted["metadata"].get("resourceVersion") or ""
+        revision = int(version) if version.isascii() and version.isdecimal() else 1
         old["metadata"] |= {"resourceVersion": str(revision), "uid": old["metadata"].get("uid") or _UID}
         record = Record(object_key(target.namespace, target.name), revision, orjson.dumps(old))
         options = WriteOptions(dry_run=False, manager="client", field_validation="Strict", force=None)
