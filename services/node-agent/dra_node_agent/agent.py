@@ -33,11 +33,11 @@ from dra_node_agent.kubelet.kubelet import Kubelet, KubeletConfig
 from dra_node_agent.kubelet.node import NodeShape
 from dra_node_agent.kubelet.plugins.watch import DirectoryWatcher
 from dra_node_agent.kubelet.server import Endpoint, KubeletServer
-from dra_node_agent.kubelet.tasks import Tasks
 from dra_node_agent.runtime.base import Runtime
 from dra_node_agent.runtime.container import Injected
 from dra_node_agent.runtime.fake import FakeRuntime
 from dra_node_agent.runtime.shell.interpreter import Process, Program
+from dra_node_agent.tasks import Tasks
 
 if TYPE_CHECKING:
     from dra_node_agent.nvml.system import SimulatedSystem

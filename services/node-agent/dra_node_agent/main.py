@@ -1,6 +1,8 @@
 """The node agent's process."""
 
 import argparse
+import contextlib
+import resource
 import socket
 from pathlib import Path
 
@@ -67,11 +69,19 @@ def _drivers(args: argparse.Namespace) -> tuple[str, ...]:
     return tuple(dict.fromkeys(args.driver or ("gpu.nvidia.com",)))
 
 
+def _raise_file_limit() -> None:
+    """Allow as many open files as the system lets us: each node has sockets of its own."""
+    _, most = resource.getrlimit(resource.RLIMIT_NOFILE)
+    with contextlib.suppress(ValueError, OSError):
+        resource.setrlimit(resource.RLIMIT_NOFILE, (most, most))
+
+
 async def _serve(args: argparse.Namespace) -> None:
     from dra_shared.client.rest import Client
 
     from dra_node_agent.agent import NodeAgent, NodeAgentConfig
 
+    _raise_file_limit()
     names = [args.node_name or socket.gethostname().lower()]
     if args.nodes:
         names = [f"{args.node_name or 'node'}-{number}" for number in range(args.nodes)]

@@ -11,9 +11,9 @@ from dra_shared.clock import Clock
 from dra_node_agent.kubelet import messages
 from dra_node_agent.kubelet.dra.manager import DraError, DraManager
 from dra_node_agent.kubelet.environment import ConfigError, Sources, environment, expand
-from dra_node_agent.kubelet.tasks import Tasks
 from dra_node_agent.kubelet.volumes import container_mounts
 from dra_node_agent.runtime.base import ContainerRecord, ContainerSpec, Runtime, RuntimeFailure
+from dra_node_agent.tasks import Tasks
 
 
 class EventSink(Protocol):

@@ -22,10 +22,10 @@ from dra_node_agent.kubelet.plugins.manager import DRA_PLUGIN, PluginManager
 from dra_node_agent.kubelet.plugins.watch import DirectoryWatcher
 from dra_node_agent.kubelet.podresources import PodResourcesServer
 from dra_node_agent.kubelet.statuses import StatusReporter
-from dra_node_agent.kubelet.tasks import Tasks, wait_for
 from dra_node_agent.kubelet.volumes import VolumeManager
 from dra_node_agent.kubelet.worker import PodWorker, WorkerContext
 from dra_node_agent.runtime.base import ContainerRecord, Runtime
+from dra_node_agent.tasks import Tasks, wait_for
 
 _log = logger(__name__)
 

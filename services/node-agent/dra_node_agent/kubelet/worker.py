@@ -23,10 +23,10 @@ from dra_node_agent.kubelet.dra.manager import DraError, DraManager
 from dra_node_agent.kubelet.podstatus import TERMINAL, Observed, is_sidecar, pod_status, restarts
 from dra_node_agent.kubelet.probes import LIVENESS, ProbeFailure, Prober, has_probes
 from dra_node_agent.kubelet.statuses import StatusReporter
-from dra_node_agent.kubelet.tasks import wait_for
 from dra_node_agent.kubelet.termination import stop_containers
 from dra_node_agent.kubelet.volumes import MountError, VolumeManager
 from dra_node_agent.runtime.base import ContainerRecord, Runtime, RuntimeFailure, SandboxSpec, State
+from dra_node_agent.tasks import wait_for
 
 _FIRST_RETRY, _LONGEST_RETRY = 1.0, 10.0
 # A container keeps this many past attempts, for its last state and the log of the previous one.

@@ -21,7 +21,6 @@ from dra_shared.clock import Clock
 from dra_shared.log import logger
 
 from dra_node_agent.cdi import ContainerEdits, UnresolvableError, resolve
-from dra_node_agent.kubelet.tasks import Tasks
 from dra_node_agent.runtime.base import (
     ChangeHandler,
     ContainerRecord,
@@ -33,6 +32,7 @@ from dra_node_agent.runtime.base import (
     State,
 )
 from dra_node_agent.runtime.netprobe import probe_network
+from dra_node_agent.tasks import Tasks
 
 _LABEL = "dralab.dev/"
 _DEFAULT_ENGINE = "unix:///var/run/docker.sock"

@@ -18,8 +18,7 @@ from dra_shared.clock import Clock
 from dra_shared.log import logger
 
 from dra_node_agent.cdi import ContainerEdits, UnresolvableError, resolve
-from dra_node_agent.kubelet.files import write_atomically
-from dra_node_agent.kubelet.tasks import Tasks
+from dra_node_agent.files import write_atomically
 from dra_node_agent.runtime.base import (
     ChangeHandler,
     ContainerRecord,
@@ -33,6 +32,7 @@ from dra_node_agent.runtime.base import (
 from dra_node_agent.runtime.container import Injected, Programs, SimulatedContainer
 from dra_node_agent.runtime.logfile import LogFile
 from dra_node_agent.runtime.shell.interpreter import Program
+from dra_node_agent.tasks import Tasks
 
 PROBE_FAILS = "dralab.dev/failing-probes"
 

@@ -13,7 +13,7 @@ from pathlib import Path
 import msgspec
 from msgspec import field
 
-from dra_node_agent.kubelet.files import write_atomically
+from dra_node_agent.files import write_atomically
 
 STATE_FILE = "dra_manager_state"
 

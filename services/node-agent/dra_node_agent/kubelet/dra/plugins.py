@@ -18,7 +18,7 @@ from dra_shared.log import logger
 
 from dra_node_agent.kubelet.dra.health import DeviceHealth
 from dra_node_agent.kubelet.dra.plugin import CALL_TIMEOUT, DraPlugin, PluginError, choose_service
-from dra_node_agent.kubelet.tasks import Tasks
+from dra_node_agent.tasks import Tasks
 
 WIPING_DELAY = 30.0
 _HEALTH_RETRY = 5.0

@@ -15,8 +15,8 @@ from grpc import aio
 
 from dra_node_agent.kubelet.dra.plugin import CHANNEL_OPTIONS, PluginError, rpc_error_text
 from dra_node_agent.kubelet.plugins.watch import DirectoryWatcher
-from dra_node_agent.kubelet.tasks import Tasks
 from dra_node_agent.proto import registration_v1_pb2, registration_v1_pb2_grpc
+from dra_node_agent.tasks import Tasks
 
 DRA_PLUGIN = "DRAPlugin"
 _DIAL_TIMEOUT = 10.0

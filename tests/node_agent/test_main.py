@@ -1,0 +1,41 @@
+"""The node agent's command line."""
+
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+
+def _run(*arguments: str) -> subprocess.CompletedProcess[str]:
+    command = [sys.executable, "-m", "dra_node_agent.main", *arguments]
+    return subprocess.run(command, capture_output=True, text=True, timeout=60, check=False)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["--gpus", "8xVoodoo2"], "Voodoo2"),
+        (["--driver", "no.such.driver"], "unknown driver 'no.such.driver', known drivers: "),
+        (["--nodes", "-1"], "--nodes must be between 1 and 2000"),
+        (["--nodes", "2", "--root-dir", "/tmp/x"], "--root-dir and --cdi-dir are for a single node"),
+        (["--feature-gates", "DRADeviceTaints"], "missing bool value for DRADeviceTaints"),
+    ],
+)
+def test_wrong_options_are_told(arguments: list[str], message: str) -> None:
+    done = _run(*arguments)
+    assert done.returncode == 2
+    assert message in done.stderr
+
+
+def test_unknown_gpu_lists_those_that_are_known() -> None:
+    assert "A100-SXM4-40GB" in _run("--gpus", "8xVoodoo2").stderr
+
+
+def test_corrupt_checkpoint_stops_the_agent(tmp_path: Path) -> None:
+    root = tmp_path / "kubelet"
+    root.mkdir()
+    (root / "dra_manager_state").write_text('{"Data":"{}","Checksum":1}')
+    done = _run("--data", str(tmp_path), "--node-name", "node", "--root-dir", str(root))
+    assert done.returncode == 1
+    assert "checkpoint is corrupted" in done.stderr
