@@ -206,6 +206,11 @@ def _cpu_seconds(process: subprocess.Popen[bytes]) -> float:
     return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
 
 
+def _show_logs(directory: Path) -> None:
+    for log in directory.glob("*.log"):
+        print(log.name, log.read_text()[-2000:], file=sys.stderr)
+
+
 async def measure(options: argparse.Namespace) -> Json:
     """One run with these options; its figures."""
     workload = WORKLOADS[options.workload]
@@ -226,8 +231,7 @@ async def measure(options: argparse.Namespace) -> Json:
             finally:
                 watching.cancel()
                 if options.logs:
-                    for log in Path(directory).glob("*.log"):
-                        print(log.name, log.read_text()[-2000:], file=sys.stderr)
+                    _show_logs(Path(directory))
             latencies = cluster.latencies("pod")
             return {
                 "benchmark": "scheduling",

@@ -77,6 +77,16 @@ async def test_plain_pod() -> None:
         await _eventually(lambda: _events(api, "p") == ["Scheduled: Successfully assigned default/p to a"])
 
 
+async def test_no_nodes_at_all() -> None:
+    api = FakeApi()
+    async with _running(api):
+        api.add(pod_json("p"))
+        await _eventually(lambda: _condition(api, "p"))
+        assert _condition(api, "p")["message"] == "no nodes available to schedule pods"
+        api.add(node_json("a"))
+        await _eventually(lambda: _node_of(api, "p"))
+
+
 async def test_claim_is_stored_in_the_order_of_the_real_scheduler() -> None:
     api = FakeApi(node_json("a"), class_json(), slice_json("a", 1), claim_json("c"))
     async with _running(api):

@@ -23,7 +23,9 @@ class Diagnosis:
 
     @property
     def message(self) -> str:
-        """The text of the event and the condition (framework.FitError)."""
+        """The text of the event and the condition (framework.FitError, framework.ErrNoNodesAvailable)."""
+        if not self.nodes:
+            return "no nodes available to schedule pods"
         text = f"0/{self.nodes} nodes are available:"
         if self.pre_filter:
             text += f" {self.pre_filter}."

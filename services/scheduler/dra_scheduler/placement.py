@@ -78,7 +78,7 @@ class Placement:
         while True:
             nodes = len(self._cache.nodes())
             if not nodes:
-                raise Unschedulable(Diagnosis(0, pre_filter="no nodes available to schedule pods"))
+                raise Unschedulable(Diagnosis(0))
             self._prepare(attempt)
             wanted = feasible_nodes_wanted(nodes)
             await self._examine(attempt, wanted)

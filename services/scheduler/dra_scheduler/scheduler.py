@@ -296,8 +296,9 @@ class Scheduler:
         self._spawn(self._binder.bind(decision.state, decision.pod, decision.assumed))
 
     async def _reject(self, entry: QueuedPod, state: CycleState, diagnosis: Diagnosis) -> None:
-        status = await self.framework.post_filter(state, entry.pod, diagnosis.statuses)
-        diagnosis.post_filter = status.message
+        if diagnosis.nodes:
+            status = await self.framework.post_filter(state, entry.pod, diagnosis.statuses)
+            diagnosis.post_filter = status.message
         diagnosis.plugins.discard("")
         _log.info("no node for pod, waiting for a change", pod=entry.pod.key, reason=diagnosis.message)
         if not diagnosis.pre_filter and "DynamicResources" in diagnosis.plugins:

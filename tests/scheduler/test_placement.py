@@ -1,0 +1,130 @@
+"""Choosing a node: what is examined, what is remembered, what is chosen."""
+
+import random
+from typing import Any
+
+import pytest
+from dra_scheduler.framework.cache import Cache
+from dra_scheduler.framework.nodeinfo import NodeInfo
+from dra_scheduler.framework.runtime import Framework
+from dra_scheduler.framework.state import CycleState
+from dra_scheduler.framework.status import Status, error, unschedulable
+from dra_scheduler.placement import AttemptError, Placement, Unschedulable, feasible_nodes_wanted
+from dra_shared.api.pod import Pod
+from dra_shared.clock import FakeClock
+
+from tests.scheduler.objects import node, pod
+
+
+class _Judge:
+    """Says what ``verdicts`` have for a node, rates it by its number, and counts how often it is asked."""
+
+    name = "Judge"
+
+    def __init__(self, signature: Any = ()) -> None:
+        self.signature = signature
+        self.asked: list[str] = []
+        self.verdicts: dict[str, Status] = {}
+
+    def sign(self, pod: Pod) -> Any:
+        return self.signature
+
+    def filter(self, state: CycleState, pod: Pod, node: NodeInfo) -> Status | None:
+        self.asked.append(node.name)
+        return self.verdicts.get(node.name)
+
+    def pre_score(self, state: CycleState, pod: Pod) -> Status | None:
+        return None
+
+    def score(self, state: CycleState, pod: Pod, node: NodeInfo) -> int:
+        return int(node.name.removeprefix("n"))
+
+
+def _placement(judge: _Judge, nodes: int) -> tuple[Placement, Cache]:
+    cache = Cache()
+    for i in range(nodes):
+        cache.set_node(node(f"n{i}"))
+    return Placement(Framework([judge]), cache, FakeClock(), random.Random(1)), cache
+
+
+async def _choose(placement: Placement, name: str = "p") -> str:
+    return await placement.choose(placement.begin(pod(name)))
+
+
+async def test_best_node_wins() -> None:
+    judge = _Judge()
+    placement, _ = _placement(judge, 5)
+    assert await _choose(placement) == "n4"
+    judge.verdicts["n4"] = unschedulable("full")
+
+
+async def test_equal_pods_have_only_changed_nodes_examined_again() -> None:
+    judge = _Judge()
+    placement, cache = _placement(judge, 5)
+    await _choose(placement)
+    assert sorted(judge.asked) == [f"n{i}" for i in range(5)]
+    judge.asked.clear()
+    assert await _choose(placement, "q") == "n4"
+    assert judge.asked == []
+    judge.verdicts["n4"] = unschedulable("full")
+    cache.touch("n4")
+    assert await _choose(placement, "r") == "n3"
+    assert judge.asked == ["n4"]
+    cache.remove_node("n3")
+    assert await _choose(placement, "s") == "n2"
+    cache.touch_all()
+    judge.asked.clear()
+    await _choose(placement, "t")
+    assert len(judge.asked) == 4
+
+
+async def test_pods_that_are_one_of_a_kind_share_nothing() -> None:
+    judge = _Judge(signature=None)
+    placement, _ = _placement(judge, 3)
+    await _choose(placement)
+    await _choose(placement)
+    assert len(judge.asked) == 6
+
+
+async def test_every_node_has_its_reason() -> None:
+    judge = _Judge()
+    judge.verdicts = {f"n{i}": unschedulable("full" if i else "broken") for i in range(3)}
+    placement, _ = _placement(judge, 3)
+    with pytest.raises(Unschedulable) as failure:
+        await _choose(placement)
+    assert str(failure.value) == "0/3 nodes are available: 1 broken, 2 full."
+    assert failure.value.diagnosis.plugins == {"Judge"}
+
+
+async def test_error_ends_the_attempt() -> None:
+    judge = _Judge()
+    judge.verdicts["n0"] = error("no such key: thing")
+    placement, _ = _placement(judge, 1)
+    with pytest.raises(AttemptError, match='running "Judge" filter plugin: no such key: thing'):
+        await _choose(placement)
+    del judge.verdicts["n0"]
+    assert await _choose(placement) == "n0"
+
+
+async def test_without_nodes() -> None:
+    placement, _ = _placement(_Judge(), 0)
+    with pytest.raises(Unschedulable, match="no nodes available to schedule pods"):
+        await _choose(placement)
+
+
+async def test_enough_is_enough_and_the_next_pod_starts_elsewhere() -> None:
+    judge = _Judge(signature=None)
+    placement, _ = _placement(judge, 250)
+    await _choose(placement)
+    first = set(judge.asked)
+    assert len(first) == feasible_nodes_wanted(250) == 120
+    judge.asked.clear()
+    await _choose(placement)
+    assert not first & set(judge.asked)
+
+
+@pytest.mark.parametrize(
+    ("nodes", "wanted"), [(10, 10), (99, 99), (100, 100), (500, 230), (5000, 500), (10000, 500)]
+)
+def test_how_many_nodes_are_enough(nodes: int, wanted: int) -> None:
+    assert feasible_nodes_wanted(nodes) == wanted
