@@ -29,6 +29,8 @@ T = TypeVar("T", bound=Object)
 
 _FIRST_DELAY = 0.05
 _LONGEST_DELAY = 10.0
+# A server that is not there costs nobody anything to ask, and is most likely being restarted.
+_LONGEST_CONNECT_DELAY = 1.0
 # client-go asks for 5 to 10 minutes, spread so that watches do not all end together.
 _WATCH_SECONDS = (300, 600)
 # How many deletions are remembered, to tell a late event from a new object.
@@ -125,6 +127,8 @@ class Informer(Generic[T]):
                 )
                 if isinstance(error, ApiError):
                     self._version = None
+                elif isinstance(error, httpx.ConnectError):
+                    delay = min(delay, _LONGEST_CONNECT_DELAY)
             await self._clock.sleep(delay * (1 + self._rng.random() / 2))
             delay = min(delay * 2, _LONGEST_DELAY)
 
