@@ -98,6 +98,13 @@ async def test_a_generated_claim_goes_when_its_pod_is_done(cluster: Cluster) -> 
             return await cluster.get("ResourceClaim", name) is None
 
         await cluster.until(gone)
+        # Another pod's claim comes after whatever was made for the first pod because its claim went.
+        await cluster.create("Pod", "later", spec=_FROM_TEMPLATE)
+        await cluster.until(lambda: _has_claim(cluster, "later"))
+        assert [claim.metadata.name for claim in await cluster.items("ResourceClaim")] == [
+            await _told(cluster, "later")
+        ]
+        assert await _told(cluster, "pod") == name
 
 
 async def test_a_shared_claim_is_deallocated_by_its_last_consumer(cluster: Cluster) -> None:

@@ -32,6 +32,7 @@ from dra_controller.resourceclaim.generate import (
     check_features,
     claim_from_template,
 )
+from dra_controller.resourceclaim.reservations import is_done
 from dra_controller.resourceclaim.views import SyncError, Views
 
 FIELD_MANAGER = "ResourceClaimController"
@@ -52,7 +53,7 @@ class Provisioner:
         """Make the pod's missing claims; reserve allocated ones if it was placed without a scheduler's help."""
         views = self._views
         pod = views.pods.get(key)
-        if pod is None or pod.metadata.deletion_timestamp is not None:
+        if pod is None or pod.metadata.deletion_timestamp is not None or is_done(pod):
             return
         try:
             group = views.group_of(pod)
