@@ -1,6 +1,7 @@
 """What the informers tell, brought to whom it concerns: the cache, the queue, the claim and slice trackers."""
 
 import enum
+from collections.abc import Callable
 
 from dra_shared.api.node import Node
 from dra_shared.api.pod import Pod
@@ -34,7 +35,7 @@ class _Concern(enum.Enum):
 
 
 class EventHandlers:
-    """Connects informers to the rest of the scheduler named ``scheduler_name``."""
+    """Connects informers to the rest of the scheduler named ``scheduler_name``; ``on_gone`` is told of deleted pods."""
 
     def __init__(
         self,
@@ -43,12 +44,14 @@ class EventHandlers:
         queue: SchedulingQueue,
         manager: DRAManager,
         groups: PodGroups,
+        on_gone: Callable[[str], None] = lambda uid: None,
     ) -> None:
         self._scheduler_name = scheduler_name
         self._cache = cache
         self._queue = queue
         self._manager = manager
         self._groups = groups
+        self._on_gone = on_gone
 
     def register(self, informers: InformerFactory, gates: FeatureGates) -> None:
         """Listen to all informers that matter with these gates."""
@@ -121,6 +124,7 @@ class EventHandlers:
         uid = pod.metadata.uid
         self._groups.delete_pod(pod)
         self._queue.delete(uid)
+        self._on_gone(uid)
         # One that is being bound is given up by its binding, which fails now.
         if self._cache.place_of(uid) is not None and not self._cache.is_assumed(uid):
             self._cache.remove_pod(uid)

@@ -31,7 +31,7 @@ from dra_scheduler.framework.state import CycleState
 from dra_scheduler.framework.status import Status
 from dra_scheduler.handlers import EventHandlers
 from dra_scheduler.metrics import ATTEMPT_SECONDS, ATTEMPTS, watch_queue
-from dra_scheduler.placement import AttemptError, Placement, Unschedulable
+from dra_scheduler.placement import Attempt, AttemptError, Placement, Unschedulable
 from dra_scheduler.plugins.dynamicresources.manager import DRAManager
 from dra_scheduler.plugins.dynamicresources.plugin import DynamicResources
 from dra_scheduler.plugins.dynamicresources.podgroups import PodGroups, group_key
@@ -122,11 +122,12 @@ class Scheduler:
         self.explainer = Explainer(
             self.cache, self.queue, self.manager, self.framework, self._clock, pods.get
         )
-        EventHandlers(config.scheduler_name, self.cache, self.queue, self.manager, self.groups).register(
-            self._informers, gates
-        )
+        EventHandlers(
+            config.scheduler_name, self.cache, self.queue, self.manager, self.groups, self._pod_gone
+        ).register(self._informers, gates)
         self._tasks: set[asyncio.Task[None]] = set()
         self._main: asyncio.Task[None] | None = None
+        self._attempt: Attempt | None = None
         self._synced = False
         self._health: HealthServer | None = None
 
@@ -224,6 +225,10 @@ class Scheduler:
         else:
             self.cache.touch(node_name)
 
+    def _pod_gone(self, uid: str) -> None:
+        if self._attempt is not None and self._attempt.pod.metadata.uid == uid:
+            self._attempt.state.stop = "the pod was deleted"
+
     # One attempt
 
     async def schedule(self, entry: QueuedPod) -> None:
@@ -270,7 +275,7 @@ class Scheduler:
     async def _decide(self, entry: QueuedPod, group: CycleState | None) -> _Decision | None:
         """Choose a node and reserve what the pod uses there; None after telling why that couldn't be."""
         pod = entry.pod
-        attempt = self.placement.begin(pod, group)
+        self._attempt = attempt = self.placement.begin(pod, group)
         try:
             node_name = await self.placement.choose(attempt)
         except Unschedulable as problem:
