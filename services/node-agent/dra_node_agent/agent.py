@@ -61,6 +61,7 @@ class NodeAgentConfig:
         drivers: names of drivers or files of profiles, run on every node.
         gpus: the simulated GPUs of each node, or ``host``.
         runtime: ``fake`` or ``docker``.
+        network: the engine's network for pods, with ``docker``; empty for its default.
         root: the kubelet's directory in place of the one below ``data``; for a single node.
         cdi: the CDI directory in place of the one below ``data``; for a single node.
         address: where the nodes are to be reached.
@@ -75,6 +76,7 @@ class NodeAgentConfig:
     nvidia_gates: str = ""
     consumable_shares: str = ""
     runtime: str = "fake"
+    network: str = ""
     root: Path | None = None
     cdi: Path | None = None
     address: str = "127.0.0.1"
@@ -206,7 +208,7 @@ class NodeAgent:
         if self._config.runtime == "docker":
             from dra_node_agent.runtime.docker import DockerRuntime
 
-            return DockerRuntime(name, cdi, self._clock)
+            return DockerRuntime(name, cdi, self._clock, network=self._config.network)
         return FakeRuntime(
             home / "runtime",
             cdi,

@@ -34,6 +34,7 @@ def main() -> int:
     options.option("--nvidia-gates", default="", help="feature gates of the NVIDIA driver")
     options.option("--consumable-shares", default="", help="the NVIDIA driver's option of that name")
     options.option("--runtime", default="fake", choices=("fake", "docker"), help="what runs containers")
+    options.option("--network", default="", help="the container engine's network for pods")
     options.option("--root-dir", default=None, type=Path, help="the kubelet's directory, for a single node")
     options.option("--cdi-dir", default=None, type=Path, help="the CDI directory, for a single node")
     options.option("--address", default="", help="where the API server reaches the nodes")
@@ -94,6 +95,7 @@ async def _serve(args: argparse.Namespace) -> None:
         nvidia_gates=args.nvidia_gates,
         consumable_shares=args.consumable_shares,
         runtime=args.runtime,
+        network=args.network,
         root=args.root_dir.absolute() if args.root_dir else None,
         cdi=args.cdi_dir.absolute() if args.cdi_dir else None,
         address=args.address or _own_address(args.health_address),

@@ -15,7 +15,7 @@ from typing import Any
 import pytest
 from dra_node_agent.cdi import CdiDevice, ContainerEdits, DeviceNode, Mount, Spec, write_spec
 from dra_node_agent.runtime.base import ContainerSpec, LogOptions, RuntimeFailure, SandboxSpec, State
-from dra_node_agent.runtime.docker import DockerRuntime, _edited, _time
+from dra_node_agent.runtime.docker import DockerRuntime, _edited, _options, _time
 from dra_shared.clock import SystemClock
 
 from tests.node_agent.kubelet.waiting import until
@@ -174,6 +174,15 @@ def test_what_the_host_lacks_is_left_out(tmp_path: Path) -> None:
         "volumes": [f"{present}:/present:rw"],
         "devices": ["/dev/null:/dev/null:rwm"],
     }
+
+
+def test_limits_and_names() -> None:
+    options = _options(
+        _spec("true", limits={"memory": "64Mi", "cpu": "1500m"}, image="x", pod_uid="0123456789")
+    )
+    assert (options["mem_limit"], options["nano_cpus"]) == (64 << 20, 1_500_000_000)
+    assert options["name"] == "dralab_main_pod_ns_01234567_0"
+    assert "mem_limit" not in _options(_spec("true", image="x"))
 
 
 @pytest.mark.parametrize(

@@ -135,7 +135,6 @@ class ContainerStarter:
             mounts=container_mounts(container, volumes, env),
             cdi_device_ids=self._dra.cdi_device_ids(pod, container),
             annotations=meta.annotations,
-            requests=container.resources.requests,
             limits=container.resources.limits,
             host_network=bool(pod.spec.host_network),
             privileged=bool(security and security.privileged),

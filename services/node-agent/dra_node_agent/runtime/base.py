@@ -56,7 +56,6 @@ class ContainerSpec:
     mounts: Sequence[Mount] = ()
     cdi_device_ids: Sequence[str] = ()
     annotations: Mapping[str, str] = field(default_factory=dict)
-    requests: Mapping[str, str] = field(default_factory=dict)
     limits: Mapping[str, str] = field(default_factory=dict)
     host_network: bool = False
     privileged: bool = False
@@ -133,7 +132,7 @@ class Runtime(Protocol):
     def on_change(self, handler: ChangeHandler) -> None:
         """Call ``handler`` whenever a container starts or exits."""
 
-    async def pull(self, image: str, policy: str, present_before: bool = False) -> Image:
+    async def pull(self, image: str, policy: str) -> Image:
         """Have ``image`` on the node, by its pull policy."""
 
     async def create_sandbox(self, spec: SandboxSpec) -> str:

@@ -19,6 +19,7 @@ from docker.types import DeviceRequest
 from dra_shared.api.container import Probe
 from dra_shared.clock import Clock
 from dra_shared.log import logger
+from dra_shared.quantity import Quantity
 
 from dra_node_agent.cdi import ContainerEdits, UnresolvableError, resolve
 from dra_node_agent.runtime.base import (
@@ -101,7 +102,7 @@ class DockerRuntime:
     def on_change(self, handler: ChangeHandler) -> None:
         self._handlers.append(handler)
 
-    async def pull(self, image: str, policy: str, present_before: bool = False) -> Image:
+    async def pull(self, image: str, policy: str) -> Image:
         if policy != "Always":
             try:
                 found = await self._call(lambda: self._client.images.get(image))
@@ -350,6 +351,7 @@ def _options(spec: ContainerSpec) -> dict[str, Any]:
         "user": spec.user or None,
         "tty": spec.tty,
         "stop_signal": spec.stop_signal or None,
+        **_limits(spec),
         "labels": {
             f"{_LABEL}namespace": spec.namespace,
             f"{_LABEL}pod": spec.pod,
@@ -359,6 +361,15 @@ def _options(spec: ContainerSpec) -> dict[str, Any]:
             f"{_LABEL}init": str(spec.init).lower(),
         },
     }
+
+
+def _limits(spec: ContainerSpec) -> dict[str, Any]:
+    limits: dict[str, Any] = {}
+    if "memory" in spec.limits:
+        limits["mem_limit"] = Quantity.parse(spec.limits["memory"]).value()
+    if "cpu" in spec.limits:
+        limits["nano_cpus"] = Quantity.parse(spec.limits["cpu"]).milli_value() * 1_000_000
+    return limits
 
 
 def _edited(options: dict[str, Any], edits: ContainerEdits) -> dict[str, Any]:

@@ -117,7 +117,7 @@ class FakeRuntime:
     def on_change(self, handler: ChangeHandler) -> None:
         self._handlers.append(handler)
 
-    async def pull(self, image: str, policy: str, present_before: bool = False) -> Image:
+    async def pull(self, image: str, policy: str) -> Image:
         """Every well-formed image exists."""
         if _IMAGE.fullmatch(image) is None:
             raise RuntimeFailure(
