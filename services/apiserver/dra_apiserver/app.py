@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 import secrets
+from collections import Counter
 from time import perf_counter
 from typing import Any
 
@@ -14,9 +15,10 @@ from dra_apiserver.errors import StatusError, internal, no_such_resource, too_ma
 from dra_apiserver.handlers.api import Api, Target
 from dra_apiserver.handlers.deprecations import deprecation
 from dra_apiserver.handlers.documents import Documents
-from dra_apiserver.handlers.routes import NotResource, resolve
+from dra_apiserver.handlers.routes import Handler, NotResource, resolve
 from dra_apiserver.health import Health
 from dra_apiserver.http import Disconnected, Receive, Request, Scope, Send
+from dra_apiserver.metrics import Labels, Sample
 from dra_apiserver.patch import ApplyConflict, PatchError
 from dra_apiserver.schema import DecodeError
 
@@ -30,6 +32,7 @@ _METRIC_VERBS = {
     "delete": "DELETE",
     "deletecollection": "DELETECOLLECTION",
 }
+_READS = frozenset({"get", "list"})
 _MAX_REQUESTS = 2000
 _MAX_WATCHES = 5000
 _SLOW = 1.0
@@ -48,6 +51,20 @@ def status_error(error: DecodeError | PatchError) -> StatusError:
     return StatusError(error.code, error.reason, str(error), details)
 
 
+def _labels(verb: str, target: Target) -> Labels:
+    scope = "resource" if target.name else "namespace" if target.namespace else "cluster"
+    kind = target.kind
+    return (
+        _METRIC_VERBS[verb],
+        kind.group,
+        target.version,
+        kind.plural,
+        target.subresource,
+        scope,
+        "apiserver",
+    )
+
+
 class Application:
     """Answers every request; nothing that a handler raises gets past it."""
 
@@ -60,6 +77,20 @@ class Application:
         self._prefix = secrets.token_hex(6)
         self._pages: Any = None
         self._running = 0
+        self._mutating = 0
+        self._longrunning: Counter[Labels] = Counter()
+        api.metrics.gauge(
+            "apiserver_current_inflight_requests",
+            "Requests being answered, watches left out.",
+            ("request_kind",),
+            self._inflight,
+        )
+        api.metrics.gauge(
+            "apiserver_longrunning_requests",
+            "Watches that are open now.",
+            ("verb", "group", "version", "resource", "subresource", "scope", "component"),
+            lambda: [(labels, float(count)) for labels, count in self._longrunning.items()],
+        )
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """One connection's request."""
@@ -98,7 +129,7 @@ class Application:
             warning = deprecation(target.kind, target.version)
             if warning is not None:
                 request.warn([warning])
-            await handler(self._api, request, target)
+            await self._handle(verb, handler, request, target)
         except StatusError as error:
             await self._refuse(request, error, sent)
         except (DecodeError, PatchError) as error:
@@ -114,6 +145,27 @@ class Application:
             self._running -= 1
             self._record(request, verb, target, code, perf_counter() - started)
 
+    async def _handle(self, verb: str, handler: Handler, request: Request, target: Target) -> None:
+        if verb == "watch":
+            labels = _labels(verb, target)
+            self._longrunning[labels] += 1
+            try:
+                await handler(self._api, request, target)
+            finally:
+                self._longrunning[labels] -= 1
+        elif verb in _READS:
+            await handler(self._api, request, target)
+        else:
+            self._mutating += 1
+            try:
+                await handler(self._api, request, target)
+            finally:
+                self._mutating -= 1
+
+    def _inflight(self) -> list[Sample]:
+        reading = self._running - self._mutating - self._longrunning.total()
+        return [(("mutating",), float(self._mutating)), (("readOnly",), float(reading))]
+
     async def _refuse(self, request: Request, error: StatusError, sent: bool) -> None:
         if not sent:
             await request.fail(error)
@@ -123,18 +175,9 @@ class Application:
 
     def _record(self, request: Request, verb: str, target: Target | None, code: int, seconds: float) -> None:
         if target is not None:
-            scope = "resource" if target.name else "namespace" if target.namespace else "cluster"
             dry_run = "All" if b"dryRun" in request.scope["query_string"] else ""
-            labels = (
-                _METRIC_VERBS[verb],
-                dry_run,
-                target.kind.group,
-                target.version,
-                target.kind.plural,
-                target.subresource,
-                scope,
-                "apiserver",
-            )
+            name, *others = _labels(verb, target)
+            labels = (name, dry_run, *others)
             self._api.metrics.requests.add((*labels, str(code)))
             if verb != "watch":
                 self._api.metrics.durations.observe(labels, seconds)

@@ -117,6 +117,9 @@ class Metrics:
             "How long requests took, watches left out.",
             ("verb", "dry_run", "group", "version", "resource", "subresource", "scope", "component"),
         )
+        self.watch_events = Counter(
+            "apiserver_watch_events_total", "Events sent to watchers.", ("group", "version", "resource")
+        )
         self._gauges: list[Gauge] = []
 
     def gauge(self, name: str, help: str, names: Labels, read: Callable[[], Iterable[Sample]]) -> None:
@@ -126,7 +129,7 @@ class Metrics:
     def render(self) -> bytes:
         """Prometheus' text."""
         lines: list[str] = []
-        shown: list[_Shown] = [self.requests, self.durations, *self._gauges]
+        shown: list[_Shown] = [self.requests, self.durations, self.watch_events, *self._gauges]
         for metric in shown:
             lines.extend(metric.lines())
         return ("\n".join(lines) + "\n").encode()

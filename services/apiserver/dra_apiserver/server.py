@@ -184,7 +184,7 @@ class ApiServer:
                     await self.store.write(resource, record.key, _remove_if(record.revision))
 
     def _gauges(self, metrics: Metrics) -> None:
-        store, api = self.store, self.api
+        store = self.store
         metrics.gauge(
             "apiserver_storage_objects",
             "Stored objects by resource.",
@@ -195,18 +195,13 @@ class ApiServer:
             ],
         )
         metrics.gauge(
-            "apiserver_longrunning_requests",
-            "Watches that are open now.",
-            ("verb",),
-            lambda: [(("WATCH",), float(len(api.streams)))],
-        )
-        metrics.gauge(
-            "apiserver_current_inflight_requests",
-            "Writes that wait for the database.",
-            ("request_kind",),
-            lambda: [(("mutating",), float(store.queued))],
+            "apiserver_resource_objects",
+            "Stored objects by group and resource.",
+            ("group", "resource"),
+            lambda: [(resource, float(count)) for resource, count in store.resources().items()],
         )
         for name, help, read in (
+            ("dralab_store_queued_writes", "Writes that wait for the database.", lambda: store.queued),
             ("dralab_store_revision", "The newest durable revision.", lambda: store.revision),
             (
                 "dralab_store_compacted_revision",

@@ -317,6 +317,25 @@ async def test_health_and_metrics(server: ApiServer, client: httpx.AsyncClient) 
     )
     assert 'apiserver_request_duration_seconds_bucket{verb="LIST"' in metrics
     assert 'apiserver_storage_objects{resource="namespaces"} 4' in metrics
+    assert 'apiserver_resource_objects{group="",resource="namespaces"} 4' in metrics
+    assert 'apiserver_current_inflight_requests{request_kind="mutating"} 0' in metrics
+    assert 'apiserver_current_inflight_requests{request_kind="readOnly"} 1' in metrics
+
+
+async def test_metrics_count_watches_and_their_events(client: httpx.AsyncClient) -> None:
+    namespaces = "/api/v1/namespaces"
+    async with client.stream("GET", namespaces, params={"watch": "true"}) as watch:
+        lines = watch.aiter_lines()
+        for _ in range(4):
+            await anext(lines)
+        metrics = (await client.get("/metrics")).text
+    labels = 'group="",version="v1",resource="namespaces"'
+    assert f"apiserver_watch_events_total{{{labels}}} 4" in metrics
+    assert (
+        f'apiserver_longrunning_requests{{verb="WATCH",{labels},subresource="",scope="cluster",'
+        'component="apiserver"} 1' in metrics
+    )
+    assert 'apiserver_current_inflight_requests{request_kind="readOnly"} 1' in metrics
 
 
 async def test_pages_for_people(client: httpx.AsyncClient) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import base64
+import functools
 import json
 import math
 from typing import Any
@@ -215,6 +216,9 @@ async def watch(api: Api, request: Request, target: Target) -> None:
         api.clock,
         bookmarks=options.bookmarks,
         timeout=options.timeout if math.isfinite(options.timeout) else 3600.0,
+        tally=functools.partial(
+            api.metrics.watch_events.add, (target.kind.group, target.version, target.kind.plural)
+        ),
     )
     await request.start_stream("application/json")
     await request.stream(b"")

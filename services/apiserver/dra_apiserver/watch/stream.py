@@ -16,6 +16,7 @@ from dra_apiserver.storage.records import with_revision
 from dra_apiserver.watch.selection import Selection
 
 Sender = Callable[[bytes], Awaitable[None]]
+Tally = Callable[[int], None]
 
 _BOOKMARK_EVERY = 60.0
 _CHUNK_BYTES = 1 << 20
@@ -41,6 +42,7 @@ class WatchStream:
         *,
         bookmarks: bool,
         timeout: float,
+        tally: Tally = lambda events: None,
     ) -> None:
         self._store = store
         self._resource = resource
@@ -50,6 +52,7 @@ class WatchStream:
         self._send = send
         self._clock = clock
         self._bookmarks = bookmarks
+        self._tally = tally
         self._deadline = clock.monotonic() + timeout
         self._after = 0
         self._position = 0
@@ -71,6 +74,7 @@ class WatchStream:
         event = self._presenter.event
         lines: list[bytes] = []
         size = 0
+        self._tally(len(records))
         for record in records:
             lines.append(event("ADDED", record.data))
             size += len(lines[-1])
@@ -94,6 +98,7 @@ class WatchStream:
                 await self._error(error)
                 return
             if lines := self._lines(events):
+                self._tally(len(lines))
                 await self._send(b"".join(lines))
             if events:
                 revision = events[-1].revision
@@ -120,6 +125,7 @@ class WatchStream:
             if events:
                 self._position = collection.end
                 if lines := self._lines(events):
+                    self._tally(len(lines))
                     await self._send(b"".join(lines) if len(lines) > 1 else lines[0])
                 if now < self._deadline:
                     continue
