@@ -1,7 +1,6 @@
 """What every controller is built from."""
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from typing import Any, ClassVar, TypeVar
 
@@ -13,9 +12,9 @@ from dra_shared.client.rest import Client
 from dra_shared.client.workqueue import WorkQueue, run_workers
 from dra_shared.clock import Clock
 from dra_shared.features import FeatureGates
-from prometheus_client import CollectorRegistry, Metric
-from prometheus_client.core import GaugeMetricFamily
-from prometheus_client.registry import Collector
+from prometheus_client import CollectorRegistry
+
+from dra_controller.queuemetrics import measure_queue
 
 T = TypeVar("T", bound=Object)
 
@@ -62,14 +61,18 @@ class QueueController(Controller):
     """A controller whose event handlers put keys into a queue, from which workers reconcile them."""
 
     workers: ClassVar[int] = 5
+    base_delay: ClassVar[float] = 0.005
+    longest_delay: ClassVar[float] = 1000.0
     queue_name: ClassVar[str]
     """As kube-controller-manager's ``workqueue_*`` metrics call it."""
 
     def __init__(self, context: Context) -> None:
         super().__init__(context)
         self._watched: list[Informer[Any]] = []
-        self.queue: WorkQueue[str] = WorkQueue(context.clock)
-        measure_queue(context.registry, self.queue_name, lambda: self.queue)
+        self.queue: WorkQueue[str] = WorkQueue(
+            context.clock, base_delay=self.base_delay, longest=self.longest_delay
+        )
+        measure_queue(context.registry, self.queue_name, self.queue)
 
     def watch(self, resource: Resource[T]) -> Informer[T]:
         """The shared informer for ``resource``; :meth:`run` waits for it before the first key is reconciled."""
@@ -93,23 +96,3 @@ class QueueController(Controller):
         Raises:
             Exception: it didn't work; the key is tried again, later each time.
         """
-
-
-def measure_queue(registry: CollectorRegistry, name: str, queue: Callable[[], WorkQueue[Any]]) -> None:
-    """Show the queue's depth as ``workqueue_depth{name=...}``."""
-    registry.register(_Depth(name, queue))
-
-
-class _Depth(Collector):
-    def __init__(self, name: str, queue: Callable[[], WorkQueue[Any]]) -> None:
-        self._name = name
-        self._queue = queue
-
-    def describe(self) -> Iterable[Metric]:
-        # Every queue has a series of the same metric, so that none can claim its name.
-        return ()
-
-    def collect(self) -> Iterable[Metric]:
-        family = GaugeMetricFamily("workqueue_depth", "Keys that wait for a worker", labels=["name"])
-        family.add_metric([self._name], len(self._queue()))
-        yield family

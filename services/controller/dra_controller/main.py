@@ -36,12 +36,10 @@ def main() -> int:
 
 
 async def _serve(args: argparse.Namespace) -> None:
-    import prometheus_client
     from dra_shared.client.rest import Client
 
     from dra_controller.manager import ControllerConfig, ControllerManager
 
-    prometheus_client.disable_created_metrics()  # type: ignore[no-untyped-call]
     config = ControllerConfig(
         controllers=_names(args),
         features=FeatureGates.parse(args.feature_gates),

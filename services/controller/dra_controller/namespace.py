@@ -8,7 +8,7 @@ import msgspec
 from dra_shared.api.core import Namespace, NamespaceCondition
 from dra_shared.api.resources import NAMESPACES
 from dra_shared.client.errors import ApiError, Conflict, NotFound, from_response
-from dra_shared.client.workqueue import Retry, WorkQueue
+from dra_shared.client.workqueue import Retry
 from dra_shared.clock import rfc3339
 from dra_shared.log import logger
 from msgspec.structs import replace
@@ -27,11 +27,12 @@ class NamespaceController(QueueController):
 
     name = "namespace-controller"
     queue_name = "namespace"
+    # What keeps a namespace from being empty is mostly pods that take seconds to end.
+    base_delay = 0.02
+    longest_delay = 5.0
 
     def __init__(self, context: Context) -> None:
         super().__init__(context)
-        # What keeps a namespace from being empty is mostly pods that take seconds to end.
-        self.queue = WorkQueue(context.clock, base_delay=0.02, longest=5.0)
         namespaces = self.watch(NAMESPACES)
         self._namespaces = namespaces.store
         namespaces.add_handler(self._changed, lambda _, new: self._changed(new))

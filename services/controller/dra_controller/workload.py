@@ -110,11 +110,23 @@ class WorkloadController(QueueController):
                 raise
             except (httpx.HTTPError, OSError, TimeoutError):
                 self.expectations.unsure(owner.metadata.uid)
+                await self._find_lost(owner)
                 raise
             self.expectations.created(owner.metadata.uid, made)
             self.recorder.event(involved, "Normal", "SuccessfulCreate", f"Created pod: {made.metadata.name}")
 
         await slow_start([_bind(create, pod) for pod in pods[:_BURST]])
+
+    async def _find_lost(self, owner: Object) -> None:
+        """Expect the pods that were made although the answer got lost."""
+        try:
+            pods = await self._client.list(PODS, owner.metadata.namespace)
+        except (ApiError, httpx.HTTPError, OSError, TimeoutError):
+            return
+        for pod in pods.items:
+            found = controller_of(pod)
+            if found is not None and found.uid == owner.metadata.uid:
+                self.expectations.created(owner.metadata.uid, pod)
 
     def deletion_text(self, owner: Object, pod: Pod) -> str:
         """What the event says of a deleted pod."""

@@ -17,7 +17,8 @@ from prometheus_client import Counter, Histogram
 from dra_controller.devicetainteviction.model import PodRef, RuleRef, RuleTaint, Work
 from dra_controller.devicetainteviction.rulestatus import condition, find
 from dra_controller.devicetainteviction.state import GROUP_INDEX, RULE_STATUS_SECONDS, EvictionState
-from dra_controller.framework import Context, Controller, measure_queue
+from dra_controller.framework import Context, Controller
+from dra_controller.queuemetrics import measure_queue
 from dra_controller.uids import RecentUids
 
 _WORKERS = 10
@@ -41,7 +42,7 @@ class DeviceTaintEvictionController(Controller):
     def __init__(self, context: Context) -> None:
         super().__init__(context)
         self.queue: WorkQueue[Work] = WorkQueue(context.clock)
-        measure_queue(context.registry, self.name, lambda: self.queue)
+        measure_queue(context.registry, self.name, self.queue)
         self.recorder = context.recorder(self.name)
         pods = context.informers.informer(PODS)
         claims = context.informers.informer(RESOURCE_CLAIMS)

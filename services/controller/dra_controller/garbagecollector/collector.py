@@ -14,8 +14,9 @@ from dra_shared.log import logger
 from prometheus_client import Counter
 
 from dra_controller.discovery import AnyObject, Kind, Served, discover
-from dra_controller.framework import Context, Controller, measure_queue
+from dra_controller.framework import Context, Controller
 from dra_controller.garbagecollector.graph import FOREGROUND, ORPHAN, Graph, Identity, Node
+from dra_controller.queuemetrics import measure_queue
 from dra_controller.uids import RecentUids
 
 _RESYNC_SECONDS = 30.0
@@ -45,8 +46,8 @@ class GarbageCollector(Controller):
         self._recorder = context.recorder(self.name)
         self._delete_queue: WorkQueue[str] = WorkQueue(context.clock)
         self._orphan_queue: WorkQueue[str] = WorkQueue(context.clock)
-        measure_queue(context.registry, "garbage_collector_attempt_to_delete", lambda: self._delete_queue)
-        measure_queue(context.registry, "garbage_collector_attempt_to_orphan", lambda: self._orphan_queue)
+        measure_queue(context.registry, "garbage_collector_attempt_to_delete", self._delete_queue)
+        measure_queue(context.registry, "garbage_collector_attempt_to_orphan", self._orphan_queue)
         self._graph = Graph(self._delete_queue.add, self._orphan_queue.add, self._report_mismatch)
         self._absent = RecentUids()
         self._kinds: dict[tuple[str, str], Kind] = {}

@@ -17,6 +17,7 @@ from dra_shared.api.resources import JOBS, PODS
 from dra_shared.api.volume import ObjectFieldSelector
 from dra_shared.client.errors import NotFound
 from dra_shared.client.events import reference
+from dra_shared.client.workqueue import Retry
 from dra_shared.clock import rfc3339
 from dra_shared.log import logger
 from msgspec.structs import replace
@@ -232,6 +233,10 @@ class JobController(WorkloadController):
         if wait > 0:
             self.queue.add_after(job.key, wait)
             return
+        # What was counted is in the Job alone: on an old view of it pods would be made for completions that there are.
+        live = await self._client.get(JOBS, job.metadata.name, job.metadata.namespace)
+        if live.metadata.resource_version != job.metadata.resource_version:
+            raise Retry(f"job {job.key} changed")
         await self.create_pods(job, self._new_pods(job, pods, missing))
 
     def _new_pods(self, job: Job, pods: Sequence[Pod], number: int) -> list[Pod]:

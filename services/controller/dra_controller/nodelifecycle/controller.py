@@ -13,11 +13,12 @@ from dra_shared.client.workqueue import WorkQueue, run_workers
 from dra_shared.clock import rfc3339
 from dra_shared.log import logger
 
-from dra_controller.framework import Context, Controller, measure_queue
+from dra_controller.framework import Context, Controller
 from dra_controller.nodelifecycle import health
 from dra_controller.nodelifecycle.health import Probe
 from dra_controller.pods import condition as pod_condition
 from dra_controller.pods import is_terminal
+from dra_controller.queuemetrics import measure_queue
 
 # kube-controller-manager's --node-monitor-period, --node-monitor-grace-period and --node-startup-grace-period.
 _PERIOD_SECONDS = 5.0
@@ -44,7 +45,7 @@ class NodeLifecycleController(Controller):
         self._leases = context.informers.informer(LEASES)
         self._recorder = context.recorder("node-controller")
         self._queue: WorkQueue[str] = WorkQueue(context.clock)
-        measure_queue(context.registry, "node_lifecycle_controller", lambda: self._queue)
+        measure_queue(context.registry, "node_lifecycle_controller", self._queue)
         self._probes: dict[str, Probe] = {}
         self._pods.store.add_index(_BY_NODE, lambda pod: [pod.spec.node_name] if pod.spec.node_name else [])
         self._nodes.add_handler(self._changed, lambda _, new: self._changed(new), self._deleted)

@@ -1,0 +1,65 @@
+"""The ``workqueue_*`` metrics of the controllers' queues, under component-base's names."""
+
+from collections.abc import Iterable
+from typing import Any
+
+from dra_shared.client.workqueue import WorkQueue
+from prometheus_client import CollectorRegistry, Counter, Histogram, Metric
+from prometheus_client.core import GaugeMetricFamily
+from prometheus_client.registry import Collector
+
+
+def measure_queue(registry: CollectorRegistry, name: str, queue: WorkQueue[Any]) -> None:
+    """Show what goes through a queue, with its name as the label ``name``."""
+    registry.register(_QueueMetrics(name, queue))
+
+
+class _QueueMetrics(Collector):
+    def __init__(self, name: str, queue: WorkQueue[Any]) -> None:
+        self._name = name
+        self._queue = queue
+        buckets = [10.0**exponent for exponent in range(-8, 2)]
+        self._adds = Counter("workqueue_adds", "Keys added", ["name"], registry=None)
+        self._retries = Counter(
+            "workqueue_retries", "Keys that failed and come again", ["name"], registry=None
+        )
+        self._waits = Histogram(
+            "workqueue_queue_duration_seconds",
+            "Seconds that keys wait for a worker",
+            ["name"],
+            registry=None,
+            buckets=buckets,
+        )
+        self._work = Histogram(
+            "workqueue_work_duration_seconds",
+            "Seconds that a worker needs for a key",
+            ["name"],
+            registry=None,
+            buckets=buckets,
+        )
+        for metric in (self._adds, self._retries, self._waits, self._work):
+            metric.labels(name)
+        queue.observer = self
+
+    def added(self) -> None:
+        self._adds.labels(self._name).inc()
+
+    def retried(self) -> None:
+        self._retries.labels(self._name).inc()
+
+    def taken(self, waited: float) -> None:
+        self._waits.labels(self._name).observe(waited)
+
+    def finished(self, worked: float) -> None:
+        self._work.labels(self._name).observe(worked)
+
+    def describe(self) -> Iterable[Metric]:
+        # Every queue has a series of the same metrics, so that none can claim their names.
+        return ()
+
+    def collect(self) -> Iterable[Metric]:
+        depth = GaugeMetricFamily("workqueue_depth", "Keys that wait for a worker", labels=["name"])
+        depth.add_metric([self._name], len(self._queue))
+        yield depth
+        for metric in (self._adds, self._retries, self._waits, self._work):
+            yield from metric.collect()
