@@ -13,6 +13,7 @@ from dra_apiserver.strategy.resource import (
     ResourcePoolStatusRequestStrategy,
     ResourceSliceStrategy,
 )
+from dra_apiserver.strategy.workloads import JobStrategy, WorkloadStrategy
 
 _RESOURCE = "resource.k8s.io"
 _namespaces = NamespaceStrategy()
@@ -25,6 +26,12 @@ STRATEGIES: dict[tuple[str, str, str], Strategy] = {
     ("", "namespaces", "status"): _namespaces,
     ("", "pods", ""): PodStrategy(),
     ("", "pods", "status"): PodStatusStrategy(),
+    ("apps", "daemonsets", ""): WorkloadStrategy("daemonset"),
+    ("apps", "deployments", ""): WorkloadStrategy(),
+    # Upstream calls them that too.
+    ("apps", "replicasets", ""): WorkloadStrategy(),
+    ("apps", "statefulsets", ""): WorkloadStrategy("statefulset", fixed_rest=True),
+    ("batch", "jobs", ""): JobStrategy(),
     (_RESOURCE, "deviceclasses", ""): DeviceClassStrategy(),
     (_RESOURCE, "devicetaintrules", ""): _taint_rules,
     (_RESOURCE, "devicetaintrules", "status"): _taint_rules,

@@ -1,0 +1,197 @@
+"""The strategies of the kinds that make pods from a template (``pkg/registry/{apps,batch,core}`` upstream)."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from dra_shared.selectors import SelectorError, label_selector
+
+from dra_apiserver.errors import FieldError, forbidden_field, invalid, not_supported, required
+from dra_apiserver.strategy import Context
+from dra_apiserver.strategy.generic import GenericStrategy
+
+JsonObject = dict[str, Any]
+
+_NEGATIVE = "must be greater than or equal to 0"
+_IMMUTABLE = "field is immutable"
+_SET_MAY_CHANGE = (
+    "replicas",
+    "ordinals",
+    "template",
+    "updateStrategy",
+    "revisionHistoryLimit",
+    "persistentVolumeClaimRetentionPolicy",
+    "minReadySeconds",
+)
+_SET_FIXED = (
+    "updates to statefulset spec for fields other than 'replicas', 'ordinals', 'template', 'updateStrategy', "
+    "'revisionHistoryLimit', 'persistentVolumeClaimRetentionPolicy' and 'minReadySeconds' are forbidden"
+)
+_JOB_COUNTS = (
+    "parallelism",
+    "completions",
+    "activeDeadlineSeconds",
+    "backoffLimit",
+    "ttlSecondsAfterFinished",
+)
+_JOB_FIXED = (
+    "selector", "template", "completionMode", "podFailurePolicy", "backoffLimitPerIndex", "managedBy", "successPolicy",
+)  # fmt: skip
+# What of a job's template may change while the job is suspended and has not started.
+_DIRECTIVES = ("nodeSelector", "affinity", "tolerations", "schedulingGates")
+
+
+class WorkloadStrategy(GenericStrategy):
+    """Deployments and their like: a selector that never changes and that the template's labels match."""
+
+    def __init__(self, word: str = "deployment", fixed_rest: bool = False) -> None:
+        self._word = word
+        self._fixed_rest = fixed_rest
+
+    def validate_create(self, obj: JsonObject, ctx: Context) -> list[FieldError]:
+        """The errors of metadata and spec."""
+        return super().validate_create(obj, ctx) + self._validate_spec(obj.get("spec") or {})
+
+    def validate_update(self, obj: JsonObject, old: JsonObject, ctx: Context) -> list[FieldError]:
+        """The new object's errors, and what may not have changed."""
+        errors = super().validate_update(obj, old, ctx)
+        if ctx.subresource == "status":
+            return errors
+        spec, before = obj.get("spec") or {}, old.get("spec") or {}
+        errors += self._validate_spec(spec)
+        if self._fixed_rest:
+            if _without(spec, _SET_MAY_CHANGE) != _without(before, _SET_MAY_CHANGE):
+                errors.append(forbidden_field("spec", _SET_FIXED))
+        elif spec.get("selector") != before.get("selector"):
+            errors.append(invalid("spec.selector", spec.get("selector"), _IMMUTABLE))
+        return errors
+
+    def _validate_spec(self, spec: JsonObject) -> list[FieldError]:
+        errors = [
+            invalid(f"spec.{name}", spec[name], _NEGATIVE)
+            for name in ("replicas", "minReadySeconds", "revisionHistoryLimit")
+            if isinstance(spec.get(name), int) and spec[name] < 0
+        ]
+        selector = spec.get("selector")
+        if selector is None:
+            errors.append(required("spec.selector"))
+        elif not selector.get("matchLabels") and not selector.get("matchExpressions"):
+            errors.append(invalid("spec.selector", selector, f"empty selector is invalid for {self._word}"))
+        template = spec.get("template") or {}
+        errors += _mismatch(selector, template)
+        policy = (template.get("spec") or {}).get("restartPolicy", "Always")
+        if policy != "Always":
+            errors.append(not_supported("spec.template.spec.restartPolicy", policy, ["Always"]))
+        return errors
+
+
+class JobStrategy(GenericStrategy):
+    """A job selects its pods by its own uid, unless it says that it selects by hand."""
+
+    def prepare_for_create(self, obj: JsonObject, ctx: Context) -> None:
+        """Generation 1, no status, and the selector and labels made from uid and name."""
+        super().prepare_for_create(obj, ctx)
+        spec = obj.setdefault("spec", {})
+        if not spec.get("manualSelector"):
+            _generate_selector(spec, obj["metadata"])
+
+    def validate_create(self, obj: JsonObject, ctx: Context) -> list[FieldError]:
+        """The errors of metadata and spec."""
+        return super().validate_create(obj, ctx) + self._validate_spec(obj)
+
+    def validate_update(self, obj: JsonObject, old: JsonObject, ctx: Context) -> list[FieldError]:
+        """The new job's errors, and what may not have changed."""
+        errors = super().validate_update(obj, old, ctx)
+        if ctx.subresource == "status":
+            return errors
+        spec, before = obj.get("spec") or {}, dict(old.get("spec") or {})
+        errors += self._validate_spec(obj)
+        status = old.get("status") or {}
+        if before.get("suspend") and not status.get("startTime"):
+            before["template"] = _redirected(before.get("template") or {}, spec.get("template") or {})
+        errors += [
+            invalid(f"spec.{name}", spec.get(name), _IMMUTABLE)
+            for name in _JOB_FIXED
+            if spec.get(name) != before.get(name)
+        ]
+        if spec.get("completions") != before.get("completions") and not _is_elastic(spec):
+            errors.append(invalid("spec.completions", spec.get("completions"), _IMMUTABLE))
+        return errors
+
+    def _validate_spec(self, job: JsonObject) -> list[FieldError]:
+        spec = job.get("spec") or {}
+        errors = [
+            invalid(f"spec.{name}", spec[name], _NEGATIVE)
+            for name in _JOB_COUNTS
+            if isinstance(spec.get(name), int) and spec[name] < 0
+        ]
+        selector = spec.get("selector")
+        if selector is None:
+            errors.append(required("spec.selector"))
+        template = spec.get("template") or {}
+        errors += _mismatch(selector, template)
+        policy = (template.get("spec") or {}).get("restartPolicy", "Always")
+        if policy not in ("OnFailure", "Never"):
+            field = "spec.template.spec.restartPolicy"
+            if policy == "Always":
+                errors.append(required(field, 'valid values: "OnFailure", "Never"'))
+            else:
+                errors.append(not_supported(field, policy, ["OnFailure", "Never"]))
+        return errors
+
+
+def _generate_selector(spec: JsonObject, meta: JsonObject) -> None:
+    template = spec.setdefault("template", {})
+    template_meta = template.setdefault("metadata", {})
+    labels = dict(template_meta.get("labels") or {})
+    name, uid = meta.get("name", ""), meta["uid"]
+    for key, value in (
+        ("job-name", name),
+        ("batch.kubernetes.io/job-name", name),
+        ("controller-uid", uid),
+        ("batch.kubernetes.io/controller-uid", uid),
+    ):
+        labels.setdefault(key, value)
+    template_meta["labels"] = labels
+    selector = spec["selector"] = dict(spec.get("selector") or {})
+    selector["matchLabels"] = {
+        "batch.kubernetes.io/controller-uid": uid,
+        **(selector.get("matchLabels") or {}),
+    }
+
+
+def _mismatch(selector: JsonObject | None, template: JsonObject) -> list[FieldError]:
+    if selector is None:
+        return []
+    labels = (template.get("metadata") or {}).get("labels") or {}
+    try:
+        matches = label_selector(selector).matches(labels)
+    except SelectorError as error:
+        return [invalid("spec.selector", selector, str(error))]
+    if matches:
+        return []
+    return [invalid("spec.template.metadata.labels", labels, "`selector` does not match template `labels`")]
+
+
+def _without(spec: JsonObject, names: tuple[str, ...]) -> JsonObject:
+    return {key: value for key, value in spec.items() if key not in names}
+
+
+def _is_elastic(spec: JsonObject) -> bool:
+    """An indexed job may grow and shrink, with as many pods at a time as it has indexes."""
+    return spec.get("completionMode") == "Indexed" and spec.get("completions") == spec.get("parallelism")
+
+
+def _redirected(template: JsonObject, wanted: JsonObject) -> JsonObject:
+    """``template`` with the scheduling directives, labels and annotations of ``wanted``."""
+    meta = {**(template.get("metadata") or {})}
+    spec = {**(template.get("spec") or {})}
+    for target, source, names in (
+        (meta, wanted.get("metadata") or {}, ("labels", "annotations")),
+        (spec, wanted.get("spec") or {}, _DIRECTIVES),
+    ):
+        for name in names:
+            target.pop(name, None)
+            if name in source:
+                target[name] = source[name]
+    return {**template, "metadata": meta, "spec": spec}

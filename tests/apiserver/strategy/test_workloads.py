@@ -1,0 +1,137 @@
+"""Deployments, jobs and their like: selectors, templates and what may not change."""
+
+from collections.abc import AsyncIterator
+from pathlib import Path
+from typing import Any
+
+import httpx
+import pytest
+from dra_apiserver.config import Config
+from dra_apiserver.server import ApiServer
+
+JsonObject = dict[str, Any]
+JOBS = "/apis/batch/v1/namespaces/default/jobs"
+APPS = "/apis/apps/v1/namespaces/default"
+
+
+@pytest.fixture
+async def client(tmp_path: Path) -> AsyncIterator[httpx.AsyncClient]:
+    async with (
+        ApiServer(Config(port=0, data=tmp_path, relaxed=True)) as server,
+        httpx.AsyncClient(base_url=server.url, timeout=30) as made,
+    ):
+        yield made
+
+
+def template(restart: str = "Always", **labels: str) -> JsonObject:
+    spec = {"containers": [{"name": "c", "image": "i"}], "restartPolicy": restart}
+    return {"metadata": {"labels": labels}, "spec": spec}
+
+
+def job(name: str = "j", **spec: Any) -> JsonObject:
+    body = {"template": template("Never"), **spec}
+    return {"apiVersion": "batch/v1", "kind": "Job", "metadata": {"name": name}, "spec": body}
+
+
+def workload(kind: str, **spec: Any) -> JsonObject:
+    body = {"selector": {"matchLabels": {"app": "x"}}, "template": template(app="x"), **spec}
+    return {"apiVersion": "apps/v1", "kind": kind, "metadata": {"name": "w"}, "spec": body}
+
+
+def causes(answer: httpx.Response) -> list[tuple[str, str]]:
+    assert answer.status_code == 422, answer.text
+    return [(cause["field"], cause["message"]) for cause in answer.json()["details"]["causes"]]
+
+
+async def test_a_job_selects_its_pods_by_its_uid(client: httpx.AsyncClient) -> None:
+    answer = await client.post(JOBS, json=job())
+    assert answer.status_code == 201, answer.text
+    made = answer.json()
+    uid = made["metadata"]["uid"]
+    assert made["spec"]["selector"] == {"matchLabels": {"batch.kubernetes.io/controller-uid": uid}}
+    assert made["spec"]["template"]["metadata"]["labels"] == {
+        "batch.kubernetes.io/controller-uid": uid,
+        "batch.kubernetes.io/job-name": "j",
+        "controller-uid": uid,
+        "job-name": "j",
+    }
+
+
+async def test_a_job_with_a_selector_of_its_own(client: httpx.AsyncClient) -> None:
+    selector = {"matchLabels": {"app": "x"}}
+    wanted = job(manualSelector=True, selector=selector, template=template("Never", app="x"))
+    made = (await client.post(JOBS, json=wanted)).json()
+    assert made["spec"]["selector"] == selector
+    assert made["spec"]["template"]["metadata"]["labels"] == {"app": "x"}
+
+
+async def test_a_job_needs_a_restart_policy_that_ends(client: httpx.AsyncClient) -> None:
+    answer = await client.post(JOBS, json=job(template=template("Always"), parallelism=-1))
+    assert causes(answer) == [
+        ("spec.parallelism", "Invalid value: -1: must be greater than or equal to 0"),
+        ("spec.template.spec.restartPolicy", 'Required value: valid values: "OnFailure", "Never"'),
+    ]
+
+
+async def test_a_job_template_is_fixed_once_it_runs(client: httpx.AsyncClient) -> None:
+    await client.post(JOBS, json=job())
+    merge = {"Content-Type": "application/merge-patch+json"}
+    change = {"spec": {"template": {"spec": {"nodeSelector": {"a": "b"}}}}}
+    answer = await client.patch(f"{JOBS}/j", json=change, headers=merge)
+    ((field, message),) = causes(answer)
+    assert field == "spec.template"
+    assert message.endswith(": field is immutable")
+    assert (
+        await client.patch(f"{JOBS}/j", json={"spec": {"parallelism": 3}}, headers=merge)
+    ).status_code == 200
+    assert causes(await client.patch(f"{JOBS}/j", json={"spec": {"completions": 3}}, headers=merge)) == [
+        ("spec.completions", "Invalid value: 3: field is immutable")
+    ]
+    await client.post(JOBS, json=job("waits", suspend=True))
+    answer = await client.patch(f"{JOBS}/waits", json=change, headers=merge)
+    assert answer.status_code == 200, answer.text
+
+
+@pytest.mark.parametrize(
+    ("kind", "word"),
+    [
+        ("Deployment", "deployment"),
+        ("ReplicaSet", "deployment"),
+        ("StatefulSet", "statefulset"),
+        ("DaemonSet", "daemonset"),
+    ],
+)
+async def test_a_selector_is_needed_and_must_match(client: httpx.AsyncClient, kind: str, word: str) -> None:
+    path = f"{APPS}/{kind.lower()}s"
+    assert causes(await client.post(path, json=workload(kind, selector=None))) == [
+        ("spec.selector", "Required value")
+    ]
+    assert causes(await client.post(path, json=workload(kind, selector={}))) == [
+        ("spec.selector", f"Invalid value: {{}}: empty selector is invalid for {word}")
+    ]
+    mismatch = 'Invalid value: {"app":"y"}: `selector` does not match template `labels`'
+    assert causes(await client.post(path, json=workload(kind, template=template(app="y")))) == [
+        ("spec.template.metadata.labels", mismatch)
+    ]
+
+
+@pytest.mark.parametrize("kind", ["Deployment", "ReplicaSet", "DaemonSet"])
+async def test_a_selector_never_changes(client: httpx.AsyncClient, kind: str) -> None:
+    path = f"{APPS}/{kind.lower()}s"
+    assert (await client.post(path, json=workload(kind))).status_code == 201
+    other = workload(kind, selector={"matchLabels": {"app": "y"}}, template=template(app="y"))
+    message = 'Invalid value: {"matchLabels":{"app":"y"}}: field is immutable'
+    assert causes(await client.put(f"{path}/w", json=other)) == [("spec.selector", message)]
+
+
+async def test_of_a_stateful_set_only_some_fields_change(client: httpx.AsyncClient) -> None:
+    path = f"{APPS}/statefulsets"
+    assert (await client.post(path, json=workload("StatefulSet"))).status_code == 201
+    assert (
+        await client.put(f"{path}/w", json=workload("StatefulSet", replicas=3, minReadySeconds=1))
+    ).status_code == 200
+    ((field, message),) = causes(
+        await client.put(f"{path}/w", json=workload("StatefulSet", serviceName="other"))
+    )
+    assert field == "spec"
+    assert message.startswith("Forbidden: updates to statefulset spec for fields other than 'replicas'")
