@@ -1,0 +1,28 @@
+from dra_controller.queuemetrics import measure_queue
+from dra_shared.client.workqueue import WorkQueue
+from dra_shared.clock import FakeClock
+from prometheus_client import CollectorRegistry
+
+
+async def test_each_queue_has_its_series() -> None:
+    clock, registry = FakeClock(), CollectorRegistry()
+    first: WorkQueue[str] = WorkQueue(clock)
+    second: WorkQueue[str] = WorkQueue(clock)
+    measure_queue(registry, "first", first)
+    measure_queue(registry, "second", second)
+    first.add("a")
+    first.add("b")
+    await clock.advance(2)
+    first.done(await first.get())
+    first.add_rate_limited("a")
+
+    def value(name: str, queue: str) -> float | None:
+        return registry.get_sample_value(name, {"name": queue})
+
+    assert value("workqueue_depth", "first") == 1
+    assert value("workqueue_adds_total", "first") == 2
+    assert value("workqueue_retries_total", "first") == 1
+    assert value("workqueue_queue_duration_seconds_sum", "first") == 2
+    assert value("workqueue_work_duration_seconds_count", "first") == 1
+    assert value("workqueue_adds_total", "second") == 0
+    assert value("workqueue_depth", "second") == 0
