@@ -1,0 +1,239 @@
+"""The containers of pods and pod templates."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from dra_apiserver.errors import (
+    FieldError,
+    duplicate,
+    field_not_found,
+    forbidden_field,
+    invalid,
+    not_supported,
+    required,
+)
+from dra_apiserver.validation import names
+from dra_apiserver.validation.podclaims import check_used_claims
+from dra_apiserver.validation.probes import check_lifecycle, check_port, check_probe, port_name
+from dra_apiserver.validation.quantities import check_requirements
+from dra_apiserver.validation.volumes import check_mounts
+
+JsonObject = dict[str, Any]
+_PROTOCOLS = ("SCTP", "TCP", "UDP")
+_PULL_POLICIES = ("Always", "IfNotPresent", "Never")
+_TERMINATION_MESSAGES = ("File", "FallbackToLogsOnError")
+_PROBES = ("livenessProbe", "readinessProbe", "startupProbe")
+_SOURCES = ("fieldRef", "resourceFieldRef", "configMapKeyRef", "secretKeyRef", "fileKeyRef")
+_NOT_EPHEMERAL = (
+    "ports",
+    "resources",
+    "livenessProbe",
+    "readinessProbe",
+    "startupProbe",
+    "lifecycle",
+    "resizePolicy",
+)
+
+
+class ContainerCheck:
+    """Checks containers against what their pod has: volumes, claims and its grace period."""
+
+    def __init__(self, volumes: dict[str, JsonObject], claims: set[str], grace: int | None) -> None:
+        self._volumes = volumes
+        self._claims = claims
+        self._grace = grace
+
+    def check_regular(self, containers: Sequence[JsonObject], path: str) -> list[FieldError]:
+        """The containers that run side by side; there must be one."""
+        if not containers:
+            return [required(path)]
+        errors: list[FieldError] = []
+        seen: set[str] = set()
+        for index, container in enumerate(containers):
+            at = f"{path}[{index}]"
+            errors += self._check_common(container, at)
+            name = container.get("name", "")
+            if name in seen:
+                errors.append(duplicate(f"{at}.name", name))
+            seen.add(name)
+            errors += self._check_running(container, at)
+            if container.get("restartPolicy") is not None:
+                text = "may not be set for non-init containers"
+                errors.append(forbidden_field(f"{at}.restartPolicy", text))
+        return errors + _check_host_ports(containers, path)
+
+    def check_init(
+        self, containers: Sequence[JsonObject], regular: Sequence[JsonObject], path: str
+    ) -> list[FieldError]:
+        """The containers that run before; one that restarts always keeps on running beside the others."""
+        errors: list[FieldError] = []
+        seen = {container.get("name", "") for container in regular}
+        for index, container in enumerate(containers):
+            at = f"{path}[{index}]"
+            errors += self._check_common(container, at)
+            policy, name = container.get("restartPolicy"), container.get("name", "")
+            if policy is not None and policy != "Always":
+                errors.append(not_supported(f"{at}.restartPolicy", policy, ("Always",)))
+            if name in seen:
+                errors.append(duplicate(f"{at}.name", name))
+            elif name:
+                seen.add(name)
+            errors += _check_host_ports([container], path)
+            if policy == "Always":
+                errors += self._check_running(container, at)
+            else:
+                text = "may not be set for init containers without restartPolicy=Always"
+                errors += [
+                    forbidden_field(f"{at}.{field}", text)
+                    for field in ("lifecycle", *_PROBES)
+                    if container.get(field) is not None
+                ]
+        return errors
+
+    def check_ephemeral(
+        self, containers: Sequence[JsonObject], others: Sequence[JsonObject], path: str
+    ) -> list[FieldError]:
+        """The containers that are added to a running pod."""
+        errors: list[FieldError] = []
+        known = {container.get("name", "") for container in others}
+        seen = set(known)
+        for index, container in enumerate(containers):
+            at = f"{path}[{index}]"
+            errors += self._check_common(container, at)
+            errors += check_image(container, at)
+            name, target = container.get("name", ""), container.get("targetContainerName", "")
+            if name in seen:
+                errors.append(duplicate(f"{at}.name", name))
+            seen.add(name)
+            if target and target not in known:
+                errors.append(field_not_found(f"{at}.targetContainerName", target))
+            text = "cannot be set for an Ephemeral Container"
+            errors += [
+                forbidden_field(f"{at}.{field}", text) for field in _NOT_EPHEMERAL if container.get(field)
+            ]
+        return errors
+
+    def _check_running(self, container: JsonObject, path: str) -> list[FieldError]:
+        errors = check_lifecycle(container.get("lifecycle"), self._grace, f"{path}.lifecycle")
+        for probe in _PROBES:
+            errors += check_probe(container.get(probe), probe, f"{path}.{probe}")
+        return errors
+
+    def _check_common(self, container: JsonObject, path: str) -> list[FieldError]:
+        name = container.get("name", "")
+        errors = names.label(name, f"{path}.name") if name else [required(f"{path}.name")]
+        if not container.get("image"):
+            errors.append(required(f"{path}.image"))
+        for field, known in (("terminationMessagePolicy", _TERMINATION_MESSAGES),):
+            errors += _check_choice(container.get(field, ""), known, f"{path}.{field}")
+        errors += _check_ports(container.get("ports") or (), f"{path}.ports")
+        errors += _check_env(container.get("env") or (), f"{path}.env")
+        errors += _check_env_from(container.get("envFrom") or (), f"{path}.envFrom")
+        errors += check_mounts(container, self._volumes, path)
+        errors += _check_choice(
+            container.get("imagePullPolicy", ""), _PULL_POLICIES, f"{path}.imagePullPolicy"
+        )
+        resources = container.get("resources") or {}
+        errors += check_requirements(resources, f"{path}.resources")
+        claims = resources.get("claims") or ()
+        return errors + check_used_claims(claims, self._claims, f"{path}.resources.claims")
+
+
+def check_image(container: JsonObject, path: str) -> list[FieldError]:
+    """A pod's image, unlike a template's, is taken as it is."""
+    image = container.get("image", "")
+    if image == image.strip():
+        return []
+    return [invalid(f"{path}.image", image, "must not have leading or trailing whitespace")]
+
+
+def _check_choice(value: str, known: Sequence[str], path: str) -> list[FieldError]:
+    if not value:
+        return [required(path)]
+    return [] if value in known else [not_supported(path, value, known)]
+
+
+def _check_ports(ports: Sequence[JsonObject], path: str) -> list[FieldError]:
+    errors: list[FieldError] = []
+    seen: set[str] = set()
+    for index, port in enumerate(ports):
+        at = f"{path}[{index}]"
+        name = port.get("name", "")
+        if name:
+            problems = port_name(name)
+            errors += [invalid(f"{at}.name", name, text) for text in problems]
+            if not problems and name in seen:
+                errors.append(duplicate(f"{at}.name", name))
+            seen.add(name)
+        number = port.get("containerPort") or 0
+        if number:
+            errors += check_port(number, f"{at}.containerPort")
+        else:
+            errors.append(required(f"{at}.containerPort"))
+        if port.get("hostPort"):
+            errors += check_port(port["hostPort"], f"{at}.hostPort")
+        errors += _check_choice(port.get("protocol", ""), _PROTOCOLS, f"{at}.protocol")
+    return errors
+
+
+def _check_host_ports(containers: Sequence[JsonObject], path: str) -> list[FieldError]:
+    errors: list[FieldError] = []
+    seen: set[str] = set()
+    for number, container in enumerate(containers):
+        for index, port in enumerate(container.get("ports") or ()):
+            if not port.get("hostPort"):
+                continue
+            key = f"{port.get('protocol', '')}/{port.get('hostIP', '')}/{port['hostPort']}"
+            if key in seen:
+                errors.append(duplicate(f"{path}[{number}].ports[{index}].hostPort", key))
+            seen.add(key)
+    return errors
+
+
+def _check_env_name(name: str, path: str) -> list[FieldError]:
+    if all(" " <= char <= "~" and char != "=" for char in name):
+        return []
+    text = "a valid environment variable name must consist only of printable ASCII characters other than '='"
+    return [invalid(path, name, text)]
+
+
+def _check_env(variables: Sequence[JsonObject], path: str) -> list[FieldError]:
+    errors: list[FieldError] = []
+    for index, variable in enumerate(variables):
+        at = f"{path}[{index}]"
+        name, source = variable.get("name", ""), variable.get("valueFrom")
+        errors += _check_env_name(name, f"{at}.name") if name else [required(f"{at}.name")]
+        if source is None:
+            continue
+        given = [kind for kind in _SOURCES if source.get(kind) is not None]
+        for kind in ("configMapKeyRef", "secretKeyRef"):
+            if kind in given and not source[kind].get("key"):
+                errors.append(required(f"{at}.valueFrom.{kind}.key"))
+        if not given:
+            text = "must specify one of: `fieldRef`, `resourceFieldRef`, `configMapKeyRef` or `secretKeyRef`"
+            errors.append(invalid(f"{at}.valueFrom", "", text))
+        elif variable.get("value"):
+            errors.append(invalid(f"{at}.valueFrom", "", "may not be specified when `value` is not empty"))
+        elif len(given) > 1:
+            text = "may not have more than one field specified at a time"
+            errors.append(invalid(f"{at}.valueFrom", "", text))
+    return errors
+
+
+def _check_env_from(sources: Sequence[JsonObject], path: str) -> list[FieldError]:
+    errors: list[FieldError] = []
+    for index, source in enumerate(sources):
+        at = f"{path}[{index}]"
+        if source.get("prefix"):
+            errors += _check_env_name(source["prefix"], f"{at}.prefix")
+        given = [kind for kind in ("configMapRef", "secretRef") if source.get(kind) is not None]
+        for kind in given:
+            name = source[kind].get("name", "")
+            errors += names.subdomain(name, f"{at}.{kind}.name") if name else [required(f"{at}.{kind}.name")]
+        if not given:
+            errors.append(invalid(path, "", "must specify one of: `configMapRef` or `secretRef`"))
+        elif len(given) > 1:
+            errors.append(invalid(path, "", "may not have more than one field specified at a time"))
+    return errors

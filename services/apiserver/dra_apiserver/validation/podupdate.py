@@ -1,0 +1,179 @@
+"""What may change of a pod (`ValidatePodUpdate`, `ValidatePodStatusUpdate`)."""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Sequence
+from typing import Any
+
+from dra_apiserver.errors import FieldError, Verbatim, forbidden_field, invalid, required
+from dra_apiserver.strategy.objectmeta import IMMUTABLE
+from dra_apiserver.validation import names
+from dra_apiserver.validation.containers import check_image
+from dra_apiserver.validation.podclaims import check_claim_statuses
+from dra_apiserver.validation.podscheduling import check_tolerations
+
+JsonObject = dict[str, Any]
+_LONGEST = 2**31 - 1
+_FIXED = (
+    "pod updates may not change fields other than `spec.containers[*].image`,`spec.initContainers[*].image`,"
+    "`spec.activeDeadlineSeconds`,`spec.tolerations` (only additions to existing tolerations),"
+    "`spec.terminationGracePeriodSeconds` (allow it to be set to 1 if it was previously negative)"
+)
+_SYSTEM_CONDITIONS = frozenset({"PodScheduled", "Ready", "Initialized"})
+
+
+def same(left: Any, right: Any) -> bool:
+    """Whether two values mean the same: what is empty is as good as absent."""
+    return bool(_pruned(left) == _pruned(right))
+
+
+def _pruned(value: Any) -> Any:
+    if isinstance(value, dict):
+        inner = ((key, _pruned(item)) for key, item in value.items())
+        return {key: item for key, item in inner if item is not None and item != {} and item != []}
+    return [_pruned(item) for item in value] if isinstance(value, list) else value
+
+
+def check_spec_update(spec: JsonObject, old: JsonObject, path: str = "spec") -> list[FieldError]:
+    """Images, the deadline, more tolerations and fewer gates may change, and little else."""
+    errors: list[FieldError] = []
+    for field in ("containers", "initContainers"):
+        containers, before = spec.get(field) or (), old.get(field) or ()
+        if len(containers) != len(before):
+            text = "pod updates may not add or remove containers"
+            return [*errors, forbidden_field(f"{path}.{field}", text)]
+        for index, container in enumerate(containers):
+            at = f"{path}.{field}[{index}]"
+            if not container.get("image"):
+                errors.append(required(f"{at}.image"))
+            errors += check_image(container, at)
+    found, stop = _check_deadline(spec, old, f"{path}.activeDeadlineSeconds")
+    errors += found
+    if stop:
+        return errors
+    errors += _check_tolerations(
+        spec.get("tolerations") or [], old.get("tolerations") or [], f"{path}.tolerations"
+    )
+    errors += _check_gates(spec, old, f"{path}.schedulingGates")
+    munged = _munged(spec, old)
+    if old.get("schedulingGates"):
+        errors += _check_node_selector(munged, old, f"{path}.nodeSelector")
+        # A pod that is not to be scheduled yet may still be told where.
+        affinity = {
+            **(munged.get("affinity") or {}),
+            "nodeAffinity": (old.get("affinity") or {}).get("nodeAffinity"),
+        }
+        munged |= {"nodeSelector": old.get("nodeSelector"), "affinity": affinity}
+    if not same(munged, old):
+        errors.append(forbidden_field(path, _FIXED))
+    return errors
+
+
+def _check_deadline(spec: JsonObject, old: JsonObject, path: str) -> tuple[list[FieldError], bool]:
+    deadline, before = spec.get("activeDeadlineSeconds"), old.get("activeDeadlineSeconds")
+    if deadline is None:
+        if before is None:
+            return [], False
+        text = "must not update from a positive integer to nil value"
+        return [invalid(path, Verbatim("null"), text)], False
+    if not 0 <= deadline <= _LONGEST:
+        return [invalid(path, deadline, f"must be between 0 and {_LONGEST}, inclusive")], True
+    if before is not None and before < deadline:
+        return [invalid(path, deadline, "must be less than or equal to previous value")], True
+    return [], False
+
+
+def _check_tolerations(new: list[JsonObject], old: list[JsonObject], path: str) -> list[FieldError]:
+    def plain(toleration: JsonObject) -> JsonObject:
+        return {key: value for key, value in toleration.items() if key != "tolerationSeconds"}
+
+    kept = [plain(toleration) for toleration in new]
+    if not all(plain(toleration) in kept for toleration in old):
+        return [forbidden_field(path, "existing toleration can not be modified except its tolerationSeconds")]
+    return check_tolerations(new, path)
+
+
+def _check_gates(spec: JsonObject, old: JsonObject, path: str) -> list[FieldError]:
+    known = {gate.get("name", "") for gate in old.get("schedulingGates") or ()}
+    text = "only deletion is allowed, but found new scheduling gate"
+    return [
+        forbidden_field(f"{path}[{index}].name", f"{text} '{gate.get('name', '')}'")
+        for index, gate in enumerate(spec.get("schedulingGates") or ())
+        if gate.get("name", "") not in known
+    ]
+
+
+def _check_node_selector(spec: JsonObject, old: JsonObject, path: str) -> list[FieldError]:
+    selector, before = spec.get("nodeSelector") or {}, old.get("nodeSelector") or {}
+    if all(selector.get(key) == value for key, value in before.items()):
+        return []
+    text = "only additions to spec.nodeSelector are allowed (no mutations or deletions)"
+    return [invalid(path, selector, text)]
+
+
+def _munged(spec: JsonObject, old: JsonObject) -> JsonObject:
+    """The new spec with the old one's values where those may change."""
+    munged = copy.deepcopy(spec)
+    for field in ("containers", "initContainers"):
+        for container, before in zip(munged.get(field) or (), old.get(field) or (), strict=True):
+            container["image"] = before.get("image")
+    for field in ("activeDeadlineSeconds", "schedulingGates", "tolerations"):
+        munged[field] = old.get(field)
+    if (old.get("terminationGracePeriodSeconds") or 0) < 0 and spec.get("terminationGracePeriodSeconds") == 1:
+        munged["terminationGracePeriodSeconds"] = old["terminationGracePeriodSeconds"]
+    return munged
+
+
+def check_status_update(pod: JsonObject, old: JsonObject, path: str = "status") -> list[FieldError]:
+    """The status that kubelets, the scheduler and controllers write."""
+    status, before = pod.get("status") or {}, old.get("status") or {}
+    spec = old.get("spec") or {}
+    errors: list[FieldError] = []
+    for index, condition in enumerate(status.get("conditions") or ()):
+        kind = condition.get("type", "")
+        if kind not in _SYSTEM_CONDITIONS:
+            errors += names.label_name(kind, f"metadata.conditions[{index}].Type")
+    nominated = status.get("nominatedNodeName", "")
+    if nominated and nominated != before.get("nominatedNodeName", ""):
+        errors += names.subdomain(nominated, f"{path}.nominatedNodeName")
+    if status.get("qosClass", "") != before.get("qosClass", ""):
+        errors.append(invalid(f"{path}.qosClass", status.get("qosClass", ""), IMMUTABLE))
+    restarts = spec.get("restartPolicy", "")
+    always = {
+        container.get("name")
+        for container in spec.get("initContainers") or ()
+        if container.get("restartPolicy") == "Always"
+    }
+    for field, policy, free in (
+        ("containerStatuses", restarts, set[Any]()),
+        ("initContainerStatuses", restarts, always),
+        ("ephemeralContainerStatuses", "Never", set[Any]()),
+    ):
+        errors += _check_transitions(
+            status.get(field) or (), before.get(field) or (), policy, free, f"{path}.{field}"
+        )
+    claims = (pod.get("spec") or {}).get("resourceClaims") or ()
+    statuses = status.get("resourceClaimStatuses") or ()
+    return errors + check_claim_statuses(statuses, claims, f"{path}.resourceClaimStatuses")
+
+
+def _check_transitions(
+    new: Sequence[JsonObject], old: Sequence[JsonObject], policy: str, free: set[Any], path: str
+) -> list[FieldError]:
+    """A container that ended for good stays ended."""
+    errors: list[FieldError] = []
+    if policy == "Always":
+        return errors
+    for index, before in enumerate(old):
+        ended = (before.get("state") or {}).get("terminated")
+        if ended is None or before.get("name") in free or (policy == "OnFailure" and ended.get("exitCode")):
+            continue
+        for status in new:
+            if (
+                status.get("name") == before.get("name")
+                and (status.get("state") or {}).get("terminated") is None
+            ):
+                text = "may not be transitioned to non-terminated state"
+                errors.append(forbidden_field(f"{path}[{index}].state", text))
+    return errors
