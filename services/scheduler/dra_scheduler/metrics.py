@@ -2,15 +2,30 @@
 
 from prometheus_client import Counter, Gauge, Histogram
 
+from dra_scheduler.framework.cache import Cache
+from dra_scheduler.queue.entry import QueuedPod
 from dra_scheduler.queue.scheduling import SchedulingQueue
 
-ATTEMPTS = Counter("scheduler_schedule_attempts", "Attempts to schedule pods, by their result.", ["result"])
+ATTEMPTS = Counter(
+    "scheduler_schedule_attempts", "Attempts to schedule pods, by their result.", ["result", "profile"]
+)
 ATTEMPT_SECONDS = Histogram(
     "scheduler_scheduling_attempt_duration_seconds",
     "Time from taking a pod from the queue to its node or its rejection.",
-    ["result"],
+    ["result", "profile"],
     buckets=[0.0001 * 2**exponent for exponent in range(18)],
 )
+POD_ATTEMPTS = Histogram(
+    "scheduler_pod_scheduling_attempts",
+    "How many attempts it took until a pod's node was chosen.",
+    buckets=[1, 2, 4, 8, 16],
+)
+CLAIM_CREATES = Counter(
+    "scheduler_resourceclaim_creates",
+    "ResourceClaims made for extended resources, by whether that worked.",
+    ["status"],
+)
+CACHE_SIZE = Gauge("scheduler_cache_size", "What the scheduler keeps in mind, by type.", ["type"])
 PENDING = Gauge("scheduler_pending_pods", "Pods without a node, by where in the queue they are.", ["queue"])
 
 
@@ -18,3 +33,20 @@ def watch_queue(queue: SchedulingQueue) -> None:
     """Show the queue's lengths whenever metrics are read."""
     for place in ("active", "backoff", "unschedulable", "gated"):
         PENDING.labels(place).set_function(lambda place=place: queue.counts()[place])  # type: ignore[misc]
+
+
+def watch_cache(cache: Cache) -> None:
+    """Show how much is known whenever metrics are read."""
+    CACHE_SIZE.labels("nodes").set_function(lambda: len(cache.nodes()))
+    CACHE_SIZE.labels("pods").set_function(lambda: sum(1 for _ in cache.pods()))
+    CACHE_SIZE.labels("assumed_pods").set_function(lambda: cache.assumed)
+
+
+def count_attempt(entry: QueuedPod, scheduled: bool, seconds: float) -> None:
+    """An attempt has ended; if not with a node, the queue has just been told whether by an error."""
+    result = "scheduled" if scheduled else "error" if entry.errors else "unschedulable"
+    profile = entry.pod.spec.scheduler_name
+    ATTEMPTS.labels(result, profile).inc()
+    ATTEMPT_SECONDS.labels(result, profile).observe(seconds)
+    if scheduled:
+        POD_ATTEMPTS.observe(entry.attempts)

@@ -30,7 +30,7 @@ from dra_scheduler.framework.events import Action, Interest, Kind
 from dra_scheduler.framework.state import CycleState
 from dra_scheduler.framework.status import Status
 from dra_scheduler.handlers import EventHandlers
-from dra_scheduler.metrics import ATTEMPT_SECONDS, ATTEMPTS, watch_queue
+from dra_scheduler.metrics import count_attempt, watch_cache, watch_queue
 from dra_scheduler.placement import Attempt, AttemptError, Placement, Unschedulable
 from dra_scheduler.plugins.dynamicresources.manager import DRAManager
 from dra_scheduler.plugins.dynamicresources.plugin import DynamicResources
@@ -193,6 +193,7 @@ class Scheduler:
     async def _lead(self) -> None:
         await self._informers.synced()
         watch_queue(self.queue)
+        watch_cache(self.cache)
         async with asyncio.TaskGroup() as tasks:
             tasks.create_task(self._flush())
             tasks.create_task(self._schedule_forever())
@@ -237,11 +238,7 @@ class Scheduler:
         if group is not None and group.spec.scheduling_policy.gang is not None:
             await self._schedule_gang(entry, group.spec.scheduling_policy.gang.min_count)
             return
-        started = self._clock.monotonic()
-        decision = await self._decide(entry, None)
-        result = "unschedulable" if decision is None else "scheduled"
-        ATTEMPTS.labels(result).inc()
-        ATTEMPT_SECONDS.labels(result).observe(self._clock.monotonic() - started)
+        decision = await self._timed_decision(entry, None)
         if decision is not None:
             self._start_binding(decision)
 
@@ -253,7 +250,7 @@ class Scheduler:
         state = CycleState()
         decisions = []
         for entry in entries:
-            decision = await self._decide(entry, state)
+            decision = await self._timed_decision(entry, state)
             if decision is not None:
                 decisions.append(decision)
         if len(decisions) + self.groups.placed(key) >= minimum:
@@ -271,6 +268,12 @@ class Scheduler:
                 decision.entry, ("DynamicResources", "NodeResourcesFit", "GangScheduling"), message
             )
             self._reporter.report(decision.pod, UNSCHEDULABLE, message)
+
+    async def _timed_decision(self, entry: QueuedPod, group: CycleState | None) -> _Decision | None:
+        started = self._clock.monotonic()
+        decision = await self._decide(entry, group)
+        count_attempt(entry, decision is not None, self._clock.monotonic() - started)
+        return decision
 
     async def _decide(self, entry: QueuedPod, group: CycleState | None) -> _Decision | None:
         """Choose a node and reserve what the pod uses there; None after telling why that couldn't be."""

@@ -56,6 +56,11 @@ class Cache:
         """Whether the pod has a node only in the scheduler's opinion as yet."""
         return uid in self._assumed
 
+    @property
+    def assumed(self) -> int:
+        """How many pods have a node only in the scheduler's opinion as yet."""
+        return len(self._assumed)
+
     # Nodes
 
     def set_node(self, node: Node) -> None:

@@ -23,6 +23,7 @@ from dra_shared.features import FeatureGates
 from dra_shared.log import logger
 
 from dra_scheduler.framework.status import Status, error
+from dra_scheduler.metrics import CLAIM_CREATES
 from dra_scheduler.plugins.dynamicresources.claimtracker import ClaimNotFound, ClaimOutdated, revision
 from dra_scheduler.plugins.dynamicresources.conditions import (
     BindingFailed,
@@ -176,10 +177,13 @@ class ClaimStore:
             devices = msgspec.structs.replace(devices, requests=memory.reserved.requests)
         spec = msgspec.structs.replace(claim.spec, devices=devices)
         try:
-            return await self._client.create(RESOURCE_CLAIMS, ResourceClaim(metadata=meta, spec=spec))
+            made = await self._client.create(RESOURCE_CLAIMS, ResourceClaim(metadata=meta, spec=spec))
         except REQUEST_ERRORS as failure:
+            CLAIM_CREATES.labels("failure").inc()
             name = f"{claim.metadata.namespace}/"
             raise StoreError(f"create claim for extended resources {name}: {failure}") from failure
+        CLAIM_CREATES.labels("success").inc()
+        return made
 
     async def _assume_extended(self, claim: ResourceClaim) -> None:
         """Assume the claim as soon as the informer knows that it exists at all."""
@@ -214,10 +218,8 @@ class ClaimStore:
             raise StoreError(f"update pod {pod.key} ExtendedResourceClaimStatus: {failure}") from failure
 
     async def patch_node_statuses(self, pod: Pod, memory: AttemptMemory) -> None:
-        """Tell in the pod's status what its claims take from the node."""
+        """Tell in the pod's status what its claims take from the node: the assumed ``pod`` says it already."""
         assert memory.reserved is not None
-        if pod.status.node_allocatable_resource_claim_statuses == memory.reserved.node_statuses:
-            return
         status = PodStatus(node_allocatable_resource_claim_statuses=memory.reserved.node_statuses)
         try:
             await self._patch_pod(pod, {"status": status})

@@ -1,0 +1,42 @@
+from dra_scheduler.framework.cache import Cache
+from dra_scheduler.metrics import count_attempt, watch_cache
+from dra_scheduler.queue.entry import QueuedPod
+from dra_shared.api.codec import convert
+from dra_shared.api.resources import NODES, PODS
+from prometheus_client import REGISTRY
+
+from tests.scheduler.objects import node_json, pod_json
+
+
+def _value(name: str, **labels: str) -> float:
+    return REGISTRY.get_sample_value(name, labels) or 0
+
+
+def test_attempts_are_counted_by_result_and_scheduler() -> None:
+    def counted(result: str) -> float:
+        return _value("scheduler_schedule_attempts_total", result=result, profile="for-metrics")
+
+    entry = QueuedPod(convert(PODS, pod_json("p", schedulerName="for-metrics")), 0.0, attempts=1)
+    entry.rejections = 1
+    count_attempt(entry, False, 0.1)
+    entry.errors = 1
+    count_attempt(entry, False, 0.1)
+    entry.attempts = 3
+    before = _value("scheduler_pod_scheduling_attempts_sum")
+    count_attempt(entry, True, 0.25)
+    assert [counted(result) for result in ("unschedulable", "error", "scheduled")] == [1, 1, 1]
+    assert _value("scheduler_pod_scheduling_attempts_sum") - before == 3
+    assert (
+        _value("scheduler_scheduling_attempt_duration_seconds_sum", result="scheduled", profile="for-metrics")
+        == 0.25
+    )
+
+
+def test_the_cache_tells_its_size() -> None:
+    cache = Cache()
+    watch_cache(cache)
+    cache.set_node(convert(NODES, node_json("n")))
+    cache.set_pod(convert(PODS, pod_json("bound", nodeName="n")))
+    cache.assume(convert(PODS, pod_json("assumed", nodeName="n")), "n")
+    sizes = {kind: _value("scheduler_cache_size", type=kind) for kind in ("nodes", "pods", "assumed_pods")}
+    assert sizes == {"nodes": 1, "pods": 2, "assumed_pods": 1}
