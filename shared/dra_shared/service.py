@@ -128,10 +128,13 @@ class HealthServer:
         return self._port
 
     async def __aenter__(self) -> Self:
+        import prometheus_client
         import uvicorn
         from starlette.applications import Starlette
         from starlette.routing import Route
 
+        # Go's client library shows no *_created series.
+        prometheus_client.disable_created_metrics()  # type: ignore[no-untyped-call]
         routes = [
             Route("/healthz", self._live),
             Route("/livez", self._live),

@@ -9,7 +9,7 @@ import heapq
 import itertools
 from collections import deque
 from collections.abc import Awaitable, Callable, Hashable
-from typing import Generic, TypeVar
+from typing import Generic, Protocol, TypeVar
 
 import httpx
 
@@ -33,6 +33,22 @@ class Retry(Exception):
     """Raised by a reconcile function: not possible yet, for a reason that the message gives in full."""
 
 
+class QueueObserver(Protocol):
+    """Told of what goes through a queue; durations are in seconds."""
+
+    def added(self) -> None:
+        """A key was added that was not in the queue."""
+
+    def retried(self) -> None:
+        """A key failed and will come again."""
+
+    def taken(self, waited: float) -> None:
+        """A worker took a key that had been ready for so long."""
+
+    def finished(self, worked: float) -> None:
+        """A worker is done with a key after so long."""
+
+
 class WorkQueue(Generic[K]):
     """A queue of keys; see the module's docstring."""
 
@@ -52,6 +68,9 @@ class WorkQueue(Generic[K]):
         self._getters: deque[asyncio.Future[None]] = deque()
         self._timer: asyncio.Task[None] | None = None
         self._shut_down = False
+        self.observer: QueueObserver | None = None
+        # When a key that is in the queue was added, and when one that is worked on was taken.
+        self._since: dict[K, float] = {}
 
     def __len__(self) -> int:
         """How many keys are ready to be worked on."""
@@ -67,9 +86,10 @@ class WorkQueue(Generic[K]):
         if self._shut_down or key in self._dirty:
             return
         self._dirty.add(key)
+        if self.observer is not None:
+            self.observer.added()
         if key not in self._active:
-            self._ready.append(key)
-            self._wake_getter()
+            self._make_ready(key)
 
     def add_after(self, key: K, seconds: float) -> None:
         """Have ``key`` worked on after ``seconds``; if it already waits, whichever comes first."""
@@ -89,6 +109,8 @@ class WorkQueue(Generic[K]):
         """Have ``key`` worked on again after a delay that doubles with each call until :meth:`forget`."""
         failures = self._failures.get(key, 0)
         self._failures[key] = failures + 1
+        if self.observer is not None:
+            self.observer.retried()
         self.add_after(key, min(self._base_delay * 2**failures, self._longest))
 
     def forget(self, key: K) -> None:
@@ -119,14 +141,18 @@ class WorkQueue(Generic[K]):
         key = self._ready.popleft()
         self._dirty.discard(key)
         self._active.add(key)
+        if self.observer is not None:
+            self.observer.taken(self._lap(key))
         return key
 
     def done(self, key: K) -> None:
         """The worker has finished with ``key``; if it was added meanwhile, it is ready again."""
         self._active.discard(key)
+        if self.observer is not None:
+            self.observer.finished(self._lap(key))
+        self._since.pop(key, None)
         if key in self._dirty:
-            self._ready.append(key)
-            self._wake_getter()
+            self._make_ready(key)
 
     def shut_down(self) -> None:
         """Take no more keys, and let every worker end."""
@@ -135,6 +161,18 @@ class WorkQueue(Generic[K]):
             self._timer.cancel()
         while self._getters:
             self._wake_getter()
+
+    def _make_ready(self, key: K) -> None:
+        self._ready.append(key)
+        if self.observer is not None:
+            self._since[key] = self._clock.monotonic()
+        self._wake_getter()
+
+    def _lap(self, key: K) -> float:
+        """Seconds since this was last asked of the key, or since it became ready."""
+        now = self._clock.monotonic()
+        before, self._since[key] = self._since.get(key, now), now
+        return now - before
 
     def _wake_getter(self) -> None:
         while self._getters:

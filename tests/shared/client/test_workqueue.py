@@ -77,3 +77,43 @@ async def test_a_failing_key_comes_back_and_others_go_on() -> None:
     assert queue.requeues("bad") == 0
     queue.shut_down()
     await workers
+
+
+class Tally:
+    def __init__(self) -> None:
+        self.adds, self.retries = 0, 0
+        self.waits: list[float] = []
+        self.works: list[float] = []
+
+    def added(self) -> None:
+        self.adds += 1
+
+    def retried(self) -> None:
+        self.retries += 1
+
+    def taken(self, waited: float) -> None:
+        self.waits.append(waited)
+
+    def finished(self, worked: float) -> None:
+        self.works.append(worked)
+
+
+async def test_an_observer_learns_what_goes_through_and_how_long_it_takes() -> None:
+    clock = FakeClock()
+    queue: WorkQueue[str] = WorkQueue(clock)
+    queue.observer = tally = Tally()
+    queue.add("a")
+    queue.add("a")
+    await clock.advance(2)
+    key = await queue.get()
+    await clock.advance(3)
+    queue.add("a")
+    await clock.advance(4)
+    queue.done(key)
+    await clock.advance(5)
+    queue.done(await queue.get())
+    queue.add_rate_limited("a")
+    await clock.advance(1)
+    assert (tally.adds, tally.retries) == (3, 1)
+    assert tally.waits == [pytest.approx(2), pytest.approx(5)]
+    assert tally.works == [pytest.approx(7), pytest.approx(0)]
