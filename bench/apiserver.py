@@ -226,13 +226,11 @@ async def watch_latency(server: Server, watchers: int, events: int, tag: str) ->
 async def _loads(server: Server, mode: str, seconds: float, figures: dict[str, Any]) -> None:
     for connections in _CONNECTIONS:
         prefix = f"c{connections}"
-        created, cost = await rate(
-            server,
-            connections,
-            seconds,
-            lambda n, p=prefix: request("POST", _CLAIMS, claim(f"{p}-{n}")),
-            (201,),
-        )  # type: ignore[misc]
+
+        def create(n: int, prefix: str = prefix) -> bytes:
+            return request("POST", _CLAIMS, claim(f"{prefix}-{n}"))
+
+        created, cost = await rate(server, connections, seconds, create, (201,))
         figures[f"{mode} create c={connections}"] = (created, cost)
         names = [f"{prefix}-{n}" for n in range(min(500, int(created * seconds)))]
 
@@ -247,10 +245,13 @@ async def _loads(server: Server, mode: str, seconds: float, figures: dict[str, A
             server, connections, seconds, update, (200,)
         )
         figures[f"{mode} get c={connections}"] = await rate(server, connections, seconds, get, (200,))
-        listing = request("GET", f"{_CLAIMS}?limit=1000")
+
+        def listing(_: int) -> bytes:
+            return request("GET", f"{_CLAIMS}?limit=1000")
+
         figures[f"{mode} list 1000 c={connections}"] = await rate(
-            server, connections, seconds, lambda n, data=listing: data, (200,)
-        )  # type: ignore[misc]
+            server, connections, seconds, listing, (200,)
+        )
 
 
 async def _measure(seconds: float, large: int) -> dict[str, Any]:

@@ -252,8 +252,7 @@ async def test_pod_waits_for_its_driver_and_says_so() -> None:
         assert bench.phase() == "Pending"
         async with FakeDriver(registry=_registry(bench), cdi=bench.cdi) as driver:
             await driver.registered.get()
-            await bench.clock.advance(2)
-            await until(lambda: bench.phase() == "Running")
+            await until(lambda: bench.phase() == "Running", clock=bench.clock)
 
 
 async def test_pod_is_not_ended_before_its_claim_is_unprepared() -> None:
@@ -272,8 +271,7 @@ async def test_pod_is_not_ended_before_its_claim_is_unprepared() -> None:
         assert bench.phase() == "Running"
         assert _state(bench).state.terminated is not None
         driver.errors.clear()
-        await bench.clock.advance(2)
-        await until(lambda: bench.phase() == "Succeeded")
+        await until(lambda: bench.phase() == "Succeeded", clock=bench.clock)
         assert driver.prepared == set()
 
 
@@ -483,9 +481,8 @@ async def test_what_was_deleted_while_the_kubelet_was_away_is_cleaned_up() -> No
         second = Bench(first.folder, first.api, first.clock)
         async with second:
             await until(lambda: driver.registered.qsize() > 0)
-            await second.clock.advance(61)
-            await until(lambda: not second.runtime.containers())
-            await until(lambda: not driver.prepared)
+            await until(lambda: not second.runtime.containers(), clock=second.clock)
+            await until(lambda: not driver.prepared, clock=second.clock)
             assert list(second.cdi.iterdir()) == []
     folder.cleanup()
 
