@@ -45,11 +45,25 @@ class ManagerKey:
 
 @dataclass(slots=True)
 class Entry:
-    """One manager's fields, in the version that it last wrote in."""
+    """One manager's fields, in the version that it last wrote in.
+
+    ``stored`` is the entry of a stored object that it was read from.
+    """
 
     api_version: str
     fields: FieldSet
     time: str | None = None
+    stored: dict[str, Any] | None = None
+
+    def unchanged(self) -> bool:
+        """Whether it still says what ``stored`` does."""
+        stored = self.stored
+        return (
+            stored is not None
+            and stored["fieldsV1"] is self.fields
+            and stored.get("time") == self.time
+            and stored.get("apiVersion") == self.api_version
+        )
 
 
 @dataclass(slots=True)
@@ -88,15 +102,22 @@ class Managers:
             if other == key:
                 continue
             entry = self.entries[other]
-            left = difference(difference(entry.fields, intersection(entry.fields, taken)), gone)
+            theirs = intersection(entry.fields, taken)
+            lost = intersection(entry.fields, gone)
+            if not theirs and not lost:
+                continue
+            left = difference(difference(entry.fields, theirs), lost)
             if left:
                 self.entries[other] = replace(entry, fields=left)
             else:
                 del self.entries[other]
 
 
-def read_managers(entries: Any) -> Managers:
-    """The managers of an object's ``metadata.managedFields``; entries that make no sense are left out."""
+def read_managers(entries: Any, stored: bool = False) -> Managers:
+    """The managers of an object's ``metadata.managedFields``; entries that make no sense are left out.
+
+    ``stored``: the entries are as `write_managers` wrote them.
+    """
     managers = Managers()
     for raw in entries or ():
         if not isinstance(raw, dict) or raw.get("operation") not in ("Apply", "Update"):
@@ -110,7 +131,7 @@ def read_managers(entries: Any) -> Managers:
         )
         fields = raw.get("fieldsV1")
         if isinstance(fields, dict) and fields:
-            managers.entries[key] = Entry(version, fields, raw.get("time"))
+            managers.entries[key] = Entry(version, fields, raw.get("time"), raw if stored else None)
     return managers
 
 
@@ -128,6 +149,10 @@ def write_managers(managers: Managers) -> list[dict[str, Any]]:
     )
     made = []
     for key, entry in order:
+        if entry.unchanged():
+            assert entry.stored is not None
+            made.append(entry.stored)
+            continue
         raw: dict[str, Any] = {
             "manager": key.manager,
             "operation": key.operation,

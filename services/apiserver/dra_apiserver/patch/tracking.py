@@ -113,9 +113,10 @@ def track_update(
     if isinstance(sent, list) and len(sent) == 1 and sent[0] == {}:
         new["metadata"].pop("managedFields", None)
         return
-    managers = read_managers(sent)
+    kept = _managed(old)
+    managers = read_managers(sent) if sent != kept else Managers()
     if not managers.entries:
-        managers = read_managers(_managed(old))
+        managers = read_managers(kept, stored=True)
     if old is not None and not managers.entries:
         new.get("metadata", {}).pop("managedFields", None)
         return
@@ -175,7 +176,7 @@ def server_side_apply(
             f"Incorrect version specified in apply patch. Specified patch version: {applied.get('apiVersion', '')}, "
             f"expected: {api_version}"
         )
-    managers = read_managers(_managed(live))
+    managers = read_managers(_managed(live), stored=True)
     before = _empty(node) if live is None else _plain(live)
     if live is not None and not managers.entries:
         _update(node, kind, None, live, managers, ManagerKey(_BEFORE_FIRST_APPLY, "Update", api_version), now)

@@ -17,7 +17,8 @@ JSON = "application/json"
 YAML = "application/yaml"
 PROTOBUF = "application/vnd.kubernetes.protobuf"
 _MEDIA_TYPES = {"": JSON, "*/*": JSON, JSON: JSON, YAML: YAML, PROTOBUF: PROTOBUF}
-_ODD_COLONS = re.compile(rb'\\":|"\s+:')
+# A gap before a colon, a quote or a colon that is escaped by its number.
+_ODD = (b'" ', b'"\t', b'"\r', b'"\n', b"\\u0022", b"\\u003a", b"\\u003A")
 _STRINGS = re.compile(rb'"(?:[^"\\]|\\.)*"', re.DOTALL)
 _META_PACKAGE = "io.k8s.apimachinery.pkg.apis.meta.v1"
 _META_KINDS = frozenset({"DeleteOptions", "Status"})
@@ -159,13 +160,15 @@ def parse_body(body: bytes, form: str, kind: str, field_validation: str) -> Any:
             return load_yaml(body)
         except YamlError as error:
             raise _unrecognized(kind, f"yaml: {error}", body) from error
+    lenient = False
     try:
         value = orjson.loads(body)
     except orjson.JSONDecodeError as error:
+        lenient = True
         value = _lenient(body)
         if value is None:
             raise _unrecognized(kind, f"json parse error: {syntax_error(body)}", body) from error
-    if field_validation != "Ignore" and _may_repeat(body, _count_keys(value)):
+    if field_validation != "Ignore" and _may_repeat(body, value, lenient):
         value = json.loads(body, object_pairs_hook=_pairs)
     return value
 
@@ -184,12 +187,15 @@ def _parse_protobuf(body: bytes, kind: str) -> dict[str, Any]:
     return {**value, "apiVersion": api_version, "kind": found}
 
 
-def _may_repeat(body: bytes, keys: int) -> bool:
-    """Whether ``body`` has more keys than the ``keys`` that were left after parsing."""
-    # Where every key's colon follows at once, counting those is exact enough and cheap.
-    if body.count(b'":') == keys and _ODD_COLONS.search(body) is None:
-        return False
-    return _STRINGS.sub(b"", body).count(b":") != keys
+def _may_repeat(body: bytes, value: Any, lenient: bool) -> bool:
+    """Whether ``body`` has more keys than ``value``, which is what was left of it after parsing."""
+    # Without those, what strings hold of quotes and colons is the same on both sides: a key that was dropped shows.
+    if not lenient and not any(odd in body for odd in _ODD):
+        try:
+            return body.count(b'":') != orjson.dumps(value).count(b'":')
+        except orjson.JSONEncodeError:
+            pass  # It is too deep for that.
+    return _STRINGS.sub(b"", body).count(b":") != _count_keys(value)
 
 
 def _lenient(body: bytes) -> Any:

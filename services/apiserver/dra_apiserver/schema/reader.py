@@ -16,6 +16,7 @@ _ZEROES = {
     Scalar.INT_OR_STRING: 0,
 }
 _STRING = Scalar.STRING
+_ANY = Scalar.ANY
 
 
 class TypeMismatch(Exception):
@@ -98,14 +99,16 @@ class Reader:
             if type(kind) is Scalar:
                 if not native:
                     continue
-                if kind is not _STRING or type(value) is not str:
-                    value = self._scalar(node, member, kind, value)
-                if value or not member.droppable:
-                    obj[key] = value
-                else:
+                if (kind is not _STRING or type(value) is not str) and kind is not _ANY:
+                    obj[key] = value = self._scalar(node, member, kind, value)
+                if not value and member.droppable:
                     del obj[key]
+            elif type(kind) is Struct and type(value) is dict:
+                self._path.append(key)
+                self._members(kind, value)
+                self._path.pop()
             else:
-                obj[key] = self._compound(kind, value, node.name, key, member.go)
+                self._compound(kind, value, node.name, key, member.go)
         self._lenient = outer
 
     def _scalar(self, node: Struct, member: Field, kind: Scalar, value: Any) -> Any:
@@ -219,28 +222,23 @@ def _go_name(node: Node) -> str:
 
 def strip(node: Struct, obj: dict[str, Any]) -> None:
     """Removes the empty lists and maps that an encoded object lacks; validation sees them, storage does not."""
-    fields = node.fields
-    for key, value in list(obj.items()):
-        if not isinstance(value, list | dict):
-            continue
-        member = fields.get(key)
-        if member is None:
-            continue
-        if not value:
-            if node.native and member.droppable:
+    if node.native:
+        fields = node.fields
+        for key in [key for key, value in obj.items() if not value and isinstance(value, list | dict)]:
+            member = fields.get(key)
+            if member is not None and member.droppable:
                 del obj[key]
+    for key, (shape, below) in node.walk("droppable").items():
+        value = obj.get(key)
+        if not value:
             continue
-        kind = member.node
-        if type(kind) is Struct:
-            strip(kind, value)  # type: ignore[arg-type]
-        elif type(kind) is ListNode and type(kind.item) is Struct:
-            for one in value:
+        if shape is Struct:
+            if isinstance(value, dict):
+                strip(below, value)
+        else:
+            for one in value if shape is ListNode else value.values():
                 if isinstance(one, dict):
-                    strip(kind.item, one)
-        elif type(kind) is MapNode and type(kind.value) is Struct and isinstance(value, dict):
-            for one in value.values():
-                if isinstance(one, dict):
-                    strip(kind.value, one)
+                    strip(below, one)
 
 
 def complete(node: Struct, obj: dict[str, Any]) -> None:
@@ -248,19 +246,11 @@ def complete(node: Struct, obj: dict[str, Any]) -> None:
     for member in node.always:
         if member.name not in obj or (obj[member.name] is None and isinstance(member.node, Struct)):
             obj[member.name] = member.zero()
-    fields = node.fields
-    for key, value in obj.items():
-        if not value and not isinstance(value, dict):
-            continue
-        member_field = fields.get(key)
-        if member_field is None:
-            continue
-        kind = member_field.node
-        if type(kind) is Struct:
-            complete(kind, value)
-        elif type(kind) is ListNode and type(kind.item) is Struct:
-            for one in value:
-                complete(kind.item, one)
-        elif type(kind) is MapNode and type(kind.value) is Struct:
-            for one in value.values():
-                complete(kind.value, one)
+    for key, (shape, below) in node.walk("always").items():
+        value = obj.get(key)
+        if shape is Struct:
+            if isinstance(value, dict):
+                complete(below, value)
+        elif value:
+            for one in value if shape is ListNode else value.values():
+                complete(below, one)

@@ -108,7 +108,17 @@ class Field:
 class Struct:
     """An object with known members. ``open`` keeps unknown ones; ``native`` is false for custom resources."""
 
-    __slots__ = ("_always", "_fields", "_raw", "_stated", "atomic", "name", "native", "open")
+    __slots__ = (
+        "_always",
+        "_fields",
+        "_raw",
+        "_stated",
+        "_walks",
+        "atomic",
+        "name",
+        "native",
+        "open",
+    )
 
     def __init__(
         self,
@@ -127,6 +137,7 @@ class Struct:
         self._fields: dict[str, Field] | None = None
         self._always: list[Field] | None = None
         self._stated: list[tuple[str, Any]] | None = None
+        self._walks: dict[str, Walk] = {}
 
     @property
     def fields(self) -> dict[str, Field]:
@@ -155,6 +166,26 @@ class Struct:
             ]
         return self._stated
 
+    @property
+    def droppable(self) -> bool:
+        """Whether an empty list or map may have to be left out."""
+        return any(
+            self.native and one.droppable and isinstance(one.node, ListNode | MapNode)
+            for one in self.fields.values()
+        )
+
+    def walk(self, name: str) -> "Walk":
+        """The members to go down into for the sake of ``stated``, ``always`` or ``droppable`` structs below."""
+        found = self._walks.get(name)
+        if found is None:
+            found = {}
+            for one in self.fields.values():
+                below = _below(one.node)
+                if below is not None and _reaches(below[1], name, set()):
+                    found[one.name] = below
+            self._walks[name] = found
+        return found
+
     def zero(self) -> dict[str, Any]:
         """The encoded form of a struct that nobody set."""
         return {one.name: one.zero() for one in self.always}
@@ -167,6 +198,24 @@ class Struct:
 
 
 Node = Struct | ListNode | MapNode | Scalar
+Walk = dict[str, tuple[type, Struct]]
+"""Members by name: whether each is a struct, a list or a map of structs, and that struct."""
+
+
+def _below(node: Node) -> tuple[type, Struct] | None:
+    inner = node.item if isinstance(node, ListNode) else node.value if isinstance(node, MapNode) else node
+    return (type(node), inner) if isinstance(inner, Struct) else None
+
+
+def _reaches(node: Struct, name: str, seen: set[int]) -> bool:
+    if id(node) in seen:
+        return False
+    seen.add(id(node))
+    if getattr(node, name):
+        return True
+    inner = (_below(one.node) for one in node.fields.values())
+    return any(below is not None and _reaches(below[1], name, seen) for below in inner)
+
 
 _PLAIN = frozenset(
     {Scalar.STRING, Scalar.BOOL, Scalar.INT32, Scalar.INT64, Scalar.FLOAT, Scalar.BYTES, Scalar.ANY}

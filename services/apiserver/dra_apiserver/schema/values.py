@@ -168,10 +168,13 @@ def _remainder(text: str) -> str:
 def _time(value: Any) -> str:
     if not isinstance(value, str):
         raise Malformed(f"json: cannot unmarshal {json_type(value)} into Go value of type string")
-    if len(value) == 20 and value[19] == "Z" and _TIME.fullmatch(value):
-        parse_time(value)
-        return value
-    return parse_time(value).strftime("%Y-%m-%dT%H:%M:%SZ")
+    return _canonical_time(value)
+
+
+@functools.lru_cache(maxsize=4096)
+def _canonical_time(text: str) -> str:
+    moment = parse_time(text)
+    return text if len(text) == 20 and text[19] == "Z" else moment.strftime("%Y-%m-%dT%H:%M:%SZ")
 
 
 def _micro_time(value: Any) -> str:

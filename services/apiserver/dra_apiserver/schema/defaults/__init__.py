@@ -9,7 +9,7 @@ from typing import Any
 
 from dra_apiserver.registry import KindInfo
 from dra_apiserver.schema.defaults import apps, batch, core, others, resource
-from dra_apiserver.schema.types import ListNode, MapNode, Struct, object_type
+from dra_apiserver.schema.types import ListNode, Struct, object_type
 
 Object = dict[str, Any]
 
@@ -37,22 +37,16 @@ def apply_stated(node: Struct, obj: Object) -> None:
     for name, value in node.stated:
         if name not in obj:
             obj[name] = value if not isinstance(value, dict | list) else _copy(value)
-    fields = node.fields
-    for key, value in obj.items():
-        member = fields.get(key)
-        if not value or member is None:
+    for key, (shape, below) in node.walk("stated").items():
+        value = obj.get(key)
+        if not value:
             continue
-        kind = member.node
-        if type(kind) is Struct:
-            apply_stated(kind, value)
-        elif type(kind) is ListNode and type(kind.item) is Struct:
-            for one in value:
+        if shape is Struct:
+            apply_stated(below, value)
+        else:
+            for one in value if shape is ListNode else value.values():
                 if isinstance(one, dict):
-                    apply_stated(kind.item, one)
-        elif type(kind) is MapNode and type(kind.value) is Struct:
-            for one in value.values():
-                if isinstance(one, dict):
-                    apply_stated(kind.value, one)
+                    apply_stated(below, one)
 
 
 def _copy(value: Any) -> Any:
