@@ -8,6 +8,12 @@ from dra_cli.cluster import Cluster, Record, ServiceRecord
 from dra_cli.errors import CommandError
 from dra_cli.supervisor import ServiceSpec, Supervisor, free_port, port_in_use
 
+# Whatever DRA can do is there to be tried: these are off by default in 1.36. --feature-gates has the last word.
+DEFAULT_GATES = (
+    "DRADeviceTaintRules=true,DRANodeAllocatableResources=true,DRAResourcePoolStatus=true,"
+    "DRAWorkloadResourceClaims=true,GangScheduling=true,GenericWorkload=true"
+)
+
 
 @dataclass(frozen=True)
 class HouseOptions:
@@ -33,6 +39,7 @@ class House:
     def __init__(self, cluster: Cluster, options: HouseOptions) -> None:
         self.cluster = cluster
         self._options = options
+        self._ready = False
         port = options.port or free_port()
         if options.port and port_in_use(port):
             raise CommandError(f"port {port} is in use; choose another with --port (0 takes any free one)")
@@ -42,7 +49,10 @@ class House:
     def supervisor(self, report: "Reporter") -> Supervisor:
         """The supervisor that runs these processes, keeping ``cluster.json`` true."""
         supervisor = Supervisor(
-            self._specs, self.cluster.logs, report=report, changed=lambda: self.publish(supervisor, True)
+            self._specs,
+            self.cluster.logs,
+            report=report,
+            changed=lambda: self.publish(supervisor, self._ready),
         )
         return supervisor
 
@@ -50,6 +60,7 @@ class House:
         """Write where everything is to be reached."""
         from os import getpid
 
+        self._ready = ready
         pids, restarts = supervisor.pids(), supervisor.restarts()
         services = {
             spec.name: ServiceRecord(pid=pids[spec.name], url=spec.url, restarts=restarts[spec.name])
@@ -59,9 +70,8 @@ class House:
 
     def _specify(self, port: int) -> list[ServiceSpec]:
         options, data = self._options, self.cluster.data
-        common = ["--log-level", options.log_level]
-        if options.feature_gates:
-            common += ["--feature-gates", options.feature_gates]
+        gates = ",".join(filter(None, (DEFAULT_GATES, options.feature_gates)))
+        common = ["--log-level", options.log_level, "--feature-gates", gates]
 
         def client(name: str, module: str, *arguments: str) -> ServiceSpec:
             health = free_port()

@@ -6,6 +6,7 @@ from typing import Any
 import jsonschema
 import pytest
 import yaml
+from dra_cli.house import DEFAULT_GATES
 
 from tests.reference import REPOSITORY
 
@@ -133,3 +134,8 @@ def test_every_environment_variable_is_an_option_of_its_service(compose: dict[st
             prefix = rf"^DRALAB_({name.replace('-', '_').upper()}_)?"
             flag = "--" + re.sub(prefix, "", variable).lower().replace("_", "-")
             assert f'"{flag}"' in source, f"{name} has no option {flag} for {variable}"
+
+
+def test_containers_have_the_gates_of_up(compose: dict[str, Any]) -> None:
+    for service in compose["services"].values():
+        assert service["environment"]["DRALAB_FEATURE_GATES"] == DEFAULT_GATES
