@@ -181,15 +181,15 @@ def delete(
             if not wanted:
                 raise CommandError("resource name is missing")
             targets = [objects.Target(resource, space, name) for name in wanted]
-        for where in await objects.delete(
+        await objects.delete(
             client,
             targets,
             wait=wait,
             timeout=timeout,
             missing_ok=ignore_not_found,
             grace_period=grace_period,
-        ):
-            print(f"{where} deleted")
+            report=lambda where: print(f"{where} deleted"),
+        )
 
     _with_server(data, work)
 

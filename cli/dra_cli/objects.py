@@ -3,12 +3,13 @@
 import asyncio
 import sys
 import time
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
 import orjson
 import yaml
-from dra_shared.client.errors import from_response
+from dra_shared.client.errors import ApiError, from_response
 from dra_shared.client.rest import Client, PatchType
 
 from dra_cli.discovery import Discovery, ServedResource
@@ -94,23 +95,27 @@ async def delete(
     timeout: float = 60.0,
     missing_ok: bool = False,
     grace_period: int | None = None,
-) -> list[Target]:
-    """Delete objects, and wait until they are gone; gives those that existed.
+    report: Callable[[Target], None] = lambda where: None,
+) -> None:
+    """Delete objects, and wait until they are gone; ``report`` gets each that the server lets go.
 
     Raises:
-        ApiError: the server refuses, also because an object is not there.
+        ApiError: the server refuses one of them, also because it is not there. The others are deleted all the same.
         CommandError: some are still there after ``timeout`` seconds.
     """
     options: dict[str, Any] = {"propagationPolicy": "Background"}
     if grace_period is not None:
         options["gracePeriodSeconds"] = grace_period
     deleted: list[tuple[Target, str | None]] = []
+    refusals: list[ApiError] = []
     for where in targets:
         response = await client.raw("DELETE", where.path, content=orjson.dumps(options))
         if response.status_code == 404 and missing_ok:
             continue
         if response.status_code >= 400:
-            raise from_response(response.status_code, response.content)
+            refusals.append(from_response(response.status_code, response.content))
+            continue
+        report(where)
         body = response.json()
         uid = (body.get("metadata") or {}).get("uid") or (body.get("details") or {}).get("uid")
         deleted.append((where, uid))
@@ -120,7 +125,8 @@ async def delete(
             if time.monotonic() > deadline:
                 raise CommandError(f"{where} is still there after {timeout:.0f} s")
             await asyncio.sleep(_POLL)
-    return [where for where, _ in deleted]
+    if refusals:
+        raise refusals[0]
 
 
 async def _exists(client: Client, where: Target, uid: str | None) -> bool:

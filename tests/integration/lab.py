@@ -1,0 +1,231 @@
+"""A running ``dralab up`` with a client, and what tests of manifests ask of it."""
+
+import asyncio
+import re
+import subprocess
+import sys
+from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
+from contextlib import asynccontextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, TypeVar
+
+import msgspec
+from dra_cli import manifests, objects
+from dra_cli.cluster import Cluster
+from dra_cli.discovery import Discovery
+from dra_shared.api.pod import Pod
+from dra_shared.api.resource import DeviceRequestAllocationResult, ResourceClaim
+from dra_shared.api.resources import DEVICE_TAINT_RULES, NAMESPACES, PODS, RESOURCE_CLAIMS
+from dra_shared.client.errors import NotFound
+from dra_shared.client.rest import Client
+
+from tests.reference import REPOSITORY
+
+T = TypeVar("T")
+
+_BUILT_IN = ("default", "kube-node-lease", "kube-public", "kube-system")
+_EXPORTED = re.compile(r'^declare -x ([A-Za-z0-9_]+)="(.*)"$', re.MULTILINE)
+
+
+@dataclass(frozen=True)
+class Setup:
+    """How a cluster is started."""
+
+    name: str
+    drivers: tuple[str, ...]
+    nodes: int = 1
+    gates: str = ""
+
+    def start(self, data: Path) -> None:
+        """Run ``dralab up --detach`` in ``data``."""
+        arguments = ["up", "--detach", "--port", "0", "--nodes", str(self.nodes), "--relaxed"]
+        for driver in self.drivers:
+            arguments += ["--driver", driver]
+        if self.gates:
+            arguments += ["--feature-gates", self.gates]
+        _dralab(data, *arguments)
+
+    @staticmethod
+    def stop(data: Path) -> None:
+        """Stop it again."""
+        _dralab(data, "down")
+
+
+def _dralab(data: Path, *arguments: str) -> None:
+    result = subprocess.run(
+        [sys.executable, "-m", "dra_cli.main", *arguments, "--data", str(data)],
+        cwd=REPOSITORY,
+        capture_output=True,
+        text=True,
+        timeout=100,
+        check=False,
+    )
+    assert result.returncode == 0, result.stdout + result.stderr
+
+
+@asynccontextmanager
+async def lab(data: Path) -> AsyncIterator["Lab"]:
+    """The cluster that runs in ``data``."""
+    async with Client(Cluster(data).record().server, user_agent="dralab") as client:
+        yield Lab(data, client, await Discovery.read(client))
+
+
+class Lab:
+    """Applies manifests as the command line does, and waits for what becomes of them."""
+
+    def __init__(self, data: Path, client: Client, discovery: Discovery) -> None:
+        self.client = client
+        self._data = data
+        self._discovery = discovery
+
+    async def apply(self, *paths: Path) -> None:
+        """``dralab apply -f PATH…``."""
+        await objects.apply(self.client, self._discovery, manifests.load([str(path) for path in paths]), None)
+
+    async def delete(self, *paths: Path, missing_ok: bool = False) -> None:
+        """``dralab delete -f PATH…``: returns when the objects are gone."""
+        loaded = manifests.load([str(path) for path in paths])
+        targets = [objects.target(self._discovery, obj, None) for obj in reversed(loaded)]
+        await objects.delete(self.client, targets, missing_ok=missing_ok, timeout=30)
+
+    async def clear(self) -> None:
+        """Delete whatever a test that failed left behind."""
+        for rule in (await self.client.list(DEVICE_TAINT_RULES)).items:
+            await self.client.delete(DEVICE_TAINT_RULES, rule.metadata.name)
+        for namespace in (await self.client.list(NAMESPACES)).items:
+            if namespace.metadata.name not in _BUILT_IN:
+                await self.client.delete(NAMESPACES, namespace.metadata.name)
+
+    async def pods(self, namespace: str) -> dict[str, Pod]:
+        """The namespace's pods by name."""
+        return {pod.metadata.name: pod for pod in (await self.client.list(PODS, namespace)).items}
+
+    async def running(self, namespace: str, *names: str) -> list[Pod]:
+        """Wait until these pods run and are ready."""
+
+        async def all_run() -> list[Pod] | None:
+            pods = await self.pods(namespace)
+            found = [pods[name] for name in names if name in pods]
+            return found if len(found) == len(names) and all(map(_is_ready, found)) else None
+
+        return await self.until(all_run, lambda: self._describe(namespace))
+
+    async def unschedulable(self, namespace: str, name: str) -> str:
+        """Wait until the scheduler refused the pod; gives the reason that it names."""
+
+        async def refused() -> str | None:
+            pod = (await self.pods(namespace)).get(name)
+            for condition in pod.status.conditions if pod else ():
+                if condition.type == "PodScheduled" and condition.status == "False":
+                    return condition.message
+            return None
+
+        return await self.until(refused, lambda: self._describe(namespace))
+
+    async def gone(self, namespace: str, name: str) -> None:
+        """Wait until the pod is no more."""
+
+        async def absent() -> bool:
+            return name not in await self.pods(namespace)
+
+        await self.until(absent, lambda: self._describe(namespace))
+
+    async def exported(self, namespace: str, pod: str, container: str = "ctr0") -> dict[str, str]:
+        """The variables that the container's ``export`` printed."""
+
+        async def printed() -> dict[str, str]:
+            response = await self.client.raw(
+                "GET",
+                f"/api/v1/namespaces/{namespace}/pods/{pod}/log",
+                params={"container": container},
+            )
+            return dict(_EXPORTED.findall(response.text)) if response.status_code == 200 else {}
+
+        return await self.until(printed, lambda: self._describe(namespace))
+
+    async def claims(self, namespace: str) -> list[ResourceClaim]:
+        """The namespace's claims."""
+        return list((await self.client.list(RESOURCE_CLAIMS, namespace)).items)
+
+    async def claim_of(self, pod: Pod, name: str) -> ResourceClaim:
+        """The claim that the pod calls ``name``."""
+        claim = next(entry for entry in pod.spec.resource_claims if entry.name == name).resource_claim_name
+        if not claim:
+            statuses = pod.status.resource_claim_statuses
+            claim = next(entry for entry in statuses if entry.name == name).resource_claim_name
+        assert claim
+        return await self.client.get(RESOURCE_CLAIMS, claim, pod.metadata.namespace)
+
+    async def nothing_left(self, *namespaces: str) -> None:
+        """Wait until neither the API server nor any node knows anything of what was in these namespaces."""
+
+        async def clean() -> bool:
+            for name in namespaces:
+                try:
+                    await self.client.get(NAMESPACES, name)
+                except NotFound:
+                    continue
+                return False
+            return not await self.leftovers()
+
+        async def describe() -> str:
+            return f"left: {await self.leftovers()}"
+
+        await self.until(clean, describe)
+
+    async def leftovers(self) -> list[str]:
+        """Pods, claims, prepared claims and CDI files that are still there."""
+        found = [f"pod {pod.metadata.name}" for pod in (await self.client.list(PODS)).items]
+        found += [f"claim {claim.metadata.name}" for claim in (await self.client.list(RESOURCE_CLAIMS)).items]
+        for node in sorted((self._data / "nodes").iterdir()):
+            found += [
+                str(file) for file in (node / "cdi").iterdir() if not file.name.endswith("_common.yaml")
+            ]
+            found += [f"{node.name}: claim {claim}" for claim in _prepared(node / "kubelet")]
+        return found
+
+    async def until(
+        self,
+        check: Callable[[], Awaitable[T | None]],
+        describe: Callable[[], Awaitable[str]],
+        seconds: float = 20.0,
+    ) -> T:
+        """The first true result of ``check``; fails with what ``describe`` says."""
+        try:
+            async with asyncio.timeout(seconds):
+                while not (result := await check()):  # noqa: ASYNC110
+                    await asyncio.sleep(0.03)
+                return result
+        except TimeoutError:
+            raise AssertionError(await describe()) from None
+
+    async def _describe(self, namespace: str) -> str:
+        return "; ".join(
+            f"{name} {pod.status.phase} {[c.message for c in pod.status.conditions if c.message]}"
+            for name, pod in (await self.pods(namespace)).items()
+        )
+
+
+def results(claim: ResourceClaim) -> Sequence[DeviceRequestAllocationResult]:
+    """The devices that the claim got."""
+    assert claim.status is not None
+    assert claim.status.allocation is not None
+    return claim.status.allocation.devices.results
+
+
+def _is_ready(pod: Pod) -> bool:
+    return pod.status.phase == "Running" and any(
+        condition.type == "Ready" and condition.status == "True" for condition in pod.status.conditions
+    )
+
+
+def _prepared(kubelet: Path) -> list[str]:
+    """Claims in the checkpoints of a node's kubelet and drivers."""
+    state: dict[str, Any] = msgspec.json.decode(
+        msgspec.json.decode((kubelet / "dra_manager_state").read_bytes())["Data"]
+    )
+    found = [entry["ClaimName"] for entry in state["ClaimInfoStateList"] or ()]
+    for checkpoint in kubelet.glob("plugins/*/checkpoint.json"):
+        found += [entry["uid"] for entry in msgspec.json.decode(checkpoint.read_bytes())["preparedClaims"]]
+    return found
