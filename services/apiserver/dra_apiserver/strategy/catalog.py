@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dra_apiserver.strategy import Strategy
+from dra_apiserver.strategy.checked import CheckedStrategy
 from dra_apiserver.strategy.core import NamespaceStrategy, PodStatusStrategy, PodStrategy
 from dra_apiserver.strategy.resource import (
     DeviceClassStrategy,
@@ -13,7 +14,8 @@ from dra_apiserver.strategy.resource import (
     ResourcePoolStatusRequestStrategy,
     ResourceSliceStrategy,
 )
-from dra_apiserver.strategy.workloads import JobStrategy, WorkloadStrategy
+from dra_apiserver.strategy.workloads import CronJobStrategy, JobStrategy, WorkloadStrategy
+from dra_apiserver.validation.coreobjects import CHECKS
 
 _RESOURCE = "resource.k8s.io"
 _namespaces = NamespaceStrategy()
@@ -21,6 +23,7 @@ _taint_rules = DeviceTaintRuleStrategy()
 _pool_status_requests = ResourcePoolStatusRequestStrategy()
 
 STRATEGIES: dict[tuple[str, str, str], Strategy] = {
+    **{(group, plural, ""): CheckedStrategy(check) for (group, plural), check in CHECKS.items()},
     ("", "namespaces", ""): _namespaces,
     ("", "namespaces", "finalize"): _namespaces,
     ("", "namespaces", "status"): _namespaces,
@@ -31,6 +34,7 @@ STRATEGIES: dict[tuple[str, str, str], Strategy] = {
     # Upstream calls them that too.
     ("apps", "replicasets", ""): WorkloadStrategy(),
     ("apps", "statefulsets", ""): WorkloadStrategy("statefulset", fixed_rest=True),
+    ("batch", "cronjobs", ""): CronJobStrategy(),
     ("batch", "jobs", ""): JobStrategy(),
     (_RESOURCE, "deviceclasses", ""): DeviceClassStrategy(),
     (_RESOURCE, "devicetaintrules", ""): _taint_rules,

@@ -9,6 +9,9 @@ from dra_shared.selectors import SelectorError, label_selector
 from dra_apiserver.errors import FieldError, forbidden_field, invalid, not_supported, required
 from dra_apiserver.strategy import Context
 from dra_apiserver.strategy.generic import GenericStrategy
+from dra_apiserver.validation.cronjob import check_cron_job
+from dra_apiserver.validation.labelselectors import check_label_selector
+from dra_apiserver.validation.podspec import check_template
 
 JsonObject = dict[str, Any]
 
@@ -27,6 +30,8 @@ _SET_FIXED = (
     "updates to statefulset spec for fields other than 'replicas', 'ordinals', 'template', 'updateStrategy', "
     "'revisionHistoryLimit', 'persistentVolumeClaimRetentionPolicy' and 'minReadySeconds' are forbidden"
 )
+# Room for the time that a job's name ends in.
+_CRON_JOB_NAME_LENGTH = 52
 _JOB_COUNTS = (
     "parallelism",
     "completions",
@@ -75,14 +80,46 @@ class WorkloadStrategy(GenericStrategy):
         selector = spec.get("selector")
         if selector is None:
             errors.append(required("spec.selector"))
-        elif not selector.get("matchLabels") and not selector.get("matchExpressions"):
-            errors.append(invalid("spec.selector", selector, f"empty selector is invalid for {self._word}"))
+        else:
+            errors += check_label_selector(selector, "spec.selector")
+            if not selector.get("matchLabels") and not selector.get("matchExpressions"):
+                errors.append(
+                    invalid("spec.selector", selector, f"empty selector is invalid for {self._word}")
+                )
         template = spec.get("template") or {}
         errors += _mismatch(selector, template)
-        policy = (template.get("spec") or {}).get("restartPolicy", "Always")
+        # A StatefulSet's pods get volumes that the template only mounts.
+        errors += check_template(template, "spec.template", with_spec=not self._fixed_rest)
+        pods = template.get("spec") or {}
+        policy = pods.get("restartPolicy", "Always")
         if policy != "Always":
             errors.append(not_supported("spec.template.spec.restartPolicy", policy, ["Always"]))
+        if pods.get("activeDeadlineSeconds") is not None:
+            text = "activeDeadlineSeconds in ReplicaSet is not Supported"
+            errors.append(forbidden_field("spec.template.spec.activeDeadlineSeconds", text))
+        deadline, ready = spec.get("progressDeadlineSeconds"), spec.get("minReadySeconds") or 0
+        if deadline is not None and deadline <= ready:
+            text = "must be greater than minReadySeconds"
+            errors.append(invalid("spec.progressDeadlineSeconds", deadline, text))
         return errors
+
+
+class CronJobStrategy(GenericStrategy):
+    """Jobs at certain times."""
+
+    def validate_create(self, obj: JsonObject, ctx: Context) -> list[FieldError]:
+        """The errors of metadata and spec; the jobs' names must fit as well."""
+        errors = super().validate_create(obj, ctx) + check_cron_job(obj.get("spec") or {})
+        name = (obj.get("metadata") or {}).get("name", "")
+        if len(name) > _CRON_JOB_NAME_LENGTH:
+            text = f"must be no more than {_CRON_JOB_NAME_LENGTH} characters"
+            errors.append(invalid("metadata.name", name, text))
+        return errors
+
+    def validate_update(self, obj: JsonObject, old: JsonObject, ctx: Context) -> list[FieldError]:
+        """The errors of metadata and spec."""
+        errors = super().validate_update(obj, old, ctx)
+        return errors if ctx.subresource == "status" else errors + check_cron_job(obj.get("spec") or {})
 
 
 class JobStrategy(GenericStrategy):
@@ -130,6 +167,7 @@ class JobStrategy(GenericStrategy):
             errors.append(required("spec.selector"))
         template = spec.get("template") or {}
         errors += _mismatch(selector, template)
+        errors += check_template(template, "spec.template")
         policy = (template.get("spec") or {}).get("restartPolicy", "Always")
         if policy not in ("OnFailure", "Never"):
             field = "spec.template.spec.restartPolicy"

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from dra_apiserver.errors import FieldError, forbidden_field, invalid, not_supported, required
-from dra_apiserver.strategy.objectmeta import validate_labels
+from dra_apiserver.strategy.objectmeta import validate_annotations, validate_labels
 from dra_apiserver.validation import names
 from dra_apiserver.validation.containers import ContainerCheck, check_image
 from dra_apiserver.validation.podclaims import check_pod_claims
@@ -44,6 +44,20 @@ def check_new_pod(pod: JsonObject, path: str = "spec") -> list[FieldError]:
     if spec.get("nodeName") and spec.get("schedulingGates"):
         text = "cannot be set until all schedulingGates have been cleared"
         errors.append(forbidden_field(f"{path}.nodeName", text))
+    return errors
+
+
+def check_template(template: JsonObject, path: str, with_spec: bool = True) -> list[FieldError]:
+    """A template of pods: labels, annotations and, but for kinds that add to it, the spec."""
+    meta, spec = template.get("metadata") or {}, template.get("spec") or {}
+    errors = validate_labels(meta.get("labels") or {}, f"{path}.labels")
+    errors += validate_annotations(meta.get("annotations") or {}, f"{path}.annotations")
+    if not with_spec:
+        return errors
+    errors += check_pod_spec(spec, f"{path}.spec")
+    if spec.get("ephemeralContainers"):
+        text = "ephemeral containers not allowed in pod template"
+        errors.append(forbidden_field(f"{path}.spec.ephemeralContainers", text))
     return errors
 
 
