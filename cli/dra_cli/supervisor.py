@@ -14,15 +14,18 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from types import TracebackType
-from typing import Self
+from typing import Any, Self
 
 import httpx
+import msgspec
 from dra_shared.client.rest import Client
 from dra_shared.clock import Clock, SystemClock
 
 from dra_cli.errors import CommandError
 
 _POLL = 0.02
+# With this a process says that its options are wrong.
+_USAGE = 2
 _GRACE = 5.0
 _FIRST_RESTART_DELAY = 0.25
 _LONGEST_RESTART_DELAY = 10.0
@@ -105,7 +108,7 @@ class Supervisor:
                         service for service in waiting if not await _is_ready(client, service.spec.url)
                     ]
                     for service in waiting:
-                        if service.restarts >= 3:
+                        if service.refused or service.restarts >= 3:
                             raise CommandError(f"{service.spec.name} does not start: {service.last_words()}")
                     await self._clock.sleep(_POLL)
         except TimeoutError:
@@ -140,6 +143,8 @@ class _Service:
         self.spec = spec
         self.log = log
         self.restarts = 0
+        self.refused = False
+        """Whether it ended because it does not take its options: it never will."""
         self._process: asyncio.subprocess.Process | None = None
         self._pipe = -1
 
@@ -169,6 +174,7 @@ class _Service:
         assert self._process is not None
         code = await self._process.wait()
         self._close_pipe()
+        self.refused = code == _USAGE
         if code < 0:
             return f"was killed by {signal.Signals(-code).name}"
         return f"exited with {code}"
@@ -194,13 +200,22 @@ class _Service:
         with contextlib.suppress(OSError):
             lines = self.log.read_text(errors="replace").splitlines()
             if lines:
-                return f"{lines[-1][:400]} (log: {self.log})"
+                return f"{_plain(lines[-1])[:400]} (log: {self.log})"
         return f"see {self.log}"
 
     def _close_pipe(self) -> None:
         if self._pipe >= 0:
             os.close(self._pipe)
             self._pipe = -1
+
+
+def _plain(line: str) -> str:
+    """A line of a service's log as people say it: without JSON, and without the program's name."""
+    try:
+        entry = msgspec.json.decode(line, type=dict[str, Any])
+    except msgspec.DecodeError:
+        return line.partition(": error: ")[2] or line
+    return ": ".join(str(entry[key]) for key in ("event", "error") if key in entry) or line
 
 
 async def _is_ready(client: Client, url: str) -> bool:

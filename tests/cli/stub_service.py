@@ -13,13 +13,19 @@ def main() -> int:
     parser.add_argument("--port", type=int, required=True)
     parser.add_argument("--never-ready", action="store_true")
     parser.add_argument("--crash", action="store_true")
+    parser.add_argument("--refuse", action="store_true")
+    parser.add_argument("--fail", action="store_true")
     options = parser.parse_args()
+    if options.refuse:
+        parser.error("no such GPU")
     if options.crash:
         sys.stdout.write("cannot open the thing\n")
         sys.stdout.flush()
         os._exit(3)
 
     async def serve() -> None:
+        if options.fail:
+            raise OSError("the disk is full")
         async with HealthServer("127.0.0.1", options.port, {"up": lambda: not options.never_ready}):
             await asyncio.Event().wait()
 

@@ -58,6 +58,19 @@ async def test_a_service_that_keeps_dying_says_why(tmp_path: Path) -> None:
             await supervisor.ready()
 
 
+async def test_a_service_that_refuses_its_options_is_not_tried_again(tmp_path: Path) -> None:
+    async with Supervisor([_stub("bad", "--refuse")], tmp_path, report=lambda _: None) as supervisor:
+        with pytest.raises(CommandError, match="bad does not start: no such GPU"):
+            await supervisor.ready()
+        assert supervisor.restarts() == {"bad": 0}
+
+
+async def test_what_a_service_logged_last_is_said_in_plain_words(tmp_path: Path) -> None:
+    async with Supervisor([_stub("bad", "--fail")], tmp_path, report=lambda _: None) as supervisor:
+        with pytest.raises(CommandError, match="bad does not start: cannot go on: the disk is full"):
+            await supervisor.ready()
+
+
 async def test_a_service_that_is_never_ready_is_named(tmp_path: Path) -> None:
     async with Supervisor([_stub("slow", "--never-ready")], tmp_path, report=lambda _: None) as supervisor:
         with pytest.raises(CommandError, match="slow is not ready after 1 s"):
