@@ -31,8 +31,6 @@ _FIRST_RESTART_DELAY = 0.25
 _LONGEST_RESTART_DELAY = 10.0
 # A service that ran this long before it died starts again at once.
 _STABLE = 30.0
-# What argparse exits with: the service refuses its options, and would do so again.
-_USAGE = 2
 
 
 @dataclass
@@ -124,8 +122,6 @@ class Supervisor:
         while True:
             started = self._clock.monotonic()
             how = await service.ended()
-            if service.refused:
-                return
             if self._clock.monotonic() - started > _STABLE:
                 delay = _FIRST_RESTART_DELAY
             self._report(f"{service.spec.name} {how}; restarting it in {delay:g} s (log: {service.log})")
@@ -178,7 +174,6 @@ class _Service:
         assert self._process is not None
         code = await self._process.wait()
         self._close_pipe()
-        self.refused = code == _USAGE
         self.refused = code == _USAGE
         if code < 0:
             return f"was killed by {signal.Signals(-code).name}"

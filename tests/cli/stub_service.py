@@ -14,13 +14,10 @@ def main() -> int:
     parser.add_argument("--never-ready", action="store_true")
     parser.add_argument("--crash", action="store_true")
     parser.add_argument("--refuse", action="store_true")
-    parser.add_argument("--refuse", action="store_true")
     parser.add_argument("--fail", action="store_true")
     options = parser.parse_args()
     if options.refuse:
         parser.error("no such GPU")
-    if options.refuse:
-        parser.error("no such model")
     if options.crash:
         sys.stdout.write("cannot open the thing\n")
         sys.stdout.flush()

@@ -71,15 +71,6 @@ async def test_what_a_service_logged_last_is_said_in_plain_words(tmp_path: Path)
             await supervisor.ready()
 
 
-async def test_a_service_that_refuses_its_options_is_not_started_again(tmp_path: Path) -> None:
-    lines: list[str] = []
-    async with Supervisor([_stub("picky", "--refuse")], tmp_path, report=lines.append) as supervisor:
-        with pytest.raises(CommandError, match=r"^picky does not start: no such model \(log: "):
-            await supervisor.ready()
-        assert supervisor.restarts() == {"picky": 0}
-    assert not lines
-
-
 async def test_a_service_that_is_never_ready_is_named(tmp_path: Path) -> None:
     async with Supervisor([_stub("slow", "--never-ready")], tmp_path, report=lambda _: None) as supervisor:
         with pytest.raises(CommandError, match="slow is not ready after 1 s"):
