@@ -75,7 +75,8 @@ def _lines(path: Path) -> Iterator[dict[str, Any]]:
         if data.startswith(b"\x1f\x8b"):
             data = gzip.decompress(data)
     except (OSError, EOFError) as error:
-        raise CommandError(f"cannot read {path}: {error}") from error
+        reason = error.strerror if isinstance(error, OSError) and error.strerror else error
+        raise CommandError(f"cannot read {path}: {reason}") from error
     for number, text in enumerate(data.split(b"\n"), start=1):
         if not text.strip():
             continue

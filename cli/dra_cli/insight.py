@@ -25,6 +25,7 @@ async def explain(data: Path, target: str, namespace: str, nodes: int, output: s
     Raises:
         CommandError: the target is neither, or does not exist.
     """
+    _check(output)
     kind, slash, name = target.partition("/")
     if not slash:
         kind, name = "pod", target
@@ -37,9 +38,14 @@ async def explain(data: Path, target: str, namespace: str, nodes: int, output: s
 
 
 async def free(data: Path, output: str) -> None:
-    """Print what is free and what is used."""
+    """Print what is free and what is used.
+
+    Raises:
+        CommandError: no cluster runs there.
+    """
     import orjson
 
+    _check(output)
     answer = await _ask(data, "/free", {})
     if output == "json":
         print(answer.rstrip())
@@ -57,6 +63,11 @@ async def free(data: Path, output: str) -> None:
         ]
         if rows:
             _print([(title, "FREE", "TOTAL"), *rows])
+
+
+def _check(output: str) -> None:
+    if output not in ("", "json"):
+        raise CommandError(f"unknown output {output!r}: choose json, or leave it out")
 
 
 def _table(title: str, usages: Iterable[tuple[str, dict[str, Any]]]) -> None:

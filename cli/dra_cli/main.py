@@ -32,6 +32,9 @@ Files = Annotated[
 ]
 Nodes = Annotated[int, typer.Option(min=0, max=500, help="How many nodes to simulate.")]
 Gpus = Annotated[str, typer.Option(help="GPUs of each node: COUNTxMODEL.")]
+Port = Annotated[
+    int, typer.Option(min=0, max=65535, help="The API server's port on loopback; 0: any free one.")
+]
 Drivers = Annotated[
     list[str] | None,
     typer.Option("--driver", help="Driver of each node: a name, or a profile file. May be repeated."),
@@ -44,7 +47,7 @@ DEFAULT_GPUS = "8xA100-SXM4-40GB"
 def up(
     nodes: Nodes = 2,
     gpus: Gpus = DEFAULT_GPUS,
-    port: Annotated[int, typer.Option(help="The API server's port on loopback; 0: any free one.")] = 8080,
+    port: Port = 8080,
     data: Data = DEFAULT_DATA,
     detach: Annotated[bool, typer.Option("--detach", "-d", help="Return once everything is ready.")] = False,
     driver: Drivers = None,
@@ -261,7 +264,7 @@ def demo(
     filename: Annotated[
         list[str] | None, typer.Option("--filename", "-f", help="Manifests to run instead of the quickstart.")
     ] = None,
-    port: Annotated[int, typer.Option(help="The API server's port on loopback; 0: any free one.")] = 0,
+    port: Port = 0,
 ) -> None:
     """Start a cluster, run the quickstart through it, show each phase, and clean everything up."""
     from dra_cli.demo.story import tell

@@ -67,12 +67,15 @@ async def apply(
         response = await client.raw(
             "PATCH",
             where.path,
-            params={"fieldManager": FIELD_MANAGER, "force": "true"},
+            params={"fieldManager": FIELD_MANAGER, "force": "true", "fieldValidation": "Strict"},
             content=orjson.dumps(obj),
             content_type=PatchType.APPLY.value,
         )
         if response.status_code >= 400:
-            raise from_response(response.status_code, response.content)
+            refusal = from_response(response.status_code, response.content)
+            # The server repeats the whole object before it comes to the point.
+            _, strict, what = str(refusal).partition("strict decoding error: ")
+            raise CommandError(f"{where} is refused: {what}") if strict else refusal
         if response.status_code == 201:
             outcome = "created"
         elif before.status_code == 200 and _version(before.json()) == _version(response.json()):

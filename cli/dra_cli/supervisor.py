@@ -122,6 +122,8 @@ class Supervisor:
         while True:
             started = self._clock.monotonic()
             how = await service.ended()
+            if service.refused:
+                return
             if self._clock.monotonic() - started > _STABLE:
                 delay = _FIRST_RESTART_DELAY
             self._report(f"{service.spec.name} {how}; restarting it in {delay:g} s (log: {service.log})")
