@@ -10,6 +10,7 @@ from dra_apiserver.server import ApiServer
 from dra_cli import objects
 from dra_cli.discovery import Discovery
 from dra_cli.errors import CommandError
+from dra_shared.client.errors import BadRequest
 from dra_shared.client.rest import Client
 
 
@@ -38,5 +39,15 @@ async def test_apply_tells_what_became_of_each(client: Client) -> None:
 
 async def test_apply_names_a_field_that_is_not_there(client: Client) -> None:
     discovery = await Discovery.read(client)
-    with pytest.raises(CommandError, match=r"^configmap/c is refused: .*dta"):
+    with pytest.raises(BadRequest, match=r"\.dta: field not declared in schema"):
         await objects.apply(client, discovery, [_config_map(dta={"a": "1"})], None)
+    # As the request was written in v1beta1.
+    request = {"name": "gpu", "deviceClassName": "gpu.nvidia.com"}
+    claim = {
+        "apiVersion": "resource.k8s.io/v1",
+        "kind": "ResourceClaim",
+        "metadata": {"name": "c"},
+        "spec": {"devices": {"requests": [request]}},
+    }
+    with pytest.raises((BadRequest, CommandError), match="deviceClassName"):
+        await objects.apply(client, discovery, [claim], None)
