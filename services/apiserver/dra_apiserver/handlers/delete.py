@@ -192,7 +192,29 @@ async def remove(api: Api, request: Request, target: Target, options: DeleteOpti
 
     record = await api.store.write(target.resource, target.key, change, options.dry_run)
     assert record is not None
-    return record, gone
+    if gone or not _is_over(target, record):
+        return record, gone
+    if options.dry_run:
+        return record, True
+    marked = record
+
+    def finish(current: Record | None) -> Remove | None:
+        if current is None or current.revision != marked.revision:
+            return None
+        return Remove(current.object())
+
+    removed = await api.store.write(target.resource, target.key, finish)
+    if removed is None or removed.revision == marked.revision:
+        return marked, removed is None
+    return removed, True
+
+
+def _is_over(target: Target, record: Record) -> bool:
+    """Whether a pod was only marked, as upstream does before it removes one, and nothing keeps it."""
+    if (target.kind.group, target.kind.plural) != ("", "pods"):
+        return False
+    meta = record.object()["metadata"]
+    return meta.get("deletionGracePeriodSeconds") == 0 and not meta.get("finalizers")
 
 
 def check_preconditions(target: Target, meta: JsonObject, options: DeleteOptions) -> None:
@@ -232,7 +254,7 @@ def _outcome(api: Api, target: Target, obj: JsonObject, options: DeleteOptions) 
             if not changed and before == (meta["deletionTimestamp"], 0):
                 return None
         return Put(obj)
-    if graceful and meta["deletionGracePeriodSeconds"] > 0:
+    if graceful:
         return Put(obj)
     return Remove(obj)
 

@@ -1,0 +1,33 @@
+"""One cluster of real processes for every client that is tried."""
+
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from dra_cli.cluster import Cluster
+
+
+def _dralab(data: Path, *arguments: str) -> None:
+    command = [sys.executable, "-m", "dra_cli.main", *arguments, "--data", str(data)]
+    result = subprocess.run(command, capture_output=True, text=True, timeout=100, check=False)
+    assert result.returncode == 0, result.stdout + result.stderr
+
+
+@pytest.fixture(scope="session")
+def data(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
+    path = tmp_path_factory.mktemp("clients")
+    _dralab(path, "up", "--detach", "--port", "0", "--nodes", "2")
+    yield path
+    _dralab(path, "down")
+
+
+@pytest.fixture(scope="session")
+def server(data: Path) -> str:
+    return Cluster(data).record().server
+
+
+@pytest.fixture(scope="session")
+def kubeconfig(data: Path) -> Path:
+    return data / "kubeconfig"
