@@ -79,6 +79,25 @@ def test_any_body_gets_an_answer(operation: str, base: Json, changes: list[Chang
     assert "oracleError" in ours or isinstance(ours["server"]["allowed"], bool)
 
 
+@pytest.mark.parametrize("obj", objects.CORE, ids=[obj["kind"] for obj in objects.CORE])
+def test_a_good_object_of_each_kind_is_taken(obj: Json) -> None:
+    new = copy.deepcopy(obj)
+    del new["metadata"]["resourceVersion"]
+    ours = answer(_case(new, new, "create"))
+    assert ours["server"]["allowed"], ours
+    stored = {**ours["server"]["object"], "apiVersion": obj["apiVersion"], "kind": obj["kind"]}
+    again = answer(_case(stored, stored, "update"))
+    assert again["server"]["allowed"], again
+
+
+@pytest.mark.parametrize("operation", ["create", "update", "statusUpdate"])
+@settings(max_examples=400, deadline=None, derandomize=True)
+@given(base=st.sampled_from(objects.CORE), changes=_CHANGES)
+def test_any_body_of_a_core_kind_gets_an_answer(operation: str, base: Json, changes: list[Change]) -> None:
+    ours = answer(_case(_mutated(base, changes), base, operation))
+    assert "oracleError" in ours or isinstance(ours["server"]["allowed"], bool)
+
+
 # Go counts a quantity in whole numbers, rounded up: a step of 1n is one of 1.
 @pytest.mark.parametrize(
     ("step", "refused"), [("0", True), ("-1", False), ("1n", False), ("0.5", False), ("9" * 30, True)]

@@ -6,7 +6,7 @@ from typing import Any
 
 from dra_shared.selectors import SelectorError, label_selector
 
-from dra_apiserver.errors import FieldError, forbidden_field, invalid, not_supported, required
+from dra_apiserver.errors import FieldError, Verbatim, forbidden_field, invalid, not_supported, required
 from dra_apiserver.strategy import Context
 from dra_apiserver.strategy.generic import GenericStrategy
 from dra_apiserver.validation.cronjob import check_cron_job
@@ -199,16 +199,18 @@ def _generate_selector(spec: JsonObject, meta: JsonObject) -> None:
 
 
 def _mismatch(selector: JsonObject | None, template: JsonObject) -> list[FieldError]:
-    if selector is None:
-        return []
     labels = (template.get("metadata") or {}).get("labels") or {}
-    try:
-        matches = label_selector(selector).matches(labels)
-    except SelectorError as error:
-        return [invalid("spec.selector", selector, str(error))]
+    # Upstream takes a missing selector for one that selects nothing.
+    matches = False
+    if selector is not None:
+        try:
+            matches = label_selector(selector).matches(labels)
+        except SelectorError as error:
+            return [invalid("spec.selector", selector, str(error))]
     if matches:
         return []
-    return [invalid("spec.template.metadata.labels", labels, "`selector` does not match template `labels`")]
+    text = "`selector` does not match template `labels`"
+    return [invalid("spec.template.metadata.labels", labels or Verbatim("null"), text)]
 
 
 def _without(spec: JsonObject, names: tuple[str, ...]) -> JsonObject:

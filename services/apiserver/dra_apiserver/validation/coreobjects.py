@@ -60,7 +60,9 @@ def _check_key(key: str, path: str) -> list[FieldError]:
     return [invalid(f"{path}[{key}]", key, text) for text in problems]
 
 
-def _size(value: str, encoded: bool) -> int:
+def _size(value: str | None, encoded: bool) -> int:
+    if not value:
+        return 0
     if not encoded:
         return len(value.encode())
     try:

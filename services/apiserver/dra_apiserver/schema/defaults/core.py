@@ -1,5 +1,6 @@
 """Defaults of the core group, as ``pkg/apis/core/v1/defaults.go`` sets them."""
 
+import base64
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
@@ -168,6 +169,11 @@ def _service(obj: Object, _version: str) -> None:
 
 def _secret(obj: Object, _version: str) -> None:
     obj.setdefault("type", "Opaque")
+    # Plain text is for writing only: it is kept, and shown, as data.
+    plain = obj.pop("stringData", None)
+    if plain:
+        data = obj.setdefault("data", {})
+        data.update((key, base64.b64encode(value.encode()).decode()) for key, value in plain.items())
 
 
 def claim_defaults(obj: Object) -> None:
