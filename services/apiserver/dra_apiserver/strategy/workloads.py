@@ -79,7 +79,8 @@ class WorkloadStrategy(GenericStrategy):
         ]
         selector = spec.get("selector")
         if selector is None:
-            errors.append(required("spec.selector"))
+            if self._word != "daemonset":
+                errors.append(required("spec.selector"))
         else:
             errors += check_label_selector(selector, "spec.selector")
             if not selector.get("matchLabels") and not selector.get("matchExpressions"):
@@ -95,7 +96,8 @@ class WorkloadStrategy(GenericStrategy):
         if policy != "Always":
             errors.append(not_supported("spec.template.spec.restartPolicy", policy, ["Always"]))
         if pods.get("activeDeadlineSeconds") is not None:
-            text = "activeDeadlineSeconds in ReplicaSet is not Supported"
+            owner = "DaemonSet" if self._word == "daemonset" else "ReplicaSet"
+            text = f"activeDeadlineSeconds in {owner} is not Supported"
             errors.append(forbidden_field("spec.template.spec.activeDeadlineSeconds", text))
         deadline, ready = spec.get("progressDeadlineSeconds"), spec.get("minReadySeconds") or 0
         if deadline is not None and deadline <= ready:
