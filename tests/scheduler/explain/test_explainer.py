@@ -81,12 +81,24 @@ async def test_selector_with_the_values_it_saw() -> None:
     assert report.change.kind == "selector"
 
 
-async def test_too_few_devices_has_no_single_change() -> None:
+async def test_too_few_devices() -> None:
     scheduler = _scheduler()
     _world(scheduler, request={"count": 3})
     report = _explain(scheduler)
     assert not report.nodes[0].fits
+    assert (report.nodes[0].requests[0].count, report.nodes[0].requests[0].suitable) == (3, 2)
+    assert report.change is not None
+    assert report.change.text == "if request gpu of claim default/mine asked for 2 instead of 3"
+
+
+async def test_no_single_change_helps() -> None:
+    scheduler = _scheduler()
+    selectors = [{"cel": {"expression": "false"}}] * 2
+    _world(scheduler, request={"selectors": selectors})
+    scheduler.cache.set_node(node("node-1", unschedulable=True))
+    report = _explain(scheduler)
     assert report.change is None
+    assert "no single change" in render(report)
 
 
 async def test_other_plugins_have_their_say() -> None:

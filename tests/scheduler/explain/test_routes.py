@@ -39,7 +39,8 @@ async def test_pod_as_json(client: httpx.AsyncClient) -> None:
 async def test_pod_as_tree(client: httpx.AsyncClient) -> None:
     answer = await client.get("/explain/pod/default/p?format=text&nodes=nonsense")
     assert answer.headers["content-type"].startswith("text/plain")
-    assert "node node-2: does not fit\n    NodeResourcesFit: Insufficient cpu\n" in answer.text
+    assert "  nodes:\n    2 nodes (node-1..2): NodeResourcesFit: Insufficient cpu\n" in answer.text
+    assert "node node-1: does not fit (and 1 more alike: node-2)\n    NodeResourcesFit:" in answer.text
 
 
 async def test_claim(client: httpx.AsyncClient) -> None:

@@ -102,8 +102,9 @@ class ConstraintUnmet:
     def __str__(self) -> str:
         if self.value is None:
             return f"constraint #{self.index}: lacks the attribute {self.attribute}"
-        others = ", ".join(_value(other) for other in self.others)
-        return f"constraint #{self.index}: {self.kind} {self.attribute} is {_value(self.value)}, others have {others}"
+        others = ", ".join(value_text(other) for other in self.others)
+        value = value_text(self.value)
+        return f"constraint #{self.index}: {self.kind} {self.attribute} is {value}, others have {others}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -162,7 +163,8 @@ def _claims(keys: Iterable[str]) -> str:
     return ", ".join(f"claim {key}" for key in keys)
 
 
-def _value(value: Value) -> str:
+def value_text(value: Value) -> str:
+    """An attribute's value as people write it."""
     if value is None:
         return "of no known kind"
     if isinstance(value[1], frozenset):

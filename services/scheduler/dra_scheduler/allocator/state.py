@@ -133,6 +133,12 @@ class AllocatedState:
         """The keys of the claims that hold the device or a share of it."""
         return self.dedicated.get(device, ()) + self.shared.get(device, ())
 
+    def holders(self, pool: PoolID) -> tuple[str, ...]:
+        """The keys of the claims that hold devices of the pool, or shares of them."""
+        return tuple(
+            key for key, held in self._claims.items() if any(item.device[:2] == pool for item in held)
+        )
+
     def copy(self) -> "AllocatedState":
         """An independent copy."""
         other = AllocatedState(consumable_capacity=self._shares_known)

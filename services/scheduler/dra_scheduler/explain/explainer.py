@@ -1,6 +1,6 @@
 """Explanations of pods and claims, made by trying again with the allocator's trace on."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 
 import msgspec
 from dra_shared.api.pod import Pod
@@ -8,17 +8,22 @@ from dra_shared.api.resource import AllocationResult, ResourceClaim
 from dra_shared.claims import ClaimReferenceError, claim_name
 from dra_shared.clock import Clock
 
-from dra_scheduler.allocator import AllocationError, Allocator, TimeLimit, Trace
-from dra_scheduler.allocator.reasons import InUse, Reason
+from dra_scheduler.allocator import AllocationError, Allocator, DeviceID, TimeLimit, Trace
+from dra_scheduler.allocator.reasons import CapacityShort, DeadEnd, InUse, Picked, Reason
+from dra_scheduler.allocator.trace import RequestTrace
+from dra_scheduler.explain.details import detail
 from dra_scheduler.explain.report import (
     Change,
     ClaimReport,
     DeviceReport,
     NodeReport,
+    NodeSummary,
     PodReport,
     PoolReport,
+    ReasonReport,
     RequestReport,
 )
+from dra_scheduler.explain.text import gists, values_of
 from dra_scheduler.explain.whatif import WhatIf, claim_key
 from dra_scheduler.framework.cache import Cache
 from dra_scheduler.framework.nodeinfo import NodeInfo
@@ -31,6 +36,10 @@ from dra_scheduler.queue.scheduling import SchedulingQueue
 _DYNAMIC_RESOURCES = "DynamicResources"
 # For one explanation altogether, in seconds: nothing else is scheduled meanwhile.
 _TIME_LIMIT = 2.0
+# How many reasons of a request, and how many altogether, a short explanation gives; and their length.
+_HINT_GROUPS = 2
+_HINT_PARTS = 3
+_HINT_LENGTH = 120
 
 
 class Explainer:
@@ -130,10 +139,11 @@ class Explainer:
         )
         gate = self._framework.pre_enqueue(pod)
         if gate is not None:
-            return msgspec.structs.replace(report, message=gate.message)
+            change = self._missing(pod)
+            return msgspec.structs.replace(report, message=gate.message, change=change)
         state = self._begin(pod)
         if state is None:
-            return report
+            return msgspec.structs.replace(report, change=self._missing(pod))
         started = self._clock.monotonic()
         examined: list[tuple[NodeReport, Trace, NodeInfo]] = []
         for node in self._cache.nodes():
@@ -146,6 +156,7 @@ class Explainer:
         return msgspec.structs.replace(
             report,
             nodes=shown,
+            summary=_summary(entry[0] for entry in examined),
             nodes_left_out=len(self._cache.nodes()) - len(shown),
             closest=shown[0].node if shown else "",
             change=change,
@@ -180,6 +191,30 @@ class Explainer:
                 plugin, reasons = next(iter(report.objections.items()))
                 text = f"if it were not for {plugin}: {', '.join(reasons)}"
                 return Change(node=node.name, kind="node", text=text)
+        return None
+
+    def _missing(self, pod: Pod) -> Change | None:
+        """What doesn't exist that the pod can't go without: a claim, or a class that a claim asks for."""
+        for entry in pod.spec.resource_claims:
+            try:
+                name, _ = claim_name(pod, entry)
+            except ClaimReferenceError as problem:
+                return Change(node="", kind="claim", text=f"until its claim is made: {problem}")
+            if name is not None and self._manager.claims.get(pod.metadata.namespace, name) is None:
+                text = f"until ResourceClaim {pod.metadata.namespace}/{name} exists"
+                return Change(node="", kind="claim", text=text)
+        for claim in self._claims(pod):
+            for request in claim.spec.devices.requests:
+                parts = request.first_available if request.exactly is None else (request.exactly,)
+                for part in parts:
+                    if self._manager.classes.get(part.device_class_name) is None:
+                        text = f"until device class {part.device_class_name} exists"
+                        return Change(node="", kind="class", text=text)
+        if pod.spec.scheduling_gates:
+            names = ", ".join(gate.name for gate in pod.spec.scheduling_gates)
+            return Change(
+                node="", kind="schedulingGate", text=f"until scheduling gates {names} are taken away"
+            )
         return None
 
     # Claims
@@ -229,8 +264,14 @@ class Explainer:
                 claim=request.claim,
                 request=request.request,
                 device_class=request.device_class,
+                count=request.count,
+                suitable=_suitable(trace, request),
                 devices=tuple(
-                    DeviceReport(device=str(device), reasons=tuple(self._text(reason) for reason in reasons))
+                    DeviceReport(
+                        device=str(device),
+                        reasons=tuple(self._text(reason) for reason in reasons),
+                        details=tuple(self._detail(device, reason) for reason in reasons),
+                    )
                     for device, reasons in request.devices.items()
                 ),
             )
@@ -248,14 +289,25 @@ class Explainer:
 
     def _text(self, reason: Reason) -> str:
         """The reason in words, and which pods the claims are for that stand in the way."""
-        if not isinstance(reason, InUse):
-            return str(reason)
+        users = self._users(reason.claims) if isinstance(reason, InUse) else []
+        return f"{reason} ({', '.join(users)})" if users else str(reason)
+
+    def _detail(self, device: DeviceID, reason: Reason) -> ReasonReport:
+        keys: tuple[str, ...] = ()
+        if isinstance(reason, InUse | Picked):
+            keys = reason.claims
+        elif isinstance(reason, CapacityShort):
+            keys = self._manager.claims.state.owner(device)
+        return detail(reason, [*map(claim_key, keys)], self._users(keys))
+
+    def _users(self, keys: Sequence[str]) -> list[str]:
+        """The pods that the claims are reserved for."""
         users = []
-        for key in reason.claims:
+        for key in keys:
             namespace, _, name = claim_key(key).partition("/")
             claim = self._manager.claims.get(namespace, name)
             users += [ref.name for ref in claim.status.reserved_for] if claim is not None else []
-        return f"{reason} ({', '.join(users)})" if users else str(reason)
+        return users
 
     def _checker(self) -> Callable[[], None]:
         deadline = self._clock.monotonic() + _TIME_LIMIT
@@ -277,21 +329,52 @@ def _devices(allocation: AllocationResult | None) -> tuple[str, ...]:
     )
 
 
-def _distance(report: NodeReport) -> tuple[int, int, int, str]:
-    """How far the node is from taking the pod: objections, then requests not reached, then devices nearly good."""
-    unreached = sum(not request.devices for request in report.requests)
+def _suitable(trace: Trace, request: RequestTrace) -> int:
+    """How many devices the request could have if there was nothing else to satisfy."""
+    devices = sum(pool.devices for pool in trace.pools if not pool.incomplete and not pool.invalid)
+    turned_away = sum(
+        any(not isinstance(reason, Picked | DeadEnd) for reason in reasons)
+        for reasons in request.devices.values()
+    )
+    return max(0, devices - turned_away) if request.devices or trace.results is not None else 0
+
+
+def _distance(report: NodeReport) -> tuple[int, int, int, int, str]:
+    """How far the node is from taking the pod: objections, devices missing, pools in trouble, devices nearly good."""
+    short = sum(max(0, max(1, request.count) - request.suitable) for request in report.requests)
     near = sum(len(device.reasons) == 1 for request in report.requests for device in request.devices)
-    return len(report.objections), unreached if report.requests else 1 << 30, -near, report.node
+    problems = sum(bool(pool.problem) for pool in report.pools)
+    return len(report.objections), short if report.requests else 1 << 30, problems, -near, report.node
+
+
+def _summary(reports: Iterable[NodeReport]) -> tuple[NodeSummary, ...]:
+    """How many nodes say what, the most common first."""
+    found: dict[tuple[str, ...], list[str]] = {}
+    for report in reports:
+        said = tuple(f"{plugin}: {', '.join(why)}" for plugin, why in report.objections.items())
+        found.setdefault(said, []).append(report.node)
+    return tuple(
+        NodeSummary(count=len(nodes), objections=said, nodes=tuple(sorted(nodes)))
+        for said, nodes in sorted(found.items(), key=lambda item: (-len(item[1]), item[0]))
+    )
 
 
 def summarize(report: NodeReport) -> str:
-    """The commonest reasons that the devices of one node were turned away for, in one line."""
-    counts: dict[str, int] = {}
+    """Why the devices of one node were turned away, in one line: those that were nearest to success."""
+    found = [f"pool {pool.pool} {pool.problem}" for pool in report.pools if pool.problem][:1]
     for request in report.requests:
-        for device in request.devices:
-            for reason in device.reasons:
-                counts[reason] = counts.get(reason, 0) + 1
-    problems = [f"pool {pool.pool} {pool.problem}" for pool in report.pools if pool.problem]
-    common = sorted(counts, key=lambda reason: (-counts[reason], reason))[:2]
-    found = problems[:1] + [f"{counts[reason]} {reason}" for reason in common]
-    return f"[{report.node}: {'; '.join(found)}]" if found else ""
+        if request.suitable < request.count != 1:
+            found.append(f"request {request.request} wants {request.count} devices, {request.suitable} suit")
+        for gist, devices in [*gists(request.devices).items()][:_HINT_GROUPS]:
+            if all(part.kind == "deadEnd" for part in devices[0].details):
+                continue
+            classes = {part.device_class for part in devices[0].details if not part.error}
+            said = _cut(gist) if "" in classes or len(classes) != 1 else f"not of class {classes.pop()}"
+            values = values_of(devices)
+            seen = f" ({_cut(values[0])})" if len(values) == 1 and not said.startswith("not of") else ""
+            found.append(f"{len(devices)} {'device' if len(devices) == 1 else 'devices'} {said}{seen}")
+    return f"[{report.node}: {'; '.join(found[:_HINT_PARTS])}]" if found else ""
+
+
+def _cut(text: str) -> str:
+    return text if len(text) <= _HINT_LENGTH else text[: _HINT_LENGTH - 1] + "…"

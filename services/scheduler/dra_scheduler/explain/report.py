@@ -1,22 +1,57 @@
 """The parts of an explanation, as the JSON of ``/explain`` has them."""
 
 from dra_shared.api.meta import Struct
+from dra_shared.api.resource import DeviceTaint
 from msgspec import field
 
 
+class ReasonReport(Struct):
+    """What turned a device away, in parts; only those that apply to its ``kind`` are there.
+
+    ``gist`` and ``values`` are the reason in words: what it is, and what of it is the device's own.
+    """
+
+    kind: str
+    gist: str
+    values: str = ""
+    device_class: str = ""
+    index: int | None = None
+    expression: str = ""
+    error: str = ""
+    saw: dict[str, str] = field(default_factory=dict)
+    taint: DeviceTaint | None = None
+    attribute: str = ""
+    value: str = ""
+    others: tuple[str, ...] = ()
+    counter: str = ""
+    capacity: str = ""
+    needed: str = ""
+    left: str = ""
+    missing: str = ""
+    claims: tuple[str, ...] = ()
+    pods: tuple[str, ...] = ()
+
+
 class DeviceReport(Struct):
-    """A device that was looked at, and what turned it away."""
+    """A device that was looked at, and what turned it away: in words, and part by part."""
 
     device: str
     reasons: tuple[str, ...] = ()
+    details: tuple[ReasonReport, ...] = ()
 
 
 class RequestReport(Struct):
-    """A claim's request on one node; without devices it was not reached, as what comes before it can't be had."""
+    """A claim's request on one node; without devices it was not reached, as what comes before it can't be had.
+
+    It asks for ``count`` devices (0: for all), of which ``suitable`` are nothing but picked already or no good
+    together with the rest.
+    """
 
     claim: str
     request: str
     device_class: str = ""
+    count: int = 0
+    suitable: int = 0
     devices: tuple[DeviceReport, ...] = ()
 
 
@@ -41,8 +76,19 @@ class NodeReport(Struct):
     allocated: tuple[str, ...] = ()
 
 
+class NodeSummary(Struct):
+    """What so many nodes say alike; without objections, they can take the pod."""
+
+    count: int
+    objections: tuple[str, ...] = ()
+    nodes: tuple[str, ...] = ()
+
+
 class Change(Struct):
-    """One change after which the node would take the pod; tried out with the allocator before it is told."""
+    """One change after which the node would take the pod; tried out with the allocator before it is told.
+
+    Without a node it is something that is missing, without which nothing can be tried.
+    """
 
     node: str
     kind: str
@@ -67,6 +113,7 @@ class PodReport(Struct):
     message: str = ""
     attempts: int = 0
     claims: tuple[ClaimReport, ...] = ()
+    summary: tuple[NodeSummary, ...] = ()
     closest: str = ""
     change: Change | None = None
     nodes: tuple[NodeReport, ...] = ()

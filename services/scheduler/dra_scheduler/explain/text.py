@@ -1,10 +1,21 @@
-"""An explanation as a tree for people to read."""
+"""An explanation as a tree for people to read: the nodes in sum first, then one of each sort in detail."""
 
-from collections.abc import Iterable
+import re
+from collections.abc import Iterable, Iterator, Sequence
 
-from dra_scheduler.explain.report import NodeReport, PodReport, RequestReport
+from dra_scheduler.explain.report import (
+    ClaimReport,
+    DeviceReport,
+    NodeReport,
+    NodeSummary,
+    PodReport,
+    ReasonReport,
+    RequestReport,
+)
 
-_MOST_DEVICES = 16
+_MOST_NAMES = 4
+_MOST_VALUES = 3
+_NUMBERED = re.compile(r"(.*?)(\d+)$")
 
 
 def render(report: PodReport) -> str:
@@ -14,35 +25,161 @@ def render(report: PodReport) -> str:
     if report.message:
         lines.append(f"  said last: {report.message}")
     for claim in report.claims:
-        devices = ", ".join(claim.devices) or "not allocated"
-        lines.append(f"  claim {claim.claim}: {devices}" + (" (being stored)" if claim.in_flight else ""))
-        if claim.reserved_for:
-            lines.append(f"    reserved for {', '.join(claim.reserved_for)}")
+        lines += _claim(claim)
+    if report.summary:
+        lines.append("  nodes:")
+        lines += [f"    {_summary(part)}" for part in report.summary]
+    if report.closest and len(report.nodes) + report.nodes_left_out > 1:
+        lines.append(f"  closest: node {report.closest}")
     if report.change is not None:
-        lines.append(f"  node {report.change.node} would take it {report.change.text}")
-    for node in report.nodes:
-        lines += ["  " + line for line in _node(node)]
+        at = f"node {report.change.node} would take it" if report.change.node else "it has to wait"
+        lines.append(f"  {at} {report.change.text}")
+    elif report.closest and not any(node.fits for node in report.nodes):
+        lines.append("  no single change that was tried would make it fit")
+    for alike in _sorts(report.nodes):
+        lines += ["  " + line for line in _node(alike[0], [node.node for node in alike[1:]])]
     if report.nodes_left_out:
         lines.append(f"  and {report.nodes_left_out} more nodes")
     return "\n".join(lines) + "\n"
 
 
-def _node(node: NodeReport) -> Iterable[str]:
-    yield f"node {node.node}: " + ("fits" if node.fits else "does not fit")
+def _claim(claim: ClaimReport) -> Iterator[str]:
+    devices = ", ".join(claim.devices) or "not allocated"
+    yield f"  claim {claim.claim}: {devices}" + (" (being stored)" if claim.in_flight else "")
+    if claim.reserved_for:
+        yield f"    reserved for {', '.join(claim.reserved_for)}"
+
+
+def _summary(part: NodeSummary) -> str:
+    said = "; ".join(part.objections) or "can take it"
+    return f"{part.count} {'node' if part.count == 1 else 'nodes'} ({names_text(part.nodes)}): {said}"
+
+
+def _sorts(nodes: Sequence[NodeReport]) -> list[list[NodeReport]]:
+    """Nodes together of which the same is to be told, but for values of their own."""
+    found: dict[tuple[object, ...], list[NodeReport]] = {}
+    for node in nodes:
+        requests = tuple(
+            (request.claim, request.request, request.suitable, tuple(gists(request.devices).items()))
+            for request in _gist_only(node.requests)
+        )
+        pools = tuple((pool.driver, pool.devices, pool.problem) for pool in node.pools)
+        key = (node.fits, str(node.objections), pools, str(requests), len(node.allocated))
+        found.setdefault(key, []).append(node)
+    return list(found.values())
+
+
+def _gist_only(requests: Iterable[RequestReport]) -> Iterator[RequestReport]:
+    for request in requests:
+        devices = tuple(
+            DeviceReport(
+                device=device.device.rpartition("/")[2],
+                details=tuple(ReasonReport(kind=part.kind, gist=part.gist) for part in device.details),
+            )
+            for device in request.devices
+        )
+        yield RequestReport(
+            claim=request.claim, request=request.request, suitable=request.suitable, devices=devices
+        )
+
+
+def _node(node: NodeReport, alike: Sequence[str]) -> Iterable[str]:
+    title = f"node {node.node}: " + ("fits" if node.fits else "does not fit")
+    yield title + (f" (and {len(alike)} more alike: {names_text(alike)})" if alike else "")
     for plugin, reasons in node.objections.items():
         yield f"  {plugin}: {', '.join(reasons)}"
     for pool in node.pools:
         suffix = f" ({pool.problem})" if pool.problem else ""
         yield f"  pool {pool.driver}/{pool.pool} generation {pool.generation}: {pool.devices} devices{suffix}"
+    usable = any(pool.devices and not pool.problem for pool in node.pools)
     for request in node.requests:
-        yield from ("  " + line for line in _request(request))
+        yield from ("  " + line for line in _request(request, usable))
     if node.allocated:
         yield f"  devices: {', '.join(node.allocated)}"
 
 
-def _request(request: RequestReport) -> Iterable[str]:
-    yield f"request {request.request} of claim {request.claim} (class {request.device_class})"
-    for device in request.devices[:_MOST_DEVICES]:
-        yield f"  {device.device}: {'; '.join(device.reasons)}"
-    if len(request.devices) > _MOST_DEVICES:
-        yield f"  and {len(request.devices) - _MOST_DEVICES} more devices"
+def _request(request: RequestReport, usable: bool) -> Iterable[str]:
+    wanted = f"{request.count} of" if request.count else "all of"
+    suit = f", {request.suitable} would suit" if request.suitable else ""
+    yield f"request {request.request} of claim {request.claim} ({wanted} class {request.device_class}{suit})"
+    if not usable:
+        yield "  no pool to take devices from"
+    elif not request.devices and not request.suitable:
+        yield "  not reached: what comes before it cannot be had"
+    for group, devices in gists(request.devices).items():
+        saw = "saw " if any(part.saw for part in devices[0].details) else ""
+        yield f"  {_count(len(devices))}: {group}{_values(saw, values_of(devices))}"
+        yield f"    {names_text(_short([device.device for device in devices]))}"
+
+
+def gists(devices: Iterable[DeviceReport]) -> dict[str, list[DeviceReport]]:
+    """Devices by what turned them away, what is nearest to success first."""
+    found: dict[str, list[DeviceReport]] = {}
+    for device in devices:
+        parts = dict.fromkeys(part.gist for part in device.details if part.kind != "deadEnd")
+        said = "; ".join(parts or (part.gist for part in device.details))
+        found.setdefault(said, []).append(device)
+    order = sorted(found.items(), key=lambda item: _class_says_no(item[1][0]))
+    return dict(order)
+
+
+def values_of(devices: Iterable[DeviceReport]) -> list[str]:
+    """What differs between devices turned away for one gist, each of it once."""
+    return list(dict.fromkeys(part.values for device in devices for part in device.details if part.values))
+
+
+def _class_says_no(device: DeviceReport) -> bool:
+    return any(part.device_class for part in device.details)
+
+
+def _count(number: int) -> str:
+    return f"{number} device" + ("s" if number > 1 else "")
+
+
+def _values(saw: str, values: Sequence[str]) -> str:
+    if not values:
+        return ""
+    shown = "; ".join(values[:_MOST_VALUES])
+    more = f"; and {len(values) - _MOST_VALUES} others" if len(values) > _MOST_VALUES else ""
+    return f" ({saw}{shown}{more})"
+
+
+def _short(devices: Sequence[str]) -> list[str]:
+    """Device names without their driver and pool, where all share those."""
+    pools = {device.rpartition("/")[0] for device in devices}
+    return [device.rpartition("/")[2] for device in devices] if len(pools) == 1 else list(devices)
+
+
+def names_text(names: Sequence[str]) -> str:
+    """Names with runs of numbers pulled together, and only the first few."""
+    parts: list[str] = []
+    covered = 0
+    runs = _runs(names)
+    for run in runs[:_MOST_NAMES]:
+        parts.append(run[0] if len(run) == 1 else f"{run[0]}..{_number(run[-1])}")
+        covered += len(run)
+    left = len(names) - covered
+    return ", ".join(parts) + (f" and {left} more" if left else "")
+
+
+def _runs(names: Sequence[str]) -> list[list[str]]:
+    found: list[list[str]] = []
+    before: tuple[str, int] | None = None
+    for name in sorted(names, key=_natural):
+        match = _NUMBERED.match(name)
+        here = (match[1], int(match[2])) if match else None
+        if found and before and here and here == (before[0], before[1] + 1):
+            found[-1].append(name)
+        else:
+            found.append([name])
+        before = here
+    return found
+
+
+def _number(name: str) -> str:
+    match = _NUMBERED.match(name)
+    return match[2] if match else name
+
+
+def _natural(name: str) -> list[tuple[int, str]]:
+    return [(int(part), "") if part.isdigit() else (-1, part) for part in re.split(r"(\d+)", name)]

@@ -1,7 +1,7 @@
 """Which single change would make a pod fit: candidates from the trace, each tried with the allocator itself."""
 
 import functools
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any, TypeVar
 
@@ -87,17 +87,47 @@ class WhatIf:
             return False
 
     def _candidates(self, base: World, trace: Trace) -> Iterator[_Candidate]:
-        # Devices with a single reason against them first: they are the likeliest to do.
+        # Devices with a single reason against them first: they are the likeliest to do. A class is others' business.
         looked_at = [
             (len(reasons), request, reason)
             for request in trace.requests
             for reasons in request.devices.values()
             for reason in reasons
         ]
-        for _, request, reason in sorted(looked_at, key=lambda entry: entry[0]):
-            candidate = _candidate(base, request, reason)
-            if candidate is not None:
-                yield candidate
+        looked_at.sort(key=lambda entry: entry[0])
+        yield from _each(base, (entry[1:] for entry in looked_at if not _of_class(entry[2])))
+        # What is short may be short because of others, who hold a part of it.
+        for pool in trace.pools:
+            for key in base.state.holders((pool.driver, pool.pool)):
+                yield _freed(base, (key,))
+        for request in trace.requests:
+            for count in range(request.count - 1, 0, -1):
+                yield _fewer(base, request, count)
+        yield from _each(base, (entry[1:] for entry in looked_at if _of_class(entry[2])))
+
+
+def _of_class(reason: Reason) -> bool:
+    return isinstance(reason, SelectorRejected) and bool(reason.of_class)
+
+
+def _each(base: World, looked_at: Iterable[tuple[RequestTrace, Reason]]) -> Iterator[_Candidate]:
+    for request, reason in looked_at:
+        candidate = _candidate(base, request, reason)
+        if candidate is not None:
+            yield candidate
+
+
+def _freed(base: World, keys: tuple[str, ...]) -> _Candidate:
+    names = ", ".join(map(claim_key, keys))
+    return "free", f"if claim {names} gave its devices back", functools.partial(_without, base, keys)
+
+
+def _fewer(base: World, request: RequestTrace, count: int) -> _Candidate:
+    text = (
+        f"if request {request.request} of claim {request.claim} asked for {count} instead of {request.count}"
+    )
+    edit = functools.partial(_field, name="count", value=count)
+    return "count", text, functools.partial(_edited, base, request.claim, request.request, edit)
 
 
 def _candidate(base: World, request: RequestTrace, reason: Reason) -> _Candidate | None:
@@ -105,12 +135,7 @@ def _candidate(base: World, request: RequestTrace, reason: Reason) -> _Candidate
     where = f"request {request.request} of claim {request.claim}"
     edit = functools.partial(_edited, base, request.claim, request.request)
     if isinstance(reason, InUse):
-        names = ", ".join(map(claim_key, reason.claims))
-        return (
-            "free",
-            f"if claim {names} gave its devices back",
-            functools.partial(_without, base, reason.claims),
-        )
+        return _freed(base, reason.claims)
     if isinstance(reason, Tainted):
         taint = reason.taint
         toleration = DeviceToleration(key=taint.key, operator="Equal", value=taint.value, effect=taint.effect)

@@ -1,0 +1,117 @@
+"""The tree for people: short, and true."""
+
+from dra_scheduler.explain.report import (
+    Change,
+    DeviceReport,
+    NodeReport,
+    NodeSummary,
+    PodReport,
+    PoolReport,
+    ReasonReport,
+    RequestReport,
+)
+from dra_scheduler.explain.text import names_text, render
+
+_NOT_GPU = ReasonReport(
+    kind="selectorRejected",
+    gist="selector #0 of class gpu: not true: type == 'gpu'",
+    values="type=mig",
+    saw={"type": "mig"},
+    device_class="gpu",
+)
+
+
+def _node(name: str) -> NodeReport:
+    def device(number: int, *details: ReasonReport) -> DeviceReport:
+        return DeviceReport(device=f"gpu.nvidia.com/{name}/gpu-{number}", details=details)
+
+    dead_end = ReasonReport(kind="deadEnd", gist="fits, but then the rest of the claims cannot be satisfied")
+    holders = [
+        ReasonReport(kind="inUse", gist="in use", values=f"by claim default/c-{number} (p-{number})")
+        for number in range(5)
+    ]
+    request = RequestReport(
+        claim="default/mine",
+        request="r",
+        device_class="gpu",
+        count=3,
+        suitable=1,
+        devices=(
+            *(device(number, _NOT_GPU) for number in range(16)),
+            *(device(16 + number, holder) for number, holder in enumerate(holders)),
+            device(21, dead_end),
+            device(22, holders[0], dead_end),
+        ),
+    )
+    return NodeReport(
+        node=name,
+        objections={"DynamicResources": ("cannot allocate all claims",)},
+        pools=(PoolReport(driver="gpu.nvidia.com", pool=name, generation=1, devices=23),),
+        requests=(request,),
+    )
+
+
+def test_a_pending_pod() -> None:
+    report = PodReport(
+        pod="default/p",
+        state="pending: unschedulable",
+        summary=(
+            NodeSummary(
+                count=2,
+                objections=("DynamicResources: cannot allocate all claims",),
+                nodes=("node-1", "node-2"),
+            ),
+        ),
+        closest="node-1",
+        change=Change(node="node-1", kind="count", text="if request r asked for 1 instead of 3"),
+        nodes=(_node("node-1"), _node("node-2")),
+    )
+    assert render(report) == (
+        "pod default/p: pending: unschedulable\n"
+        "  nodes:\n"
+        "    2 nodes (node-1..2): DynamicResources: cannot allocate all claims\n"
+        "  closest: node node-1\n"
+        "  node node-1 would take it if request r asked for 1 instead of 3\n"
+        "  node node-1: does not fit (and 1 more alike: node-2)\n"
+        "    DynamicResources: cannot allocate all claims\n"
+        "    pool gpu.nvidia.com/node-1 generation 1: 23 devices\n"
+        "    request r of claim default/mine (3 of class gpu, 1 would suit)\n"
+        "      6 devices: in use (by claim default/c-0 (p-0); by claim default/c-1 (p-1); "
+        "by claim default/c-2 (p-2); and 2 others)\n"
+        "        gpu-16..20, gpu-22\n"
+        "      1 device: fits, but then the rest of the claims cannot be satisfied\n"
+        "        gpu-21\n"
+        "      16 devices: selector #0 of class gpu: not true: type == 'gpu' (saw type=mig)\n"
+        "        gpu-0..15\n"
+    )
+
+
+def test_a_request_that_was_not_reached_and_a_pool_that_is_not_complete() -> None:
+    request = RequestReport(claim="default/mine", request="r", device_class="gpu", count=1)
+    pools = (
+        PoolReport(driver="d", pool="p", generation=3, problem="incomplete: 1 of 2 slices of generation 3"),
+    )
+    text = render(
+        PodReport(pod="default/p", state="x", nodes=(NodeReport(node="n", pools=pools, requests=(request,)),))
+    )
+    assert "pool d/p generation 3: 0 devices (incomplete: 1 of 2 slices of generation 3)" in text
+    assert "no pool to take devices from" in text
+    usable = (PoolReport(driver="d", pool="p", devices=1),)
+    text = render(
+        PodReport(
+            pod="default/p", state="x", nodes=(NodeReport(node="n", pools=usable, requests=(request,)),)
+        )
+    )
+    assert "not reached" in text
+
+
+def test_something_is_missing() -> None:
+    change = Change(node="", kind="class", text="until device class gpu exists")
+    assert "  it has to wait until device class gpu exists\n" in render(
+        PodReport(pod="a/b", state="x", change=change)
+    )
+
+
+def test_names() -> None:
+    assert names_text(["b", "gpu-10", "gpu-9", "gpu-8", "gpu-1"]) == "b, gpu-1, gpu-8..10"
+    assert names_text([f"x-{n}-{n}" for n in range(7)]) == "x-0-0, x-1-1, x-2-2, x-3-3 and 3 more"
