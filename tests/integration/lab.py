@@ -25,6 +25,7 @@ from tests.reference import REPOSITORY
 T = TypeVar("T")
 
 _BUILT_IN = ("default", "kube-node-lease", "kube-public", "kube-system")
+_UID = re.compile(r"\b[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}\b")
 _EXPORTED = re.compile(r'^declare -x ([A-Za-z0-9_]+)="(.*)"$', re.MULTILINE)
 
 
@@ -134,13 +135,18 @@ class Lab:
     async def exported(self, namespace: str, pod: str, container: str = "ctr0") -> dict[str, str]:
         """The variables that the container's ``export`` printed."""
 
-        async def printed() -> dict[str, str]:
+        return dict(_EXPORTED.findall(await self.log(namespace, pod, container)))
+
+    async def log(self, namespace: str, pod: str, container: str) -> str:
+        """The container's log, once there is something in it."""
+
+        async def printed() -> str | None:
             response = await self.client.raw(
                 "GET",
                 f"/api/v1/namespaces/{namespace}/pods/{pod}/log",
                 params={"container": container},
             )
-            return dict(_EXPORTED.findall(response.text)) if response.status_code == 200 else {}
+            return response.text if response.status_code == 200 else None
 
         return await self.until(printed, lambda: self._describe(namespace))
 
@@ -179,9 +185,7 @@ class Lab:
         found = [f"pod {pod.metadata.name}" for pod in (await self.client.list(PODS)).items]
         found += [f"claim {claim.metadata.name}" for claim in (await self.client.list(RESOURCE_CLAIMS)).items]
         for node in sorted((self._data / "nodes").iterdir()):
-            found += [
-                str(file) for file in (node / "cdi").iterdir() if not file.name.endswith("_common.yaml")
-            ]
+            found += [str(file) for file in (node / "cdi").iterdir() if _UID.search(file.name)]
             found += [f"{node.name}: claim {claim}" for claim in _prepared(node / "kubelet")]
         return found
 
@@ -220,12 +224,15 @@ def _is_ready(pod: Pod) -> bool:
     )
 
 
-def _prepared(kubelet: Path) -> list[str]:
+def _prepared(kubelet: Path) -> list[Any]:
     """Claims in the checkpoints of a node's kubelet and drivers."""
     state: dict[str, Any] = msgspec.json.decode(
         msgspec.json.decode((kubelet / "dra_manager_state").read_bytes())["Data"]
     )
     found = [entry["ClaimName"] for entry in state["ClaimInfoStateList"] or ()]
-    for checkpoint in kubelet.glob("plugins/*/checkpoint.json"):
-        found += [entry["uid"] for entry in msgspec.json.decode(checkpoint.read_bytes())["preparedClaims"]]
+    for path in kubelet.glob("plugins/*/checkpoint.json"):
+        checkpoint = msgspec.json.decode(path.read_bytes())
+        # The NVIDIA driver's checkpoint holds one document for each version of its format.
+        for document in (checkpoint, checkpoint.get("v1"), checkpoint.get("v2")):
+            found += list((document or {}).get("preparedClaims") or ())
     return found
