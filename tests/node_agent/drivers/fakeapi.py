@@ -83,6 +83,8 @@ class FakeApi(httpx.AsyncBaseTransport):
         for device in body.get("spec", {}).get("devices", []):
             for field in self.drop:
                 device.pop(field, None)
+            for mapping in device.get("nodeAllocatableResourceMappings", {}).values():
+                mapping.setdefault("allocationMultiplier", "1")
         return body
 
 

@@ -6,8 +6,15 @@ import msgspec
 import pytest
 from dra_node_agent.drivers.publisher import SlicePublisher
 from dra_node_agent.drivers.resources import DriverResources, PoolSlice
-from dra_shared.api.resource import CounterSet, Device, DeviceTaint, ResourceSlice
+from dra_shared.api.resource import (
+    CounterSet,
+    Device,
+    DeviceTaint,
+    NodeAllocatableResourceMapping,
+    ResourceSlice,
+)
 from dra_shared.clock import FakeClock
+from structlog.testing import capture_logs
 
 from tests.node_agent.drivers.fakeapi import FakeApi
 
@@ -157,6 +164,15 @@ async def test_times_of_taints_are_the_servers(world: _World) -> None:
     await world.publish(_devices("a", "c", taints=(taint,)), _devices("b"))
     first = world.slices()[0].spec.devices
     assert [t.time_added for device in first for t in device.taints] == ["2026-01-01T00:00:00Z", None]
+
+
+async def test_a_multiplier_that_the_server_fills_in_is_no_difference(world: _World) -> None:
+    mapping = NodeAllocatableResourceMapping(capacity_key="cpu")
+    with capture_logs() as logs:
+        await world.publish(_devices("a", node_allocatable_resource_mappings={"cpu": mapping}))
+    stored = world.slices()[0].spec.devices[0].node_allocatable_resource_mappings["cpu"]
+    assert stored.allocation_multiplier == "1"
+    assert not logs
 
 
 async def test_fields_that_the_server_drops_do_not_make_it_write_for_ever(world: _World) -> None:

@@ -278,16 +278,23 @@ def _index(name: str, length: int) -> int:
 def _equal(wanted: PoolSlice, stored: PoolSlice) -> bool:
     return wanted.shared_counters == stored.shared_counters and (
         wanted.devices == stored.devices
-        or [_timeless(d) for d in wanted.devices] == [_timeless(d) for d in stored.devices]
+        or [_comparable(d) for d in wanted.devices] == [_comparable(d) for d in stored.devices]
     )
 
 
-def _timeless(device: Device) -> Device:
-    """The device with taints as they compare: the server fills in when they were added."""
-    if not device.taints:
+def _comparable(device: Device) -> Device:
+    """The device without what the server fills in: when taints were added, and multipliers of 1."""
+    mappings = device.node_allocatable_resource_mappings
+    if not device.taints and not mappings:
         return device
-    taints = tuple(msgspec.structs.replace(taint, time_added=None) for taint in device.taints)
-    return msgspec.structs.replace(device, taints=taints)
+    return msgspec.structs.replace(
+        device,
+        taints=tuple(msgspec.structs.replace(taint, time_added=None) for taint in device.taints),
+        node_allocatable_resource_mappings={
+            name: msgspec.structs.replace(mapping, allocation_multiplier=mapping.allocation_multiplier or "1")
+            for name, mapping in mappings.items()
+        },
+    )
 
 
 def _keep_taint_times(before: Sequence[Device], after: Sequence[Device]) -> tuple[Device, ...]:
