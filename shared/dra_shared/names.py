@@ -15,11 +15,17 @@ _DNS_1035_LABEL = "[a-z]([-a-z0-9]*[a-z0-9])?"
 _KEY = "([A-Za-z0-9][-A-Za-z0-9_.]*)?[A-Za-z0-9]"
 _VALUE = f"({_KEY})?"
 
-_dns_label = re.compile(_DNS_LABEL).fullmatch
-_dns_subdomain = re.compile(_DNS_SUBDOMAIN).fullmatch
-_dns_1035_label = re.compile(_DNS_1035_LABEL).fullmatch
-_key = re.compile(_KEY).fullmatch
-_value = re.compile(_VALUE).fullmatch
+
+def _matcher(pattern: str) -> Callable[[str], object]:
+    # Nobody asks for the groups, and without them it takes half the time.
+    return re.compile(pattern.replace("(", "(?:")).fullmatch
+
+
+_dns_label = _matcher(_DNS_LABEL)
+_dns_subdomain = _matcher(_DNS_SUBDOMAIN)
+_dns_1035_label = _matcher(_DNS_1035_LABEL)
+_key = _matcher(_KEY)
+_value = _matcher(_VALUE)
 
 NameRule = Callable[[str, bool], list[str]]
 """Messages for a name; with True for the prefix of a name that is to be generated."""

@@ -13,11 +13,11 @@ from typing import Any, Self
 from dra_shared.clock import Clock, SystemClock, parse_rfc3339
 from dra_shared.log import logger
 from uvicorn.config import Config as UvicornConfig
-from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
 from uvicorn.server import ServerState
 
 from dra_apiserver.app import Application
 from dra_apiserver.config import Config
+from dra_apiserver.connection import Connection
 from dra_apiserver.extensions import Definitions
 from dra_apiserver.handlers.api import Api
 from dra_apiserver.health import Health
@@ -101,13 +101,14 @@ class ApiServer:
             access_log=False,
             server_header=False,
             date_header=False,
+            proxy_headers=False,
             timeout_keep_alive=300,
         )
         settings.load()
         state = self._state
 
         def protocol() -> asyncio.Protocol:
-            return HttpToolsProtocol(config=settings, server_state=state, app_state={}, _loop=loop)
+            return Connection(config=settings, server_state=state, app_state={}, _loop=loop)
 
         self._server = await loop.create_server(protocol, sock=listener)
         self._tasks += [asyncio.create_task(self._date()), asyncio.create_task(self._expire_events())]

@@ -1,6 +1,5 @@
 """The scheduler as a process."""
 
-import gc
 import os
 import socket
 import sys
@@ -37,8 +36,6 @@ def main(arguments: list[str] | None = None) -> int:
 
 async def serve(config: SchedulerConfig, server: str, token: str | None) -> None:
     """Schedule for the API server at that URL until cancelled."""
-    # The cluster's objects live long and hold no cycles: looking through all of them again and again finds nothing.
-    gc.set_threshold(50_000, 50, 100)
     from dra_shared.client.rest import Client
 
     from dra_scheduler.scheduler import Scheduler

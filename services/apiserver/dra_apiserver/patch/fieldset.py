@@ -121,7 +121,9 @@ def members(tree: FieldSet, prefix: tuple[str, ...] = ()) -> Iterator[tuple[str,
 
 def ordered(tree: FieldSet) -> FieldSet:
     """The set with its steps in the order that managedFields has them."""
-    return {step: ordered(tree[step]) for step in sorted(tree)}
+    if len(tree) == 1:
+        return {step: ordered(child) if child else {} for step, child in tree.items()}
+    return {step: ordered(tree[step]) if tree[step] else {} for step in sorted(tree)}
 
 
 def path_text(path: tuple[str, ...]) -> str:

@@ -17,8 +17,6 @@ JSON = "application/json"
 YAML = "application/yaml"
 PROTOBUF = "application/vnd.kubernetes.protobuf"
 _MEDIA_TYPES = {"": JSON, "*/*": JSON, JSON: JSON, YAML: YAML, PROTOBUF: PROTOBUF}
-# A gap before a colon, a quote or a colon that is escaped by its number.
-_ODD = (b'" ', b'"\t', b'"\r', b'"\n', b"\\u0022", b"\\u003a", b"\\u003A")
 _STRINGS = re.compile(rb'"(?:[^"\\]|\\.)*"', re.DOTALL)
 _META_PACKAGE = "io.k8s.apimachinery.pkg.apis.meta.v1"
 _META_KINDS = frozenset({"DeleteOptions", "Status"})
@@ -189,13 +187,20 @@ def _parse_protobuf(body: bytes, kind: str) -> dict[str, Any]:
 
 def _may_repeat(body: bytes, value: Any, lenient: bool) -> bool:
     """Whether ``body`` has more keys than ``value``, which is what was left of it after parsing."""
-    # Without those, what strings hold of quotes and colons is the same on both sides: a key that was dropped shows.
-    if not lenient and not any(odd in body for odd in _ODD):
+    # Without gaps before colons and characters that are escaped by number, what strings hold of quotes and colons is
+    # the same on both sides, and a key that was dropped shows.
+    if not lenient and not _is_spaced(body) and b"\\u00" not in body:
         try:
             return body.count(b'":') != orjson.dumps(value).count(b'":')
         except orjson.JSONEncodeError:
             pass  # It is too deep for that.
     return _STRINGS.sub(b"", body).count(b":") != _count_keys(value)
+
+
+def _is_spaced(body: bytes) -> bool:
+    """Whether white space may follow a quote."""
+    # Looking for one byte is many times as fast as looking for two.
+    return (b" " in body and b'" ' in body) or b"\n" in body or b"\t" in body or b"\r" in body
 
 
 def _lenient(body: bytes) -> Any:

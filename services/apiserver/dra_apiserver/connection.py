@@ -1,0 +1,71 @@
+"""A client's connection: uvicorn's protocol, which writes an answer's head and its body at once."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import Any
+
+from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
+
+_HELD_BYTES = 1 << 16
+
+
+class JoiningTransport(asyncio.Transport):
+    """Hands on in one piece what is written in one turn of the event loop.
+
+    Each write of its own would be a system call here and a wake-up at the client. What is too large to wait is
+    handed on at once, so that the socket's back-pressure is felt.
+    """
+
+    def __init__(self, transport: asyncio.Transport, loop: asyncio.AbstractEventLoop) -> None:
+        super().__init__()
+        self._transport = transport
+        self._loop = loop
+        self._held: list[bytes] = []
+        self._size = 0
+
+    def write(self, data: bytes | bytearray | memoryview) -> None:
+        if not self._held:
+            self._loop.call_soon(self._flush)
+        self._held.append(bytes(data))
+        self._size += len(data)
+        if self._size > _HELD_BYTES:
+            self._flush()
+
+    def _flush(self) -> None:
+        held = self._held
+        if not held:
+            return
+        self._held, self._size = [], 0
+        if self._transport.is_closing():
+            return
+        if len(held) == 1:
+            self._transport.write(held[0])
+        else:
+            self._transport.writelines(held)
+
+    def close(self) -> None:
+        self._flush()
+        self._transport.close()
+
+    def abort(self) -> None:
+        self._transport.abort()
+
+    def is_closing(self) -> bool:
+        return self._transport.is_closing()
+
+    def get_extra_info(self, name: str, default: Any = None) -> Any:
+        return self._transport.get_extra_info(name, default)
+
+    def pause_reading(self) -> None:
+        self._transport.pause_reading()
+
+    def resume_reading(self) -> None:
+        self._transport.resume_reading()
+
+
+class Connection(HttpToolsProtocol):
+    """One client's connection."""
+
+    def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
+        super().connection_made(JoiningTransport(transport, self.loop))
