@@ -58,9 +58,9 @@ def _devices(api: FakeApi) -> list[str]:
 
 def _events(api: FakeApi, name: str) -> list[str]:
     return [
-        f"{call.body['reason']}: {call.body['message']}"
+        f"{call.body['reason']}: {call.body['note']}"
         for call in api.writes("events")
-        if call.verb == "create" and call.body["involvedObject"]["name"] == name
+        if call.verb == "create" and call.body["regarding"]["name"] == name
     ]
 
 

@@ -76,7 +76,8 @@ class Scheduler:
             on_nodes=self._devices_changed,
         )
         self.groups = PodGroups()
-        self._recorder = Recorder(client, config.scheduler_name, clock=self._clock)
+        host = config.identity.rpartition("_")[0] or config.identity
+        self._recorder = Recorder(client, config.scheduler_name, host=host, clock=self._clock, series=True)
         self._dynamic_resources = DynamicResources(
             gates,
             self.manager,

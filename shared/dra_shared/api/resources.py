@@ -17,6 +17,7 @@ from dra_shared.api.core import (
     Service,
     ServiceAccount,
 )
+from dra_shared.api.events import Event as SeriesEvent
 from dra_shared.api.meta import Object
 from dra_shared.api.node import Node
 from dra_shared.api.pod import Pod
@@ -72,6 +73,7 @@ NAMESPACES = Resource("", "v1", "namespaces", "Namespace", Namespace, namespaced
 NODES = Resource("", "v1", "nodes", "Node", Node, namespaced=False)
 PODS = Resource("", "v1", "pods", "Pod", Pod)
 EVENTS = Resource("", "v1", "events", "Event", Event)
+SERIES_EVENTS = Resource("events.k8s.io", "v1", "events", "Event", SeriesEvent)
 SERVICE_ACCOUNTS = Resource("", "v1", "serviceaccounts", "ServiceAccount", ServiceAccount)
 SERVICES = Resource("", "v1", "services", "Service", Service)
 CONFIG_MAPS = Resource("", "v1", "configmaps", "ConfigMap", ConfigMap)

@@ -7,17 +7,20 @@ correlator does; what cannot be written is logged and dropped, because nothing m
 import asyncio
 import random
 from collections import OrderedDict
+from dataclasses import dataclass
+from datetime import UTC, datetime
 from typing import TypeVar
 
 import httpx
 
 from dra_shared.api.core import Event, EventSource
+from dra_shared.api.events import Event as SeriesEvent
 from dra_shared.api.meta import Object, ObjectMeta
 from dra_shared.api.pod import ObjectReference
-from dra_shared.api.resources import EVENTS, Resource
+from dra_shared.api.resources import EVENTS, SERIES_EVENTS, Resource
 from dra_shared.client.errors import ApiError, NotFound
 from dra_shared.client.rest import Client
-from dra_shared.clock import Clock, SystemClock, rfc3339
+from dra_shared.clock import Clock, SystemClock, rfc3339, rfc3339_micro
 from dra_shared.log import logger
 
 _CACHE_SIZE = 4096
@@ -28,6 +31,18 @@ _log = logger(__name__)
 T = TypeVar("T", bound=Object)
 
 _Key = tuple[str, ...]
+_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+
+
+@dataclass(frozen=True, slots=True)
+class _Told:
+    key: _Key
+    involved: ObjectReference
+    type: str
+    reason: str
+    message: str
+    action: str
+    when: datetime
 
 
 def reference(resource: Resource[T], obj: T) -> ObjectReference:
@@ -44,7 +59,11 @@ def reference(resource: Resource[T], obj: T) -> ObjectReference:
 
 
 class Recorder:
-    """Writes events as ``component``, from the node ``host`` where it belongs to one."""
+    """Writes events as ``component``, from the node ``host`` where it belongs to one.
+
+    With ``series`` they are written through events.k8s.io, with one time and a series of repetitions: so the scheduler
+    does it, which names its machine as ``host``.
+    """
 
     def __init__(
         self,
@@ -54,14 +73,16 @@ class Recorder:
         host: str = "",
         clock: Clock | None = None,
         rng: random.Random | None = None,
+        series: bool = False,
     ) -> None:
         self._client = client
+        self._series = series
         self._component = component
         self._host = host
         self._clock = clock or SystemClock()
         self._rng = rng or random.Random()
-        self._seen: OrderedDict[_Key, tuple[str, int, str]] = OrderedDict()
-        self._pending: asyncio.Queue[tuple[_Key, ObjectReference, str, str, str, str]] = asyncio.Queue()
+        self._seen: OrderedDict[_Key, tuple[str, int]] = OrderedDict()
+        self._pending: asyncio.Queue[_Told] = asyncio.Queue()
         self._writer: asyncio.Task[None] | None = None
 
     def event(
@@ -79,7 +100,8 @@ class Recorder:
             reason,
             message,
         )
-        self._pending.put_nowait((key, involved, type_, reason, message, action))
+        told = _Told(key, involved, type_, reason, message, action, self._clock.now())
+        self._pending.put_nowait(told)
         if self._writer is None or self._writer.done():
             self._writer = asyncio.get_running_loop().create_task(self._write_pending())
 
@@ -90,37 +112,52 @@ class Recorder:
 
     async def _write_pending(self) -> None:
         while not self._pending.empty():
-            key, involved, type_, reason, message, action = self._pending.get_nowait()
+            told = self._pending.get_nowait()
             try:
-                await self._write(key, involved, type_, reason, message, action)
+                await self._write(told)
             except (ApiError, httpx.HTTPError, OSError, TimeoutError) as error:
-                _log.info("event dropped", object=involved.name, reason=reason, error=str(error))
+                _log.info("event dropped", object=told.involved.name, reason=told.reason, error=str(error))
 
-    async def _write(
-        self, key: _Key, involved: ObjectReference, type_: str, reason: str, message: str, action: str
-    ) -> None:
-        now = rfc3339(self._clock.now())
-        namespace = involved.namespace or "default"
-        seen = self._seen.get(key)
+    async def _write(self, told: _Told) -> None:
+        namespace = told.involved.namespace or "default"
+        seen = self._seen.get(told.key)
         if seen is not None:
-            name, count, first = seen
+            name, count = seen
             try:
-                body = {"count": count + 1, "lastTimestamp": now}
-                await self._client.patch(EVENTS, name, body, namespace)
+                if self._series:
+                    series = {"count": count + 1, "lastObservedTime": rfc3339_micro(told.when)}
+                    await self._client.patch(SERIES_EVENTS, name, {"series": series}, namespace)
+                else:
+                    body = {"count": count + 1, "lastTimestamp": rfc3339(told.when)}
+                    await self._client.patch(EVENTS, name, body, namespace)
             except NotFound:
-                del self._seen[key]
+                del self._seen[told.key]
             else:
-                self._remember(key, name, count + 1, first)
+                self._remember(told.key, name, count + 1)
                 return
-        event = Event(
-            metadata=ObjectMeta(
-                name=f"{involved.name}.{self._rng.getrandbits(60):016x}", namespace=namespace
-            ),
-            involved_object=involved,
-            type=type_,
-            reason=reason,
-            message=message,
-            action=action,
+        meta = ObjectMeta(name=self._name(told), namespace=namespace)
+        if self._series:
+            await self._client.create(SERIES_EVENTS, self._one_of_a_series(meta, told))
+        else:
+            await self._client.create(EVENTS, self._counted(meta, told))
+        self._remember(told.key, meta.name, 1)
+
+    def _name(self, told: _Told) -> str:
+        # The time in nanoseconds, so that a list by name is in the order of time. The clock doesn't know the last
+        # three digits; they keep what happened at once apart.
+        since = told.when - _EPOCH
+        micro = (since.days * 86400 + since.seconds) * 1_000_000 + since.microseconds
+        return f"{told.involved.name}.{micro * 1000 + self._rng.randrange(1000):x}"
+
+    def _counted(self, meta: ObjectMeta, told: _Told) -> Event:
+        now = rfc3339(told.when)
+        return Event(
+            metadata=meta,
+            involved_object=told.involved,
+            type=told.type,
+            reason=told.reason,
+            message=told.message,
+            action=told.action,
             source=EventSource(component=self._component, host=self._host),
             reporting_component=self._component,
             reporting_instance=self._host,
@@ -128,11 +165,22 @@ class Recorder:
             last_timestamp=now,
             count=1,
         )
-        await self._client.create(EVENTS, event)
-        self._remember(key, event.metadata.name, 1, now)
 
-    def _remember(self, key: _Key, name: str, count: int, first: str) -> None:
-        self._seen[key] = (name, count, first)
+    def _one_of_a_series(self, meta: ObjectMeta, told: _Told) -> SeriesEvent:
+        return SeriesEvent(
+            metadata=meta,
+            regarding=told.involved,
+            type=told.type,
+            reason=told.reason,
+            note=told.message,
+            action=told.action,
+            event_time=rfc3339_micro(told.when),
+            reporting_controller=self._component,
+            reporting_instance=f"{self._component}-{self._host}",
+        )
+
+    def _remember(self, key: _Key, name: str, count: int) -> None:
+        self._seen[key] = (name, count)
         self._seen.move_to_end(key)
         if len(self._seen) > _CACHE_SIZE:
             self._seen.popitem(last=False)

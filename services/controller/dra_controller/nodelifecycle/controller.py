@@ -12,6 +12,7 @@ from dra_shared.client.rest import PatchType
 from dra_shared.client.workqueue import WorkQueue, run_workers
 from dra_shared.clock import rfc3339
 from dra_shared.log import logger
+from msgspec.structs import replace
 
 from dra_controller.framework import Context, Controller
 from dra_controller.nodelifecycle import health
@@ -73,6 +74,10 @@ class NodeLifecycleController(Controller):
         for node in self._nodes.store.list():
             name = node.metadata.name
             lease = self._leases.store.get(f"{_LEASE_NAMESPACE}/{name}")
+            if name not in self._probes:
+                message = f"Node {name} event: Registered Node {name} in Controller"
+                seen_as = replace(reference(NODES, node), resource_version="")
+                self._recorder.event(seen_as, "Normal", "RegisteredNode", message)
             seen = self._probes[name] = health.probe(node, lease, self._probes.get(name), now)
             grace = _GRACE_SECONDS if health.condition(node, "Ready") is not None else _STARTUP_SECONDS
             if now - seen.seen <= grace:
@@ -111,6 +116,9 @@ class NodeLifecycleController(Controller):
             }
             await self._client.patch(NODES, name, body)
             _log.info("marked node", node=name, taints=[f"{taint.key}:{taint.effect}" for taint in taints])
+        labels = health.missing_labels(node)
+        if labels:
+            await self._client.patch(NODES, name, {"metadata": {"labels": labels}})
         ready = health.condition(node, "Ready")
         if ready is not None and ready.status != "True":
             for pod in self._pods.store.by_index(_BY_NODE, name):

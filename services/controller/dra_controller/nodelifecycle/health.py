@@ -16,6 +16,11 @@ _PRESSURES = {
     "NetworkUnavailable": "node.kubernetes.io/network-unavailable",
 }
 _KEPT = {NOT_READY, UNREACHABLE, _UNSCHEDULABLE, *_PRESSURES.values()}
+# What nodes say of themselves under a name that older clients don't know.
+_SECOND_NAMES = {
+    "kubernetes.io/arch": "beta.kubernetes.io/arch",
+    "kubernetes.io/os": "beta.kubernetes.io/os",
+}
 KUBELET_CONDITIONS = ("Ready", "MemoryPressure", "DiskPressure", "PIDPressure")
 
 
@@ -85,6 +90,16 @@ def unknown(node: Node, now: str) -> tuple[NodeCondition, ...]:
                 )
             )
     return tuple(result)
+
+
+def missing_labels(node: Node) -> dict[str, str]:
+    """The labels that the node has under their first names, and not or otherwise under their second."""
+    labels = node.metadata.labels
+    return {
+        second: labels[first]
+        for first, second in _SECOND_NAMES.items()
+        if first in labels and labels.get(second) != labels[first]
+    }
 
 
 def taints(node: Node, now: str) -> tuple[Taint, ...]:

@@ -1,0 +1,69 @@
+"""What a recorder writes."""
+
+import json
+import random
+from datetime import UTC, datetime
+
+import httpx
+from dra_shared.api.pod import ObjectReference
+from dra_shared.client.events import Recorder
+from dra_shared.client.rest import Client
+from dra_shared.clock import FakeClock
+
+_POD = ObjectReference(api_version="v1", kind="Pod", namespace="default", name="p", uid="u")
+
+
+class _Sink(httpx.AsyncBaseTransport):
+    def __init__(self) -> None:
+        self.calls: list[tuple[str, str, dict[str, object]]] = []
+
+    async def handle_async_request(self, request: httpx.Request) -> httpx.Response:
+        body = json.loads(await request.aread())
+        self.calls.append((request.method, request.url.path, body))
+        return httpx.Response(200, json=body, request=request)
+
+
+async def _record(series: bool) -> _Sink:
+    sink = _Sink()
+    clock = FakeClock(datetime(2026, 1, 2, 3, 4, 5, 678901, tzinfo=UTC))
+    async with Client("http://test", transport=sink) as client:
+        recorder = Recorder(client, "c", host="h", clock=clock, rng=random.Random(1), series=series)
+        for reason in ("Pulling", "Pulled", "Pulled"):
+            recorder.event(_POD, "Normal", reason, "image", "Pull")
+            await clock.advance(0.000001)
+        await recorder.flush()
+    return sink
+
+
+async def test_names_sort_by_time() -> None:
+    sink = await _record(series=False)
+    names = [str(body["metadata"]["name"]) for method, _, body in sink.calls if method == "POST"]  # type: ignore[index]
+    assert len(names) == 2
+    assert names == sorted(names)
+    assert all(name.startswith("p.") and len(name) == 2 + 16 for name in names)
+
+
+async def test_a_repetition_is_counted() -> None:
+    sink = await _record(series=False)
+    method, path, body = sink.calls[-1]
+    assert (method, path.rpartition("/")[0]) == ("PATCH", "/api/v1/namespaces/default/events")
+    assert body == {"count": 2, "lastTimestamp": "2026-01-02T03:04:05Z"}
+
+
+async def test_the_scheduler_writes_series() -> None:
+    sink = await _record(series=True)
+    _, path, body = sink.calls[0]
+    assert path == "/apis/events.k8s.io/v1/namespaces/default/events"
+    assert {key: value for key, value in body.items() if key != "metadata"} == {
+        "apiVersion": "events.k8s.io/v1",
+        "kind": "Event",
+        "action": "Pull",
+        "eventTime": "2026-01-02T03:04:05.678901Z",
+        "note": "image",
+        "reason": "Pulling",
+        "regarding": {"apiVersion": "v1", "kind": "Pod", "namespace": "default", "name": "p", "uid": "u"},
+        "reportingController": "c",
+        "reportingInstance": "c-h",
+        "type": "Normal",
+    }
+    assert sink.calls[-1][2] == {"series": {"count": 2, "lastObservedTime": "2026-01-02T03:04:05.678903Z"}}
