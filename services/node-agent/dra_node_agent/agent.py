@@ -5,7 +5,7 @@ import contextlib
 import hashlib
 import os
 import tempfile
-from collections.abc import Mapping, Sequence
+from collections.abc import Container, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from types import TracebackType
@@ -45,8 +45,8 @@ if TYPE_CHECKING:
 # The kernel takes 107 characters for a socket's path; drivers append about as many as this leaves.
 _LONGEST_ROOT = 50
 _CLASS_RETRY = 0.1
-# Above this many nodes in one process no one asks for PodResources, and its servers would take most of the memory.
-_POD_RESOURCES_NODES = 50
+# Networks of 256 addresses in 10.128.0.0/9, clear of where services have theirs.
+_SUBNETS = 1 << 15
 
 _log = logger(__name__)
 
@@ -115,6 +115,7 @@ class NodeAgent:
         self._pods: Informer[Pod] = Informer(client, PODS, field_selector=selector, clock=self._clock)
         # Heads only: publishers must see that a slice was touched, nobody reads its devices here.
         self._slices = Informer(client, SLICE_HEADS, clock=self._clock)
+        self._subnets: set[str] = set()
         self._stack = contextlib.AsyncExitStack()
         self._tasks = Tasks()
         self._driver_failed: asyncio.Future[None] | None = None
@@ -138,8 +139,8 @@ class NodeAgent:
         watcher = await self._stack.enter_async_context(DirectoryWatcher())
         self._stack.push_async_callback(self._tasks.close)
         try:
-            for position, name in enumerate(self._config.names):
-                await self._add_node(position, name, watcher)
+            for name in self._config.names:
+                await self._add_node(name, watcher)
         except BaseException:
             await self._stack.aclose()
             raise
@@ -169,7 +170,7 @@ class NodeAgent:
         assert self._driver_failed is not None
         await self._driver_failed
 
-    async def _add_node(self, position: int, name: str, watcher: DirectoryWatcher) -> None:
+    async def _add_node(self, name: str, watcher: DirectoryWatcher) -> None:
         config = self._config
         home = config.data.absolute() / "nodes" / name
         home.mkdir(parents=True, exist_ok=True)
@@ -177,7 +178,8 @@ class NodeAgent:
         cdi = config.cdi or home / "cdi"
         cdi.mkdir(parents=True, exist_ok=True)
         self._cdi[name] = cdi
-        subnet = f"10.{244 + position // 256}.{position % 256}.0/24"
+        subnet = pod_subnet(name, self._subnets)
+        self._subnets.add(subnet)
         runtime = self._runtime(name, home, root, cdi, subnet)
         shape = NodeShape(
             name=name,
@@ -192,7 +194,6 @@ class NodeAgent:
                 shape=shape,
                 features=config.features,
                 durable=config.durable,
-                pod_resources=len(config.names) <= _POD_RESOURCES_NODES,
             ),
             self._client,
             self._clock,
@@ -302,6 +303,17 @@ class _Programs:
             return output.exit_code
 
         return {"nvidia-smi": nvidia_smi}
+
+
+def pod_subnet(node_name: str, taken: Container[str]) -> str:
+    """The node's network for pods: by its name, so that agents in other processes most likely have others."""
+    first = int.from_bytes(hashlib.sha256(node_name.encode()).digest()[:2])
+    for step in range(_SUBNETS):
+        number = (first + step) % _SUBNETS
+        subnet = f"10.{128 + number // 256}.{number % 256}.0/24"
+        if subnet not in taken:
+            return subnet
+    raise OSError(f"no network is left for node {node_name}")
 
 
 def short_path(directory: Path) -> Path:

@@ -63,7 +63,7 @@ class Bench:
             self.folder / "runtime", self.cdi, self.clock, readable=(self.root,), node_ip="127.0.0.1"
         )
         self.kubelet = Kubelet(
-            KubeletConfig(self.root, NodeShape("node"), FeatureGates(), durable=False, pod_resources=False),
+            KubeletConfig(self.root, NodeShape("node"), FeatureGates(), durable=False),
             self.api.client(),
             self.clock,
             self.runtime,

@@ -7,7 +7,6 @@ from typing import Any
 
 import httpx
 import pytest
-from dra_node_agent.kubelet.podresources import PodResourcesServer
 from dra_node_agent.kubelet.server import KubeletServer
 from dra_node_agent.proto import podresources_v1_pb2, podresources_v1_pb2_grpc
 from dra_shared.service import HealthServer
@@ -136,12 +135,10 @@ async def test_pod_resources() -> None:
         container = {"name": "main", "image": "x", "resources": {"claims": [{"name": "gpu"}]}}
         bench.create(pod("pod", container, resourceClaims=[{"name": "gpu", "resourceClaimName": "gpu"}]))
         await until(lambda: bench.phase() == "Running")
-        async with (
-            PodResourcesServer(bench.root, bench.kubelet.dra, bench.kubelet.active_pods) as server,
-            aio.insecure_channel(
-                f"unix:{server.path}", options=(("grpc.default_authority", "localhost"),)
-            ) as channel,
-        ):
+        socket = bench.root / "pod-resources" / "kubelet.sock"
+        async with aio.insecure_channel(
+            f"unix:{socket}", options=(("grpc.default_authority", "localhost"),)
+        ) as channel:
             stub = podresources_v1_pb2_grpc.PodResourcesListerStub(channel)
             listed = await stub.List(podresources_v1_pb2.ListPodResourcesRequest())
             (found,) = listed.pod_resources

@@ -4,7 +4,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Protocol
 
-from dra_shared.api.container import Container, LifecycleHandler
+from dra_shared.api.container import Container, LifecycleHandler, Probe
 from dra_shared.api.pod import Pod
 from dra_shared.clock import Clock
 
@@ -12,8 +12,18 @@ from dra_node_agent.kubelet import messages
 from dra_node_agent.kubelet.dra.manager import DraError, DraManager
 from dra_node_agent.kubelet.environment import ConfigError, Sources, environment, expand
 from dra_node_agent.kubelet.volumes import container_mounts
-from dra_node_agent.runtime.base import ContainerRecord, ContainerSpec, Runtime, RuntimeFailure
+from dra_node_agent.runtime.base import (
+    BAD_STATUS,
+    POST_START,
+    ContainerRecord,
+    ContainerSpec,
+    Runtime,
+    RuntimeFailure,
+)
 from dra_node_agent.tasks import Tasks
+
+# How long an HTTP hook may take where no grace period ends it.
+_HOOK_SECONDS = 600
 
 
 class EventSink(Protocol):
@@ -80,7 +90,9 @@ class ContainerStarter:
         event("Normal", messages.STARTED, "Container started", container=container)
         hook = container.lifecycle.post_start if container.lifecycle is not None else None
         if hook is not None:
-            failure = await run_hook(self._runtime, self._clock, container_id, hook)
+            failure = await run_hook(
+                self._runtime, self._clock, container_id, hook, POST_START, pod_ip, container
+            )
             if failure:
                 event("Warning", messages.FAILED_POST_START, failure, container=container)
                 await self._runtime.stop(container_id, float(pod.spec.termination_grace_period_seconds or 0))
@@ -144,8 +156,19 @@ class ContainerStarter:
         )
 
 
-async def run_hook(runtime: Runtime, clock: Clock, container_id: str, hook: LifecycleHandler) -> str:
-    """Run a lifecycle hook; gives the text of its failure, or an empty one."""
+async def run_hook(
+    runtime: Runtime,
+    clock: Clock,
+    container_id: str,
+    hook: LifecycleHandler,
+    kind: str,
+    pod_ip: str,
+    container: Container,
+) -> str:
+    """Run the lifecycle hook ``kind``; gives the text of its failure, or an empty one.
+
+    As in pkg/kubelet/lifecycle, an HTTP hook only has to be answered, and a TCP hook is none.
+    """
     if hook.sleep is not None:
         await clock.sleep(hook.sleep.seconds)
     if hook.exec is not None:
@@ -156,4 +179,11 @@ async def run_hook(runtime: Runtime, clock: Clock, container_id: str, hook: Life
         if code:
             text = output.decode(errors="replace")
             return f"command '{' '.join(hook.exec.command)}' exited with {code}: {text}"
+    if hook.http_get is not None:
+        request = Probe(http_get=hook.http_get, timeout_seconds=_HOOK_SECONDS)
+        answered, problem = await runtime.probe(container_id, kind, request, pod_ip, container)
+        if not answered and not problem.startswith(BAD_STATUS):
+            return problem
+    if hook.tcp_socket is not None:
+        return "invalid handler: TCP is not supported in lifecycle hooks"
     return ""

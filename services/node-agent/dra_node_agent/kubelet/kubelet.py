@@ -32,16 +32,12 @@ _log = logger(__name__)
 
 @dataclass(frozen=True)
 class KubeletConfig:
-    """Where a kubelet keeps its files, and what its node is like. ``durable`` syncs checkpoints to the disk.
-
-    ``pod_resources`` has the kubelet serve PodResources, at the cost of a gRPC server.
-    """
+    """Where a kubelet keeps its files, and what its node is like. ``durable`` syncs checkpoints to the disk."""
 
     root: Path
     shape: NodeShape
     features: FeatureGates
     durable: bool = True
-    pod_resources: bool = True
 
     @property
     def plugins_registry(self) -> Path:
@@ -106,15 +102,13 @@ class Kubelet:
         self._ready = False
         self._wiped = asyncio.Event()
         self._reconcile_now = asyncio.Event()
-        self._pod_resources: PodResourcesServer | None = None
+        self._pod_resources = PodResourcesServer(config.root, self.dra, self.active_pods)
         runtime.on_change(self._container_changed)
 
     async def start(self) -> None:
         """Take up what the node ran before, and begin to register it and its plugins."""
         await self.runtime.start()
-        if self.config.pod_resources:
-            server = PodResourcesServer(self.config.root, self.dra, self.active_pods)
-            self._pod_resources = await server.__aenter__()
+        await self._pod_resources.__aenter__()
         self._ready = True
         self._tasks.start(self.reporter.run(), name=f"node {self.name}")
         self._tasks.start(self._register_plugins(), name=f"plugins of {self.name}")
@@ -126,8 +120,7 @@ class Kubelet:
     async def close(self) -> None:
         """End all work; containers keep running as far as the runtime can."""
         await self._tasks.close()
-        if self._pod_resources is not None:
-            await self._pod_resources.__aexit__(None, None, None)
+        await self._pod_resources.__aexit__(None, None, None)
         await self._plugins.close()
         await self._starter.tasks.close()
         await self.dra.close()

@@ -44,6 +44,15 @@ def is_sidecar(container: Container) -> bool:
     return container.restart_policy == "Always"
 
 
+def ephemeral_containers(pod: Pod) -> tuple[Container, ...]:
+    """The pod's ephemeral containers, as containers like any other."""
+    shared = Container.__struct_fields__
+    return tuple(
+        Container(**{name: getattr(entry, name) for name in shared})
+        for entry in pod.spec.ephemeral_containers
+    )
+
+
 def restarts(pod: Pod, container: Container, exit_code: int, *, init: bool = False) -> bool:
     """Whether the container is started again after it exited with ``exit_code``."""
     for rule in container.restart_policy_rules:
@@ -62,6 +71,10 @@ def pod_status(pod: Pod, observed: Observed, now: str) -> PodStatus:
     old = pod.status
     init = tuple(_container_status(pod, c, observed, init=True) for c in pod.spec.init_containers)
     main = tuple(_container_status(pod, c, observed, init=False) for c in pod.spec.containers)
+    ephemeral = tuple(
+        msgspec.structs.replace(_container_status(pod, c, observed, init=False), ready=False, started=None)
+        for c in ephemeral_containers(pod)
+    )
     phase = FAILED if observed.failed_reason else _phase(pod, init, main)
     if phase in TERMINAL and not observed.terminal:
         # Reported once everything is given back: until then the claims are in use.
@@ -75,6 +88,7 @@ def pod_status(pod: Pod, observed: Observed, now: str) -> PodStatus:
         message=observed.failed_message or old.message,
         init_container_statuses=init,
         container_statuses=main,
+        ephemeral_container_statuses=ephemeral,
         qos_class=qos_class(pod),
         start_time=old.start_time or now,
         host_ip=observed.host_ip,
@@ -90,7 +104,15 @@ def _container_status(pod: Pod, container: Container, observed: Observed, *, ini
     records = observed.records.get(container.name, ())
     latest = records[0] if records else None
     previous = records[1] if len(records) > 1 else None
-    known = {s.name: s for s in (*pod.status.init_container_statuses, *pod.status.container_statuses)}
+    status = pod.status
+    known = {
+        s.name: s
+        for s in (
+            *status.init_container_statuses,
+            *status.container_statuses,
+            *status.ephemeral_container_statuses,
+        )
+    }
     old = known.get(container.name)
     waiting = observed.waiting.get(container.name)
     if latest is None:

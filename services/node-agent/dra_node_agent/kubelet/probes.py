@@ -105,7 +105,9 @@ class Prober:
             if probe.exec is not None:
                 code, output = await self._runtime.exec(self._id, probe.exec.command, timeout)
                 return code == 0, output.decode(errors="replace")[:10240]
-            return await self._runtime.probe(self._id, self._kind_of(probe), probe, self._pod_ip)
+            return await self._runtime.probe(
+                self._id, self._kind_of(probe), probe, self._pod_ip, self._container
+            )
         except RuntimeFailure as error:
             return False, str(error)
 

@@ -13,6 +13,7 @@ from dra_shared.api.pod import Pod
 from dra_shared.clock import Clock, parse_rfc3339
 
 from dra_node_agent.kubelet.kubelet import Kubelet
+from dra_node_agent.kubelet.podstatus import ephemeral_containers
 from dra_node_agent.runtime.base import ContainerRecord, LogOptions, State
 
 if TYPE_CHECKING:
@@ -121,7 +122,8 @@ def _positive(query: Mapping[str, str], name: str) -> int:
 def _record(kubelet: Kubelet, pod: Pod, container: str, previous: bool) -> ContainerRecord:
     name = pod.metadata.name
     spec = pod.spec
-    known = {entry.name for entry in (*spec.containers, *spec.init_containers)}
+    containers = (*spec.containers, *spec.init_containers, *ephemeral_containers(pod))
+    known = {entry.name for entry in containers}
     if container not in known:
         raise _Refused(404, f'container "{container}" not found in pod "{name}"')
     records = sorted(
@@ -148,6 +150,7 @@ def _waiting_reason(pod: Pod, container: str) -> str:
     statuses: Sequence[ContainerStatus] = (
         *pod.status.container_statuses,
         *pod.status.init_container_statuses,
+        *pod.status.ephemeral_container_statuses,
     )
     for status in statuses:
         if status.name == container and status.state.waiting is not None:

@@ -9,7 +9,7 @@ from dra_shared.clock import Clock
 from dra_node_agent.kubelet import messages
 from dra_node_agent.kubelet.containers import EventSink, run_hook
 from dra_node_agent.kubelet.podstatus import is_sidecar
-from dra_node_agent.runtime.base import ContainerRecord, Runtime, State
+from dra_node_agent.runtime.base import PRE_STOP, ContainerRecord, Runtime, State
 
 _SHORTEST_GRACE = 2.0
 
@@ -59,7 +59,17 @@ async def _stop(
     lifecycle = container.lifecycle
     started = clock.monotonic()
     if lifecycle is not None and lifecycle.pre_stop is not None and grace > 0:
-        work = asyncio.ensure_future(run_hook(runtime, clock, record.id, lifecycle.pre_stop))
+        work = asyncio.ensure_future(
+            run_hook(
+                runtime,
+                clock,
+                record.id,
+                lifecycle.pre_stop,
+                PRE_STOP,
+                runtime.address(record.pod_uid),
+                container,
+            )
+        )
         timer = asyncio.ensure_future(clock.sleep(grace))
         try:
             await asyncio.wait((work, timer), return_when=asyncio.FIRST_COMPLETED)

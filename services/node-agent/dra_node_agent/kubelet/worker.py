@@ -20,7 +20,14 @@ from dra_node_agent.kubelet.admission import Rejected
 from dra_node_agent.kubelet.backoff import Backoff
 from dra_node_agent.kubelet.containers import ContainerStarter
 from dra_node_agent.kubelet.dra.manager import DraError, DraManager
-from dra_node_agent.kubelet.podstatus import TERMINAL, Observed, is_sidecar, pod_status, restarts
+from dra_node_agent.kubelet.podstatus import (
+    TERMINAL,
+    Observed,
+    ephemeral_containers,
+    is_sidecar,
+    pod_status,
+    restarts,
+)
 from dra_node_agent.kubelet.probes import LIVENESS, ProbeFailure, Prober, has_probes
 from dra_node_agent.kubelet.statuses import StatusReporter
 from dra_node_agent.kubelet.termination import stop_containers
@@ -197,6 +204,10 @@ class PodWorker:
         pod = self.pod
         delays: list[float] = []
         self._follow_probes()
+        for container in ephemeral_containers(pod):
+            # Started once, whatever the others do, and never again.
+            if self._latest(container.name) is None and not self._ran_before(container.name):
+                delays += await self._start(container, None, init=False)
         began = any(self._latest(container.name) is not None for container in pod.spec.containers)
         for container in pod.spec.init_containers:
             latest = self._latest(container.name)
@@ -220,6 +231,11 @@ class PodWorker:
             ):
                 delays += await self._start(container, latest, init=False)
         return min(delays, default=None)
+
+    def _ran_before(self, ephemeral: str) -> bool:
+        """Whether the status tells of an ephemeral container of which the runtime knows nothing any more."""
+        statuses = self._statuses.newest.ephemeral_container_statuses
+        return any(status.name == ephemeral and status.state.waiting is None for status in statuses)
 
     async def _start(
         self, container: Container, latest: ContainerRecord | None, *, init: bool
@@ -459,5 +475,7 @@ class PodWorker:
         ref: ObjectReference = reference(PODS, self.pod)
         if container is not None:
             kind = "initContainers" if container in self.pod.spec.init_containers else "containers"
+            if any(container.name == entry.name for entry in self.pod.spec.ephemeral_containers):
+                kind = "ephemeralContainers"
             ref = msgspec.structs.replace(ref, field_path=f"spec.{kind}{{{container.name}}}")
         self._context.recorder.event(ref, type_, reason, message)

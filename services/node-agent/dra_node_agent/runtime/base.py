@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Protocol
 
-from dra_shared.api.container import Probe
+from dra_shared.api.container import Container, Probe
 
 
 class RuntimeFailure(Exception):
@@ -62,6 +62,14 @@ class ContainerSpec:
     user: str = ""
     tty: bool = False
     stop_signal: str = ""
+
+
+# How the output of an HTTP probe begins that was answered, but not with success.
+BAD_STATUS = "HTTP probe failed with statuscode: "
+
+
+POST_START, PRE_STOP = "postStart", "preStop"
+HOOKS = frozenset((POST_START, PRE_STOP))
 
 
 class State(enum.Enum):
@@ -161,7 +169,9 @@ class Runtime(Protocol):
     ) -> tuple[int, bytes]:
         """Run a command in the container; gives its exit code and output."""
 
-    async def probe(self, container_id: str, kind: str, probe: Probe, pod_ip: str) -> tuple[bool, str]:
+    async def probe(
+        self, container_id: str, kind: str, probe: Probe, pod_ip: str, container: Container
+    ) -> tuple[bool, str]:
         """Whether a network probe (HTTP, TCP, gRPC) succeeds, and the output to show if it doesn't."""
 
     def logs(self, container_id: str, options: LogOptions) -> AsyncIterator[bytes]:

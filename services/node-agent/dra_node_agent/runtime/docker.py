@@ -16,7 +16,7 @@ from typing import Any, TypeVar
 import docker
 import docker.errors
 from docker.types import DeviceRequest
-from dra_shared.api.container import Probe
+from dra_shared.api.container import Container, Probe
 from dra_shared.clock import Clock
 from dra_shared.log import logger
 from dra_shared.quantity import Quantity
@@ -197,10 +197,12 @@ class DockerRuntime:
                 "DeadlineExceeded", f"command {' '.join(command)!r} timed out after {timeout:g}s"
             ) from error
 
-    async def probe(self, container_id: str, kind: str, probe: Probe, pod_ip: str) -> tuple[bool, str]:
+    async def probe(
+        self, container_id: str, kind: str, probe: Probe, pod_ip: str, container: Container
+    ) -> tuple[bool, str]:
         record = self._records.get(container_id)
         address = pod_ip or (self.address(record.pod_uid) if record is not None else "")
-        return await probe_network(probe, address or "127.0.0.1")
+        return await probe_network(probe, address or "127.0.0.1", container)
 
     def address(self, pod_uid: str) -> str:
         """The pod's IP address, once it has one."""

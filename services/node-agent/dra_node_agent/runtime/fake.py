@@ -13,13 +13,15 @@ from collections.abc import AsyncIterator, Mapping, Sequence
 from pathlib import Path
 
 import msgspec
-from dra_shared.api.container import Probe
+from dra_shared.api.container import Container, Probe
 from dra_shared.clock import Clock
 from dra_shared.log import logger
 
 from dra_node_agent.cdi import ContainerEdits, UnresolvableError, resolve
 from dra_node_agent.files import write_atomically
 from dra_node_agent.runtime.base import (
+    BAD_STATUS,
+    HOOKS,
     ChangeHandler,
     ContainerRecord,
     ContainerSpec,
@@ -240,16 +242,18 @@ class FakeRuntime:
             work.cancel()
             timer.cancel()
 
-    async def probe(self, container_id: str, kind: str, probe: Probe, pod_ip: str) -> tuple[bool, str]:
+    async def probe(
+        self, container_id: str, kind: str, probe: Probe, pod_ip: str, container: Container
+    ) -> tuple[bool, str]:
         """A simulated network answers, unless the annotation ``dralab.dev/failing-probes`` names this kind."""
-        container = self._running.get(container_id)
-        if container is None:
+        running = self._running.get(container_id)
+        if running is None:
             return False, "container is not running"
-        failing = container.spec.annotations.get(PROBE_FAILS, "").replace(" ", "").split(",")
-        if kind not in failing and f"{kind}.{container.spec.name}" not in failing:
+        failing = running.spec.annotations.get(PROBE_FAILS, "").replace(" ", "").split(",")
+        if kind not in failing and f"{kind}.{container.name}" not in failing:
             return True, ""
-        if probe.http_get is not None:
-            return False, "HTTP probe failed with statuscode: 503"
+        if probe.http_get is not None and kind not in HOOKS:
+            return False, f"{BAD_STATUS}503"
         return False, f"dial tcp {pod_ip}: connect: connection refused"
 
     async def logs(self, container_id: str, options: LogOptions) -> AsyncIterator[bytes]:

@@ -6,6 +6,8 @@ import httpx
 from dra_shared.api.container import Container, Probe
 from grpc import aio
 
+from dra_node_agent.runtime.base import BAD_STATUS
+
 _HEALTH_CHECK = "/grpc.health.v1.Health/Check"
 _SERVING = 1
 
@@ -24,7 +26,7 @@ async def probe_network(probe: Probe, address: str, container: Container | None 
                 response = await client.get(url, headers=headers, follow_redirects=True)
             if 200 <= response.status_code < 400:
                 return True, ""
-            return False, f"HTTP probe failed with statuscode: {response.status_code}"
+            return False, f"{BAD_STATUS}{response.status_code}"
         if probe.tcp_socket is not None:
             tcp = probe.tcp_socket
             async with asyncio.timeout(timeout):

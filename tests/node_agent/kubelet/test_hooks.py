@@ -1,0 +1,100 @@
+"""Lifecycle hooks and ephemeral containers."""
+
+from typing import Any
+
+import pytest
+from dra_shared.api.resources import PODS
+
+from tests.node_agent.kubelet.bench import Bench, pod
+from tests.node_agent.kubelet.waiting import until
+
+_SCRIPT = "trap 'echo bye; exit 0' TERM; while true; do sleep 1; done"
+
+
+def _with_hooks(**hooks: Any) -> dict[str, Any]:
+    return {"name": "main", "image": "busybox", "command": ["sh", "-c", _SCRIPT], "lifecycle": hooks}
+
+
+async def test_http_hooks_are_called() -> None:
+    async with Bench() as bench:
+        asked: list[tuple[str, str]] = []
+        probe = bench.runtime.probe
+
+        async def watched(container_id: str, kind: str, *rest: Any) -> tuple[bool, str]:
+            asked.append((kind, rest[1]))
+            return await probe(container_id, kind, *rest)
+
+        bench.runtime.probe = watched  # type: ignore[method-assign, assignment]
+        hook = {"httpGet": {"path": "/", "port": 80}}
+        bench.create(pod("pod", _with_hooks(postStart=hook, preStop=hook)))
+        await until(lambda: bench.phase() == "Running")
+        found = bench.pod()
+        assert found is not None
+        bench.delete("pod")
+        await bench.clock.advance(2)
+        await until(lambda: bench.pod() is None)
+        assert asked == [("postStart", found.status.pod_ip), ("preStop", found.status.pod_ip)]
+
+
+@pytest.mark.parametrize(
+    ("hook", "message"),
+    [
+        ({"httpGet": {"path": "/", "port": 80}}, "connection refused"),
+        ({"tcpSocket": {"port": 80}}, "invalid handler: TCP is not supported in lifecycle hooks"),
+        ({"exec": {"command": ["false"]}}, "command 'false' exited with 1: "),
+    ],
+    ids=["http", "tcp", "exec"],
+)
+async def test_failed_post_start_hook_ends_the_container(hook: dict[str, Any], message: str) -> None:
+    async with Bench() as bench:
+        obj = pod("pod", _with_hooks(postStart=hook), restartPolicy="Never")
+        obj["metadata"]["annotations"] = {"dralab.dev/failing-probes": "postStart"}
+        bench.create(obj)
+        await until(lambda: bench.phase() in ("Failed", "Succeeded"))
+        told = [text for reason, text in await bench.events("Pod") if reason == "FailedPostStartHook"]
+        assert len(told) == 1
+        assert message in told[0]
+
+
+async def test_ephemeral_container_runs_once_beside_the_others() -> None:
+    async with Bench() as bench:
+        bench.create(pod("pod", _with_hooks()))
+        await until(lambda: bench.phase() == "Running")
+        obj = dict(bench.api.objects[PODS.path("ns", "pod")])
+        debugger = {"name": "debug", "image": "busybox", "command": ["sh", "-c", "echo looking; exit 3"]}
+        obj["spec"] = {**obj["spec"], "ephemeralContainers": [debugger]}
+        bench.api.put(PODS, obj)
+
+        def ended() -> bool:
+            found = bench.pod()
+            statuses = found.status.ephemeral_container_statuses if found is not None else ()
+            return bool(statuses) and statuses[0].state.terminated is not None
+
+        await until(ended)
+        await bench.clock.advance(60)
+        found = bench.pod()
+        assert found is not None
+        (status,) = found.status.ephemeral_container_statuses
+        assert status.state.terminated is not None
+        assert (status.name, status.state.terminated.exit_code, status.restart_count) == ("debug", 3, 0)
+        assert (status.ready, status.started) == (False, None)
+        assert found.status.phase == "Running"
+        assert [record.name for record in bench.kubelet.records("pod-uid")].count("debug") == 1
+        bench.delete("pod")
+        await bench.clock.advance(2)
+        await until(lambda: bench.pod() is None)
+
+
+async def test_ephemeral_container_of_which_only_the_status_tells_is_not_started_again() -> None:
+    async with Bench() as bench:
+        debugger = {"name": "debug", "image": "busybox"}
+        obj = pod("pod", _with_hooks())
+        obj["spec"]["ephemeralContainers"] = [debugger]
+        obj["status"] = {
+            "ephemeralContainerStatuses": [
+                {"name": "debug", "image": "busybox", "state": {"terminated": {"exitCode": 0}}}
+            ]
+        }
+        bench.create(obj)
+        await until(lambda: bench.phase() == "Running")
+        assert [record.name for record in bench.kubelet.records("pod-uid")] == ["main"]
