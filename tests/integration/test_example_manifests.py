@@ -261,6 +261,7 @@ async def test_a_pod_group_shares_one_claim(house: Lab) -> None:
     claims = {claim.metadata.name: claim for claim in await house.claims(name)}
     assert len(claims) == 2
     for group in (await house.client.list(POD_GROUPS, name)).items:
+        assert await scheduled(house, name, group.metadata.name) == ("True", "Scheduled")
         (status,) = group.status.resource_claim_statuses
         claim = claims[status.resource_claim_name or ""]
         assert claim.status is not None
@@ -535,6 +536,19 @@ async def test_our_own_driver(house: Lab) -> None:
     await house.nothing_left(space)
 
 
+async def scheduled(house: Lab, namespace: str, group: str) -> tuple[str, str]:
+    """What the scheduler says of the pod group, once it says anything."""
+
+    async def condition() -> tuple[str, str] | None:
+        status = (await house.client.get(POD_GROUPS, group, namespace)).status
+        return next(((c.status, c.reason) for c in status.conditions if c.type == "PodGroupScheduled"), None)
+
+    async def describe() -> str:
+        return f"no condition PodGroupScheduled of {group}"
+
+    return await house.until(condition, describe)
+
+
 @on(NVIDIA)
 async def test_our_gangs_start_whole_or_not_at_all(house: Lab) -> None:
     folder = EXAMPLES / "gang-scheduling"
@@ -548,6 +562,8 @@ async def test_our_gangs_start_whole_or_not_at_all(house: Lab) -> None:
         await house.unschedulable("gang", name)
     pods = await house.pods("gang")
     assert [pods[name].spec.node_name for name in second] == ["", ""]
+    assert await scheduled(house, "gang", "first") == ("True", "Scheduled")
+    assert await scheduled(house, "gang", "second") == ("False", "Unschedulable")
     await house.client.delete(DEPLOYMENTS, "first", "gang")
     await house.running("gang", *second)
     await house.delete(folder, missing_ok=True)

@@ -351,12 +351,21 @@ async def test_gang_is_placed_whole_or_not_at_all() -> None:
         assert not _devices(api)
         assert not scheduler.manager.claims.in_flight
         assert all(_condition(api, f"p{i}")["reason"] == "Unschedulable" for i in range(3))
+        (condition,) = api.get("podgroups", "default", "g")["status"]["conditions"]
+        assert (condition["type"], condition["status"], condition["reason"], condition["message"]) == (
+            "PodGroupScheduled",
+            "False",
+            "Unschedulable",
+            "only 2 of the 3 pods that gang default/g needs at least could be scheduled",
+        )
         api.add(slice_json("a", 3))
         for _ in range(10):
             await _quiet(api)
             await clock.advance(2)
         assert all(_node_of(api, f"p{i}") == "a" for i in range(3))
         assert len(set(_devices(api))) == 3
+        (condition,) = api.get("podgroups", "default", "g")["status"]["conditions"]
+        assert (condition["status"], condition["reason"]) == ("True", "Scheduled")
 
 
 async def test_lower_priority_makes_room() -> None:

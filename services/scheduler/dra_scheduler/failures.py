@@ -1,11 +1,13 @@
-"""Telling users why a pod has no node: the FailedScheduling event and the PodScheduled condition."""
+"""Telling users why pods have no node: the FailedScheduling event, and the conditions of pods and their groups."""
 
 import asyncio
 from collections.abc import Callable
 
 import httpx
+from dra_shared.api.meta import Condition
 from dra_shared.api.pod import Pod, PodCondition
-from dra_shared.api.resources import PODS
+from dra_shared.api.resources import POD_GROUPS, PODS
+from dra_shared.api.scheduling import PodGroup
 from dra_shared.client.errors import ApiError, NotFound
 from dra_shared.client.events import Recorder, reference
 from dra_shared.client.rest import Client, PatchType
@@ -32,6 +34,8 @@ class FailureReporter:
         self._recorder = recorder
         self._clock = clock
         self._spawn = spawn
+        # One after the other, so that the newest verdict on a group is what stays.
+        self._group_writes = asyncio.Lock()
 
     def report(self, pod: Pod, reason: str, message: str, *, event: str | None = None) -> None:
         """``reason`` is the condition's; ``event`` the event's text where it says more than the condition's."""
@@ -69,3 +73,37 @@ class FailureReporter:
             return
         except (ApiError, httpx.HTTPError, OSError, TimeoutError) as failure:
             _log.warning("condition not written", pod=pod.key, error=str(failure))
+
+    def report_group(self, group: PodGroup, message: str | None) -> None:
+        """Whether the group could be scheduled: no ``message`` means yes. What was scheduled once stays so."""
+        self._spawn(self._set_group_condition(group, message))
+
+    async def _set_group_condition(self, group: PodGroup, message: str | None) -> None:
+        status, reason = ("True", "Scheduled") if message is None else ("False", UNSCHEDULABLE)
+        old = next((c for c in group.status.conditions if c.type == "PodGroupScheduled"), None)
+        if old is not None and (old.status == "True" or (old.status, old.message) == (status, message)):
+            return
+        now = rfc3339(self._clock.now())
+        condition = Condition(
+            type="PodGroupScheduled",
+            status=status,
+            reason=reason,
+            message=message or "",
+            observed_generation=group.metadata.generation or None,
+            last_transition_time=now if old is None or old.status != status else old.last_transition_time,
+        )
+        body = {"metadata": {"uid": group.metadata.uid}, "status": {"conditions": [condition]}}
+        try:
+            async with self._group_writes:
+                await self._client.patch(
+                    POD_GROUPS,
+                    group.metadata.name,
+                    body,
+                    group.metadata.namespace,
+                    patch_type=PatchType.STRATEGIC,
+                    subresource="status",
+                )
+        except NotFound:
+            return
+        except (ApiError, httpx.HTTPError, OSError, TimeoutError) as failure:
+            _log.warning("condition not written", pod_group=group.key, error=str(failure))

@@ -10,6 +10,7 @@ from typing import Any, Self
 import msgspec
 from dra_shared.api.pod import Pod
 from dra_shared.api.resources import NAMESPACES, PODS
+from dra_shared.api.scheduling import PodGroup
 from dra_shared.client.events import Recorder
 from dra_shared.client.informer import InformerFactory
 from dra_shared.client.leader import LeaderElector
@@ -237,13 +238,16 @@ class Scheduler:
         """Try to give the pod a node; with its whole group, if it is a member of one that is scheduled together."""
         group = self.groups.of(entry.pod)
         if group is not None and group.spec.scheduling_policy.gang is not None:
-            await self._schedule_gang(entry, group.spec.scheduling_policy.gang.min_count)
+            await self._schedule_gang(entry, group, group.spec.scheduling_policy.gang.min_count)
             return
         decision = await self._timed_decision(entry, None)
         if decision is not None:
             self._start_binding(decision)
+        if group is not None:
+            message = None if decision is not None else "none of the group's pods could be scheduled"
+            self._reporter.report_group(group, message)
 
-    async def _schedule_gang(self, first: QueuedPod, minimum: int) -> None:
+    async def _schedule_gang(self, first: QueuedPod, group: PodGroup, minimum: int) -> None:
         """Either at least ``minimum`` of the gang get nodes, or none does."""
         key = group_key(first.pod)
         assert key is not None
@@ -258,10 +262,12 @@ class Scheduler:
             for decision in decisions:
                 self.groups.set_pod(decision.assumed, placed=True)
                 self._start_binding(decision)
+            self._reporter.report_group(group, None)
             return
         message = (
             f"only {len(decisions)} of the {minimum} pods that gang {key} needs at least could be scheduled"
         )
+        self._reporter.report_group(group, message)
         for decision in decisions:
             # All is as it was before, so there is nothing new for other pods.
             await self._binder.give_up(decision.state, decision.pod, decision.assumed, announce=False)
