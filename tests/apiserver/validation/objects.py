@@ -259,4 +259,21 @@ CORE = [
     _core("coordination.k8s.io/v1", "Lease", spec={"holderIdentity": "x", "leaseDurationSeconds": 15}),
     _core("scheduling.k8s.io/v1", "PriorityClass", value=5, preemptionPolicy="Never"),
     _core("policy/v1", "PodDisruptionBudget", spec={"minAvailable": "50%", "selector": _SELECTOR}),
+    _core(
+        "scheduling.k8s.io/v1alpha2",
+        "PodGroup",
+        spec={
+            "podGroupTemplateRef": {"workload": {"workloadName": "w", "podGroupTemplateName": "t"}},
+            "schedulingPolicy": {"gang": {"minCount": 2}},
+            "resourceClaims": [{"name": "c", "resourceClaimTemplateName": "t"}],
+        },
+    ),
+    _core(
+        "scheduling.k8s.io/v1alpha2",
+        "Workload",
+        spec={
+            "controllerRef": {"apiGroup": "batch", "kind": "Job", "name": "j"},
+            "podGroupTemplates": [{"name": "t", "schedulingPolicy": {"basic": {}}}],
+        },
+    ),
 ]

@@ -141,6 +141,44 @@ CASES: list[tuple[str, str, Json, list[tuple[str, str]]]] = [
         ],
     ),
     (
+        "PodGroup",
+        "create",
+        {"spec.schedulingPolicy": {"basic": {}, "gang": {"minCount": -1}}},
+        [
+            (
+                "spec.schedulingPolicy",
+                'Invalid value: "{`basic`, `gang`}": must specify exactly one of: `basic`, `gang`',
+            ),
+            (
+                "spec.schedulingPolicy.gang.minCount",
+                "Invalid value: -1: must be greater than or equal to 1",
+            ),
+        ],
+    ),
+    (
+        "PodGroup",
+        "update",
+        {"spec.schedulingPolicy": {"basic": {}}},
+        [("spec.schedulingPolicy", "Invalid value: null: field is immutable")],
+    ),
+    (
+        "Workload",
+        "create",
+        {"spec.podGroupTemplates": [{"name": "T", "schedulingPolicy": {}}]},
+        [
+            (
+                "spec.podGroupTemplates[0].name",
+                'Invalid value: "T": a lowercase RFC 1123 label must consist of lower case alphanumeric '
+                "characters or '-', and must start and end with an alphanumeric character (e.g. 'my-name',  or "
+                "'123-abc', regex used for validation is '[a-z0-9]([-a-z0-9]*[a-z0-9])?')",
+            ),
+            (
+                "spec.podGroupTemplates[0].schedulingPolicy",
+                'Invalid value: "": must specify one of: `basic`, `gang`',
+            ),
+        ],
+    ),
+    (
         "ResourceQuota",
         "update",
         {"spec.scopes": ["Terminating"]},
