@@ -1,0 +1,221 @@
+"""The documentation tells the truth about what is there."""
+
+import argparse
+import ast
+import importlib
+import re
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+import typer.main
+from dra_cli.main import app
+from dra_shared.features import DEFAULTS
+from dra_shared.service import Options
+
+from tests.reference import REPOSITORY
+
+DOCS = REPOSITORY / "docs"
+PAGES = sorted(
+    [*REPOSITORY.glob("*.md"), *DOCS.rglob("*.md"), *(REPOSITORY / "examples").rglob("*.md")],
+    key=str,
+)
+PACKAGES = {
+    "shared": "dra_shared",
+    "services/apiserver": "dra_apiserver",
+    "services/scheduler": "dra_scheduler",
+    "services/controller": "dra_controller",
+    "services/node-agent": "dra_node_agent",
+    "cli": "dra_cli",
+}
+SERVICES = ("dra_apiserver", "dra_scheduler", "dra_controller", "dra_node_agent")
+# Packages whose every public class and function explains itself, but for the API's objects, which are Kubernetes' own,
+# and what lies behind dra_shared.cel: functions that have CEL's names and meaning.
+EXPLAINED = (REPOSITORY / "shared/dra_shared", REPOSITORY / "services/scheduler/dra_scheduler/allocator")
+UPSTREAM = (REPOSITORY / "shared/dra_shared/api", REPOSITORY / "shared/dra_shared/cel")
+LONGEST_FILE = 600
+_LINK = re.compile(r"(?<!!)\[[^\]]*\]\(([^)\s]+)\)")
+
+
+def _modules() -> list[Path]:
+    """Every module that we wrote ourselves."""
+    found = [
+        path for folder, package in PACKAGES.items() for path in (REPOSITORY / folder / package).rglob("*.py")
+    ]
+    return [path for path in found if not path.stem.endswith(("_pb2", "_pb2_grpc"))]
+
+
+def _name(path: Path) -> str:
+    return str(path.relative_to(REPOSITORY))
+
+
+def _links(page: Path) -> Iterator[tuple[str, Path]]:
+    """The page's relative links, and where each leads."""
+    text = re.sub(r"```.*?```", "", page.read_text(), flags=re.DOTALL)
+    for link in _LINK.findall(text):
+        if "://" not in link and not link.startswith(("#", "mailto:")):
+            yield link, (page.parent / link.partition("#")[0]).resolve()
+
+
+@pytest.mark.parametrize("page", PAGES, ids=_name)
+def test_links_lead_somewhere(page: Path) -> None:
+    dead = [link for link, target in _links(page) if not target.exists()]
+    assert not dead
+
+
+def test_every_page_can_be_reached_from_the_index() -> None:
+    found: set[Path] = set()
+    new = [DOCS / "README.md"]
+    while new:
+        page = new.pop()
+        if page not in found:
+            found.add(page)
+            new += [target for _, target in _links(page) if target.suffix == ".md"]
+    assert set(DOCS.rglob("*.md")) <= found
+
+
+@pytest.mark.parametrize("page", PAGES, ids=_name)
+def test_pages_name_no_path_of_somebodys_machine(page: Path) -> None:
+    assert not re.findall(r"/(?:home|root|Users|work)/\w+", page.read_text())
+
+
+def test_every_command_and_option_is_documented() -> None:
+    pages = (DOCS / "cli.md").read_text() + (DOCS / "configuration.md").read_text()
+    command: Any = typer.main.get_command(app)
+    missing = []
+    for name, sub in command.commands.items():
+        if not re.search(rf"`{name}\b", pages):
+            missing.append(name)
+        for parameter in sub.params:
+            long = [option for option in parameter.opts if option.startswith("--")]
+            missing += [f"{name} {option}" for option in long if f"`{option}`" not in pages]
+    assert not missing
+
+
+class _Built(Exception):
+    def __init__(self, parser: Options) -> None:
+        self.parser = parser
+
+
+def _options(package: str, monkeypatch: pytest.MonkeyPatch) -> Options:
+    """The service's options, as its process builds them."""
+
+    def stop(self: Options, *_: object) -> argparse.Namespace:
+        raise _Built(self)
+
+    monkeypatch.setattr(Options, "parse_args", stop)
+    with pytest.raises(_Built) as caught:
+        importlib.import_module(f"{package}.main").main()
+    return caught.value.parser
+
+
+@pytest.mark.parametrize("package", SERVICES)
+def test_every_flag_of_a_service_is_documented(package: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    parser = _options(package, monkeypatch)
+    text = (DOCS / "configuration.md").read_text()
+    _, heading, own = text.partition(f"## `{parser.prog}`")
+    assert heading
+    common, own = text.partition("## `dralab-apiserver`")[0], own.partition("\n## ")[0]
+    flags = {flag for action in parser._actions for flag in action.option_strings} - {"-h", "--help"}
+    documented = set(re.findall(r"^\| `(--[a-z-]+)`", common + own, flags=re.MULTILINE))
+    assert flags <= documented
+    assert set(re.findall(r"^\| `(--[a-z-]+)`", own, flags=re.MULTILINE)) <= flags
+
+
+def test_every_environment_variable_is_documented() -> None:
+    pages = "".join(page.read_text() for page in PAGES)
+    sources = [*_modules(), *(REPOSITORY / "tests").rglob("*.py"), REPOSITORY / "docker-compose.yml"]
+    named = {
+        name
+        for source in sources
+        for name in re.findall(r"\bDRALAB_[A-Z][A-Z_]*[A-Z]\b", source.read_text())
+        if source != Path(__file__)
+    }
+    unknown = {name for name in named if name not in pages}
+    # What a flag gives is documented as the flag.
+    flags = re.findall(r"`--([a-z-]+)`", (DOCS / "configuration.md").read_text())
+    made = {
+        f"DRALAB_{service}{flag.replace('-', '_').upper()}"
+        for flag in flags
+        for service in ("", "APISERVER_", "SCHEDULER_", "CONTROLLER_", "NODE_AGENT_")
+    }
+    assert unknown <= made
+
+
+def test_every_feature_gate_is_documented_with_its_default() -> None:
+    rows = dict(
+        re.findall(r"^\| `([A-Z]\w+)` \| (on|off)\b", (DOCS / "configuration.md").read_text(), re.MULTILINE)
+    )
+    assert rows == {name: "on" if default else "off" for name, default in DEFAULTS.items()}
+
+
+def test_make_help_and_the_guides_agree() -> None:
+    makefile = (REPOSITORY / "Makefile").read_text()
+    targets = set(re.findall(r"^([a-z-]+):.*##", makefile, re.MULTILINE))
+    guides = (REPOSITORY / "CONTRIBUTING.md").read_text() + (REPOSITORY / "README.md").read_text()
+    named = set(
+        re.findall(r"\bmake ([a-z-]+)", " ".join(re.findall(r"`[^`]*`|```.*?```", guides, re.DOTALL)))
+    )
+    assert named <= targets
+    assert {"demo", "test"} <= named
+    assert targets <= set(re.findall(r"`make ([a-z-]+)`", guides)) | {"demo", "help"}
+
+
+@pytest.mark.parametrize("path", _modules(), ids=_name)
+def test_modules_explain_themselves_and_stay_short(path: Path) -> None:
+    text = path.read_text()
+    assert len(text.splitlines()) <= LONGEST_FILE
+    tree = ast.parse(text)
+    empty = not tree.body
+    if not path.stem.startswith("_") or path.stem == "__init__":
+        assert empty or ast.get_docstring(tree), "no docstring"
+    if _below(path, EXPLAINED) and not _below(path, UPSTREAM):
+        assert not list(_unexplained(tree))
+
+
+def _below(path: Path, folders: tuple[Path, ...]) -> bool:
+    return any(path.is_relative_to(folder) for folder in folders)
+
+
+def test_what_the_cel_package_offers_explains_itself() -> None:
+    import dra_shared.cel
+
+    offered = [getattr(dra_shared.cel, name) for name in dra_shared.cel.__all__]
+    assert not [thing for thing in offered if callable(thing) and not thing.__doc__]
+
+
+def _unexplained(tree: ast.Module) -> Iterator[str]:
+    for node in tree.body:
+        if (
+            isinstance(node, ast.ClassDef | ast.FunctionDef | ast.AsyncFunctionDef)
+            and not node.name.startswith("_")
+            and not ast.get_docstring(node)
+        ):
+            yield node.name
+
+
+def test_the_changelog_has_room_for_what_is_new() -> None:
+    assert "## [Unreleased]" in (REPOSITORY / "CHANGELOG.md").read_text()
+
+
+def test_every_bug_has_its_test() -> None:
+    rows = [line for line in (DOCS / "bugs.md").read_text().splitlines() if line.startswith("| ")][1:]
+    assert all(_tests_exist(row) for row in rows), [row for row in rows if not _tests_exist(row)]
+
+
+def _tests_exist(row: str) -> bool:
+    named = re.findall(r"`(tests/[\w/]+\.py)(?:::(\w+))?", row.rpartition("| ")[0] and row)
+    return bool(named) and all(
+        (path := REPOSITORY / file).exists() and (not test or f"def {test}(" in path.read_text())
+        for file, test in named
+    )
+
+
+def test_metrics_that_are_documented_exist() -> None:
+    text = (DOCS / "metrics.md").read_text()
+    named = set(re.findall(r"`((?:apiserver|scheduler|workqueue|dra|dralab|\w+_controller)_[a-z_]+)`", text))
+    sources = "".join(path.read_text() for path in _modules())
+    assert named
+    missing = {name for name in named if name not in sources and name.removesuffix("_total") not in sources}
+    assert not missing
