@@ -128,3 +128,29 @@ async def test_enough_is_enough_and_the_next_pod_starts_elsewhere() -> None:
 )
 def test_how_many_nodes_are_enough(nodes: int, wanted: int) -> None:
     assert feasible_nodes_wanted(nodes) == wanted
+
+
+async def test_nominated_node_is_taken_though_others_are_better() -> None:
+    judge = _Judge()
+    placement, cache = _placement(judge, 5)
+    mine = pod("p")
+    cache.nominations.set(mine, "n1")
+    assert await placement.choose(placement.begin(mine)) == "n1"
+    assert judge.asked == ["n1"]
+    judge.verdicts["n1"] = unschedulable("still full")
+    assert await placement.choose(placement.begin(mine)) == "n4"
+
+
+async def test_nominated_pods_are_counted_with_and_without() -> None:
+    class Crowd(_Judge):
+        def filter(self, state: CycleState, pod: Pod, node: NodeInfo) -> Status | None:
+            self.asked.append(f"{node.name} with {len(node.pods)}")
+            return unschedulable("full") if node.pods else None
+
+    judge = Crowd()
+    placement, cache = _placement(judge, 2)
+    cache.nominations.set(pod("vip", priority=10), "n1")
+    assert await _choose(placement) == "n0"
+    assert await placement.choose(placement.begin(pod("boss", priority=11))) == "n1"
+    cache.nominations.delete("uid-vip")
+    assert await _choose(placement) == "n1"

@@ -383,39 +383,32 @@ async def test_lower_priority_makes_room() -> None:
     assert ("pods", "default", "low") not in api.objects
 
 
-async def test_binding_waits_for_conditions() -> None:
-    device = {"bindingConditions": ["attached"], "bindingFailureConditions": ["failed"], "bindsToNode": True}
-    api = FakeApi(node_json("a"), class_json(), slice_json("a", 1, **device), claim_json("c"))
-    async with _running(api):
-        api.add(pod_json("p", claims={"gpu": "c"}))
-        await _eventually(lambda: _devices(api))
+async def test_preempting_pod_is_nominated_until_it_is_placed() -> None:
+    api = FakeApi(node_json("a"), node_json("b", unschedulable=True))
+    async with _running(api) as (scheduler, clock):
+        api.add(pod_json("low", requests={"cpu": "3"}, priority=0))
+        await _eventually(lambda: _node_of(api, "low"))
+        api.add(pod_json("high", requests={"cpu": "3"}, priority=10))
+        await _eventually(
+            lambda: api.objects["pods", "default", "high"]["status"].get("nominatedNodeName") == "a"
+        )
+        await clock.advance(10)
+        await _eventually(lambda: _node_of(api, "high") == "a")
         await _quiet(api)
-        assert _node_of(api, "p") is None
-        assert _events(api, "p") == [
-            "BindingConditionsPending: waiting for binding conditions for device on node a"
-        ]
-        claim = api.get("resourceclaims", "default", "c")
-        ready = {"type": "attached", "status": "True", "reason": "Done", "message": ""}
-        claim["status"]["devices"] = [
-            {"driver": DRIVER, "pool": "a", "device": "gpu-0", "conditions": [ready]}
-        ]
-        api.add(claim)
-        await _eventually(lambda: _node_of(api, "p") == "a")
+        assert not len(scheduler.cache.nominations)
 
 
-async def test_pod_deleted_while_it_is_bound() -> None:
-    api = FakeApi(node_json("a"), class_json(), slice_json("a", 1), claim_json("c"), claim_json("d"))
-
-    def refuse(call: Call) -> tuple[int, str, str] | None:
-        if call.subresource == "binding" and call.name == "p":
-            api.remove("pods", "default", "p")
-        return None
-
-    api.refuse = refuse
+async def test_a_nomination_in_the_api_server_counts() -> None:
+    """As after a restart: the room is kept for the one that others were preempted for, gated as it is just now."""
+    waiting = pod_json("high", requests={"cpu": "3"}, priority=10, schedulingGates=[{"name": "later"}])
+    waiting["status"] = {"nominatedNodeName": "a"}
+    api = FakeApi(node_json("a"), waiting)
     async with _running(api) as (scheduler, _):
-        api.add(pod_json("p", claims={"gpu": "c"}))
-        await _eventually(lambda: ("pods", "default", "p") not in api.objects)
+        api.add(pod_json("low", requests={"cpu": "3"}, priority=0))
+        await _eventually(lambda: _condition(api, "low"))
+        assert "Insufficient cpu" in _condition(api, "low")["message"]
+        api.add(pod_json("higher", requests={"cpu": "3"}, priority=11))
+        await _eventually(lambda: _node_of(api, "higher") == "a")
+        api.remove("pods", "default", "high")
         await _quiet(api)
-        assert scheduler.cache.place_of("uid-p") is None
-        assert len(scheduler.queue) == 0
-        assert "reservedFor" not in api.get("resourceclaims", "default", "c")["status"]
+        assert not len(scheduler.cache.nominations)

@@ -37,16 +37,24 @@ class FailureReporter:
         # One after the other, so that the newest verdict on a group is what stays.
         self._group_writes = asyncio.Lock()
 
-    def report(self, pod: Pod, reason: str, message: str, *, event: str | None = None) -> None:
-        """``reason`` is the condition's; ``event`` the event's text where it says more than the condition's."""
+    def report(
+        self, pod: Pod, reason: str, message: str, *, event: str | None = None, nominated: str | None = None
+    ) -> None:
+        """``reason`` is the condition's; ``event`` the event's text where it says more than the condition's.
+
+        ``nominated`` is the node that was made free for the pod, empty if none is any more, None for no change.
+        """
         self._recorder.event(
             reference(PODS, pod), "Warning", "FailedScheduling", event or message, "Scheduling"
         )
-        self._spawn(self._set_condition(pod, reason, message))
+        if nominated == pod.status.nominated_node_name:
+            nominated = None
+        self._spawn(self._set_condition(pod, reason, message, nominated))
 
-    async def _set_condition(self, pod: Pod, reason: str, message: str) -> None:
+    async def _set_condition(self, pod: Pod, reason: str, message: str, nominated: str | None) -> None:
         old = next((c for c in pod.status.conditions if c.type == "PodScheduled"), None)
-        if old is not None and (old.status, old.reason, old.message) == ("False", reason, message):
+        same = old is not None and (old.status, old.reason, old.message) == ("False", reason, message)
+        if same and nominated is None:
             return
         now = rfc3339(self._clock.now())
         changed = old is None or old.status != "False"
@@ -59,7 +67,10 @@ class FailureReporter:
             last_transition_time=now if changed or old is None else old.last_transition_time,
         )
         # The uid keeps the patch off another pod that has got the name meanwhile.
-        body = {"metadata": {"uid": pod.metadata.uid}, "status": {"conditions": [condition]}}
+        status: dict[str, object] = {"conditions": [condition]}
+        if nominated is not None:
+            status["nominatedNodeName"] = nominated or None
+        body = {"metadata": {"uid": pod.metadata.uid}, "status": status}
         try:
             await self._client.patch(
                 PODS,

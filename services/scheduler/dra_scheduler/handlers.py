@@ -99,6 +99,7 @@ class EventHandlers:
         if after is _Concern.PLACED:
             self._groups.set_pod(new, placed=True)
             self._queue.delete(uid)
+            self._cache.nominations.delete(uid)
             self._cache.set_pod(new)
             if before is not _Concern.PLACED:
                 self._queue.move_on(Event(Kind.POD, Action.ADD, None, new))
@@ -108,6 +109,7 @@ class EventHandlers:
                     self._queue.move_on(Event(Kind.POD, action, old, new))
         elif after is _Concern.WAITING:
             self._groups.set_pod(new, placed=self._cache.is_assumed(uid))
+            self._nominated(old, new)
             if before is _Concern.WAITING and old is not None:
                 self._queue.update(old, new)
             else:
@@ -116,6 +118,7 @@ class EventHandlers:
         else:
             self._groups.delete_pod(new)
             self._queue.delete(uid)
+            self._cache.nominations.delete(uid)
             if before is _Concern.PLACED:
                 self._cache.remove_pod(uid)
                 self._queue.move_on(Event(Kind.POD, Action.DELETE, old, None))
@@ -124,11 +127,19 @@ class EventHandlers:
         uid = pod.metadata.uid
         self._groups.delete_pod(pod)
         self._queue.delete(uid)
+        self._cache.nominations.delete(uid)
         self._on_gone(uid)
         # One that is being bound is given up by its binding, which fails now.
         if self._cache.place_of(uid) is not None and not self._cache.is_assumed(uid):
             self._cache.remove_pod(uid)
             self._queue.move_on(Event(Kind.POD, Action.DELETE, pod, None))
+
+    def _nominated(self, old: Pod | None, new: Pod) -> None:
+        """Takes over what is stored; what was decided here and isn't stored yet stays."""
+        before = old.status.nominated_node_name if old is not None else ""
+        after = new.status.nominated_node_name
+        if before != after and not self._cache.is_assumed(new.metadata.uid):
+            self._cache.nominations.set(new, after)
 
     def _group_event(self, pod: Pod) -> None:
         if group_key(pod) is not None:
@@ -155,6 +166,7 @@ class EventHandlers:
 
     def _node_deleted(self, node: Node) -> None:
         self._cache.remove_node(node.metadata.name)
+        self._manager.snapshot.forget_node(node.metadata.name)
         self._queue.move_on(Event(Kind.NODE, Action.DELETE, node, None))
 
     # Devices

@@ -2,7 +2,7 @@
 
 import asyncio
 import random
-from collections.abc import Sequence
+from collections.abc import Hashable, Sequence
 from dataclasses import dataclass
 
 from dra_shared.api.pod import Pod
@@ -63,9 +63,17 @@ class Placement:
 
     def begin(self, pod: Pod, group: CycleState | None = None) -> Attempt:
         """An attempt for the pod, with all that is still true of the last one for an equal pod."""
-        verdicts = self._memory.get(self._framework.sign(pod), self._next_start)
+        verdicts = self._memory.get(self._sign(pod), self._next_start)
         verdicts.refresh()
         return Attempt(pod, CycleState(group, verdicts.shared), verdicts)
+
+    def _sign(self, pod: Pod) -> Hashable | None:
+        signature, nominations = self._framework.sign(pod), self._cache.nominations
+        if signature is None or not nominations:
+            return signature
+        if nominations.node_of(pod.metadata.uid):
+            return None
+        return signature, pod.spec.priority or 0
 
     async def choose(self, attempt: Attempt) -> str:
         """The name of the node that is to take the pod.
@@ -81,7 +89,11 @@ class Placement:
                 raise Unschedulable(Diagnosis(0))
             self._prepare(attempt)
             wanted = feasible_nodes_wanted(nodes)
-            await self._examine(attempt, wanted)
+            nominated = self._cache.nominations.node_of(attempt.pod.metadata.uid)
+            if nominated in verdicts.unknown:
+                await self._examine(attempt, 1, nominated)
+            if nominated not in verdicts.feasible:
+                await self._examine(attempt, wanted)
             if not verdicts.feasible:
                 raise Unschedulable(self._diagnose(attempt))
             name = self._best(attempt)
@@ -118,17 +130,20 @@ class Placement:
                 statuses.setdefault(info.name, _FILTERED_OUT)
         return Diagnosis(len(nodes), statuses, plugins={status.plugin for status in statuses.values()})
 
-    async def _examine(self, attempt: Attempt, wanted: int) -> None:
+    async def _examine(self, attempt: Attempt, wanted: int, only: str = "") -> None:
         pod, state, verdicts = attempt.pod, attempt.state, attempt.verdicts
         turn = self._clock.monotonic()
+        nominations = self._cache.nominations
         while verdicts.unknown and len(verdicts.feasible) < wanted:
-            name = next(iter(verdicts.unknown))
+            name = only or next(iter(verdicts.unknown))
             del verdicts.unknown[name]
             node = self._cache.node(name)
             if node is None:
                 continue
             state.unshareable = False
-            status = self._framework.filter(attempt.filters, state, pod, node)
+            status = self._framework.filter_beside(
+                attempt.filters, state, pod, node, nominations.ahead_of(pod, name)
+            )
             if status is None:
                 verdicts.feasible[name] = tuple(
                     plugin.score(state, pod, node) for plugin, _ in attempt.scorers
@@ -141,6 +156,8 @@ class Placement:
                 if state.unshareable:
                     # To be asked again for the next pod, even an equal one.
                     self._cache.touch(name)
+            if only:
+                return
             if self._clock.monotonic() - turn > _SLICE:
                 await asyncio.sleep(0)
                 turn = self._clock.monotonic()

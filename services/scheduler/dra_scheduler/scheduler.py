@@ -303,6 +303,7 @@ class Scheduler:
             self._fail(entry, status.message)
             return None
         assumed = self._dynamic_resources.with_node_statuses(attempt.state, assumed)
+        self.cache.nominations.delete(pod.metadata.uid)
         self.cache.assume(assumed, node_name)
         return _Decision(entry, attempt.state, pod, assumed)
 
@@ -319,7 +320,11 @@ class Scheduler:
         if not diagnosis.pre_filter and "DynamicResources" in diagnosis.plugins:
             diagnosis.hint = self._hint(entry.pod, diagnosis)
         self.queue.reject(entry, diagnosis.plugins or {""}, diagnosis.message)
-        self._reporter.report(entry.pod, UNSCHEDULABLE, diagnosis.message, event=diagnosis.explained)
+        if state.nominated is not None:
+            self.cache.nominations.set(entry.pod, state.nominated)
+        self._reporter.report(
+            entry.pod, UNSCHEDULABLE, diagnosis.message, event=diagnosis.explained, nominated=state.nominated
+        )
 
     def _hint(self, pod: Pod, diagnosis: Diagnosis) -> str:
         """What stands in the way on one of the nodes whose devices would not do."""

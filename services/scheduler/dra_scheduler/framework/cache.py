@@ -11,6 +11,7 @@ from dra_shared.api.node import Node
 from dra_shared.api.pod import Pod
 
 from dra_scheduler.framework.nodeinfo import NodeInfo
+from dra_scheduler.framework.nominations import Nominations
 
 _LOG_LENGTH = 1 << 16
 
@@ -31,6 +32,7 @@ class Cache:
         # Nodes with PreferNoSchedule taints.
         self.soft_taints = 0
         self._nodes: list[NodeInfo] | None = None
+        self.nominations = Nominations(self.touch)
 
     def nodes(self) -> list[NodeInfo]:
         """All nodes, in the order in which they came."""

@@ -112,6 +112,24 @@ class Framework:
                 return status.of(plugin.name)
         return None
 
+    @staticmethod
+    def filter_beside(
+        plugins: Sequence[FilterPlugin],
+        state: CycleState,
+        pod: Pod,
+        node: NodeInfo,
+        nominated: Sequence[Pod],
+    ) -> Status | None:
+        """As :meth:`filter`, with and without pods that are nominated for the node: they may come or not."""
+        if nominated:
+            crowded = node.copy()
+            for other in nominated:
+                crowded.add_pod(other)
+            status = Framework.filter(plugins, state, pod, crowded)
+            if status is not None:
+                return status
+        return Framework.filter(plugins, state, pod, node)
+
     async def post_filter(self, state: CycleState, pod: Pod, statuses: Mapping[str, Status]) -> Status:
         """What plugins could do for a pod that no node can take: reasons, one after the other."""
         reasons: list[str] = []

@@ -13,7 +13,8 @@ class CycleState:
     ``group`` is that of the pod group's attempt which this one is part of, if it is. ``shared`` outlives the attempt:
     attempts for pods of equal signature get the same one, as long as what is in it may still be true. A plugin sets
     ``unshareable`` when a verdict only holds for this very pod. ``stop``, if not empty, says why the attempt is to end.
-    ``trace`` has the allocator record what it looks at.
+    ``trace`` has the allocator record what it looks at. ``nominated`` is the node that is to be free for the pod
+    soon; empty if none is, None if nothing changes about that.
     """
 
     def __init__(self, group: "CycleState | None" = None, shared: dict[str, Any] | None = None) -> None:
@@ -22,6 +23,7 @@ class CycleState:
         self.unshareable = False
         self.stop = ""
         self.trace: Trace | None = None
+        self.nominated: str | None = None
         self.skip_filter: set[str] = set()
         self.skip_score: set[str] = set()
         self._data: dict[str, Any] = {}

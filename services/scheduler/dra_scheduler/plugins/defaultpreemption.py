@@ -45,6 +45,13 @@ class DefaultPreemption:
     async def post_filter(self, state: CycleState, pod: Pod, statuses: Mapping[str, Status]) -> Status:
         if pod.spec.preemption_policy == "Never":
             return unschedulable("preemption: not eligible due to preemptionPolicy=Never.")
+        nominated = self._cache.nominations.node_of(pod.metadata.uid)
+        if (
+            nominated in statuses
+            and statuses[nominated].code is Code.UNSCHEDULABLE
+            and self._waits(pod, nominated)
+        ):
+            return unschedulable("preemption: not eligible due to a terminating pod on the nominated node.")
         refusals: dict[str, Status] = {}
         candidates: list[_Candidate] = []
         for name, status in statuses.items():
@@ -57,10 +64,21 @@ class DefaultPreemption:
             else:
                 refusals[name] = unresolvable("No preemption victims found for incoming pod")
         if not candidates:
+            state.nominated = ""
             total = len(self._cache.nodes())
             return unschedulable(f"preemption: 0/{total} nodes are available: {histogram(refusals)}.")
         chosen = min(candidates, key=_cost)
-        return await self._evict(pod, chosen)
+        status = await self._evict(pod, chosen)
+        if status.code is Code.SUCCESS:
+            state.nominated = chosen.node
+        return status
+
+    def _waits(self, pod: Pod, name: str) -> bool:
+        """Whether a pod that was preempted for it is still on its way out."""
+        node = self._cache.node(name)
+        return node is not None and any(
+            _priority(other) < _priority(pod) and _is_preempted(other) for other in node.pods.values()
+        )
 
     def _victims(self, state: CycleState, pod: Pod, name: str) -> list[Pod]:
         """The fewest and least important pods of the node without which the pod fits; none: that can't be."""
@@ -121,6 +139,15 @@ class DefaultPreemption:
 
 def _priority(pod: Pod) -> int:
     return pod.spec.priority or 0
+
+
+def _is_preempted(pod: Pod) -> bool:
+    return pod.metadata.deletion_timestamp is not None and any(
+        condition.type == "DisruptionTarget"
+        and condition.status == "True"
+        and condition.reason == "PreemptionByScheduler"
+        for condition in pod.status.conditions
+    )
 
 
 def _importance(pod: Pod) -> tuple[int, str]:

@@ -57,7 +57,12 @@ def default_framework(parts: Parts, dynamic_resources: DynamicResources) -> Fram
         parts.client,
         parts.recorder,
         parts.clock,
-        lambda state, pod, node: Framework.filter(framework.filters(state), state, pod, node) is None,
+        lambda state, pod, node: (
+            Framework.filter_beside(
+                framework.filters(state), state, pod, node, cache.nominations.ahead_of(pod, node.name)
+            )
+            is None
+        ),
     )
     plugins: list[Plugin] = [
         SchedulingGates(),

@@ -1,0 +1,55 @@
+"""Pods for which others were preempted: until they are placed, their node keeps room for them."""
+
+from collections.abc import Callable
+
+from dra_shared.api.pod import Pod
+
+
+class Nominations:
+    """Which waiting pods are nominated for which nodes; ``on_change`` is told of nodes where that changes."""
+
+    def __init__(self, on_change: Callable[[str], None]) -> None:
+        self._on_change = on_change
+        self._by_uid: dict[str, tuple[str, Pod]] = {}
+        self._by_node: dict[str, dict[str, Pod]] = {}
+
+    def __len__(self) -> int:
+        return len(self._by_uid)
+
+    def set(self, pod: Pod, node_name: str) -> None:
+        """The pod is nominated for that node and no other; for none if the name is empty."""
+        uid = pod.metadata.uid
+        self.delete(uid)
+        if node_name:
+            self._by_uid[uid] = node_name, pod
+            self._by_node.setdefault(node_name, {})[uid] = pod
+            self._on_change(node_name)
+
+    def delete(self, uid: str) -> None:
+        """The pod went or has its node."""
+        known = self._by_uid.pop(uid, None)
+        if known is None:
+            return
+        node_name, _ = known
+        pods = self._by_node[node_name]
+        del pods[uid]
+        if not pods:
+            del self._by_node[node_name]
+        self._on_change(node_name)
+
+    def node_of(self, uid: str) -> str:
+        """The name of the node that the pod is nominated for, if it is for one."""
+        known = self._by_uid.get(uid)
+        return known[0] if known is not None else ""
+
+    def ahead_of(self, pod: Pod, node_name: str) -> list[Pod]:
+        """The node's nominated pods that ``pod`` must leave room for: those of the same priority or a higher one."""
+        others = self._by_node.get(node_name)
+        if not others:
+            return []
+        own = pod.spec.priority or 0
+        return [
+            other
+            for uid, other in others.items()
+            if uid != pod.metadata.uid and (other.spec.priority or 0) >= own
+        ]
