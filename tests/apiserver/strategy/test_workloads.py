@@ -55,6 +55,7 @@ async def test_a_job_selects_its_pods_by_its_uid(client: httpx.AsyncClient) -> N
         "controller-uid": uid,
         "job-name": "j",
     }
+    assert made["metadata"]["labels"] == made["spec"]["template"]["metadata"]["labels"]
 
 
 async def test_a_job_with_a_selector_of_its_own(client: httpx.AsyncClient) -> None:

@@ -95,6 +95,16 @@ async def test_image_with_its_own_entry_point_runs_until_it_is_stopped(tmp_path:
         assert _record(runtime, container_id).exit_code == 0
 
 
+@pytest.mark.parametrize("args", [["echo", "hi"], ["sh", "-c", "echo hi"]])
+async def test_arguments_are_the_command_of_an_image_without_entry_point(
+    tmp_path: Path, args: list[str]
+) -> None:
+    async with _runtime(tmp_path, FakeClock()) as runtime:
+        container_id = await runtime.run(_spec([], args=args))
+        assert await _log(runtime, container_id) == "hi\n"
+        assert _record(runtime, container_id).exit_code == 0
+
+
 async def test_shell_as_first_process_ignores_signals_without_a_trap(tmp_path: Path) -> None:
     clock = FakeClock()
     async with _runtime(tmp_path, clock) as runtime:

@@ -66,8 +66,11 @@ def _mount_token(spec: JsonObject) -> None:
 
 
 def default_tolerations(obj: JsonObject | None, old: JsonObject | None, ctx: Context, operation: str) -> None:
-    """The DefaultTolerationSeconds plugin: a pod stays 5 minutes on a node that is not ready or unreachable."""
-    pod = _new_pod(obj, ctx, operation)
+    """The DefaultTolerationSeconds plugin: a pod stays 5 minutes on a node that is not ready or unreachable.
+
+    A changed pod gets the tolerations too, so that who replaces it needs not repeat them.
+    """
+    pod = _new_pod(obj, ctx, "CREATE" if operation == "UPDATE" else operation)
     if pod is None:
         return
     spec = pod.setdefault("spec", {})

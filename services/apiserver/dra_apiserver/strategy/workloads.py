@@ -193,6 +193,9 @@ def _generate_selector(spec: JsonObject, meta: JsonObject) -> None:
     ):
         labels.setdefault(key, value)
     template_meta["labels"] = labels
+    if not meta.get("labels"):
+        # Upstream's default, which finds the labels when the stored job is read.
+        meta["labels"] = dict(labels)
     selector = spec["selector"] = dict(spec.get("selector") or {})
     selector["matchLabels"] = {
         "batch.kubernetes.io/controller-uid": uid,

@@ -129,10 +129,11 @@ class SimulatedContainer:
     async def _process(self) -> int:
         command = [*self.spec.command, *self.spec.args] if self.spec.command else [*self.spec.args]
         shell = self._shell(self._out, self._err, self._unknown, replay=True)
-        if not self.spec.command or not command:
-            # The image's own entry point.
+        name = command[0].rpartition("/")[2] if command else ""
+        # Images like busybox have no entry point: their arguments are the command.
+        if not self.spec.command and name not in _SHELLS and name not in shell.world.programs:
             return await self._unknown(Process(command, dict(self.env), self._out, self._err, "", shell))
-        if command[0].rpartition("/")[2] in _SHELLS:
+        if name in _SHELLS:
             self.shell = shell
         return await self._invoke(shell, command)
 

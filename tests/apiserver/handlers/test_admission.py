@@ -1,0 +1,38 @@
+"""What admission fills in over the wire."""
+
+from collections.abc import AsyncIterator
+from pathlib import Path
+from typing import Any
+
+import httpx
+import pytest
+from dra_apiserver.config import Config
+from dra_apiserver.server import ApiServer
+
+PODS = "/api/v1/namespaces/default/pods"
+
+
+@pytest.fixture
+async def client(tmp_path: Path) -> AsyncIterator[httpx.AsyncClient]:
+    async with (
+        ApiServer(Config(port=0, data=tmp_path, relaxed=True)) as server,
+        httpx.AsyncClient(base_url=server.url, timeout=30) as made,
+    ):
+        yield made
+
+
+async def test_a_replaced_pod_keeps_the_tolerations_that_every_pod_has(client: httpx.AsyncClient) -> None:
+    pod: dict[str, Any] = {
+        "apiVersion": "v1",
+        "kind": "Pod",
+        "metadata": {"name": "p"},
+        "spec": {"containers": [{"name": "c", "image": "i:1"}]},
+    }
+    made = (await client.post(PODS, json=pod)).json()
+    assert len(made["spec"]["tolerations"]) == 2
+    # As a user writes it who takes what the server showed, without the tolerations.
+    changed = {**made, "spec": {key: value for key, value in made["spec"].items() if key != "tolerations"}}
+    changed["spec"]["containers"][0]["image"] = "i:2"
+    answer = await client.put(f"{PODS}/p", json=changed)
+    assert answer.status_code == 200, answer.text
+    assert answer.json()["spec"]["tolerations"] == made["spec"]["tolerations"]
