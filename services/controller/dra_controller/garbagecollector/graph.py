@@ -137,6 +137,9 @@ class Graph:
         for owner_uid, reference in after.items():
             owner = self._nodes.get(owner_uid)
             if owner is None:
+                if owner_uid in before:
+                    # It is gone, and when it went its dependents were looked at.
+                    continue
                 owner = self._nodes[owner_uid] = Node(_owner_identity(reference, node.identity), virtual=True)
                 self._look(owner_uid)
             elif not owner.virtual and not _agrees(owner.identity, reference, node.identity):
