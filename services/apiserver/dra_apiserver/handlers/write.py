@@ -262,7 +262,9 @@ class _Apply:
 
     def _check(self) -> None:
         target, applied = self._target, self._applied
-        if not isinstance(applied.get("metadata") or {}, dict):
+        if applied.get("metadata") is None:
+            applied["metadata"] = {}
+        if not isinstance(applied["metadata"], dict):
             raise bad_request("error decoding patch: metadata must be an object")
         want = (target.kind.api_version(target.version), target.kind.kind)
         if not applied.get("apiVersion") or not applied.get("kind"):
