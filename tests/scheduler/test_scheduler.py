@@ -365,7 +365,7 @@ async def test_gang_is_placed_whole_or_not_at_all() -> None:
         assert all(_node_of(api, f"p{i}") == "a" for i in range(3))
         assert len(set(_devices(api))) == 3
         (condition,) = api.get("podgroups", "default", "g")["status"]["conditions"]
-        assert (condition["status"], condition["reason"]) == ("True", "Scheduled")
+        assert (condition["status"], condition["reason"], condition["message"]) == ("True", "Scheduled", "")
 
 
 async def test_lower_priority_makes_room() -> None:

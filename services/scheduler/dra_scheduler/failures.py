@@ -4,7 +4,6 @@ import asyncio
 from collections.abc import Callable
 
 import httpx
-from dra_shared.api.meta import Condition
 from dra_shared.api.pod import Pod, PodCondition
 from dra_shared.api.resources import POD_GROUPS, PODS
 from dra_shared.api.scheduling import PodGroup
@@ -95,14 +94,15 @@ class FailureReporter:
         if old is not None and (old.status == "True" or (old.status, old.message) == (status, message)):
             return
         now = rfc3339(self._clock.now())
-        condition = Condition(
-            type="PodGroupScheduled",
-            status=status,
-            reason=reason,
-            message=message or "",
-            observed_generation=group.metadata.generation or None,
-            last_transition_time=now if old is None or old.status != status else old.last_transition_time,
-        )
+        condition = {
+            "type": "PodGroupScheduled",
+            "status": status,
+            "reason": reason,
+            # Also where it is empty, or the one before would stay.
+            "message": message or "",
+            "observedGeneration": group.metadata.generation or None,
+            "lastTransitionTime": now if old is None or old.status != status else old.last_transition_time,
+        }
         body = {"metadata": {"uid": group.metadata.uid}, "status": {"conditions": [condition]}}
         try:
             async with self._group_writes:
