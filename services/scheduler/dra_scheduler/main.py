@@ -1,5 +1,6 @@
 """The scheduler as a process."""
 
+import gc
 import os
 import socket
 import sys
@@ -42,9 +43,15 @@ async def serve(config: SchedulerConfig, server: str, token: str | None) -> None
 
     async with (
         Client(server, user_agent="dralab-scheduler", token=token) as client,
-        Scheduler(config, client=client) as scheduler,
+        Scheduler(config, client=client, on_synced=_freeze) as scheduler,
     ):
         await scheduler.wait()
+
+
+def _freeze() -> None:
+    """Most of what the cluster has at the start stays for long: nothing to look through for garbage."""
+    gc.collect()
+    gc.freeze()
 
 
 if __name__ == "__main__":

@@ -9,6 +9,7 @@ from dra_shared.api.pod import Pod
 from dra_shared.clock import Clock
 
 from dra_scheduler.diagnosis import Diagnosis
+from dra_scheduler.framework.aside import Aside
 from dra_scheduler.framework.cache import Cache
 from dra_scheduler.framework.plugin import FilterPlugin, NormalizingPlugin, ScorePlugin
 from dra_scheduler.framework.runtime import Framework
@@ -141,9 +142,18 @@ class Placement:
             if node is None:
                 continue
             state.unshareable = False
-            status = self._framework.filter_beside(
-                attempt.filters, state, pod, node, nominations.ahead_of(pod, name)
-            )
+            state.patient = True
+            try:
+                status = self._framework.filter_beside(
+                    attempt.filters, state, pod, node, nominations.ahead_of(pod, name)
+                )
+            except Aside as aside:
+                verdicts.unknown = {name: None, **verdicts.unknown}
+                await self._work_aside(state, aside)
+                turn = self._clock.monotonic()
+                continue
+            finally:
+                state.patient = False
             if status is None:
                 verdicts.feasible[name] = tuple(
                     plugin.score(state, pod, node) for plugin, _ in attempt.scorers
@@ -161,6 +171,15 @@ class Placement:
             if self._clock.monotonic() - turn > _SLICE:
                 await asyncio.sleep(0)
                 turn = self._clock.monotonic()
+
+    @staticmethod
+    async def _work_aside(state: CycleState, aside: Aside) -> None:
+        try:
+            await asyncio.to_thread(aside.work)
+        except asyncio.CancelledError:
+            # The thread can't be cancelled, but asks about this now and then.
+            state.stop = state.stop or "the scheduler is stopping"
+            raise
 
     def _best(self, attempt: Attempt) -> str:
         feasible, scorers = attempt.verdicts.feasible, attempt.scorers

@@ -2,7 +2,7 @@
 
 import asyncio
 import random
-from collections.abc import Coroutine, Mapping
+from collections.abc import Callable, Coroutine, Mapping
 from dataclasses import dataclass
 from types import TracebackType
 from typing import Any, Self
@@ -56,7 +56,10 @@ class _Decision:
 
 
 class Scheduler:
-    """Runs from ``async with`` until that ends. It owns ``client`` no more than its caller does."""
+    """Runs from ``async with`` until that ends. It owns ``client`` no more than its caller does.
+
+    ``on_synced`` is called once it knows the cluster.
+    """
 
     def __init__(
         self,
@@ -65,6 +68,7 @@ class Scheduler:
         client: Client,
         clock: Clock | None = None,
         rng: random.Random | None = None,
+        on_synced: Callable[[], None] = lambda: None,
     ) -> None:
         self.config = config
         self._client = client
@@ -131,6 +135,7 @@ class Scheduler:
         self._main: asyncio.Task[None] | None = None
         self._attempt: Attempt | None = None
         self._synced = False
+        self._on_synced = on_synced
         self._health: HealthServer | None = None
 
     @property
@@ -190,6 +195,7 @@ class Scheduler:
     async def _mark_synced(self) -> None:
         await self._informers.synced()
         self._synced = True
+        self._on_synced()
         _log.info("ready", nodes=len(self.cache.nodes()), claims=len(self.manager.claims))
 
     async def _lead(self) -> None:

@@ -47,7 +47,7 @@ class Allocator:
         self._lookup = classes.get if isinstance(classes, Mapping) else classes
         self._selectors = Selectors(features, compile)
         self._needs = Needs(features)
-        self._share_ids = share_ids
+        self.share_ids = share_ids
         self._attempt: Attempt | None = None
 
     def allocate(
@@ -105,7 +105,7 @@ class Allocator:
                 search.selected(),
                 node.metadata.name,
                 self.features,
-                self._share_ids,
+                self.share_ids,
             )
             if trace is not None:
                 trace.end(found)

@@ -127,6 +127,11 @@ class Snapshot:
         """All slices."""
         return (entry.slice for pool in self._pools.values() for entry in pool.entries.values())
 
+    def slices_for(self, node_name: str) -> Iterator[ResourceSlice]:
+        """The slices of all pools that the node may see anything of."""
+        for pool_id in {**self._local.get(node_name, {}), **self._shared, **dict.fromkeys(self._troubled)}:
+            yield from (entry.slice for entry in self._pools[pool_id].entries.values())
+
     def pools(self, node: Node) -> tuple[Pool, ...]:
         """What the node sees, in allocation order; raises as :meth:`view`."""
         return self.view(node).pools
@@ -153,6 +158,11 @@ class Snapshot:
             found = self._shared_views[pools] = View(pools)
         self._node_views[name] = _NodeView(node, local, shared, found)
         return found
+
+    @property
+    def shared_version(self) -> int:
+        """Grows with each change that any node may see, other than those that a slice names."""
+        return self._shared_version
 
     def stamp(self, node_name: str) -> tuple[int, int]:
         """Changes whenever what the node sees may have changed."""

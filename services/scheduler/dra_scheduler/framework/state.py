@@ -14,7 +14,8 @@ class CycleState:
     attempts for pods of equal signature get the same one, as long as what is in it may still be true. A plugin sets
     ``unshareable`` when a verdict only holds for this very pod. ``stop``, if not empty, says why the attempt is to end.
     ``trace`` has the allocator record what it looks at. ``nominated`` is the node that is to be free for the pod
-    soon; empty if none is, None if nothing changes about that.
+    soon; empty if none is, None if nothing changes about that. While it is ``patient``, a plugin may answer by raising
+    :class:`~dra_scheduler.framework.aside.Aside`.
     """
 
     def __init__(self, group: "CycleState | None" = None, shared: dict[str, Any] | None = None) -> None:
@@ -24,6 +25,7 @@ class CycleState:
         self.stop = ""
         self.trace: Trace | None = None
         self.nominated: str | None = None
+        self.patient = False
         self.skip_filter: set[str] = set()
         self.skip_score: set[str] = set()
         self._data: dict[str, Any] = {}

@@ -72,6 +72,7 @@ class DRAManager:
         self.features = features
         self._on_nodes = on_nodes
         self._pool_nodes: dict[Pool, dict[str, str | None]] = {}
+        self._shared_version = 0
         self.claims = ClaimTracker(
             consumable_capacity=features.consumable_capacity, on_use=self._pools_changed
         )
@@ -87,6 +88,13 @@ class DRAManager:
             self.snapshot,
             share_ids=lambda _: new_uid(),
         )
+
+    def detached(self, node_name: str) -> Allocator:
+        """An allocator for that node alone, over copies: for another thread."""
+        classes = {device_class.metadata.name: device_class for device_class in self.classes.list()}
+        slices = list(self.snapshot.slices_for(node_name))
+        share_ids = self.allocator.share_ids
+        return Allocator(self.features, self.claims.state.copy(), classes, slices, share_ids=share_ids)
 
     def set_class(self, device_class: DeviceClass) -> None:
         """A class came or changed."""
@@ -136,7 +144,12 @@ class DRAManager:
             pools.add(_pool(new))
             self.snapshot.set_slice(new)
             self._pool_nodes.setdefault(_pool(new), {})[new.metadata.name] = new.spec.node_name or None
-        self._pools_changed(pools)
+        shared, self._shared_version = self._shared_version, self.snapshot.shared_version
+        if shared != self._shared_version:
+            # Nodes without a slice of the pool can tell, too: that shared counters are incomplete or invalid, say.
+            self._on_nodes(None)
+        else:
+            self._pools_changed(pools)
 
     def _pools_changed(self, pools: Iterable[Pool]) -> None:
         nodes = {node for pool in pools for node in self._pool_nodes.get(pool, {}).values()}

@@ -6,6 +6,7 @@ from dra_shared.api.node import NodeSelector
 from dra_shared.api.pod import ContainerExtendedResourceRequest, NodeAllocatableResourceClaimStatus
 from dra_shared.api.resource import AllocationResult, DeviceRequest, ResourceClaim
 
+from dra_scheduler.allocator import AllocationError
 from dra_scheduler.plugins.dynamicresources.podclaims import PodClaims
 
 
@@ -49,6 +50,15 @@ class SharedMemory:
     extended: dict[tuple[DeviceRequest, ...], ResourceClaim] = field(default_factory=dict)
 
 
+@dataclass(frozen=True, slots=True)
+class AsideResult:
+    """What a search in a thread came to: it holds as long as the allocator's ``stamp`` for the node is the same."""
+
+    stamp: tuple[int, ...]
+    results: tuple[AllocationResult, ...] | None = None
+    error: AllocationError | None = None
+
+
 @dataclass(slots=True)
 class AttemptMemory:
     """One attempt. ``extended`` are the extended resources that it asks for; ``reserved`` is what Reserve took."""
@@ -60,6 +70,9 @@ class AttemptMemory:
     unavailable: set[int] = field(default_factory=set)
     shared: SharedMemory = field(default_factory=SharedMemory)
     reserved: NodeAllocation | None = None
+    # By node: when the search has to end, and what a search in a thread found.
+    deadlines: dict[str, float] = field(default_factory=dict)
+    aside: dict[str, AsideResult] = field(default_factory=dict)
 
 
 @dataclass(slots=True)

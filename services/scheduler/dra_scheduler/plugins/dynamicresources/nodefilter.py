@@ -11,6 +11,7 @@ from dra_shared.clock import Clock
 from dra_shared.features import FeatureGates
 
 from dra_scheduler.allocator import AllocationError, TimeLimit, Trace
+from dra_scheduler.framework.aside import Aside
 from dra_scheduler.framework.nodeinfo import NodeInfo
 from dra_scheduler.framework.nodeselector import matches
 from dra_scheduler.framework.state import CycleState
@@ -18,7 +19,7 @@ from dra_scheduler.framework.status import Status, error, unresolvable
 from dra_scheduler.plugins.dynamicresources.conditions import BindingFailed, has_timed_out, is_ready
 from dra_scheduler.plugins.dynamicresources.extended import Mappings, is_in_memory, requests_and_mappings
 from dra_scheduler.plugins.dynamicresources.manager import DRAManager
-from dra_scheduler.plugins.dynamicresources.memory import AttemptMemory, NodeAllocation
+from dra_scheduler.plugins.dynamicresources.memory import AsideResult, AttemptMemory, NodeAllocation
 from dra_scheduler.plugins.dynamicresources.nodeallocatable import (
     DeviceNotFound,
     check_fit,
@@ -28,7 +29,15 @@ from dra_scheduler.plugins.dynamicresources.nodeallocatable import (
     needs_with,
 )
 
+# After so many seconds a search goes on in a thread; one that is for explanations ends after so many.
+_PATIENCE = 0.1
+_TRACE_LIMIT = 1.0
+
 _Extended = tuple[tuple[DeviceRequest, ...] | None, Mappings]
+
+
+class _TooSlowError(Exception):
+    """The search is to go on in a thread."""
 
 
 class NodeFilter:
@@ -153,10 +162,10 @@ class NodeFilter:
             if claim is not memory.claims.extended or requests is not None
         ]
         fresh = [index for index, _ in wanted if memory.infos[index].allocation is None]
-        check = self._checker(state)
+        check = self._checker(state, memory, node.name)
         try:
             check()
-            results = self._search(memory, node.node, fresh, requests, check, state.trace)
+            results = self._search_or_known(state, memory, node.node, fresh, requests, check)
         except TimeLimit as limit:
             state.unshareable = True
             if state.stop:
@@ -177,6 +186,45 @@ class NodeFilter:
             found.append(allocation)
         return tuple(found)
 
+    def _search_or_known(
+        self,
+        state: CycleState,
+        memory: AttemptMemory,
+        node: Node,
+        fresh: Sequence[int],
+        requests: tuple[DeviceRequest, ...] | None,
+        check: Callable[[], None],
+    ) -> tuple[AllocationResult, ...] | None:
+        name, allocator = node.metadata.name, self._manager.allocator
+        known = memory.aside.get(name)
+        if known is not None and known.stamp == allocator.stamp(name):
+            if known.error is not None:
+                raise known.error.with_traceback(None)
+            return known.results
+        if not state.patient:
+            return self._search(memory, node, fresh, requests, check, state.trace)
+        started = self._clock.monotonic()
+
+        def check_patience() -> None:
+            check()
+            if self._clock.monotonic() - started > _PATIENCE:
+                raise _TooSlowError
+
+        try:
+            return self._search(memory, node, fresh, requests, check_patience, None)
+        except _TooSlowError:
+            pass
+        detached, stamp = self._manager.detached(name), allocator.stamp(name)
+        claims = self._own(memory, fresh, requests)
+
+        def work() -> None:
+            try:
+                memory.aside[name] = AsideResult(stamp, detached.allocate(node, claims, check=check))
+            except AllocationError as failure:
+                memory.aside[name] = AsideResult(stamp, error=failure)
+
+        raise Aside(work)
+
     def _search(
         self,
         memory: AttemptMemory,
@@ -193,13 +241,20 @@ class NodeFilter:
             if memory.shared.blueprint == tuple(memory.claims):
                 raise
             # The text names claims, so it has to come from this pod's own.
-            claims = [
-                memory.claims[index]
-                if requests is None or index != memory.claims.extended_index
-                else with_requests(memory.claims[index], requests)
-                for index in fresh
-            ]
+            claims = self._own(memory, fresh, requests)
             return self._manager.allocator.allocate(node, claims, check=check)
+
+    @staticmethod
+    def _own(
+        memory: AttemptMemory, fresh: Sequence[int], requests: tuple[DeviceRequest, ...] | None
+    ) -> list[ResourceClaim]:
+        """The pod's very own claims, without one that stands in for equal ones."""
+        return [
+            memory.claims[index]
+            if requests is None or index != memory.claims.extended_index
+            else with_requests(memory.claims[index], requests)
+            for index in fresh
+        ]
 
     def _blueprint(
         self, memory: AttemptMemory, index: int, requests: tuple[DeviceRequest, ...] | None
@@ -211,9 +266,15 @@ class NodeFilter:
             known = memory.shared.extended[requests] = with_requests(memory.shared.blueprint[index], requests)
         return known
 
-    def _checker(self, state: CycleState) -> Callable[[], None]:
-        clock = self._clock
-        deadline = None if not self._timeout else clock.monotonic() + self._timeout
+    def _checker(self, state: CycleState, memory: AttemptMemory, node_name: str) -> Callable[[], None]:
+        clock, now = self._clock, self._clock.monotonic()
+        deadline = None
+        if state.trace is not None:
+            deadline = now + _TRACE_LIMIT
+        elif state.patient and self._timeout:
+            deadline = memory.deadlines.setdefault(node_name, now + self._timeout)
+        elif self._timeout:
+            deadline = now + self._timeout
 
         def check() -> None:
             if state.stop:

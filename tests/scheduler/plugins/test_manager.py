@@ -1,0 +1,45 @@
+"""Whom the manager tells of changes to slices."""
+
+from typing import Any
+
+import msgspec
+from dra_scheduler.allocator import Features
+from dra_scheduler.plugins.dynamicresources.manager import DRAManager
+from dra_shared.api.resource import CounterSet, ResourceSlice
+from dra_shared.features import FeatureGates
+
+from tests.scheduler.objects import piece
+
+
+def _counters(name: str, *, slices: int, **pool: Any) -> ResourceSlice:
+    """A slice of the pool ``node-1`` that names the node and has shared counters in place of devices."""
+    whole = piece("node-1", 0)
+    spec = msgspec.structs.replace(
+        whole.spec,
+        pool=msgspec.structs.replace(whole.spec.pool, resource_slice_count=slices, **pool),
+        shared_counters=(CounterSet(name="set", counters={}),),
+    )
+    metadata = msgspec.structs.replace(whole.metadata, name=name, uid=name)
+    return msgspec.structs.replace(whole, metadata=metadata, spec=spec)
+
+
+def test_only_the_node_of_a_slice_is_told() -> None:
+    told: list[str | None] = []
+    manager = DRAManager(Features.from_gates(FeatureGates()), on_nodes=told.append)
+    manager.slices.set_slice(piece("node-1", 1))
+    assert set(told) == {"node-1"}
+
+
+def test_all_nodes_are_told_when_shared_counters_become_incomplete_or_complete_again() -> None:
+    told: list[str | None] = []
+    manager = DRAManager(Features.from_gates(FeatureGates()), on_nodes=told.append)
+    manager.slices.set_slice(_counters("one", slices=1))
+    told.clear()
+    manager.slices.set_slice(_counters("one", slices=2))
+    assert told == [None]
+    told.clear()
+    manager.slices.set_slice(_counters("one", slices=1))
+    assert told == [None]
+    told.clear()
+    manager.slices.set_slice(_counters("one", slices=1, generation=2))
+    assert set(told) == {"node-1"}

@@ -1,0 +1,114 @@
+"""Searches that take long go on in a thread, and the scheduler lives on meanwhile."""
+
+import asyncio
+import random
+import threading
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+from dra_scheduler.allocator import Allocator
+from dra_scheduler.config import SchedulerConfig
+from dra_scheduler.plugins.dynamicresources import nodefilter
+from dra_scheduler.scheduler import Scheduler
+from dra_shared.clock import FakeClock
+
+from tests.scheduler.fakeapi import FakeApi
+from tests.scheduler.objects import claim_json, class_json, node_json, pod_json, slice_json
+
+
+async def _eventually(condition: Callable[[], Any]) -> None:
+    for _ in range(20_000):
+        if condition():
+            return
+        await asyncio.sleep(0.001)
+    raise AssertionError("it did not come about")
+
+
+def _node_of(api: FakeApi, name: str) -> Any:
+    return api.get("pods", "default", name)["spec"].get("nodeName")
+
+
+class _Held:
+    """Keeps searches in threads waiting until they may go on."""
+
+    def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        self.go_on = threading.Event()
+        self.searches = 0
+        allocate = Allocator.allocate
+
+        def held(allocator: Allocator, *args: Any, **kwargs: Any) -> Any:
+            if threading.current_thread() is not threading.main_thread():
+                self.searches += 1
+                while not self.go_on.wait(0.001):
+                    kwargs["check"]()
+            return allocate(allocator, *args, **kwargs)
+
+        monkeypatch.setattr(Allocator, "allocate", held)
+        # No search is quick enough.
+        monkeypatch.setattr(nodefilter, "_PATIENCE", -1.0)
+
+
+@pytest.fixture
+def held(monkeypatch: pytest.MonkeyPatch) -> _Held:
+    return _Held(monkeypatch)
+
+
+def _scheduler(api: FakeApi, clock: FakeClock) -> Scheduler:
+    config = SchedulerConfig(health_port=None)
+    return Scheduler(config, client=api.client(), clock=clock, rng=random.Random(1))
+
+
+def _api() -> FakeApi:
+    return FakeApi(node_json("a"), class_json(), slice_json("a", 2), claim_json("c"), claim_json("d"))
+
+
+async def test_news_come_in_during_a_search(held: _Held) -> None:
+    api = _api()
+    async with _scheduler(api, FakeClock()) as scheduler:
+        api.add(pod_json("p", claims={"gpu": "c"}))
+        await _eventually(lambda: held.searches)
+        api.add(node_json("b"))
+        await _eventually(lambda: scheduler.cache.node("b"))
+        assert _node_of(api, "p") is None
+        held.go_on.set()
+        await _eventually(lambda: _node_of(api, "p") == "a")
+
+
+async def test_a_search_that_news_overtook_is_done_again(held: _Held) -> None:
+    api = _api()
+    async with _scheduler(api, FakeClock()) as scheduler:
+        api.add(pod_json("p", claims={"gpu": "c"}))
+        await _eventually(lambda: held.searches)
+        api.add(slice_json("a", 1))
+        await _eventually(
+            lambda: [len(piece.spec.devices) for piece in scheduler.manager.slices.list()] == [1]
+        )
+        held.go_on.set()
+        await _eventually(lambda: _node_of(api, "p") == "a")
+        assert held.searches > 1
+
+
+async def test_the_time_limit_holds_in_the_thread(held: _Held) -> None:
+    api = _api()
+    clock = FakeClock()
+    async with _scheduler(api, clock) as scheduler:
+        api.add(pod_json("p", claims={"gpu": "c"}))
+        await _eventually(lambda: held.searches)
+        await clock.advance(11)
+        await _eventually(
+            lambda: (entry := scheduler.queue.get("uid-p")) is not None and "timed out" in entry.message
+        )
+        held.go_on.set()
+
+
+async def test_a_deleted_pod_and_the_end_stop_the_search(held: _Held) -> None:
+    api = _api()
+    async with _scheduler(api, FakeClock()) as scheduler:
+        api.add(pod_json("p", claims={"gpu": "c"}))
+        await _eventually(lambda: held.searches == 1)
+        api.remove("pods", "default", "p")
+        await _eventually(lambda: scheduler.queue.get("uid-p") is None)
+        api.add(pod_json("q", claims={"gpu": "d"}))
+        await _eventually(lambda: held.searches == 2)
+    assert not held.go_on.is_set()
