@@ -1,0 +1,101 @@
+"""Who may change which part of a claim's status: upstream's unit tests of pkg/registry/resource/utils.go."""
+
+from typing import Any
+
+import pytest
+from dra_apiserver.auth import UserInfo
+from dra_apiserver.registry import Registry
+from dra_apiserver.strategy import Context
+from dra_apiserver.strategy.statusauth import check_binding, check_drivers
+from dra_shared.features import FeatureGates
+
+from tests.reference import load_vectors
+
+Json = dict[str, Any]
+KIND = Registry.default("api/all=true").get("resource.k8s.io", "resourceclaims")
+NODE_NAME = "authentication.kubernetes.io/node-name"
+
+
+def cases(test: str) -> list[Any]:
+    found = [case for case in load_vectors("misc_units.json.gz") if case["test"] == test]
+    return [pytest.param(case["table"], id=case["name"]) for case in found]
+
+
+def as_json(value: Any) -> Any:
+    """A dump of Go fields as the API writes them."""
+    if isinstance(value, dict):
+        return {_field(key): as_json(item) for key, item in value.items()}
+    return [as_json(item) for item in value] if isinstance(value, list) else value
+
+
+def _field(name: str) -> str:
+    known = {"IPs": "ips", "UID": "uid", "APIGroup": "apiGroup", "ShareID": "shareID"}
+    return known.get(name, name[:1].lower() + name[1:])
+
+
+class Asked:
+    """A context whose authorizer allows what the rules say and remembers what it was asked."""
+
+    def __init__(self, rules: Json, user: Json, verb: str = "update") -> None:
+        self.asked: list[tuple[str, str]] = []
+        assert KIND is not None
+        extra = {key: tuple(values) for key, values in (user.get("Extra") or {}).items()}
+
+        def authorize(verb: str, resource: str, namespace: str, name: str) -> str | None:
+            self.asked.append((verb, name))
+            return None if f"{verb}/{resource}/{name}" in rules else "denied"
+
+        self.context = Context(
+            kind=KIND,
+            version="v1",
+            namespace="default",
+            now="",
+            features=FeatureGates(),
+            lookup=lambda *_: None,
+            user=UserInfo(user.get("Name", "somebody"), (), extra),
+            authorize=authorize,
+            verb=verb,
+        )
+
+
+@pytest.mark.parametrize("table", cases("TestAuthorizedForBinding"))
+def test_binding(table: Json) -> None:
+    context = Asked(table["authz"]["rules"], {}).context
+    new, old = as_json(table["newStatus"]), as_json(table["oldStatus"])
+    assert len(check_binding(new, old, context, "status")) == table["expectErrs"]
+
+
+@pytest.mark.parametrize("table", cases("TestAuthorizedForDeviceStatus"))
+def test_drivers(table: Json) -> None:
+    context = Asked(table["authz"]["rules"], table["user"], table["verb"]).context
+    new, old = as_json(table["newStatus"]), as_json(table["oldStatus"])
+    assert len(check_drivers(new, old, context, "status")) == table["expectErrs"]
+
+
+@pytest.mark.parametrize("table", cases("TestGetModifiedDrivers"))
+def test_changed_drivers(table: Json) -> None:
+    asked = Asked({}, {})
+    check_drivers(as_json(table["newStatus"]), as_json(table["oldStatus"]), asked.context, "status")
+    assert {name for _, name in asked.asked} == set(table["expected"])
+
+
+def asks_for_node(allocation: Json | None, user: Json) -> bool:
+    asked = Asked({}, user)
+    devices = [{"driver": "d", "pool": "p", "device": "x"}]
+    check_drivers({"allocation": allocation, "devices": devices}, {}, asked.context, "status")
+    return ("associated-node:update", "d") in asked.asked
+
+
+@pytest.mark.parametrize("table", cases("TestNodeNameFromAllocation"))
+def test_node_of_an_allocation(table: Json) -> None:
+    allocation = as_json(table.get("allocation"))
+    for node in ("worker-1", "node-1", "node-2", "node-a"):
+        user = {"Name": "system:serviceaccount:ns:name", "Extra": {NODE_NAME: [node]}}
+        assert asks_for_node(allocation, user) == (node == table["expected"])
+
+
+@pytest.mark.parametrize("table", cases("TestSAAssociatedWithAllocatedNode"))
+def test_service_account_on_the_node(table: Json) -> None:
+    fields = [{"key": "metadata.name", "operator": "In", "values": [table["allocatedNodeName"]]}]
+    allocation = {"nodeSelector": {"nodeSelectorTerms": [{"matchFields": fields}]}}
+    assert asks_for_node(allocation, table["userInfo"]) == table["expected"]
