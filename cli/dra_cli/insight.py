@@ -4,6 +4,7 @@ from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
+import httpx
 from dra_shared.client.rest import Client
 
 from dra_cli.cluster import Cluster
@@ -87,8 +88,11 @@ def _print(rows: list[tuple[str, ...]]) -> None:
 
 async def _ask(data: Path, path: str, params: dict[str, str]) -> str:
     scheduler = Cluster(data).record().services["scheduler"]
-    async with Client(scheduler.url, user_agent="dralab") as client:
-        response = await client.raw("GET", path, params=params)
+    try:
+        async with Client(scheduler.url, user_agent="dralab") as client:
+            response = await client.raw("GET", path, params=params)
+    except httpx.HTTPError as error:
+        raise CommandError(f"the scheduler does not answer ({error}); see `dralab status`") from error
     if response.status_code != 200:
         raise CommandError(response.text.strip() or f"the scheduler answers {response.status_code}")
     return response.text

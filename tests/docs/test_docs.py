@@ -14,7 +14,7 @@ from dra_cli.main import app
 from dra_shared.features import DEFAULTS
 from dra_shared.service import Options
 
-from tests.reference import REPOSITORY
+from tests.reference import REPOSITORY, load_vectors
 
 DOCS = REPOSITORY / "docs"
 PAGES = sorted(
@@ -219,3 +219,11 @@ def test_metrics_that_are_documented_exist() -> None:
     assert named
     missing = {name for name in named if name not in sources and name.removesuffix("_total") not in sources}
     assert not missing
+
+
+def test_conformance_tables_have_as_many_cases_as_documented() -> None:
+    rows = re.findall(r"^\| `([a-z_-]+)` \| (\d+) \|", (DOCS / "conformance.md").read_text(), re.MULTILINE)
+    assert rows
+    for table, count in rows:
+        kind = "jsonl" if table.startswith("random-") else "json"
+        assert len(load_vectors(f"{table}.{kind}.gz")) == int(count), table
