@@ -1,0 +1,302 @@
+"""kubectl, as users type it."""
+
+import json
+import os
+import re
+import shutil
+import subprocess
+import uuid
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+
+from tests.integration.clients.objects import claim, deployment, gpu_pod, template
+
+pytestmark = [
+    pytest.mark.slow,
+    pytest.mark.skipif(shutil.which("kubectl") is None, reason="there is no kubectl on the PATH"),
+]
+
+Kubectl = Callable[..., str]
+
+
+@pytest.fixture
+def name() -> str:
+    return f"c-{uuid.uuid4().hex[:8]}"
+
+
+@pytest.fixture(scope="module")
+def environment(kubeconfig: Path, tmp_path_factory: pytest.TempPathFactory) -> dict[str, str]:
+    home = tmp_path_factory.mktemp("home")
+    return {**os.environ, "KUBECONFIG": str(kubeconfig), "HOME": str(home)}
+
+
+@pytest.fixture
+def kubectl(environment: dict[str, str]) -> Kubectl:
+    def run(*arguments: str, stdin: Any = None, fails: bool = False, **variables: str) -> str:
+        text = stdin if stdin is None or isinstance(stdin, str) else json.dumps(stdin)
+        if text is not None:
+            arguments = (*arguments, "-f", "-")
+        result = subprocess.run(
+            ["kubectl", *arguments],
+            input=text,
+            capture_output=True,
+            text=True,
+            timeout=60,
+            check=False,
+            env={**environment, **variables},
+        )
+        assert (result.returncode != 0) == fails, f"{arguments}: {result.stdout}{result.stderr}"
+        return result.stdout + result.stderr if fails else result.stdout
+
+    return run
+
+
+def config_map(name: str, **data: str) -> dict[str, Any]:
+    return {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": name}, "data": data}
+
+
+def test_versions_and_the_cluster(kubectl: Kubectl, server: str) -> None:
+    assert "Server Version: v1.36." in kubectl("version")
+    assert f"is running at {server}" in re.sub(r"\x1b\[[0-9;]*m", "", kubectl("cluster-info"))
+    assert "ok" in kubectl("get", "--raw", "/readyz?verbose")
+    assert kubectl("auth", "can-i", "create", "pods") == "yes\n"
+    assert "Metrics API not available" in kubectl("top", "nodes", fails=True)
+
+
+def test_every_kind_can_be_listed_in_every_form(kubectl: Kubectl) -> None:
+    kinds = kubectl("api-resources", "--verbs=list", "-o", "name").split()
+    assert {"pods", "resourceclaims.resource.k8s.io", "devicetaintrules.resource.k8s.io"} <= set(kinds)
+    kinds.remove("componentstatuses")
+    everything = ",".join(kinds)
+    for form in ("wide", "name", "json"):
+        kubectl("get", everything, "-A", "-o", form)
+    assert "LABELS" in kubectl("get", "namespaces", "--show-labels")
+
+
+def test_explain_knows_the_fields(kubectl: Kubectl) -> None:
+    text = kubectl("explain", "resourceclaim.spec.devices.requests", "--recursive")
+    assert "exactly\t<ExactDeviceRequest>" in text
+    assert "expression\t<string> -required-" in text
+    assert "<[]DeviceSubRequest>" in text
+    old = kubectl("explain", "resourceclaim.spec.devices.requests", "--api-version=resource.k8s.io/v1beta1")
+    assert "deviceClassName\t<string>" in old
+
+
+def test_apply_is_three_way(kubectl: Kubectl, name: str) -> None:
+    assert "created" in kubectl("apply", stdin=config_map(name, a="1", b="2"))
+    assert "unchanged" in kubectl("apply", stdin=config_map(name, a="1", b="2"))
+    kubectl("patch", "configmap", name, "--type=merge", "-p", '{"data":{"c":"other"}}')
+    # It compares what would be with what is, and fails where they differ.
+    difference = kubectl("diff", stdin=config_map(name, a="3"), fails=True)
+    assert re.findall(r"^([+-] .*)$", difference, re.M) == ['-  a: "1"', '-  b: "2"', '+  a: "3"']
+    assert "configured" in kubectl("apply", stdin=config_map(name, a="3"))
+    shown = yaml.safe_load(kubectl("get", "configmap", name, "-o", "yaml"))
+    assert shown["data"] == {"a": "3", "c": "other"}
+    assert "serverside-applied" not in kubectl("apply", "--dry-run=server", stdin=config_map(name, a="4"))
+    assert kubectl("get", "configmap", name, "-o", "jsonpath={.data.a}") == "3"
+    assert "deleted" in kubectl("delete", stdin=config_map(name))
+
+
+def test_apply_on_the_server_tells_who_owns_what(kubectl: Kubectl, name: str) -> None:
+    kubectl("apply", "--server-side", stdin=config_map(name, a="1", b="2"))
+    refused = kubectl(
+        "apply", "--server-side", "--field-manager=other", stdin=config_map(name, a="3"), fails=True
+    )
+    assert 'Apply failed with 1 conflict: conflict with "kubectl": .data.a' in refused
+    forced = ("--server-side", "--field-manager=other", "--force-conflicts")
+    assert "serverside-applied" in kubectl("apply", *forced, stdin=config_map(name, a="3"))
+    shown = json.loads(kubectl("get", "configmap", name, "-o", "json", "--show-managed-fields"))
+    assert {entry["manager"] for entry in shown["metadata"]["managedFields"]} == {"kubectl", "other"}
+    kubectl("delete", "configmap", name)
+
+
+def test_patches_labels_and_edit(kubectl: Kubectl, name: str) -> None:
+    kubectl("create", stdin=deployment(name, 0))
+    kubectl("patch", "deploy", name, "--type=json", "-p", '[{"op":"add","path":"/spec/paused","value":true}]')
+    kubectl("patch", "deploy", name, "--type=merge", "-p", '{"spec":{"minReadySeconds":1}}')
+    variable = '{"spec":{"template":{"spec":{"containers":[{"name":"c","env":[{"name":"A","value":"b"}]}]}}}}'
+    kubectl("patch", "deploy", name, "-p", variable)
+    kubectl("edit", "deploy", name, KUBE_EDITOR="sed -i s/minReadySeconds:.*/minReadySeconds:\\ 2/")
+    kubectl("label", "deploy", name, "x=y")
+    assert "already has a value" in kubectl("label", "deploy", name, "x=z", fails=True)
+    kubectl("label", "deploy", name, "x=z", "--overwrite")
+    kubectl("annotate", "deploy", name, "note=here")
+    shown = json.loads(kubectl("get", "deploy", name, "-o", "json"))
+    assert (shown["spec"]["paused"], shown["spec"]["minReadySeconds"]) == (True, 2)
+    (container,) = shown["spec"]["template"]["spec"]["containers"]
+    assert (container["image"], container["env"]) == ("nginx:1.25", [{"name": "A", "value": "b"}])
+    assert shown["metadata"]["labels"] == {"x": "z"}
+    assert shown["metadata"]["annotations"]["note"] == "here"
+    kubectl("delete", "deploy", name)
+
+
+def test_a_rollout_from_first_to_last(kubectl: Kubectl, name: str) -> None:
+    kubectl("create", "deployment", name, "--image=nginx:1", "--replicas=2", "--port=80")
+    assert "successfully rolled out" in kubectl("rollout", "status", f"deploy/{name}", "--timeout=20s")
+    kubectl("scale", f"deploy/{name}", "--replicas=3")
+    kubectl("set", "image", f"deploy/{name}", "nginx=nginx:2")
+    kubectl("rollout", "status", f"deploy/{name}", "--timeout=20s")
+    assert re.findall(r"^(\d+) ", kubectl("rollout", "history", f"deploy/{name}"), re.M) == ["1", "2"]
+    kubectl("rollout", "undo", f"deploy/{name}")
+    kubectl("rollout", "restart", f"deploy/{name}")
+    kubectl("rollout", "status", f"deploy/{name}", "--timeout=20s")
+    image = "jsonpath={.spec.template.spec.containers[0].image}"
+    assert kubectl("get", "deploy", name, "-o", image) == "nginx:1"
+    assert re.search(
+        rf"^{name} +3/3 +3 +3 +\S+ +nginx +nginx:1 +app={name}$",
+        kubectl("get", "deploy", name, "-o", "wide"),
+        re.M,
+    )
+    assert "NewReplicaSetAvailable" in kubectl("describe", "deploy", name)
+    kubectl("expose", "deploy", name)
+    kubectl("autoscale", "deploy", name, "--max=3")
+    kubectl("delete", "deploy,service,hpa", name, "--cascade=foreground")
+    assert kubectl("get", "pods", "-l", f"app={name}", "-o", "name") == ""
+
+
+def test_a_pod_with_a_claim(kubectl: Kubectl, name: str) -> None:
+    kubectl("create", stdin=template(name))
+    kubectl("create", stdin=gpu_pod(name, name, "echo one; echo two; sleep 1000"))
+    kubectl("wait", "--for=condition=Ready", f"pod/{name}", "--timeout=20s")
+    kubectl("wait", "--for=jsonpath={.status.phase}=Running", f"pod/{name}", "--timeout=20s")
+    assert kubectl("logs", name, "--tail=1") == "two\n"
+    told = kubectl("describe", "pod", name)
+    reasons = re.findall(r"^  Normal  (\w+)", told, re.M)
+    assert reasons == ["Scheduled", "Pulling", "Pulled", "Created", "Started"] or reasons == [
+        "Scheduled", "Pulled", "Created", "Started",
+    ]  # fmt: skip
+    assert "Scheduled" in kubectl("events", "--for", f"pod/{name}")
+    generated = kubectl(
+        "get", "pod", name, "-o", "jsonpath={.status.resourceClaimStatuses[0].resourceClaimName}"
+    )
+    assert re.search(rf"^{generated} +allocated,reserved +\S+$", kubectl("get", "resourceclaims"), re.M)
+    assert "Device Class Name:  gpu.nvidia.com" in kubectl("describe", "resourceclaim", generated)
+    node = kubectl("get", "pod", name, "-o", "jsonpath={.spec.nodeName}")
+    assert name in kubectl("describe", "node", node)
+    kubectl("delete", "pod", name, "--grace-period=0", "--force")
+    kubectl("wait", "--for=delete", f"resourceclaim/{generated}", "--timeout=20s")
+
+
+def test_jobs_and_their_logs(kubectl: Kubectl, name: str) -> None:
+    kubectl("create", "job", name, "--image=busybox", "--", "echo", "done")
+    kubectl("wait", "--for=condition=complete", f"job/{name}", "--timeout=20s")
+    assert kubectl("logs", f"job/{name}") == "done\n"
+    assert kubectl("logs", "-f", "-l", f"job-name={name}", "--all-containers", "--prefix").endswith(
+        "] done\n"
+    )
+    assert "1 Succeeded" in kubectl("describe", "job", name)
+    kubectl("delete", "job", name, "--cascade=background")
+
+
+def test_run_waits_for_the_end(kubectl: Kubectl, name: str) -> None:
+    shown = kubectl("run", "-i", "--rm", name, "--image=busybox", "--restart=Never", "--", "echo", "hi")
+    assert shown.startswith("hi\n")
+    assert "NotFound" in kubectl("get", "pod", name, fails=True)
+    assert kubectl("run", name, "--image=busybox", "--dry-run=server", "-o", "name") == f"pod/{name}\n"
+    assert "NotFound" in kubectl("get", "pod", name, fails=True)
+
+
+def test_what_create_makes(kubectl: Kubectl, name: str) -> None:
+    for arguments in (
+        ("configmap", name, "--from-literal=a=b"),
+        ("secret", "generic", name, "--from-literal=a=b"),
+        ("serviceaccount", name),
+        ("quota", name, "--hard=configmaps=1000"),
+        ("role", name, "--verb=get", "--resource=pods"),
+        ("rolebinding", name, f"--role={name}", f"--serviceaccount=default:{name}"),
+        ("clusterrole", name, "--verb=get", "--resource=pods"),
+        ("clusterrolebinding", name, f"--clusterrole={name}", "--user=x"),
+        ("priorityclass", name, "--value=7"),
+        ("poddisruptionbudget", name, f"--selector=app={name}", "--min-available=1"),
+        ("service", "clusterip", name, "--tcp=80:80"),
+        ("ingress", name, f"--rule=example.org/x={name}:80"),
+        ("cronjob", name, "--image=busybox", "--schedule=0 0 1 1 *", "--", "date"),
+        ("namespace", name),
+    ):
+        assert "created" in kubectl("create", *arguments)
+    assert kubectl("create", "token", name)
+    again = kubectl("create", "configmap", name, fails=True)
+    assert f'configmaps "{name}" already exists' in again
+    kinds = "cm,secret,sa,quota,role,rolebinding,clusterrole,clusterrolebinding,pc,pdb,svc,ing,cj"
+    assert len(kubectl("get", kinds, "-o", "name", "--field-selector", f"metadata.name={name}").split()) == 13
+    kubectl("delete", kinds, name)
+    kubectl("delete", "namespace", name, "--timeout=20s")
+
+
+def test_lists_as_users_ask_for_them(kubectl: Kubectl, name: str) -> None:
+    for index in (2, 0, 1):
+        kubectl("create", "configmap", f"{name}-{index}", f"--from-literal=n={index}")
+        kubectl("label", "configmap", f"{name}-{index}", f"list={name}", f"n={index}")
+    chosen = ("get", "configmaps", "-l", f"list={name}")
+    names = [f"configmap/{name}-{index}" for index in range(3)]
+    assert kubectl(*chosen, "--chunk-size=1", "-o", "name").split() == names
+    assert kubectl(*chosen, "-o", "custom-columns=N:.data.n", "--sort-by=.data.n").split() == list("N012")
+    assert kubectl(*chosen, "-o", "jsonpath={.items[*].data.n}") == "0 1 2"
+    assert kubectl("get", "cm", "-l", f"list={name},n in (1,2)", "-o", "name").split() == names[1:]
+    assert kubectl(*chosen, "-L", "n", "--no-headers").split()[3::4] == list("012")
+    bad = kubectl("get", "pods", "--field-selector", "foo=bar", fails=True)
+    assert "field label not supported: foo" in bad
+    assert "the server doesn't have a resource type" in kubectl("get", "gadgets", fails=True)
+    kubectl("delete", "configmaps", "-l", f"list={name}")
+
+
+def test_watches_show_tables(kubectl: Kubectl, environment: dict[str, str], name: str) -> None:
+    kubectl("create", "configmap", name)
+    command = ["kubectl", "get", "configmap", name, "--watch", "--output-watch-events"]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True, env=environment) as process:
+        assert process.stdout is not None
+        # Once the list is shown, nothing that happens is missed.
+        assert process.stdout.readline().split() == ["EVENT", "NAME", "DATA", "AGE"]
+        assert process.stdout.readline().split()[:3] == ["ADDED", name, "0"]
+        kubectl("patch", "configmap", name, "-p", '{"data":{"a":"b"}}')
+        assert process.stdout.readline().split()[:3] == ["MODIFIED", name, "1"]
+        kubectl("delete", "configmap", name)
+        assert process.stdout.readline().split()[:3] == ["DELETED", name, "1"]
+        process.terminate()
+
+
+def test_nodes_are_cordoned_tainted_and_drained(kubectl: Kubectl, name: str) -> None:
+    kubectl("create", stdin=deployment(name, 2))
+    kubectl("rollout", "status", f"deploy/{name}", "--timeout=20s")
+    kubectl("cordon", "node-1")
+    assert "SchedulingDisabled" in kubectl("get", "node", "node-1")
+    assert "drained" in kubectl("drain", "node-1", "--ignore-daemonsets", "--force", "--delete-emptydir-data")
+    kubectl("rollout", "status", f"deploy/{name}", "--timeout=20s")
+    where = kubectl("get", "pods", "-l", f"app={name}", "-o", "jsonpath={.items[*].spec.nodeName}")
+    assert set(where.split()) == {"node-0"}
+    kubectl("uncordon", "node-1")
+    kubectl("taint", "node", "node-1", "a=b:NoSchedule")
+    assert "a=b:NoSchedule" in kubectl("describe", "node", "node-1")
+    kubectl("taint", "node", "node-1", "a-")
+    kubectl("delete", "deploy", name)
+
+
+def test_mistakes_are_told_as_by_kubernetes(kubectl: Kubectl, name: str) -> None:
+    wrong = claim("Bad_Name")
+    wrong["spec"] = {
+        "devices": {"requests": [{"name": "a", "exactly": {"deviceClassName": "B", "count": -1}}]}
+    }
+    told = kubectl("create", stdin=wrong, fails=True)
+    assert 'The ResourceClaim "Bad_Name" is invalid' in told
+    assert "spec.devices.requests[0].exactly.count: Invalid value: -1: must be greater than zero" in told
+    unknown = {**config_map(name), "nonsense": 1}
+    assert 'unknown field "nonsense"' in kubectl("create", stdin=unknown, fails=True)
+    kubectl("create", stdin=deployment(name, 0))
+    moved = deployment(name, 0)
+    moved["spec"]["selector"]["matchLabels"] = moved["spec"]["template"]["metadata"]["labels"] = {"app": "z"}
+    assert "field is immutable" in kubectl("apply", stdin=moved, fails=True)
+    kubectl("delete", "deploy", name)
+
+
+def test_children_may_be_left_behind(kubectl: Kubectl, name: str) -> None:
+    kubectl("create", stdin=deployment(name, 1))
+    kubectl("rollout", "status", f"deploy/{name}", "--timeout=20s")
+    kubectl("delete", "deploy", name, "--cascade=orphan")
+    (left,) = kubectl("get", "rs", "-l", f"app={name}", "-o", "name").split()
+    assert kubectl("get", left, "-o", "jsonpath={.metadata.ownerReferences}") == ""
+    kubectl("delete", left, "--cascade=foreground")
+    assert kubectl("get", "pods", "-l", f"app={name}", "-o", "name") == ""
