@@ -13,6 +13,8 @@ from dra_controller.manager import ControllerConfig, ControllerManager
 from dra_shared.api.codec import convert
 from dra_shared.api.meta import Object
 from dra_shared.api.resources import (
+    CONFIG_MAPS,
+    CRON_JOBS,
     DAEMON_SETS,
     DEPLOYMENTS,
     DEVICE_TAINT_RULES,
@@ -21,8 +23,10 @@ from dra_shared.api.resources import (
     NODES,
     PODS,
     REPLICA_SETS,
+    REPLICATION_CONTROLLERS,
     RESOURCE_CLAIM_TEMPLATES,
     RESOURCE_CLAIMS,
+    RESOURCE_QUOTAS,
     RESOURCE_SLICES,
     STATEFUL_SETS,
     Resource,
@@ -36,6 +40,8 @@ Json = dict[str, Any]
 _RESOURCES: dict[str, Resource[Any]] = {
     resource.kind: resource
     for resource in (
+        CONFIG_MAPS,
+        CRON_JOBS,
         DAEMON_SETS,
         DEPLOYMENTS,
         DEVICE_TAINT_RULES,
@@ -44,7 +50,9 @@ _RESOURCES: dict[str, Resource[Any]] = {
         NODES,
         PODS,
         REPLICA_SETS,
+        REPLICATION_CONTROLLERS,
         RESOURCE_CLAIMS,
+        RESOURCE_QUOTAS,
         RESOURCE_CLAIM_TEMPLATES,
         RESOURCE_SLICES,
         STATEFUL_SETS,

@@ -11,13 +11,14 @@ from collections.abc import Callable
 from typing import Any
 
 from dra_apiserver.admission.pods import default_tolerations, priority, service_account
+from dra_apiserver.admission.quota import resource_quota
 from dra_apiserver.strategy import Context
 
 JsonObject = dict[str, Any]
 Plugin = Callable[[JsonObject | None, JsonObject | None, Context, str], None]
 
 MUTATING: list[Plugin] = [service_account, default_tolerations, priority]
-VALIDATING: list[Plugin] = []
+VALIDATING: list[Plugin] = [resource_quota]
 
 
 def mutate(obj: JsonObject | None, old: JsonObject | None, ctx: Context, operation: str) -> None:

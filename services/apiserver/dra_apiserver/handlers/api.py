@@ -98,6 +98,10 @@ class Api:
         record = self.store.newest((group, plural), object_key(namespace, name))
         return None if record is None else record.object()
 
+    def listing(self, group: str, plural: str, namespace: str) -> list[bytes]:
+        """The newest version of every object in a namespace, whether durable yet or not."""
+        return [record.data for record in self.store.newest_in((group, plural), f"{namespace}/")]
+
     def context(self, target: Target, user: UserInfo, dry_run: bool = False) -> Context:
         """The request as strategies see it."""
         return Context(
@@ -107,6 +111,7 @@ class Api:
             now=self.now(),
             features=self.features,
             lookup=self.lookup,
+            listing=self.listing,
             subresource=target.subresource,
             user=user,
             dry_run=dry_run,

@@ -159,6 +159,17 @@ class Store:
         inflight = self._inflight.get((resource, key))
         return self.get(resource, key) if inflight is None else inflight.change.event.stored
 
+    def newest_in(self, resource: Resource, prefix: str) -> list[Record]:
+        """The newest versions, durable or about to be, of what has a key that starts with `prefix`."""
+        found: dict[str, Record | None] = {}
+        collection = self._collections.get(resource)
+        if collection is not None:
+            found = {key: collection.records[key] for key in collection.range(prefix)}
+        for (other, key), inflight in self._inflight.items():
+            if other == resource and key.startswith(prefix):
+                found[key] = inflight.change.event.stored
+        return [record for record in found.values() if record is not None]
+
     async def write(
         self, resource: Resource, key: str, change: ChangeFunction, dry_run: bool = False
     ) -> Record | None:

@@ -23,12 +23,18 @@ from dra_apiserver.registry import KindInfo
 JsonObject = dict[str, Any]
 Lookup = Callable[[str, str, str, str], JsonObject | None]
 """The newest object by (group, plural, namespace or "", name); None where there is none. Not to be changed."""
+Listing = Callable[[str, str, str], list[bytes]]
+"""The newest objects of (group, plural) in a namespace, as they are stored."""
 Authorize = Callable[[str, str, str, str], str | None]
 """Why the user may not do (verb, resource with subresource, namespace or "", name or ""); None where it may."""
 
 
 def _allow(verb: str, resource: str, namespace: str, name: str) -> str | None:
     return None
+
+
+def _nothing(group: str, plural: str, namespace: str) -> list[bytes]:
+    return []
 
 
 @dataclass(slots=True)
@@ -46,6 +52,7 @@ class Context:
     dry_run: bool = False
     authorize: Authorize = _allow
     verb: str = "update"
+    listing: Listing = _nothing
 
 
 class Strategy(Protocol):
