@@ -15,11 +15,13 @@ from dra_shared.api.meta import LabelSelector
 from dra_shared.api.pod import Pod
 from dra_shared.api.resources import JOBS, PODS
 from dra_shared.api.volume import ObjectFieldSelector
+from dra_shared.claims import controller_of
 from dra_shared.client.errors import NotFound
 from dra_shared.client.events import reference
 from dra_shared.client.workqueue import Retry
 from dra_shared.clock import rfc3339
 from dra_shared.log import logger
+from dra_shared.selectors import label_selector
 from msgspec.structs import replace
 
 from dra_controller.framework import Context
@@ -68,6 +70,10 @@ class JobController(WorkloadController):
             self._backoffs.pop(job.metadata.uid, None)
             await self._untrack([pod for pod in pods if self._is_tracked(pod)])
             return
+        if self._has_news(job, pods):
+            # The informer may not know yet whom another replica, or a patch whose answer got lost, untracked. As the
+            # Job is written only if nobody else did since it was read, a pod that has the finalizer now isn't counted.
+            pods = await self._live(job)
         job = await self._count(job, pods)
         if not policy.is_finished(job) and self.settled(job):
             await self._manage(job, pods)
@@ -202,8 +208,8 @@ class JobController(WorkloadController):
             self.recorder.event(involved, "Warning", target.reason, target.message)
         return job
 
-    async def _manage(self, job: Job, pods: Sequence[Pod]) -> None:
-        """Make or delete pods so that as many run as should."""
+    async def _manage(self, job: Job, pods: Sequence[Pod], *, fresh: bool = False) -> None:
+        """Make or delete pods so that as many run as should; acts only on a ``fresh`` view, which it gets first."""
         if policy.has_condition(job, "FailureTarget", "SuccessCriteriaMet"):
             return
         active = [pod for pod in pods if is_active(pod)]
@@ -221,6 +227,9 @@ class JobController(WorkloadController):
                 done = len(parse(job.status.completed_indexes) | parse(job.status.failed_indexes))
             wanted = min(max(0, job.spec.completions - done), parallelism)
         if len(active) > wanted:
+            if not fresh:
+                await self._manage(await self._unchanged(job), await self._live(job), fresh=True)
+                return
             await self._drop(job, sorted(active, key=_rank)[: len(active) - wanted])
             return
         occupied = len(active)
@@ -233,11 +242,21 @@ class JobController(WorkloadController):
         if wait > 0:
             self.queue.add_after(job.key, wait)
             return
-        # What was counted is in the Job alone: on an old view of it pods would be made for completions that there are.
+        if not fresh:
+            await self._manage(await self._unchanged(job), await self._live(job), fresh=True)
+            return
+        await self.create_pods(job, self._new_pods(job, pods, missing))
+
+    async def _unchanged(self, job: Job) -> Job:
+        """``job``, unless it is an old view: what was counted is in the Job alone.
+
+        Raises:
+            Retry: it is one.
+        """
         live = await self._client.get(JOBS, job.metadata.name, job.metadata.namespace)
         if live.metadata.resource_version != job.metadata.resource_version:
             raise Retry(f"job {job.key} changed")
-        await self.create_pods(job, self._new_pods(job, pods, missing))
+        return job
 
     def _new_pods(self, job: Job, pods: Sequence[Pod], number: int) -> list[Pod]:
         owner = controller_reference(JOBS, job)
@@ -279,6 +298,28 @@ class JobController(WorkloadController):
         """Delete pods that the Job can do without; that is no failure of theirs."""
         await self._untrack([pod for pod in pods if self._is_tracked(pod)])
         await self.delete_pods(job, pods)
+
+    def _has_news(self, job: Job, pods: Sequence[Pod]) -> bool:
+        """Whether a pod ended that is not counted yet."""
+        uncounted = job.status.uncounted_terminated_pods or UncountedTerminatedPods()
+        return bool(uncounted.succeeded or uncounted.failed) or any(
+            self._is_tracked(pod) and (pod.status.phase == "Succeeded" or policy.is_failed(job, pod))
+            for pod in pods
+        )
+
+    async def _live(self, job: Job) -> list[Pod]:
+        """The Job's pods as the API server has them now."""
+        selector = label_selector(job.spec.selector) if job.spec.selector is not None else None
+        listed = await self._client.list(
+            PODS,
+            job.metadata.namespace,
+            label_selector=str(selector) if selector is not None else None,
+        )
+        return [
+            pod
+            for pod in listed.items
+            if (owner := controller_of(pod)) is not None and owner.uid == job.metadata.uid
+        ]
 
     def _is_tracked(self, pod: Pod) -> bool:
         """Whether the pod still has the finalizer: the informer may not know yet that we took it."""
