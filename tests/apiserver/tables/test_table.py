@@ -47,6 +47,20 @@ def test_every_row_has_a_cell_a_column(key: tuple[str, str]) -> None:
     assert len(make({"metadata": {"name": "x"}}, NOW)) == len(names.split("|"))
 
 
+def test_pod_groups_show_why_they_are_not_scheduled() -> None:
+    group: Object = {
+        "metadata": {"name": "g", "creationTimestamp": "2026-11-20T15:24:42Z"},
+        "spec": {
+            "podGroupTemplateRef": {"workload": {"workloadName": "train"}},
+            "schedulingPolicy": {"gang": {"minCount": 2}},
+        },
+    }
+    assert cells("scheduling.k8s.io", "podgroups", group) == ["g", "Gang", "train", "Pending", "60s"]
+    group["status"] = {"conditions": [{"type": "PodGroupScheduled", "reason": "Unschedulable"}]}
+    del group["spec"]["podGroupTemplateRef"]
+    assert cells("scheduling.k8s.io", "podgroups", group) == ["g", "Gang", "<none>", "Unschedulable", "60s"]
+
+
 def test_kinds_without_columns_show_when_they_were_created() -> None:
     made = show("rbac.authorization.k8s.io", "roles", {"metadata": {"name": "r", "creationTimestamp": "T"}})
     assert [column["name"] for column in made["columnDefinitions"]] == ["Name", "Created At"]

@@ -143,6 +143,7 @@ TABLES: Mapping[tuple[str, str], tuple[str, Cells]] = {
     ("resource.k8s.io", "ResourceClaim"): ("Name|State|Age", others.device_claim),
     ("resource.k8s.io", "ResourceClaimTemplate"): ("Name|Age", others.named),
     ("resource.k8s.io", "ResourceSlice"): ("Name|Node|Driver|Pool|Age", others.device_slice),
+    ("scheduling.k8s.io", "PodGroup"): ("Name|Policy|Workload|Status|Age", others.pod_group),
 }
 
 DESCRIPTIONS: Mapping[str, str] = {

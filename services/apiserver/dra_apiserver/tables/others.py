@@ -41,6 +41,19 @@ def taint_rule(obj: Object, now: datetime) -> list[Any]:
     return [name(obj), *texts, since(taint.get("timeAdded"), now), age(obj, now)]
 
 
+def pod_group(obj: Object, now: datetime) -> list[Any]:
+    """A PodGroup: the status is the reason of its condition."""
+    spec = part(obj, "spec")
+    policy = next((kind.capitalize() for kind in part(spec, "schedulingPolicy")), NONE)
+    workload = part(part(spec, "podGroupTemplateRef"), "workload").get("workloadName") or NONE
+    reasons = [
+        condition.get("reason", "")
+        for condition in part(obj, "status").get("conditions") or ()
+        if condition.get("type") == "PodGroupScheduled"
+    ]
+    return [name(obj), policy, workload, reasons[0] if reasons else "Pending", age(obj, now)]
+
+
 def disruption_budget(obj: Object, now: datetime) -> list[Any]:
     spec = part(obj, "spec")
     bounds = [
