@@ -205,6 +205,7 @@ async def patch(api: Api, request: Request, target: Target) -> None:
     applying = media_type == _APPLY_PATCH
     options = write_options(request, "PatchOptions", apply=applying)
     ctx = api.context(target, request.user, options.dry_run)
+    ctx.verb = "patch"
     mechanism = _Apply(target, body, options) if applying else _Patch(target, body, media_type)
     created = False
 

@@ -4,7 +4,13 @@ from __future__ import annotations
 
 from dra_apiserver.strategy import Strategy
 from dra_apiserver.strategy.checked import CheckedStrategy
-from dra_apiserver.strategy.core import NamespaceStrategy, PodStatusStrategy, PodStrategy
+from dra_apiserver.strategy.core import (
+    NamespaceStrategy,
+    PodEphemeralContainersStrategy,
+    PodResizeStrategy,
+    PodStatusStrategy,
+    PodStrategy,
+)
 from dra_apiserver.strategy.resource import (
     DeviceClassStrategy,
     DeviceTaintRuleStrategy,
@@ -28,6 +34,8 @@ STRATEGIES: dict[tuple[str, str, str], Strategy] = {
     ("", "namespaces", "finalize"): _namespaces,
     ("", "namespaces", "status"): _namespaces,
     ("", "pods", ""): PodStrategy(),
+    ("", "pods", "ephemeralcontainers"): PodEphemeralContainersStrategy(),
+    ("", "pods", "resize"): PodResizeStrategy(),
     ("", "pods", "status"): PodStatusStrategy(),
     ("apps", "daemonsets", ""): WorkloadStrategy("daemonset"),
     ("apps", "deployments", ""): WorkloadStrategy(),

@@ -6,11 +6,16 @@ from typing import Any
 
 from dra_shared.quantity import Quantity
 
-from dra_apiserver.errors import FieldError
+from dra_apiserver.errors import FieldError, invalid
 from dra_apiserver.strategy import Context
 from dra_apiserver.strategy.generic import GenericStrategy
 from dra_apiserver.validation.podspec import check_new_pod, check_pod
-from dra_apiserver.validation.podupdate import check_spec_update, check_status_update
+from dra_apiserver.validation.podupdate import (
+    check_ephemeral_update,
+    check_spec_update,
+    check_status_update,
+    same,
+)
 
 JsonObject = dict[str, Any]
 
@@ -113,3 +118,60 @@ class PodStatusStrategy(GenericStrategy):
     def validate_update(self, obj: JsonObject, old: JsonObject, ctx: Context) -> list[FieldError]:
         """The errors of metadata and status."""
         return super().validate_update(obj, old, ctx) + check_status_update(obj, old)
+
+
+class PodEphemeralContainersStrategy(GenericStrategy):
+    """Containers are added to a running pod; nothing else changes."""
+
+    def prepare_for_update(self, obj: JsonObject, old: JsonObject, ctx: Context) -> None:
+        """Keep all but the ephemeral containers."""
+        _keep_but(obj, old, {"ephemeralContainers": (obj.get("spec") or {}).get("ephemeralContainers") or []})
+
+    def validate_update(self, obj: JsonObject, old: JsonObject, ctx: Context) -> list[FieldError]:
+        """The errors of the pod; those that are there stay as they are."""
+        errors = super().validate_update(obj, old, ctx) + check_pod(obj)
+        return errors + check_ephemeral_update(obj["spec"], old["spec"])
+
+
+class PodResizeStrategy(GenericStrategy):
+    """The resources of a pod's containers change; nothing else does."""
+
+    def prepare_for_update(self, obj: JsonObject, old: JsonObject, ctx: Context) -> None:
+        """Keep all but the containers' resources and how they take a change."""
+        wanted = {
+            container.get("name"): container
+            for field in ("containers", "initContainers")
+            for container in (obj.get("spec") or {}).get(field) or ()
+        }
+        changed: JsonObject = {}
+        for field in ("containers", "initContainers"):
+            if old["spec"].get(field):
+                changed[field] = [
+                    _resized(container, wanted.get(container.get("name"))) for container in old["spec"][field]
+                ]
+        _keep_but(obj, old, changed)
+
+    def validate_update(self, obj: JsonObject, old: JsonObject, ctx: Context) -> list[FieldError]:
+        """The errors of the pod; its quality of service stays."""
+        errors = super().validate_update(obj, old, ctx) + check_pod(obj)
+        if qos_class(obj["spec"]) != qos_class(old["spec"]):
+            text = "Pod QOS Class may not change as a result of resizing"
+            errors.append(invalid("spec", qos_class(obj["spec"]), text))
+        return errors
+
+
+def _resized(container: JsonObject, wanted: JsonObject | None) -> JsonObject:
+    if wanted is None:
+        return container
+    return {**container, **{name: wanted[name] for name in ("resources", "resizePolicy") if name in wanted}}
+
+
+def _keep_but(obj: JsonObject, old: JsonObject, changed: JsonObject) -> None:
+    """Give ``obj`` the old object's fields, and of its spec those that changed."""
+    generation = old["metadata"].get("generation", 0)
+    spec = {**old["spec"], **changed}
+    if not same(spec, old["spec"]):
+        generation += 1
+    obj["metadata"] = {**old["metadata"], "managedFields": obj["metadata"].get("managedFields") or []}
+    obj["metadata"]["generation"] = generation
+    obj["spec"], obj["status"] = spec, old.get("status") or {}

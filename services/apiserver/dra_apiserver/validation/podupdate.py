@@ -6,7 +6,7 @@ import copy
 from collections.abc import Sequence
 from typing import Any
 
-from dra_apiserver.errors import FieldError, Verbatim, forbidden_field, invalid, required
+from dra_apiserver.errors import FieldError, Verbatim, forbidden_field, invalid, quote, required
 from dra_apiserver.strategy.objectmeta import IMMUTABLE
 from dra_apiserver.validation import names
 from dra_apiserver.validation.containers import check_image
@@ -123,6 +123,21 @@ def _munged(spec: JsonObject, old: JsonObject) -> JsonObject:
     if (old.get("terminationGracePeriodSeconds") or 0) < 0 and spec.get("terminationGracePeriodSeconds") == 1:
         munged["terminationGracePeriodSeconds"] = old["terminationGracePeriodSeconds"]
     return munged
+
+
+def check_ephemeral_update(spec: JsonObject, old: JsonObject, path: str = "spec") -> list[FieldError]:
+    """Ephemeral containers are added, never changed or taken away."""
+    now = {container.get("name", ""): container for container in spec.get("ephemeralContainers") or ()}
+    errors = []
+    for before in old.get("ephemeralContainers") or ():
+        name = before.get("name", "")
+        if name not in now:
+            text = f"existing ephemeral containers {quote(name)} may not be removed\n"
+            errors.append(forbidden_field(f"{path}.ephemeralContainers", text))
+        elif not same(now[name], before):
+            text = f"existing ephemeral containers {quote(name)} may not be changed\n"
+            errors.append(forbidden_field(f"{path}.ephemeralContainers", text))
+    return errors
 
 
 def check_status_update(pod: JsonObject, old: JsonObject, path: str = "status") -> list[FieldError]:
