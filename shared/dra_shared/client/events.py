@@ -116,7 +116,9 @@ class Recorder:
             try:
                 await self._write(told)
             except (ApiError, httpx.HTTPError, OSError, TimeoutError) as error:
-                _log.info("event dropped", object=told.involved.name, reason=told.reason, error=str(error))
+                # That a namespace takes its last pods' events with it is nothing to read about.
+                tell = _log.debug if _is_of_a_going_namespace(error) else _log.info
+                tell("event dropped", object=told.involved.name, reason=told.reason, error=str(error))
 
     async def _write(self, told: _Told) -> None:
         namespace = told.involved.namespace or "default"
@@ -184,3 +186,10 @@ class Recorder:
         self._seen.move_to_end(key)
         if len(self._seen) > _CACHE_SIZE:
             self._seen.popitem(last=False)
+
+
+def _is_of_a_going_namespace(error: Exception) -> bool:
+    if isinstance(error, NotFound):
+        return True
+    details = error.status.details if isinstance(error, ApiError) else None
+    return details is not None and any(cause.reason == "NamespaceTerminating" for cause in details.causes)

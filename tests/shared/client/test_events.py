@@ -5,10 +5,12 @@ import random
 from datetime import UTC, datetime
 
 import httpx
+import pytest
 from dra_shared.api.pod import ObjectReference
 from dra_shared.client.events import Recorder
 from dra_shared.client.rest import Client
 from dra_shared.clock import FakeClock
+from structlog.testing import capture_logs
 
 _POD = ObjectReference(api_version="v1", kind="Pod", namespace="default", name="p", uid="u")
 
@@ -67,3 +69,36 @@ async def test_the_scheduler_writes_series() -> None:
         "type": "Normal",
     }
     assert sink.calls[-1][2] == {"series": {"count": 2, "lastObservedTime": "2026-01-02T03:04:05.678903Z"}}
+
+
+class _Refusing(httpx.AsyncBaseTransport):
+    def __init__(self, code: int, reason: str, cause: str) -> None:
+        self._status = {
+            "kind": "Status",
+            "status": "Failure",
+            "code": code,
+            "reason": reason,
+            "details": {"causes": [{"reason": cause}]},
+        }
+
+    async def handle_async_request(self, request: httpx.Request) -> httpx.Response:
+        return httpx.Response(int(str(self._status["code"])), json=self._status, request=request)
+
+
+@pytest.mark.parametrize(
+    ("code", "reason", "cause", "level"),
+    [
+        (403, "Forbidden", "NamespaceTerminating", "debug"),
+        (404, "NotFound", "", "debug"),
+        (403, "Forbidden", "", "info"),
+    ],
+)
+async def test_events_of_a_namespace_that_goes_are_dropped_quietly(
+    code: int, reason: str, cause: str, level: str
+) -> None:
+    with capture_logs() as logs:
+        async with Client("http://test", transport=_Refusing(code, reason, cause)) as client:
+            recorder = Recorder(client, "c", clock=FakeClock())
+            recorder.event(_POD, "Normal", "Killing", "it")
+            await recorder.flush()
+    assert [(entry["event"], entry["log_level"]) for entry in logs] == [("event dropped", level)]
