@@ -11,7 +11,7 @@ from dra_shared.clock import Clock
 from dra_scheduler.diagnosis import Diagnosis
 from dra_scheduler.framework.aside import Aside
 from dra_scheduler.framework.cache import Cache
-from dra_scheduler.framework.plugin import FilterPlugin, NormalizingPlugin, ScorePlugin
+from dra_scheduler.framework.plugin import FilterPlugin, ScorePlugin
 from dra_scheduler.framework.runtime import Framework
 from dra_scheduler.framework.state import CycleState
 from dra_scheduler.framework.status import Code, unresolvable
@@ -187,13 +187,16 @@ class Placement:
             return next(iter(feasible))
         if not scorers:
             return self._rng.choice(list(feasible))
-        if any(isinstance(plugin, NormalizingPlugin) for plugin, _ in scorers):
+        if self._framework.normalizes(scorers):
             totals = self._framework.total(scorers, attempt.state, attempt.pod, feasible)
             best = max(totals.values())
             return self._rng.choice([name for name, total in totals.items() if total == best])
         if all(weight == 1 for _, weight in scorers):
-            highest = max(map(sum, feasible.values()))
-            return self._rng.choice([name for name, scores in feasible.items() if sum(scores) == highest])
+            # Many nodes, few different scores.
+            found = set(feasible.values())
+            highest = max(map(sum, found))
+            winners = {scores for scores in found if sum(scores) == highest}
+            return self._rng.choice([name for name, scores in feasible.items() if scores in winners])
         weights = [weight for _, weight in scorers]
         sums = {
             name: sum(score * weight for score, weight in zip(scores, weights, strict=True))

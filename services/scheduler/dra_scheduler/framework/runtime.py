@@ -42,6 +42,7 @@ class Framework:
         judges: list[Any] = [p for p in plugins if isinstance(p, FilterPlugin | ScorePlugin)]
         self._signers = [p for p in judges if isinstance(p, SignPlugin)]
         self._signable = len(self._signers) == len(judges)
+        self._normalizing = {p.name: p for p in self._scores if isinstance(p, NormalizingPlugin)}
 
     # The queue
 
@@ -151,6 +152,10 @@ class Framework:
                 found.append((plugin, self._weights.get(plugin.name, 1)))
         return found
 
+    def normalizes(self, scorers: Sequence[tuple[ScorePlugin, int]]) -> bool:
+        """Whether the scores of a node depend on those of others."""
+        return any(plugin.name in self._normalizing for plugin, _ in scorers)
+
     def total(
         self,
         scorers: Sequence[tuple[ScorePlugin, int]],
@@ -162,8 +167,9 @@ class Framework:
         totals = dict.fromkeys(raw, 0)
         for index, (plugin, weight) in enumerate(scorers):
             scores = {name: values[index] for name, values in raw.items()}
-            if isinstance(plugin, NormalizingPlugin):
-                scores = plugin.normalize(state, pod, scores)
+            normalizing = self._normalizing.get(plugin.name)
+            if normalizing is not None:
+                scores = normalizing.normalize(state, pod, scores)
             for name, score in scores.items():
                 totals[name] += weight * score
         return totals
