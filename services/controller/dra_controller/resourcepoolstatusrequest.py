@@ -47,21 +47,20 @@ class ResourcePoolStatusRequestController(QueueController):
         self._slices = self.watch(RESOURCE_SLICES).store
         self._claims = self.watch(RESOURCE_CLAIMS).store
         requests.add_handler(self._changed, lambda _, new: self._changed(new))
-        prefix = "resourcepoolstatusrequest_controller"
         self._processed = Counter(
-            f"{prefix}_requests_processed_total",
+            "resourcepoolstatusrequest_controller_requests_processed_total",
             "Requests processed",
             ["driver_name"],
             registry=context.registry,
         )
         self._errors = Counter(
-            f"{prefix}_request_processing_errors_total",
+            "resourcepoolstatusrequest_controller_request_processing_errors_total",
             "Requests whose status could not be written",
             ["driver_name"],
             registry=context.registry,
         )
         self._duration = Histogram(
-            f"{prefix}_request_processing_duration_seconds",
+            "resourcepoolstatusrequest_controller_request_processing_duration_seconds",
             "Seconds that the processing of a request took",
             ["driver_name"],
             registry=context.registry,
