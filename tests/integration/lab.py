@@ -11,12 +11,13 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 import msgspec
+import pytest
 from dra_cli import manifests, objects
 from dra_cli.cluster import Cluster
 from dra_cli.discovery import Discovery
 from dra_shared.api.pod import Pod
 from dra_shared.api.resource import DeviceRequestAllocationResult, ResourceClaim
-from dra_shared.api.resources import DEVICE_TAINT_RULES, NAMESPACES, PODS, RESOURCE_CLAIMS
+from dra_shared.api.resources import DEVICE_TAINT_RULES, NAMESPACES, POD_GROUPS, PODS, RESOURCE_CLAIMS
 from dra_shared.client.errors import NotFound
 from dra_shared.client.rest import Client
 
@@ -51,6 +52,15 @@ class Setup:
     def stop(data: Path) -> None:
         """Stop it again."""
         _dralab(data, "down")
+
+
+PARTITIONED = Setup("partitioned", ("gpu.example.com:partitioned",))
+SHARED = Setup("shared", ("gpu.example.com:shared",))
+
+
+def on(setup: Setup) -> pytest.MarkDecorator:
+    """Run the test on a cluster of that set-up, which it shares with others."""
+    return pytest.mark.parametrize("cluster", [setup], indirect=True, ids=[setup.name])
 
 
 def _dralab(data: Path, *arguments: str) -> None:
@@ -188,6 +198,47 @@ class Lab:
             found += [str(file) for file in (node / "cdi").iterdir() if _UID.search(file.name)]
             found += [f"{node.name}: claim {claim}" for claim in _prepared(node / "kubelet")]
         return found
+
+    async def made(self, namespace: str, count: int) -> list[str]:
+        """Wait until the namespace has so many pods that are not being deleted; gives their names."""
+
+        async def enough() -> list[str] | None:
+            pods = await self.pods(namespace)
+            names = sorted(name for name, pod in pods.items() if not pod.metadata.deletion_timestamp)
+            return names if len(names) == count else None
+
+        async def describe() -> str:
+            return f"pods: {sorted(await self.pods(namespace))}"
+
+        return await self.until(enough, describe)
+
+    async def eviction(self, rule: str) -> tuple[str, str]:
+        """What the taint rule's status says of evictions, once it says anything."""
+
+        async def condition() -> tuple[str, str] | None:
+            status = (await self.client.get(DEVICE_TAINT_RULES, rule)).status
+            return next(
+                ((c.status, c.reason) for c in status.conditions if c.type == "EvictionInProgress"), None
+            )
+
+        async def describe() -> str:
+            return f"no eviction in the status of {rule}"
+
+        return await self.until(condition, describe)
+
+    async def scheduled(self, namespace: str, group: str) -> tuple[str, str]:
+        """What the scheduler says of the pod group, once it says anything."""
+
+        async def condition() -> tuple[str, str] | None:
+            status = (await self.client.get(POD_GROUPS, group, namespace)).status
+            return next(
+                ((c.status, c.reason) for c in status.conditions if c.type == "PodGroupScheduled"), None
+            )
+
+        async def describe() -> str:
+            return f"no condition PodGroupScheduled of {group}"
+
+        return await self.until(condition, describe)
 
     async def until(
         self,

@@ -1,10 +1,8 @@
-"""The example driver's manifests and our own examples, applied as they are: each has the result that it is written for.
+"""The example driver's manifests, applied as they are: each has the result that it is written for.
 
 What the manifests are to show is said in their own comments, and in that driver's read-me files and end-to-end test.
 """
 
-import tempfile
-from collections.abc import AsyncIterator, Iterator
 from pathlib import Path
 
 import pytest
@@ -12,21 +10,17 @@ from dra_cli.errors import CommandError
 from dra_shared.api.core import Event
 from dra_shared.api.pod import Pod
 from dra_shared.api.resources import (
-    DEPLOYMENTS,
-    DEVICE_TAINT_RULES,
     EVENTS,
     POD_GROUPS,
-    PODS,
     RESOURCE_SLICES,
 )
 from dra_shared.quantity import Quantity
 
-from tests.integration.lab import Lab, Setup, lab, results
-from tests.reference import REPOSITORY, manifest_dir
+from tests.integration.lab import PARTITIONED, SHARED, Lab, Setup, on, results
+from tests.reference import manifest_dir
 
 pytestmark = pytest.mark.slow
 
-EXAMPLES = REPOSITORY / "examples"
 MAIN = Setup(
     "main",
     ("gpu.example.com", "net.example.com", "cpu.example.com:two-cpus"),
@@ -36,40 +30,10 @@ MAIN = Setup(
         "GenericWorkload=true,GangScheduling=true,DRAWorkloadResourceClaims=true"
     ),
 )
-PARTITIONED = Setup("partitioned", ("gpu.example.com:partitioned",))
-SHARED = Setup("shared", ("gpu.example.com:shared",))
 SHARED_PARTITIONED = Setup("shared-partitioned", ("gpu.example.com:shared-partitioned",))
 BINDING = Setup("binding-conditions", ("gpu.example.com:binding-conditions",))
-NVIDIA = Setup(
-    "nvidia",
-    ("gpu.nvidia.com", str(EXAMPLES / "drivers" / "nic.yaml")),
-    nodes=2,
-    gates="DRADeviceTaintRules=true,GenericWorkload=true,GangScheduling=true",
-)
 TAINTS = "device-taints-tolerations"
 TAINTED = "basic-resourceclaimtemplate"
-
-
-def on(setup: Setup) -> pytest.MarkDecorator:
-    """Run the test on a cluster of that set-up, which it shares with others."""
-    return pytest.mark.parametrize("cluster", [setup], indirect=True, ids=[setup.name])
-
-
-@pytest.fixture(scope="module")
-def cluster(request: pytest.FixtureRequest) -> Iterator[Path]:
-    setup: Setup = request.param
-    # Below /tmp, because a unix socket's path must be short.
-    with tempfile.TemporaryDirectory(prefix="d", dir="/tmp") as folder:
-        setup.start(Path(folder))
-        yield Path(folder)
-        setup.stop(Path(folder))
-
-
-@pytest.fixture
-async def house(cluster: Path) -> AsyncIterator[Lab]:
-    async with lab(cluster) as house:
-        yield house
-        await house.clear()
 
 
 def manifest(name: str) -> Path:
@@ -249,7 +213,7 @@ async def test_the_first_alternative_that_fits_is_taken(house: Lab) -> None:
 async def test_a_pod_group_shares_one_claim(house: Lab) -> None:
     name = "podgroup-resourceclaimtemplate"
     await house.apply(manifest(name))
-    pods = await house.running(name, *await made(house, name, 4))
+    pods = await house.running(name, *await house.made(name, 4))
     by_group: dict[str, set[tuple[str, str]]] = {}
     for pod in pods:
         assert pod.spec.scheduling_group is not None
@@ -261,7 +225,7 @@ async def test_a_pod_group_shares_one_claim(house: Lab) -> None:
     claims = {claim.metadata.name: claim for claim in await house.claims(name)}
     assert len(claims) == 2
     for group in (await house.client.list(POD_GROUPS, name)).items:
-        assert await scheduled(house, name, group.metadata.name) == ("True", "Scheduled")
+        assert await house.scheduled(name, group.metadata.name) == ("True", "Scheduled")
         (status,) = group.status.resource_claim_statuses
         claim = claims[status.resource_claim_name or ""]
         assert claim.status is not None
@@ -315,6 +279,26 @@ async def test_claimed_cpus_count_against_the_node(house: Lab) -> None:
     assert Quantity.parse(status.resources["cpu"]) == Quantity.parse("2")
     await house.delete(manifest(name))
     await house.nothing_left(name)
+
+
+@on(MAIN)
+async def test_the_basic_examples_run_side_by_side(house: Lab) -> None:
+    names = (
+        "basic-resourceclaimtemplate",
+        "basic-multiple-requests",
+        "basic-shared-claim-across-containers",
+        "basic-shared-claim-across-pods",
+        "basic-resourceclaim-opaque-config",
+    )
+    await house.apply(*map(manifest, names))
+    gpus = []
+    for name in names:
+        await house.running(name, *await house.made(name, 2 if name in (names[0], names[3]) else 1))
+        for claim in await house.claims(name):
+            gpus += [(result.pool, result.device) for result in results(claim)]
+    assert len(gpus) == len(set(gpus)) == 8
+    await house.delete(*map(manifest, names))
+    await house.nothing_left(*names)
 
 
 @on(PARTITIONED)
@@ -381,19 +365,6 @@ async def test_a_pod_is_bound_when_its_device_is_ready(house: Lab) -> None:
     await house.nothing_left(name)
 
 
-async def eviction(house: Lab, rule: str) -> tuple[str, str]:
-    """What the taint rule's status says of evictions, once it says anything."""
-
-    async def condition() -> tuple[str, str] | None:
-        status = (await house.client.get(DEVICE_TAINT_RULES, rule)).status
-        return next(((c.status, c.reason) for c in status.conditions if c.type == "EvictionInProgress"), None)
-
-    async def describe() -> str:
-        return f"no eviction in the status of {rule}"
-
-    return await house.until(condition, describe)
-
-
 @on(MAIN)
 async def test_noexecute_evicts_who_does_not_tolerate_it(house: Lab) -> None:
     pods, rule = steps("device-taint-configurable-pod-eviction-time")
@@ -405,7 +376,7 @@ async def test_noexecute_evicts_who_does_not_tolerate_it(house: Lab) -> None:
     seen = {(e.reason, e.message) for e in await events(house, TAINTED, "pod-no-toleration")}
     assert ("DeviceTaintManagerEviction", "Marking for deletion") in seen
     await house.running(TAINTED, "pod-with-toleration", "pod-with-300s-toleration")
-    assert await eviction(house, "example") == ("True", "PodsPendingEviction")
+    assert await house.eviction("example") == ("True", "PodsPendingEviction")
     await house.delete(rule)
     await house.running(TAINTED, "pod-with-toleration", "pod-with-300s-toleration")
     await house.delete(pods, missing_ok=True)
@@ -462,158 +433,6 @@ async def test_a_toleration_lets_a_pod_use_a_tainted_gpu(house: Lab) -> None:
     await house.delete(pods)
     await house.delete(rule)
     await house.nothing_left(TAINTED)
-
-
-@on(NVIDIA)
-async def test_our_taints_move_who_does_not_tolerate_them(house: Lab) -> None:
-    pods, rule = sorted((EXAMPLES / "taints-and-tolerations").iterdir())
-    await house.apply(pods)
-    names = await made(house, "taints", 3)
-    placed = {pod.metadata.name: pod.spec.node_name for pod in await house.running("taints", *names)}
-    assert placed.pop("monitor") == "node-0"
-    assert sorted(placed.values()) == ["node-0", "node-1"]
-    (evicted,) = (name for name, node in placed.items() if node == "node-0")
-    await house.apply(rule)
-    await house.gone("taints", evicted)
-    (successor,) = set(await made(house, "taints", 3)) - set(names)
-    await house.unschedulable("taints", successor)
-    await house.running("taints", "monitor")
-    assert await eviction(house, "node-0-broken") == ("True", "PodsPendingEviction")
-    await house.delete(rule)
-    (pod,) = await house.running("taints", successor)
-    assert pod.spec.node_name == "node-0"
-    await house.delete(pods)
-    await house.nothing_left("taints")
-
-
-@on(NVIDIA)
-async def test_our_alternatives(house: Lab) -> None:
-    folder = EXAMPLES / "prioritized-alternatives"
-    await house.apply(folder)
-    (pod,) = await house.running("alternatives", "trainer")
-    gotten = results(await house.claim_of(pod, "gpu"))
-    assert [result.request for result in gotten] == ["gpu/two-of-40gi"] * 2
-    assert (await house.log("alternatives", "trainer", "main")).count("NVIDIA A100-SXM4-40GB") == 2
-    await house.delete(folder)
-    await house.nothing_left("alternatives")
-
-
-@on(NVIDIA)
-async def test_our_extended_resources(house: Lab) -> None:
-    folder, space = EXAMPLES / "extended-resource", "extended-resource"
-    await house.apply(folder)
-    (name,) = await made(house, space, 1)
-    (pod,) = await house.running(space, name)
-    whole = await house.log(space, name, "two-gpus")
-    assert (whole.count("GPU "), whole.count("MIG ")) == (2, 0)
-    assert (await house.log(space, name, "a-part")).count("  MIG 1g.5gb") == 1
-    status = pod.status.extended_resource_claim_status
-    assert status is not None
-    assert {(m.container_name, m.resource_name) for m in status.request_mappings} == {
-        ("two-gpus", "lab.example.com/gpu"),
-        ("a-part", "deviceclass.resource.kubernetes.io/mig.nvidia.com"),
-    }
-    assert [claim.metadata.name for claim in await house.claims(space)] == [status.resource_claim_name]
-    await house.delete(folder)
-    await house.nothing_left(space)
-
-
-@on(NVIDIA)
-async def test_our_own_driver(house: Lab) -> None:
-    folder, space = EXAMPLES / "custom-driver", "bonded-ports"
-    await house.apply(folder)
-    await house.running(space, "bonded")
-    environment = await house.exported(space, "bonded", "main")
-    assert {name: value for name, value in environment.items() if name.startswith("NIC_CARD")} == {
-        "NIC_CARD_0_PORT_0_MAC": "02:00:00:00:00:00",
-        "NIC_CARD_0_PORT_0_MTU": "9000",
-        "NIC_CARD_0_PORT_0_VLAN": "7",
-        "NIC_CARD_0_PORT_1_MAC": "02:00:00:00:00:01",
-        "NIC_CARD_0_PORT_1_MTU": "9000",
-        "NIC_CARD_0_PORT_1_VLAN": "7",
-    }
-    await house.delete(folder)
-    await house.nothing_left(space)
-
-
-async def scheduled(house: Lab, namespace: str, group: str) -> tuple[str, str]:
-    """What the scheduler says of the pod group, once it says anything."""
-
-    async def condition() -> tuple[str, str] | None:
-        status = (await house.client.get(POD_GROUPS, group, namespace)).status
-        return next(((c.status, c.reason) for c in status.conditions if c.type == "PodGroupScheduled"), None)
-
-    async def describe() -> str:
-        return f"no condition PodGroupScheduled of {group}"
-
-    return await house.until(condition, describe)
-
-
-@on(NVIDIA)
-async def test_our_gangs_start_whole_or_not_at_all(house: Lab) -> None:
-    folder = EXAMPLES / "gang-scheduling"
-    await house.apply(folder)
-    names = await made(house, "gang", 5)
-    first = [name for name in names if name.startswith("first-")]
-    second = [name for name in names if name.startswith("second-")]
-    assert (len(first), len(second)) == (3, 2)
-    await house.running("gang", *first)
-    for name in second:
-        await house.unschedulable("gang", name)
-    pods = await house.pods("gang")
-    assert [pods[name].spec.node_name for name in second] == ["", ""]
-    assert await scheduled(house, "gang", "first") == ("True", "Scheduled")
-    assert await scheduled(house, "gang", "second") == ("False", "Unschedulable")
-    await house.client.delete(DEPLOYMENTS, "first", "gang")
-    await house.running("gang", *second)
-    await house.delete(folder, missing_ok=True)
-    await house.nothing_left("gang")
-
-
-@on(PARTITIONED)
-async def test_our_partitions(house: Lab) -> None:
-    folder = EXAMPLES / "partitionable-devices"
-    await house.apply(folder)
-    quarters, whole = await house.running("partitions", "quarters", "whole")
-    parts = {result.device for result in results(await house.claim_of(quarters, "quarters"))}
-    assert parts == {"gpu-0-partition-0", "gpu-0-partition-1"}
-    assert [result.device for result in results(await house.claim_of(whole, "gpu"))] == ["gpu-1-full"]
-    await house.unschedulable("partitions", "no-room")
-    await house.client.delete(PODS, "quarters", "partitions")
-    (pod,) = await house.running("partitions", "no-room")
-    assert [result.device for result in results(await house.claim_of(pod, "gpu"))] == ["gpu-0-full"]
-    await house.delete(folder, missing_ok=True)
-    await house.nothing_left("partitions")
-
-
-@on(SHARED)
-async def test_our_shared_memory(house: Lab) -> None:
-    folder, space = EXAMPLES / "consumable-capacity", "shared-memory"
-    await house.apply(folder)
-    gotten = {}
-    for pod in await house.running(space, "small", "large", "medium"):
-        (result,) = results(await house.claim_of(pod, "gpu"))
-        gotten[pod.metadata.name] = (result.device, result.consumed_capacity["memory"])
-    amounts = {name: memory for name, (_, memory) in gotten.items()}
-    assert amounts == {"small": "3Gi", "large": "60Gi", "medium": "20Gi"}
-    assert gotten["medium"][0] != gotten["large"][0]
-    assert gotten["small"][0] == "gpu-0"
-    await house.delete(folder)
-    await house.nothing_left(space)
-
-
-async def made(house: Lab, namespace: str, count: int) -> list[str]:
-    """Wait until the namespace has so many pods that are not being deleted; gives their names."""
-
-    async def enough() -> list[str] | None:
-        pods = await house.pods(namespace)
-        names = sorted(name for name, pod in pods.items() if not pod.metadata.deletion_timestamp)
-        return names if len(names) == count else None
-
-    async def describe() -> str:
-        return f"pods: {sorted(await house.pods(namespace))}"
-
-    return await house.until(enough, describe)
 
 
 def test_no_upstream_example_is_left_out() -> None:

@@ -1,0 +1,142 @@
+"""Our own examples, applied as they are: what their comments say is what happens."""
+
+import pytest
+from dra_shared.api.resources import DEPLOYMENTS, PODS
+
+from tests.integration.lab import PARTITIONED, SHARED, Lab, Setup, on, results
+from tests.reference import REPOSITORY
+
+pytestmark = pytest.mark.slow
+
+EXAMPLES = REPOSITORY / "examples"
+NVIDIA = Setup(
+    "nvidia",
+    ("gpu.nvidia.com", str(EXAMPLES / "drivers" / "nic.yaml")),
+    nodes=2,
+    gates="DRADeviceTaintRules=true,GenericWorkload=true,GangScheduling=true",
+)
+
+
+@on(NVIDIA)
+async def test_taints_move_who_does_not_tolerate_them(house: Lab) -> None:
+    pods, rule = sorted((EXAMPLES / "taints-and-tolerations").iterdir())
+    await house.apply(pods)
+    names = await house.made("taints", 3)
+    placed = {pod.metadata.name: pod.spec.node_name for pod in await house.running("taints", *names)}
+    assert placed.pop("monitor") == "node-0"
+    assert sorted(placed.values()) == ["node-0", "node-1"]
+    (evicted,) = (name for name, node in placed.items() if node == "node-0")
+    await house.apply(rule)
+    await house.gone("taints", evicted)
+    (successor,) = set(await house.made("taints", 3)) - set(names)
+    await house.unschedulable("taints", successor)
+    await house.running("taints", "monitor")
+    assert await house.eviction("node-0-broken") == ("True", "PodsPendingEviction")
+    await house.delete(rule)
+    (pod,) = await house.running("taints", successor)
+    assert pod.spec.node_name == "node-0"
+    await house.delete(pods)
+    await house.nothing_left("taints")
+
+
+@on(NVIDIA)
+async def test_alternatives(house: Lab) -> None:
+    folder = EXAMPLES / "prioritized-alternatives"
+    await house.apply(folder)
+    (pod,) = await house.running("alternatives", "trainer")
+    gotten = results(await house.claim_of(pod, "gpu"))
+    assert [result.request for result in gotten] == ["gpu/two-of-40gi"] * 2
+    assert (await house.log("alternatives", "trainer", "main")).count("NVIDIA A100-SXM4-40GB") == 2
+    await house.delete(folder)
+    await house.nothing_left("alternatives")
+
+
+@on(NVIDIA)
+async def test_extended_resources(house: Lab) -> None:
+    folder, space = EXAMPLES / "extended-resource", "extended-resource"
+    await house.apply(folder)
+    (name,) = await house.made(space, 1)
+    (pod,) = await house.running(space, name)
+    whole = await house.log(space, name, "two-gpus")
+    assert (whole.count("GPU "), whole.count("MIG ")) == (2, 0)
+    assert (await house.log(space, name, "a-part")).count("  MIG 1g.5gb") == 1
+    status = pod.status.extended_resource_claim_status
+    assert status is not None
+    assert {(m.container_name, m.resource_name) for m in status.request_mappings} == {
+        ("two-gpus", "lab.example.com/gpu"),
+        ("a-part", "deviceclass.resource.kubernetes.io/mig.nvidia.com"),
+    }
+    assert [claim.metadata.name for claim in await house.claims(space)] == [status.resource_claim_name]
+    await house.delete(folder)
+    await house.nothing_left(space)
+
+
+@on(NVIDIA)
+async def test_own_driver(house: Lab) -> None:
+    folder, space = EXAMPLES / "custom-driver", "bonded-ports"
+    await house.apply(folder)
+    await house.running(space, "bonded")
+    environment = await house.exported(space, "bonded", "main")
+    assert {name: value for name, value in environment.items() if name.startswith("NIC_CARD")} == {
+        "NIC_CARD_0_PORT_0_MAC": "02:00:00:00:00:00",
+        "NIC_CARD_0_PORT_0_MTU": "9000",
+        "NIC_CARD_0_PORT_0_VLAN": "7",
+        "NIC_CARD_0_PORT_1_MAC": "02:00:00:00:00:01",
+        "NIC_CARD_0_PORT_1_MTU": "9000",
+        "NIC_CARD_0_PORT_1_VLAN": "7",
+    }
+    await house.delete(folder)
+    await house.nothing_left(space)
+
+
+@on(NVIDIA)
+async def test_gangs_start_whole_or_not_at_all(house: Lab) -> None:
+    folder = EXAMPLES / "gang-scheduling"
+    await house.apply(folder)
+    names = await house.made("gang", 5)
+    first = [name for name in names if name.startswith("first-")]
+    second = [name for name in names if name.startswith("second-")]
+    assert (len(first), len(second)) == (3, 2)
+    await house.running("gang", *first)
+    for name in second:
+        await house.unschedulable("gang", name)
+    pods = await house.pods("gang")
+    assert [pods[name].spec.node_name for name in second] == ["", ""]
+    assert await house.scheduled("gang", "first") == ("True", "Scheduled")
+    assert await house.scheduled("gang", "second") == ("False", "Unschedulable")
+    await house.client.delete(DEPLOYMENTS, "first", "gang")
+    await house.running("gang", *second)
+    await house.delete(folder, missing_ok=True)
+    await house.nothing_left("gang")
+
+
+@on(PARTITIONED)
+async def test_partitions(house: Lab) -> None:
+    folder = EXAMPLES / "partitionable-devices"
+    await house.apply(folder)
+    quarters, whole = await house.running("partitions", "quarters", "whole")
+    parts = {result.device for result in results(await house.claim_of(quarters, "quarters"))}
+    assert parts == {"gpu-0-partition-0", "gpu-0-partition-1"}
+    assert [result.device for result in results(await house.claim_of(whole, "gpu"))] == ["gpu-1-full"]
+    await house.unschedulable("partitions", "no-room")
+    await house.client.delete(PODS, "quarters", "partitions")
+    (pod,) = await house.running("partitions", "no-room")
+    assert [result.device for result in results(await house.claim_of(pod, "gpu"))] == ["gpu-0-full"]
+    await house.delete(folder, missing_ok=True)
+    await house.nothing_left("partitions")
+
+
+@on(SHARED)
+async def test_shared_memory(house: Lab) -> None:
+    folder, space = EXAMPLES / "consumable-capacity", "shared-memory"
+    await house.apply(folder)
+    gotten = {}
+    for pod in await house.running(space, "small", "large", "medium"):
+        (result,) = results(await house.claim_of(pod, "gpu"))
+        gotten[pod.metadata.name] = (result.device, result.consumed_capacity["memory"])
+    amounts = {name: memory for name, (_, memory) in gotten.items()}
+    assert amounts == {"small": "3Gi", "large": "60Gi", "medium": "20Gi"}
+    assert gotten["medium"][0] != gotten["large"][0]
+    assert gotten["small"][0] == "gpu-0"
+    await house.delete(folder)
+    await house.nothing_left(space)
