@@ -3,6 +3,7 @@
 import gzip
 import importlib
 import sys
+import zlib
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, Protocol
@@ -46,35 +47,52 @@ def subject(name: str) -> Subject:
 def compare(name: str, path: Path) -> tuple[dict[str, Any], bool]:
     """Answer every case of ``path`` and compare; gives the summary, and whether all agree.
 
+    A case that makes no sense to us is one where we disagree, told in a line on stderr.
+
     Raises:
         CommandError: the file cannot be read, or a line is no case.
     """
     about = subject(name)
     disagree = []
     cases = 0
-    for number, line in enumerate(_lines(path), start=1):
-        if "out" not in line:
+    for number, line in _lines(path):
+        if not isinstance(line.get("out"), dict):
             raise CommandError(f"{path}, line {number}: no `out` to compare with")
         cases += 1
-        if not about.agrees(about.answer(line["in"]), line["out"]):
+        try:
+            agrees = about.agrees(about.answer(line["in"]), line["out"])
+        except Exception as problem:
+            agrees = False
+            print(f"dralab: {path}, line {number}: {_unanswerable(name, problem)}", file=sys.stderr)
+        if not agrees:
             disagree.append(str(line.get("name") or line["in"].get("name") or f"line {number}"))
     summary = {"cases": cases, "agree": cases - len(disagree), "disagree": disagree}
     return summary, not disagree
 
 
 def answers(name: str, path: Path) -> Iterator[dict[str, Any]]:
-    """Our answer for each case of ``path``; raises as :func:`compare`."""
+    """Our answer for each case of ``path``, an ``error`` for one that makes no sense; raises as :func:`compare`."""
     about = subject(name)
-    for line in _lines(path):
-        yield about.answer(line["in"])
+    for _, line in _lines(path):
+        try:
+            answer = about.answer(line["in"])
+        except Exception as problem:
+            answer = {"error": _unanswerable(name, problem)}
+        yield answer
 
 
-def _lines(path: Path) -> Iterator[dict[str, Any]]:
+def _unanswerable(name: str, problem: Exception) -> str:
+    said = f"it has no {problem}" if isinstance(problem, KeyError) else f"{problem}"
+    return f"not a case of {name}: {said}".replace("\n", " ")
+
+
+def _lines(path: Path) -> Iterator[tuple[int, dict[str, Any]]]:
+    """Cases and the numbers of their lines."""
     try:
         data = sys.stdin.buffer.read() if str(path) == "-" else path.read_bytes()
         if data.startswith(b"\x1f\x8b"):
             data = gzip.decompress(data)
-    except (OSError, EOFError) as error:
+    except (OSError, EOFError, zlib.error) as error:
         reason = error.strerror if isinstance(error, OSError) and error.strerror else error
         raise CommandError(f"cannot read {path}: {reason}") from error
     for number, text in enumerate(data.split(b"\n"), start=1):
@@ -86,4 +104,4 @@ def _lines(path: Path) -> Iterator[dict[str, Any]]:
             raise CommandError(f"{path}, line {number}: {error}") from error
         if not isinstance(line, dict) or not isinstance(line.get("in"), dict):
             raise CommandError(f"{path}, line {number}: not a case with `in`")
-        yield line
+        yield number, line

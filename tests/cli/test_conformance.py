@@ -42,6 +42,8 @@ def test_reads_gzipped_files(tmp_path: Path) -> None:
         (b"{", "line 1"),
         (b'{"out": {}}', "line 1: not a case with `in`"),
         (b'{"in": {"expression": "true"}}', "line 1: no `out` to compare with"),
+        (b'\n\n{"in": {"expression": "true"}, "out": null}', "line 3: no `out` to compare with"),
+        (gzip.compress(b"{}" * 1000)[:20], "cannot read"),
     ],
 )
 def test_refuses_what_is_no_case(tmp_path: Path, content: bytes, message: str) -> None:
@@ -49,6 +51,30 @@ def test_refuses_what_is_no_case(tmp_path: Path, content: bytes, message: str) -
     file.write_bytes(content)
     with pytest.raises(CommandError, match=message):
         compare("cel", file)
+
+
+@pytest.mark.parametrize("name", SUBJECTS)
+@pytest.mark.parametrize(
+    "case",
+    [
+        {},
+        {"expression": 5},
+        {"node": 5},
+        {"object": []},
+        {"object": {"kind": 1}},
+        {"features": "x", "node": {}},
+    ],
+)
+def test_a_case_that_makes_no_sense_is_one_of_disagreement(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], name: str, case: dict[str, object]
+) -> None:
+    file = tmp_path / "odd.jsonl"
+    file.write_bytes(orjson.dumps({"name": "odd", "in": case, "out": {"never": "ours"}}))
+    summary, agree = compare(name, file)
+    assert (summary, agree) == ({"cases": 1, "agree": 0, "disagree": ["odd"]}, False)
+    assert len(capsys.readouterr().err.splitlines()) <= 1
+    (answer,) = answers(name, file)
+    assert isinstance(answer, dict)
 
 
 def test_refuses_an_unknown_subject(tmp_path: Path) -> None:

@@ -8,6 +8,7 @@ import pytest
 from dra_scheduler.allocator import Features, Trace
 from dra_scheduler.allocator.reasons import DeadEnd, InUse, SelectorRejected, Tainted
 from dra_scheduler.config import SchedulerConfig
+from dra_scheduler.explain.explainer import summarize
 from dra_scheduler.explain.free import free
 from dra_scheduler.explain.report import PodReport
 from dra_scheduler.explain.text import render
@@ -120,6 +121,60 @@ async def test_incomplete_pool_names_the_generation() -> None:
     scheduler.manager.slices.set_slice(msgspec.structs.replace(part, spec=spec))
     report = _explain(scheduler)
     assert report.nodes[0].pools[0].problem == "incomplete: 1 of 2 slices of generation 3"
+    assert report.change is not None
+    assert report.change.text == f"if pool {DRIVER}/node-1 did not wait for 1 of 2 slices of generation 3"
+
+
+async def test_node_with_devices_of_the_class_is_closest() -> None:
+    scheduler = _scheduler()
+    _world(scheduler, devices=1, taints=[{"key": "broken", "effect": "NoSchedule"}])
+    scheduler.cache.set_node(node("node-0"))
+    scheduler.cache.set_node(node("node-2"))
+    other = piece("node-0", 3)
+    spec = msgspec.structs.replace(other.spec, driver="other.example.com")
+    scheduler.manager.slices.set_slice(msgspec.structs.replace(other, spec=spec))
+    selectors = [{"cel": {"expression": f'device.driver == "{DRIVER}"'}}]
+    scheduler.manager.set_class(convert(DEVICE_CLASSES, class_json(selectors=selectors)))
+    report = _explain(scheduler)
+    assert report.closest == "node-1"
+    assert [part.count for part in report.summary] == [3]
+    assert summarize(report.nodes[0]) == "[node-1: 1 device taint broken:NoSchedule is not tolerated]"
+
+
+async def test_what_does_not_exist() -> None:
+    scheduler = _scheduler()
+    _world(scheduler)
+    scheduler.manager.delete_class("gpu")
+    report = _explain(scheduler)
+    assert report.change is not None
+    assert (report.change.node, report.change.text) == ("", "until device class gpu exists")
+    waiting = pod("p", claims={"gpu": "nope"})
+    scheduler.explainer._find_pod = {"default/p": waiting}.get
+    report_or_none = scheduler.explainer.pod("default", "p")
+    assert report_or_none is not None
+    assert report_or_none.change is not None
+    assert report_or_none.change.text == "until ResourceClaim default/nope exists"
+
+
+async def test_capacity_and_who_has_the_rest() -> None:
+    scheduler = _scheduler()
+    request = {"capacity": {"requests": {"memory": "6Gi"}}}
+    capacity = {"memory": {"value": "8Gi"}}
+    _world(scheduler, devices=1, request=request, allowMultipleAllocations=True, capacity=capacity)
+    share: Json = {"shareID": "s", "consumedCapacity": {"memory": "4Gi"}}
+    scheduler.manager.claims.set_claim(allocated("shared", "gpu-0", **share))
+    report = _explain(scheduler)
+    [detail] = report.nodes[0].requests[0].devices[0].details
+    assert msgspec.to_builtins(detail) == {
+        "kind": "capacityShort",
+        "gist": "capacity memory",
+        "values": "needs 6Gi, lacks 2Gi, claim default/shared has some",
+        "capacity": "memory",
+        "needed": "6Gi",
+        "left": "4Gi",
+        "missing": "2Gi",
+        "claims": ("default/shared",),
+    }
 
 
 async def test_placed_pod() -> None:

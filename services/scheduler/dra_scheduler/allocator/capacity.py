@@ -42,10 +42,10 @@ def _consumed_text(capacity: DeviceCapacity, requested: str | None) -> str:
     if policy is not None:
         valid_range = policy.valid_range
         if valid_range is not None:
-            if amount(requested) < amount(valid_range.min):
-                return str(Quantity.parse(valid_range.min))
+            if amount(requested) < amount(valid_range.min or "0"):
+                return str(Quantity.parse(valid_range.min or "0"))
             if valid_range.step is not None:
-                low, step = _whole(valid_range.min), _whole(valid_range.step)
+                low, step = _whole(valid_range.min or "0"), _whole(valid_range.step)
                 steps = -((low - _whole(requested)) // step)
                 return str(Quantity(low + step * steps, 0, Format.BINARY_SI))
         else:
@@ -73,7 +73,7 @@ def _allowed(policy: CapacityRequestPolicy | None, text: str) -> bool:
         if valid_range.max is not None and value > amount(valid_range.max):
             return False
         if valid_range.step is not None:
-            return (_whole(text) - _whole(valid_range.min)) % _whole(valid_range.step) == 0
+            return (_whole(text) - _whole(valid_range.min or "0")) % _whole(valid_range.step) == 0
         return True
     if policy.valid_values:
         return any(value == amount(valid) for valid in policy.valid_values)

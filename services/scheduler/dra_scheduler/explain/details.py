@@ -70,7 +70,8 @@ def detail(reason: Reason, claims: Sequence[str], pods: Sequence[str]) -> Reason
         return ReasonReport(
             kind=kind,
             gist=f"capacity {short.name}",
-            values=f"needs {display(short.needed)}, lacks {display(short.needed - short.left)}",
+            values=f"needs {display(short.needed)}, lacks {display(short.needed - short.left)}"
+            + "".join(f", claim {claim} has some" for claim in claims),
             capacity=short.name,
             needed=display(short.needed),
             left=display(short.left),

@@ -23,7 +23,7 @@ from dra_scheduler.explain.report import (
     ReasonReport,
     RequestReport,
 )
-from dra_scheduler.explain.text import gists, values_of
+from dra_scheduler.explain.text import gists, of_other_class, values_of
 from dra_scheduler.explain.whatif import WhatIf, claim_key
 from dra_scheduler.framework.cache import Cache
 from dra_scheduler.framework.nodeinfo import NodeInfo
@@ -340,11 +340,22 @@ def _suitable(trace: Trace, request: RequestTrace) -> int:
 
 
 def _distance(report: NodeReport) -> tuple[int, int, int, int, str]:
-    """How far the node is from taking the pod: objections, devices missing, pools in trouble, devices nearly good."""
-    short = sum(max(0, max(1, request.count) - request.suitable) for request in report.requests)
-    near = sum(len(device.reasons) == 1 for request in report.requests for device in request.devices)
+    """How far the node is from taking the pod.
+
+    By objections, then devices of the right class that are missing, then such that are there but won't do; a pool that
+    waits for slices may yet have some.
+    """
+    if not report.requests:
+        return len(report.objections), 1 << 30, 0, 0, report.node
+    usable = sum(pool.devices for pool in report.pools if not pool.problem)
+    foreign, short = 0, 0
+    for request in report.requests:
+        wanted = max(1, request.count)
+        of_class = usable - sum(of_other_class(device) for device in request.devices)
+        foreign += max(0, wanted - (of_class if request.devices else request.suitable))
+        short += max(0, wanted - request.suitable)
     problems = sum(bool(pool.problem) for pool in report.pools)
-    return len(report.objections), short if report.requests else 1 << 30, problems, -near, report.node
+    return len(report.objections), foreign, short, -problems, report.node
 
 
 def _summary(reports: Iterable[NodeReport]) -> tuple[NodeSummary, ...]:
@@ -361,11 +372,14 @@ def _summary(reports: Iterable[NodeReport]) -> tuple[NodeSummary, ...]:
 
 def summarize(report: NodeReport) -> str:
     """Why the devices of one node were turned away, in one line: those that were nearest to success."""
-    found = [f"pool {pool.pool} {pool.problem}" for pool in report.pools if pool.problem][:1]
+    found: list[str] = []
     for request in report.requests:
         if request.suitable < request.count != 1:
             found.append(f"request {request.request} wants {request.count} devices, {request.suitable} suit")
-        for gist, devices in [*gists(request.devices).items()][:_HINT_GROUPS]:
+        groups = gists(request.devices)
+        telling = [gist for gist, devices in groups.items() if not of_other_class(devices[0])] or [*groups]
+        for gist in telling[:_HINT_GROUPS]:
+            devices = groups[gist]
             if all(part.kind == "deadEnd" for part in devices[0].details):
                 continue
             classes = {part.device_class for part in devices[0].details if not part.error}
@@ -373,7 +387,9 @@ def summarize(report: NodeReport) -> str:
             values = values_of(devices)
             seen = f" ({_cut(values[0])})" if len(values) == 1 and not said.startswith("not of") else ""
             found.append(f"{len(devices)} {'device' if len(devices) == 1 else 'devices'} {said}{seen}")
-    return f"[{report.node}: {'; '.join(found[:_HINT_PARTS])}]" if found else ""
+    found = found[:_HINT_PARTS]
+    found += [f"pool {pool.pool} {pool.problem}" for pool in report.pools if pool.problem][:1]
+    return f"[{report.node}: {'; '.join(found)}]" if found else ""
 
 
 def _cut(text: str) -> str:

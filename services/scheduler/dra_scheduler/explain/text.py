@@ -119,7 +119,7 @@ def gists(devices: Iterable[DeviceReport]) -> dict[str, list[DeviceReport]]:
         parts = dict.fromkeys(part.gist for part in device.details if part.kind != "deadEnd")
         said = "; ".join(parts or (part.gist for part in device.details))
         found.setdefault(said, []).append(device)
-    order = sorted(found.items(), key=lambda item: _class_says_no(item[1][0]))
+    order = sorted(found.items(), key=lambda item: of_other_class(item[1][0]))
     return dict(order)
 
 
@@ -128,7 +128,8 @@ def values_of(devices: Iterable[DeviceReport]) -> list[str]:
     return list(dict.fromkeys(part.values for device in devices for part in device.details if part.values))
 
 
-def _class_says_no(device: DeviceReport) -> bool:
+def of_other_class(device: DeviceReport) -> bool:
+    """Whether it is a selector of the class that isn't for the device."""
     return any(part.device_class for part in device.details)
 
 

@@ -7,7 +7,7 @@ from typing import Any, TypeVar
 
 import msgspec
 from dra_shared.api.node import Node
-from dra_shared.api.resource import DeviceClass, DeviceRequest, DeviceToleration, ResourceClaim
+from dra_shared.api.resource import DeviceClass, DeviceRequest, DeviceToleration, ResourceClaim, ResourceSlice
 
 from dra_scheduler.allocator import AllocatedState, AllocationError, Allocator, Trace
 from dra_scheduler.allocator.reasons import (
@@ -18,7 +18,7 @@ from dra_scheduler.allocator.reasons import (
     SelectorRejected,
     Tainted,
 )
-from dra_scheduler.allocator.trace import RequestTrace
+from dra_scheduler.allocator.trace import PoolTrace, RequestTrace
 from dra_scheduler.explain.report import Change
 from dra_scheduler.plugins.dynamicresources.manager import DRAManager
 
@@ -35,10 +35,12 @@ class World:
     claims: tuple[ResourceClaim, ...]
     state: AllocatedState
     classes: Callable[[str], DeviceClass | None]
+    slices: tuple[ResourceSlice, ...] | None = None  # None: those that there are
 
     def allocator(self, manager: DRAManager) -> Allocator:
         """An allocator in that world."""
-        return Allocator(manager.features, self.state, self.classes, manager.snapshot)
+        slices = manager.snapshot if self.slices is None else self.slices
+        return Allocator(manager.features, self.state, self.classes, slices)
 
 
 # What kind of change, what it is in words, and the world with it.
@@ -100,10 +102,31 @@ class WhatIf:
         for pool in trace.pools:
             for key in base.state.holders((pool.driver, pool.pool)):
                 yield _freed(base, (key,))
+        for pool in trace.pools:
+            if pool.incomplete:
+                yield self._completed(base, trace.node, pool)
         for request in trace.requests:
             for count in range(request.count - 1, 0, -1):
                 yield _fewer(base, request, count)
         yield from _each(base, (entry[1:] for entry in looked_at if _of_class(entry[2])))
+
+    def _completed(self, base: World, node_name: str, pool: PoolTrace) -> _Candidate:
+        def world() -> World:
+            seen = self._manager.snapshot.slices_for(node_name)
+            slices = tuple(_as_complete(piece, pool) for piece in seen)
+            return World(base.claims, base.state, base.classes, slices)
+
+        missing = f"{pool.slices_wanted - pool.slices_known} of {pool.slices_wanted}"
+        text = f"if pool {pool.driver}/{pool.pool} did not wait for {missing} slices of generation {pool.generation}"
+        return "pool", text, world
+
+
+def _as_complete(piece: ResourceSlice, pool: PoolTrace) -> ResourceSlice:
+    spec = piece.spec
+    if (spec.driver, spec.pool.name, spec.pool.generation) != (pool.driver, pool.pool, pool.generation):
+        return piece
+    smaller = _field(spec.pool, "resource_slice_count", pool.slices_known)
+    return _field(piece, "spec", _field(spec, "pool", smaller))
 
 
 def _of_class(reason: Reason) -> bool:
