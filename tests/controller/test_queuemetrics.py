@@ -1,3 +1,5 @@
+"""The queues' metrics."""
+
 from dra_controller.queuemetrics import measure_queue
 from dra_shared.client.workqueue import WorkQueue
 from dra_shared.clock import FakeClock
@@ -26,3 +28,23 @@ async def test_each_queue_has_its_series() -> None:
     assert value("workqueue_work_duration_seconds_count", "first") == 1
     assert value("workqueue_adds_total", "second") == 0
     assert value("workqueue_depth", "second") == 0
+
+
+async def test_work_that_takes_long_shows_while_it_does() -> None:
+    clock, registry = FakeClock(), CollectorRegistry()
+    queue: WorkQueue[str] = WorkQueue(clock)
+    measure_queue(registry, "q", queue)
+    for key in ("a", "b"):
+        queue.add(key)
+    first = await queue.get()
+    await clock.advance(5)
+    await queue.get()
+    await clock.advance(2)
+
+    def value(name: str) -> float | None:
+        return registry.get_sample_value(name, {"name": "q"})
+
+    assert value("workqueue_unfinished_work_seconds") == 9
+    assert value("workqueue_longest_running_processor_seconds") == 7
+    queue.done(first)
+    assert value("workqueue_unfinished_work_seconds") == 2

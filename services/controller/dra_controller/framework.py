@@ -28,6 +28,8 @@ class Context:
     clock: Clock
     features: FeatureGates
     registry: CollectorRegistry
+    node_monitor_grace_seconds: float = 50.0
+    """How long a node may be silent before it counts as lost: --node-monitor-grace-period."""
     relist_seconds: float | None = None
     """How often informers that a controller makes for itself list anew."""
 

@@ -1,12 +1,16 @@
 """The controller process."""
 
 import argparse
+import re
 
 from dra_shared import service
 from dra_shared.features import FeatureGates
 from dra_shared.log import logger
 
 from dra_controller.names import select
+
+_DURATION = re.compile(r"(\d+(?:\.\d+)?)(ms|h|m|s)")
+_UNITS = {"h": 3600.0, "m": 60.0, "s": 1.0, "ms": 0.001}
 
 _log = logger(__name__)
 
@@ -26,10 +30,16 @@ def main() -> int:
         action="store_true",
         help="work only while holding the Lease kube-system/kube-controller-manager",
     )
+    options.option(
+        "--node-monitor-grace-period",
+        default="50s",
+        help="how long a node may be silent before it counts as lost, such as 50s or 1m30s",
+    )
     args = options.parse_args()
     try:
         select(_names(args), ())
         FeatureGates.parse(args.feature_gates)
+        _seconds(args.node_monitor_grace_period)
     except ValueError as error:
         options.error(str(error))
     return service.run("controller", args.log_level, lambda: _serve(args))
@@ -44,6 +54,7 @@ async def _serve(args: argparse.Namespace) -> None:
         controllers=_names(args),
         features=FeatureGates.parse(args.feature_gates),
         leader_elect=args.leader_elect,
+        node_monitor_grace_seconds=_seconds(args.node_monitor_grace_period),
     )
     async with (
         Client(args.server, user_agent="dralab-controller", token=args.token) as client,
@@ -54,6 +65,18 @@ async def _serve(args: argparse.Namespace) -> None:
     ):
         _log.info("serving health and metrics", address=args.health_address, port=health.port)
         await manager.wait()
+
+
+def _seconds(text: str) -> float:
+    """A duration as Go writes it, in seconds.
+
+    Raises:
+        ValueError: it is none, or not positive.
+    """
+    seconds = sum(float(number) * _UNITS[unit] for number, unit in _DURATION.findall(text))
+    if _DURATION.sub("", text) or seconds <= 0:
+        raise ValueError(f'invalid duration "{text}": give one such as 50s or 1m30s')
+    return seconds
 
 
 def _names(args: argparse.Namespace) -> tuple[str, ...]:

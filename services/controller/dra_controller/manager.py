@@ -38,6 +38,7 @@ class ControllerConfig:
     features: FeatureGates = field(default_factory=FeatureGates)
     leader_elect: bool = False
     relist_seconds: float = 120.0
+    node_monitor_grace_seconds: float = 50.0
     identity: str = field(default_factory=lambda: f"dralab-controller_{uuid.uuid4()}")
 
 
@@ -112,7 +113,13 @@ class ControllerManager:
         relist = self._config.relist_seconds
         informers = InformerFactory(self._client, self._clock, relist_seconds=relist)
         context = Context(
-            self._client, informers, self._clock, self._config.features, registry, relist_seconds=relist
+            self._client,
+            informers,
+            self._clock,
+            self._config.features,
+            registry,
+            node_monitor_grace_seconds=self._config.node_monitor_grace_seconds,
+            relist_seconds=relist,
         )
         controllers = {
             name: CONTROLLERS[name](context) for name in self._names if CONTROLLERS[name].wanted(context)

@@ -61,5 +61,20 @@ class _QueueMetrics(Collector):
         depth = GaugeMetricFamily("workqueue_depth", "Keys that wait for a worker", labels=["name"])
         depth.add_metric([self._name], len(self._queue))
         yield depth
+        running = self._queue.running()
+        unfinished = GaugeMetricFamily(
+            "workqueue_unfinished_work_seconds",
+            "Seconds of work so far on keys that workers are not done with",
+            labels=["name"],
+        )
+        unfinished.add_metric([self._name], sum(running))
+        yield unfinished
+        longest = GaugeMetricFamily(
+            "workqueue_longest_running_processor_seconds",
+            "Seconds that the slowest worker has been at its key",
+            labels=["name"],
+        )
+        longest.add_metric([self._name], max(running, default=0.0))
+        yield longest
         for metric in (self._adds, self._retries, self._waits, self._work):
             yield from metric.collect()

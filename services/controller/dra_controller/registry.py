@@ -1,5 +1,6 @@
 """The controllers that there are, by name."""
 
+from dra_controller.cronjob import CronJobController
 from dra_controller.daemonset import DaemonSetController
 from dra_controller.deployment import DeploymentController
 from dra_controller.devicetainteviction import DeviceTaintEvictionController
@@ -10,6 +11,7 @@ from dra_controller.namespace import NamespaceController
 from dra_controller.nodelifecycle import NodeLifecycleController
 from dra_controller.podgc import PodGarbageCollector
 from dra_controller.replicaset import ReplicaSetController
+from dra_controller.replicationcontroller import ReplicationManager
 from dra_controller.resourceclaim import ResourceClaimController
 from dra_controller.resourcepoolstatusrequest import ResourcePoolStatusRequestController
 from dra_controller.resourcequota import ResourceQuotaController
@@ -19,6 +21,7 @@ from dra_controller.tainteviction import TaintEvictionController
 from dra_controller.ttlafterfinished import TTLAfterFinishedController
 
 _CLASSES: tuple[type[Controller], ...] = (
+    CronJobController,
     DaemonSetController,
     DeploymentController,
     DeviceTaintEvictionController,
@@ -28,6 +31,7 @@ _CLASSES: tuple[type[Controller], ...] = (
     NodeLifecycleController,
     PodGarbageCollector,
     ReplicaSetController,
+    ReplicationManager,
     ResourceClaimController,
     ResourcePoolStatusRequestController,
     ResourceQuotaController,

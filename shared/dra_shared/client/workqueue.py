@@ -81,6 +81,11 @@ class WorkQueue(Generic[K]):
         """Whether nothing is ready or being worked on; keys that wait for their time do not count."""
         return not self._ready and not self._active
 
+    def running(self) -> list[float]:
+        """Seconds that each key has been worked on so far; known only while there is an observer."""
+        now = self._clock.monotonic()
+        return [now - self._since[key] for key in self._active if key in self._since]
+
     def add(self, key: K) -> None:
         """Have ``key`` worked on as soon as a worker is free."""
         if self._shut_down or key in self._dirty:

@@ -21,9 +21,8 @@ from dra_controller.pods import condition as pod_condition
 from dra_controller.pods import is_terminal
 from dra_controller.queuemetrics import measure_queue
 
-# kube-controller-manager's --node-monitor-period, --node-monitor-grace-period and --node-startup-grace-period.
+# kube-controller-manager's --node-monitor-period and --node-startup-grace-period.
 _PERIOD_SECONDS = 5.0
-_GRACE_SECONDS = 50.0
 _STARTUP_SECONDS = 60.0
 _LEASE_NAMESPACE = "kube-node-lease"
 _BY_NODE = "node"
@@ -79,7 +78,8 @@ class NodeLifecycleController(Controller):
                 seen_as = replace(reference(NODES, node), resource_version="")
                 self._recorder.event(seen_as, "Normal", "RegisteredNode", message)
             seen = self._probes[name] = health.probe(node, lease, self._probes.get(name), now)
-            grace = _GRACE_SECONDS if health.condition(node, "Ready") is not None else _STARTUP_SECONDS
+            reported = health.condition(node, "Ready") is not None
+            grace = self._context.node_monitor_grace_seconds if reported else _STARTUP_SECONDS
             if now - seen.seen <= grace:
                 continue
             conditions = health.unknown(node, rfc3339(self._clock.now()))

@@ -1,0 +1,117 @@
+"""When a cron schedule is due. Pure.
+
+The format is that of robfig/cron's standard parser: five fields or a word such as ``@daily``, or ``@every`` with a
+duration. A day is due if both day fields allow it; if neither is ``*``, one of them is enough.
+"""
+
+import re
+from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta, tzinfo
+
+_WORDS = {
+    "@yearly": "0 0 1 1 *",
+    "@annually": "0 0 1 1 *",
+    "@monthly": "0 0 1 * *",
+    "@weekly": "0 0 * * 0",
+    "@daily": "0 0 * * *",
+    "@midnight": "0 0 * * *",
+    "@hourly": "0 * * * *",
+}
+_MONTHS = ("jan", "feb", "mar", "apr", "may", "jun", "jul", "aug", "sep", "oct", "nov", "dec")
+_DAYS = ("sun", "mon", "tue", "wed", "thu", "fri", "sat")
+_RANGES: tuple[tuple[int, int, tuple[str, ...]], ...] = (
+    (0, 59, ()),
+    (0, 23, ()),
+    (1, 31, ()),
+    (1, 12, _MONTHS),
+    (0, 6, _DAYS),
+)
+_DURATION = re.compile(r"(\d+(?:\.\d+)?)(ms|h|m|s)")
+_UNITS = {"h": 3600.0, "m": 60.0, "s": 1.0, "ms": 0.001}
+# As upstream: a schedule that isn't due for so long never is.
+_YEARS = 5
+
+
+@dataclass(frozen=True)
+class Schedule:
+    """The minutes, hours, days of the month, months and days of the week that are due; or a fixed interval."""
+
+    fields: tuple[frozenset[int], ...] = ()
+    any_day: bool = False
+    """Whether a day field is ``*``, so that the other alone decides."""
+    every: timedelta | None = None
+
+    def after(self, moment: datetime, zone: tzinfo = UTC) -> datetime | None:
+        """The first time after ``moment``, in UTC; None if there is none within five years."""
+        if self.every is not None:
+            return (moment + self.every).replace(microsecond=0)
+        minutes, hours, _, months, _ = self.fields
+        local = moment.astimezone(zone).replace(tzinfo=None, second=0, microsecond=0) + timedelta(minutes=1)
+        last = local.year + _YEARS
+        while local.year <= last:
+            if local.month not in months:
+                year, month = divmod(local.year * 12 + local.month, 12)
+                local = datetime(year, month + 1, 1)
+            elif not self._has_day(local):
+                local = local.replace(hour=0, minute=0) + timedelta(days=1)
+            elif local.hour not in hours:
+                local = local.replace(minute=0) + timedelta(hours=1)
+            elif local.minute not in minutes:
+                local += timedelta(minutes=1)
+            else:
+                found = local.replace(tzinfo=zone).astimezone(UTC)
+                # In the hour that the clocks skip there is no such time of day.
+                if found.astimezone(zone).replace(tzinfo=None) == local and found > moment:
+                    return found
+                local += timedelta(minutes=1)
+        return None
+
+    def _has_day(self, moment: datetime) -> bool:
+        in_month = moment.day in self.fields[2]
+        in_week = (moment.weekday() + 1) % 7 in self.fields[4]
+        return in_month and in_week if self.any_day else in_month or in_week
+
+
+def parse(text: str) -> Schedule:
+    """The schedule that ``text`` describes.
+
+    Raises:
+        ValueError: it describes none.
+    """
+    if text.startswith("@every "):
+        rest = text.removeprefix("@every ")
+        seconds = sum(float(number) * _UNITS[unit] for number, unit in _DURATION.findall(rest))
+        if _DURATION.sub("", rest) or not seconds:
+            raise ValueError(f"failed to parse duration {text}")
+        return Schedule(every=timedelta(seconds=max(1, int(seconds))))
+    parts = _WORDS.get(text, text).split()
+    if len(parts) != len(_RANGES):
+        raise ValueError(f"expected exactly 5 fields, found {len(parts)}: [{text}]")
+    fields = tuple(_field(part, *limits) for part, limits in zip(parts, _RANGES, strict=True))
+    return Schedule(fields, any(_is_star(parts[index]) for index in (2, 4)))
+
+
+def _is_star(part: str) -> bool:
+    spans = (entry.partition("/") for entry in part.split(","))
+    return any(span in ("*", "?") and step in ("", "1") for span, _, step in spans)
+
+
+def _field(part: str, low: int, high: int, names: tuple[str, ...]) -> frozenset[int]:
+    values: set[int] = set()
+    for entry in part.split(","):
+        span, slash, step_text = entry.partition("/")
+        first_text, dash, last_text = span.partition("-")
+        if span in ("*", "?"):
+            first, last = low, high
+        else:
+            first = _number(first_text, low, names)
+            last = _number(last_text, low, names) if dash else (high if slash else first)
+        step = int(step_text) if slash else 1
+        if first < low or last > high or first > last or step < 1:
+            raise ValueError(f"out of range: {entry}")
+        values.update(range(first, last + 1, step))
+    return frozenset(values)
+
+
+def _number(text: str, low: int, names: tuple[str, ...]) -> int:
+    return names.index(text.lower()) + low if text.lower() in names else int(text)

@@ -1,0 +1,77 @@
+"""CronJobs against a real API server, with a clock that the test sets."""
+
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
+from dra_controller.manager import ControllerConfig, ControllerManager
+from dra_shared.api.resources import CRON_JOBS
+from dra_shared.client.rest import Client
+from dra_shared.clock import FakeClock
+
+from tests.controller.cluster import POD_SPEC, Cluster
+
+_TEMPLATE = {"spec": {"template": {"spec": {**POD_SPEC, "restartPolicy": "Never"}}}}
+
+
+def _every_minute(**spec: Any) -> dict[str, Any]:
+    return {"spec": {"schedule": "* * * * *", "jobTemplate": _TEMPLATE, **spec}}
+
+
+async def _names(cluster: Cluster) -> list[str]:
+    return sorted(job.metadata.name for job in await cluster.items("Job"))
+
+
+def _clock(minutes: float) -> FakeClock:
+    """So much later than the start of the current minute."""
+    start = datetime.now(UTC).replace(second=30, microsecond=0)
+    return FakeClock(start + timedelta(minutes=minutes))
+
+
+def _name(clock: FakeClock, cron_job: str = "tick") -> str:
+    return f"{cron_job}-{int(clock.now().timestamp()) // 60}"
+
+
+async def _run(cluster: Cluster, clock: FakeClock, wanted: list[str]) -> None:
+    async with (
+        Client(cluster.url) as client,
+        ControllerManager(ControllerConfig(controllers=("cronjob-controller",)), client, clock),
+    ):
+
+        async def made() -> bool:
+            cron_job = await cluster.get("CronJob", "tick")
+            active = sorted(entry.name for entry in cron_job.status.active) if cron_job else []
+            return await _names(cluster) == wanted and active == wanted
+
+        await cluster.until(made)
+
+
+async def test_a_job_at_each_time_and_one_for_all_that_were_missed(cluster: Cluster) -> None:
+    await cluster.create("CronJob", "tick", **_every_minute())
+    first, later = _clock(2), _clock(500)
+    await _run(cluster, first, [_name(first)])
+    (job,) = await cluster.items("Job")
+    assert job.metadata.owner_references[0].kind == "CronJob"
+    assert "batch.kubernetes.io/cronjob-scheduled-timestamp" in job.metadata.annotations
+    await _run(cluster, later, sorted([_name(first), _name(later)]))
+
+
+async def test_replace_deletes_what_still_runs(cluster: Cluster) -> None:
+    await cluster.create("CronJob", "tick", **_every_minute(concurrencyPolicy="Replace"))
+    first, later = _clock(2), _clock(3)
+    await _run(cluster, first, [_name(first)])
+    await _run(cluster, later, [_name(later)])
+
+
+async def test_forbid_waits_and_history_is_limited(cluster: Cluster) -> None:
+    fields = _every_minute(concurrencyPolicy="Forbid", successfulJobsHistoryLimit=0)
+    await cluster.create("CronJob", "tick", **fields)
+    first, later = _clock(2), _clock(3)
+    await _run(cluster, first, [_name(first)])
+    await _run(cluster, later, [_name(first)])
+    (job,) = await cluster.items("Job")
+    time = "2026-01-01T00:00:00Z"
+    done = [{"type": kind, "status": "True"} for kind in ("SuccessCriteriaMet", "Complete")]
+    await cluster.set_status("Job", job, conditions=done, startTime=time, completionTime=time, succeeded=1)
+    await _run(cluster, later, [_name(later)])
+    cron_job = await cluster.client.get(CRON_JOBS, "tick", "default")
+    assert cron_job.status.last_successful_time == time
