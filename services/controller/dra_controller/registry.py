@@ -4,6 +4,7 @@ from dra_controller.cronjob import CronJobController
 from dra_controller.daemonset import DaemonSetController
 from dra_controller.deployment import DeploymentController
 from dra_controller.devicetainteviction import DeviceTaintEvictionController
+from dra_controller.disruption import DisruptionController
 from dra_controller.framework import Controller
 from dra_controller.garbagecollector import GarbageCollector
 from dra_controller.job import JobController
@@ -25,6 +26,7 @@ _CLASSES: tuple[type[Controller], ...] = (
     DaemonSetController,
     DeploymentController,
     DeviceTaintEvictionController,
+    DisruptionController,
     GarbageCollector,
     JobController,
     NamespaceController,

@@ -21,6 +21,7 @@ from dra_shared.api.events import Event as SeriesEvent
 from dra_shared.api.meta import Object
 from dra_shared.api.node import Node
 from dra_shared.api.pod import Pod
+from dra_shared.api.policy import PodDisruptionBudget
 from dra_shared.api.poolstatus import ResourcePoolStatusRequest
 from dra_shared.api.priorityclass import PriorityClass
 from dra_shared.api.resource import DeviceClass, ResourceClaim, ResourceClaimTemplate, ResourceSlice
@@ -92,6 +93,9 @@ DAEMON_SETS = Resource("apps", "v1", "daemonsets", "DaemonSet", DaemonSet)
 CONTROLLER_REVISIONS = Resource("apps", "v1", "controllerrevisions", "ControllerRevision", ControllerRevision)
 JOBS = Resource("batch", "v1", "jobs", "Job", Job)
 CRON_JOBS = Resource("batch", "v1", "cronjobs", "CronJob", CronJob)
+POD_DISRUPTION_BUDGETS = Resource(
+    "policy", "v1", "poddisruptionbudgets", "PodDisruptionBudget", PodDisruptionBudget
+)
 LEASES = Resource("coordination.k8s.io", "v1", "leases", "Lease", Lease)
 DEVICE_CLASSES = Resource(
     "resource.k8s.io", "v1", "deviceclasses", "DeviceClass", DeviceClass, namespaced=False

@@ -189,7 +189,10 @@ async def test_scale_reads_and_writes_replicas(client: httpx.AsyncClient) -> Non
 
 
 async def test_eviction_respects_a_disruption_budget(client: httpx.AsyncClient) -> None:
-    await created(client, PODS, pod("p"))
+    for name in ("p", "waits"):
+        await created(client, PODS, pod(name))
+    running = {"status": {"phase": "Running"}}
+    assert (await client.patch(f"{PODS}/p/status", json=running, headers=MERGE)).status_code == 200
     budgets = "/apis/policy/v1/namespaces/default/poddisruptionbudgets"
     spec = {"minAvailable": 1, "selector": {"matchLabels": {"app": "x"}}}
     await created(
@@ -200,8 +203,14 @@ async def test_eviction_respects_a_disruption_budget(client: httpx.AsyncClient) 
     eviction = {"apiVersion": "policy/v1", "kind": "Eviction", "metadata": {"name": "p"}}
     refused = await client.post(f"{PODS}/p/eviction", json=eviction)
     assert (refused.status_code, refused.json()["reason"]) == (429, "TooManyRequests")
-    await client.delete(f"{budgets}/b")
+    # Of a pod that doesn't run, nothing is disrupted.
+    waiting = {**eviction, "metadata": {"name": "waits"}}
+    assert (await client.post(f"{PODS}/waits/eviction", json=waiting)).status_code == 201
+    allowed = {"status": {"disruptionsAllowed": 1}}
+    assert (await client.patch(f"{budgets}/b/status", json=allowed, headers=MERGE)).status_code == 200
     assert (await client.post(f"{PODS}/p/eviction", json=eviction)).status_code == 201
+    status = (await client.get(f"{budgets}/b")).json()["status"]
+    assert (status["disruptionsAllowed"], list(status["disruptedPods"])) == (0, ["p"])
     assert (await client.get(f"{PODS}/p")).status_code == 404
 
 

@@ -139,7 +139,7 @@ async def evict(api: Api, request: Request, target: Target) -> None:
     wanted = eviction.get("deleteOptions") or {}
     if not isinstance(wanted, dict):
         raise bad_request("Eviction: deleteOptions must be an object")
-    _check_budgets(api, target)
+    await _use_budget(api, target, options.dry_run)
     preconditions = wanted.get("preconditions") or {}
     await remove(
         api,
@@ -156,30 +156,52 @@ async def evict(api: Api, request: Request, target: Target) -> None:
     await _reply(request, 201, _SUCCESS)
 
 
-def _check_budgets(api: Api, target: Target) -> None:
+async def _use_budget(api: Api, target: Target, dry_run: bool) -> None:
+    """Count the eviction in the budgets that cover the pod, until the disruption controller counts anew."""
     record = api.store.newest(target.resource, target.key)
     if record is None:
         raise not_found(_PODS, target.name)
-    labels = record.object()["metadata"].get("labels") or {}
-    collection = api.store.collection(("policy", "poddisruptionbudgets"))
-    for key in collection.range(f"{target.namespace}/"):
+    pod = record.object()
+    over = (pod.get("status") or {}).get("phase") in ("Succeeded", "Failed", "Pending")
+    if over or pod["metadata"].get("deletionTimestamp"):
+        # Nothing is disrupted.
+        return
+    labels = pod["metadata"].get("labels") or {}
+    resource = ("policy", "poddisruptionbudgets")
+    collection = api.store.collection(resource)
+
+    def use(current: Record | None) -> Put | None:
+        if current is None:
+            return None
+        budget = current.object()
+        status = budget.setdefault("status", {})
+        if status.get("disruptionsAllowed", 0) <= 0:
+            raise _no_disruption(budget)
+        status["disruptionsAllowed"] -= 1
+        status["disruptedPods"] = {**(status.get("disruptedPods") or {}), target.name: api.now()}
+        return Put(budget)
+
+    for key in list(collection.range(f"{target.namespace}/")):
         budget = collection.records[key].object()
         try:
             selected = label_selector((budget.get("spec") or {}).get("selector")).matches(labels)
         except SelectorError:
             continue
-        if selected and (budget.get("status") or {}).get("disruptionsAllowed", 0) <= 0:
-            name = budget["metadata"]["name"]
-            status = budget.get("status") or {}
-            causes = [
-                {
-                    "reason": "DisruptionBudget",
-                    "message": f"The disruption budget {name} needs {status.get('desiredHealthy', 0)} healthy pods "
-                    f"and has {status.get('currentHealthy', 0)} currently",
-                }
-            ]
-            text = "Cannot evict pod as it would violate the pod's disruption budget."
-            raise StatusError(429, "TooManyRequests", text, {"causes": causes})
+        if selected:
+            await api.store.write(resource, key, use, dry_run)
+
+
+def _no_disruption(budget: JsonObject) -> StatusError:
+    status = budget["status"]
+    causes = [
+        {
+            "reason": "DisruptionBudget",
+            "message": f"The disruption budget {budget['metadata']['name']} needs "
+            f"{status.get('desiredHealthy', 0)} healthy pods and has {status.get('currentHealthy', 0)} currently",
+        }
+    ]
+    text = "Cannot evict pod as it would violate the pod's disruption budget."
+    return StatusError(429, "TooManyRequests", text, {"causes": causes})
 
 
 def _scale_of(target: Target, obj: JsonObject) -> JsonObject:
