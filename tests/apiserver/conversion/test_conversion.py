@@ -115,7 +115,11 @@ def test_flat_requests_become_exact_ones() -> None:
             "devices": {
                 "requests": [
                     {"name": "a", "deviceClassName": "c", "count": 2, "allocationMode": "ExactCount"},
-                    {"name": "b", "deviceClassName": "", "firstAvailable": [{"name": "s", "deviceClassName": "d"}]},
+                    {
+                        "name": "b",
+                        "deviceClassName": "",
+                        "firstAvailable": [{"name": "s", "deviceClassName": "d"}],
+                    },
                 ]
             }
         }
