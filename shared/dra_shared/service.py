@@ -109,6 +109,7 @@ def _leaves(error: BaseException) -> list[BaseException]:
 class HealthServer:
     """``/healthz``, ``/livez``, ``/readyz`` and ``/metrics`` over HTTP, and whatever routes a service adds.
 
+    A route's key is its path, after the method and a space where that isn't GET: ``POST /things``.
     ``checks`` are named conditions for readiness; ``/readyz?verbose`` lists them.
     """
 
@@ -143,7 +144,12 @@ class HealthServer:
             Route("/livez", self._live),
             Route("/readyz", self._ready),
             Route("/metrics", _metrics),
-            *(Route(path, endpoint) for path, endpoint in self._routes.items()),
+            *(
+                Route(path, endpoint, methods=[method or "GET"])
+                for (method, _, path), endpoint in (
+                    (key.rpartition(" "), endpoint) for key, endpoint in self._routes.items()
+                )
+            ),
         ]
         config = uvicorn.Config(
             Starlette(routes=routes),

@@ -33,6 +33,7 @@ from dra_node_agent.kubelet.kubelet import Kubelet, KubeletConfig
 from dra_node_agent.kubelet.node import NodeShape
 from dra_node_agent.kubelet.plugins.watch import DirectoryWatcher
 from dra_node_agent.kubelet.server import Endpoint, KubeletServer
+from dra_node_agent.nvml.faults import FAULTS_ROUTE, FaultInjector
 from dra_node_agent.runtime.base import Runtime
 from dra_node_agent.runtime.container import Injected
 from dra_node_agent.runtime.fake import FakeRuntime
@@ -131,8 +132,15 @@ class NodeAgent:
         self._port = port
 
     def routes(self) -> Mapping[str, Endpoint]:
-        """The kubelets' HTTP endpoints."""
-        return KubeletServer(self.kubelets, self._clock).routes()
+        """The kubelets' HTTP endpoints, and the one that breaks simulated GPUs."""
+        return {
+            **KubeletServer(self.kubelets, self._clock).routes(),
+            FAULTS_ROUTE: FaultInjector(self._system).inject,
+        }
+
+    def _system(self, node_name: str) -> "SimulatedSystem | None":
+        """The node's simulated GPUs, if it has some."""
+        return _system_of(self.drivers, node_name) if node_name in self._by_name else None
 
     async def __aenter__(self) -> Self:
         self._driver_failed = asyncio.get_running_loop().create_future()
@@ -279,6 +287,10 @@ class _HasGpus(Protocol):
     def system(self, node_name: str, /) -> "SimulatedSystem | None": ...
 
 
+def _system_of(drivers: Sequence[Driver], node_name: str) -> "SimulatedSystem | None":
+    return next((driver.system(node_name) for driver in drivers if isinstance(driver, _HasGpus)), None)
+
+
 class _Programs:
     """The programs that the node's drivers bring into containers."""
 
@@ -288,9 +300,7 @@ class _Programs:
         self._clock = clock
 
     def __call__(self, injected: Injected) -> Mapping[str, Program]:
-        system = next(
-            (driver.system(self._node_name) for driver in self._drivers if isinstance(driver, _HasGpus)), None
-        )
+        system = _system_of(self._drivers, self._node_name)
 
         async def nvidia_smi(process: Process) -> int:
             from dra_node_agent.nvml import smi

@@ -48,7 +48,7 @@ class DeviceAttribute(Struct):
 
 class CapacityRequestPolicyRange(Struct):
     max: str | None = None
-    min: str = "0"
+    min: str | None = None
     step: str | None = None
 
 

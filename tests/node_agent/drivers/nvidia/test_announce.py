@@ -196,6 +196,7 @@ def test_consumable_shares(
     found = gpu.capacity[capacity].request_policy
     assert found is not None
     assert found.valid_range is not None
+    assert msgspec.to_builtins(found)["validRange"]["min"] == policy[1], "published, also where it is 0"
     range_ = found.valid_range
     assert (found.default, range_.min, range_.max, range_.step) == policy
 
