@@ -262,6 +262,8 @@ def test_watches_show_tables(kubectl: Kubectl, environment: dict[str, str], name
 def test_nodes_are_cordoned_tainted_and_drained(kubectl: Kubectl, name: str) -> None:
     kubectl("create", stdin=deployment(name, 2))
     kubectl("rollout", "status", f"deploy/{name}", "--timeout=20s")
+    kubectl("create", "poddisruptionbudget", name, f"--selector=app={name}", "--max-unavailable=1")
+    kubectl("wait", "--for=jsonpath={.status.disruptionsAllowed}=1", f"pdb/{name}", "--timeout=20s")
     kubectl("cordon", "node-1")
     assert "SchedulingDisabled" in kubectl("get", "node", "node-1")
     assert "drained" in kubectl("drain", "node-1", "--ignore-daemonsets", "--force", "--delete-emptydir-data")
@@ -272,7 +274,7 @@ def test_nodes_are_cordoned_tainted_and_drained(kubectl: Kubectl, name: str) -> 
     kubectl("taint", "node", "node-1", "a=b:NoSchedule")
     assert "a=b:NoSchedule" in kubectl("describe", "node", "node-1")
     kubectl("taint", "node", "node-1", "a-")
-    kubectl("delete", "deploy", name)
+    kubectl("delete", "deploy,pdb", name)
 
 
 def test_mistakes_are_told_as_by_kubernetes(kubectl: Kubectl, name: str) -> None:
