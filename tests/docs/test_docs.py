@@ -11,6 +11,7 @@ from typing import Any
 import pytest
 import typer.main
 from dra_cli.main import app
+from dra_controller.registry import CONTROLLERS
 from dra_shared.features import DEFAULTS
 from dra_shared.service import Options
 
@@ -227,3 +228,8 @@ def test_conformance_tables_have_as_many_cases_as_documented() -> None:
     for table, count in rows:
         kind = "jsonl" if table.startswith("random-") else "json"
         assert len(load_vectors(f"{table}.{kind}.gz")) == int(count), table
+
+
+def test_every_controller_has_its_page() -> None:
+    page = (DOCS / "controllers" / "README.md").read_text()
+    assert not [name for name in CONTROLLERS if f"`{name}`" not in page]
