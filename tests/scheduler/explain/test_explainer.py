@@ -141,6 +141,21 @@ async def test_node_with_devices_of_the_class_is_closest() -> None:
     assert summarize(report.nodes[0]) == "[node-1: 1 device taint broken:NoSchedule is not tolerated]"
 
 
+async def test_a_class_is_only_in_question_if_no_device_is_of_it() -> None:
+    scheduler = _scheduler()
+    _world(scheduler)
+    index = f'device.attributes["{DRIVER}"].index'
+    for expression, change in ((f"{index} == 0", "free"), ("false", "classSelector")):
+        selectors = [{"cel": {"expression": expression}}]
+        scheduler.manager.set_class(convert(DEVICE_CLASSES, class_json(selectors=selectors)))
+        request: Json = {"selectors": [{"cel": {"expression": f"{index} < 2"}}], "count": 1}
+        scheduler.manager.claims.set_claim(claim("mine", request=request))
+        scheduler.manager.claims.set_claim(allocated("theirs", "gpu-0"))
+        report = _explain(scheduler)
+        assert report.change is not None
+        assert report.change.kind == change
+
+
 async def test_what_does_not_exist() -> None:
     scheduler = _scheduler()
     _world(scheduler)

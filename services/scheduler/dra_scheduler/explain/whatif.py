@@ -108,7 +108,15 @@ class WhatIf:
         for request in trace.requests:
             for count in range(request.count - 1, 0, -1):
                 yield _fewer(base, request, count)
-        yield from _each(base, (entry[1:] for entry in looked_at if _of_class(entry[2])))
+        # A class that some device is of is as it should be.
+        good = {
+            request.device_class
+            for request in trace.requests
+            if not all(any(map(_of_class, reasons)) for reasons in request.devices.values())
+        }
+        yield from _each(
+            base, (e[1:] for e in looked_at if _of_class(e[2]) and e[1].device_class not in good)
+        )
 
     def _completed(self, base: World, node_name: str, pool: PoolTrace) -> _Candidate:
         def world() -> World:
