@@ -130,6 +130,9 @@ class NodeReporter:
         self._reported_at = None
 
     async def _report(self) -> None:
+        if self._reported_at is not None:
+            # The node controller may have given the node up meanwhile.
+            self.node = await self._client.get(NODES, self.shape.name)
         old = self.node.status
         new = self._status(old)
         now = self._clock.monotonic()

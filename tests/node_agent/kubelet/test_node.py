@@ -1,0 +1,36 @@
+"""A node's reports against a real API server."""
+
+import asyncio
+from pathlib import Path
+
+from dra_apiserver.config import Config
+from dra_apiserver.server import ApiServer
+from dra_node_agent.kubelet.node import NodeReporter, NodeShape
+from dra_shared.api.node import NodeStatus
+from dra_shared.api.resources import NODES
+from dra_shared.client.events import Recorder
+from dra_shared.client.rest import Client, PatchType
+from dra_shared.clock import SystemClock
+
+from tests.node_agent.kubelet.waiting import until
+
+
+def _ready(status: NodeStatus) -> str:
+    return next(entry.status for entry in status.conditions if entry.type == "Ready")
+
+
+async def test_a_node_that_was_given_up_says_that_it_is_back(tmp_path: Path) -> None:
+    config = Config(port=0, data=tmp_path, relaxed=True)
+    clock = SystemClock()
+    async with ApiServer(config) as server, Client(server.url) as client:
+        recorder = Recorder(client, "kubelet", clock=clock)
+        reporter = NodeReporter(NodeShape("node-0"), client, clock, recorder, lambda: True)
+        running = asyncio.create_task(reporter.run())
+        await until(lambda: reporter._reported_at is not None)
+        lost = {"type": "Ready", "status": "Unknown", "reason": "NodeStatusUnknown"}
+        body = {"status": {"conditions": [lost]}}
+        await client.patch(NODES, "node-0", body, patch_type=PatchType.STRATEGIC, subresource="status")
+        await reporter.report()
+        assert _ready((await client.get(NODES, "node-0")).status) == "True"
+        running.cancel()
+        await asyncio.gather(running, return_exceptions=True)
