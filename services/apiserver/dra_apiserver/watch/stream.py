@@ -58,6 +58,8 @@ class WatchStream:
         self._position = 0
         self._stopped = False
         self._waiter: asyncio.Future[None] | None = None
+        self._alarm: asyncio.TimerHandle | None = None
+        self._alarm_at = 0.0
 
     def stop(self) -> None:
         """End the stream before its time."""
@@ -113,6 +115,12 @@ class WatchStream:
         await self._send(orjson.dumps({"type": "ERROR", "object": error.status}) + b"\n")
 
     async def _follow(self) -> None:
+        try:
+            await self._send_events()
+        finally:
+            self._disarm()
+
+    async def _send_events(self) -> None:
         collection = self._collection
         clock = self._clock
         next_bookmark = clock.monotonic() + _BOOKMARK_EVERY * random.uniform(0.9, 1.0)
@@ -136,7 +144,7 @@ class WatchStream:
                 next_bookmark = clock.monotonic() + _BOOKMARK_EVERY
                 continue
             until = min(self._deadline, next_bookmark) if self._bookmarks else self._deadline
-            await self._wait(until - now)
+            await self._wait(until, now)
         if self._bookmarks and not self._stopped and collection.end == self._position:
             await self._bookmark()
 
@@ -145,17 +153,26 @@ class WatchStream:
         if self._store.revision > self._after:
             await self._send(self._presenter.bookmark(self._store.revision))
 
-    async def _wait(self, seconds: float) -> None:
+    async def _wait(self, until: float, now: float) -> None:
+        # One alarm serves all the waits that end at the same moment.
+        if self._alarm is None or self._alarm_at != until:
+            self._disarm()
+            self._alarm = asyncio.get_running_loop().call_later(until - now, self._ring)
+            self._alarm_at = until
         self._waiter = self._collection.waiter()
-        handle = asyncio.get_running_loop().call_later(seconds, self._ring)
         try:
             await self._waiter
         finally:
-            handle.cancel()
             self._collection.discard(self._waiter)
             self._waiter = None
 
+    def _disarm(self) -> None:
+        if self._alarm is not None:
+            self._alarm.cancel()
+            self._alarm = None
+
     def _ring(self) -> None:
+        self._alarm = None
         if self._waiter is not None and not self._waiter.done():
             self._waiter.set_result(None)
 
