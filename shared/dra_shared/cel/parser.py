@@ -94,7 +94,12 @@ def parse(text: str) -> Expr:
     except lark.UnexpectedToken as error:
         shown = str(error.token) or "<EOF>"
         offset = error.pos_in_stream if shown != "<EOF>" else len(text)
-        message = f"Syntax error: mismatched input '{shown}' expecting {_EXPECTED}"
+        problem, expected = "mismatched", _EXPECTED
+        if "$END" in (error.accepts or ()):
+            # The expression was over; ANTLR would skip a single token too many.
+            expected = "<EOF>"
+            problem = "mismatched" if text[offset + len(shown) :].strip() else "extraneous"
+        message = f"Syntax error: {problem} input '{shown}' expecting {expected}"
         raise ParseFailed([Issue(offset if offset is not None else -1, message)]) from None
     except lark.UnexpectedCharacters as error:
         offset = error.pos_in_stream if error.pos_in_stream is not None else 0

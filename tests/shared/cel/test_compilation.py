@@ -39,6 +39,8 @@ def compile_error(expression: str, features: frozenset[str] = LISTS, stored: boo
         ("99999999999999999999 == 1", "1:1: invalid int literal"),
         ("device.driver ==", "1:17: Syntax error: mismatched input '<EOF>' expecting"),
         ("a.true", "Syntax error"),
+        ("true true", "1:6: Syntax error: extraneous input 'true' expecting <EOF>"),
+        ("true true false", "1:6: Syntax error: mismatched input 'true' expecting <EOF>"),
         ("'abc", "Syntax error"),
         ("Foo{a: 1} == 1", "1:4: undeclared reference to 'Foo' (in container '')"),
     ],
