@@ -57,11 +57,18 @@ async def created(client: httpx.AsyncClient, base: str, obj: JsonObject) -> Json
 
 async def test_binding_assigns_a_pod_once(client: httpx.AsyncClient) -> None:
     await created(client, PODS, pod("p"))
+    nominated = await client.patch(
+        f"{PODS}/p/status",
+        json={"status": {"nominatedNodeName": "n1"}},
+        headers={"Content-Type": "application/merge-patch+json"},
+    )
+    assert nominated.json()["status"]["nominatedNodeName"] == "n1"
     answer = await client.post(f"{PODS}/p/binding", json=binding("p", "n1"))
     assert answer.status_code == 201
     assert answer.json()["status"] == "Success"
     bound = (await client.get(f"{PODS}/p")).json()
     assert bound["spec"]["nodeName"] == "n1"
+    assert "nominatedNodeName" not in bound["status"]
     condition = next(item for item in bound["status"]["conditions"] if item["type"] == "PodScheduled")
     assert (condition["status"], condition["lastProbeTime"]) == ("True", None)
     again = await client.post(f"{PODS}/p/binding", json=binding("p", "n2"))

@@ -114,7 +114,9 @@ def _bound(api: Api, pod: JsonObject, binding: JsonObject) -> JsonObject:
     for field in ("annotations", "labels"):
         if wanted.get(field):
             meta[field] = {**(meta.get(field) or {}), **wanted[field]}
-    conditions = pod.setdefault("status", {}).setdefault("conditions", [])
+    # ClearingNominatedNodeNameAfterBinding
+    pod.setdefault("status", {}).pop("nominatedNodeName", None)
+    conditions = pod["status"].setdefault("conditions", [])
     made: JsonObject = {
         "type": "PodScheduled",
         "status": "True",
