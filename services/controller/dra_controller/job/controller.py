@@ -228,7 +228,7 @@ class JobController(WorkloadController):
             wanted = min(max(0, job.spec.completions - done), parallelism)
         if len(active) > wanted:
             if not fresh:
-                await self._manage(await self._unchanged(job), await self._live(job), fresh=True)
+                await self._manage_fresh(job)
                 return
             await self._drop(job, sorted(active, key=_rank)[: len(active) - wanted])
             return
@@ -243,20 +243,23 @@ class JobController(WorkloadController):
             self.queue.add_after(job.key, wait)
             return
         if not fresh:
-            await self._manage(await self._unchanged(job), await self._live(job), fresh=True)
+            await self._manage_fresh(job)
             return
         await self.create_pods(job, self._new_pods(job, pods, missing))
 
-    async def _unchanged(self, job: Job) -> Job:
-        """``job``, unless it is an old view: what was counted is in the Job alone.
+    async def _manage_fresh(self, job: Job) -> None:
+        """Manage the pods that there are now.
 
         Raises:
-            Retry: it is one.
+            Retry: what was counted, which is in the Job alone, may be more than ``job`` says.
         """
         live = await self._client.get(JOBS, job.metadata.name, job.metadata.namespace)
         if live.metadata.resource_version != job.metadata.resource_version:
             raise Retry(f"job {job.key} changed")
-        return job
+        pods = await self._live(job)
+        if self._has_news(replace(job, status=replace(job.status, uncounted_terminated_pods=None)), pods):
+            raise Retry(f"job {job.key} has pods that ended meanwhile")
+        await self._manage(job, pods, fresh=True)
 
     def _new_pods(self, job: Job, pods: Sequence[Pod], number: int) -> list[Pod]:
         owner = controller_reference(JOBS, job)
