@@ -149,8 +149,8 @@ class GarbageCollector(Controller):
             self._graph.remove(uid)
             return
         if node.virtual:
-            self._graph.upsert(_identity(kind, live), live.metadata)
-            return
+            # Only its informer may bring it into the graph: one that went before it was seen would stay for ever.
+            raise Retry(f"{node.identity} has not been seen yet")
         if node.deleting_dependents:
             await self._finish_foreground(kind, node, live)
             return
