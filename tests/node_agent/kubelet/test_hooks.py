@@ -1,5 +1,6 @@
 """Lifecycle hooks and ephemeral containers."""
 
+import asyncio
 from typing import Any
 
 import pytest
@@ -51,7 +52,10 @@ async def test_failed_post_start_hook_ends_the_container(hook: dict[str, Any], m
         obj["metadata"]["annotations"] = {"dralab.dev/failing-probes": "postStart"}
         bench.create(obj)
         await until(lambda: bench.phase() in ("Failed", "Succeeded"))
-        told = [text for reason, text in await bench.events("Pod") if reason == "FailedPostStartHook"]
+        told: list[str] = []
+        async with asyncio.timeout(10):
+            while not told:
+                told = [text for reason, text in await bench.events("Pod") if reason == "FailedPostStartHook"]
         assert len(told) == 1
         assert message in told[0]
 
