@@ -121,11 +121,12 @@ class NodeAgent:
         self._tasks = Tasks()
         self._driver_failed: asyncio.Future[None] | None = None
         self._drivers_ready = 0
+        self._classes_made = False
 
     @property
     def ready(self) -> bool:
-        """Whether all pods are known and all drivers run."""
-        return self._pods.has_synced and self._drivers_ready == len(self._config.names)
+        """Whether all pods are known, the drivers' classes are made and every node's slices published."""
+        return self._pods.has_synced and self._classes_made and self._drivers_ready == len(self._config.names)
 
     def listen_on(self, port: int) -> None:
         """Say, before the nodes start, at which port :meth:`routes` are served."""
@@ -240,6 +241,7 @@ class NodeAgent:
         while True:
             try:
                 await ensure_device_classes(self._client, self.drivers)
+                self._classes_made = True
                 return
             except (ApiError, httpx.HTTPError, OSError, TimeoutError) as error:
                 _log.info("device classes not made, trying again", error=str(error))
@@ -257,8 +259,9 @@ class NodeAgent:
         )
         try:
             async with contextlib.AsyncExitStack() as stack:
-                for driver in self.drivers:
-                    await stack.enter_async_context(driver.on_node(node))
+                running = [await stack.enter_async_context(driver.on_node(node)) for driver in self.drivers]
+                for driver in running:
+                    await driver.plugin.published()
                 self._drivers_ready += 1
                 _log.info("drivers run", node=kubelet.name, drivers=[driver.name for driver in self.drivers])
                 await asyncio.Event().wait()

@@ -3,7 +3,7 @@
 from contextlib import AbstractAsyncContextManager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Protocol
 
 from dra_shared.api.resource import DeviceClass
 from dra_shared.api.resources import DEVICE_CLASSES
@@ -14,6 +14,7 @@ from dra_shared.clock import Clock
 
 from dra_node_agent.drivers.errors import DriverConfigError
 from dra_node_agent.drivers.nvidia import DRIVER_NAME as NVIDIA
+from dra_node_agent.drivers.plugin import KubeletPlugin
 from dra_node_agent.drivers.publisher import SliceHead
 from dra_node_agent.nvml.node import DEFAULT_GPUS
 
@@ -36,6 +37,15 @@ class DriverNode:
     slices: Informer[SliceHead] | None = None
 
 
+class RunningDriver(Protocol):
+    """A driver on a node, within its context."""
+
+    @property
+    def plugin(self) -> KubeletPlugin:
+        """What serves the kubelet and publishes the slices."""
+        ...
+
+
 class Driver(Protocol):
     """A driver that can be started on nodes."""
 
@@ -45,7 +55,7 @@ class Driver(Protocol):
         """The classes that come with it."""
         ...
 
-    def on_node(self, node: DriverNode) -> AbstractAsyncContextManager[Any]:
+    def on_node(self, node: DriverNode) -> AbstractAsyncContextManager[RunningDriver]:
         """The driver on a node: serves, publishes and prepares within the context.
 
         Raises:
