@@ -31,6 +31,7 @@ class HouseOptions:
     gpu_models: Sequence[str] = field(default_factory=tuple)
     consumable_shares: str = ""
     log_level: str = "info"
+    without: Sequence[str] = field(default_factory=tuple)
 
 
 class House:
@@ -92,11 +93,17 @@ class House:
             agent += ["--nvidia-gates", options.nvidia_gates]
         if options.consumable_shares:
             agent += ["--consumable-shares", options.consumable_shares]
+        clients = {
+            "controller": ("dra_controller.main", ()),
+            "scheduler": ("dra_scheduler.main", ()),
+            "node-agent": ("dra_node_agent.main", tuple(agent)),
+        }
+        for name in options.without:
+            if clients.pop(name, None) is None:
+                raise CommandError(f'cannot do without "{name}"; give {", ".join(clients)}')
         return [
             ServiceSpec("apiserver", "dra_apiserver.main", self.server, apiserver),
-            client("controller", "dra_controller.main"),
-            client("scheduler", "dra_scheduler.main"),
-            client("node-agent", "dra_node_agent.main", *agent),
+            *(client(name, module, *arguments) for name, (module, arguments) in clients.items()),
         ]
 
 

@@ -61,6 +61,10 @@ def up(
     ] = None,
     consumable_shares: Annotated[str, typer.Option(help="The NVIDIA driver's option of that name.")] = "",
     log_level: Annotated[str, typer.Option(help="debug, info, warning or error.")] = "info",
+    without: Annotated[
+        list[str] | None,
+        typer.Option(help="Leave out scheduler, controller or node-agent. May be repeated."),
+    ] = None,
 ) -> None:
     """Start a cluster and run it until Ctrl-C (or, detached, until `dralab down`)."""
     from dra_cli import run
@@ -79,6 +83,7 @@ def up(
         gpu_models=tuple(gpu_models or ()),
         consumable_shares=consumable_shares,
         log_level=log_level,
+        without=tuple(without or ()),
     )
     if detach:
         run.detach(data, sys.argv[1:])
