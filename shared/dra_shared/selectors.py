@@ -255,12 +255,8 @@ def _go_list(values: Sequence[str]) -> str:
     return json.dumps(list(values), separators=(",", ":"), ensure_ascii=False)
 
 
-def new_requirement(key: str, operator: str, values: Sequence[str], path: str = "") -> Requirement:
-    """A checked requirement.
-
-    Raises:
-        SelectorError: the key, the operator or the number or form of the values is wrong.
-    """
+def requirement_problems(key: str, operator: str, values: Sequence[str], path: str = "") -> list[str]:
+    """What is wrong with the key, or the number or form of the values, field by field."""
     at = f"{path}." if path else ""
     errors = []
     if problems := label_key(key):
@@ -287,6 +283,16 @@ def new_requirement(key: str, operator: str, values: Sequence[str], path: str = 
         if problems := label_value(value):
             where = f"{at}values[{index}][{key}]"
             errors.append(f"{where}: Invalid value: {_quote(value)}: {'; '.join(problems)}")
+    return errors
+
+
+def new_requirement(key: str, operator: str, values: Sequence[str], path: str = "") -> Requirement:
+    """A checked requirement.
+
+    Raises:
+        SelectorError: the key, or the number or form of the values is wrong.
+    """
+    errors = requirement_problems(key, operator, values, path)
     if errors:
         raise SelectorError(errors[0] if len(errors) == 1 else f"[{', '.join(dict.fromkeys(errors))}]")
     return Requirement(key, operator, tuple(values))

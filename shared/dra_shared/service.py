@@ -8,10 +8,14 @@ import os
 import signal
 import sys
 from collections.abc import Awaitable, Callable, Coroutine, Mapping
+from pathlib import Path
 from types import TracebackType
-from typing import Any, Self
+from typing import TYPE_CHECKING, Any, Self
 
 from dra_shared import log
+
+if TYPE_CHECKING:
+    from dra_shared.client.rest import Client
 
 Check = Callable[[], bool]
 
@@ -51,10 +55,37 @@ class Options(argparse.ArgumentParser):
         self.option("--server", default="http://127.0.0.1:8080", help="the API server's URL")
         self.option("--token", default=None, help="bearer token for the API server")
         self.option(
+            "--kubeconfig",
+            default=None,
+            help="file with the API server's address and credentials, instead of --server and --token",
+        )
+        self.option(
             "--health-address", default="127.0.0.1", help="where /healthz, /readyz and /metrics listen"
         )
         self.option("--health-port", default=0, type=int, help="their port; 0 takes any free one")
         self.option("--feature-gates", default="", help="A=true,B=false")
+
+
+def connect(options: argparse.Namespace, user_agent: str) -> "Client":
+    """The :class:`~dra_shared.client.rest.Client` that :meth:`Options.client_options` describe.
+
+    Raises:
+        KubeconfigError: the file is of no use.
+    """
+    from dra_shared.client.rest import Client
+
+    if not options.kubeconfig:
+        return Client(options.server, user_agent=user_agent, token=options.token)
+    from dra_shared.client import kubeconfig
+
+    access = kubeconfig.load(Path(options.kubeconfig))
+    return Client(
+        access.server,
+        user_agent=user_agent,
+        token=options.token or access.token,
+        ssl_context=access.ssl_context,
+        server_name=access.server_name,
+    )
 
 
 def run(service: str, level: str, main: Callable[[], Coroutine[Any, Any, None]]) -> int:
@@ -72,8 +103,10 @@ def run(service: str, level: str, main: Callable[[], Coroutine[Any, Any, None]])
     try:
         uvloop.run(_until_stopped(main))
     except Exception as error:
+        from dra_shared.client.kubeconfig import KubeconfigError
+
         causes = _leaves(error)
-        if all(isinstance(cause, OSError) for cause in causes):
+        if all(isinstance(cause, OSError | KubeconfigError) for cause in causes):
             logger.error("cannot go on", error="; ".join(str(cause) for cause in causes))
         else:
             logger.exception("stopped by an unexpected error")

@@ -12,6 +12,9 @@ from dra_controller.names import select
 _DURATION = re.compile(r"(\d+(?:\.\d+)?)(ms|h|m|s)")
 _UNITS = {"h": 3600.0, "m": 60.0, "s": 1.0, "ms": 0.001}
 
+# Upstream's name, which the API server notes as the manager of each field that a controller writes.
+_USER_AGENT = "kube-controller-manager/v1.36 dralab-controller"
+
 _log = logger(__name__)
 
 
@@ -46,8 +49,6 @@ def main() -> int:
 
 
 async def _serve(args: argparse.Namespace) -> None:
-    from dra_shared.client.rest import Client
-
     from dra_controller.manager import ControllerConfig, ControllerManager
 
     config = ControllerConfig(
@@ -57,7 +58,7 @@ async def _serve(args: argparse.Namespace) -> None:
         node_monitor_grace_seconds=_seconds(args.node_monitor_grace_period),
     )
     async with (
-        Client(args.server, user_agent="dralab-controller", token=args.token) as client,
+        service.connect(args, _USER_AGENT) as client,
         ControllerManager(config, client) as manager,
         service.HealthServer(
             args.health_address, args.health_port, {"controllers": lambda: manager.ready}

@@ -78,7 +78,6 @@ def _raise_file_limit() -> None:
 
 
 async def _serve(args: argparse.Namespace) -> None:
-    from dra_shared.client.rest import Client
 
     from dra_node_agent.agent import NodeAgent, NodeAgentConfig
 
@@ -101,7 +100,7 @@ async def _serve(args: argparse.Namespace) -> None:
         address=args.address or _own_address(args.health_address),
         features=FeatureGates.parse(args.feature_gates),
     )
-    async with Client(args.server, user_agent="dralab-node-agent", token=args.token) as client:
+    async with service.connect(args, "dralab-node-agent") as client:
         agent = NodeAgent(config, client)
         listener = service.HealthServer(
             args.health_address, args.health_port, {"nodes": lambda: agent.ready}, agent.routes()

@@ -1,12 +1,13 @@
 """The scheduler as a process."""
 
+import argparse
 import gc
 import os
 import socket
 import sys
 
 from dra_shared.features import FeatureGates
-from dra_shared.service import Options, run
+from dra_shared.service import Options, connect, run
 
 from dra_scheduler.config import DEFAULT_SCHEDULER_NAME, SchedulerConfig
 
@@ -32,17 +33,15 @@ def main(arguments: list[str] | None = None) -> int:
         leader_elect=chosen.leader_elect,
         identity=f"{socket.gethostname()}_{os.getpid()}",
     )
-    return run("scheduler", chosen.log_level, lambda: serve(config, chosen.server, chosen.token))
+    return run("scheduler", chosen.log_level, lambda: serve(config, chosen))
 
 
-async def serve(config: SchedulerConfig, server: str, token: str | None) -> None:
-    """Schedule for the API server at that URL until cancelled."""
-    from dra_shared.client.rest import Client
-
+async def serve(config: SchedulerConfig, options: argparse.Namespace) -> None:
+    """Schedule for the API server that the options name until cancelled."""
     from dra_scheduler.scheduler import Scheduler
 
     async with (
-        Client(server, user_agent="dralab-scheduler", token=token) as client,
+        connect(options, "dralab-scheduler") as client,
         Scheduler(config, client=client, on_synced=_freeze) as scheduler,
     ):
         await scheduler.wait()

@@ -74,9 +74,10 @@ class Client:
         token: str | None = None,
         transport: httpx.AsyncBaseTransport | None = None,
         ssl_context: ssl.SSLContext | None = None,
+        server_name: str | None = None,
     ) -> None:
         self.base_url = base_url.rstrip("/")
-        self._transport = transport or HttpTransport(ssl_context=ssl_context)
+        self._transport = transport or HttpTransport(ssl_context=ssl_context, server_name=server_name)
         self._headers = {"user-agent": user_agent, "accept": "application/json"}
         if token:
             self._headers["authorization"] = f"Bearer {token}"

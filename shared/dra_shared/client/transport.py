@@ -30,8 +30,15 @@ class HttpTransport(httpx.AsyncBaseTransport):
         httpx.RemoteProtocolError: the connection broke before the response was complete.
     """
 
-    def __init__(self, *, ssl_context: ssl.SSLContext | None = None, connect_timeout: float = 5.0) -> None:
+    def __init__(
+        self,
+        *,
+        ssl_context: ssl.SSLContext | None = None,
+        server_name: str | None = None,
+        connect_timeout: float = 5.0,
+    ) -> None:
         self._ssl = ssl_context
+        self._server_name = server_name
         self._connect_timeout = connect_timeout
         self._idle: dict[tuple[str, str, int], deque[_Connection]] = {}
         self._closed = False
@@ -99,10 +106,18 @@ class HttpTransport(httpx.AsyncBaseTransport):
                 return connection, True
         scheme, host, port = origin
         loop = asyncio.get_running_loop()
-        context = (self._ssl or ssl.create_default_context()) if scheme == "https" else None
+        secure = scheme == "https"
+        if secure and self._ssl is None:
+            self._ssl = ssl.create_default_context()
         try:
             async with asyncio.timeout(self._connect_timeout):
-                _, connection = await loop.create_connection(_Connection, host, port, ssl=context)
+                _, connection = await loop.create_connection(
+                    _Connection,
+                    host,
+                    port,
+                    ssl=self._ssl if secure else None,
+                    server_hostname=self._server_name if secure else None,
+                )
         except TimeoutError as error:
             raise httpx.ConnectTimeout(f"no connection to {host}:{port}", request=request) from error
         except OSError as error:

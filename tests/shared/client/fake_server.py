@@ -1,6 +1,7 @@
 """A scripted server for client tests: real sockets, canned bytes."""
 
 import asyncio
+import ssl
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
 
@@ -8,7 +9,7 @@ Handler = Callable[[bytes, asyncio.StreamWriter], Awaitable[None]]
 
 
 @asynccontextmanager
-async def serving(handle: Handler) -> AsyncIterator[str]:
+async def serving(handle: Handler, tls: ssl.SSLContext | None = None) -> AsyncIterator[str]:
     """Serve ``handle(request, writer)`` for each request; gives the URL."""
 
     async def connected(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
@@ -26,9 +27,9 @@ async def serving(handle: Handler) -> AsyncIterator[str]:
         finally:
             writer.close()
 
-    server = await asyncio.start_server(connected, "127.0.0.1", 0)
+    server = await asyncio.start_server(connected, "127.0.0.1", 0, ssl=tls)
     try:
-        yield f"http://127.0.0.1:{server.sockets[0].getsockname()[1]}"
+        yield f"http{'s' if tls else ''}://127.0.0.1:{server.sockets[0].getsockname()[1]}"
     finally:
         server.close()
 

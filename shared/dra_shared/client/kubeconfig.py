@@ -1,0 +1,116 @@
+"""Reads from a kubeconfig file how to reach an API server, and as whom.
+
+Of what client-go knows, proxies, user names with passwords and impersonation are not read; credential plugins
+(``exec``, ``auth-provider``) are refused, because what they would give is not there.
+"""
+
+import base64
+import binascii
+import ssl
+import tempfile
+from collections.abc import Iterable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+
+class KubeconfigError(ValueError):
+    """The file can't be read, or does not say what is needed; the message names the file."""
+
+
+@dataclass(frozen=True)
+class Access:
+    """One API server and the credentials for it."""
+
+    server: str
+    token: str | None = None
+    ssl_context: ssl.SSLContext | None = None
+    server_name: str | None = None
+    """The name that the server's certificate must have, where it isn't the host of ``server``."""
+
+
+def load(path: Path, context: str | None = None) -> Access:
+    """The access that ``context`` names, or else the file's current context.
+
+    Raises:
+        KubeconfigError: see there.
+    """
+    import yaml
+
+    try:
+        document = yaml.safe_load(path.read_bytes())
+    except (OSError, yaml.YAMLError) as error:
+        raise KubeconfigError(f"{path}: {error}") from error
+    if not isinstance(document, dict):
+        raise KubeconfigError(f"{path}: is no kubeconfig")
+    file = _File(path, document)
+    wanted = context or str(document.get("current-context") or "")
+    chosen = file.named("context", wanted)
+    cluster = file.named("cluster", str(chosen.get("cluster", "")))
+    user = file.named("user", str(chosen["user"])) if chosen.get("user") else {}
+    return file.access(cluster, user)
+
+
+@dataclass(frozen=True)
+class _File:
+    path: Path
+    document: dict[str, Any]
+
+    def named(self, what: str, name: str) -> dict[str, Any]:
+        entries = self.document.get(f"{what}s")
+        for entry in entries if isinstance(entries, list) else []:
+            if isinstance(entry, dict) and entry.get("name") == name:
+                found = entry.get(what)
+                return found if isinstance(found, dict) else {}
+        raise KubeconfigError(f'{self.path}: {what} "{name}" does not exist')
+
+    def access(self, cluster: dict[str, Any], user: dict[str, Any]) -> Access:
+        server = cluster.get("server")
+        if not server:
+            raise KubeconfigError(f"{self.path}: the cluster has no server")
+        for unknown in ("exec", "auth-provider"):
+            if user.get(unknown):
+                raise KubeconfigError(f"{self.path}: the user's {unknown} is not supported: give a token")
+        name = cluster.get("tls-server-name")
+        try:
+            tls = self._tls(cluster, user) if str(server).startswith("https:") else None
+            token = self._token(user)
+        except (OSError, binascii.Error) as error:
+            raise KubeconfigError(f"{self.path}: {error}") from error
+        return Access(str(server), token, tls, str(name) if name else None)
+
+    def _token(self, user: dict[str, Any]) -> str | None:
+        if user.get("token"):
+            return str(user["token"])
+        if user.get("tokenFile"):
+            return self._beside(user["tokenFile"]).read_text().strip()
+        return None
+
+    def _tls(self, cluster: dict[str, Any], user: dict[str, Any]) -> ssl.SSLContext:
+        authority = self._content(cluster, "certificate-authority")
+        context = ssl.create_default_context(cadata=authority.decode() if authority else None)
+        if cluster.get("insecure-skip-tls-verify"):
+            context.check_hostname = False
+            context.verify_mode = ssl.CERT_NONE
+        certificate, key = self._content(user, "client-certificate"), self._content(user, "client-key")
+        if certificate and key:
+            _load_chain(context, (certificate, key))
+        return context
+
+    def _content(self, entry: dict[str, Any], name: str) -> bytes | None:
+        if entry.get(f"{name}-data"):
+            return base64.b64decode(str(entry[f"{name}-data"]), validate=True)
+        if entry.get(name):
+            return self._beside(entry[name]).read_bytes()
+        return None
+
+    def _beside(self, name: Any) -> Path:
+        return self.path.parent / str(name)
+
+
+def _load_chain(context: ssl.SSLContext, parts: Iterable[bytes]) -> None:
+    # OpenSSL takes a certificate and its key from files only; this one is readable by its owner alone.
+    with tempfile.NamedTemporaryFile(suffix=".pem") as both:
+        both.write(b"\n".join(parts))
+        both.flush()
+        context.load_cert_chain(both.name)

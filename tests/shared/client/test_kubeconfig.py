@@ -1,0 +1,178 @@
+"""Kubeconfig files: whom they name, and that requests get there over TLS."""
+
+import asyncio
+import base64
+import datetime
+import ipaddress
+import ssl
+from pathlib import Path
+from typing import Any
+
+import httpx
+import pytest
+import yaml
+from cryptography import x509
+from cryptography.hazmat.primitives import hashes, serialization
+from cryptography.hazmat.primitives.asymmetric import ec
+from dra_shared.client.kubeconfig import KubeconfigError, load
+from dra_shared.client.transport import HttpTransport
+
+from tests.shared.client.fake_server import reply, serving
+
+_FROM = datetime.datetime(2020, 1, 1, tzinfo=datetime.UTC)
+_UNTIL = datetime.datetime(2120, 1, 1, tzinfo=datetime.UTC)
+
+
+class _Party:
+    """A certificate and its key."""
+
+    def __init__(self, name: str, issuer: "_Party | None" = None, address: str | None = None) -> None:
+        self.key = ec.generate_private_key(ec.SECP256R1())
+        self.name = x509.Name([x509.NameAttribute(x509.NameOID.COMMON_NAME, name)])
+        signer = issuer or self
+        names: list[x509.GeneralName] = [x509.DNSName(name)]
+        if address is not None:
+            names.append(x509.IPAddress(ipaddress.ip_address(address)))
+        builder = (
+            x509.CertificateBuilder()
+            .subject_name(self.name)
+            .issuer_name(signer.name)
+            .public_key(self.key.public_key())
+            .serial_number(x509.random_serial_number())
+            .not_valid_before(_FROM)
+            .not_valid_after(_UNTIL)
+            .add_extension(x509.BasicConstraints(ca=issuer is None, path_length=None), critical=True)
+            .add_extension(x509.SubjectKeyIdentifier.from_public_key(self.key.public_key()), critical=False)
+            .add_extension(
+                x509.AuthorityKeyIdentifier.from_issuer_public_key(signer.key.public_key()), critical=False
+            )
+        )
+        if issuer is None:
+            usage = x509.KeyUsage(
+                digital_signature=True,
+                content_commitment=False,
+                key_encipherment=False,
+                data_encipherment=False,
+                key_agreement=False,
+                key_cert_sign=True,
+                crl_sign=True,
+                encipher_only=False,
+                decipher_only=False,
+            )
+            builder = builder.add_extension(usage, critical=True)
+        else:
+            builder = builder.add_extension(x509.SubjectAlternativeName(names), critical=False)
+        self.certificate = builder.sign(signer.key, hashes.SHA256())
+
+    @property
+    def pem(self) -> bytes:
+        return self.certificate.public_bytes(serialization.Encoding.PEM)
+
+    @property
+    def key_pem(self) -> bytes:
+        return self.key.private_bytes(
+            serialization.Encoding.PEM,
+            serialization.PrivateFormat.PKCS8,
+            serialization.NoEncryption(),
+        )
+
+
+def _write(path: Path, cluster: dict[str, Any], user: dict[str, Any] | None = None) -> Path:
+    document = {
+        "apiVersion": "v1",
+        "kind": "Config",
+        "current-context": "here",
+        "contexts": [
+            {"name": "there", "context": {"cluster": "other", "user": "u"}},
+            {"name": "here", "context": {"cluster": "c", "user": "u"}},
+        ],
+        "clusters": [
+            {"name": "other", "cluster": {"server": "http://other.test"}},
+            {"name": "c", "cluster": cluster},
+        ],
+        "users": [{"name": "u", "user": user or {}}],
+    }
+    file = path / "kubeconfig"
+    file.write_text(yaml.safe_dump(document))
+    return file
+
+
+def _data(pem: bytes) -> str:
+    return base64.b64encode(pem).decode()
+
+
+def test_the_current_context_or_another(tmp_path: Path) -> None:
+    file = _write(tmp_path, {"server": "http://127.0.0.1:8080"}, {"token": "secret"})
+    access = load(file)
+    assert (access.server, access.token, access.ssl_context) == ("http://127.0.0.1:8080", "secret", None)
+    assert load(file, "there").server == "http://other.test"
+
+
+def test_a_token_from_a_file_beside(tmp_path: Path) -> None:
+    (tmp_path / "token").write_text("from-file\n")
+    assert load(_write(tmp_path, {"server": "http://a.test"}, {"tokenFile": "token"})).token == "from-file"
+
+
+@pytest.mark.parametrize(
+    ("cluster", "user", "message"),
+    [
+        ({}, {}, "the cluster has no server"),
+        ({"server": "http://a.test"}, {"exec": {"command": "aws"}}, "the user's exec is not supported"),
+        ({"server": "https://a.test", "certificate-authority": "absent.pem"}, {}, "absent.pem"),
+        ({"server": "https://a.test", "certificate-authority-data": "%"}, {}, "kubeconfig: "),
+        ({"server": "https://a.test", "certificate-authority-data": "AAAA"}, {}, "kubeconfig: "),
+    ],
+)
+def test_what_is_of_no_use_is_named(
+    tmp_path: Path, cluster: dict[str, Any], user: dict[str, Any], message: str
+) -> None:
+    with pytest.raises(KubeconfigError, match=message):
+        load(_write(tmp_path, cluster, user))
+
+
+def test_contexts_and_files_that_are_not_there(tmp_path: Path) -> None:
+    with pytest.raises(KubeconfigError, match='context "nowhere" does not exist'):
+        load(_write(tmp_path, {"server": "http://a.test"}), "nowhere")
+    with pytest.raises(KubeconfigError, match="absent"):
+        load(tmp_path / "absent")
+    (tmp_path / "text").write_text("hello")
+    with pytest.raises(KubeconfigError, match="is no kubeconfig"):
+        load(tmp_path / "text")
+
+
+async def _ask(file: Path) -> tuple[int, bytes]:
+    access = load(file)
+    transport = HttpTransport(ssl_context=access.ssl_context, server_name=access.server_name)
+    async with transport:
+        response = await transport.handle_async_request(httpx.Request("GET", access.server))
+        return response.status_code, await response.aread()
+
+
+async def test_the_server_and_the_client_prove_who_they_are(tmp_path: Path) -> None:
+    authority = _Party("authority")
+    server = _Party("api.test", authority, "127.0.0.1")
+    client = _Party("admin", authority)
+    (tmp_path / "ca.pem").write_bytes(authority.pem)
+    (tmp_path / "server.pem").write_bytes(server.pem + server.key_pem)
+    context = ssl.create_default_context(ssl.Purpose.CLIENT_AUTH, cadata=authority.pem.decode())
+    context.load_cert_chain(tmp_path / "server.pem")
+    context.verify_mode = ssl.CERT_REQUIRED
+
+    async def handle(_: bytes, writer: asyncio.StreamWriter) -> None:
+        subject = writer.get_extra_info("peercert")["subject"]
+        writer.write(reply(str(subject[0][0][1]).encode()))
+
+    own = {"client-certificate-data": _data(client.pem), "client-key-data": _data(client.key_pem)}
+    async with serving(handle, context) as url:
+        trusting = {"server": url, "certificate-authority-data": _data(authority.pem)}
+        assert await _ask(_write(tmp_path, trusting, own)) == (200, b"admin")
+        named = {"server": url, "certificate-authority": "ca.pem", "tls-server-name": "api.test"}
+        assert await _ask(_write(tmp_path, named, own)) == (200, b"admin")
+        skipping = {"server": url, "insecure-skip-tls-verify": True}
+        assert await _ask(_write(tmp_path, skipping, own)) == (200, b"admin")
+        with pytest.raises(httpx.ConnectError, match="CERTIFICATE_VERIFY_FAILED"):
+            await _ask(_write(tmp_path, {"server": url}, own))
+        with pytest.raises(httpx.ConnectError, match="CERTIFICATE_VERIFY_FAILED"):
+            await _ask(_write(tmp_path, {**named, "tls-server-name": "other.test"}, own))
+        with pytest.raises(httpx.TransportError):
+            await _ask(_write(tmp_path, trusting))
