@@ -30,8 +30,8 @@ from dra_shared.clock import FakeClock, parse_rfc3339
 from dra_shared.features import DEFAULTS, FeatureGates
 
 from tests.conformance.plain import typed
+from tests.fakeapi import Call, FakeApi, Json
 from tests.reference import load_vectors
-from tests.scheduler.fakeapi import Call, FakeApi, Json
 
 _CASES = load_vectors("scheduler_plugin.json.gz")
 _UNIT = {"ns": 1e-9, "ms": 1e-3, "s": 1.0, "m": 60.0, "h": 3600.0}

@@ -26,8 +26,8 @@ from dra_shared.clock import FakeClock
 from dra_shared.features import FeatureGates
 
 from tests.conformance.plain import typed, without_nulls
+from tests.fakeapi import FakeApi, Json
 from tests.reference import load_vectors
-from tests.scheduler.fakeapi import FakeApi, Json
 
 _CASES = load_vectors("scheduler_plugin_units.json.gz")
 

@@ -26,7 +26,7 @@ from dra_shared.clock import FakeClock, parse_rfc3339
 from dra_shared.features import FeatureGates
 from prometheus_client import CollectorRegistry
 
-from tests.controller.fakeapi import Call, FakeApi
+from tests.fakeapi import Call, FakeApi
 from tests.reference import load_vectors
 
 Json = dict[str, Any]

@@ -13,7 +13,7 @@ from dra_scheduler.plugins.dynamicresources import nodefilter
 from dra_scheduler.scheduler import Scheduler
 from dra_shared.clock import FakeClock
 
-from tests.scheduler.fakeapi import FakeApi
+from tests.fakeapi import FakeApi
 from tests.scheduler.objects import claim_json, class_json, node_json, pod_json, slice_json
 
 

@@ -11,7 +11,7 @@ from dra_scheduler.scheduler import Scheduler
 from dra_shared.clock import FakeClock
 from dra_shared.features import FeatureGates
 
-from tests.scheduler.fakeapi import Call, FakeApi, Json
+from tests.fakeapi import Call, FakeApi, Json
 from tests.scheduler.objects import DRIVER, claim_json, class_json, node_json, pod_json, slice_json
 
 

@@ -1,9 +1,12 @@
 """Garbage collection against a real API server."""
 
+from collections.abc import AsyncIterator
 from typing import Any
 
+import httpx
 import pytest
 from dra_shared.api.resources import RESOURCE_CLAIMS
+from dra_shared.client.transport import HttpTransport
 
 from tests.controller.cluster import CLAIM_SPEC, POD_SPEC, Cluster, controllers
 
@@ -123,3 +126,54 @@ async def test_an_owner_with_another_uid_is_none(cluster: Cluster, uid: str) -> 
 
 async def _gone(cluster: Cluster, kind: str, name: str) -> bool:
     return await cluster.get(kind, name) is None
+
+
+class _Deaf(httpx.AsyncBaseTransport):
+    """Brings nothing of the watch of pods, and counts who asks for the pod ``owner``."""
+
+    def __init__(self) -> None:
+        self._inner = HttpTransport()
+        self.asked = 0
+
+    async def handle_async_request(self, request: httpx.Request) -> httpx.Response:
+        response = await self._inner.handle_async_request(request)
+        if request.url.path.endswith("/pods/owner"):
+            self.asked += 1
+        if request.url.path.endswith("/pods") and request.url.params.get("watch") == "true":
+            silent = _Silent(response)
+            return httpx.Response(200, headers=response.headers, stream=silent, request=request)
+        return response
+
+    async def aclose(self) -> None:
+        await self._inner.aclose()
+
+
+class _Silent(httpx.AsyncByteStream):
+    def __init__(self, response: httpx.Response) -> None:
+        self._response = response
+
+    async def __aiter__(self) -> AsyncIterator[bytes]:
+        async for _ in self._response.aiter_bytes():
+            yield b""
+
+    async def aclose(self) -> None:
+        await self._response.aclose()
+
+
+async def test_an_owner_that_its_informer_never_saw(cluster: Cluster) -> None:
+    """Seen alive by a look at the API server alone, it is looked for again until it is gone."""
+    transport = _Deaf()
+    async with controllers(cluster, _NAME, transport=transport):
+        # Nothing is collected before all kinds are listed: from then on no list can bring the pod in.
+        absent = {"apiVersion": "v1", "kind": "Pod", "name": "absent", "uid": "absent"}
+        canary = {"ownerReferences": [absent]}
+        await cluster.create("ResourceClaim", "canary", spec=CLAIM_SPEC, metadata=canary)
+        await cluster.until(lambda: _gone(cluster, "ResourceClaim", "canary"))
+        await _family(cluster)
+
+        async def seen_alive() -> bool:
+            return transport.asked > 1
+
+        await cluster.until(seen_alive)
+        await cluster.delete("Pod", "owner", grace_period=0)
+        await cluster.until(lambda: _gone(cluster, "ResourceClaim", "child"))

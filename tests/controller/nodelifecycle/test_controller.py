@@ -12,7 +12,7 @@ from dra_shared.clock import FakeClock, parse_rfc3339
 from dra_shared.features import FeatureGates
 from prometheus_client import CollectorRegistry
 
-from tests.controller.fakeapi import FakeApi
+from tests.fakeapi import FakeApi
 
 _START = "2026-01-01T00:00:00Z"
 

@@ -69,7 +69,7 @@ def test_name_comes_before_all_nodes_before_selector() -> None:
             "MatchExpressions:[]NodeSelectorRequirement{NodeSelectorRequirement{Key:zone,Operator:Near,Values:[a],},},"
             "MatchFields:[]NodeSelectorRequirement{},},},}: "
             'nodeSelectorTerms[0].matchExpressions[0].operator: Unsupported value: "Near": '
-            'supported values: "DoesNotExist", "Exists", "Gt", "In", "Lt", "NotIn"',
+            'supported values: "In", "NotIn", "Exists", "DoesNotExist", "Gt", "Lt"',
         ),
         (_selector(_field("In")), "must have one element"),
         (_selector(_expression("zone", "In")), "values set can't be empty"),

@@ -20,7 +20,7 @@ from dra_shared.api.resources import DEVICE_CLASSES
 from dra_shared.clock import FakeClock
 from dra_shared.features import FeatureGates
 
-from tests.scheduler.fakeapi import FakeApi, Json
+from tests.fakeapi import FakeApi, Json
 from tests.scheduler.objects import DRIVER, allocated, claim, class_json, node, piece, pod
 
 

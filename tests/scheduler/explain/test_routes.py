@@ -10,7 +10,7 @@ from dra_shared.clock import FakeClock
 from starlette.applications import Starlette
 from starlette.routing import Route
 
-from tests.scheduler.fakeapi import FakeApi
+from tests.fakeapi import FakeApi
 from tests.scheduler.objects import claim, node, piece, pod
 
 

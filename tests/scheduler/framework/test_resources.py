@@ -6,7 +6,7 @@ from dra_shared.api.codec import convert
 from dra_shared.api.pod import Pod
 from dra_shared.api.resources import PODS
 
-from tests.scheduler.fakeapi import Json
+from tests.fakeapi import Json
 
 
 def _pod(containers: list[Json], init: list[Json] | None = None, **rest: object) -> Pod:

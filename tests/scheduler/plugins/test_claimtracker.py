@@ -12,7 +12,7 @@ from dra_scheduler.plugins.dynamicresources.claimtracker import (
     Pool,
 )
 
-from tests.scheduler.fakeapi import Json
+from tests.fakeapi import Json
 from tests.scheduler.objects import DRIVER, allocated, claim
 
 
