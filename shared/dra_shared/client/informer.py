@@ -208,10 +208,12 @@ class Informer(Generic[T]):
 
     def _remove(self, key: str, final: T | None) -> None:
         known = self.store.pop(key)
-        obj = final or known
-        if known is not None and obj is not None:
-            for handler in self._handlers:
-                handler.deleted(obj)
+        if known is None:
+            return
+        # One that was made again, unseen, and is gone too: handlers know the first alone.
+        told = final if final is not None and final.metadata.uid == known.metadata.uid else known
+        for handler in self._handlers:
+            handler.deleted(told)
 
 
 class _Handler(Generic[T]):

@@ -53,7 +53,7 @@ async def _told(script: _Script) -> list[str]:
             lambda old, new: told.append(
                 f"update {old.metadata.resource_version}->{new.metadata.resource_version}"
             ),
-            lambda obj: told.append(f"delete {obj.metadata.name}"),
+            lambda obj: told.append(f"delete {obj.metadata.uid}"),
         )
         run = asyncio.create_task(informer.run())
         await script.exhausted.wait()
@@ -91,7 +91,15 @@ async def test_an_object_made_again_is_deleted_and_added() -> None:
         [_list(5, _object("a", 3, "old"))],
         [_event("MODIFIED", _object("a", 8, "new"))],
     )
-    assert await _told(script) == ["add a@3", "delete a", "add a@8", "ns/a"]
+    assert await _told(script) == ["add a@3", "delete old", "add a@8", "ns/a"]
+
+
+async def test_the_end_of_an_object_that_was_made_again_unseen() -> None:
+    """Whoever was told of the first must be told that it is gone."""
+    script = _Script(
+        [_list(5, _object("a", 3, uid="first"))], [_event("DELETED", _object("a", 9, uid="second"))]
+    )
+    assert await _told(script) == ["add a@3", "delete first", ""]
 
 
 async def test_a_handler_that_raises_stops_nobody() -> None:
