@@ -1,0 +1,120 @@
+"""What the recorded cases of the kubelet's DRA manager hold, and a manager to try them on."""
+
+import json
+from collections.abc import AsyncIterator, Callable, Coroutine, Mapping
+from contextlib import asynccontextmanager
+from pathlib import Path
+from typing import Any
+
+import pytest
+from dra_node_agent.kubelet.dra.checkpoint import (
+    CheckpointDevice,
+    ClaimState,
+    DriverState,
+)
+from dra_node_agent.kubelet.dra.claiminfo import ClaimInfo
+from dra_node_agent.kubelet.dra.manager import DraManager
+from dra_shared.api.codec import convert
+from dra_shared.api.pod import Pod
+from dra_shared.api.resources import PODS, RESOURCE_CLAIMS
+from dra_shared.clock import SystemClock
+from dra_shared.features import FeatureGates
+
+from tests.node_agent.kubelet.fakeapi import FakeApi
+from tests.node_agent.kubelet.fakedriver import FakeDriver
+from tests.reference import load_vectors
+
+Case = dict[str, Any]
+Check = Callable[[Case, Path], Coroutine[Any, Any, None]]
+
+CASES: list[Case] = load_vectors("kubelet_dra.json.gz")
+
+
+def cases(checks: Mapping[str, Check]) -> list[Any]:
+    """The cases of the Go tests that ``checks`` names, as parameters."""
+    return [
+        pytest.param(case, id=f"{case['test']}/{case['name']}") for case in CASES if case["test"] in checks
+    ]
+
+
+def read_device(data: Case) -> CheckpointDevice:
+    return CheckpointDevice(
+        pool_name=data["PoolName"],
+        device_name=data["DeviceName"],
+        share_id=data.get("ShareID"),
+        request_names=tuple(data.get("RequestNames") or ()) or None,
+        cdi_device_ids=tuple(data.get("CDIDeviceIDs") or ()) or None,
+    )
+
+
+def read_state(data: Case) -> ClaimState:
+    drivers = data.get("DriverState")
+    return ClaimState(
+        claim_uid=data["ClaimUID"],
+        claim_name=data["ClaimName"],
+        namespace=data["Namespace"],
+        pod_uids={uid: {} for uid in data.get("PodUIDs") or {}},
+        driver_state={
+            name: DriverState(devices=tuple(map(read_device, driver.get("Devices") or ())) or None)
+            for name, driver in (drivers or {}).items()
+        },
+    )
+
+
+def read_info(data: Case) -> ClaimInfo:
+    info = ClaimInfo.from_state(read_state(data["ClaimInfoState"]))
+    info.prepared = data["prepared"]
+    return info
+
+
+def read_pod(data: Case) -> Pod:
+    return convert(PODS, data)
+
+
+class Bench:
+    """A manager with a driver and an API server to talk to."""
+
+    def __init__(self, manager: DraManager, driver: FakeDriver, api: FakeApi) -> None:
+        self.manager, self.driver, self.api = manager, driver, api
+
+
+@asynccontextmanager
+async def open_bench(
+    tmp_path: Path, table: Case, *, timeout: float = 45.0, on_health: Callable[[set[str]], None] | None = None
+) -> AsyncIterator[Bench]:
+    api = FakeApi()
+    if table.get("claim"):
+        api.put(RESOURCE_CLAIMS, json.loads(json.dumps(table["claim"])))
+    features = FeatureGates(DRAWorkloadResourceClaims=bool(table.get("draWorkloadResourceClaimsEnabled")))
+    answers = table["resp"].get("claims", {}) if "resp" in table else None
+    driver = FakeDriver(
+        table.get("driverName") or "unused", answers=answers, hang=bool(table.get("wantTimeout"))
+    )
+    manager = DraManager(
+        tmp_path, api.client(), SystemClock(), features, on_health_change=on_health, durable=False
+    )
+    async with driver:
+        if table.get("driverName"):
+            manager.plugins.register(driver.name, driver.endpoint, driver.services, timeout)
+        if table.get("claimInfo"):
+            manager.cache.add(read_info(table["claimInfo"]))
+        try:
+            yield Bench(manager, driver, api)
+        finally:
+            await manager.close()
+
+
+def claims_pod(*claims: str, name: str = "pod") -> Case:
+    return {
+        "metadata": {"name": name, "namespace": "ns", "uid": f"{name}-uid"},
+        "spec": {
+            "containers": [{"name": "c", "resources": {"claims": [{"name": claim} for claim in claims]}}],
+            "resourceClaims": [{"name": claim, "resourceClaimName": claim} for claim in claims],
+        },
+    }
+
+
+def without_nulls(value: Any) -> Any:
+    if isinstance(value, dict):
+        return {key: without_nulls(entry) for key, entry in value.items() if entry is not None}
+    return value

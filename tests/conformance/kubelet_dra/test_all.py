@@ -1,0 +1,22 @@
+"""Every recorded case is tried, or named here with the reason why it can't be."""
+
+import pytest
+
+from tests.conformance.kubelet_dra import test_claiminfo, test_health, test_manager, test_plugins
+from tests.conformance.kubelet_dra.tables import CASES
+
+_LOCKS = "exercises Go's read and write locks; ours is one event loop"
+_NOT_OURS = {
+    "TestClaimInfoCacheWithLock": _LOCKS,
+    "TestClaimInfoCacheWithRLock": _LOCKS,
+    "TestWithLock": _LOCKS,
+    "TestWithRLock": _LOCKS,
+}
+
+
+@pytest.mark.parametrize("test", sorted({case["test"] for case in CASES}))
+def test_is_tried(test: str) -> None:
+    if test in _NOT_OURS:
+        pytest.skip(_NOT_OURS[test])
+    modules = (test_claiminfo, test_health, test_manager, test_plugins)
+    assert any(test in module.CHECKS for module in modules)
