@@ -125,6 +125,10 @@ class FakeApi(httpx.AsyncBaseTransport):
             return refusal[0], _status(*refusal)
         if verb == "create" and not subresource:
             return 201, self._create(resource, namespace, body)
+        if verb == "delete" and not name:
+            for kind, inside, each in [key for key in self.objects if key[0] == resource]:
+                self.remove(kind, inside, each)
+            return 200, _status(200, "", "")
         if key not in self.objects:
             return _missing(resource, name)
         obj = copy.deepcopy(self.objects[key])
