@@ -249,7 +249,7 @@ class Lab:
         """The first true result of ``check``; fails with what ``describe`` says."""
         try:
             async with asyncio.timeout(seconds):
-                while not (result := await check()):  # noqa: ASYNC110
+                while not (result := await check()):  # noqa: ASYNC110 - the server is asked, it cannot tell
                     await asyncio.sleep(0.03)
                 return result
         except TimeoutError:

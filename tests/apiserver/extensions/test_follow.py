@@ -70,7 +70,7 @@ async def until_established(client: httpx.AsyncClient) -> Object:
 
 async def until_gone(client: httpx.AsyncClient, path: str) -> None:
     async with asyncio.timeout(10):
-        while (await client.get(path)).status_code != 404:  # noqa: ASYNC110
+        while (await client.get(path)).status_code != 404:  # noqa: ASYNC110 - the server is asked, it cannot tell
             await asyncio.sleep(0.01)
 
 
