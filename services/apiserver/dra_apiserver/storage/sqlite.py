@@ -4,18 +4,16 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Iterator, Sequence
+from itertools import chain
 from pathlib import Path
 from typing import Any
 
 from dra_shared.log import logger
 from sqlalchemy import (
     Connection,
-    bindparam,
     create_engine,
-    delete,
     event,
     func,
-    insert,
     inspect,
     select,
     text,
@@ -34,6 +32,36 @@ _CHECKPOINT_BYTES = 16 << 20
 _TRUNCATE_BYTES = 256 << 20
 
 _log = logger(__name__)
+
+Row = tuple[Any, ...]
+
+# Statements with many rows each: one step of SQLite's for all of them, where executemany takes the interpreter's lock
+# from the event loop for every row.
+_MOST_ROWS = 50
+_ADD_HISTORY = (
+    "INSERT INTO history (revision, resource, key, type, previous, data) VALUES ",
+    "(?,?,?,?,?,?)",
+    "",
+)
+_PUT_OBJECTS = (
+    "INSERT INTO objects (resource, key, revision, data) VALUES ",
+    "(?,?,?,?)",
+    " ON CONFLICT (resource, key) DO UPDATE SET revision = excluded.revision, data = excluded.data",
+)
+_REMOVE_OBJECTS = (
+    "WITH gone (resource, key) AS (VALUES ",
+    "(?,?)",
+    ") DELETE FROM objects WHERE rowid IN (SELECT o.rowid FROM gone g CROSS JOIN objects o "
+    "ON o.resource = g.resource AND o.key = g.key)",
+)
+
+
+def _execute(connection: Connection, statement: tuple[str, str, str], rows: Sequence[Row]) -> None:
+    before, row, after = statement
+    for start in range(0, len(rows), _MOST_ROWS):
+        part = rows[start : start + _MOST_ROWS]
+        text = before + ",".join([row] * len(part)) + after
+        connection.exec_driver_sql(text, tuple(chain.from_iterable(part)))
 
 
 def _text(resource: Resource) -> str:
@@ -64,15 +92,6 @@ class SqliteEngine:
         self._due = threading.Event()
         self._closing = False
         self._checkpointer: threading.Thread | None = None
-        self._upsert = upsert(schema.objects)
-        self._upsert = self._upsert.on_conflict_do_update(
-            index_elements=["resource", "key"],
-            set_={"revision": self._upsert.excluded.revision, "data": self._upsert.excluded.data},
-        )
-        self._remove = delete(schema.objects).where(
-            schema.objects.c.resource == bindparam("gone_resource"),
-            schema.objects.c.key == bindparam("gone_key"),
-        )
 
     def _configure(self, connection: Any, _: Any) -> None:
         connection.execute("PRAGMA journal_mode=WAL")
@@ -137,41 +156,30 @@ class SqliteEngine:
             self._reader.rollback()
 
     def write(self, changes: Sequence[Change]) -> None:
-        """One transaction, three statements at most, each for all its rows."""
+        """One transaction; each statement brings many rows."""
         assert self._writer is not None
-        rows = []
-        final: dict[tuple[str, str], Change] = {}
+        rows: list[Row] = []
+        final: dict[tuple[str, str], Event] = {}
         size = 0
         for change in changes:
             one = change.event
+            record = one.record
             name = _text(change.resource)
             previous = one.previous.revision if one.previous is not None else 0
-            rows.append(
-                {
-                    "revision": one.revision,
-                    "resource": name,
-                    "key": one.key,
-                    "type": _CODES[one.type],
-                    "previous": previous,
-                    "data": one.record.data,
-                }
-            )
-            size += len(one.record.data)
-            final[name, one.key] = change
-        kept = []
-        gone = []
-        for (name, key), change in final.items():
-            record = change.event.stored
-            if record is None:
-                gone.append({"gone_resource": name, "gone_key": key})
+            rows.append((record.revision, name, one.key, _CODES[one.type], previous, record.data))
+            size += len(record.data)
+            final[name, one.key] = one
+        kept: list[Row] = []
+        gone: list[Row] = []
+        for place, one in final.items():
+            if one.type == DELETED:
+                gone.append(place)
             else:
-                kept.append({"resource": name, "key": key, "revision": record.revision, "data": record.data})
+                kept.append((*place, one.revision, one.record.data))
         with self._writer.begin():
-            self._writer.execute(insert(schema.history), rows)
-            if kept:
-                self._writer.execute(self._upsert, kept)
-            if gone:
-                self._writer.execute(self._remove, gone)
+            _execute(self._writer, _ADD_HISTORY, rows)
+            _execute(self._writer, _PUT_OBJECTS, kept)
+            _execute(self._writer, _REMOVE_OBJECTS, gone)
         self._unchecked += 2 * size
         if self._unchecked > _CHECKPOINT_BYTES:
             self._unchecked = 0
