@@ -67,7 +67,7 @@ class ResourceClaimController(QueueController):
             groups.store.add_index(_BY_CLAIM, _claims_of_group)
             groups.store.add_index(_BY_TEMPLATE, _templates_of)
             groups.add_handler(self._group_changed, _newer(self._group_changed), self._group_deleted)
-        pods.add_handler(self._pod_changed, self._pod_updated, self._pod_deleted)
+        pods.add_handler(self._pod_added, self._pod_updated, self._pod_deleted)
         claims.add_handler(self._claim_changed, _newer(self._claim_changed), self._claim_deleted)
         templates.add_handler(self._template_changed, _newer(self._template_changed))
 
@@ -99,12 +99,19 @@ class ResourceClaimController(QueueController):
         if self._pod_needs_work(pod):
             self.queue.add(_POD + pod.key)
 
+    def _pod_added(self, pod: Pod) -> None:
+        self._pod_changed(pod)
+        self._queue_untold(pod)
+
     def _pod_updated(self, old: Pod, pod: Pod) -> None:
         self._pod_changed(pod)
-        told = pod.status.resource_claim_statuses
-        if old.status.resource_claim_statuses != told:
-            # A claim that the pod was not told of may be one too many.
-            names = {status.resource_claim_name for status in told}
+        if old.status.resource_claim_statuses != pod.status.resource_claim_statuses:
+            self._queue_untold(pod)
+
+    def _queue_untold(self, pod: Pod) -> None:
+        """Look at the claims that were made for the pod and that it was not told of: they may be too many."""
+        names = {status.resource_claim_name for status in pod.status.resource_claim_statuses}
+        if names:
             for claim in self._views.claims.by_index(OWNER_INDEX, pod.metadata.uid):
                 if claim.metadata.name not in names:
                     self.queue.add(_CLAIM + claim.key)

@@ -143,7 +143,7 @@ class Reservations:
         if claim.status.allocation is not None or claim.metadata.deletion_timestamp is not None:
             return False
         other = self._told(claim, pod)
-        if other is None or not self._is_for(pod, other):
+        if other is None or not await self._is_for(pod, other):
             return False
         try:
             live = await self._views.client.get(PODS, pod.metadata.name, pod.metadata.namespace)
@@ -160,9 +160,16 @@ class Reservations:
                 return f"{pod.metadata.namespace}/{name}"
         return None
 
-    def _is_for(self, pod: Pod, key: str) -> bool:
+    async def _is_for(self, pod: Pod, key: str) -> bool:
         claim = self._views.claims.get(key)
-        if claim is None or claim.metadata.deletion_timestamp is not None:
+        if claim is None:
+            # Perhaps not known yet: nobody would ask again when it is.
+            namespace, _, name = key.partition("/")
+            try:
+                claim = await self._views.client.get(RESOURCE_CLAIMS, name, namespace)
+            except NotFound:
+                return False
+        if claim.metadata.deletion_timestamp is not None:
             return False
         try:
             check_for_pod(pod, claim, pod_groups=False)

@@ -1,0 +1,96 @@
+"""Two claims for one entry of a pod: in whatever order the controller hears of them, one stays."""
+
+from itertools import permutations
+from typing import Any
+
+import pytest
+from dra_controller.framework import Context
+from dra_controller.resourceclaim import ResourceClaimController
+from dra_shared.api.codec import convert
+from dra_shared.api.resources import PODS, RESOURCE_CLAIM_TEMPLATES, RESOURCE_CLAIMS, Resource
+from dra_shared.claims import POD_CLAIM_ANNOTATION
+from dra_shared.client.informer import InformerFactory
+from dra_shared.clock import FakeClock
+from dra_shared.features import FeatureGates
+from prometheus_client import CollectorRegistry
+
+from tests.fakeapi import FakeApi
+
+_RESOURCES: dict[str, Resource[Any]] = {
+    "pods": PODS,
+    "resourceclaims": RESOURCE_CLAIMS,
+    "resourceclaimtemplates": RESOURCE_CLAIM_TEMPLATES,
+}
+_ORDERS = list(permutations((("pods", "pod"), ("resourceclaims", "first"), ("resourceclaims", "second"))))
+
+
+def _claim(name: str) -> dict[str, Any]:
+    owner = {"apiVersion": "v1", "kind": "Pod", "name": "pod", "uid": "pod", "controller": True}
+    return {
+        "apiVersion": "resource.k8s.io/v1",
+        "kind": "ResourceClaim",
+        "metadata": {
+            "name": name,
+            "namespace": "default",
+            "uid": name,
+            "annotations": {POD_CLAIM_ANNOTATION: "gpu"},
+            "ownerReferences": [owner],
+        },
+        "spec": {},
+    }
+
+
+_POD = {
+    "apiVersion": "v1",
+    "kind": "Pod",
+    "metadata": {"name": "pod", "namespace": "default", "uid": "pod"},
+    "spec": {
+        "containers": [{"name": "c", "image": "busybox"}],
+        "resourceClaims": [{"name": "gpu", "resourceClaimTemplateName": "template"}],
+    },
+    "status": {"resourceClaimStatuses": [{"name": "gpu", "resourceClaimName": "first"}]},
+}
+_TEMPLATE = {
+    "apiVersion": "resource.k8s.io/v1",
+    "kind": "ResourceClaimTemplate",
+    "metadata": {"name": "template", "namespace": "default", "uid": "template"},
+    "spec": {"spec": {}},
+}
+
+
+@pytest.mark.parametrize("reconcile", ["after each", "at the end"])
+@pytest.mark.parametrize("order", _ORDERS, ids=lambda order: "-".join(name for _, name in order))
+async def test_one_claim_stays(order: tuple[tuple[str, str], ...], reconcile: str) -> None:
+    api = FakeApi(_POD, _TEMPLATE, _claim("first"), _claim("second"))
+    informers = InformerFactory(api.client(), FakeClock())
+    context = Context(api.client(), informers, FakeClock(), FeatureGates(), CollectorRegistry())
+    controller = ResourceClaimController(context)
+
+    def hear(plural: str, name: str) -> None:
+        obj = api.objects.get((plural, "default", name))
+        informer = informers.informer(_RESOURCES[plural])
+        if obj is None:
+            informer._remove(f"default/{name}", None)
+        else:
+            informer._apply(convert(_RESOURCES[plural], obj))
+
+    async def work() -> None:
+        while len(controller.queue):
+            key = await controller.queue.get()
+            await controller.reconcile(key)
+            controller.queue.done(key)
+
+    hear("resourceclaimtemplates", "template")
+    for plural, name in order:
+        hear(plural, name)
+        if reconcile == "after each":
+            await work()
+    await work()
+    heard = {*order}
+    for _ in range(3):
+        heard |= {(plural, name) for plural, _, name in api.objects}
+        for plural, name in sorted(heard):
+            hear(plural, name)
+            await work()
+    (told,) = api.get("pods", "default", "pod")["status"]["resourceClaimStatuses"]
+    assert [obj["metadata"]["name"] for obj in api.of("resourceclaims")] == [told["resourceClaimName"]]
