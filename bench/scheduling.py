@@ -22,7 +22,7 @@ from typing import Any
 from dra_shared.api.resources import DEVICE_CLASSES, PODS, RESOURCE_CLAIM_TEMPLATES, RESOURCE_SLICES
 from dra_shared.client.rest import Client, EventType
 
-from bench.workloads import CLASS, WORKLOADS, Json, Workload
+from bench._workloads import CLASS, WORKLOADS, Json, Workload
 
 _CONTROLLERS = "resourceclaim-controller,garbage-collector-controller,namespace-controller"
 _PARALLEL = 32
@@ -252,7 +252,7 @@ async def measure(options: argparse.Namespace) -> Json:
 
 def parser() -> argparse.ArgumentParser:
     """The options."""
-    options = argparse.ArgumentParser(prog="scheduling", description=__doc__)
+    options = argparse.ArgumentParser(prog="bench scheduling", description=__doc__)
     options.add_argument("--nodes", type=int, default=500)
     options.add_argument("--devices-per-node", type=int, default=10)
     options.add_argument("--init-pods", type=int, default=2500)

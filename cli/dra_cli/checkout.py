@@ -1,6 +1,6 @@
 """What lies in a checkout of the repository beside the installed packages: examples and benchmarks."""
 
-import runpy
+import importlib
 import sys
 from pathlib import Path
 
@@ -31,5 +31,4 @@ def run_benchmark(name: str, arguments: list[str]) -> None:
     if name not in known:
         raise CommandError(f"unknown benchmark {name!r}: choose {', '.join(known)}")
     sys.path.insert(0, str(_ROOT))
-    sys.argv = [f"dralab bench {name}", *arguments]
-    runpy.run_module(f"bench.{name}", run_name="__main__")
+    importlib.import_module(f"bench.{name}").main(arguments)

@@ -252,14 +252,20 @@ def free(
     _run(insight.free(data, output))
 
 
-@app.command(context_settings={"allow_extra_args": True, "ignore_unknown_options": True})
+# Without a --help of its own, so that the benchmark's is shown: "dralab bench scheduling --help".
+@app.command(
+    context_settings={"allow_extra_args": True, "ignore_unknown_options": True, "help_option_names": []}
+)
 def bench(
     context: typer.Context,
-    name: Annotated[str, typer.Argument(help="scheduling, apiserver, allocator, house, …")],
+    name: Annotated[str, typer.Argument(help="scheduling, apiserver, allocator, nodes, house.")],
 ) -> None:
     """Run a benchmark and print its numbers; its own options follow its name."""
     from dra_cli import checkout
 
+    if name in ("--help", "-h"):
+        print(context.get_help())
+        return
     checkout.run_benchmark(name, context.args)
 
 
@@ -322,16 +328,22 @@ def main() -> None:
     """The command's entry: every error is one line on standard error and an exit code."""
     import httpx
     from dra_shared.client.errors import ApiError
+    from typer.exceptions import TyperException
 
     try:
-        app()
+        sys.exit(app(standalone_mode=False))
+    except TyperException as error:
+        # Without arguments the help was shown, and there is nothing more to say.
+        if not str(error):
+            sys.exit(error.exit_code)
+        _fail(f"{error.format_message().rstrip('.')}; see dralab --help", error.exit_code)
     except CommandError as error:
         _fail(str(error), error.code)
     except ApiError as error:
         _fail(f"Error from server ({error.reason or error.code}): {error}", 1)
     except httpx.HTTPError as error:
         _fail(f"cannot reach the API server: {error}", 1)
-    except KeyboardInterrupt:
+    except (KeyboardInterrupt, typer.Abort):
         sys.exit(130)
     except BrokenPipeError:
         sys.exit(0)
