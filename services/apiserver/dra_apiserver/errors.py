@@ -97,6 +97,11 @@ _ESCAPES = {
 }
 
 
+def json_value(text: str) -> Verbatim:
+    """A text of a named type as a bad value: Go shows it in JSON, plain ones as %q does."""
+    return Verbatim(_go_json(text))
+
+
 def _go_json(value: Any) -> str:
     text = json.dumps(value, separators=(",", ":"), ensure_ascii=False)
     return text.replace("&", "\\u0026").replace("<", "\\u003c").replace(">", "\\u003e")
@@ -144,7 +149,8 @@ def field_not_found(field: str, value: Any) -> FieldError:
 
 
 def not_supported(field: str, value: Any, supported: Iterable[str]) -> FieldError:
-    """The supported values are listed in the order given."""
+    """The supported values are listed in the order given; what has few of them is of a named type."""
+    value = json_value(value) if type(value) is str else value
     names = ", ".join(quote(name) for name in supported)
     return FieldError(ErrorType.NOT_SUPPORTED, field, value, f"supported values: {names}" if names else "")
 

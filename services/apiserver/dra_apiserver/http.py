@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import gzip
-from collections.abc import Awaitable, Callable, Iterable, Mapping, MutableMapping
+import unicodedata
+from collections.abc import Awaitable, Callable, Iterable, Mapping, MutableMapping, Sequence
 from typing import Any
 from urllib.parse import parse_qsl
 
@@ -19,11 +20,33 @@ Headers = list[tuple[bytes, bytes]]
 
 BODY_LIMIT = 3 << 20
 _BODY_TIMEOUT = 60.0
+# In characters, of all warnings together and, once they are more than that, of each.
+_WARNINGS = 4096
+_WARNING = 256
 _GZIP_FROM = 128 << 10
 _GZIP_IN_LOOP = 256 << 10
 
 JSON = "application/json"
 _JSON_HEADER = (b"content-type", b"application/json")
+
+
+def _cut(warnings: Sequence[str]) -> Sequence[str]:
+    """The warnings, shortened and then left out where they are more than an answer's headers may hold."""
+    if sum(map(len, warnings)) <= _WARNINGS:
+        return warnings
+    kept: list[str] = []
+    written = 0
+    over = False
+    for text in warnings:
+        if over and written >= _WARNINGS:
+            break
+        kept.append(text[:_WARNING] if over else text)
+        written += len(kept[-1])
+        if not over and written > _WARNINGS:
+            over = True
+            kept = [one[:_WARNING] for one in kept]
+            written = sum(map(len, kept))
+    return kept
 
 
 class Disconnected(Exception):
@@ -145,15 +168,15 @@ class Request:
             pass
 
     def warn(self, texts: Iterable[str]) -> None:
-        """Add Warning headers to the answer; each text once."""
+        """Add Warning headers to the answer; each text once, none that a header can't carry."""
         for text in texts:
-            if text not in self.warnings:
+            if text not in self.warnings and not any(unicodedata.category(char) == "Cc" for char in text):
                 self.warnings.append(text)
 
     def _base_headers(self, extra: Mapping[str, str] | None) -> Headers:
         headers: Headers = [(b"audit-id", self.id.encode())]
-        for text in self.warnings:
-            escaped = text.replace("\\", "\\\\").replace('"', '\\"').replace("\n", " ")
+        for text in _cut(self.warnings):
+            escaped = text.replace("\\", "\\\\").replace('"', '\\"')
             headers.append((b"warning", f'299 - "{escaped}"'.encode()))
         if extra:
             headers.extend((name.lower().encode(), value.encode("latin-1")) for name, value in extra.items())

@@ -38,6 +38,7 @@ class Reader:
 
     def __init__(self) -> None:
         self.strict: list[str] = []
+        self._root: Node | None = None
         self._path: list[str] = []
         # Inside a custom resource wrong types stay: its schema's validation reports them.
         self._lenient = False
@@ -48,6 +49,7 @@ class Reader:
         Raises:
             TypeMismatch: a value is of the wrong type.
         """
+        self._root = node
         self._members(node, obj)
 
     def _report(self, kind: str, name: str) -> None:
@@ -60,16 +62,29 @@ class Reader:
     def _location(self, name: str) -> str:
         text = ""
         for part in [*self._path, name]:
-            text += part if part.startswith("[") else f".{part}"
+            text += part if part.startswith("[") else f".{part.removeprefix('{')}"
         return text.removeprefix(".")
 
-    def _field_path(self, name: str) -> str:
-        return ".".join([part for part in self._path if not part.startswith(("[", "{"))] + [name])
+    def _field_path(self, parts: list[str]) -> str:
+        """The path as Go's decoder keeps it: structs' fields and what embeds them, no indexes and no keys of maps."""
+        node = self._root
+        shown: list[str] = []
+        for part in parts:
+            if isinstance(node, Struct):
+                embedding = node.embedding(part)
+                shown += [*embedding, part]
+                member = node.fields.get(part)
+                node = None if member is None else member.node
+            elif isinstance(node, ListNode):
+                node = node.item
+            elif isinstance(node, MapNode):
+                node = node.value
+        return ".".join(shown)
 
-    def _mismatch(self, found: str, struct: str, name: str, go: str) -> TypeMismatch:
-        owner = struct.rpartition(".")[2]
+    def _mismatch(self, found: str, struct: str, parts: list[str], go: str) -> TypeMismatch:
+        owner, path = struct.rpartition(".")[2], self._field_path(parts)
         return TypeMismatch(
-            f"json: cannot unmarshal {found} into Go struct field {owner}.{self._field_path(name)} of type {go}"
+            f"json: cannot unmarshal {found} into Go struct field {owner}.{path} of type {go}"
         )
 
     def _repeated(self, obj: RepeatedKeys) -> None:
@@ -115,7 +130,8 @@ class Reader:
         try:
             return READERS[kind](value)
         except WrongType as error:
-            raise self._mismatch(error.found, node.name, member.name, _go(member)) from error
+            go = error.go or _go(member)
+            raise self._mismatch(error.found, node.name, [*self._path, member.name], go) from error
         except Malformed as error:
             raise TypeMismatch(str(error)) from error
 
@@ -124,19 +140,19 @@ class Reader:
             return value
         if type(kind) is Struct:
             if not isinstance(value, dict):
-                raise self._mismatch(_found(value), struct, key, go)
+                raise self._mismatch(_found(value), struct, [*self._path, key], go)
             self._path.append(key)
             self._members(kind, value)
             self._path.pop()
             return value
         if type(kind) is ListNode:
             if not isinstance(value, list):
-                raise self._mismatch(_found(value), struct, key, go)
+                raise self._mismatch(_found(value), struct, [*self._path, key], go)
             self._items(kind, value, struct, key, go.removeprefix("[]"))
             return value
         assert type(kind) is MapNode
         if not isinstance(value, dict):
-            raise self._mismatch(_found(value), struct, key, go)
+            raise self._mismatch(_found(value), struct, [*self._path, key], go)
         self._entries(kind, value, struct, key, go)
         return value
 
@@ -167,7 +183,7 @@ class Reader:
                 elif isinstance(item, Struct) and item.native:
                     value[name] = {}
                 continue
-            self._path.append(name if type(item) is not Scalar else "{" + name)
+            self._path.append("{" + name)
             value[name] = self._element(item, one, struct, go)
             self._path.pop()
         self._path.pop()
@@ -184,14 +200,15 @@ class Reader:
             try:
                 return READERS[item](value)
             except WrongType as error:
-                raise self._element_mismatch(error.found, struct, go or item.value) from error
+                go = error.go or go or item.value
+                raise self._mismatch(error.found, struct, self._path, go.removeprefix("*")) from error
             except Malformed as error:
                 raise TypeMismatch(str(error)) from error
         if type(item) is Struct:
             if not isinstance(value, dict):
                 if self._lenient:
                     return value
-                raise self._element_mismatch(_found(value), struct, go)
+                raise self._mismatch(_found(value), struct, self._path, go.removeprefix("*"))
             self._members(item, value)
             return value
         last = self._path.pop()
@@ -199,13 +216,6 @@ class Reader:
             return self._compound(item, value, struct, last, go)
         finally:
             self._path.append(last)
-
-    def _element_mismatch(self, found: str, struct: str, go: str) -> TypeMismatch:
-        owner = struct.rpartition(".")[2]
-        path = ".".join(part for part in self._path if not part.startswith(("[", "{")))
-        return TypeMismatch(
-            f"json: cannot unmarshal {found} into Go struct field {owner}.{path} of type {go.removeprefix('*')}"
-        )
 
 
 def _found(value: Any) -> str:
@@ -221,13 +231,20 @@ def _go_name(node: Node) -> str:
 
 
 def strip(node: Struct, obj: dict[str, Any]) -> None:
-    """Removes the empty lists and maps that an encoded object lacks; validation sees them, storage does not."""
+    """Leaves out the empty lists and maps that an encoded object lacks, and makes null what it must have of them.
+
+    Validation sees them; storage does not, as it doesn't tell an empty list from none.
+    """
     if node.native:
         fields = node.fields
         for key in [key for key, value in obj.items() if not value and isinstance(value, list | dict)]:
             member = fields.get(key)
-            if member is not None and member.droppable:
+            if member is None or member.pointer:
+                continue
+            if member.droppable:
                 del obj[key]
+            elif isinstance(member.node, ListNode | MapNode):
+                obj[key] = None
     for key, (shape, below) in node.walk("droppable").items():
         value = obj.get(key)
         if not value:

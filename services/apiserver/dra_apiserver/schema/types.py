@@ -147,6 +147,11 @@ class Struct:
             self._fields = {name: _field(name, spec, self.native) for name, spec in properties.items()}
         return self._fields
 
+    def embedding(self, member: str) -> tuple[str, ...]:
+        """The Go structs that bring ``member`` into this one: a volume's sources are in one of their own."""
+        found = _EMBEDDED.get(self.name.rpartition(".")[2])
+        return () if found is None or member in found[1] else found[0]
+
     @property
     def always(self) -> list[Field]:
         """The members that an encoded object always has."""
@@ -168,11 +173,8 @@ class Struct:
 
     @property
     def droppable(self) -> bool:
-        """Whether an empty list or map may have to be left out."""
-        return any(
-            self.native and one.droppable and isinstance(one.node, ListNode | MapNode)
-            for one in self.fields.values()
-        )
+        """Whether an empty list or map may have to be left out, or be null."""
+        return self.native and any(isinstance(one.node, ListNode | MapNode) for one in self.fields.values())
 
     def walk(self, name: str) -> "Walk":
         """The members to go down into for the sake of ``stated``, ``always`` or ``droppable`` structs below."""
@@ -242,6 +244,35 @@ _SPECIAL = {
     "io.k8s.apiextensions-apiserver.pkg.apis.apiextensions.v1.JSONSchemaPropsOrArray": Scalar.ANY,
     "io.k8s.apiextensions-apiserver.pkg.apis.apiextensions.v1.JSONSchemaPropsOrStringArray": Scalar.ANY,
 }
+_REFERENCE = ("LocalObjectReference",)
+_CONFIGURATION = ("DeviceConfiguration",)
+# Structs with another struct in them whose members count as theirs: that one, and the members that are not its own.
+_EMBEDDED: Mapping[str, tuple[tuple[str, ...], frozenset[str]]] = {
+    "ConfigMapEnvSource": (_REFERENCE, frozenset({"optional"})),
+    "ConfigMapKeySelector": (_REFERENCE, frozenset({"key", "optional"})),
+    "ConfigMapProjection": (_REFERENCE, frozenset({"items", "optional"})),
+    "ConfigMapVolumeSource": (_REFERENCE, frozenset({"items", "defaultMode", "optional"})),
+    "DeviceAllocationConfiguration": (_CONFIGURATION, frozenset({"source", "requests"})),
+    "DeviceClaimConfiguration": (_CONFIGURATION, frozenset({"requests"})),
+    "DeviceClassConfiguration": (_CONFIGURATION, frozenset()),
+    "EphemeralContainer": (("EphemeralContainerCommon",), frozenset({"targetContainerName"})),
+    "IngressRule": (("IngressRuleValue",), frozenset({"host"})),
+    "PersistentVolumeSpec": (
+        ("PersistentVolumeSource",),
+        frozenset({"capacity", "accessModes", "claimRef", "persistentVolumeReclaimPolicy", "storageClassName",
+                   "mountOptions", "volumeMode", "nodeAffinity", "volumeAttributesClassName"}),
+    ),
+    "Probe": (
+        ("ProbeHandler",),
+        frozenset({"initialDelaySeconds", "timeoutSeconds", "periodSeconds", "successThreshold", "failureThreshold",
+                   "terminationGracePeriodSeconds"}),
+    ),
+    "RuleWithOperations": (("Rule",), frozenset({"operations"})),
+    "SecretEnvSource": (_REFERENCE, frozenset({"optional"})),
+    "SecretKeySelector": (_REFERENCE, frozenset({"key", "optional"})),
+    "SecretProjection": (_REFERENCE, frozenset({"items", "optional"})),
+    "Volume": (("VolumeSource",), frozenset({"name"})),
+}  # fmt: skip
 _GROUP_PACKAGES = {
     "": "core",
     "internal.apiserver.k8s.io": "apiserverinternal",

@@ -21,11 +21,15 @@ _RANGES = {Scalar.INT32: 1 << 31, Scalar.INT64: 1 << 63}
 
 
 class WrongType(Exception):
-    """The value is of another JSON type; ``found`` says which, as Go's decoder does."""
+    """The value is of another JSON type; ``found`` says which, as Go's decoder does.
 
-    def __init__(self, found: str) -> None:
+    ``go`` is the type that was wanted, where that isn't the field's own.
+    """
+
+    def __init__(self, found: str, go: str = "") -> None:
         super().__init__(found)
         self.found = found
+        self.go = go
 
 
 class Malformed(Exception):
@@ -125,7 +129,7 @@ def _int_or_string(value: Any) -> int | str:
     found = json_type(value)
     if found == "number":
         found = f"number {number_text(value)}"
-    raise Malformed(f"json: cannot unmarshal {found} into Go value of type int32")
+    raise WrongType(found, "int32")
 
 
 def parse_time(text: str, layout: str = _LAYOUT) -> datetime:
@@ -167,7 +171,7 @@ def _remainder(text: str) -> str:
 
 def _time(value: Any) -> str:
     if not isinstance(value, str):
-        raise Malformed(f"json: cannot unmarshal {json_type(value)} into Go value of type string")
+        raise WrongType(json_type(value), "string")
     return _canonical_time(value)
 
 
@@ -179,7 +183,7 @@ def _canonical_time(text: str) -> str:
 
 def _micro_time(value: Any) -> str:
     if not isinstance(value, str):
-        raise Malformed(f"json: cannot unmarshal {json_type(value)} into Go value of type string")
+        raise WrongType(json_type(value), "string")
     return parse_time(value, _MICRO_LAYOUT).strftime("%Y-%m-%dT%H:%M:%S.%fZ")
 
 

@@ -8,7 +8,15 @@ from typing import Any
 from dra_shared.features import FeatureGates
 from dra_shared.quantity import Quantity
 
-from dra_apiserver.errors import FieldError, Verbatim, field_not_found, invalid, required, too_long
+from dra_apiserver.errors import (
+    FieldError,
+    Verbatim,
+    field_not_found,
+    invalid,
+    json_value,
+    required,
+    too_long,
+)
 from dra_apiserver.validation import names
 from dra_apiserver.validation.binding import check_binding
 from dra_apiserver.validation.capacity import check_exclusive_capacity, check_shared_capacity
@@ -176,20 +184,21 @@ def _check_allocatable(device: JsonObject, path: str) -> list[FieldError]:
         at = f"{path}[{resource}]"
         key, multiplier = mapping.get("capacityKey"), mapping.get("allocationMultiplier")
         if not _is_node_allocatable(resource):
-            errors.append(invalid(at, resource, "must be a node allocatable resource name"))
+            text = "must be a node allocatable resource name"
+            errors.append(invalid(at, json_value(resource), text))
         if key is None and multiplier is None:
             text = "at least one of allocationMultiplier or capacityKey must be set"
             errors.append(invalid(at, "", text))
-        if key == "":
-            errors.append(invalid(f"{at}.capacityKey", "", "capacityKey must not be an empty string"))
-        elif key is not None and key not in (device.get("capacity") or {}):
-            errors.append(field_not_found(f"{at}.capacityKey", key))
         if multiplier is not None:
             quantity = Quantity.parse(str(multiplier))
             if quantity.sign() <= 0:
                 errors.append(invalid(f"{at}.allocationMultiplier", str(quantity), "must be positive"))
+        if key == "":
+            errors.append(invalid(f"{at}.capacityKey", "", "capacityKey must not be an empty string"))
+        elif key is not None and key not in (device.get("capacity") or {}):
+            errors.append(field_not_found(f"{at}.capacityKey", json_value(key)))
     return errors
 
 
 def _is_node_allocatable(resource: str) -> bool:
-    return resource in ("cpu", "memory", "ephemeral-storage") or resource.startswith("hugepages-")
+    return "/" not in resource or "kubernetes.io/" in resource
