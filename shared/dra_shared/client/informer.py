@@ -265,6 +265,10 @@ class InformerFactory:
             )
         return self._informers[key]
 
+    def known(self, resource: Resource[Any]) -> Informer[Any] | None:
+        """The informer of the same objects, whatever their type is there, if anyone has asked for it."""
+        return self._informers.get((resource.group, resource.version, resource.plural))
+
     async def run(self) -> None:
         """Run every informer asked for so far, until cancelled."""
         async with asyncio.TaskGroup() as tasks:

@@ -177,3 +177,61 @@ async def test_an_owner_that_its_informer_never_saw(cluster: Cluster) -> None:
         await cluster.until(seen_alive)
         await cluster.delete("Pod", "owner", grace_period=0)
         await cluster.until(lambda: _gone(cluster, "ResourceClaim", "child"))
+
+
+class _Busy(httpx.AsyncBaseTransport):
+    """Changes the claim ``child`` just before its first deletion arrives, and counts its deletions."""
+
+    def __init__(self, cluster: Cluster) -> None:
+        self._inner = HttpTransport()
+        self._cluster = cluster
+        self.deletions: list[int] = []
+
+    async def handle_async_request(self, request: httpx.Request) -> httpx.Response:
+        deleting = request.method == "DELETE" and request.url.path.endswith("/resourceclaims/child")
+        if deleting and not self.deletions:
+            change = {"metadata": {"labels": {"changed": "meanwhile"}}}
+            await self._cluster.client.patch(RESOURCE_CLAIMS, "child", change, "default")
+        response = await self._inner.handle_async_request(request)
+        if deleting:
+            self.deletions.append(response.status_code)
+        return response
+
+    async def aclose(self) -> None:
+        await self._inner.aclose()
+
+
+async def test_a_dependent_that_changes_meanwhile_goes_with_the_same_look(cluster: Cluster) -> None:
+    await _family(cluster)
+    transport = _Busy(cluster)
+    async with controllers(cluster, _NAME, transport=transport):
+        await cluster.delete("Pod", "owner", grace_period=0)
+        await cluster.until(lambda: _gone(cluster, "ResourceClaim", "child"))
+    assert transport.deletions == [409, 200]
+
+
+async def test_kinds_that_others_watch_are_watched_once(cluster: Cluster) -> None:
+    transport = _Watches()
+    await _family(cluster)
+    async with controllers(cluster, _NAME, "resourceclaim-controller", transport=transport):
+        await cluster.delete("Pod", "owner", grace_period=0)
+        await cluster.until(lambda: _gone(cluster, "ResourceClaim", "child"))
+    assert transport.paths.count("/api/v1/pods") == 1
+    assert transport.paths.count("/apis/resource.k8s.io/v1/resourceclaims") == 1
+    assert transport.paths.count("/api/v1/configmaps") == 1
+
+
+class _Watches(httpx.AsyncBaseTransport):
+    """Notes the paths of the watches that are opened."""
+
+    def __init__(self) -> None:
+        self._inner = HttpTransport()
+        self.paths: list[str] = []
+
+    async def handle_async_request(self, request: httpx.Request) -> httpx.Response:
+        if request.url.params.get("watch") == "true":
+            self.paths.append(request.url.path)
+        return await self._inner.handle_async_request(request)
+
+    async def aclose(self) -> None:
+        await self._inner.aclose()

@@ -1,10 +1,11 @@
 """Examines objects that may have lost their owners, and deletes, releases or orphans them."""
 
 import asyncio
+import contextlib
 from typing import Any
 
 import httpx
-from dra_shared.api.meta import OwnerReference
+from dra_shared.api.meta import Object, OwnerReference
 from dra_shared.api.pod import ObjectReference
 from dra_shared.client.errors import ApiError, Conflict, NotFound
 from dra_shared.client.informer import Informer
@@ -51,7 +52,7 @@ class GarbageCollector(Controller):
         self._graph = Graph(self._delete_queue.add, self._orphan_queue.add, self._report_mismatch)
         self._absent = RecentUids()
         self._kinds: dict[tuple[str, str], Kind] = {}
-        self._monitors: dict[tuple[str, str], tuple[Informer[AnyObject], asyncio.Task[None]]] = {}
+        self._monitors: dict[tuple[str, str], tuple[Informer[Any], asyncio.Task[None] | None]] = {}
         self._sync_errors = Counter(
             "garbagecollector_controller_resources_sync_error_total",
             "Failures to find out which kinds there are",
@@ -93,24 +94,28 @@ class GarbageCollector(Controller):
             if _is_monitored(entry)
         }
         for key in self._monitors.keys() - wanted.keys():
-            informer, task = self._monitors.pop(key)
+            informer, task = self._monitors[key]
+            if task is None:
+                continue
             task.cancel()
+            del self._monitors[key]
             for obj in informer.store.list():
                 self._graph.remove(obj.metadata.uid)
         for key in wanted.keys() - self._monitors.keys():
-            informer = self._monitor(wanted[key])
-            self._monitors[key] = informer, tasks.create_task(_watch(informer))
+            # What other controllers watch already needs no second watch: controller-manager/pkg/informerfactory.
+            shared = self._context.informers.known(wanted[key])
+            informer = shared or Informer(
+                self._client, wanted[key], clock=self._clock, relist_seconds=self._context.relist_seconds
+            )
+            self._follow(wanted[key], informer)
+            self._monitors[key] = informer, None if shared else tasks.create_task(_watch(informer))
         return True
 
-    def _monitor(self, kind: Kind) -> Informer[AnyObject]:
-        def upsert(obj: AnyObject) -> None:
+    def _follow(self, kind: Kind, informer: Informer[Any]) -> None:
+        def upsert(obj: Object) -> None:
             self._graph.upsert(_identity(kind, obj), obj.metadata)
 
-        informer = Informer(
-            self._client, kind, clock=self._clock, relist_seconds=self._context.relist_seconds
-        )
         informer.add_handler(upsert, lambda _, new: upsert(new), lambda obj: self._gone(obj.metadata.uid))
-        return informer
 
     def _gone(self, uid: str) -> None:
         node = self._graph.get(uid)
@@ -181,22 +186,26 @@ class GarbageCollector(Controller):
             policy = "Foreground"
         else:
             policy = "Background"
-        meta = live.metadata
+        # The resource version makes sure that nobody gave it another owner meanwhile.
+        version = None if waiting else live.metadata.resource_version
         try:
-            # The resource version makes sure that nobody gave it another owner meanwhile.
-            await self._client.delete(
-                kind,
-                meta.name,
-                meta.namespace,
-                uid=meta.uid,
-                resource_version=None if waiting else meta.resource_version,
-                propagation=policy,
-            )
-        except NotFound:
-            return
+            await self._delete_version(kind, live, version, policy)
         except Conflict as error:
-            raise Retry(f"{node.identity} changed: {error}") from error
+            now = await self._live(kind, node.identity)
+            if now is None:
+                return
+            if version is None or now.metadata.owner_references != live.metadata.owner_references:
+                raise Retry(f"{node.identity} changed: {error}") from error
+            # Something else of it changed, as when its controller cleans up at the same time.
+            await self._delete_version(kind, live, None, policy)
         _log.info("deleted object without owners", object=str(node.identity), propagation=policy)
+
+    async def _delete_version(self, kind: Kind, live: AnyObject, version: str | None, policy: str) -> None:
+        meta = live.metadata
+        with contextlib.suppress(NotFound):
+            await self._client.delete(
+                kind, meta.name, meta.namespace, uid=meta.uid, resource_version=version, propagation=policy
+            )
 
     async def _classify(
         self, identity: Identity, owners: tuple[OwnerReference, ...]
@@ -320,7 +329,7 @@ def _is_monitored(entry: Served) -> bool:
     )
 
 
-def _identity(kind: Kind, obj: AnyObject) -> Identity:
+def _identity(kind: Kind, obj: Object) -> Identity:
     meta = obj.metadata
     return Identity(kind.api_version, kind.kind, meta.namespace, meta.name, meta.uid)
 
