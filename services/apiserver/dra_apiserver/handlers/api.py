@@ -99,8 +99,9 @@ class Api:
         return None if record is None else record.object()
 
     def listing(self, group: str, plural: str, namespace: str) -> list[bytes]:
-        """The newest version of every object in a namespace, whether durable yet or not."""
-        return [record.data for record in self.store.newest_in((group, plural), f"{namespace}/")]
+        """The newest version of every object in a namespace ("": in all), whether durable yet or not."""
+        prefix = f"{namespace}/" if namespace else ""
+        return [record.data for record in self.store.newest_in((group, plural), prefix)]
 
     def context(self, target: Target, user: UserInfo, dry_run: bool = False) -> Context:
         """The request as strategies see it."""

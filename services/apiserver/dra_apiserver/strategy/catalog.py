@@ -11,6 +11,11 @@ from dra_apiserver.strategy.core import (
     PodStatusStrategy,
     PodStrategy,
 )
+from dra_apiserver.strategy.podgroups import (
+    PodGroupStatusStrategy,
+    PodGroupStrategy,
+    SchedulingWorkloadStrategy,
+)
 from dra_apiserver.strategy.resource import (
     DeviceClassStrategy,
     DeviceTaintRuleStrategy,
@@ -20,11 +25,13 @@ from dra_apiserver.strategy.resource import (
     ResourcePoolStatusRequestStrategy,
     ResourceSliceStrategy,
 )
+from dra_apiserver.strategy.service import ServiceStrategy
 from dra_apiserver.strategy.workloads import CronJobStrategy, JobStrategy, WorkloadStrategy
 from dra_apiserver.validation.coreobjects import CHECKS
 
 _RESOURCE = "resource.k8s.io"
 _namespaces = NamespaceStrategy()
+_services = ServiceStrategy()
 _taint_rules = DeviceTaintRuleStrategy()
 _pool_status_requests = ResourcePoolStatusRequestStrategy()
 
@@ -37,6 +44,8 @@ STRATEGIES: dict[tuple[str, str, str], Strategy] = {
     ("", "pods", "ephemeralcontainers"): PodEphemeralContainersStrategy(),
     ("", "pods", "resize"): PodResizeStrategy(),
     ("", "pods", "status"): PodStatusStrategy(),
+    ("", "services", ""): _services,
+    ("", "services", "status"): _services,
     ("apps", "daemonsets", ""): WorkloadStrategy("daemonset"),
     ("apps", "deployments", ""): WorkloadStrategy(),
     # Upstream calls them that too.
@@ -53,4 +62,7 @@ STRATEGIES: dict[tuple[str, str, str], Strategy] = {
     (_RESOURCE, "resourcepoolstatusrequests", ""): _pool_status_requests,
     (_RESOURCE, "resourcepoolstatusrequests", "status"): _pool_status_requests,
     (_RESOURCE, "resourceslices", ""): ResourceSliceStrategy(),
+    ("scheduling.k8s.io", "podgroups", ""): PodGroupStrategy(),
+    ("scheduling.k8s.io", "podgroups", "status"): PodGroupStatusStrategy(),
+    ("scheduling.k8s.io", "workloads", ""): SchedulingWorkloadStrategy(),
 }

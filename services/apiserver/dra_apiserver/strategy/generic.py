@@ -6,7 +6,6 @@ from typing import Any
 
 from dra_shared.names import (
     NameRule,
-    dns_1035_label_name,
     dns_label_name,
     dns_subdomain,
     dns_subdomain_name,
@@ -52,7 +51,7 @@ def _device_class_name(name: str, prefix: bool) -> list[str]:
 
 _NAME_RULES: dict[tuple[str, str], NameRule] = {
     ("", "namespaces"): dns_label_name,
-    ("", "services"): dns_1035_label_name,
+    ("", "services"): dns_label_name,
     ("resource.k8s.io", "deviceclasses"): _device_class_name,
     ("rbac.authorization.k8s.io", "clusterroles"): path_segment_name,
     ("rbac.authorization.k8s.io", "clusterrolebindings"): path_segment_name,

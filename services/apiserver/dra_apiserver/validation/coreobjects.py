@@ -23,7 +23,6 @@ from dra_apiserver.errors import (
 from dra_apiserver.strategy.objectmeta import IMMUTABLE
 from dra_apiserver.validation import names
 from dra_apiserver.validation.labelselectors import check_label_selector
-from dra_apiserver.validation.podgroups import check_pod_group, check_workload
 from dra_apiserver.validation.probes import check_not_negative
 from dra_apiserver.validation.quantities import amounts, check_amount
 
@@ -252,8 +251,6 @@ CHECKS: dict[tuple[str, str], Check] = {
     ("", "secrets"): check_secret,
     ("coordination.k8s.io", "leases"): check_lease,
     ("policy", "poddisruptionbudgets"): check_disruption_budget,
-    ("scheduling.k8s.io", "podgroups"): check_pod_group,
     ("scheduling.k8s.io", "priorityclasses"): check_priority_class,
-    ("scheduling.k8s.io", "workloads"): check_workload,
 }
 """By (group, plural): the check of a new object, or of one changed from another."""
