@@ -3,7 +3,6 @@
 from dra_apiserver.patch.fieldset import (
     FieldSet,
     difference,
-    insert,
     intersection,
     key_step,
     members,
@@ -25,7 +24,10 @@ PATHS = st.sets(
 def tree(paths: set[Path]) -> FieldSet:
     made: FieldSet = {}
     for path in paths:
-        insert(made, path)
+        one: FieldSet = {}
+        for step in reversed(path):
+            one = {step: one}
+        made = union(made, one)
     return made
 
 
@@ -34,7 +36,7 @@ def paths_of(fields: FieldSet) -> set[Path]:
 
 
 @given(PATHS)
-def test_what_is_inserted_is_a_member(paths: set[Path]) -> None:
+def test_what_is_joined_is_a_member(paths: set[Path]) -> None:
     assert paths_of(tree(paths)) == paths
 
 

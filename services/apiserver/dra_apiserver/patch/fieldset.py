@@ -20,25 +20,6 @@ def is_member(node: FieldSet) -> bool:
     return not node or SELF in node
 
 
-def insert(tree: FieldSet, path: tuple[str, ...]) -> None:
-    """Adds one path."""
-    parent = tree
-    for depth, step in enumerate(path):
-        last = depth == len(path) - 1
-        child = parent.get(step)
-        if child is None:
-            child = parent[step] = {}
-            if not last:
-                parent = child
-                continue
-        elif last:
-            if child:
-                child[SELF] = {}
-        elif not child:
-            child[SELF] = {}
-        parent = child
-
-
 def union(left: FieldSet, right: FieldSet) -> FieldSet:
     """The paths that are in either set."""
     made = dict(left)

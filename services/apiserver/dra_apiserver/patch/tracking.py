@@ -44,6 +44,8 @@ _RESET: Mapping[tuple[str, str, str], Paths] = {
     ("networking.k8s.io", "Ingress", "status"): [("f:spec",)],
     ("certificates.k8s.io", "CertificateSigningRequest", ""): [("f:status",)],
     ("", "Namespace", "finalize"): [],
+    ("scheduling.k8s.io", "PodGroup", ""): [],
+    ("scheduling.k8s.io", "PodGroup", "status"): [("f:metadata",), ("f:spec",)],
 }
 
 

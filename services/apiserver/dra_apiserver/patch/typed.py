@@ -5,10 +5,9 @@ merges.
 from dataclasses import dataclass, field
 from typing import Any
 
-from dra_apiserver.patch.fieldset import SELF, FieldSet, insert, is_member, key_step, value_step
-from dra_apiserver.schema.types import Field, ListNode, ListType, MapNode, Node, Scalar, Struct
+from dra_apiserver.patch.fieldset import SELF, FieldSet, is_member, key_step, value_step
+from dra_apiserver.schema.types import Field, ListNode, ListType, MapNode, Node, Scalar, Struct, is_whole
 
-Path = tuple[str, ...]
 _ABSENT = object()
 
 
@@ -25,19 +24,12 @@ class Comparison:
     removed: FieldSet = field(default_factory=dict)
 
 
-def _atomic(node: Node | None, member: Field | None) -> bool:
-    if node is None or isinstance(node, Scalar):
-        return True
-    if isinstance(node, ListNode):
-        return node.list_type is ListType.ATOMIC
-    return node.atomic or (member is not None and member.atomic)
-
-
-def _child(node: Struct | MapNode, key: str) -> tuple[Node | None, Field | None]:
+def _child(node: Struct | MapNode, key: str) -> tuple[Node | None, bool]:
+    """The type of a member or value, and whether it is owned as one; None where nothing is known of it."""
     if isinstance(node, MapNode):
-        return node.value, None
+        return node.value, is_whole(node.value)
     member = node.fields.get(key)
-    return (None, None) if member is None else (member.node, member)
+    return (None, True) if member is None else (member.node, member.whole)
 
 
 def item_step(node: ListNode, item: Any) -> str | None:
@@ -71,76 +63,99 @@ def compare(node: Struct, old: dict[str, Any], new: dict[str, Any]) -> Compariso
     return result
 
 
-def _void(member: Field | None, value: Any) -> bool:
-    """Whether a member counts as absent: an empty list or map that is left out when encoded."""
-    return (
-        not value
-        and isinstance(value, list | dict)
-        and member is not None
-        and bool(member.go)
-        and member.droppable
-    )
+def _void(member: Field, value: Any) -> bool:
+    """Whether an empty value counts as absent: a list or map that is left out when encoded."""
+    return member.droppable and isinstance(value, list | dict) and bool(member.go)
 
 
-def _unknown(node: Struct | MapNode, kind: Node | None) -> bool:
-    return kind is None and isinstance(node, Struct) and node.native
-
-
-def _compare_members(node: Struct | MapNode, old: Any, new: Any, result: Comparison) -> None:
-    present = set()
+def _compare_members(node: Struct, old: Any, new: Any, result: Comparison) -> None:
+    fields = node.fields
+    void = set()
     for key, value in new.items():
-        kind, member = _child(node, key)
-        if not value and _void(member, value):
+        member = fields.get(key)
+        before = old.get(key, _ABSENT)
+        if member is None:
+            if not node.native and before != value:
+                (result.added if before is _ABSENT else result.modified)[f"f:{key}"] = {}
+        elif not value and _void(member, value):
+            void.add(key)
+        elif before is _ABSENT:
+            result.added[member.step] = {} if member.whole else _everything(member.node, value)
+        elif before != value:
+            if member.whole:
+                result.modified[member.step] = {}
+            else:
+                _compare(member.node, before, value, member.step, result)
+    for key, value in old.items():
+        if key in new and key not in void:
             continue
-        present.add(key)
+        member = fields.get(key)
+        if member is None:
+            if not node.native:
+                result.removed[f"f:{key}"] = {}
+        elif value or not _void(member, value):
+            result.removed[member.step] = {} if member.whole else _everything(member.node, value)
+
+
+def _compare_entries(node: MapNode, old: Any, new: Any, result: Comparison) -> None:
+    kind = node.value
+    for key, value in new.items():
         before = old.get(key, _ABSENT)
         if before is _ABSENT:
-            if not _unknown(node, kind):
-                result.added[f"f:{key}"] = _everything(kind, member, value)
-        elif before is not value and before != value and not _unknown(node, kind):
-            _compare(kind, member, before, value, f"f:{key}", result)
+            result.added[f"f:{key}"] = _everything(kind, value)
+        elif before != value:
+            _compare(kind, before, value, f"f:{key}", result)
     for key, value in old.items():
-        if key not in present:
-            kind, member = _child(node, key)
-            if not _void(member, value) and not _unknown(node, kind):
-                result.removed[f"f:{key}"] = _everything(kind, member, value)
+        if key not in new:
+            result.removed[f"f:{key}"] = _everything(kind, value)
 
 
-def _everything(node: Node | None, member: Field | None, value: Any) -> FieldSet:
+def _everything(node: Node, value: Any) -> FieldSet:
     """All fields of a value that is there on one side only, its own path among them."""
-    if not value or _atomic(node, member):
+    if not value or is_whole(node):
         return {}
     made: FieldSet = {}
-    if isinstance(node, ListNode):
+    if isinstance(node, Struct):
+        if isinstance(value, dict):
+            fields = node.fields
+            for key, one in value.items():
+                member = fields.get(key)
+                if member is None:
+                    if not node.native:
+                        made[f"f:{key}"] = {}
+                elif not one:
+                    if not _void(member, one):
+                        made[member.step] = {}
+                else:
+                    made[member.step] = {} if member.whole else _everything(member.node, one)
+    elif isinstance(node, ListNode):
         if isinstance(value, list):
             for item in value:
                 step = item_step(node, item)
                 if step is not None:
-                    made[step] = {} if step in made else _everything(node.item, None, item)
-    elif isinstance(value, dict) and isinstance(node, Struct | MapNode):
+                    made[step] = {} if step in made else _everything(node.item, item)
+    elif isinstance(node, MapNode) and isinstance(value, dict):
         for key, one in value.items():
-            kind, below = _child(node, key)
-            if not _unknown(node, kind) and not (not one and _void(below, one)):
-                made[f"f:{key}"] = _everything(kind, below, one)
+            made[f"f:{key}"] = _everything(node.value, one)
     if made:
         made[SELF] = {}
     return made
 
 
-def _compare(
-    node: Node | None, member: Field | None, old: Any, new: Any, step: str, result: Comparison
-) -> None:
+def _compare(node: Node, old: Any, new: Any, step: str, result: Comparison) -> None:
     """Two different values at one path."""
     shape = list if isinstance(node, ListNode) else dict
     comparable = (old or new) and all(value is None or isinstance(value, shape) for value in (old, new))
-    if _atomic(node, member) or not comparable:
+    if is_whole(node) or not comparable:
         result.modified[step] = {}
         return
     below = Comparison()
-    if isinstance(node, ListNode):
-        _compare_items(node, old or (), new or (), below)
-    elif isinstance(node, Struct | MapNode):
+    if isinstance(node, Struct):
         _compare_members(node, old or {}, new or {}, below)
+    elif isinstance(node, ListNode):
+        _compare_items(node, old or (), new or (), below)
+    elif isinstance(node, MapNode):
+        _compare_entries(node, old or {}, new or {}, below)
     for found, target in (
         (below.added, result.added),
         (below.modified, result.modified),
@@ -166,13 +181,13 @@ def _compare_items(node: ListNode, old: Any, new: Any, result: Comparison) -> No
         if left == right:
             continue
         if not left:
-            result.added[step] = _everything(node.item, None, right[0]) if len(right) == 1 else {}
+            result.added[step] = _everything(node.item, right[0]) if len(right) == 1 else {}
         elif not right:
-            result.removed[step] = _everything(node.item, None, left[0]) if len(left) == 1 else {}
+            result.removed[step] = _everything(node.item, left[0]) if len(left) == 1 else {}
         elif len(left) > 1 or len(right) > 1:
             result.modified[step] = {}
         else:
-            _compare(node.item, None, left[0], right[0], step, result)
+            _compare(node.item, left[0], right[0], step, result)
 
 
 def field_set(node: Struct, config: dict[str, Any]) -> FieldSet:
@@ -181,41 +196,43 @@ def field_set(node: Struct, config: dict[str, Any]) -> FieldSet:
     Raises:
         TypedError: a field is unknown, of the wrong type, or a list names an item twice.
     """
-    tree: FieldSet = {}
-    _set_members(node, config, (), tree, "")
-    return tree
+    return _named_members(node, config, "")
 
 
-def _set_members(
-    node: Struct | MapNode, value: dict[str, Any], path: Path, tree: FieldSet, text: str
-) -> None:
+def _named_members(node: Struct | MapNode, value: dict[str, Any], text: str) -> FieldSet:
+    made: FieldSet = {}
     for key, one in value.items():
-        kind, member = _child(node, key)
-        here, name = (*path, f"f:{key}"), f"{text}.{key}"
+        kind, whole = _child(node, key)
+        name = f"{text}.{key}"
         if kind is None:
             if isinstance(node, Struct) and not node.open:
                 raise TypedError(f"{name}: field not declared in schema")
-            insert(tree, here)
+            made[f"f:{key}"] = {}
             continue
-        _set_value(kind, member, one, here, tree, name)
+        below = _named(kind, whole, one, name)
         if one is None or one == {} or isinstance(node, MapNode):
-            insert(tree, here)
+            below = _as_member(below)
+        if below is not None:
+            made[f"f:{key}"] = below
+    return made
 
 
-def _set_value(node: Node, member: Field | None, value: Any, path: Path, tree: FieldSet, text: str) -> None:
+def _named(node: Node, whole: bool, value: Any, text: str) -> FieldSet | None:
+    """What is named at and below a value; None where nothing is."""
     _check_shape(node, value, text)
-    if _atomic(node, member):
-        insert(tree, path)
-    elif value is None:
-        return
-    elif isinstance(node, ListNode):
-        _set_items(node, value, path, tree, text)
-    elif isinstance(node, Struct | MapNode):
-        _set_members(node, value, path, tree, text)
+    if whole:
+        return {}
+    if value is None:
+        return None
+    if isinstance(node, ListNode):
+        return _named_items(node, value, text) or None
+    assert isinstance(node, Struct | MapNode)
+    return _named_members(node, value, text) or None
 
 
-def _set_items(node: ListNode, items: list[Any], path: Path, tree: FieldSet, text: str) -> None:
-    seen = set()
+def _named_items(node: ListNode, items: list[Any], text: str) -> FieldSet:
+    made: FieldSet = {}
+    whole = is_whole(node.item)
     for index, item in enumerate(items):
         step = item_step(node, item)
         if step is None:
@@ -223,12 +240,14 @@ def _set_items(node: ListNode, items: list[Any], path: Path, tree: FieldSet, tex
             first = _quote(keys[0]) if keys else ""
             problem = f"associative list with keys has an element that omits key field {first}"
             raise TypedError(f"{text}: element {index}: {problem} (and doesn't have default value)")
-        if step in seen:
+        if step in made:
             raise TypedError(f"{text}: duplicate entries for key {_key_text(step)}")
-        seen.add(step)
-        here = (*path, step)
-        _set_value(node.item, None, item, here, tree, text + _key_text(step))
-        insert(tree, here)
+        made[step] = _as_member(_named(node.item, whole, item, text + _key_text(step)))
+    return made
+
+
+def _as_member(below: FieldSet | None) -> FieldSet:
+    return {**below, SELF: {}} if below else {}
 
 
 def _quote(text: str) -> str:
@@ -256,9 +275,9 @@ def _shown(value: Any) -> str:
     return f"&{{{value}}}"
 
 
-def merge(node: Node | None, live: Any, config: Any, member: Field | None = None) -> Any:
+def merge(node: Node | None, live: Any, config: Any, whole: bool = False) -> Any:
     """``live`` with what ``config`` says; neither is changed, parts may be shared."""
-    if config is None or live is None or _atomic(node, member):
+    if config is None or live is None or whole:
         return config
     if isinstance(node, ListNode):
         return (
@@ -271,14 +290,15 @@ def merge(node: Node | None, live: Any, config: Any, member: Field | None = None
     assert isinstance(node, Struct | MapNode)
     made = dict(live)
     for key, value in config.items():
-        kind, below = _child(node, key)
-        made[key] = merge(kind, live[key], value, below) if key in live else value
+        kind, owned = _child(node, key)
+        made[key] = merge(kind, live[key], value, owned) if key in live else value
     return made
 
 
 def _merge_items(node: ListNode, live: list[Any], config: list[Any]) -> list[Any]:
     """The configuration's items in its order; the live object's own stay where they were among those."""
     wanted = {item_step(node, item): item for item in config}
+    whole = is_whole(node.item)
     current: dict[str | None, Any] = {}
     for item in live:
         current.setdefault(item_step(node, item), item)
@@ -292,24 +312,27 @@ def _merge_items(node: ListNode, live: list[Any], config: list[Any]) -> list[Any
         while step not in done:
             name, value = next(pending)
             done.add(name)
-            made.append(merge(node.item, current[name], value) if name in current else value)
-    made += [merge(node.item, current[name], value) if name in current else value for name, value in pending]
+            made.append(merge(node.item, current[name], value, whole) if name in current else value)
+    made += [
+        merge(node.item, current[name], value, whole) if name in current else value for name, value in pending
+    ]
     return made
 
 
-def remove(node: Node | None, value: Any, gone: FieldSet, member: Field | None = None) -> Any:
+def remove(node: Node | None, value: Any, gone: FieldSet, whole: bool = False) -> Any:
     """``value`` without the fields and items that are members of ``gone``; containers left empty go too."""
     below = {step: child for step, child in gone.items() if step != SELF}
-    if not below or _atomic(node, member):
+    if not below or whole:
         return value
     if isinstance(node, ListNode) and isinstance(value, list):
         kept = []
+        whole = is_whole(node.item)
         for item in value:
             child = below.get(item_step(node, item) or "")
             if child is None:
                 kept.append(item)
             elif not is_member(child):
-                kept.append(remove(node.item, item, child))
+                kept.append(remove(node.item, item, child, whole))
         return kept or None
     if isinstance(node, Struct | MapNode) and isinstance(value, dict):
         made = {}
@@ -318,8 +341,8 @@ def remove(node: Node | None, value: Any, gone: FieldSet, member: Field | None =
             if child is None:
                 made[key] = one
             elif not is_member(child):
-                kind, inner = _child(node, key)
-                left = remove(kind, one, child, inner)
+                kind, owned = _child(node, key)
+                left = remove(kind, one, child, owned)
                 if left is not None:
                     made[key] = left
         return made or None

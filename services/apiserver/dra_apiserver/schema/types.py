@@ -70,7 +70,8 @@ class Field:
     """A member of a struct.
 
     ``go`` is its Go type as error messages print it. ``droppable``: an empty value is left out of the encoded object;
-    ``always``: the encoded object has this member even where nobody set it.
+    ``always``: the encoded object has this member even where nobody set it. ``step`` is its name in managedFields, and
+    ``whole`` whether its value is owned as one.
     """
 
     name: str
@@ -83,8 +84,12 @@ class Field:
     strategies: frozenset[str] = frozenset()
     droppable: bool = field(init=False)
     always: bool = field(init=False)
+    step: str = field(init=False)
+    whole: bool = field(init=False)
 
     def __post_init__(self) -> None:
+        object.__setattr__(self, "step", f"f:{self.name}")
+        object.__setattr__(self, "whole", self.atomic or is_whole(self.node))
         omitted = self.omit_empty or self.omit_zero
         plain = isinstance(self.node, ListNode | MapNode) or self.node in _PLAIN
         object.__setattr__(self, "droppable", omitted and not self.pointer and plain)
@@ -204,6 +209,13 @@ Walk = dict[str, tuple[type, Struct]]
 """Members by name: whether each is a struct, a list or a map of structs, and that struct."""
 
 
+def is_whole(node: Node) -> bool:
+    """Whether a value of this type is one field to server-side apply: a scalar, or an atomic list or map."""
+    if isinstance(node, ListNode):
+        return node.list_type is ListType.ATOMIC
+    return isinstance(node, Scalar) or node.atomic
+
+
 def _below(node: Node) -> tuple[type, Struct] | None:
     inner = node.item if isinstance(node, ListNode) else node.value if isinstance(node, MapNode) else node
     return (type(node), inner) if isinstance(inner, Struct) else None
@@ -273,6 +285,13 @@ _EMBEDDED: Mapping[str, tuple[tuple[str, ...], frozenset[str]]] = {
     "SecretProjection": (_REFERENCE, frozenset({"items", "optional"})),
     "Volume": (("VolumeSource",), frozenset({"name"})),
 }  # fmt: skip
+# Structs without members; what else has none in its schema holds anything.
+_EMPTY = frozenset(
+    {
+        "io.k8s.api.scheduling.v1alpha2.BasicSchedulingPolicy",
+        "io.k8s.apiextensions-apiserver.pkg.apis.apiextensions.v1.CustomResourceSubresourceStatus",
+    }
+)
 _GROUP_PACKAGES = {
     "": "core",
     "internal.apiserver.k8s.io": "apiserverinternal",
@@ -312,6 +331,8 @@ def definition(name: str) -> Node:
     package, _, short = name.rpartition(".")
     raw = definitions(package)[short]
     if "properties" not in raw:
+        if name in _EMPTY:
+            return Struct(name, raw)
         return Scalar.ANY if raw.get("type") == "object" else _node(raw, True)
     return Struct(name, raw, atomic=raw.get("x-kubernetes-map-type") == "atomic")
 
