@@ -48,11 +48,11 @@ def _size(value: str) -> int:
     return len(value) if value.isascii() else len(value.encode())
 
 
-def dns_label(value: str) -> list[str]:
-    """An RFC 1123 label: `my-name`."""
+def dns_label(value: str, bytes_limit: bool = False) -> list[str]:
+    """An RFC 1123 label: `my-name`. The declarative validators count `bytes_limit`."""
     errors = []
     if _size(value) > 63:
-        errors.append(max_length_message(63))
+        errors.append(max_length_message(63, "bytes" if bytes_limit else "characters"))
     if not _dns_label(value):
         if _dns_subdomain(value):
             errors.append("must not contain dots")

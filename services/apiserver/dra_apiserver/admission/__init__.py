@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
+from dra_apiserver.admission.podgroups import workload_exists
 from dra_apiserver.admission.pods import default_tolerations, priority, service_account
 from dra_apiserver.admission.quota import resource_quota
 from dra_apiserver.strategy import Context
@@ -18,7 +19,7 @@ JsonObject = dict[str, Any]
 Plugin = Callable[[JsonObject | None, JsonObject | None, Context, str], None]
 
 MUTATING: list[Plugin] = [service_account, default_tolerations, priority]
-VALIDATING: list[Plugin] = [resource_quota]
+VALIDATING: list[Plugin] = [workload_exists, resource_quota]
 
 
 def mutate(obj: JsonObject | None, old: JsonObject | None, ctx: Context, operation: str) -> None:

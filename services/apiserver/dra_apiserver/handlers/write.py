@@ -94,8 +94,9 @@ async def create(api: Api, request: Request, target: Target) -> None:
 
 
 def _track_new(target: Target, obj: JsonObject, options: WriteOptions, now: str) -> None:
-    # A status in a create request is dropped later and must not be owned.
-    status = obj.pop("status", None) if target.kind.has_status else None
+    # A status in a create request is dropped later and must not be owned; upstream forgot that for pod groups.
+    owned = (target.kind.group, target.kind.plural) == ("scheduling.k8s.io", "podgroups")
+    status = obj.pop("status", None) if target.kind.has_status and not owned else None
     track_update(
         target.kind,
         target.version,

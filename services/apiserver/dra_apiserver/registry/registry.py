@@ -7,10 +7,16 @@ from typing import Any
 
 import orjson
 from dra_shared.api.schema import kinds_document
+from dra_shared.features import FeatureGates
 
 from dra_apiserver.registry.kinds import ALL_VERBS, KindInfo, ScalePaths, SelectableField, Subresource
 from dra_apiserver.registry.runtime_config import RuntimeConfig
 
+# Kinds that are served, whatever the runtime configuration says, only while a feature is on.
+_GATED = {
+    ("scheduling.k8s.io", "podgroups"): "GenericWorkload",
+    ("scheduling.k8s.io", "workloads"): "GenericWorkload",
+}
 _STATUS_VERBS = frozenset({"get", "patch", "update"})
 
 
@@ -42,8 +48,12 @@ class Registry:
             self.add(info)
 
     @classmethod
-    def default(cls, runtime_config: RuntimeConfig | str = "") -> "Registry":
+    def default(
+        cls, runtime_config: RuntimeConfig | str = "", features: FeatureGates | None = None
+    ) -> "Registry":
         """The built-in kinds in the versions that ``runtime_config`` switches on.
+
+        ``features``: without kinds whose feature gate is off; None leaves them all in.
 
         Raises:
             RuntimeConfigError: ``runtime_config`` is malformed.
@@ -53,6 +63,9 @@ class Registry:
         every = [_parse(entry) for entry in document["kinds"]]
         served = []
         for info in every:
+            gate = _GATED.get((info.group, info.plural))
+            if gate is not None and features is not None and not features.enabled(gate):
+                continue
             versions = tuple(v for v in info.versions if config.serves(info.group, v, info.plural))
             if versions:
                 served.append(replace(info, versions=versions))

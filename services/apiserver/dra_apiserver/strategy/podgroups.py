@@ -43,6 +43,8 @@ class PodGroupStrategy(GenericStrategy):
         """As every kind, without disabled fields."""
         super().prepare_for_create(obj, ctx)
         drop_disabled(_GROUP, obj, None, ctx.features)
+        # Upstream sets the default again whenever it reads a stored group.
+        obj["spec"].setdefault("disruptionMode", "Pod")
 
     def prepare_for_update(self, obj: JsonObject, old: JsonObject, ctx: Context) -> None:
         """As every kind, without disabled fields that were not in use."""
@@ -103,3 +105,4 @@ def _drop_from_templates(obj: JsonObject, old: JsonObject, ctx: Context) -> None
     before = _templates(old)
     for index, template in enumerate(_templates(obj)):
         drop_disabled(_TEMPLATE, template, before[index] if index < len(before) else None, ctx.features)
+        template.setdefault("schedulingConstraints", None)

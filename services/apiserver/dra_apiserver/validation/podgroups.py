@@ -95,7 +95,7 @@ def check_workload(obj: JsonObject, old: JsonObject | None, gates: FeatureGates)
     errors += _check_unique(templates, members, path)
     for index, template in enumerate(templates):
         at = f"{path}[{index}]"
-        errors += _check_name(template.get("name"), dns_label, f"{at}.name")
+        errors += _check_name(template.get("name"), _short_name, f"{at}.name")
         errors += _check_group(template, None, at, gates)
     return errors
 
@@ -110,7 +110,7 @@ def _check_reference(reference: JsonObject, path: str) -> list[FieldError]:
     if workload is not None:
         at = f"{path}.workload"
         errors += _check_name(workload.get("workloadName"), _long_name, f"{at}.workloadName")
-        errors += _check_name(workload.get("podGroupTemplateName"), dns_label, f"{at}.podGroupTemplateName")
+        errors += _check_name(workload.get("podGroupTemplateName"), _short_name, f"{at}.podGroupTemplateName")
     return errors
 
 
@@ -152,12 +152,14 @@ def _check_group(
         if len(claims) > _CLAIMS:
             refused.append(too_many(f"{path}.resourceClaims", len(claims), _CLAIMS))
         errors += refused or _check_claims(claims, f"{path}.resourceClaims")
-    preempting = gates.enabled(PREEMPTION)
     for field, check in _PREEMPTION_CHECKS:
         value, at = spec.get(field), f"{path}.{field}"
         if kept(field):
             continue
-        if not preempting:
+        if not gates.enabled(PREEMPTION):
+            if before is None:
+                # It was dropped, and is what it is by default.
+                continue
             if value not in (None, ""):
                 errors.append(forbidden_field(at, ""))
         elif frozen(field):
@@ -203,7 +205,7 @@ def _check_claims(claims: list[JsonObject], path: str) -> list[FieldError]:
     for index, claim in enumerate(claims):
         at = f"{path}[{index}]"
         errors += _check_union(claim, _CLAIM_MEMBERS, at)
-        errors += _check_name(claim.get("name"), dns_label, f"{at}.name")
+        errors += _check_name(claim.get("name"), _short_name, f"{at}.name")
         for field in _CLAIM_MEMBERS:
             if claim.get(field) is not None:
                 errors += _check_long_name(claim[field], f"{at}.{field}")
@@ -231,6 +233,10 @@ def _check_union(value: JsonObject, members: tuple[str, ...], path: str) -> list
     if len(given) > 1:
         return [invalid(path, f"{{{', '.join(given)}}}", f"must specify exactly one of: {every}")]
     return []
+
+
+def _short_name(name: str) -> list[str]:
+    return dns_label(name, bytes_limit=True)
 
 
 def _long_name(name: str) -> list[str]:

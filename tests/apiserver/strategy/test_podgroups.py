@@ -1,0 +1,150 @@
+"""PodGroup and Workload as kube-apiserver 1.36 treats them."""
+
+import copy
+from collections.abc import AsyncIterator
+from pathlib import Path
+from typing import Any
+
+import httpx
+import pytest
+from dra_apiserver.config import Config
+from dra_apiserver.server import ApiServer
+from dra_shared.features import FeatureGates
+
+Json = dict[str, Any]
+
+GROUPS = "/apis/scheduling.k8s.io/v1alpha2/namespaces/default/podgroups"
+WORKLOADS = "/apis/scheduling.k8s.io/v1alpha2/namespaces/default/workloads"
+POLICY: Json = {"schedulingPolicy": {"gang": {"minCount": 2}}}
+ALPHA = "GenericWorkload=true,DRAWorkloadResourceClaims=true"
+
+
+def group(**spec: Any) -> Json:
+    return {"metadata": {"name": "g"}, "spec": {**POLICY, **spec}}
+
+
+def workload(**template: Any) -> Json:
+    templates = [{"name": "a", **POLICY, **template}]
+    return {"metadata": {"name": "w"}, "spec": {"podGroupTemplates": templates}}
+
+
+@pytest.fixture
+async def client(tmp_path: Path) -> AsyncIterator[httpx.AsyncClient]:
+    gates = FeatureGates.parse(ALPHA)
+    config = Config(port=0, data=tmp_path, relaxed=True, runtime_config="api/all=true", features=gates)
+    async with ApiServer(config) as server, httpx.AsyncClient(base_url=server.url) as made:
+        yield made
+
+
+async def test_without_the_feature_nothing_is_served(tmp_path: Path) -> None:
+    config = Config(port=0, data=tmp_path, relaxed=True, runtime_config="api/all=true")
+    async with ApiServer(config) as server, httpx.AsyncClient(base_url=server.url) as client:
+        assert (await client.get(GROUPS)).status_code == 404
+        assert (await client.get("/apis/scheduling.k8s.io/v1alpha2")).status_code == 404
+        assert (await client.get("/apis/scheduling.k8s.io/v1")).status_code == 200
+
+
+async def test_fields_of_features_that_are_off_are_dropped_and_defaulted(client: httpx.AsyncClient) -> None:
+    obj = group(schedulingConstraints={"topology": [{"key": "zone"}]}, disruptionMode="PodGroup", priority=5)
+    answer = await client.post(GROUPS, json=obj)
+    assert answer.status_code == 201
+    assert answer.json()["spec"] == {**POLICY, "podGroupTemplateRef": None, "disruptionMode": "Pod"}
+    answer = await client.post(WORKLOADS, json=workload(schedulingConstraints={}, disruptionMode="Pod"))
+    assert answer.json()["spec"]["podGroupTemplates"] == [
+        {"name": "a", **POLICY, "schedulingConstraints": None}
+    ]
+
+
+@pytest.mark.parametrize(
+    ("name", "template", "why"),
+    [
+        ("other", "a", 'PodGroup rejected: Workload "other" not found'),
+        ("w", "b", 'PodGroup rejected: PodGroupTemplate "b" not found in Workload "w"'),
+    ],
+)
+async def test_a_group_needs_its_workload(
+    client: httpx.AsyncClient, name: str, template: str, why: str
+) -> None:
+    assert (await client.post(WORKLOADS, json=workload())).status_code == 201
+    reference = {"workload": {"workloadName": name, "podGroupTemplateName": template}}
+    answer = await client.post(GROUPS, json=group(podGroupTemplateRef=reference))
+    assert answer.status_code == 403
+    assert answer.json()["message"] == f'podgroups.scheduling.k8s.io "g" is forbidden: {why}'
+    reference["workload"] = {"workloadName": "w", "podGroupTemplateName": "a"}
+    assert (await client.post(GROUPS, json=group(podGroupTemplateRef=reference))).status_code == 201
+
+
+@pytest.mark.parametrize(
+    ("path", "obj", "causes"),
+    [
+        pytest.param(
+            WORKLOADS,
+            {**workload(), "spec": {"podGroupTemplates": workload()["spec"]["podGroupTemplates"] * 2}},
+            {
+                "spec.podGroupTemplates[1]": 'Duplicate value: {"name":"a","schedulingPolicy":{"gang":{"minCount":2}},'
+                '"schedulingConstraints":null}'
+            },
+            id="a template twice",
+        ),
+        pytest.param(
+            WORKLOADS,
+            {**workload(), "spec": {**workload()["spec"], "controllerRef": {"kind": "a/b", "name": "j"}}},
+            {"spec.controllerRef.kind": "Invalid value: \"a/b\": may not contain '/'"},
+            id="an owner's kind",
+        ),
+        pytest.param(
+            GROUPS,
+            group(schedulingPolicy={"gang": {"minCount": -1}, "basic": {}}),
+            {
+                "spec.schedulingPolicy": 'Invalid value: "{`basic`, `gang`}": '
+                "must specify exactly one of: `basic`, `gang`",
+                "spec.schedulingPolicy.gang.minCount": "Invalid value: -1: must be greater than or equal to 1",
+            },
+            id="two policies",
+        ),
+        pytest.param(
+            GROUPS,
+            group(resourceClaims=[{"name": "a" * 64, "resourceClaimName": "c"}]),
+            {"spec.resourceClaims[0].name": f'Invalid value: "{"a" * 64}": must be no more than 63 bytes'},
+            id="a claim's name",
+        ),
+    ],
+)
+async def test_what_is_refused(
+    client: httpx.AsyncClient, path: str, obj: Json, causes: dict[str, str]
+) -> None:
+    answer = await client.post(path, json=obj)
+    assert answer.status_code == 422
+    assert {one["field"]: one["message"] for one in answer.json()["details"]["causes"]} == causes
+
+
+async def test_specs_never_change(client: httpx.AsyncClient) -> None:
+    for path, name, obj, other, field in (
+        (GROUPS, "g", group(), {"basic": {}}, "spec.schedulingPolicy"),
+        (WORKLOADS, "w", workload(), {"kind": "Job", "name": "j"}, "spec.controllerRef"),
+    ):
+        assert (await client.post(path, json=obj)).status_code == 201
+        changed = copy.deepcopy(obj)
+        changed["spec"][field.partition(".")[2]] = other
+        answer = await client.put(f"{path}/{name}", json=changed)
+        assert answer.status_code == 422
+        assert answer.json()["details"]["causes"] == [
+            {
+                "reason": "FieldValueInvalid",
+                "message": "Invalid value: null: field is immutable",
+                "field": field,
+            }
+        ]
+
+
+async def test_statuses_of_claims_are_those_of_the_groups_claims(client: httpx.AsyncClient) -> None:
+    claims = [{"name": "a", "resourceClaimTemplateName": "t"}]
+    made = (await client.post(GROUPS, json=group(resourceClaims=claims))).json()
+    made["status"] = {"resourceClaimStatuses": [{"name": "b", "resourceClaimName": "A"}]}
+    answer = await client.put(f"{GROUPS}/g/status", json=made)
+    assert [one["field"] for one in answer.json()["details"]["causes"]] == [
+        "status.resourceClaimStatuses[0].name",
+        "status.resourceClaimStatuses[0].resourceClaimName",
+    ]
+    made["status"] = {"resourceClaimStatuses": [{"name": "a", "resourceClaimName": "c"}]}
+    assert (await client.put(f"{GROUPS}/g/status", json=made)).status_code == 200
