@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import socket
-import uuid
 from email.utils import formatdate
 from types import TracebackType
 from typing import Any, Self
@@ -16,6 +15,7 @@ from uvicorn.config import Config as UvicornConfig
 from uvicorn.server import ServerState
 
 from dra_apiserver.app import Application
+from dra_apiserver.bootstrap import Followers, make_missing
 from dra_apiserver.config import Config
 from dra_apiserver.connection import Connection
 from dra_apiserver.extensions import Definitions
@@ -23,10 +23,9 @@ from dra_apiserver.handlers.api import Api
 from dra_apiserver.health import Health
 from dra_apiserver.metrics import Metrics
 from dra_apiserver.registry import Registry
-from dra_apiserver.storage import Put, Record, Store
+from dra_apiserver.storage import Record, Store
 from dra_apiserver.storage.sqlite import SqliteEngine
 
-_SYSTEM_NAMESPACES = ("default", "kube-system", "kube-public", "kube-node-lease")
 _SWEEP_EVERY = 60.0
 _SWEEP_STEP = 500
 _DRAIN = 2.0
@@ -59,10 +58,13 @@ class ApiServer:
             metrics = Metrics()
             registry = Registry.default(config.runtime_config, config.features)
             self.api = Api(config, self.store, registry, self._clock, metrics)
-            await self._bootstrap()
+            await make_missing(self.api)
             definitions = Definitions(self.api)
             definitions.load()
             self._tasks.append(asyncio.create_task(definitions.run()))
+            followers = Followers(self.api, definitions.changed)
+            await followers.sync()
+            self._tasks.append(asyncio.create_task(followers.run()))
             health = Health()
             health.add("ping", lambda: None)
             health.add("log", lambda: None)
@@ -144,24 +146,6 @@ class ApiServer:
         await asyncio.gather(*self._state.tasks, *self._tasks, return_exceptions=True)
         await self._stack.aclose()
 
-    async def _bootstrap(self) -> None:
-        """Make what upstream's bootstrap controller makes."""
-        now = self.api.now()
-        for name in _SYSTEM_NAMESPACES:
-            namespace = {
-                "kind": "Namespace",
-                "apiVersion": "v1",
-                "metadata": {
-                    "name": name,
-                    "uid": str(uuid.uuid4()),
-                    "creationTimestamp": now,
-                    "labels": {"kubernetes.io/metadata.name": name},
-                },
-                "spec": {"finalizers": ["kubernetes"]},
-                "status": {"phase": "Active"},
-            }
-            await self.store.write(("", "namespaces"), name, _unless_there(namespace))
-
     async def _date(self) -> None:
         while True:
             date = formatdate(usegmt=True).encode()
@@ -214,10 +198,6 @@ class ApiServer:
             ("dralab_store_writes_total", "Writes in those transactions.", lambda: store.committed_writes),
         ):
             metrics.gauge(name, help, (), lambda read=read: [((), float(read()))])  # type: ignore[misc]
-
-
-def _unless_there(obj: JsonObject) -> Any:
-    return lambda current: Put(obj) if current is None else None
 
 
 def _remove_if(revision: int) -> Any:

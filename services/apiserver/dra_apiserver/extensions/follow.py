@@ -1,5 +1,6 @@
 """Keeps the registry in step with the stored CustomResourceDefinitions."""
 
+import asyncio
 from typing import Any
 
 from dra_shared.log import logger
@@ -17,11 +18,15 @@ _log = logger(__name__)
 
 
 class Definitions:
-    """Serves the kind of every established definition for as long as the definition is there."""
+    """Serves the kind of every established definition for as long as the definition is there.
+
+    `changed` is set when a kind comes, goes or changes.
+    """
 
     def __init__(self, api: Api) -> None:
         self._api = api
         self._served: dict[str, tuple[str, str]] = {}
+        self.changed = asyncio.Event()
 
     def load(self) -> None:
         """Serve what was established before, at once: called before the server answers."""
@@ -79,6 +84,7 @@ class Definitions:
             if before is not None:
                 registry.remove(*before)
                 del self._served[name]
+                self.changed.set()
             return
         place = (info.group, info.plural)
         known = registry.get(*place)
@@ -88,6 +94,7 @@ class Definitions:
         if known is None or known != info:
             registry.add(info)
             self._served[name] = place
+            self.changed.set()
             _log.info("custom kind is served", definition=name, versions=list(info.versions))
 
     async def _finish(self, definition: Object) -> None:
@@ -120,5 +127,6 @@ class Definitions:
     async def _drop(self, name: str) -> None:
         place = self._served.pop(name)
         self._api.registry.remove(*place)
+        self.changed.set()
         await self._clear(place)
         _log.info("custom kind is no longer served", definition=name)

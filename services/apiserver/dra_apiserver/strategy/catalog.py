@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dra_apiserver.strategy import Strategy
+from dra_apiserver.strategy.certificates import SigningRequestStrategy
 from dra_apiserver.strategy.checked import CheckedStrategy
 from dra_apiserver.strategy.core import (
     NamespaceStrategy,
@@ -26,12 +27,16 @@ from dra_apiserver.strategy.resource import (
     ResourceSliceStrategy,
 )
 from dra_apiserver.strategy.service import ServiceStrategy
+from dra_apiserver.strategy.storage import ClaimStrategy, VolumeStrategy
 from dra_apiserver.strategy.workloads import CronJobStrategy, JobStrategy, WorkloadStrategy
 from dra_apiserver.validation.coreobjects import CHECKS
 
 _RESOURCE = "resource.k8s.io"
 _namespaces = NamespaceStrategy()
+_claims = ClaimStrategy()
+_requests = SigningRequestStrategy()
 _services = ServiceStrategy()
+_volumes = VolumeStrategy()
 _taint_rules = DeviceTaintRuleStrategy()
 _pool_status_requests = ResourcePoolStatusRequestStrategy()
 
@@ -44,6 +49,9 @@ STRATEGIES: dict[tuple[str, str, str], Strategy] = {
     ("", "pods", "ephemeralcontainers"): PodEphemeralContainersStrategy(),
     ("", "pods", "resize"): PodResizeStrategy(),
     ("", "pods", "status"): PodStatusStrategy(),
+    ("", "persistentvolumeclaims", ""): _claims,
+    ("", "persistentvolumes", ""): _volumes,
+    ("", "persistentvolumes", "status"): _volumes,
     ("", "services", ""): _services,
     ("", "services", "status"): _services,
     ("apps", "daemonsets", ""): WorkloadStrategy("daemonset"),
@@ -53,6 +61,9 @@ STRATEGIES: dict[tuple[str, str, str], Strategy] = {
     ("apps", "statefulsets", ""): WorkloadStrategy("statefulset", fixed_rest=True),
     ("batch", "cronjobs", ""): CronJobStrategy(),
     ("batch", "jobs", ""): JobStrategy(),
+    ("certificates.k8s.io", "certificatesigningrequests", ""): _requests,
+    ("certificates.k8s.io", "certificatesigningrequests", "approval"): _requests,
+    ("certificates.k8s.io", "certificatesigningrequests", "status"): _requests,
     (_RESOURCE, "deviceclasses", ""): DeviceClassStrategy(),
     (_RESOURCE, "devicetaintrules", ""): _taint_rules,
     (_RESOURCE, "devicetaintrules", "status"): _taint_rules,

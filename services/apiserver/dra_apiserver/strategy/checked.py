@@ -24,4 +24,5 @@ class CheckedStrategy(GenericStrategy):
 
     def validate_update(self, obj: JsonObject, old: JsonObject, ctx: Context) -> list[FieldError]:
         """The errors of metadata, then the kind's own."""
-        return super().validate_update(obj, old, ctx) + self._check(obj, old)
+        errors = super().validate_update(obj, old, ctx)
+        return errors if ctx.subresource else errors + self._check(obj, old)

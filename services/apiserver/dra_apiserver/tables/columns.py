@@ -33,7 +33,7 @@ TABLES: Mapping[tuple[str, str], tuple[str, Cells]] = {
     ("events.k8s.io", "Event"): (_EVENT, core.grouped_event),
     ("", "Namespace"): ("Name|Status|Age", core.namespace),
     ("", "Secret"): ("Name|Type|Data|Age", core.secret),
-    ("", "ServiceAccount"): ("Name|Secrets|Age", core.service_account),
+    ("", "ServiceAccount"): ("Name|Age", others.named),
     ("", "ConfigMap"): ("Name|Data|Age", core.config_map),
     ("", "PersistentVolume"): (
         "Name|Capacity|Access Modes|Reclaim Policy|"
@@ -96,7 +96,6 @@ TABLES: Mapping[tuple[str, str], tuple[str, Cells]] = {
         "Name|AttachRequired?|PodInfoOnMount?|StorageCapacity?|TokenRequests|RequiresRepublish?|Modes|Age",
         others.csi_driver,
     ),
-    ("storage.k8s.io", "CSIStorageCapacity"): ("Name|StorageClassName|Capacity", others.storage_capacity),
     ("scheduling.k8s.io", "PriorityClass"): (
         "Name|Value#|Global-Default?|Age|PreemptionPolicy",
         others.priority_class,

@@ -315,10 +315,6 @@ def secret(obj: Object, now: datetime) -> list[Any]:
     return [name(obj), obj.get("type", ""), len(obj.get("data") or ()), age(obj, now)]
 
 
-def service_account(obj: Object, now: datetime) -> list[Any]:
-    return [name(obj), len(obj.get("secrets") or ()), age(obj, now)]
-
-
 def config_map(obj: Object, now: datetime) -> list[Any]:
     return [name(obj), len(obj.get("data") or ()) + len(obj.get("binaryData") or ()), age(obj, now)]
 

@@ -1,6 +1,6 @@
 """Rows of the other groups' kinds."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from datetime import datetime
 from typing import Any
 
@@ -88,12 +88,59 @@ def ingress_class(obj: Object, now: datetime) -> list[Any]:
     return [name(obj), spec.get("controller", ""), parameters, age(obj, now)]
 
 
+_SHOWN_METRICS = 2
+_METRICS = {
+    "ContainerResource": "containerResource",
+    "External": "external",
+    "Object": "object",
+    "Pods": "pods",
+    "Resource": "resource",
+}
+
+
+def _metric(metric: Object, found: Object) -> str:
+    """What one metric is and ought to be."""
+    kind = metric.get("type", "")
+    if kind not in _METRICS:
+        return "<unknown type>"
+    source, current = part(metric, _METRICS[kind]), part(part(found, _METRICS[kind]), "current")
+    target = part(source, "target")
+
+    def amount(of: Object, field: str) -> str:
+        return UNKNOWN if of.get(field) is None else quantity_text(of[field])
+
+    if kind in ("External", "Object"):
+        if target.get("averageValue") is not None:
+            return f"{amount(current, 'averageValue')}/{amount(target, 'averageValue')} (avg)"
+        return f"{amount(current, 'value')}/{amount(target, 'value')}"
+    if kind == "Pods":
+        return f"{amount(current, 'averageValue')}/{amount(target, 'averageValue')}"
+    if target.get("averageValue") is not None:
+        now, wanted = amount(current, "averageValue"), amount(target, "averageValue")
+    else:
+        share, goal = current.get("averageUtilization"), target.get("averageUtilization")
+        now = UNKNOWN if share is None else f"{share}%"
+        wanted = "<auto>" if goal is None else f"{goal}%"
+    return f"{source.get('name', '')}: {now}/{wanted}"
+
+
+def _metrics(metrics: Sequence[Object], found: Sequence[Object]) -> str:
+    if not metrics:
+        return NONE
+    texts = [
+        _metric(one, found[index] if index < len(found) else {})
+        for index, one in enumerate(metrics[:_SHOWN_METRICS])
+    ]
+    more = len(metrics) - _SHOWN_METRICS
+    return ", ".join(texts) + (f" + {more} more..." if more > 0 else "")
+
+
 def autoscaler(obj: Object, now: datetime) -> list[Any]:
     spec, status = part(obj, "spec"), part(obj, "status")
     target = part(spec, "scaleTargetRef")
     reference = f"{target.get('kind', '')}/{target.get('name', '')}"
-    least = spec["minReplicas"] if spec.get("minReplicas") is not None else UNSET
-    targets = shortened((str(one.get("type", "")) for one in spec.get("metrics") or ()), NONE)
+    least = str(spec["minReplicas"]) if spec.get("minReplicas") is not None else UNSET
+    targets = _metrics(spec.get("metrics") or [], status.get("currentMetrics") or [])
     counts = [least, spec.get("maxReplicas", 0), status.get("currentReplicas", 0)]
     return [name(obj), reference, targets, *counts, age(obj, now)]
 
@@ -189,11 +236,6 @@ def csi_driver(obj: Object, now: datetime) -> list[Any]:
     tokens = ",".join(one.get("audience", "") for one in spec.get("tokenRequests") or ()) or UNSET
     modes = ",".join(spec.get("volumeLifecycleModes") or ()) or NONE
     return [name(obj), attach, *flags, tokens, bool(spec.get("requiresRepublish")), modes, age(obj, now)]
-
-
-def storage_capacity(obj: Object, now: datetime) -> list[Any]:
-    capacity = quantity_text(obj["capacity"]) if obj.get("capacity") is not None else UNSET
-    return [name(obj), obj.get("storageClassName", ""), capacity]
 
 
 def webhooks(obj: Object, now: datetime) -> list[Any]:

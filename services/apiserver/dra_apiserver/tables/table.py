@@ -100,7 +100,7 @@ def _column(name: str, kind: str = "string", priority: int = 0) -> Object:
     return {
         "name": name,
         "type": kind,
-        "format": "name" if name == "Name" else "",
+        "format": "name" if name in ("Name", "Attacher") else "",
         "description": DESCRIPTIONS.get(name, name),
         "priority": priority,
     }

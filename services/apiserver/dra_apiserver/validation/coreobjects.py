@@ -22,6 +22,7 @@ from dra_apiserver.errors import (
 )
 from dra_apiserver.strategy.objectmeta import IMMUTABLE
 from dra_apiserver.validation import names
+from dra_apiserver.validation.autoscaler import check_autoscaler
 from dra_apiserver.validation.labelselectors import check_label_selector
 from dra_apiserver.validation.probes import check_not_negative
 from dra_apiserver.validation.quantities import amounts, check_amount
@@ -249,6 +250,7 @@ CHECKS: dict[tuple[str, str], Check] = {
     ("", "nodes"): check_node,
     ("", "resourcequotas"): check_quota,
     ("", "secrets"): check_secret,
+    ("autoscaling", "horizontalpodautoscalers"): check_autoscaler,
     ("coordination.k8s.io", "leases"): check_lease,
     ("policy", "poddisruptionbudgets"): check_disruption_budget,
     ("scheduling.k8s.io", "priorityclasses"): check_priority_class,

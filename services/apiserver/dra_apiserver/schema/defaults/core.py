@@ -203,6 +203,12 @@ def _namespace(obj: Object, _version: str) -> None:
 
 
 def _node(obj: Object, _version: str) -> None:
+    spec = obj.get("spec") or {}
+    # The single range is the first of them: either is filled in from the other.
+    if spec.get("podCIDR") and not spec.get("podCIDRs"):
+        spec["podCIDRs"] = [spec["podCIDR"]]
+    elif spec.get("podCIDRs") and not spec.get("podCIDR"):
+        spec["podCIDR"] = spec["podCIDRs"][0]
     status = obj.get("status") or {}
     if status.get("capacity") and not status.get("allocatable"):
         status["allocatable"] = dict(status["capacity"])

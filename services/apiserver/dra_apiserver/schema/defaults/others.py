@@ -116,8 +116,53 @@ def _api_service(obj: Object, _version: str) -> None:
         service.setdefault("port", 443)
 
 
-def _autoscaler(obj: Object, _version: str) -> None:
-    obj.setdefault("spec", {}).setdefault("minReplicas", 1)
+# What scales where a behavior leaves it open.
+_SCALE_UP: Object = {
+    "stabilizationWindowSeconds": 0,
+    "selectPolicy": "Max",
+    "policies": [
+        {"type": "Pods", "value": 4, "periodSeconds": 15},
+        {"type": "Percent", "value": 100, "periodSeconds": 15},
+    ],
+}
+_SCALE_DOWN: Object = {
+    "selectPolicy": "Max",
+    "policies": [{"type": "Percent", "value": 100, "periodSeconds": 15}],
+}
+
+
+def _autoscaler(obj: Object, version: str) -> None:
+    spec = obj.setdefault("spec", {})
+    spec.setdefault("minReplicas", 1)
+    if version != "v2":
+        return
+    if not spec.get("metrics"):
+        target = {"type": "Utilization", "averageUtilization": 80}
+        spec["metrics"] = [{"type": "Resource", "resource": {"name": "cpu", "target": target}}]
+    behavior = spec.get("behavior")
+    if behavior is not None:
+        for name, rules in (("scaleUp", _SCALE_UP), ("scaleDown", _SCALE_DOWN)):
+            given = {key: value for key, value in (behavior.get(name) or {}).items() if value is not None}
+            made = {**rules, **given}
+            behavior[name] = {**made, "policies": [dict(policy) for policy in made["policies"]]}
+
+
+def _flow_schema(obj: Object, _version: str) -> None:
+    spec = obj.setdefault("spec", {})
+    if not spec.get("matchingPrecedence"):
+        spec["matchingPrecedence"] = 1000
+
+
+def _priority_level(obj: Object, _version: str) -> None:
+    limited = (obj.get("spec") or {}).get("limited")
+    if limited is not None:
+        limited.setdefault("nominalConcurrencyShares", 30)
+        limited.setdefault("lendablePercent", 0)
+        queuing = (limited.get("limitResponse") or {}).get("queuing")
+        if queuing is not None:
+            for name, value in (("queues", 64), ("handSize", 8), ("queueLengthLimit", 50)):
+                if not queuing.get(name):
+                    queuing[name] = value
 
 
 RULES: Mapping[tuple[str, str], Callable[[Object, str], None]] = {
@@ -138,4 +183,6 @@ RULES: Mapping[tuple[str, str], Callable[[Object, str], None]] = {
     ("apiextensions.k8s.io", "CustomResourceDefinition"): _custom_resource_definition,
     ("apiregistration.k8s.io", "APIService"): _api_service,
     ("autoscaling", "HorizontalPodAutoscaler"): _autoscaler,
+    ("flowcontrol.apiserver.k8s.io", "FlowSchema"): _flow_schema,
+    ("flowcontrol.apiserver.k8s.io", "PriorityLevelConfiguration"): _priority_level,
 }

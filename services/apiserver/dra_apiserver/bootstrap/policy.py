@@ -1,0 +1,81 @@
+"""The default roles and bindings, from ``policy.txt``.
+
+A line that is not indented begins an object, the indented ones below it are its rules or subjects::
+
+    ClusterRole NAME [into OTHER] [gathers NAME]     into: it is part of the aggregated role OTHER
+      VERBS on RESOURCES of GROUPS [named NAMES]
+      VERBS on PATHS
+    Role NAMESPACE/NAME
+    ClusterRoleBinding NAME gives ROLE-KIND ROLE     and RoleBinding NAMESPACE/NAME likewise
+      SUBJECT-KIND NAME
+
+Lists have commas between their items; the core group is written ``core``.
+"""
+
+from collections.abc import Iterator
+from importlib.resources import files
+from typing import Any
+
+Object = dict[str, Any]
+
+_GROUP = "rbac.authorization.k8s.io"
+_AGGREGATE = f"{_GROUP}/aggregate-to-"
+
+
+def roles_and_bindings() -> Iterator[Object]:
+    """The objects, without what the server gives every object."""
+    made: Object | None = None
+    for line in (files(__package__) / "policy.txt").read_text().splitlines():
+        if not line.startswith(" "):
+            if made is not None:
+                yield made
+            made = _begin(line.split())
+        elif made is not None:
+            _add(made, line.split())
+    if made is not None:
+        yield made
+
+
+def _begin(words: list[str]) -> Object:
+    kind, place, *rest = words
+    # Names have colons in them and no slashes.
+    namespace, slash, name = place.rpartition("/")
+    said = dict(zip(rest[::2], rest[1::2], strict=False))
+    labels = {"kubernetes.io/bootstrapping": "rbac-defaults"}
+    if "into" in said:
+        labels[_AGGREGATE + said["into"]] = "true"
+    meta: Object = {"name": name}
+    if slash:
+        meta["namespace"] = namespace
+    meta |= {"labels": labels, "annotations": {"rbac.authorization.kubernetes.io/autoupdate": "true"}}
+    made: Object = {"kind": kind, "apiVersion": f"{_GROUP}/v1", "metadata": meta}
+    if kind.endswith("Binding"):
+        made["roleRef"] = {"apiGroup": _GROUP, "kind": said["gives"], "name": rest[-1]}
+        return made
+    made["rules"] = None
+    if "gathers" in said:
+        selector = {"matchLabels": {_AGGREGATE + said["gathers"]: "true"}}
+        made["aggregationRule"] = {"clusterRoleSelectors": [selector]}
+    return made
+
+
+def _add(made: Object, words: list[str]) -> None:
+    if made["kind"].endswith("Binding"):
+        kind, name = words
+        subject: Object = {"kind": kind, "apiGroup": _GROUP, "name": name}
+        if kind == "ServiceAccount":
+            namespace, _, name = name.partition("/")
+            subject = {"kind": kind, "name": name, "namespace": namespace}
+        made["subjects"] = [*made.get("subjects", ()), subject]
+        return
+    verbs, _, things, *rest = words
+    rule: Object = {"verbs": verbs.split(",")}
+    said = dict(zip(rest[::2], rest[1::2], strict=False))
+    if "of" in said:
+        rule["apiGroups"] = ["" if group == "core" else group for group in said["of"].split(",")]
+        rule["resources"] = things.split(",")
+        if "named" in said:
+            rule["resourceNames"] = said["named"].split(",")
+    else:
+        rule["nonResourceURLs"] = things.split(",")
+    made["rules"] = [*(made["rules"] or ()), rule]

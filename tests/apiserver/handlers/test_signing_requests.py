@@ -1,0 +1,96 @@
+"""Certificate signing requests over the wire, as ``kubectl certificate`` drives them."""
+
+import base64
+from collections.abc import AsyncIterator
+from pathlib import Path
+from typing import Any
+
+import httpx
+import pytest
+from dra_apiserver.config import Config
+from dra_apiserver.server import ApiServer
+
+REQUESTS = "/apis/certificates.k8s.io/v1/certificatesigningrequests"
+PEM = b"-----BEGIN CERTIFICATE REQUEST-----\nMIIB\n-----END CERTIFICATE REQUEST-----\n"
+
+
+@pytest.fixture
+async def client(tmp_path: Path) -> AsyncIterator[httpx.AsyncClient]:
+    async with (
+        ApiServer(Config(port=0, data=tmp_path, relaxed=True)) as server,
+        httpx.AsyncClient(base_url=server.url, timeout=30) as made,
+    ):
+        yield made
+
+
+def request(**spec: Any) -> dict[str, Any]:
+    return {
+        "apiVersion": "certificates.k8s.io/v1",
+        "kind": "CertificateSigningRequest",
+        "metadata": {"name": "r"},
+        "spec": {
+            "request": base64.b64encode(PEM).decode(),
+            "signerName": "example.com/x",
+            "usages": ["client auth"],
+            **spec,
+        },
+    }
+
+
+async def decide(client: httpx.AsyncClient, kind: str) -> httpx.Response:
+    obj = (await client.get(f"{REQUESTS}/r")).json()
+    conditions = obj["status"].setdefault("conditions", [])
+    conditions.append({"type": kind, "status": "True", "reason": "Kubectl", "message": "by hand"})
+    return await client.put(f"{REQUESTS}/r/approval", json=obj)
+
+
+async def test_an_approval_is_kept(client: httpx.AsyncClient) -> None:
+    made = (await client.post(REQUESTS, json=request(username="somebody", groups=["g"]))).json()
+    # Who asks is what the server knows, not what the client says.
+    assert made["spec"]["username"] == "system:admin"
+    assert made["spec"]["groups"] == ["system:masters", "system:authenticated"]
+    approved = await decide(client, "Approved")
+    assert approved.status_code == 200, approved.text
+    condition = (await client.get(f"{REQUESTS}/r")).json()["status"]["conditions"][0]
+    assert condition["type"] == "Approved"
+    assert condition["lastTransitionTime"] == condition["lastUpdateTime"]
+
+
+async def test_it_is_decided_once(client: httpx.AsyncClient) -> None:
+    await client.post(REQUESTS, json=request())
+    await decide(client, "Approved")
+    refused = (await decide(client, "Denied")).json()
+    assert refused["details"]["causes"][0]["message"] == (
+        'Invalid value: "Denied": Approved and Denied conditions are mutually exclusive'
+    )
+    obj = (await client.get(f"{REQUESTS}/r")).json()
+    obj["status"]["conditions"] = []
+    undone = (await client.put(f"{REQUESTS}/r/approval", json=obj)).json()
+    assert 'updates may not remove a condition of type "Approved"' in undone["message"]
+
+
+async def test_a_status_update_cannot_approve(client: httpx.AsyncClient) -> None:
+    obj = (await client.post(REQUESTS, json=request())).json()
+    obj["status"] = {"conditions": [{"type": "Approved", "status": "True"}]}
+    refused = (await client.put(f"{REQUESTS}/r/status", json=obj)).json()
+    assert 'updates may not add a condition of type "Approved"' in refused["message"]
+
+
+@pytest.mark.parametrize(
+    ("spec", "field", "message"),
+    [
+        ({"request": ""}, "spec.request", 'Invalid value: "": PEM block type must be CERTIFICATE REQUEST'),
+        ({"usages": []}, "spec.usages", "Required value"),
+        ({"signerName": ""}, "spec.signerName", "Required value"),
+        (
+            {"expirationSeconds": 5},
+            "spec.expirationSeconds",
+            "Invalid value: 5: may not specify a duration less than 600 seconds (10 minutes)",
+        ),
+    ],
+)
+async def test_what_is_wrong(
+    client: httpx.AsyncClient, spec: dict[str, Any], field: str, message: str
+) -> None:
+    causes = (await client.post(REQUESTS, json=request(**spec))).json()["details"]["causes"]
+    assert [(cause["field"], cause["message"]) for cause in causes] == [(field, message)]
