@@ -6,8 +6,9 @@ Each function returns the messages of what is wrong, an empty list for a good va
 
 from __future__ import annotations
 
+import functools
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
 _DNS_LABEL = "[a-z0-9]([-a-z0-9]*[a-z0-9])?"
 _DNS_SUBDOMAIN = rf"{_DNS_LABEL}(\.{_DNS_LABEL})*"
@@ -108,6 +109,11 @@ _KEY_TEXT = (
 
 def label_key(value: str) -> list[str]:
     """A label's key, also called a qualified name: `example.com/MyName`."""
+    return list(_label_key(value))
+
+
+@functools.lru_cache(maxsize=4096)
+def _label_key(value: str) -> Sequence[str]:
     parts = value.split("/")
     pattern = regex_message(_KEY_TEXT, _KEY, "MyName", "my.name", "123-abc")
     if len(parts) > 2:

@@ -9,6 +9,7 @@ from dra_apiserver.errors import FieldError, forbidden_field, invalid, not_suppo
 from dra_apiserver.strategy.objectmeta import validate_annotations, validate_labels
 from dra_apiserver.validation import names
 from dra_apiserver.validation.containers import ContainerCheck, check_image
+from dra_apiserver.validation.goodness import KnownGood
 from dra_apiserver.validation.podclaims import check_pod_claims
 from dra_apiserver.validation.podscheduling import (
     check_affinity,
@@ -24,6 +25,8 @@ _DNS = ("ClusterFirstWithHostNet", "ClusterFirst", "Default", "None")
 _PREEMPTION = ("PreemptLowerPriority", "Never")
 _LONGEST = 2**31 - 1
 
+_good = KnownGood()
+
 
 def check_pod(pod: JsonObject, path: str = "spec") -> list[FieldError]:
     """A pod's spec, and what holds for pods but not for templates."""
@@ -38,7 +41,11 @@ def check_pod(pod: JsonObject, path: str = "spec") -> list[FieldError]:
 def check_new_pod(pod: JsonObject, path: str = "spec") -> list[FieldError]:
     """As `check_pod`, and what a new pod can't have yet."""
     spec = pod.get("spec") or {}
-    errors = check_pod(pod, path)
+    return _good.check(spec, lambda: _check_new_spec(spec, path))
+
+
+def _check_new_spec(spec: JsonObject, path: str) -> list[FieldError]:
+    errors = check_pod({"spec": spec}, path)
     if spec.get("ephemeralContainers"):
         errors.append(forbidden_field(f"{path}.ephemeralContainers", "cannot be set on create"))
     if spec.get("nodeName") and spec.get("schedulingGates"):

@@ -8,6 +8,7 @@ from dra_shared.features import FeatureGates
 
 from dra_apiserver.errors import FieldError, Verbatim, invalid, not_supported, required
 from dra_apiserver.validation import names
+from dra_apiserver.validation.goodness import KnownGood
 from dra_apiserver.validation.lists import check_list, check_set
 from dra_apiserver.validation.opaque import CONFIGS, check_configuration
 from dra_apiserver.validation.selectors import check_selectors
@@ -21,6 +22,8 @@ _MODES = ("All", "ExactCount")
 _UNKNOWN_REQUEST = (
     "must be the name of a request in the claim or the name of a request and a subrequest separated by '/'"
 )
+
+_good = KnownGood()
 
 
 class RequestNames:
@@ -55,6 +58,10 @@ class RequestNames:
 
 def check_claim_spec(spec: JsonObject, path: str, gates: FeatureGates) -> list[FieldError]:
     """The spec of a claim, in a ResourceClaim or a template."""
+    return _good.check(spec, lambda: _check_spec(spec, path, gates), under=gates)
+
+
+def _check_spec(spec: JsonObject, path: str, gates: FeatureGates) -> list[FieldError]:
     devices = spec.get("devices") or {}
     path = f"{path}.devices"
     known = RequestNames(devices)
