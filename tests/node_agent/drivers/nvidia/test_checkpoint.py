@@ -24,7 +24,7 @@ def test_the_file_is_the_nvidia_drivers(tmp_path: Path) -> None:
     prepared = (
         '"preparedDevices":[{"devices":[{"gpu":{"info":{"uuid":"' + uuid + '"},"device":{"Requests":["r0"],'
         '"PoolName":"node-0","DeviceName":"gpu-5","CDIDeviceIDs":["k8s.gpu.nvidia.com/claim=uid-1-gpu-5"]}},'
-        '"mig":null}],"configState":{"mpsControlDaemonID":""}}]'
+        '"mig":null}],"configState":{}}]'
     )
     status = (
         '{"allocation":{"devices":{"results":[{"request":"r0","driver":"gpu.nvidia.com","pool":"node-0",'

@@ -32,20 +32,52 @@ class TestPrepare:
         assert spec["kind"] == "k8s.gpu.nvidia.com/claim"
         assert node.nodes_of("uid-1", "gpu-5") == ["/dev/nvidia5"]
         common: Any = spec["containerEdits"]
-        assert common["env"] == ["NVIDIA_CTK_LIBCUDA_DIR=/usr/lib/x86_64-linux-gnu"]
+        assert common["env"] == [
+            "NVIDIA_CTK_LIBCUDA_DIR=/usr/lib/x86_64-linux-gnu",
+            "NVIDIA_VISIBLE_DEVICES=void",
+        ]
         assert {n["path"] for n in common["deviceNodes"]} == {
             "/dev/nvidiactl",
             "/dev/nvidia-uvm",
             "/dev/nvidia-uvm-tools",
             "/dev/nvidia-modeset",
         }
-        assert [h["args"][1] for h in common["hooks"]] == [
+        lib = "/usr/lib/x86_64-linux-gnu"
+        gbm, links, *others = (h["args"][1:] for h in common["hooks"])
+        assert gbm == [
             "create-symlinks",
+            "--link",
+            f"../libnvidia-allocator.so.1::{lib}/gbm/nvidia-drm_gbm.so",
+        ]
+        assert links[:5] == [
+            "create-symlinks",
+            "--link",
+            f"libcuda.so.1::{lib}/libcuda.so",
+            "--link",
+            f"libcuda.so.580.95.05::{lib}/libcuda.so.1",
+        ]
+        assert f"libnvidia-nvvm.so.580.95.05::{lib}/libnvidia-nvvm.so.4" in links
+        assert not any("gpucomp" in link for link in links)
+        assert [args[0] for args in others] == [
             "enable-cuda-compat",
             "update-ldcache",
             "disable-device-node-modification",
         ]
         assert all(Path(m["hostPath"]).exists() for m in common["mounts"])
+        assert common["mounts"][0]["containerPath"] == "/usr/bin/nvidia-cuda-mps-control"
+
+    def test_device_nodes_are_described_as_the_container_toolkit_does(self, node: Node) -> None:
+        node.start().prepare(claim("uid-1", "gpu-1-mig-2g10gb-14-0"))
+        gpu, instance, _ = node.specs()["uid-1"]["devices"][0]["containerEdits"]["deviceNodes"]
+        assert gpu == {
+            "path": "/dev/nvidia1",
+            "major": 195,
+            "minor": 1,
+            "fileMode": 0o666,
+            "permissions": "rwm",
+        }
+        assert (instance["type"], instance["fileMode"]) == ("c", 0o444)
+        assert "permissions" not in instance
 
     def test_a_static_mig_device_opens_its_capabilities(self, node: Node) -> None:
         state = node.start()

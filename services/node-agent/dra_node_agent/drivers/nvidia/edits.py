@@ -15,21 +15,30 @@ def common_edits(host: Host, driver_version: str) -> ContainerEdits:
     """What every container with a GPU gets: control devices, the driver's libraries and programs, and the hooks
     that make them usable."""
     files = host.driver_files(driver_version)
-    links = [
-        f"{path.rpartition('/')[2]}::{path.removesuffix('.' + driver_version)}.1"
-        for _, path in files
-        if path.endswith(driver_version)
-    ]
-    directories = sorted({path.rpartition("/")[0] for _, path in files if path.endswith(driver_version)})
+    libraries = [(source, path) for source, path in files if path.endswith(driver_version)]
+    links: list[str] = []
+    for source, path in libraries:
+        directory, _, name = path.rpartition("/")
+        soname = host.soname(source)
+        if name.startswith("libcuda.so."):
+            links.append(f"libcuda.so.1::{directory}/libcuda.so")
+        if soname is not None:
+            links.append(f"{name}::{directory}/{soname}")
     hook = host.hook_path()
     hooks = []
+    for _, path in libraries:
+        directory, _, name = path.rpartition("/")
+        if name.startswith("libnvidia-allocator.so."):
+            gbm = f"../libnvidia-allocator.so.1::{directory}/gbm/nvidia-drm_gbm.so"
+            hooks.append(_hook(hook, "create-symlinks", "--link", gbm))
     if links:
         hooks.append(_hook(hook, "create-symlinks", *(part for link in links for part in ("--link", link))))
+    directories = sorted({path.rpartition("/")[0] for _, path in libraries})
     hooks.append(_hook(hook, "enable-cuda-compat", f"--host-driver-version={driver_version}"))
     hooks.append(_hook(hook, "update-ldcache", *(part for d in directories for part in ("--folder", d))))
     hooks.append(_hook(hook, "disable-device-node-modification"))
     return ContainerEdits(
-        env=(f"NVIDIA_CTK_LIBCUDA_DIR={host.library_dir()}",),
+        env=(f"NVIDIA_CTK_LIBCUDA_DIR={host.library_dir()}", "NVIDIA_VISIBLE_DEVICES=void"),
         device_nodes=tuple(_node(node) for node in host.control_nodes()),
         hooks=tuple(hooks),
         mounts=tuple(Mount(source, target, _READ_ONLY_BIND) for source, target in files),
@@ -76,11 +85,13 @@ def mps_edits(pipe_directory: str, shm_directory: str) -> ContainerEdits:
 def _node(device: CharDevice) -> DeviceNode:
     if not device.major:
         return DeviceNode(device.path)
-    return DeviceNode(device.path, type="c", major=device.major, minor=device.minor, permissions="rw")
+    return DeviceNode(
+        device.path, major=device.major, minor=device.minor, file_mode=device.mode, permissions="rwm"
+    )
 
 
 def _char(device: CharDevice) -> DeviceNode:
-    return DeviceNode(device.path, type="c", major=device.major, minor=device.minor)
+    return DeviceNode(device.path, type="c", major=device.major, minor=device.minor, file_mode=device.mode)
 
 
 def _hook(path: str, name: str, *args: str) -> Hook:

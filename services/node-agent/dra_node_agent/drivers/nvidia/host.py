@@ -1,6 +1,8 @@
 """What the driver reads from a machine besides NVML: sysfs, the kernel driver's proc files, its libraries."""
 
+import os
 import re
+import stat
 import uuid
 from collections.abc import Iterable
 from dataclasses import dataclass
@@ -12,23 +14,24 @@ from dra_node_agent.nvml.system import SimulatedSystem, caps_minor
 
 _LIBRARY_DIRS = ("usr/lib/x86_64-linux-gnu", "usr/lib/aarch64-linux-gnu", "usr/lib64", "usr/lib")
 _BINARIES = (
-    "nvidia-smi",
-    "nvidia-debugdump",
-    "nvidia-persistenced",
     "nvidia-cuda-mps-control",
     "nvidia-cuda-mps-server",
+    "nvidia-debugdump",
+    "nvidia-persistenced",
+    "nvidia-smi",
 )
-_SIMULATED_LIBRARIES = (
-    "libcuda.so",
-    "libcudadebugger.so",
-    "libnvidia-allocator.so",
-    "libnvidia-cfg.so",
-    "libnvidia-gpucomp.so",
-    "libnvidia-ml.so",
-    "libnvidia-nvvm.so",
-    "libnvidia-opencl.so",
-    "libnvidia-ptxjitcompiler.so",
-)
+#: With the number in the name by which programs load them, where they have one of their own.
+_SIMULATED_LIBRARIES = {
+    "libcuda.so": "1",
+    "libcudadebugger.so": "1",
+    "libnvidia-allocator.so": "1",
+    "libnvidia-cfg.so": "1",
+    "libnvidia-gpucomp.so": None,
+    "libnvidia-ml.so": "1",
+    "libnvidia-nvvm.so": "4",
+    "libnvidia-opencl.so": "1",
+    "libnvidia-ptxjitcompiler.so": "1",
+}
 _SIMULATED_LIBRARY_DIR = "usr/lib/x86_64-linux-gnu"
 
 #: Character device majors of the NVIDIA kernel modules; only nvidia's own is fixed.
@@ -37,6 +40,8 @@ _SIMULATED_UVM_MAJOR = 508
 _SIMULATED_CAPS_MAJOR = 511
 _CONTROL_MINORS = {"/dev/nvidia-modeset": 254, "/dev/nvidiactl": 255}
 
+_DEVICE_MODE = 0o666
+_CAPS_MODE = 0o444
 _STUB = "#!/bin/sh\nexit 0\n"
 
 
@@ -47,6 +52,7 @@ class CharDevice:
     path: str
     major: int = 0
     minor: int = 0
+    mode: int = 0
 
 
 @dataclass(frozen=True)
@@ -100,6 +106,10 @@ class Host(Protocol):
 
     def library_dir(self) -> str:
         """Where libcuda.so lies, as containers see it."""
+        ...
+
+    def soname(self, library: str) -> str | None:
+        """The name under which programs load a library of the host: a link beside it, ``libcuda.so.1``."""
         ...
 
     def hook_path(self) -> str:
@@ -158,24 +168,27 @@ class SimulatedHost:
         return True
 
     def gpu_node(self, minor: int) -> CharDevice:
-        return CharDevice(f"/dev/nvidia{minor}", NVIDIA_MAJOR, minor)
+        return CharDevice(f"/dev/nvidia{minor}", NVIDIA_MAJOR, minor, _DEVICE_MODE)
 
     def control_nodes(self) -> list[CharDevice]:
         return [
-            CharDevice("/dev/nvidia-modeset", NVIDIA_MAJOR, _CONTROL_MINORS["/dev/nvidia-modeset"]),
-            CharDevice("/dev/nvidia-uvm", _SIMULATED_UVM_MAJOR, 0),
-            CharDevice("/dev/nvidia-uvm-tools", _SIMULATED_UVM_MAJOR, 1),
-            CharDevice("/dev/nvidiactl", NVIDIA_MAJOR, _CONTROL_MINORS["/dev/nvidiactl"]),
+            CharDevice(path, major, minor, _DEVICE_MODE)
+            for path, major, minor in (
+                ("/dev/nvidia-modeset", NVIDIA_MAJOR, _CONTROL_MINORS["/dev/nvidia-modeset"]),
+                ("/dev/nvidia-uvm", _SIMULATED_UVM_MAJOR, 0),
+                ("/dev/nvidia-uvm-tools", _SIMULATED_UVM_MAJOR, 1),
+                ("/dev/nvidiactl", NVIDIA_MAJOR, _CONTROL_MINORS["/dev/nvidiactl"]),
+            )
         ]
 
     def caps_node(self, gpu_minor: int, gpu_instance: int, compute_instance: int | None = None) -> CharDevice:
         minor = caps_minor(gpu_minor, gpu_instance, compute_instance)
-        return CharDevice(f"/dev/nvidia-caps/nvidia-cap{minor}", _SIMULATED_CAPS_MAJOR, minor)
+        return CharDevice(f"/dev/nvidia-caps/nvidia-cap{minor}", _SIMULATED_CAPS_MAJOR, minor, _CAPS_MODE)
 
     def driver_files(self, driver_version: str) -> list[tuple[str, str]]:
         if self._files is None:
-            inside = [f"/{_SIMULATED_LIBRARY_DIR}/{name}.{driver_version}" for name in _SIMULATED_LIBRARIES]
-            inside += [f"/usr/bin/{name}" for name in _BINARIES]
+            inside = [f"/usr/bin/{name}" for name in _BINARIES]
+            inside += [f"/{_SIMULATED_LIBRARY_DIR}/{name}.{driver_version}" for name in _SIMULATED_LIBRARIES]
             self._files = [(str(self._root) + path, path) for path in inside]
             for host, _ in [*self._files, (self.hook_path(), "")]:
                 _stand_in(Path(host))
@@ -183,6 +196,11 @@ class SimulatedHost:
 
     def library_dir(self) -> str:
         return f"/{_SIMULATED_LIBRARY_DIR}"
+
+    def soname(self, library: str) -> str | None:
+        name = library.rpartition("/")[2].partition(".so.")[0] + ".so"
+        number = _SIMULATED_LIBRARIES.get(name)
+        return f"{name}.{number}" if number else None
 
     def hook_path(self) -> str:
         return str(self._root / "usr/bin/nvidia-cdi-hook")
@@ -249,11 +267,11 @@ class RealHost:
         return Path("/dev/iommu").exists()
 
     def gpu_node(self, minor: int) -> CharDevice:
-        return CharDevice(f"/dev/nvidia{minor}")
+        return _char_device(f"/dev/nvidia{minor}")
 
     def control_nodes(self) -> list[CharDevice]:
         names = ("nvidia-modeset", "nvidia-uvm", "nvidia-uvm-tools", "nvidiactl")
-        return [CharDevice(f"/dev/{name}") for name in names if Path(f"/dev/{name}").exists()]
+        return [_char_device(f"/dev/{name}") for name in names if Path(f"/dev/{name}").exists()]
 
     def caps_node(self, gpu_minor: int, gpu_instance: int, compute_instance: int | None = None) -> CharDevice:
         where = f"/proc/driver/nvidia/capabilities/gpu{gpu_minor}/mig/gi{gpu_instance}"
@@ -263,13 +281,18 @@ class RealHost:
         match = re.search(r"DeviceFileMinor: *(\d+)", text)
         if match is None:
             raise OSError(f"no DeviceFileMinor in {where}/access")
-        return CharDevice(f"/dev/nvidia-caps/nvidia-cap{match[1]}", _major("nvidia-caps"), int(match[1]))
+        mode = re.search(r"DeviceFileMode: *(\d+)", text)
+        return CharDevice(
+            f"/dev/nvidia-caps/nvidia-cap{match[1]}",
+            _major("nvidia-caps"),
+            int(match[1]),
+            int(mode[1]) if mode else _CAPS_MODE,
+        )
 
     def driver_files(self, driver_version: str) -> list[tuple[str, str]]:
-        paths: list[Path] = []
+        paths = [p for name in _BINARIES if (p := self._root / "usr/bin" / name).exists()]
         for directory in _LIBRARY_DIRS:
             paths += sorted((self._root / directory).glob(f"*.so.{driver_version}"))
-        paths += [p for name in _BINARIES if (p := self._root / "usr/bin" / name).exists()]
         return [(str(path), "/" + str(path.relative_to(self._root))) for path in paths]
 
     def library_dir(self) -> str:
@@ -278,6 +301,15 @@ class RealHost:
                 return "/" + directory
         return "/" + _LIBRARY_DIRS[0]
 
+    def soname(self, library: str) -> str | None:
+        path = Path(library)
+        base = path.name.partition(".so.")[0]
+        links = (link for link in sorted(path.parent.glob(f"{base}.so.*")) if link.is_symlink())
+        pattern = re.compile(re.escape(base) + r"\.so\.\d+")
+        return next(
+            (x.name for x in links if pattern.fullmatch(x.name) and x.resolve() == path.resolve()), None
+        )
+
     def hook_path(self) -> str:
         return self._hook
 
@@ -285,6 +317,14 @@ class RealHost:
 def vfio_uuid(pci_bus_id: str) -> str:
     """A passthrough device's UUID: derived from its address, so that it is always the same."""
     return str(uuid.uuid5(uuid.NAMESPACE_DNS, pci_bus_id))
+
+
+def _char_device(path: str) -> CharDevice:
+    try:
+        info = os.stat(path)
+    except OSError:
+        return CharDevice(path)
+    return CharDevice(path, os.major(info.st_rdev), os.minor(info.st_rdev), stat.S_IMODE(info.st_mode))
 
 
 def _pci(pci_bus_id: str) -> Path:

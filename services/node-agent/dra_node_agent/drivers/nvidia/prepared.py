@@ -30,7 +30,7 @@ class PreparedGroup:
         """The group in the file's form, fields in Go's order."""
         return {
             "devices": [_entry(prepared) for prepared in self.devices],
-            "configState": {"mpsControlDaemonID": self.mps_daemon},
+            "configState": {"mpsControlDaemonID": self.mps_daemon} if self.mps_daemon else {},
         }
 
 
