@@ -136,3 +136,109 @@ async def test_values_of_named_types_are_shown_in_json(client: httpx.AsyncClient
     answer = await client.post(RULES, json=changed(RULE, "spec.taint.effect", "<"))
     cause = answer.json()["details"]["causes"][0]["message"]
     assert cause == 'Unsupported value: "\\u003c": supported values: "NoExecute", "NoSchedule", "None"'
+
+
+STRATEGIC = {"Content-Type": "application/strategic-merge-patch+json"}
+MERGE = {"Content-Type": "application/merge-patch+json"}
+
+
+@pytest.mark.parametrize(
+    ("patch", "problem"),
+    [
+        ({"spec": {"driver": 5}}, "cannot convert int64 to string"),
+        ({"spec": {"driver": True}}, "unrecognized type: string"),
+        ({"spec": {"pool": {"generation": "1"}}}, "unrecognized type: int64"),
+        ({"spec": {"pool": {"generation": 1.5}}}, "cannot convert float64 to int64"),
+        ({"spec": {"pool": "p"}}, "cannot restore struct from: string"),
+        ({"spec": {"devices": {"name": "d"}}}, "cannot restore slice from map"),
+        ({"metadata": {"labels": ["a"]}}, "cannot restore map from slice"),
+        ({"metadata": []}, "cannot restore struct from: slice"),
+    ],
+)
+async def test_wrong_types_in_strategic_merge_patches(
+    client: httpx.AsyncClient, patch: Json, problem: str
+) -> None:
+    await client.post(SLICES, json=SLICE)
+    answer = await client.patch(f"{SLICES}/s", json=patch, headers=STRATEGIC)
+    assert answer.status_code == 422
+    message = answer.json()["message"]
+    assert message.startswith(' "" is invalid: patch: Invalid value: "map[')
+    assert message.endswith(f'": {problem}')
+
+
+async def test_strategic_merge_patches_take_whole_numbers_however_written(client: httpx.AsyncClient) -> None:
+    await client.post(SLICES, json=SLICE)
+    answer = await client.patch(
+        f"{SLICES}/s", content='{"spec":{"pool":{"generation":2.0}}}', headers=STRATEGIC
+    )
+    assert (answer.status_code, answer.json()["spec"]["pool"]["generation"]) == (200, 2)
+    answer = await client.patch(f"{SLICES}/s", content='{"spec":{"pool":{"generation":2.0}}}', headers=MERGE)
+    assert answer.status_code == 422
+
+
+async def test_warnings_of_strategic_merge_patches(client: httpx.AsyncClient) -> None:
+    await client.post(SLICES, json=SLICE)
+    device = {"name": "d", "attributes": {"model": {"string": "a", "z": 1, "b": 1}}, "c": 1}
+    answer = await client.patch(f"{SLICES}/s", json={"spec": {"devices": [device]}}, headers=STRATEGIC)
+    assert [text.split('\\"')[1] for text in answer.headers.get_list("warning")] == [
+        "spec.devices[0].attributes.b",
+        "spec.devices[0].attributes.z",
+        "spec.devices[0].c",
+    ]
+
+
+async def test_a_merge_patch_leaves_nulls_out_below_lists(client: httpx.AsyncClient) -> None:
+    url = f"{RESOURCE}/v1/deviceclasses"
+    await client.post(url, json={"metadata": {"name": "c"}})
+    config = [{"opaque": {"driver": "d", "parameters": {"a": [None, {"b": None, "c": 1}]}}}]
+    answer = await client.patch(f"{url}/c", json={"spec": {"config": config}}, headers=MERGE)
+    assert answer.json()["spec"]["config"][0]["opaque"]["parameters"] == {"a": [None, {"c": 1}]}
+
+
+async def test_a_patch_that_makes_metadata_a_text_is_invalid(client: httpx.AsyncClient) -> None:
+    await client.post(CLAIMS, json=CLAIM)
+    answer = await client.patch(f"{CLAIMS}/c", json={"metadata": "x"}, headers=MERGE)
+    assert (answer.status_code, answer.json()["reason"]) == (422, "Invalid")
+
+
+async def test_metadata_is_checked_for_every_kind_at_an_update(client: httpx.AsyncClient) -> None:
+    await client.post(SLICES, json=SLICE)
+    owner = {"apiVersion": "a/b/c", "kind": "", "name": "x", "uid": ""}
+    meta = {"name": "s", "finalizers": ["a b"], "ownerReferences": [owner], "labels": {"a": "b c"}}
+    answer = await client.put(f"{SLICES}/s", json={**SLICE, "metadata": meta})
+    found = [(one["field"], one["message"]) for one in answer.json()["details"]["causes"]]
+    owners = [
+        ("metadata.ownerReferences.apiVersion", 'Invalid value: "a/b/c": version must not be empty'),
+        ("metadata.ownerReferences.kind", 'Invalid value: "": must not be empty'),
+        ("metadata.ownerReferences.uid", 'Invalid value: "": must not be empty'),
+    ]
+    assert found[1:4] == owners
+    assert [field for field, _ in found] == [
+        "metadata.labels",
+        *(field for field, _ in owners),
+        "metadata.finalizers",
+        *(["metadata.labels", *(field for field, _ in owners)] * 2),
+    ]
+
+
+async def test_an_update_without_a_revision_names_the_resource_where_one_is_needed(
+    client: httpx.AsyncClient,
+) -> None:
+    url = f"{RESOURCE}/v1alpha3/resourcepoolstatusrequests"
+    obj = {"metadata": {"name": "q"}, "spec": {"driver": "gpu.example.com"}}
+    assert (await client.post(url, json=obj)).status_code == 201
+    answer = await client.put(f"{url}/q", json=obj)
+    assert answer.json()["details"]["kind"] == "resourcepoolstatusrequests"
+
+
+async def test_what_the_strategy_takes_back_is_still_the_clients(client: httpx.AsyncClient) -> None:
+    made = (await client.post(RULES, json=RULE, params={"fieldManager": "first"})).json()
+    taint = {**made["spec"]["taint"], "value": "v"}
+    obj = {**made, "spec": {"taint": taint}}
+    answer = await client.put(f"{RULES}/r", json=obj, params={"fieldManager": "second"})
+    owned = {
+        entry["manager"]: set(entry["fieldsV1"]["f:spec"]["f:taint"])
+        for entry in answer.json()["metadata"]["managedFields"]
+    }
+    # The server gives the changed taint a new time, which is not what the client wrote.
+    assert owned == {"first": {"f:key", "f:effect", "f:timeAdded"}, "second": {"f:value"}}

@@ -7,10 +7,12 @@ import uuid
 from typing import Any
 
 import orjson
+from dra_shared.names import path_segment_name
 
 from dra_apiserver import admission
 from dra_apiserver.conversion import convert, to_storage
 from dra_apiserver.errors import (
+    FieldError,
     GroupResource,
     bad_request,
     conflict,
@@ -30,6 +32,7 @@ from dra_apiserver.schema.reader import complete, strip
 from dra_apiserver.schema.types import Struct
 from dra_apiserver.storage import Put, Record, Remove, object_key
 from dra_apiserver.strategy import Context, strategy_for
+from dra_apiserver.strategy.objectmeta import validate_metadata, validate_metadata_update
 
 JsonObject = dict[str, Any]
 
@@ -148,9 +151,11 @@ def _complete_status(target: Target, obj: JsonObject) -> None:
 
 def prepare_update(
     api: Api, request: Request, target: Target, obj: JsonObject, current: Record, ctx: Context, options: WriteOptions,
-    track: bool = True,
+    track: bool = True, common: bool = True,
 ) -> Put | Remove | None:  # fmt: skip
     """What is stored when `obj`, in the stored version, takes the place of `current`.
+
+    Without `common`, only the kind's strategy judges the metadata.
 
     Raises:
         StatusError: a precondition fails, or admission, validation or the strategy refuses.
@@ -172,8 +177,13 @@ def prepare_update(
         meta["resourceVersion"] = str(current.revision)
     else:
         missing = invalid("metadata.resourceVersion", 0, "must be specified for an update")
-        raise invalid_object(kind.group, kind.kind, target.name, [missing])
+        # Upstream names the resource here where it names the kind elsewhere.
+        raise invalid_object(kind.group, kind.plural, target.name, [missing])
     meta["resourceVersion"] = str(current.revision)
+    if track:
+        # What the client changed is its own, also where the strategy takes it back.
+        obj = track_changes(target, old, obj, ctx, options)
+        meta = obj["metadata"]
     match_namespace(target, meta)
     if "generation" in old_meta:
         meta["generation"] = old_meta["generation"]
@@ -189,15 +199,17 @@ def prepare_update(
             meta[field] = old_meta[field]
         else:
             meta.pop(field, None)
-    errors = strategy.validate_update(obj, old, ctx)
+    errors: list[FieldError] = []
+    if common:
+        # Upstream checks the metadata of every kind here, and again in most kinds' own validation.
+        errors += validate_metadata(meta, kind.namespaced, path_segment_name)
+        errors += validate_metadata_update(meta, old_meta)
+    errors += strategy.validate_update(obj, old, ctx)
     if errors:
         raise invalid_object(kind.group, kind.kind, meta.get("name", ""), errors)
     request.warn(strategy.warnings_on_update(obj, old, ctx))
     admission.validate(obj, old, ctx, "UPDATE")
     strip(object_type(kind, kind.storage_version), obj)
-    if track:
-        obj = track_changes(target, old, obj, ctx, options)
-        meta = obj["metadata"]
     removable = (
         old_meta.get("deletionTimestamp")
         and not meta.get("finalizers")

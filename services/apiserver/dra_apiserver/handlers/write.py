@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
+import orjson
+
 from dra_apiserver.conversion import convert
 from dra_apiserver.errors import StatusError as StatusError
 from dra_apiserver.errors import (
@@ -29,6 +31,7 @@ from dra_apiserver.http import Request
 from dra_apiserver.patch import decode_apply, patch_object, server_side_apply, track_update
 from dra_apiserver.present import canonical
 from dra_apiserver.schema import decode, default, sanitize
+from dra_apiserver.schema.unstructured import sanitize_patched
 from dra_apiserver.storage import Put, Record, Remove
 from dra_apiserver.strategy import strategy_for
 
@@ -220,9 +223,9 @@ async def patch(api: Api, request: Request, target: Target) -> None:
         old = current.object()
         seen = old if _is_stored_form(target) else convert(target.kind, old, target.version)
         obj = mechanism.result(seen, ctx.now)
-        if not isinstance(obj.get("metadata"), dict):
+        if obj.get("metadata") is None:
             obj["metadata"] = {}
-        request.warn(sanitize(target.kind, target.version, obj, options.field_validation))
+        request.warn(mechanism.sanitize(obj, options.field_validation))
         obj["kind"], obj["apiVersion"] = target.kind.kind, target.kind.api_version(target.version)
         check_name(target, obj["metadata"])
         default(target.kind, target.version, obj, api.now())
@@ -252,6 +255,12 @@ class _Patch:
         assert seen is not None
         return patch_object(self._target.kind, self._target.version, seen, self._body, self._media_type)
 
+    def sanitize(self, obj: JsonObject, field_validation: str) -> list[str]:
+        kind, version = self._target.kind, self._target.version
+        if self._media_type == _STRATEGIC_PATCH:
+            return sanitize_patched(kind, version, obj, orjson.loads(self._body), field_validation)
+        return sanitize(kind, version, obj, field_validation)
+
 
 class _Apply:
     """A server-side apply."""
@@ -276,6 +285,9 @@ class _Apply:
                 f"failed to create typed patch object: the patch is for {applied['apiVersion']}, "
                 f"Kind={applied['kind']}, the request for {want[0]}, Kind={want[1]}"
             )
+
+    def sanitize(self, obj: JsonObject, field_validation: str) -> list[str]:
+        return sanitize(self._target.kind, self._target.version, obj, field_validation)
 
     def result(self, seen: JsonObject | None, now: str) -> JsonObject:
         target, options = self._target, self._options

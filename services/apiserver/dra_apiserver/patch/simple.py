@@ -87,10 +87,21 @@ def merge(target: Any, patch: dict[str, Any]) -> dict[str, Any]:
     """The merge patch algorithm; neither argument is changed, parts may be shared."""
     made: dict[str, Any] = dict(target) if isinstance(target, dict) else {}
     for key, value in patch.items():
+        current = made.get(key)
         if value is None:
             made.pop(key, None)
-        elif isinstance(value, dict):
-            made[key] = merge(made.get(key), value)
-        else:
+        elif isinstance(value, dict) and isinstance(current, dict):
+            made[key] = merge(current, value)
+        elif isinstance(current, dict):
             made[key] = value
-    return made
+        else:
+            made[key] = _without_nulls(value)
+    # Upstream's encoder sorts what it took apart, which shows where a patch's result is refused.
+    return dict(sorted(made.items()))
+
+
+def _without_nulls(value: Any) -> Any:
+    """What takes a place that no object had: members that are null are none, also those of a list's items."""
+    if isinstance(value, dict):
+        return {key: _without_nulls(one) for key, one in value.items() if one is not None}
+    return [_without_nulls(one) for one in value] if isinstance(value, list) else value

@@ -1,5 +1,6 @@
 """Walks an object along its type: prunes, checks types, collects unknown and duplicate fields."""
 
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from dra_apiserver.schema.types import Field, ListNode, MapNode, Node, Scalar, Struct
@@ -20,7 +21,16 @@ _ANY = Scalar.ANY
 
 
 class TypeMismatch(Exception):
-    """A value is of the wrong type; the text is Go's decoder's message."""
+    """A value is of the wrong type; the text is Go's decoder's message.
+
+    ``parts`` lead to the value: members, ``[index]``, ``{key``; they are empty where its text can't be read. ``go`` is
+    the type that was wanted.
+    """
+
+    def __init__(self, text: str, parts: Sequence[str] = (), go: str = "") -> None:
+        super().__init__(text)
+        self.parts = tuple(parts)
+        self.go = go
 
 
 class RepeatedKeys(dict[str, Any]):
@@ -35,6 +45,8 @@ class RepeatedKeys(dict[str, Any]):
 
 class Reader:
     """Reads one object in place. ``strict`` has the strict errors after :meth:`read`, at most 100."""
+
+    readers: Mapping[Scalar, Callable[[Any], Any]] = READERS
 
     def __init__(self) -> None:
         self.strict: list[str] = []
@@ -83,9 +95,8 @@ class Reader:
 
     def _mismatch(self, found: str, struct: str, parts: list[str], go: str) -> TypeMismatch:
         owner, path = struct.rpartition(".")[2], self._field_path(parts)
-        return TypeMismatch(
-            f"json: cannot unmarshal {found} into Go struct field {owner}.{path} of type {go}"
-        )
+        text = f"json: cannot unmarshal {found} into Go struct field {owner}.{path} of type {go}"
+        return TypeMismatch(text, parts, go)
 
     def _repeated(self, obj: RepeatedKeys) -> None:
         seen: set[str] = set()
@@ -128,7 +139,7 @@ class Reader:
 
     def _scalar(self, node: Struct, member: Field, kind: Scalar, value: Any) -> Any:
         try:
-            return READERS[kind](value)
+            return self.readers[kind](value)
         except WrongType as error:
             go = error.go or _go(member)
             raise self._mismatch(error.found, node.name, [*self._path, member.name], go) from error
@@ -198,7 +209,7 @@ class Reader:
             if self._lenient:
                 return value
             try:
-                return READERS[item](value)
+                return self.readers[item](value)
             except WrongType as error:
                 go = error.go or go or item.value
                 raise self._mismatch(error.found, struct, self._path, go.removeprefix("*")) from error

@@ -60,26 +60,30 @@ def validate_annotations(annotations: JsonObject, path: str) -> list[FieldError]
 def _validate_owner(owner: JsonObject, path: str) -> list[FieldError]:
     api_version = owner.get("apiVersion", "")
     errors: list[FieldError] = []
-    if not api_version:
-        errors.append(required(f"{path}.apiVersion", "must not be empty"))
-    elif api_version.count("/") > 1 or not api_version.rpartition("/")[2]:
-        errors.append(invalid(f"{path}.apiVersion", api_version, "must be <group>/<version> or <version>"))
+    if api_version.count("/") > 1 or not api_version.rpartition("/")[2]:
+        errors.append(invalid(f"{path}.apiVersion", api_version, "version must not be empty"))
     errors.extend(
-        required(f"{path}.{key}", "must not be empty")
+        invalid(f"{path}.{key}", "", "must not be empty")
         for key in ("kind", "name", "uid")
         if not owner.get(key)
     )
     if api_version == "v1" and owner.get("kind") == "Event":
-        errors.append(invalid(path, owner, "/v1, Kind=Event is disallowed from being an owner"))
+        errors.append(invalid(path, _shown_owner(owner), "/v1, Kind=Event is disallowed from being an owner"))
     return errors
+
+
+def _shown_owner(owner: JsonObject) -> JsonObject:
+    """An owner reference as Go encodes it."""
+    always = {key: owner.get(key, "") for key in ("apiVersion", "kind", "name", "uid")}
+    return always | {key: owner[key] for key in ("controller", "blockOwnerDeletion") if key in owner}
 
 
 def validate_owner_references(owners: list[JsonObject], path: str) -> list[FieldError]:
     """Each reference complete, at most one of them the controller."""
     errors: list[FieldError] = []
     controller = ""
-    for index, owner in enumerate(owners):
-        errors.extend(_validate_owner(owner, f"{path}[{index}]"))
+    for owner in owners:
+        errors.extend(_validate_owner(owner, path))
         if owner.get("controller") is True:
             this = f"{owner.get('kind', '')}/{owner.get('name', '')}"
             if controller:
@@ -87,7 +91,7 @@ def validate_owner_references(owners: list[JsonObject], path: str) -> list[Field
                     "Only one reference can have Controller set to true. "
                     f'Found "true" in references for {controller} and {this}'
                 )
-                errors.append(invalid(path, owners, detail))
+                errors.append(invalid(path, [_shown_owner(one) for one in owners], detail))
             else:
                 controller = this
     return errors

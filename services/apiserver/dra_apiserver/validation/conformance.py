@@ -173,7 +173,8 @@ class _Case:
         old["metadata"] |= {"resourceVersion": str(revision), "uid": old["metadata"].get("uid") or _UID}
         record = Record(object_key(target.namespace, target.name), revision, orjson.dumps(old))
         options = WriteOptions(dry_run=False, manager="client", field_validation="Strict", force=None)
-        change = prepare_update(api, request, target, wanted, record, ctx, options, track=False)
+        # The recorded answers are the strategies' own.
+        change = prepare_update(api, request, target, wanted, record, ctx, options, track=False, common=False)
         return change.obj if isinstance(change, Put) else wanted
 
     def seen(self, stored: JsonObject) -> JsonObject:

@@ -17,6 +17,9 @@ _ZERO: dict[str, Any] = {"": "", "0": 0, "false": False, "null": None}
 Shape = list[tuple[str, str, Any, str]]
 """Fields: Go name, API name, shape of the value, its zero."""
 
+MAP = "map"
+"""The shape of a map, which Go's encoder sorts."""
+
 _SELECTOR: Shape = [("CEL", "cel", [("Expression", "expression", None, "")], "null")]
 _TOLERATION: Shape = [
     ("Key", "key", None, ""),
@@ -25,7 +28,7 @@ _TOLERATION: Shape = [
     ("Effect", "effect", None, ""),
     ("TolerationSeconds", "tolerationSeconds", None, "null"),
 ]
-_CAPACITY: Shape = [("Requests", "requests", None, "null")]
+_CAPACITY: Shape = [("Requests", "requests", MAP, "null")]
 _EXACT: Shape = [
     ("DeviceClassName", "deviceClassName", None, ""),
     ("Selectors", "selectors", [_SELECTOR], "null"),
@@ -78,7 +81,7 @@ _RESULT: Shape = [
     ("BindingConditions", "bindingConditions", None, "null"),
     ("BindingFailureConditions", "bindingFailureConditions", None, "null"),
     ("ShareID", "shareID", None, "null"),
-    ("ConsumedCapacity", "consumedCapacity", None, "null"),
+    ("ConsumedCapacity", "consumedCapacity", MAP, "null"),
 ]
 _RESULT_CONFIG: Shape = [
     ("Source", "source", None, ""),
@@ -152,7 +155,9 @@ def show(value: Any, shape: Any = None) -> Verbatim:
 
 
 def _shaped(value: Any, shape: Any) -> Any:
-    if shape is None or value is None:
+    if shape is MAP and isinstance(value, dict):
+        return dict(sorted(value.items()))
+    if shape is None or shape is MAP or value is None:
         return value
     if isinstance(value, list):
         return [_shaped(item, shape[0]) for item in value]
@@ -187,4 +192,4 @@ _META_ORDER = (
 
 
 def _object_meta(meta: dict[str, Any]) -> dict[str, Any]:
-    return {name: meta[name] for name in _META_ORDER if meta.get(name)}
+    return {name: _shaped(meta[name], MAP) for name in _META_ORDER if meta.get(name)}

@@ -1,0 +1,122 @@
+"""Objects that a strategic merge patch made, which upstream converts without JSON in between.
+
+apimachinery's converter has its own words for wrong types, takes whole numbers for integers whatever way they are
+written, and names unknown fields without the keys of maps.
+"""
+
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from dra_apiserver.registry import KindInfo
+from dra_apiserver.schema.errors import DecodeError
+from dra_apiserver.schema.reader import Reader, TypeMismatch
+from dra_apiserver.schema.types import ListNode, MapNode, Node, Scalar, Struct, object_type
+from dra_apiserver.schema.values import READERS, WrongType, json_type
+
+Object = dict[str, Any]
+
+_KINDS = {dict: "map", list: "slice", str: "string", bool: "bool", int: "int64", float: "float64"}
+_GO_KINDS = {
+    Scalar.STRING: "string",
+    Scalar.BOOL: "bool",
+    Scalar.INT32: "int32",
+    Scalar.INT64: "int64",
+    Scalar.FLOAT: "float64",
+}
+
+
+def _whole(bits: int) -> Any:
+    def read(value: Any) -> int:
+        if type(value) not in (int, float) or value != value // 1:
+            raise WrongType(json_type(value))
+        # Go's conversion keeps the low bits; a number beyond 64 of them becomes the smallest there is.
+        number = int(value) if -(1 << 63) <= value < 1 << 63 else -(1 << 63)
+        half = 1 << (bits - 1)
+        return (number + half) % (1 << bits) - half
+
+    return read
+
+
+class _Converter(Reader):
+    readers: Mapping[Scalar, Callable[[Any], Any]] = {
+        **READERS,
+        Scalar.INT32: _whole(32),
+        Scalar.INT64: _whole(64),
+    }
+
+    def _location(self, name: str) -> str:
+        text = "".join(part if part[0] == "[" else f".{part}" for part in self._path if part[:1] != "{")
+        return f"{text}.{name}".removeprefix(".")
+
+
+def sanitize_patched(
+    kind: KindInfo, version: str, obj: Object, patch: Any, field_validation: str = "Ignore"
+) -> list[str]:
+    """Prunes and checks ``obj``, which ``patch`` made, in place; returns texts for Warning headers.
+
+    Raises:
+        DecodeError: 422, a value is of the wrong type or (``Strict``) a field is unknown.
+    """
+    node = object_type(kind, version)
+    reader = _Converter()
+    try:
+        reader.read(node, obj)
+    except TypeMismatch as error:
+        raise _invalid(patch, _problem(node, obj, error)) from error
+    except RecursionError as error:
+        raise DecodeError("exceeded max depth", 422, "Invalid") from error
+    problems = sorted(reader.strict)
+    if field_validation == "Strict" and problems:
+        raise _invalid(patch, "strict decoding error: " + ", ".join(problems))
+    return problems if field_validation == "Warn" else []
+
+
+def _invalid(patch: Any, problem: str) -> DecodeError:
+    from dra_apiserver.errors import invalid
+
+    message = invalid("patch", go_value(patch), problem).body()
+    cause = {"reason": "FieldValueInvalid", "message": message, "field": "patch"}
+    return DecodeError(f' "" is invalid: patch: {message}', 422, "Invalid", [cause])
+
+
+def _problem(root: Node, obj: Object, error: TypeMismatch) -> str:
+    if not error.parts:
+        return str(error)
+    node: Node | None = root
+    value: Any = obj
+    for part in error.parts:
+        if part[0] == "[":
+            value = value[int(part[1:-1])]
+        else:
+            value = value[part.removeprefix("{") if isinstance(node, MapNode) else part]
+        if isinstance(node, Struct):
+            node = node.fields[part].node
+        elif isinstance(node, ListNode):
+            node = node.item
+        elif isinstance(node, MapNode):
+            node = node.value
+    found = _KINDS[type(value)]
+    if isinstance(node, Struct):
+        return f"cannot restore struct from: {found}"
+    if isinstance(node, MapNode):
+        return f"cannot restore map from {found}"
+    if isinstance(node, ListNode) or node is Scalar.BYTES:
+        return f"cannot restore slice from {found}"
+    wanted = _GO_KINDS.get(node) if isinstance(node, Scalar) else None
+    if wanted is None:
+        return f"json: cannot unmarshal {json_type(value)} into Go value of type {error.go}"
+    # Go can make a text of an integer, and an integer of a float; what can't be made at all is not known to it.
+    if (found, wanted) == ("int64", "string") or (found == "float64" and wanted in ("int32", "int64")):
+        return f"cannot convert {found} to {error.go}"
+    return f"unrecognized type: {wanted}"
+
+
+def go_value(value: Any) -> str:
+    """A JSON value as Go's ``%+v`` prints it."""
+    if isinstance(value, dict):
+        return "map[" + " ".join(f"{key}:{go_value(value[key])}" for key in sorted(value)) + "]"
+    if isinstance(value, list):
+        return "[" + " ".join(map(go_value, value)) + "]"
+    if value is None:
+        return "<nil>"
+    return str(value).lower() if isinstance(value, bool) else str(value)
