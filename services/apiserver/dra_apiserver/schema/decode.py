@@ -140,7 +140,7 @@ def sanitize(
 
 def _invalid_patch(obj: dict[str, Any], problem: str) -> DecodeError:
     """Upstream's answer to a patch whose result is no object: it shows the whole result."""
-    shown = json.dumps(orjson.dumps(obj, option=orjson.OPT_SORT_KEYS).decode(), ensure_ascii=False)
+    shown = json.dumps(orjson.dumps(obj).decode(), ensure_ascii=False)
     message = f"Invalid value: {shown}: {problem}"
     cause = {"reason": "FieldValueInvalid", "message": message, "field": "patch"}
     return DecodeError(f' "" is invalid: patch: {message}', 422, "Invalid", [cause])
