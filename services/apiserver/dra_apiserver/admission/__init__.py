@@ -10,16 +10,32 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
+from dra_apiserver.admission.classes import (
+    default_ingress_class,
+    default_storage_class,
+    priority,
+    runtime_class,
+)
+from dra_apiserver.admission.limits import limit_defaults, limit_ranges
 from dra_apiserver.admission.podgroups import workload_exists
-from dra_apiserver.admission.pods import default_tolerations, priority, service_account
+from dra_apiserver.admission.pods import default_tolerations, service_account
 from dra_apiserver.admission.quota import resource_quota
 from dra_apiserver.strategy import Context
 
 JsonObject = dict[str, Any]
 Plugin = Callable[[JsonObject | None, JsonObject | None, Context, str], None]
 
-MUTATING: list[Plugin] = [service_account, default_tolerations, priority]
-VALIDATING: list[Plugin] = [workload_exists, resource_quota]
+# In upstream's order.
+MUTATING: list[Plugin] = [
+    limit_defaults,
+    service_account,
+    priority,
+    default_tolerations,
+    runtime_class,
+    default_ingress_class,
+    default_storage_class,
+]
+VALIDATING: list[Plugin] = [limit_ranges, workload_exists, resource_quota]
 
 
 def mutate(obj: JsonObject | None, old: JsonObject | None, ctx: Context, operation: str) -> None:

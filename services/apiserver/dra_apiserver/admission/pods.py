@@ -5,17 +5,14 @@ from __future__ import annotations
 import secrets
 from typing import Any
 
-from dra_apiserver.errors import GroupResource, forbidden
 from dra_apiserver.strategy import Context
 
 JsonObject = dict[str, Any]
 
 _ALPHABET = "bcdfghjklmnpqrstvwxz2456789"
 _MOUNT = "/var/run/secrets/kubernetes.io/serviceaccount"
-_PODS = GroupResource("", "pods")
 _ROOT_CERTIFICATE = "kube-root-ca.crt"
 _WAIT = 300
-_SYSTEM_PRIORITIES = {"system-cluster-critical": 2000000000, "system-node-critical": 2000001000}
 
 
 def _new_pod(obj: JsonObject | None, ctx: Context, operation: str) -> JsonObject | None:
@@ -85,35 +82,3 @@ def default_tolerations(obj: JsonObject | None, old: JsonObject | None, ctx: Con
         added.append({"key": key, "operator": "Exists", "effect": "NoExecute", "tolerationSeconds": _WAIT})
     if added:
         spec["tolerations"] = [*tolerations, *added]
-
-
-def priority(obj: JsonObject | None, old: JsonObject | None, ctx: Context, operation: str) -> None:
-    """The Priority plugin: the number of the pod's priority class.
-
-    Raises:
-        StatusError: 403, there is no such class, or the pod names another number.
-    """
-    pod = _new_pod(obj, ctx, operation)
-    if pod is None:
-        return
-    spec = pod.setdefault("spec", {})
-    name = spec.get("priorityClassName") or ""
-    value, policy = 0, "PreemptLowerPriority"
-    if name:
-        found = ctx.lookup("scheduling.k8s.io", "priorityclasses", "", name)
-        if found is not None:
-            value, policy = found.get("value", 0), found.get("preemptionPolicy") or policy
-        elif name in _SYSTEM_PRIORITIES:
-            value = _SYSTEM_PRIORITIES[name]
-        else:
-            raise forbidden(
-                _PODS, pod["metadata"].get("name", ""), f"no PriorityClass with name {name} was found"
-            )
-    if spec.get("priority") not in {None, value}:
-        text = (
-            f"the integer value of priority ({spec['priority']}) must not be provided in pod spec; "
-            "priority admission controller computed {value} from the given PriorityClass name"
-        ).replace("{value}", str(value))
-        raise forbidden(_PODS, pod["metadata"].get("name", ""), text)
-    spec["priority"] = value
-    spec.setdefault("preemptionPolicy", policy)

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Awaitable, Callable
 
 from dra_apiserver.errors import method_not_allowed, method_not_supported, no_such_resource
+from dra_apiserver.handlers import components, logs, read, subresources, write
 from dra_apiserver.handlers import delete as deletion
-from dra_apiserver.handlers import logs, read, subresources, write
 from dra_apiserver.handlers.api import Api, Target
 from dra_apiserver.http import Request
 from dra_apiserver.registry import Registry
@@ -14,6 +14,8 @@ from dra_apiserver.registry import Registry
 Handler = Callable[[Api, Request, Target], Awaitable[None]]
 
 _NAMESPACE_PARTS = frozenset({"status", "finalize"})
+
+_COMPONENTS = ("", "componentstatuses")
 
 _OBJECT: dict[str, tuple[str, Handler]] = {
     "GET": ("get", read.get),
@@ -91,6 +93,8 @@ def resolve(registry: Registry, method: str, path: str, watching: bool) -> tuple
             raise method_not_allowed() if found is None else method_not_supported(target.qualified, found[0])
         if info.namespaced and not namespace and found[0] in {"create", "deletecollection"}:
             raise method_not_allowed()
+        if (group, rest[0]) == _COMPONENTS:
+            return found[0], components.list_components, target
         if found[0] == "list" and watching:
             return "watch", read.watch, target
         return found[0], found[1], target
@@ -101,6 +105,8 @@ def resolve(registry: Registry, method: str, path: str, watching: bool) -> tuple
         found = _OBJECT.get(method)
         if found is None or found[0] not in info.verbs:
             raise method_not_allowed()
+        if (group, rest[0]) == _COMPONENTS:
+            return found[0], components.get_component, target
         return found[0], found[1], target
     name = rest[2]
     subresource = info.subresources.get(name)

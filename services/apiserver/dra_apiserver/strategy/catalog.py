@@ -12,6 +12,7 @@ from dra_apiserver.strategy.core import (
     PodStatusStrategy,
     PodStrategy,
 )
+from dra_apiserver.strategy.definitions import DefinitionStrategy
 from dra_apiserver.strategy.podgroups import (
     PodGroupStatusStrategy,
     PodGroupStrategy,
@@ -28,7 +29,12 @@ from dra_apiserver.strategy.resource import (
 )
 from dra_apiserver.strategy.service import ServiceStrategy
 from dra_apiserver.strategy.storage import ClaimStrategy, VolumeStrategy
-from dra_apiserver.strategy.workloads import CronJobStrategy, JobStrategy, WorkloadStrategy
+from dra_apiserver.strategy.workloads import (
+    CronJobStrategy,
+    DaemonSetStrategy,
+    JobStrategy,
+    WorkloadStrategy,
+)
 from dra_apiserver.validation.coreobjects import CHECKS
 
 _RESOURCE = "resource.k8s.io"
@@ -54,7 +60,8 @@ STRATEGIES: dict[tuple[str, str, str], Strategy] = {
     ("", "persistentvolumes", "status"): _volumes,
     ("", "services", ""): _services,
     ("", "services", "status"): _services,
-    ("apps", "daemonsets", ""): WorkloadStrategy("daemonset"),
+    ("apiextensions.k8s.io", "customresourcedefinitions", ""): DefinitionStrategy(),
+    ("apps", "daemonsets", ""): DaemonSetStrategy(),
     ("apps", "deployments", ""): WorkloadStrategy(),
     # Upstream calls them that too.
     ("apps", "replicasets", ""): WorkloadStrategy(),

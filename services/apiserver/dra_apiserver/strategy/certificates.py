@@ -66,6 +66,7 @@ class SigningRequestStrategy(GenericStrategy):
         else:
             now = dict(before)
         _date(conditions, before.get("conditions") or [], ctx.now)
+        now.pop("conditions", None)
         obj["status"] = {**now, "conditions": conditions} if conditions else now
 
     def validate_create(self, obj: JsonObject, ctx: Context) -> list[FieldError]:

@@ -50,6 +50,16 @@ class NamespaceStrategy(GenericStrategy):
             meta["labels"] = {**(meta.get("labels") or {}), _NAME_LABEL: meta["name"]}
 
 
+# Until a scheduler, which leaves gated pods alone, could say so.
+_GATED = {
+    "type": "PodScheduled",
+    "status": "False",
+    "lastProbeTime": None,
+    "reason": "SchedulingGated",
+    "message": "Scheduling is blocked due to non-empty scheduling gates",
+}
+
+
 def qos_class(spec: JsonObject) -> str:
     """The pod's quality of service, from its containers' CPU and memory (ComputePodQOS)."""
     any_set = False
@@ -87,7 +97,10 @@ class PodStrategy(GenericStrategy):
     def prepare_for_create(self, obj: JsonObject, ctx: Context) -> None:
         """Pending, of generation 1."""
         obj["metadata"]["generation"] = 1
-        obj["status"] = {"phase": "Pending", "qosClass": qos_class(obj.get("spec") or {})}
+        spec = obj.get("spec") or {}
+        obj["status"] = {"phase": "Pending", "qosClass": qos_class(spec)}
+        if spec.get("schedulingGates"):
+            obj["status"]["conditions"] = [{**_GATED, "lastTransitionTime": ctx.now}]
 
     def validate_create(self, obj: JsonObject, ctx: Context) -> list[FieldError]:
         """The errors of metadata and spec."""

@@ -15,6 +15,7 @@ from dra_apiserver.validation.podspec import check_template
 
 JsonObject = dict[str, Any]
 
+_TEMPLATE_GENERATION = "deprecated.daemonset.template.generation"
 _NEGATIVE = "must be greater than or equal to 0"
 _IMMUTABLE = "field is immutable"
 _SET_MAY_CHANGE = (
@@ -104,6 +105,36 @@ class WorkloadStrategy(GenericStrategy):
             text = "must be greater than minReadySeconds"
             errors.append(invalid("spec.progressDeadlineSeconds", deadline, text))
         return errors
+
+
+class DaemonSetStrategy(WorkloadStrategy):
+    """Counts the changes of its template in an annotation, as the field for it is long gone from the API."""
+
+    def __init__(self) -> None:
+        super().__init__("daemonset")
+
+    def prepare_for_create(self, obj: JsonObject, ctx: Context) -> None:
+        """The first template."""
+        super().prepare_for_create(obj, ctx)
+        _count_template(obj, max(1, _template_generation(obj)))
+
+    def prepare_for_update(self, obj: JsonObject, old: JsonObject, ctx: Context) -> None:
+        """One more where the template changed."""
+        super().prepare_for_update(obj, old, ctx)
+        if ctx.subresource == "status":
+            return
+        changed = (obj.get("spec") or {}).get("template") != (old.get("spec") or {}).get("template")
+        _count_template(obj, _template_generation(old) + (1 if changed else 0))
+
+
+def _template_generation(obj: JsonObject) -> int:
+    text = (obj["metadata"].get("annotations") or {}).get(_TEMPLATE_GENERATION, "")
+    return int(text) if text.isascii() and text.isdigit() else 0
+
+
+def _count_template(obj: JsonObject, generation: int) -> None:
+    annotations = obj["metadata"].get("annotations") or {}
+    obj["metadata"]["annotations"] = {**annotations, _TEMPLATE_GENERATION: str(generation)}
 
 
 class CronJobStrategy(GenericStrategy):

@@ -124,6 +124,10 @@ def _metric(metric: Object, found: Object) -> str:
     return f"{source.get('name', '')}: {now}/{wanted}"
 
 
+def _processor(said: Object) -> Object:
+    return {"type": "Resource", "resource": {"name": "cpu", **said}}
+
+
 def _metrics(metrics: Sequence[Object], found: Sequence[Object]) -> str:
     if not metrics:
         return NONE
@@ -140,7 +144,13 @@ def autoscaler(obj: Object, now: datetime) -> list[Any]:
     target = part(spec, "scaleTargetRef")
     reference = f"{target.get('kind', '')}/{target.get('name', '')}"
     least = str(spec["minReplicas"]) if spec.get("minReplicas") is not None else UNSET
-    targets = _metrics(spec.get("metrics") or [], status.get("currentMetrics") or [])
+    metrics, found = spec.get("metrics") or [], status.get("currentMetrics") or []
+    if spec.get("targetCPUUtilizationPercentage") is not None:
+        # autoscaling/v1 knows one metric only.
+        goal, share = spec["targetCPUUtilizationPercentage"], status.get("currentCPUUtilizationPercentage")
+        metrics = [_processor({"target": {"averageUtilization": goal}}), *metrics]
+        found = [_processor({"current": {"averageUtilization": share}}), *found]
+    targets = _metrics(metrics, found)
     counts = [least, spec.get("maxReplicas", 0), status.get("currentReplicas", 0)]
     return [name(obj), reference, targets, *counts, age(obj, now)]
 

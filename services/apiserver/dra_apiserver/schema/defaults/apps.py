@@ -29,6 +29,9 @@ def _replica_set(obj: Object, _version: str) -> None:
 
 
 def _daemon_set(obj: Object, _version: str) -> None:
+    # What the strategy counts changes of the template in; whoever made the set owns it.
+    annotations = obj.setdefault("metadata", {}).get("annotations") or {}
+    obj["metadata"]["annotations"] = {"deprecated.daemonset.template.generation": "0", **annotations}
     spec = obj.setdefault("spec", {})
     strategy = spec.setdefault("updateStrategy", {})
     strategy.setdefault("type", "RollingUpdate")

@@ -1,0 +1,229 @@
+"""What admission fills in and refuses, over the wire."""
+
+from collections.abc import AsyncIterator
+from pathlib import Path
+from typing import Any
+
+import httpx
+import pytest
+from dra_apiserver.config import Config
+from dra_apiserver.server import ApiServer
+
+CORE = "/api/v1/namespaces/default"
+PODS = f"{CORE}/pods"
+CLASSES = "/apis/scheduling.k8s.io/v1/priorityclasses"
+
+
+@pytest.fixture
+async def client(tmp_path: Path) -> AsyncIterator[httpx.AsyncClient]:
+    async with (
+        ApiServer(Config(port=0, data=tmp_path, relaxed=True)) as server,
+        httpx.AsyncClient(base_url=server.url, timeout=30) as made,
+    ):
+        yield made
+
+
+def pod(name: str = "p", resources: dict[str, Any] | None = None, **spec: Any) -> dict[str, Any]:
+    container: dict[str, Any] = {"name": "c", "image": "i"}
+    if resources is not None:
+        container["resources"] = resources
+    return {
+        "apiVersion": "v1",
+        "kind": "Pod",
+        "metadata": {"name": name},
+        "spec": {"containers": [container], **spec},
+    }
+
+
+async def create(client: httpx.AsyncClient, path: str, body: dict[str, Any]) -> dict[str, Any]:
+    answer = await client.post(path, json=body)
+    assert answer.status_code == 201, answer.text
+    made: dict[str, Any] = answer.json()
+    return made
+
+
+async def limit(client: httpx.AsyncClient, **item: Any) -> None:
+    meta = {"name": "limits"}
+    body = {"apiVersion": "v1", "kind": "LimitRange", "metadata": meta, "spec": {"limits": [item]}}
+    await create(client, f"{CORE}/limitranges", body)
+
+
+async def test_a_limit_range_fills_in_what_containers_leave_out(client: httpx.AsyncClient) -> None:
+    await limit(client, type="Container", default={"cpu": "500m"}, defaultRequest={"cpu": "100m"})
+    made = await create(client, PODS, pod())
+    assert made["spec"]["containers"][0]["resources"] == {
+        "requests": {"cpu": "100m"},
+        "limits": {"cpu": "500m"},
+    }
+    assert made["metadata"]["annotations"]["kubernetes.io/limit-ranger"] == (
+        "LimitRanger plugin set: cpu request for container c; cpu limit for container c"
+    )
+    assert made["status"]["qosClass"] == "Burstable"
+
+
+@pytest.mark.parametrize(
+    ("item", "resources", "problem"),
+    [
+        (
+            {"type": "Container", "max": {"memory": "1Gi"}},
+            {"limits": {"memory": "2Gi"}},
+            "maximum memory usage per Container is 1Gi, but limit is 2Gi",
+        ),
+        (
+            {"type": "Container", "min": {"memory": "1Gi"}},
+            {},
+            "minimum memory usage per Container is 1Gi.  No request is specified",
+        ),
+        (
+            {"type": "Container", "maxLimitRequestRatio": {"cpu": "2"}},
+            {"requests": {"cpu": "1"}, "limits": {"cpu": "4"}},
+            "cpu max limit to request ratio per Container is 2, but provided ratio is 4.000000",
+        ),
+        (
+            {"type": "Pod", "max": {"cpu": "2"}},
+            {"limits": {"cpu": "3"}},
+            "maximum cpu usage per Pod is 2, but limit is 3",
+        ),
+    ],
+)
+async def test_a_limit_range_refuses(
+    client: httpx.AsyncClient, item: dict[str, Any], resources: dict[str, Any], problem: str
+) -> None:
+    await limit(client, **item)
+    answer = (await client.post(PODS, json=pod(resources=resources))).json()
+    assert (answer["code"], answer["reason"]) == (403, "Forbidden")
+    assert answer["message"] == f'pods "p" is forbidden: {problem}'
+
+
+async def test_a_limit_range_refuses_a_large_claim(client: httpx.AsyncClient) -> None:
+    await limit(client, type="PersistentVolumeClaim", max={"storage": "1Gi"})
+    spec = {"accessModes": ["ReadWriteOnce"], "resources": {"requests": {"storage": "2Gi"}}}
+    body = {
+        "apiVersion": "v1",
+        "kind": "PersistentVolumeClaim",
+        "metadata": {"name": "c"},
+        "spec": spec,
+    }
+    answer = (await client.post(f"{CORE}/persistentvolumeclaims", json=body)).json()
+    assert answer["message"].endswith(
+        "maximum storage usage per PersistentVolumeClaim is 1Gi, but request is 2Gi"
+    )
+
+
+def priority_class(name: str, value: int, **more: Any) -> dict[str, Any]:
+    return {
+        "apiVersion": "scheduling.k8s.io/v1",
+        "kind": "PriorityClass",
+        "metadata": {"name": name},
+        "value": value,
+        **more,
+    }
+
+
+async def test_the_default_priority_class(client: httpx.AsyncClient) -> None:
+    body = priority_class("usual", 7, globalDefault=True, preemptionPolicy="Never")
+    await create(client, CLASSES, body)
+    spec = (await create(client, PODS, pod()))["spec"]
+    assert (spec["priorityClassName"], spec["priority"], spec["preemptionPolicy"]) == ("usual", 7, "Never")
+    second = (await client.post(CLASSES, json=priority_class("other", 8, globalDefault=True))).json()
+    assert second["message"] == (
+        'priorityclasses.scheduling.k8s.io "other" is forbidden: PriorityClass usual is already marked as default. '
+        "Only one default can exist"
+    )
+
+
+async def test_the_priority_is_the_classes(client: httpx.AsyncClient) -> None:
+    body = pod(priorityClassName="system-node-critical", priority=1)
+    answer = (await client.post(PODS, json=body)).json()
+    assert "priority admission controller computed 2000001000" in answer["message"]
+    spec = (await create(client, PODS, pod(priorityClassName="system-node-critical")))["spec"]
+    assert spec["priority"] == 2000001000
+
+
+async def test_a_runtime_class_brings_overhead_and_nodes(client: httpx.AsyncClient) -> None:
+    refused = (await client.post(PODS, json=pod(runtimeClassName="vm"))).json()
+    assert refused["message"] == 'pods "p" is forbidden: pod rejected: RuntimeClass "vm" not found'
+    body = {
+        "apiVersion": "node.k8s.io/v1",
+        "kind": "RuntimeClass",
+        "metadata": {"name": "vm"},
+        "handler": "vm",
+        "overhead": {"podFixed": {"cpu": "10m"}},
+        "scheduling": {"nodeSelector": {"vm": "yes"}, "tolerations": [{"key": "vm", "operator": "Exists"}]},
+    }
+    await create(client, "/apis/node.k8s.io/v1/runtimeclasses", body)
+    spec = (await create(client, PODS, pod(runtimeClassName="vm", nodeSelector={"a": "b"})))["spec"]
+    assert spec["overhead"] == {"cpu": "10m"}
+    assert spec["nodeSelector"] == {"a": "b", "vm": "yes"}
+    assert {"key": "vm", "operator": "Exists"} in spec["tolerations"]
+    clash = (await client.post(PODS, json=pod("q", runtimeClassName="vm", nodeSelector={"vm": "no"}))).json()
+    assert "conflict: runtimeClass.scheduling.nodeSelector[vm] = yes" in clash["message"]
+
+
+async def test_the_default_storage_class(client: httpx.AsyncClient) -> None:
+    body = {
+        "apiVersion": "storage.k8s.io/v1",
+        "kind": "StorageClass",
+        "metadata": {
+            "name": "fast",
+            "annotations": {"storageclass.kubernetes.io/is-default-class": "true"},
+        },
+        "provisioner": "example.com/x",
+    }
+    await create(client, "/apis/storage.k8s.io/v1/storageclasses", body)
+    spec = {"accessModes": ["ReadWriteOnce"], "resources": {"requests": {"storage": "1Gi"}}}
+    claim: dict[str, Any] = {
+        "apiVersion": "v1",
+        "kind": "PersistentVolumeClaim",
+        "metadata": {"name": "c"},
+        "spec": spec,
+    }
+    made = await create(client, f"{CORE}/persistentvolumeclaims", claim)
+    assert made["spec"]["storageClassName"] == "fast"
+    assert made["status"] == {"phase": "Pending"}
+    none = {**claim, "metadata": {"name": "d"}, "spec": {**spec, "storageClassName": ""}}
+    assert (await create(client, f"{CORE}/persistentvolumeclaims", none))["spec"]["storageClassName"] == ""
+
+
+async def test_a_gated_pod_says_so_from_the_start(client: httpx.AsyncClient) -> None:
+    status = (await create(client, PODS, pod(schedulingGates=[{"name": "example.com/wait"}])))["status"]
+    condition = status["conditions"][0]
+    assert (condition["type"], condition["status"]) == ("PodScheduled", "False")
+    assert condition["reason"] == "SchedulingGated"
+    assert condition["message"] == "Scheduling is blocked due to non-empty scheduling gates"
+
+
+async def test_an_autoscaler_without_metrics_goes_by_processor_use(client: httpx.AsyncClient) -> None:
+    reference = {"apiVersion": "apps/v1", "kind": "Deployment", "name": "d"}
+    body = {
+        "apiVersion": "autoscaling/v2",
+        "kind": "HorizontalPodAutoscaler",
+        "metadata": {"name": "h"},
+        "spec": {"maxReplicas": 3, "scaleTargetRef": reference},
+    }
+    path = "/apis/autoscaling/v2/namespaces/default/horizontalpodautoscalers"
+    made = await create(client, path, body)
+    target = {"type": "Utilization", "averageUtilization": 80}
+    assert made["spec"]["metrics"] == [{"type": "Resource", "resource": {"name": "cpu", "target": target}}]
+    headers = {"accept": "application/json;as=Table;v=v1;g=meta.k8s.io"}
+    cells = (await client.get(f"{path}/h", headers=headers)).json()["rows"][0]["cells"]
+    assert cells[:6] == ["h", "Deployment/d", "cpu: <unknown>/80%", "1", 3, 0]
+    bad = {
+        **body,
+        "metadata": {"name": "i"},
+        "spec": {"maxReplicas": 0, "scaleTargetRef": {"kind": "D", "name": "d"}},
+    }
+    causes = (await client.post(path, json=bad)).json()["details"]["causes"]
+    assert [(cause["field"], cause["message"]) for cause in causes] == [
+        ("spec.maxReplicas", "Required value: must be set and greater than 0"),
+        ("spec.maxReplicas", "Invalid value: 0: must be greater than or equal to `minReplicas`"),
+        ("spec.scaleTargetRef.apiVersion", 'Invalid value: "": apiVersion must specify API group'),
+    ]
+
+
+async def test_component_statuses_are_made_up_on_the_spot(client: httpx.AsyncClient) -> None:
+    answer = await client.get("/api/v1/componentstatuses")
+    assert "ComponentStatus is deprecated" in answer.headers["warning"]
+    found = {item["metadata"]["name"]: item["conditions"][0] for item in answer.json()["items"]}
+    assert found["etcd-0"] == {"type": "Healthy", "status": "True", "message": "ok"}
+    assert (await client.get("/api/v1/componentstatuses/nothing")).status_code == 404
