@@ -43,6 +43,7 @@ class _Told:
     message: str
     action: str
     when: datetime
+    related: ObjectReference | None = None
 
 
 def reference(resource: Resource[T], obj: T) -> ObjectReference:
@@ -86,11 +87,20 @@ class Recorder:
         self._writer: asyncio.Task[None] | None = None
 
     def event(
-        self, involved: ObjectReference, type_: str, reason: str, message: str, action: str = ""
+        self,
+        involved: ObjectReference,
+        type_: str,
+        reason: str,
+        message: str,
+        action: str = "",
+        related: ObjectReference | None = None,
     ) -> None:
-        """Tell users about ``involved``; ``type_`` is Normal or Warning. Returns at once."""
+        """Tell users about ``involved``; ``type_`` is Normal or Warning. Returns at once.
+
+        ``related`` is the object because of which it happens, said in a series only.
+        """
         message = message[:_MESSAGE_LIMIT]
-        key = (
+        key: _Key = (
             involved.kind,
             involved.namespace,
             involved.name,
@@ -100,7 +110,10 @@ class Recorder:
             reason,
             message,
         )
-        told = _Told(key, involved, type_, reason, message, action, self._clock.now())
+        if self._series:
+            # As client-go: what is said of another revision of the object is another event.
+            key += (involved.resource_version, action, related.uid if related is not None else "")
+        told = _Told(key, involved, type_, reason, message, action, self._clock.now(), related)
         self._pending.put_nowait(told)
         if self._writer is None or self._writer.done():
             self._writer = asyncio.get_running_loop().create_task(self._write_pending())
@@ -172,6 +185,7 @@ class Recorder:
         return SeriesEvent(
             metadata=meta,
             regarding=told.involved,
+            related=told.related,
             type=told.type,
             reason=told.reason,
             note=told.message,

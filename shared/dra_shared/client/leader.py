@@ -1,11 +1,12 @@
 """Leader election on a Lease: of several replicas, one works.
 
-As client-go's: the holder renews every ``retry_period``; whoever sees the lease unchanged for ``lease_duration`` by its
-own clock takes it over; a holder that cannot renew within ``renew_deadline`` stops working.
+As client-go's, with which it shares leases: the holder renews every ``retry_period``; whoever sees the lease unchanged
+for the duration that stands in it, by its own clock, takes it over; a holder that cannot renew within
+``renew_deadline`` stops working.
 """
 
 import asyncio
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Coroutine
 
 import httpx
 import msgspec
@@ -46,7 +47,7 @@ class LeaderElector:
         self._lease_duration = lease_duration
         self._renew_deadline = renew_deadline
         self._retry_period = retry_period
-        self._observed: tuple[str, float] | None = None
+        self._observed: tuple[LeaseSpec, float] | None = None
 
     async def run(self, lead: Callable[[], Awaitable[None]]) -> None:
         """Wait for leadership, then run ``lead`` for as long as it lasts.
@@ -70,19 +71,36 @@ class LeaderElector:
                 task.cancel()
             await asyncio.gather(work, renewal, return_exceptions=True)
             if not self._expired_for_us():
-                await self._release()
+                await self._within(self._renew_deadline, self._release())
 
     async def _renew(self) -> None:
-        renewed = self._clock.monotonic()
+        deadline = self._clock.monotonic() + self._renew_deadline
         while True:
             await self._clock.sleep(self._retry_period)
-            if await self._try_acquire():
-                renewed = self._clock.monotonic()
-            elif self._clock.monotonic() - renewed >= self._renew_deadline:
+            asked = self._clock.monotonic()
+            # A server that doesn't answer must not keep us at work beyond the lease.
+            if await self._within(deadline - asked, self._try_acquire()):
+                deadline = asked + self._renew_deadline
+            elif self._clock.monotonic() >= deadline:
                 raise LeadershipLost(f"could not renew lease {self._namespace}/{self._name}")
 
+    async def _within(self, seconds: float, work: Coroutine[None, None, bool]) -> bool:
+        """What ``work`` says if it does before ``seconds`` are over; otherwise it is given up."""
+        attempt = asyncio.ensure_future(work)
+        timer = asyncio.ensure_future(self._clock.sleep(seconds))
+        try:
+            await asyncio.wait((attempt, timer), return_when=asyncio.FIRST_COMPLETED)
+            return attempt.done() and attempt.result()
+        finally:
+            attempt.cancel()
+            timer.cancel()
+
     def _expired_for_us(self) -> bool:
-        return self._observed is None or (self._clock.monotonic() - self._observed[1] >= self._lease_duration)
+        if self._observed is None:
+            return True
+        held, since = self._observed
+        duration = held.lease_duration_seconds or self._lease_duration
+        return self._clock.monotonic() - since >= duration
 
     async def _try_acquire(self) -> bool:
         try:
@@ -127,16 +145,16 @@ class LeaderElector:
         )
 
     def _observe(self, lease: Lease) -> None:
-        version = lease.metadata.resource_version
-        if self._observed is None or self._observed[0] != version:
-            self._observed = (version, self._clock.monotonic())
+        held = lease.spec or LeaseSpec()
+        if self._observed is None or self._observed[0] != held:
+            self._observed = (held, self._clock.monotonic())
 
-    async def _release(self) -> None:
-        """Give the lease up, so that the next replica need not wait for it to expire."""
+    async def _release(self) -> bool:
+        """Give the lease up, so that the next replica need not wait for it to expire; whether that worked."""
         try:
             lease = await self._client.get(LEASES, self._name, self._namespace)
             if lease.spec is None or lease.spec.holder_identity != self._identity:
-                return
+                return False
             now = rfc3339_micro(self._clock.now())
             spec = msgspec.structs.replace(
                 lease.spec, holder_identity="", lease_duration_seconds=1, acquire_time=now, renew_time=now
@@ -144,3 +162,5 @@ class LeaderElector:
             await self._client.update(LEASES, msgspec.structs.replace(lease, spec=spec))
         except (ApiError, httpx.HTTPError, OSError, TimeoutError) as error:
             _log.debug("lease not released", lease=f"{self._namespace}/{self._name}", error=str(error))
+            return False
+        return True
