@@ -43,14 +43,10 @@ WITHOUT_TAINT = (
     "a node made by hand can be used at once: it is tainted when its condition says so, not on its create"
 )
 WITHOUT_TTL = "the ttl-controller's annotation tells kubelets how long to keep Secrets, which ours never keep"
-WITHOUT_NOMINATION = (
-    "one write less for each pod: status.nominatedNodeName would be seen only until the pod is bound"
-)
 EXACT_MANAGERS = (
     "upstream still lists a dropped status.devices, because it counts fields before it drops them"
 )
 _TTL = "node.alpha.kubernetes.io/ttl"
-_NOMINATED = "f:nominatedNodeName"
 _TIME = re.compile(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(\.\d+)?Z")
 _UID = re.compile(r"[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}")
 _GENERATED = re.compile(r"(pod0-gpus-|kube-api-access-)[a-z0-9]{5}")
@@ -106,11 +102,6 @@ def expected(kind: str, obj: Json) -> Json:
         for entry in managers:
             entry["fieldsV1"]["f:metadata"].pop("f:annotations", None)
         meta["managedFields"] = [entry for entry in managers if entry["fieldsV1"]["f:metadata"]]
-    elif kind == "pods":
-        obj["status"].pop("nominatedNodeName", None)
-        meta["managedFields"] = [
-            entry for entry in managers if entry["fieldsV1"].get("f:status") != {_NOMINATED: {}}
-        ]
     elif kind == "resourceclaims" and not obj["status"]:
         meta["managedFields"] = [
             entry for entry in managers if "f:devices" not in entry["fieldsV1"].get("f:status", {})
@@ -251,7 +242,7 @@ class Run:
             await self.create(kind, wanted[kind])
         await self.stage("45-before-pod")
         await self.create("pods", wanted["pods"])
-        await self.seen("pods", 3)
+        await self.seen("pods", 4)
         await self.seen("resourceclaims", 3)
         await self.seen("events", 2)
         await self.stage("60-bound")

@@ -25,12 +25,15 @@ class _Judge:
         self.signature = signature
         self.asked: list[str] = []
         self.verdicts: dict[str, Status] = {}
+        self.broken = False
 
     def sign(self, pod: Pod) -> Any:
         return self.signature
 
     def filter(self, state: CycleState, pod: Pod, node: NodeInfo) -> Status | None:
         self.asked.append(node.name)
+        if self.broken:
+            raise ZeroDivisionError
         return self.verdicts.get(node.name)
 
     def pre_score(self, state: CycleState, pod: Pod) -> Status | None:
@@ -154,3 +157,14 @@ async def test_nominated_pods_are_counted_with_and_without() -> None:
     assert await placement.choose(placement.begin(pod("boss", priority=11))) == "n1"
     cache.nominations.delete("uid-vip")
     assert await _choose(placement) == "n1"
+
+
+async def test_a_node_is_not_lost_for_later_pods_when_a_plugin_breaks() -> None:
+    judge = _Judge()
+    placement, _ = _placement(judge, 2)
+    judge.broken = True
+    with pytest.raises(ZeroDivisionError):
+        await _choose(placement)
+    judge.broken = False
+    assert await _choose(placement, "q") == "n1"
+    assert sorted(judge.asked) == ["n0", "n0", "n1"]

@@ -1,51 +1,10 @@
 """The whole scheduler against a stand-in for the API server."""
 
-import asyncio
-import contextlib
-import random
-from collections.abc import AsyncIterator, Callable
-from typing import Any
-
-from dra_scheduler.config import SchedulerConfig
-from dra_scheduler.scheduler import Scheduler
-from dra_shared.clock import FakeClock
 from dra_shared.features import FeatureGates
 
-from tests.fakeapi import Call, FakeApi, Json
+from tests.fakeapi import Call, FakeApi
 from tests.scheduler.objects import DRIVER, claim_json, class_json, node_json, pod_json, slice_json
-
-
-@contextlib.asynccontextmanager
-async def _running(
-    api: FakeApi, clock: FakeClock | None = None, **config: Any
-) -> AsyncIterator[tuple[Scheduler, FakeClock]]:
-    clock = clock or FakeClock()
-    settings = SchedulerConfig(health_port=None, **config)
-    async with Scheduler(settings, client=api.client(), clock=clock, rng=random.Random(1)) as scheduler:
-        await _eventually(lambda: scheduler.ready)
-        yield scheduler, clock
-
-
-async def _eventually(condition: Callable[[], Any]) -> None:
-    for _ in range(5000):
-        if condition():
-            return
-        await asyncio.sleep(0)
-    raise AssertionError("it did not come about")
-
-
-async def _quiet(api: FakeApi) -> None:
-    """Until nothing has been written for a long time."""
-    writes = -1
-    while writes != len(api.calls):
-        writes = len(api.calls)
-        for _ in range(300):
-            await asyncio.sleep(0)
-
-
-def _node_of(api: FakeApi, name: str) -> str | None:
-    found: str | None = api.get("pods", "default", name)["spec"].get("nodeName")
-    return found
+from tests.scheduler.running import condition, events, eventually, node_of, quiet, running
 
 
 def _devices(api: FakeApi) -> list[str]:
@@ -56,44 +15,32 @@ def _devices(api: FakeApi) -> list[str]:
     ]
 
 
-def _events(api: FakeApi, name: str) -> list[str]:
-    return [
-        f"{call.body['reason']}: {call.body['note']}"
-        for call in api.writes("events")
-        if call.verb == "create" and call.body["regarding"]["name"] == name
-    ]
-
-
-def _condition(api: FakeApi, name: str) -> Json:
-    conditions = api.get("pods", "default", name)["status"].get("conditions", [])
-    return next((c for c in conditions if c["type"] == "PodScheduled"), {})
-
-
 async def test_plain_pod() -> None:
     api = FakeApi(node_json("a"))
-    async with _running(api):
+    async with running(api):
         api.add(pod_json("p", requests={"cpu": "1"}))
-        await _eventually(lambda: _node_of(api, "p") == "a")
-        await _eventually(lambda: _events(api, "p") == ["Scheduled: Successfully assigned default/p to a"])
+        await eventually(lambda: node_of(api, "p") == "a")
+        await eventually(lambda: events(api, "p") == ["Scheduled: Successfully assigned default/p to a"])
 
 
 async def test_no_nodes_at_all() -> None:
     api = FakeApi()
-    async with _running(api):
+    async with running(api):
         api.add(pod_json("p"))
-        await _eventually(lambda: _condition(api, "p"))
-        assert _condition(api, "p")["message"] == "no nodes available to schedule pods"
+        await eventually(lambda: condition(api, "p"))
+        assert condition(api, "p")["message"] == "no nodes available to schedule pods"
         api.add(node_json("a"))
-        await _eventually(lambda: _node_of(api, "p"))
+        await eventually(lambda: node_of(api, "p"))
 
 
 async def test_claim_is_stored_in_the_order_of_the_real_scheduler() -> None:
     api = FakeApi(node_json("a"), class_json(), slice_json("a", 1), claim_json("c"))
-    async with _running(api):
+    async with running(api):
         api.add(pod_json("p", claims={"gpu": "c"}))
-        await _eventually(lambda: _node_of(api, "p"))
+        await eventually(lambda: node_of(api, "p"))
     writes = [(c.verb, c.resource, c.subresource) for c in api.calls if c.resource != "events"]
     assert writes == [
+        ("patch", "pods", "status"),
         ("update", "resourceclaims", ""),
         ("update", "resourceclaims", "status"),
         ("create", "pods", "binding"),
@@ -109,32 +56,32 @@ async def test_claim_is_stored_in_the_order_of_the_real_scheduler() -> None:
 
 async def test_pod_without_a_node_is_told_why_and_tried_again_when_that_changes() -> None:
     api = FakeApi(node_json("a"), class_json(), slice_json("a", 0), claim_json("c"))
-    async with _running(api):
+    async with running(api):
         api.add(pod_json("p", claims={"gpu": "c"}))
-        await _eventually(lambda: _condition(api, "p"))
+        await eventually(lambda: condition(api, "p"))
         message = (
             "0/1 nodes are available: 1 cannot allocate all claims. still not schedulable, "
             "preemption: 0/1 nodes are available: 1 Preemption is not helpful for scheduling."
         )
-        condition = _condition(api, "p")
-        assert (condition["status"], condition["reason"], condition["message"]) == (
+        told = condition(api, "p")
+        assert (told["status"], told["reason"], told["message"]) == (
             "False",
             "Unschedulable",
             message,
         )
-        await _eventually(lambda: _events(api, "p"))
-        assert _events(api, "p")[0].startswith(f"FailedScheduling: {message}")
+        await eventually(lambda: events(api, "p"))
+        assert events(api, "p")[0].startswith(f"FailedScheduling: {message}")
         api.add(slice_json("a", 1))
-        await _eventually(lambda: _node_of(api, "p"))
+        await eventually(lambda: node_of(api, "p"))
 
 
 async def test_pod_waits_for_its_claim_from_a_template() -> None:
     api = FakeApi(node_json("a"), class_json(), slice_json("a", 1))
     pod = pod_json("p", claims={})
     pod["spec"]["resourceClaims"] = [{"name": "gpu", "resourceClaimTemplateName": "t"}]
-    async with _running(api) as (scheduler, _):
+    async with running(api) as (scheduler, _):
         api.add(pod)
-        await _quiet(api)
+        await quiet(api)
         assert scheduler.queue.counts()["gated"] == 1
         claim = claim_json("p-gpu")
         owner = {"apiVersion": "v1", "kind": "Pod", "name": "p", "uid": "uid-p", "controller": True}
@@ -142,31 +89,31 @@ async def test_pod_waits_for_its_claim_from_a_template() -> None:
         api.add(claim)
         pod["status"]["resourceClaimStatuses"] = [{"name": "gpu", "resourceClaimName": "p-gpu"}]
         api.add(pod)
-        await _eventually(lambda: _node_of(api, "p"))
+        await eventually(lambda: node_of(api, "p"))
 
 
 async def test_missing_class_is_named() -> None:
     api = FakeApi(node_json("a"), slice_json("a", 1), claim_json("c"))
-    async with _running(api):
+    async with running(api):
         api.add(pod_json("p", claims={"gpu": "c"}))
-        await _eventually(lambda: _condition(api, "p"))
-        assert _condition(api, "p")["message"] == (
+        await eventually(lambda: condition(api, "p"))
+        assert condition(api, "p")["message"] == (
             "0/1 nodes are available: request gpu: device class gpu does not exist. no new claims to deallocate, "
             "preemption: 0/1 nodes are available: 1 Preemption is not helpful for scheduling."
         )
         api.add(class_json())
-        await _eventually(lambda: _node_of(api, "p"))
+        await eventually(lambda: node_of(api, "p"))
 
 
 async def test_broken_selector_is_an_error() -> None:
     broken = {"selectors": [{"cel": {"expression": 'device.attributes["nobody"].thing'}}]}
     api = FakeApi(node_json("a"), class_json(), slice_json("a", 1), claim_json("c", request=broken))
-    async with _running(api) as (scheduler, _):
+    async with running(api) as (scheduler, _):
         api.add(pod_json("p", claims={"gpu": "c"}))
-        await _eventually(lambda: _condition(api, "p"))
-        condition = _condition(api, "p")
-        assert condition["reason"] == "SchedulerError"
-        assert condition["message"] == (
+        await eventually(lambda: condition(api, "p"))
+        told = condition(api, "p")
+        assert told["reason"] == "SchedulerError"
+        assert told["message"] == (
             'running "DynamicResources" filter plugin: claim default/c: selector #0: '
             "CEL runtime error: no such key: thing"
         )
@@ -179,13 +126,13 @@ async def test_every_device_is_given_once() -> None:
         *(obj for name in ("a", "b", "c") for obj in (node_json(name), slice_json(name, 3))),
         *(claim_json(f"c{i}") for i in range(12)),
     )
-    async with _running(api) as (scheduler, _):
+    async with running(api) as (scheduler, _):
         for i in range(12):
             api.add(pod_json(f"p{i}", claims={"gpu": f"c{i}"}))
-        await _eventually(lambda: len(_devices(api)) == 9)
-        await _quiet(api)
+        await eventually(lambda: len(_devices(api)) == 9)
+        await quiet(api)
         assert len(set(_devices(api))) == 9
-        assert sum(_node_of(api, f"p{i}") is not None for i in range(12)) == 9
+        assert sum(node_of(api, f"p{i}") is not None for i in range(12)) == 9
         assert scheduler.queue.counts()["unschedulable"] == 3
         assert not scheduler.manager.claims.in_flight
 
@@ -194,34 +141,34 @@ async def test_two_schedulers_never_allocate_one_claim_twice() -> None:
     """Both decide on claims that pods of both share; who is late finds a conflict and starts over."""
     api = FakeApi(class_json(), node_json("a"), slice_json("a", 4), *(claim_json(f"c{i}") for i in range(4)))
     async with (
-        _running(api, scheduler_name="one") as (_, clock),
-        _running(api, clock, scheduler_name="two"),
+        running(api, scheduler_name="one") as (_, clock),
+        running(api, clock, scheduler_name="two"),
     ):
         for i in range(4):
             for name in ("one", "two"):
                 api.add(pod_json(f"{name}-{i}", claims={"gpu": f"c{i}"}, schedulerName=name))
         for _ in range(30):
-            await _quiet(api)
+            await quiet(api)
             await clock.advance(5)
         for claim in api.of("resourceclaims"):
             assert len(claim["status"]["allocation"]["devices"]["results"]) == 1
             assert len(claim["status"]["reservedFor"]) == 2
-        assert all(_node_of(api, f"{name}-{i}") for i in range(4) for name in ("one", "two"))
+        assert all(node_of(api, f"{name}-{i}") for i in range(4) for name in ("one", "two"))
 
 
 async def test_two_schedulers_never_give_out_one_device_twice() -> None:
     """Each decides on claims of its own, at the same moment, and both like the same devices best."""
     api = FakeApi(class_json(), node_json("a"), slice_json("a", 4))
     async with (
-        _running(api, scheduler_name="one") as (_, clock),
-        _running(api, clock, scheduler_name="two"),
+        running(api, scheduler_name="one") as (_, clock),
+        running(api, clock, scheduler_name="two"),
     ):
         for i in range(4):
             for name in ("one", "two"):
                 api.add(claim_json(f"{name}-{i}"))
                 api.add(pod_json(f"{name}-{i}", claims={"gpu": f"{name}-{i}"}, schedulerName=name))
         for _ in range(20):
-            await _quiet(api)
+            await quiet(api)
             bound = [p["metadata"]["name"] for p in api.of("pods") if p["spec"].get("nodeName")]
             held = [
                 result["device"]
@@ -240,16 +187,16 @@ async def test_failed_binding_is_taken_back_and_tried_again() -> None:
     api = FakeApi(node_json("a"), class_json(), slice_json("a", 1), claim_json("c"))
     refusals = [(500, "InternalError", "out of order")]
     api.refuse = lambda call: refusals.pop() if call.subresource == "binding" and refusals else None
-    async with _running(api) as (scheduler, clock):
+    async with running(api) as (scheduler, clock):
         api.add(pod_json("p", claims={"gpu": "c"}))
-        await _eventually(lambda: _condition(api, "p"))
-        await _quiet(api)
-        assert _condition(api, "p")["message"] == 'running Bind plugin "DefaultBinder": out of order'
+        await eventually(lambda: condition(api, "p"))
+        await quiet(api)
+        assert condition(api, "p")["message"] == 'running Bind plugin "DefaultBinder": out of order'
         assert "reservedFor" not in api.get("resourceclaims", "default", "c")["status"]
         assert not scheduler.manager.claims.in_flight
         assert scheduler.cache.place_of("uid-p") is None
         await clock.advance(1)
-        await _eventually(lambda: _node_of(api, "p") == "a")
+        await eventually(lambda: node_of(api, "p") == "a")
     assert len(_devices(api)) == 1
 
 
@@ -261,18 +208,18 @@ async def test_failed_allocation_frees_the_device() -> None:
         return (422, "Invalid", "never") if broken and call.verb == "update" else None
 
     api.refuse = refuse
-    async with _running(api):
+    async with running(api):
         api.add(pod_json("p", claims={"gpu": "c"}))
-        await _eventually(lambda: _condition(api, "p"))
+        await eventually(lambda: condition(api, "p"))
         text = "add allocation and reservation to claim default/c: never"
-        assert _condition(api, "p")["message"] == f'running PreBind plugin "DynamicResources": {text}'
+        assert condition(api, "p")["message"] == f'running PreBind plugin "DynamicResources": {text}'
         api.add(pod_json("q", claims={"gpu": "d"}))
-        await _eventually(lambda: _node_of(api, "q"))
+        await eventually(lambda: node_of(api, "q"))
 
 
 async def test_other_pods_are_left_alone() -> None:
     api = FakeApi(node_json("a"))
-    async with _running(api) as (scheduler, _):
+    async with running(api) as (scheduler, _):
         api.add(pod_json("theirs", schedulerName="other"))
         api.add(pod_json("by-hand", nodeName="a", requests={"cpu": "4"}))
         done = pod_json("done")
@@ -280,39 +227,39 @@ async def test_other_pods_are_left_alone() -> None:
         api.add(done)
         api.add(pod_json("gated", schedulingGates=[{"name": "wait"}]))
         api.add(pod_json("ours", requests={"cpu": "1"}))
-        await _eventually(lambda: _condition(api, "ours"))
-        await _quiet(api)
-        assert "Insufficient cpu" in _condition(api, "ours")["message"]
-        assert [_node_of(api, name) for name in ("theirs", "done", "gated")] == [None, None, None]
+        await eventually(lambda: condition(api, "ours"))
+        await quiet(api)
+        assert "Insufficient cpu" in condition(api, "ours")["message"]
+        assert [node_of(api, name) for name in ("theirs", "done", "gated")] == [None, None, None]
         assert len(scheduler.queue) == 2
         api.remove("pods", "default", "by-hand")
-        await _eventually(lambda: _node_of(api, "ours") == "a")
+        await eventually(lambda: node_of(api, "ours") == "a")
 
 
 async def test_pod_shares_a_claim_that_another_has() -> None:
     api = FakeApi(node_json("a"), node_json("b"), class_json(), slice_json("b", 1), claim_json("c"))
-    async with _running(api):
+    async with running(api):
         for name in ("p", "q"):
             api.add(pod_json(name, claims={"gpu": "c"}))
-        await _eventually(lambda: _node_of(api, "p") and _node_of(api, "q"))
-    assert _node_of(api, "p") == _node_of(api, "q") == "b"
+        await eventually(lambda: node_of(api, "p") and node_of(api, "q"))
+    assert node_of(api, "p") == node_of(api, "q") == "b"
     reserved = api.get("resourceclaims", "default", "c")["status"]["reservedFor"]
     assert sorted(entry["name"] for entry in reserved) == ["p", "q"]
 
 
 async def test_extended_resource_gets_a_claim() -> None:
     api = FakeApi(node_json("a"), class_json(extendedResourceName="example.com/gpu"), slice_json("a", 2))
-    async with _running(api):
+    async with running(api):
         api.add(pod_json("p", requests={"example.com/gpu": "2"}))
         api.add(pod_json("q", requests={"deviceclass.resource.kubernetes.io/gpu": "1"}))
-        await _eventually(lambda: _node_of(api, "p"))
-        await _eventually(lambda: _condition(api, "q"))
+        await eventually(lambda: node_of(api, "p"))
+        await eventually(lambda: condition(api, "q"))
         [claim] = api.of("resourceclaims")
         assert claim["metadata"]["annotations"] == {"resource.kubernetes.io/extended-resource-claim": "true"}
         assert sorted(_devices(api)) == ["a/gpu-0", "a/gpu-1"]
         status = api.get("pods", "default", "p")["status"]["extendedResourceClaimStatus"]
         assert status["resourceClaimName"] == claim["metadata"]["name"]
-        assert _node_of(api, "q") is None
+        assert node_of(api, "q") is None
 
 
 async def test_taint_rule_keeps_devices_away() -> None:
@@ -325,12 +272,12 @@ async def test_taint_rule_keeps_devices_away() -> None:
         },
     }
     api = FakeApi(node_json("a"), class_json(), slice_json("a", 1), claim_json("c"), rule)
-    async with _running(api, gates=FeatureGates(DRADeviceTaintRules=True)):
+    async with running(api, gates=FeatureGates(DRADeviceTaintRules=True)):
         api.add(pod_json("p", claims={"gpu": "c"}))
-        await _eventually(lambda: _events(api, "p"))
-        assert "broken" in _events(api, "p")[0]
+        await eventually(lambda: events(api, "p"))
+        assert "broken" in events(api, "p")[0]
         api.remove("devicetaintrules", "", "broken")
-        await _eventually(lambda: _node_of(api, "p"))
+        await eventually(lambda: node_of(api, "p"))
 
 
 async def test_gang_is_placed_whole_or_not_at_all() -> None:
@@ -343,16 +290,16 @@ async def test_gang_is_placed_whole_or_not_at_all() -> None:
         node_json("a"), class_json(), slice_json("a", 2), *(claim_json(f"c{i}") for i in range(3)), group
     )
     gates = FeatureGates(GangScheduling=True, GenericWorkload=True, DRAWorkloadResourceClaims=True)
-    async with _running(api, gates=gates) as (scheduler, clock):
+    async with running(api, gates=gates) as (scheduler, clock):
         for i in range(3):
             assert not _devices(api)
             api.add(pod_json(f"p{i}", claims={"gpu": f"c{i}"}, schedulingGroup={"podGroupName": "g"}))
-            await _quiet(api)
+            await quiet(api)
         assert not _devices(api)
         assert not scheduler.manager.claims.in_flight
-        assert all(_condition(api, f"p{i}")["reason"] == "Unschedulable" for i in range(3))
-        (condition,) = api.get("podgroups", "default", "g")["status"]["conditions"]
-        assert (condition["type"], condition["status"], condition["reason"], condition["message"]) == (
+        assert all(condition(api, f"p{i}")["reason"] == "Unschedulable" for i in range(3))
+        (told,) = api.get("podgroups", "default", "g")["status"]["conditions"]
+        assert (told["type"], told["status"], told["reason"], told["message"]) == (
             "PodGroupScheduled",
             "False",
             "Unschedulable",
@@ -360,41 +307,41 @@ async def test_gang_is_placed_whole_or_not_at_all() -> None:
         )
         api.add(slice_json("a", 3))
         for _ in range(10):
-            await _quiet(api)
+            await quiet(api)
             await clock.advance(2)
-        assert all(_node_of(api, f"p{i}") == "a" for i in range(3))
+        assert all(node_of(api, f"p{i}") == "a" for i in range(3))
         assert len(set(_devices(api))) == 3
-        (condition,) = api.get("podgroups", "default", "g")["status"]["conditions"]
-        assert (condition["status"], condition["reason"], condition["message"]) == ("True", "Scheduled", "")
+        (told,) = api.get("podgroups", "default", "g")["status"]["conditions"]
+        assert (told["status"], told["reason"], told["message"]) == ("True", "Scheduled", "")
 
 
 async def test_lower_priority_makes_room() -> None:
     api = FakeApi(node_json("a"))
-    async with _running(api) as (_, clock):
+    async with running(api) as (_, clock):
         api.add(pod_json("low", requests={"cpu": "3"}, priority=0))
-        await _eventually(lambda: _node_of(api, "low"))
+        await eventually(lambda: node_of(api, "low"))
         api.add(pod_json("never", requests={"cpu": "3"}, priority=5, preemptionPolicy="Never"))
-        await _eventually(lambda: _condition(api, "never"))
-        assert _condition(api, "never")["message"].endswith("not eligible due to preemptionPolicy=Never.")
+        await eventually(lambda: condition(api, "never"))
+        assert condition(api, "never")["message"].endswith("not eligible due to preemptionPolicy=Never.")
         api.add(pod_json("high", requests={"cpu": "3"}, priority=10))
-        await _quiet(api)
+        await quiet(api)
         await clock.advance(10)
-        await _eventually(lambda: _node_of(api, "high") == "a")
+        await eventually(lambda: node_of(api, "high") == "a")
     assert ("pods", "default", "low") not in api.objects
 
 
 async def test_preempting_pod_is_nominated_until_it_is_placed() -> None:
     api = FakeApi(node_json("a"), node_json("b", unschedulable=True))
-    async with _running(api) as (scheduler, clock):
+    async with running(api) as (scheduler, clock):
         api.add(pod_json("low", requests={"cpu": "3"}, priority=0))
-        await _eventually(lambda: _node_of(api, "low"))
+        await eventually(lambda: node_of(api, "low"))
         api.add(pod_json("high", requests={"cpu": "3"}, priority=10))
-        await _eventually(
+        await eventually(
             lambda: api.objects["pods", "default", "high"]["status"].get("nominatedNodeName") == "a"
         )
         await clock.advance(10)
-        await _eventually(lambda: _node_of(api, "high") == "a")
-        await _quiet(api)
+        await eventually(lambda: node_of(api, "high") == "a")
+        await quiet(api)
         assert not len(scheduler.cache.nominations)
 
 
@@ -403,12 +350,12 @@ async def test_a_nomination_in_the_api_server_counts() -> None:
     waiting = pod_json("high", requests={"cpu": "3"}, priority=10, schedulingGates=[{"name": "later"}])
     waiting["status"] = {"nominatedNodeName": "a"}
     api = FakeApi(node_json("a"), waiting)
-    async with _running(api) as (scheduler, _):
+    async with running(api) as (scheduler, _):
         api.add(pod_json("low", requests={"cpu": "3"}, priority=0))
-        await _eventually(lambda: _condition(api, "low"))
-        assert "Insufficient cpu" in _condition(api, "low")["message"]
+        await eventually(lambda: condition(api, "low"))
+        assert "Insufficient cpu" in condition(api, "low")["message"]
         api.add(pod_json("higher", requests={"cpu": "3"}, priority=11))
-        await _eventually(lambda: _node_of(api, "higher") == "a")
+        await eventually(lambda: node_of(api, "higher") == "a")
         api.remove("pods", "default", "high")
-        await _quiet(api)
+        await quiet(api)
         assert not len(scheduler.cache.nominations)

@@ -1,10 +1,14 @@
 """The binding cycle: what remains to be done for a pod that has been given a node, beside the scheduling loop."""
 
+import asyncio
 from collections.abc import Callable
 
+import httpx
 from dra_shared.api.pod import Pod
 from dra_shared.api.resources import PODS
+from dra_shared.client.errors import ApiError
 from dra_shared.client.events import Recorder, reference
+from dra_shared.client.rest import Client, PatchType
 from dra_shared.log import logger
 
 from dra_scheduler.framework.cache import Cache
@@ -17,8 +21,31 @@ from dra_scheduler.queue.scheduling import SchedulingQueue
 _log = logger(__name__)
 
 
+class NominationWriter:
+    """Names in a pod's status the node that the pod is going to be bound to, or takes the name away."""
+
+    def __init__(self, client: Client) -> None:
+        self._client = client
+
+    async def write(self, pod: Pod, node_name: str) -> None:
+        """Store the name, empty for none; a failure is logged and no more, as nothing depends on it."""
+        meta = pod.metadata
+        # The uid keeps the patch off another pod that has got the name meanwhile.
+        body = {"metadata": {"uid": meta.uid}, "status": {"nominatedNodeName": node_name or None}}
+        try:
+            await self._client.patch(
+                PODS, meta.name, body, meta.namespace, patch_type=PatchType.STRATEGIC, subresource="status"
+            )
+        except (ApiError, httpx.HTTPError, OSError, TimeoutError) as failure:
+            _log.info("nominated node not written", pod=pod.key, node=node_name, error=str(failure))
+
+
 class Binder:
-    """Stores decisions; takes them back when that fails. ``on_failure`` tells the user and sees to another attempt."""
+    """Stores decisions; takes them back when that fails.
+
+    ``on_failure`` tells the user and sees to another attempt: it is given the pod, what went wrong, and whether the
+    pod's status may name the node. With ``nominations`` it does while what has to be done before binding goes on.
+    """
 
     def __init__(
         self,
@@ -26,19 +53,29 @@ class Binder:
         cache: Cache,
         queue: SchedulingQueue,
         recorder: Recorder,
-        on_failure: Callable[[Pod, Status], None],
+        on_failure: Callable[[Pod, Status, bool], None],
+        *,
+        nominations: NominationWriter | None = None,
     ) -> None:
         self._framework = framework
         self._cache = cache
         self._queue = queue
         self._recorder = recorder
         self._on_failure = on_failure
+        self._nominations = nominations
+        self._preparing: dict[str, asyncio.Task[Status | None]] = {}
+        self._preempted: dict[str, str] = {}
 
     async def bind(self, state: CycleState, pod: Pod, assumed: Pod) -> None:
         """Prepare and bind ``assumed``, which is ``pod`` with its node's name."""
         node_name = assumed.spec.node_name
+        prepares = announces = False
         try:
-            status = await self._framework.pre_bind(state, assumed, node_name)
+            prepares = self._framework.has_to_prepare(state, assumed, node_name)
+            announces = (
+                prepares and self._nominations is not None and pod.status.nominated_node_name != node_name
+            )
+            status = await self._prepare(state, assumed, announces) if prepares else None
             if status is None:
                 status = await self._framework.bind(state, assumed, node_name)
         except Exception as problem:
@@ -56,7 +93,40 @@ class Binder:
             return
         _log.warning("not bound, trying again", pod=pod.key, node=node_name, error=status.message)
         await self.give_up(state, pod, assumed)
-        self._on_failure(pod, status)
+        self._on_failure(pod, status, announces)
+
+    def preempt(self, uid: str, plugin: str) -> bool:
+        """Have the pod's binding given up in favour of another pod, if what comes before it still goes on."""
+        preparing = self._preparing.get(uid)
+        if preparing is None or preparing.done():
+            return False
+        self._preempted[uid] = f"preempted by {plugin}"
+        preparing.cancel()
+        return True
+
+    async def _prepare(self, state: CycleState, assumed: Pod, announces: bool) -> Status | None:
+        """All that comes before binding. Meanwhile the pod's status tells where it is expected to go."""
+        uid, node_name = assumed.metadata.uid, assumed.spec.node_name
+        announcing = None
+        if announces and self._nominations is not None:
+            announcing = asyncio.ensure_future(self._nominations.write(assumed, node_name))
+        work = self._framework.pre_bind(state, assumed, node_name)
+        self._preparing[uid] = preparing = asyncio.ensure_future(work)
+        try:
+            return await preparing
+        except asyncio.CancelledError:
+            if not preparing.done():
+                preparing.cancel()
+            reason = self._preempted.get(uid)
+            if reason is None:
+                raise
+            return error(reason)
+        finally:
+            del self._preparing[uid]
+            self._preempted.pop(uid, None)
+            if announcing is not None:
+                # It must not come after the binding, which takes the name away.
+                await announcing
 
     async def give_up(self, state: CycleState, pod: Pod, assumed: Pod, *, announce: bool = True) -> None:
         """The pod does not get the node after all; ``announce`` lets other pods be tried for what gets free."""

@@ -16,6 +16,9 @@ from dra_shared.log import logger
 UNSCHEDULABLE = "Unschedulable"
 SCHEDULER_ERROR = "SchedulerError"
 
+# Of an event's note.
+_NOTE_LIMIT = 1024
+
 _log = logger(__name__)
 
 
@@ -37,16 +40,23 @@ class FailureReporter:
         self._group_writes = asyncio.Lock()
 
     def report(
-        self, pod: Pod, reason: str, message: str, *, event: str | None = None, nominated: str | None = None
+        self,
+        pod: Pod,
+        reason: str,
+        message: str,
+        *,
+        event: str | None = None,
+        nominated: str | None = None,
+        announced: bool = False,
     ) -> None:
         """``reason`` is the condition's; ``event`` the event's text where it says more than the condition's.
 
-        ``nominated`` is the node that was made free for the pod, empty if none is any more, None for no change.
+        ``nominated`` is the node that was made free for the pod, empty if none is any more, None for no change;
+        ``announced``: the pod's status may name another since ``pod`` was read.
         """
-        self._recorder.event(
-            reference(PODS, pod), "Warning", "FailedScheduling", event or message, "Scheduling"
-        )
-        if nominated == pod.status.nominated_node_name:
+        note = _shortened(event or message)
+        self._recorder.event(reference(PODS, pod), "Warning", "FailedScheduling", note, "Scheduling")
+        if nominated == pod.status.nominated_node_name and not announced:
             nominated = None
         self._spawn(self._set_condition(pod, reason, message, nominated))
 
@@ -118,3 +128,10 @@ class FailureReporter:
             return
         except (ApiError, httpx.HTTPError, OSError, TimeoutError) as failure:
             _log.warning("condition not written", pod_group=group.key, error=str(failure))
+
+
+def _shortened(note: str) -> str:
+    if len(note.encode()) <= _NOTE_LIMIT:
+        return note
+    suffix = " ..."
+    return note.encode()[: _NOTE_LIMIT - len(suffix)].decode(errors="ignore") + suffix

@@ -114,6 +114,8 @@ class EventHandlers:
                 self._queue.update(old, new)
             else:
                 self._queue.add(new)
+            if old is not None and old.status.nominated_node_name not in ("", new.status.nominated_node_name):
+                self._nomination_ended(old)
             self._group_event(new)
         else:
             self._groups.delete_pod(new)
@@ -133,6 +135,14 @@ class EventHandlers:
         if self._cache.place_of(uid) is not None and not self._cache.is_assumed(uid):
             self._cache.remove_pod(uid)
             self._queue.move_on(Event(Kind.POD, Action.DELETE, pod, None))
+        elif pod.status.nominated_node_name:
+            self._nomination_ended(pod)
+
+    def _nomination_ended(self, pod: Pod) -> None:
+        """No room is kept for the pod any more: for those that it counted for, as if it had left the node."""
+        if not self._cache.is_assumed(pod.metadata.uid):
+            event = Event(Kind.POD, Action.DELETE, pod, None)
+            self._queue.move_on(event, priority=pod.spec.priority or 0)
 
     def _nominated(self, old: Pod | None, new: Pod) -> None:
         """Takes over what is stored; what was decided here and isn't stored yet stays."""

@@ -11,6 +11,9 @@ from dra_shared.service import Options, connect, run
 
 from dra_scheduler.config import DEFAULT_SCHEDULER_NAME, SchedulerConfig
 
+# The name before the slash owns what is written (managedFields): the same as if kube-scheduler wrote it.
+_USER_AGENT = "kube-scheduler/v1.36 dralab-scheduler"
+
 
 def main(arguments: list[str] | None = None) -> int:
     """Run until told to stop; gives the exit code."""
@@ -41,7 +44,7 @@ async def serve(config: SchedulerConfig, options: argparse.Namespace) -> None:
     from dra_scheduler.scheduler import Scheduler
 
     async with (
-        connect(options, "dralab-scheduler") as client,
+        connect(options, _USER_AGENT) as client,
         Scheduler(config, client=client, on_synced=_freeze) as scheduler,
     ):
         await scheduler.wait()

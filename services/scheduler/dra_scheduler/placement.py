@@ -152,6 +152,10 @@ class Placement:
                 await self._work_aside(state, aside)
                 turn = self._clock.monotonic()
                 continue
+            except BaseException:
+                # What is known of the node outlives this attempt.
+                verdicts.unknown[name] = None
+                raise
             finally:
                 state.patient = False
             if status is None:

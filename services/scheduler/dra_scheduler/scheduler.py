@@ -9,7 +9,7 @@ from typing import Any, Self
 
 import msgspec
 from dra_shared.api.pod import Pod
-from dra_shared.api.resources import NAMESPACES, PODS
+from dra_shared.api.resources import NAMESPACES, POD_DISRUPTION_BUDGETS, PODS
 from dra_shared.api.scheduling import PodGroup
 from dra_shared.client.events import Recorder
 from dra_shared.client.informer import InformerFactory
@@ -20,7 +20,7 @@ from dra_shared.log import logger
 from dra_shared.service import HealthServer
 
 from dra_scheduler.allocator import Features
-from dra_scheduler.binding import Binder
+from dra_scheduler.binding import Binder, NominationWriter
 from dra_scheduler.config import SchedulerConfig
 from dra_scheduler.diagnosis import Diagnosis
 from dra_scheduler.explain.explainer import Explainer
@@ -95,6 +95,7 @@ class Scheduler:
         )
         self._informers = InformerFactory(client, self._clock)
         namespaces = self._informers.informer(NAMESPACES).store
+        budgets = self._informers.informer(POD_DISRUPTION_BUDGETS).store
 
         def namespace_labels(name: str) -> Mapping[str, str]:
             namespace = namespaces.get(name)
@@ -110,6 +111,8 @@ class Scheduler:
                 recorder=self._recorder,
                 clock=self._clock,
                 namespace_labels=namespace_labels,
+                budgets=budgets.list,
+                recall=lambda uid, plugin: self._binder.preempt(uid, plugin),
             ),
             self._dynamic_resources,
         )
@@ -123,7 +126,16 @@ class Scheduler:
         )
         self.placement = Placement(self.framework, self.cache, self._clock, rng or random.Random())
         self._reporter = FailureReporter(client, self._recorder, self._clock, self._spawn)
-        self._binder = Binder(self.framework, self.cache, self.queue, self._recorder, self._binding_failed)
+        self._binder = Binder(
+            self.framework,
+            self.cache,
+            self.queue,
+            self._recorder,
+            self._binding_failed,
+            nominations=(
+                NominationWriter(client) if gates.enabled("NominatedNodeNameForExpectation") else None
+            ),
+        )
         pods = self._informers.informer(PODS).store
         self.explainer = Explainer(
             self.cache, self.queue, self.manager, self.framework, self._clock, pods.get
@@ -318,7 +330,9 @@ class Scheduler:
         self._spawn(self._binder.bind(decision.state, decision.pod, decision.assumed))
 
     async def _reject(self, entry: QueuedPod, state: CycleState, diagnosis: Diagnosis) -> None:
-        if diagnosis.nodes:
+        if not diagnosis.nodes:
+            state.nominated = ""
+        else:
             status = await self.framework.post_filter(state, entry.pod, diagnosis.statuses)
             diagnosis.post_filter = status.message
         diagnosis.plugins.discard("")
@@ -340,15 +354,16 @@ class Scheduler:
     def _fail(self, entry: QueuedPod, message: str) -> None:
         _log.warning("attempt failed, trying again after a back-off", pod=entry.pod.key, error=message)
         self.queue.fail(entry, message)
-        self._reporter.report(entry.pod, SCHEDULER_ERROR, message)
+        self.cache.nominations.delete(entry.uid)
+        self._reporter.report(entry.pod, SCHEDULER_ERROR, message, nominated="")
 
-    def _binding_failed(self, pod: Pod, status: Status) -> None:
+    def _binding_failed(self, pod: Pod, status: Status, announced: bool) -> None:
         current = self.queue.get(pod.metadata.uid)
         if current is None:
             return  # the pod is gone
         self.queue.fail(current, status.message)
         reason = UNSCHEDULABLE if status.rejected else SCHEDULER_ERROR
-        self._reporter.report(current.pod, reason, status.message)
+        self._reporter.report(current.pod, reason, status.message, nominated="", announced=announced)
 
 
 def _with_node(pod: Pod, node_name: str) -> Pod:

@@ -42,6 +42,10 @@ class Nominations:
         known = self._by_uid.get(uid)
         return known[0] if known is not None else ""
 
+    def on(self, node_name: str) -> list[Pod]:
+        """The pods that are nominated for the node."""
+        return list(self._by_node.get(node_name, {}).values())
+
     def ahead_of(self, pod: Pod, node_name: str) -> list[Pod]:
         """The node's nominated pods that ``pod`` must leave room for: those of the same priority or a higher one."""
         others = self._by_node.get(node_name)

@@ -51,6 +51,13 @@ class FilterPlugin(Plugin, Protocol):
 
 
 @runtime_checkable
+class CountingPlugin(Plugin, Protocol):
+    """Counts pods of many nodes in PreFilter; Filter may be asked what would be if ``other`` came or went."""
+
+    def count(self, state: CycleState, pod: Pod, other: Pod, node: NodeInfo, change: int) -> None: ...
+
+
+@runtime_checkable
 class PostFilterPlugin(Plugin, Protocol):
     """Called when no node can take the pod."""
 

@@ -9,6 +9,7 @@ from dra_scheduler.framework.events import Interest
 from dra_scheduler.framework.nodeinfo import NodeInfo
 from dra_scheduler.framework.plugin import (
     BindPlugin,
+    CountingPlugin,
     EnqueueExtensions,
     FilterPlugin,
     NormalizingPlugin,
@@ -42,6 +43,7 @@ class Framework:
         judges: list[Any] = [p for p in plugins if isinstance(p, FilterPlugin | ScorePlugin)]
         self._signers = [p for p in judges if isinstance(p, SignPlugin)]
         self._signable = len(self._signers) == len(judges)
+        self._counting = [p for p in plugins if isinstance(p, CountingPlugin)]
         self._normalizing = {p.name: p for p in self._scores if isinstance(p, NormalizingPlugin)}
 
     # The queue
@@ -113,8 +115,8 @@ class Framework:
                 return status.of(plugin.name)
         return None
 
-    @staticmethod
     def filter_beside(
+        self,
         plugins: Sequence[FilterPlugin],
         state: CycleState,
         pod: Pod,
@@ -125,11 +127,29 @@ class Framework:
         if nominated:
             crowded = node.copy()
             for other in nominated:
-                crowded.add_pod(other)
-            status = Framework.filter(plugins, state, pod, crowded)
+                self.add_pod(state, pod, other, crowded)
+            try:
+                status = self.filter(plugins, state, pod, crowded)
+            finally:
+                for other in nominated:
+                    self.remove_pod(state, pod, other, crowded)
             if status is not None:
                 return status
-        return Framework.filter(plugins, state, pod, node)
+        return self.filter(plugins, state, pod, node)
+
+    def add_pod(self, state: CycleState, pod: Pod, other: Pod, node: NodeInfo) -> None:
+        """Have filters judge ``pod`` as if ``other`` were on the node, which is a copy."""
+        node.add_pod(other)
+        for plugin in self._counting:
+            if plugin.name not in state.skip_filter:
+                plugin.count(state, pod, other, node, 1)
+
+    def remove_pod(self, state: CycleState, pod: Pod, other: Pod, node: NodeInfo) -> None:
+        """Have filters judge ``pod`` as if ``other`` had left the node, which is a copy."""
+        node.remove_pod(other.metadata.uid)
+        for plugin in self._counting:
+            if plugin.name not in state.skip_filter:
+                plugin.count(state, pod, other, node, -1)
 
     async def post_filter(self, state: CycleState, pod: Pod, statuses: Mapping[str, Status]) -> Status:
         """What plugins could do for a pod that no node can take: reasons, one after the other."""
@@ -190,6 +210,10 @@ class Framework:
         """Have the plugins give it back, the last one first."""
         for plugin in reversed(self._reserves):
             await plugin.unreserve(state, pod, node_name)
+
+    def has_to_prepare(self, state: CycleState, pod: Pod, node_name: str) -> bool:
+        """Whether any plugin has something to do before binding, which may take a while."""
+        return any(plugin.pre_bind_pre_flight(state, pod, node_name) is None for plugin in self._pre_binds)
 
     async def pre_bind(self, state: CycleState, pod: Pod, node_name: str) -> Status | None:
         """Do what has to be done before binding."""

@@ -72,27 +72,37 @@ class InterPodAffinity:
         for node in self._cache.nodes():
             assert node.node is not None
             for other in node.pods.values():
-                self._count(counts, node.node, other)
+                self._count_wishes(counts, node.node, other, 1)
             for other in node.anti_affine.values():
-                for spec in required_anti_affinity(other):
-                    against = term(other, spec)
-                    domain = against.domain(node.node)
-                    if domain is not None and against.selects(pod, self._namespace_labels):
-                        counts.forbidden[against.topology_key, domain] += 1
+                self._count_objections(counts, node.node, pod, other, 1)
         counts.satisfies_itself = all(t.selects(pod, self._namespace_labels) for t in counts.affinity)
         state.write(self.name, counts)
         return None, None
 
-    def _count(self, counts: _Counts, node: Node, other: Pod) -> None:
+    def count(self, state: CycleState, pod: Pod, other: Pod, node: NodeInfo, change: int) -> None:
+        """``other`` comes to the node (``change`` 1) or leaves it (-1)."""
+        counts = state.read(self.name, _Counts)
+        if counts is not None and node.node is not None:
+            self._count_wishes(counts, node.node, other, change)
+            self._count_objections(counts, node.node, pod, other, change)
+
+    def _count_objections(self, counts: _Counts, node: Node, pod: Pod, other: Pod, change: int) -> None:
+        for spec in required_anti_affinity(other):
+            against = term(other, spec)
+            domain = against.domain(node)
+            if domain is not None and against.selects(pod, self._namespace_labels):
+                counts.forbidden[against.topology_key, domain] += change
+
+    def _count_wishes(self, counts: _Counts, node: Node, other: Pod, change: int) -> None:
         if counts.affinity and all(t.selects(other, self._namespace_labels) for t in counts.affinity):
             for affinity in counts.affinity:
                 domain = affinity.domain(node)
                 if domain is not None:
-                    counts.wanted[affinity.topology_key, domain] += 1
+                    counts.wanted[affinity.topology_key, domain] += change
         for anti in counts.anti_affinity:
             domain = anti.domain(node)
             if domain is not None and anti.selects(other, self._namespace_labels):
-                counts.unwanted[anti.topology_key, domain] += 1
+                counts.unwanted[anti.topology_key, domain] += change
 
     def filter(self, state: CycleState, pod: Pod, node: NodeInfo) -> Status | None:
         counts = state.read(self.name, _Counts)
@@ -117,7 +127,7 @@ class InterPodAffinity:
         if all(value is not None and counts.wanted[key, value] for key, value in domains):
             return True
         # The first of a group of pods that want to be together has none to be beside.
-        return not counts.wanted and counts.satisfies_itself
+        return not any(counts.wanted.values()) and counts.satisfies_itself
 
     def pre_score(self, state: CycleState, pod: Pod) -> Status | None:
         if self._without_affinity(pod):

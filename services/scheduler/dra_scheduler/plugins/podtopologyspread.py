@@ -37,6 +37,14 @@ class _Spread:
             return 0
         return min((self.counts[domain] for domain in self.domains), default=0)
 
+    def concerns(self, pod: Pod, other: Pod) -> bool:
+        """Whether ``other`` counts for ``pod``."""
+        return (
+            other.metadata.namespace == pod.metadata.namespace
+            and other.metadata.deletion_timestamp is None
+            and self.selector.matches(other.metadata.labels)
+        )
+
 
 class PodTopologySpread:
     """Filters by constraints that must hold, and scores by those that should."""
@@ -74,6 +82,17 @@ class PodTopologySpread:
             if spread.counts[domain] + itself - spread.least() > spread.spec.max_skew:
                 return unschedulable(_MISMATCH)
         return None
+
+    def count(self, state: CycleState, pod: Pod, other: Pod, node: NodeInfo, change: int) -> None:
+        """``other`` comes to the node (``change`` 1) or leaves it (-1)."""
+        spreads: list[_Spread] = state.read(self.name, list) or []
+        assert node.node is not None
+        labels = node.node.metadata.labels
+        if not all(spread.spec.topology_key in labels for spread in spreads):
+            return
+        for spread in spreads:
+            if _in_play(pod, node.node, spread.spec) and spread.concerns(pod, other):
+                spread.counts[labels[spread.spec.topology_key]] += change
 
     def pre_score(self, state: CycleState, pod: Pod) -> Status | None:
         spreads = self._spreads(pod, "ScheduleAnyway")
@@ -120,12 +139,7 @@ class PodTopologySpread:
                 if _in_play(pod, node.node, spread.spec):
                     domain = labels[spread.spec.topology_key]
                     spread.domains.add(domain)
-                    spread.counts[domain] += sum(
-                        other.metadata.namespace == pod.metadata.namespace
-                        and other.metadata.deletion_timestamp is None
-                        and spread.selector.matches(other.metadata.labels)
-                        for other in node.pods.values()
-                    )
+                    spread.counts[domain] += sum(spread.concerns(pod, o) for o in node.pods.values())
         return spreads
 
 

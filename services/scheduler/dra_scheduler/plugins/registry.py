@@ -1,8 +1,9 @@
 """The default set of plugins, in upstream's order and with upstream's weights."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 
+from dra_shared.api.policy import PodDisruptionBudget
 from dra_shared.client.events import Recorder
 from dra_shared.client.rest import Client
 from dra_shared.clock import Clock
@@ -46,6 +47,8 @@ class Parts:
     recorder: Recorder
     clock: Clock
     namespace_labels: Callable[[str], Mapping[str, str]]
+    budgets: Callable[[], Iterable[PodDisruptionBudget]] = tuple
+    recall: Callable[[str, str], bool] = lambda uid, plugin: False
 
 
 def default_framework(parts: Parts, dynamic_resources: DynamicResources) -> Framework:
@@ -57,12 +60,9 @@ def default_framework(parts: Parts, dynamic_resources: DynamicResources) -> Fram
         parts.client,
         parts.recorder,
         parts.clock,
-        lambda state, pod, node: (
-            Framework.filter_beside(
-                framework.filters(state), state, pod, node, cache.nominations.ahead_of(pod, node.name)
-            )
-            is None
-        ),
+        framework=lambda: framework,
+        budgets=parts.budgets,
+        recall=parts.recall,
     )
     plugins: list[Plugin] = [
         SchedulingGates(),

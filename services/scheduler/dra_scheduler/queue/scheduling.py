@@ -182,8 +182,11 @@ class SchedulingQueue:
 
     # Events
 
-    def move_on(self, event: Event) -> None:
-        """Something happened: try pods again for which that may make a difference."""
+    def move_on(self, event: Event, *, priority: int | None = None) -> None:
+        """Something happened: try pods again for which that may make a difference.
+
+        With ``priority``, it makes none for pods of a higher one.
+        """
         for events in self._in_flight.values():
             events.append(event)
         if not self._waiting:
@@ -203,6 +206,8 @@ class SchedulingQueue:
                     for key in keys:
                         candidates.update(self._by_key.get(key, {}))
         for entry in candidates.values():
+            if priority is not None and (entry.pod.spec.priority or 0) > priority:
+                continue
             if entry.place is Place.WAITING and self._worth(entry, event):
                 self._retry(entry)
 

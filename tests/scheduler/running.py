@@ -1,0 +1,68 @@
+"""The whole scheduler on a stand-in for the API server, and what tests ask of the two."""
+
+import asyncio
+import contextlib
+import random
+from collections.abc import AsyncIterator, Callable
+from typing import Any
+
+from dra_scheduler.config import SchedulerConfig
+from dra_scheduler.scheduler import Scheduler
+from dra_shared.clock import FakeClock
+
+from tests.fakeapi import FakeApi, Json
+
+
+@contextlib.asynccontextmanager
+async def running(
+    api: FakeApi, clock: FakeClock | None = None, **config: Any
+) -> AsyncIterator[tuple[Scheduler, FakeClock]]:
+    """A scheduler that knows the cluster; ``config`` is for its SchedulerConfig."""
+    clock = clock or FakeClock()
+    settings = SchedulerConfig(health_port=None, **config)
+    async with Scheduler(settings, client=api.client(), clock=clock, rng=random.Random(1)) as scheduler:
+        await eventually(lambda: scheduler.ready)
+        yield scheduler, clock
+
+
+async def eventually(condition: Callable[[], Any]) -> None:
+    for _ in range(5000):
+        if condition():
+            return
+        await asyncio.sleep(0)
+    raise AssertionError("it did not come about")
+
+
+async def quiet(api: FakeApi) -> None:
+    """Until nothing has been written for a long time."""
+    writes = -1
+    while writes != len(api.calls):
+        writes = len(api.calls)
+        for _ in range(300):
+            await asyncio.sleep(0)
+
+
+def node_of(api: FakeApi, name: str) -> str | None:
+    found: str | None = api.get("pods", "default", name)["spec"].get("nodeName")
+    return found
+
+
+def events(api: FakeApi, name: str) -> list[str]:
+    """``reason: note`` of the events on that pod."""
+    return [
+        f"{call.body['reason']}: {call.body['note']}"
+        for call in api.writes("events")
+        if call.verb == "create" and call.body["regarding"]["name"] == name
+    ]
+
+
+def condition(api: FakeApi, name: str) -> Json:
+    """The pod's condition PodScheduled."""
+    conditions = api.get("pods", "default", name)["status"].get("conditions", [])
+    return next((c for c in conditions if c["type"] == "PodScheduled"), {})
+
+
+def nominated(api: FakeApi, name: str) -> str | None:
+    """The node that the pod's status names."""
+    found: str | None = api.get("pods", "default", name)["status"].get("nominatedNodeName")
+    return found

@@ -1,0 +1,85 @@
+"""status.nominatedNodeName: where a pod is expected to go, and for whom room is made."""
+
+import pytest
+from dra_shared.features import FeatureGates
+
+from tests.fakeapi import Call, FakeApi
+from tests.scheduler.objects import claim_json, class_json, node_json, pod_json, slice_json
+from tests.scheduler.running import condition, eventually, node_of, nominated, quiet, running
+
+
+def _with_claim() -> FakeApi:
+    return FakeApi(node_json("a"), class_json(), slice_json("a", 1), claim_json("c"))
+
+
+def _nominations(api: FakeApi, name: str) -> list[str | None]:
+    return [
+        call.body["status"]["nominatedNodeName"]
+        for call in api.writes("pods")
+        if call.name == name and "nominatedNodeName" in call.body.get("status", {})
+    ]
+
+
+async def test_is_told_while_claims_are_prepared() -> None:
+    api = _with_claim()
+    async with running(api):
+        api.add(pod_json("p", claims={"gpu": "c"}))
+        await eventually(lambda: node_of(api, "p"))
+        assert _nominations(api, "p") == ["a"]
+
+
+async def test_is_not_told_where_nothing_has_to_be_prepared() -> None:
+    api = _with_claim()
+    async with running(api):
+        api.add(pod_json("p"))
+        await eventually(lambda: node_of(api, "p"))
+        assert not _nominations(api, "p")
+
+
+async def test_is_not_told_without_the_feature() -> None:
+    api = _with_claim()
+    async with running(api, gates=FeatureGates(NominatedNodeNameForExpectation=False)):
+        api.add(pod_json("p", claims={"gpu": "c"}))
+        await eventually(lambda: node_of(api, "p"))
+        assert not _nominations(api, "p")
+
+
+async def test_is_taken_back_when_the_pod_is_not_bound() -> None:
+    api = _with_claim()
+    api.refuse = lambda call: (500, "InternalError", "no") if call.subresource == "binding" else None
+    async with running(api) as (scheduler, _):
+        api.add(pod_json("p", claims={"gpu": "c"}))
+        await eventually(lambda: condition(api, "p"))
+        await quiet(api)
+        assert _nominations(api, "p") == ["a", None]
+        assert not nominated(api, "p")
+        assert not len(scheduler.cache.nominations)
+
+
+async def test_a_failure_to_tell_keeps_no_pod_from_its_node() -> None:
+    def refuse(call: Call) -> tuple[int, str, str] | None:
+        told = "nominatedNodeName" in call.body.get("status", {})
+        return (500, "InternalError", "no") if told else None
+
+    api = _with_claim()
+    api.refuse = refuse
+    async with running(api):
+        api.add(pod_json("p", claims={"gpu": "c"}))
+        await eventually(lambda: node_of(api, "p") == "a")
+
+
+@pytest.mark.parametrize("how", ["deleted", "cleared"])
+async def test_the_end_of_a_nomination_wakes_who_had_to_leave_room(how: str) -> None:
+    """Others of its priority and below may fit now."""
+    waiting = pod_json("first", requests={"cpu": "3"}, priority=10, schedulingGates=[{"name": "later"}])
+    waiting["status"] = {"nominatedNodeName": "a"}
+    api = FakeApi(node_json("a"), waiting)
+    async with running(api) as (_, clock):
+        api.add(pod_json("low", requests={"cpu": "3"}))
+        await eventually(lambda: condition(api, "low"))
+        if how == "deleted":
+            api.remove("pods", "default", "first")
+        else:
+            api.add({**waiting, "status": {}})
+        await clock.advance(2)
+        await eventually(lambda: node_of(api, "low") == "a")

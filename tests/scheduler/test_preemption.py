@@ -1,0 +1,151 @@
+"""Preemption: who has to go, and what is told and stored of it."""
+
+from typing import Any
+
+import pytest
+
+from tests.fakeapi import FakeApi, Json
+from tests.scheduler.objects import claim_json, class_json, node_json, pod_json, slice_json
+from tests.scheduler.running import condition, eventually, node_of, nominated, quiet, running
+
+
+def _placed(name: str, node: str, priority: int = 0, cpu: str = "3", started: str = "", **more: Any) -> Json:
+    pod = pod_json(name, requests={"cpu": cpu}, priority=priority, nodeName=node, **more)
+    if started:
+        pod["status"]["startTime"] = started
+    return pod
+
+
+def _budget(allowed: int, **labels: str) -> Json:
+    return {
+        "kind": "PodDisruptionBudget",
+        "metadata": {"name": "b", "namespace": "default"},
+        "spec": {"selector": {"matchLabels": labels}},
+        "status": {"disruptionsAllowed": allowed},
+    }
+
+
+async def _survivors(*objects: Json, **high: Any) -> list[str]:
+    """The pods that are left once ``high`` has made room for itself."""
+    api = FakeApi(*objects)
+    async with running(api) as (_, clock):
+        api.add(pod_json("high", **{"requests": {"cpu": "3"}, "priority": 100, **high}))
+        await eventually(lambda: nominated(api, "high"))
+        await quiet(api)
+        await clock.advance(2)
+        await eventually(lambda: node_of(api, "high"))
+    return [pod["metadata"]["name"] for pod in api.of("pods") if pod["metadata"]["name"] != "high"]
+
+
+async def test_budgets_come_before_priorities() -> None:
+    nodes = node_json("a"), node_json("b")
+    guarded = _placed("guarded", "a", 1, labels={"app": "x"})
+    assert await _survivors(*nodes, guarded, _placed("dearer", "b", 2)) == ["dearer"]
+    assert await _survivors(*nodes, guarded, _placed("dearer", "b", 2), _budget(0, app="x")) == ["guarded"]
+    assert await _survivors(*nodes, guarded, _placed("dearer", "b", 2), _budget(1, app="x")) == ["dearer"]
+
+
+async def test_of_one_node_the_guarded_are_spared_if_that_is_possible() -> None:
+    pods = _placed("guarded", "a", 1, "2", labels={"app": "x"}), _placed("dearer", "a", 2, "2")
+    room = {"requests": {"cpu": "2"}}
+    assert await _survivors(node_json("a"), *pods, **room) == ["dearer"]
+    assert await _survivors(node_json("a"), *pods, _budget(0, app="x"), **room) == ["guarded"]
+
+
+async def test_what_started_last_goes_first() -> None:
+    pods = (
+        _placed("old", "a", started="2026-01-01T00:00:00Z"),
+        _placed("young", "b", started="2026-01-02T00:00:00Z"),
+    )
+    assert await _survivors(node_json("a"), node_json("b"), *pods) == ["old"]
+
+
+@pytest.mark.parametrize("of", ["itself", "the other"])
+async def test_who_is_kept_away_by_anti_affinity_makes_room_too(of: str) -> None:
+    away = {
+        "podAntiAffinity": {
+            "requiredDuringSchedulingIgnoredDuringExecution": [
+                {"labelSelector": {"matchLabels": {"app": "x"}}, "topologyKey": "kubernetes.io/hostname"}
+            ]
+        }
+    }
+    high: Json = {"labels": {"app": "x"}, "requests": {"cpu": "1"}}
+    other: Json = {"labels": {"app": "x"}}
+    (high if of == "itself" else other)["affinity"] = away
+    pods = _placed("rival", "a", cpu="1", **other), _placed("bystander", "a", cpu="1")
+    left = await _survivors(node_json("a"), *pods, **high)
+    assert left == ["bystander"]
+
+
+async def test_who_is_kept_away_by_spreading_makes_room_too() -> None:
+    spread = {
+        "maxSkew": 1,
+        "topologyKey": "kubernetes.io/hostname",
+        "whenUnsatisfiable": "DoNotSchedule",
+        "labelSelector": {"matchLabels": {"app": "x"}},
+    }
+    left = await _survivors(
+        node_json("a"),
+        node_json("b", unschedulable=True),
+        _placed("rival", "a", cpu="1", labels={"app": "x"}),
+        labels={"app": "x"},
+        requests={"cpu": "1"},
+        topologySpreadConstraints=[{**spread, "nodeTaintsPolicy": "Ignore"}],
+    )
+    assert left == []
+
+
+async def test_why_preemption_does_not_help_is_told_node_by_node() -> None:
+    nodes = node_json("a"), node_json("b"), node_json("c", unschedulable=True)
+    peers = _placed("peer-a", "a", 10), _placed("peer-b", "b", 10)
+    api = FakeApi(*nodes, *peers, _placed("low", "a", cpu="1"))
+    async with running(api):
+        api.add(pod_json("big", requests={"cpu": "2"}, priority=10))
+        await eventually(lambda: condition(api, "big"))
+        assert condition(api, "big")["message"].partition("preemption: ")[2] == (
+            "0/3 nodes are available: 1 Insufficient cpu, 1 No preemption victims found for incoming pod, "
+            "1 Preemption is not helpful for scheduling."
+        )
+
+
+async def test_lower_nominations_end() -> None:
+    api = FakeApi(node_json("a"), _placed("low", "a"))
+    async with running(api):
+        api.add(pod_json("middle", requests={"cpu": "3"}, priority=10, schedulingGates=[{"name": "later"}]))
+        middle = api.get("pods", "default", "middle")
+        api.add({**middle, "status": {"nominatedNodeName": "a"}})
+        api.add(pod_json("high", requests={"cpu": "3"}, priority=100))
+        await eventually(lambda: nominated(api, "high") == "a")
+        assert not nominated(api, "middle")
+
+
+async def test_events_name_who_made_them_go() -> None:
+    api = FakeApi(node_json("a"), _placed("low", "a"))
+    async with running(api):
+        api.add(pod_json("high", requests={"cpu": "3"}, priority=100))
+        await eventually(lambda: any(call.body["reason"] == "Preempted" for call in api.writes("events")))
+    (told,) = [call.body for call in api.writes("events") if call.body["reason"] == "Preempted"]
+    assert told["note"] == "Preempted by pod uid-high on node a"
+    assert told["regarding"]["name"] == "low"
+    assert (told["related"]["kind"], told["related"]["name"]) == ("Pod", "high")
+
+
+async def test_a_pod_that_is_being_prepared_is_put_back_instead_of_deleted() -> None:
+    """It waits for its device, whose binding condition nobody sets."""
+    ready = {"bindingConditions": ["ready"], "bindingFailureConditions": ["broken"]}
+    slice_ = slice_json("a", 1)
+    slice_["spec"]["devices"][0].update(ready)
+    api = FakeApi(node_json("a"), class_json(), slice_, claim_json("c"))
+    async with running(api):
+        api.add(pod_json("low", claims={"gpu": "c"}, requests={"cpu": "3"}))
+        await eventually(lambda: api.get("resourceclaims", "default", "c")["status"].get("allocation"))
+        await quiet(api)
+        api.add(pod_json("high", requests={"cpu": "3"}, priority=100))
+        await eventually(lambda: nominated(api, "high") or node_of(api, "high"))
+        await eventually(lambda: any(call.body["reason"] == "Preempted" for call in api.writes("events")))
+        await eventually(lambda: condition(api, "low"))
+        assert condition(api, "low")["message"] == "preempted by DefaultPreemption"
+        assert condition(api, "low")["reason"] == "SchedulerError"
+        assert not api.get("resourceclaims", "default", "c")["status"].get("reservedFor")
+        (note,) = [call.body["note"] for call in api.writes("events") if call.body["reason"] == "Preempted"]
+        assert note.endswith("on node a (in kube-scheduler memory).")
