@@ -12,6 +12,7 @@ from dra_shared.client.informer import Informer
 from dra_shared.client.rest import Client
 from dra_shared.clock import Clock
 
+from dra_node_agent.drivers.claims import ClaimHandler
 from dra_node_agent.drivers.errors import DriverConfigError
 from dra_node_agent.drivers.nvidia import DRIVER_NAME as NVIDIA
 from dra_node_agent.drivers.plugin import KubeletPlugin
@@ -37,7 +38,7 @@ class DriverNode:
     slices: Informer[SliceHead] | None = None
 
 
-class RunningDriver(Protocol):
+class RunningDriver(ClaimHandler, Protocol):
     """A driver on a node, within its context."""
 
     @property

@@ -1,12 +1,11 @@
 """Setting the NVIDIA driver up on nodes, with real or simulated GPUs."""
 
 from contextlib import AbstractAsyncContextManager
-from typing import Any
 
 import pynvml
 from dra_shared.api.resource import DeviceClass
 
-from dra_node_agent.drivers.catalog import DriverNode, DriverOptions
+from dra_node_agent.drivers.catalog import DriverNode, DriverOptions, RunningDriver
 from dra_node_agent.drivers.errors import DriverConfigError
 from dra_node_agent.drivers.nvidia import DRIVER_NAME, gates
 from dra_node_agent.drivers.nvidia.announce import Announcer
@@ -58,7 +57,7 @@ class NvidiaFactory:
             )
         return self._systems[node_name]
 
-    def on_node(self, node: DriverNode) -> AbstractAsyncContextManager[Any]:
+    def on_node(self, node: DriverNode) -> AbstractAsyncContextManager[RunningDriver]:
         options = NvidiaOptions(self._gates, self._options.consumable_shares)
         return NvidiaDriver(
             self._host(node.name),

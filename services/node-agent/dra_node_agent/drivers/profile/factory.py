@@ -1,12 +1,11 @@
 """Setting a profile's driver up on nodes."""
 
 from contextlib import AbstractAsyncContextManager
-from typing import Any
 
 from dra_shared.api.meta import ObjectMeta
 from dra_shared.api.resource import DeviceClass
 
-from dra_node_agent.drivers.catalog import DriverNode
+from dra_node_agent.drivers.catalog import DriverNode, RunningDriver
 from dra_node_agent.drivers.profile.driver import ProfileDriver
 from dra_node_agent.drivers.profile.model import Profile
 
@@ -23,7 +22,7 @@ class ProfileFactory:
             DeviceClass(metadata=ObjectMeta(name=c.name), spec=c.spec) for c in self._profile.device_classes
         ]
 
-    def on_node(self, node: DriverNode) -> AbstractAsyncContextManager[Any]:
+    def on_node(self, node: DriverNode) -> AbstractAsyncContextManager[RunningDriver]:
         return ProfileDriver(
             self._profile,
             node.name,
