@@ -68,7 +68,8 @@ class TestPrepare:
 
     def test_device_nodes_are_described_as_the_container_toolkit_does(self, node: Node) -> None:
         node.start().prepare(claim("uid-1", "gpu-1-mig-2g10gb-14-0"))
-        gpu, instance, _ = node.specs()["uid-1"]["devices"][0]["containerEdits"]["deviceNodes"]
+        spec: Any = node.specs()["uid-1"]
+        gpu, instance, _ = spec["devices"][0]["containerEdits"]["deviceNodes"]
         assert gpu == {
             "path": "/dev/nvidia1",
             "major": 195,
