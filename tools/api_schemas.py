@@ -10,9 +10,11 @@ as error messages print it, and flags ``*`` for a pointer, ``e`` for omitempty, 
 that OPENAPI_DIR lacks are derived from the Go types alone. Deprecated versions go into kinds.json.
 """
 
+import contextlib
 import gzip
 import json
 import re
+import subprocess
 import sys
 from pathlib import Path
 from typing import Any
@@ -92,6 +94,13 @@ class Source:
                 one = parse(path, self.read(repository, f"{folder}/{name}"))
                 merged.types |= one.types
                 merged.imports |= one.imports
+                merged.named |= one.named
+                for type_name, values in one.constants.items():
+                    merged.constants.setdefault(type_name, []).extend(values)
+                for type_name, others in one.renamed.items():
+                    named = [self.package(one.imports[alias]).named[name] for alias, name in others
+                             if one.imports.get(alias, "").startswith("k8s.io/api/")]  # fmt: skip
+                    merged.constants.setdefault(type_name, []).extend(named)
             self._packages[path] = merged
         return self._packages[path]
 
@@ -226,6 +235,20 @@ def annotate(source: Source, package: GoPackage, found: GoType, schema: dict[str
         pointer = one.type.startswith("*")
         flags = ("*" if pointer else "") + ("e" if one.omitempty else "") + ("z" if one.omitzero else "")
         target["x-go"] = [printed(source, owner, one.type.removeprefix("*")), flags]
+        enumerate_values(source, owner, one.type.removeprefix("*"), target)
+
+
+def enumerate_values(source: Source, owner: GoPackage, type_name: str, target: dict[str, Any]) -> None:
+    """Adds the values of an enumeration to a property of that type, or to the items of a list of it."""
+    if type_name.startswith("[]") and "items" in target:
+        target, type_name = target["items"], type_name.removeprefix("[]")
+    alias, dot, name = type_name.rpartition(".")
+    path = owner.imports.get(alias, owner.path) if dot else owner.path
+    if not path.startswith("k8s.io/api/") and path not in OTHER_PACKAGES:
+        return
+    values = source.package(path).enumeration(name)
+    if values and target.get("type") == "string":
+        target["enum"] = values
 
 
 def go_package(definition: str) -> tuple[str, str] | None:
@@ -266,8 +289,8 @@ def derive(
 def lifecycle(text: str) -> dict[str, dict[str, tuple[str, ...]]]:
     """For each kind of a package its deprecation, removal and replacement."""
     found: dict[str, dict[str, tuple[str, ...]]] = {}
-    pattern = r"func \(in \*(\w+)\) APILifecycle(\w+)\(\) \((.*?)\) \{\s*return ([^\n]*)"
-    for kind, event, _, value in re.findall(pattern, text):
+    pattern = r"func \(in \*(\w+)\) APILifecycle(\w+)\(\) [^{\n]*\{\s*return ([^\n]*)"
+    for kind, event, value in re.findall(pattern, text):
         numbers = re.findall(r'"([^"]*)"', value) or re.findall(r"\d+", value)
         found.setdefault(kind, {})[event] = tuple(numbers)
     return found
@@ -279,12 +302,11 @@ def deprecations(source: Source, document: dict[str, Any], minor: int) -> None:
         entry.pop("deprecated", None)
         for version in entry["versions"]:
             folder = API_FOLDERS.get(entry["group"], entry["group"].split(".")[0])
-            try:
-                text = source.read(
-                    "kubernetes+api", f"{folder}/{version}/zz_generated.prerelease-lifecycle.go"
-                )
-            except Exception:
-                continue
+            text = ""
+            # The written ones come last: they have the last word.
+            for file in ("zz_generated.prerelease-lifecycle.go", "lifecycle.go"):
+                with contextlib.suppress(subprocess.CalledProcessError):
+                    text += source.read("kubernetes+api", f"{folder}/{version}/{file}")
             events = lifecycle(text).get(entry["kind"], {})
             since = events.get("Deprecated")
             if since is None or int(since[1]) > minor:

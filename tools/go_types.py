@@ -12,6 +12,10 @@ _IMPORT = re.compile(r'^\s*(?:(\w+)\s+)?"([^"]+)"')
 _FIELD = re.compile(r"^\s*(?:(\w+)\s+)?([\w.*\[\]]+)\s*(?:`([^`]*)`)?\s*(?://.*)?$")
 _TYPE = re.compile(r"^type (\w+) (?:= )?([^{]+?)\s*(?:\{|$)")
 _TAG = re.compile(r'(\w+):"([^"]*)"')
+# Typed by name, or by conversion: ``A T = "a"`` and ``A = T("a")``.
+_CONSTANT = re.compile(r'^\s*(?:const )?\w+(?:\s+|\s*=\s*)(\w+)(?:\s*=\s*|\()"([^"]*)"')
+_RENAMED = re.compile(r"^\s*\w+\s*=\s*(\w+)\((\w+)\.(\w+)\)")
+_NAMED = re.compile(r'^\s*(?:const )?(\w+)\s+\w+\s*=\s*"([^"]*)"')
 _MARKER = re.compile(r"^\s*//\s*\+([\w:]+)(?:=(.*?))?\s*$")
 
 
@@ -45,6 +49,15 @@ class GoPackage:
     path: str
     types: dict[str, GoType] = field(default_factory=dict)
     imports: dict[str, str] = field(default_factory=dict)
+    constants: dict[str, list[str]] = field(default_factory=dict)
+    named: dict[str, str] = field(default_factory=dict)
+    renamed: dict[str, list[tuple[str, str]]] = field(default_factory=dict)
+
+    def enumeration(self, name: str) -> list[str]:
+        """The values of a type that is marked as an enumeration, sorted; empty for other types."""
+        found = self.types.get(name)
+        marked = found is not None and {"enum", "k8s:enum"} & found.markers.keys()
+        return sorted(set(self.constants.get(name, ()))) if marked else []
 
 
 def read_git(repository: Path, revision: str, path: str) -> str:
@@ -98,6 +111,15 @@ def parse(path: str, source: str) -> GoPackage:
         if stripped.startswith("//"):
             comments.append(line)
             continue
+        constant = _CONSTANT.match(line) if current is None else None
+        if constant:
+            package.constants.setdefault(constant.group(1), []).append(constant.group(2))
+            named = _NAMED.match(line)
+            if named:
+                package.named[named.group(1)] = named.group(2)
+        other = _RENAMED.match(line) if current is None else None
+        if other:
+            package.renamed.setdefault(other.group(1), []).append((other.group(2), other.group(3)))
         if current is not None:
             if line.startswith("}"):
                 current = None

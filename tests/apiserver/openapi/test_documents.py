@@ -120,3 +120,13 @@ def test_custom_resources_appear_and_change_the_hash() -> None:
     schemas = json.loads(made)["components"]["schemas"]
     assert schemas["com.example.v1.Widget"]["properties"]["spec"] == {"type": "object"}
     assert openapi.v3("apis/nosuch/v1") is None
+
+
+def test_enumerations_are_told() -> None:
+    document = json.loads(OPENAPI.v3("api/v1") or b"{}")
+    schemas = document["components"]["schemas"]
+    container = schemas["io.k8s.api.core.v1.Container"]["properties"]
+    assert container["imagePullPolicy"]["enum"] == ["Always", "IfNotPresent", "Never"]
+    claim = schemas["io.k8s.api.core.v1.PersistentVolumeClaimSpec"]["properties"]
+    modes = ["ReadOnlyMany", "ReadWriteMany", "ReadWriteOnce", "ReadWriteOncePod"]
+    assert claim["accessModes"]["items"]["enum"] == modes

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
+import orjson
+
 from dra_apiserver.errors import no_such_resource
 from dra_apiserver.handlers.api import Api
 from dra_apiserver.http import Request
@@ -43,7 +45,10 @@ class Documents:
         if parts == ["version"]:
             from dra_apiserver.discovery import version_info
 
-            document = version_info()
+            # Upstream lays this one out for people, whoever asks.
+            body = orjson.dumps(version_info(), option=orjson.OPT_INDENT_2)
+            await request.respond(200, body, "application/json")
+            return True
         elif len(parts) == 1:
             wish = next((clause for clause in accept.split(",") if _AGGREGATED in clause), "")
             if "v=v2" in wish and "v=v2beta1" not in wish:

@@ -35,6 +35,7 @@ from dra_apiserver.storage import Put, Record, Remove
 JsonObject = dict[str, Any]
 
 _PODS = GroupResource("", "pods")
+_SHORTEST_TOKEN = 600
 _SUCCESS = {"kind": "Status", "apiVersion": "v1", "metadata": {}, "status": "Success", "code": 201}
 
 
@@ -295,6 +296,10 @@ async def token(api: Api, request: Request, target: Target) -> None:
     seconds = spec.get("expirationSeconds") or 3600
     if not isinstance(seconds, int):
         raise bad_request("TokenRequest: spec.expirationSeconds must be a number")
+    if seconds < _SHORTEST_TOKEN:
+        text = "may not specify a duration less than 10 minutes"
+        problem = invalid("spec.expirationSeconds", seconds, text)
+        raise invalid_object("authentication.k8s.io", "TokenRequest", "", [problem])
     wanted["metadata"] = {"name": target.name, "namespace": target.namespace, "creationTimestamp": api.now()}
     wanted["spec"] = {**spec, "expirationSeconds": seconds}
     due = rfc3339(api.clock.now() + timedelta(seconds=seconds))
