@@ -7,6 +7,8 @@ from typing import Any
 
 from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
 
+from dra_apiserver.http import WRITE
+
 _HELD_BYTES = 1 << 16
 
 
@@ -44,6 +46,11 @@ class JoiningTransport(asyncio.Transport):
         else:
             self._transport.writelines(held)
 
+    def write_now(self, data: bytes) -> None:
+        """Hand on what is held and this, without waiting for the turn's end."""
+        self._held.append(data)
+        self._flush()
+
     def close(self) -> None:
         self._flush()
         self._transport.close()
@@ -69,3 +76,16 @@ class Connection(HttpToolsProtocol):
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
         super().connection_made(JoiningTransport(transport, self.loop))
+
+    def on_message_begin(self) -> None:
+        super().on_message_begin()
+        self.scope["extensions"] = {WRITE: self._write_part}  # type: ignore[dict-item]
+
+    def _write_part(self, part: bytes) -> bool:
+        """Send a part of an answer that was started; False, with nothing sent, where that would have to wait."""
+        cycle = self.cycle
+        if self.flow.write_paused or cycle.disconnected or cycle.response_complete or not cycle.chunked_encoding:
+            return False
+        assert isinstance(self.transport, JoiningTransport)
+        self.transport.write_now(b"%x\r\n%b\r\n" % (len(part), part))
+        return True

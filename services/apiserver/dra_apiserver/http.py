@@ -26,6 +26,9 @@ _WARNING = 256
 _GZIP_FROM = 128 << 10
 _GZIP_IN_LOOP = 256 << 10
 
+# In a request's scope, among `extensions`: sends a part of an answer without a turn of the event loop.
+WRITE = "dralab.write"
+
 JSON = "application/json"
 _JSON_HEADER = (b"content-type", b"application/json")
 
@@ -208,6 +211,11 @@ class Request:
         sent = self._base_headers(headers)
         sent.append((b"content-type", media_type.encode()))
         await self.send({"type": "http.response.start", "status": 200, "headers": sent})
+
+    def write(self, chunk: bytes) -> bool:
+        """Send a part at once; False, with nothing sent, where that would have to wait."""
+        write = (self.scope.get("extensions") or {}).get(WRITE)
+        return write is not None and write(chunk)
 
     async def stream(self, chunk: bytes, more: bool = True) -> None:
         """Send a part; waits while the client's buffer is full."""

@@ -219,6 +219,7 @@ async def watch(api: Api, request: Request, target: Target) -> None:
         tally=functools.partial(
             api.metrics.watch_events.add, (target.kind.group, target.version, target.kind.plural)
         ),
+        write=request.write,
     )
     await request.start_stream("application/json")
     await request.stream(b"")

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from bisect import bisect_left, bisect_right, insort
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 
 from dra_apiserver.storage.records import DELETED, Event, Record
 
@@ -30,6 +30,7 @@ class Collection:
         self.encoded: dict[tuple[str, str, int], bytes] = {}
         """Encoded pages of the objects as they are now; whoever makes them keeps them here."""
         self._waiters: set[asyncio.Future[None]] = set()
+        self._listeners: set[Callable[[], None]] = set()
 
     def load(self, records: Iterable[Record]) -> None:
         """Fill an empty collection."""
@@ -66,7 +67,9 @@ class Collection:
                 return
 
     def wake(self) -> None:
-        """Wake whoever waits for events."""
+        """Tell whoever listens and wake whoever waits for events."""
+        for heard in tuple(self._listeners):
+            heard()
         waiters, self._waiters = self._waiters, set()
         for waiter in waiters:
             if not waiter.done():
@@ -81,6 +84,14 @@ class Collection:
     def discard(self, waiter: asyncio.Future[None]) -> None:
         """Forget a waiter."""
         self._waiters.discard(waiter)
+
+    def listen(self, heard: Callable[[], None]) -> None:
+        """Call `heard` when there are events, until `ignore`; it must not raise."""
+        self._listeners.add(heard)
+
+    def ignore(self, heard: Callable[[], None]) -> None:
+        """No longer call `heard`."""
+        self._listeners.discard(heard)
 
     def range(self, prefix: str = "", after: str = "") -> list[str]:
         """The keys that start with `prefix` (which ends in "/" or is empty) and follow `after`, in order."""

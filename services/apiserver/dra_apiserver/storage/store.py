@@ -257,8 +257,10 @@ class Store:
                 if not write.done.done():
                     write.done.set_result(None)
             self._revision = batch[-1].change.event.revision
+            assert self._loop is not None
+            # Whoever wrote hears of it before those who watch: the answers are scheduled already.
             for collection in touched:
-                collection.wake()
+                self._loop.call_soon(collection.wake)
         else:
             self._fail(batch, failure)
         if self._queued:

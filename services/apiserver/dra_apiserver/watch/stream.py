@@ -17,6 +17,8 @@ from dra_apiserver.watch.selection import Selection
 
 Sender = Callable[[bytes], Awaitable[None]]
 Tally = Callable[[int], None]
+Writer = Callable[[bytes], bool]
+"""Sends a part of the stream at once; False where the client's buffer is full, and nothing was sent."""
 
 _BOOKMARK_EVERY = 60.0
 _CHUNK_BYTES = 1 << 20
@@ -43,6 +45,7 @@ class WatchStream:
         bookmarks: bool,
         timeout: float,
         tally: Tally = lambda events: None,
+        write: Writer = lambda chunk: False,
     ) -> None:
         self._store = store
         self._resource = resource
@@ -53,6 +56,7 @@ class WatchStream:
         self._clock = clock
         self._bookmarks = bookmarks
         self._tally = tally
+        self._write = write
         self._deadline = clock.monotonic() + timeout
         self._after = 0
         self._position = 0
@@ -159,12 +163,34 @@ class WatchStream:
             self._disarm()
             self._alarm = asyncio.get_running_loop().call_later(until - now, self._ring)
             self._alarm_at = until
-        self._waiter = self._collection.waiter()
+        self._waiter = asyncio.get_running_loop().create_future()
+        self._collection.listen(self._heard)
         try:
             await self._waiter
         finally:
-            self._collection.discard(self._waiter)
+            self._collection.ignore(self._heard)
             self._waiter = None
+
+    def _heard(self) -> None:
+        # A turn of the event loop for each of many watchers would cost more than all else that is done for it.
+        if self._waiter is not None and not self._waiter.done() and not self._pass_on():
+            self._waiter.set_result(None)
+
+    def _pass_on(self) -> bool:
+        """Send the new events without waiting; False leaves them to the stream's own task."""
+        events = self._collection.events(self._position)
+        if events is None:
+            return False
+        try:
+            lines = self._lines(events)
+        except Exception:
+            return False  # The task comes across it too, and its request fails of it.
+        if lines:
+            if not self._write(b"".join(lines) if len(lines) > 1 else lines[0]):
+                return False
+            self._tally(len(lines))
+        self._position = self._collection.end
+        return True
 
     def _disarm(self) -> None:
         if self._alarm is not None:

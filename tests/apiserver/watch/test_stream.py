@@ -1,0 +1,109 @@
+"""How a stream's events leave: at once where the client keeps up, else when it can take them."""
+
+import asyncio
+from collections.abc import AsyncIterator
+from pathlib import Path
+from typing import Any
+
+import orjson
+import pytest
+from dra_apiserver.present import Accepted, Presenter
+from dra_apiserver.registry import Registry
+from dra_apiserver.storage import Put, Store
+from dra_apiserver.storage.sqlite import SqliteEngine
+from dra_apiserver.watch import Selection, WatchStream
+from dra_shared.clock import SystemClock
+from dra_shared.selectors import parse_field_selector, parse_label_selector
+
+CONFIG_MAPS = ("", "configmaps")
+
+
+class Client:
+    """Notes each part of the stream, and in which of two ways it came."""
+
+    def __init__(self) -> None:
+        self.parts: list[tuple[str, list[str]]] = []
+        self.slow = False
+        self.news = asyncio.Event()
+
+    def write(self, chunk: bytes) -> bool:
+        if self.slow:
+            return False
+        self._note("at once", chunk)
+        return True
+
+    async def send(self, chunk: bytes) -> None:
+        self._note("in turn", chunk)
+
+    def _note(self, way: str, chunk: bytes) -> None:
+        events = [orjson.loads(line) for line in chunk.splitlines()]
+        self.parts.append(
+            (way, [f"{event['type']} {event['object']['metadata']['name']}" for event in events])
+        )
+        self.news.set()
+
+    async def until(self, count: int) -> None:
+        while len(self.parts) < count:
+            self.news.clear()
+            await asyncio.wait_for(self.news.wait(), 5)
+
+
+@pytest.fixture
+async def store(tmp_path: Path) -> AsyncIterator[Store]:
+    async with Store(SqliteEngine(tmp_path / "test.sqlite3", relaxed=True), SystemClock(), 300) as made:
+        yield made
+
+
+async def create(store: Store, name: str) -> None:
+    obj: dict[str, Any] = {"kind": "ConfigMap", "apiVersion": "v1", "metadata": {"name": name}}
+    await store.write(CONFIG_MAPS, f"default/{name}", lambda current: Put(obj))
+
+
+@pytest.fixture
+async def client(store: Store) -> AsyncIterator[Client]:
+    kind = Registry.default("").get(*CONFIG_MAPS)
+    assert kind is not None
+    made, clock = Client(), SystemClock()
+    selection = Selection(kind, "default", parse_label_selector(""), parse_field_selector(""))
+    presenter = Presenter(kind, "v1", Accepted(), "", clock)
+    stream = WatchStream(
+        store,
+        CONFIG_MAPS,
+        selection,
+        presenter,
+        made.send,
+        clock,
+        bookmarks=False,
+        timeout=60,
+        write=made.write,
+    )
+    task = asyncio.create_task(stream.run_after(store.revision))
+    await asyncio.sleep(0)
+    yield made
+    stream.stop()
+    await task
+
+
+async def test_a_client_that_keeps_up_is_told_at_once(store: Store, client: Client) -> None:
+    for name in ("a", "b"):
+        await create(store, name)
+    await client.until(2)
+    assert client.parts == [("at once", ["ADDED a"]), ("at once", ["ADDED b"])]
+
+
+async def test_a_slow_client_gets_each_event_once_and_in_order(store: Store, client: Client) -> None:
+    await create(store, "a")
+    await client.until(1)
+    client.slow = True
+    await create(store, "b")
+    await client.until(2)
+    client.slow = False
+    await create(store, "c")
+    await client.until(3)
+    assert client.parts == [("at once", ["ADDED a"]), ("in turn", ["ADDED b"]), ("at once", ["ADDED c"])]
+
+
+async def test_a_writer_has_its_answer_before_the_watchers_have_theirs(store: Store, client: Client) -> None:
+    await create(store, "a")
+    assert client.parts == []
+    await client.until(1)
