@@ -43,6 +43,13 @@ def references(value: Any) -> set[str]:
     return set().union(*(references(one) for one in value)) if isinstance(value, list) else set()
 
 
+def _without_enumerations(value: Any) -> Any:
+    """What was recorded has neither descriptions nor enumerations."""
+    if isinstance(value, dict):
+        return {key: _without_enumerations(one) for key, one in value.items() if key != "enum"}
+    return [_without_enumerations(one) for one in value] if isinstance(value, list) else value
+
+
 @pytest.mark.parametrize(("group", "version"), RECORDED)
 def test_schemas_are_the_recorded_ones(group: str, version: str) -> None:
     path = reference_path("reference", "openapi", f"{group or 'core'}__{version}.json.gz")
@@ -50,7 +57,7 @@ def test_schemas_are_the_recorded_ones(group: str, version: str) -> None:
     schemas = document(group, version)["components"]["schemas"]
     for name, schema in expected.items():
         assert name in schemas
-        made, wanted = dict(schemas[name]), dict(schema)
+        made, wanted = _without_enumerations(schemas[name]), dict(schema)
         for one in (made, wanted):
             one.pop("x-kubernetes-group-version-kind", None)
         assert made == wanted
