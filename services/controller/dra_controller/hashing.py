@@ -1,5 +1,8 @@
 """Short hashes of pod templates, for labels and names."""
 
+from typing import Any
+
+import msgspec
 import orjson
 from dra_shared.api.codec import to_builtins
 from dra_shared.api.meta import Struct
@@ -20,9 +23,24 @@ def template_hash(template: Struct, collisions: int | None) -> str:
     return safe_encode(str(_fnv32a(data)))
 
 
+def revision_hash(data: Any, collisions: int) -> str:
+    """The hash of a StatefulSet's revision, which is upstream's: of the data as Go's encoding/json writes it."""
+    text = msgspec.json.encode(data, order="sorted")
+    for character in b"<>&":
+        text = text.replace(bytes((character,)), b"\\u%04x" % character)
+    return safe_encode(str(_fnv32(text + str(collisions).encode())))
+
+
 def safe_encode(text: str) -> str:
     """``text`` in letters and digits that make no words."""
     return "".join(_SAFE[ord(character) % len(_SAFE)] for character in text)
+
+
+def _fnv32(data: bytes) -> int:
+    value = 0x811C9DC5
+    for byte in data:
+        value = (value * 0x01000193 & 0xFFFFFFFF) ^ byte
+    return value
 
 
 def _fnv32a(data: bytes) -> int:

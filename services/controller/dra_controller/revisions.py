@@ -1,6 +1,6 @@
 """ControllerRevisions: the numbered history of a template, for DaemonSets and StatefulSets."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import msgspec
@@ -14,19 +14,35 @@ from dra_shared.client.store import Store
 from dra_shared.client.workqueue import Retry
 from msgspec.structs import replace
 
-from dra_controller.hashing import template_hash
 from dra_controller.pods import OWNER_INDEX, controller_reference
 
 HASH = "controller-revision-hash"
+"""The pods' label that tells their revision: a DaemonSet's have the hash, a StatefulSet's the name."""
+
+Digest = Callable[[PodTemplateSpec, Any, int | None], str]
+"""The hash of a template, which comes also as the revision's data, after so many collisions."""
 
 
 class History:
-    """The revisions of the objects of one resource. ``store`` needs the index ``OWNER_INDEX``."""
+    """The revisions of the objects of one resource, with their hash in ``label``.
 
-    def __init__(self, client: Client, owners: Resource[Any], store: Store[ControllerRevision]) -> None:
+    ``store`` needs the index ``OWNER_INDEX``.
+    """
+
+    def __init__(
+        self,
+        client: Client,
+        owners: Resource[Any],
+        store: Store[ControllerRevision],
+        *,
+        label: str,
+        digest: Digest,
+    ) -> None:
         self._client = client
         self._owners = owners
         self._store = store
+        self._label = label
+        self._digest = digest
 
     def of(self, owner: Object) -> list[ControllerRevision]:
         """The owner's revisions, oldest first."""
@@ -39,7 +55,7 @@ class History:
         return msgspec.convert(data, PodTemplateSpec)
 
     async def current(
-        self, owner: Object, template: PodTemplateSpec, labels: dict[str, str], collisions: int | None
+        self, owner: Object, template: PodTemplateSpec, collisions: int | None
     ) -> ControllerRevision:
         """The revision for the present template, which is the newest; made or renumbered if need be."""
         # As the API server gives it back: lists, no tuples.
@@ -53,12 +69,13 @@ class History:
             if revision.revision == newest:
                 return revision
             return await self._client.update(CONTROLLER_REVISIONS, replace(revision, revision=newest + 1))
-        digest = template_hash(template, collisions or None)
+        digest = self._digest(template, data, collisions)
         wanted = ControllerRevision(
             metadata=ObjectMeta(
                 name=f"{owner.metadata.name}-{digest}",
                 namespace=owner.metadata.namespace,
-                labels={**labels, HASH: digest},
+                labels={**template.metadata.labels, self._label: digest},
+                annotations=owner.metadata.annotations,
                 owner_references=(controller_reference(self._owners, owner),),
             ),
             data=data,

@@ -1,10 +1,13 @@
 """Garbage collection against a real API server."""
 
+import asyncio
 from collections.abc import AsyncIterator
 from typing import Any
 
 import httpx
+import orjson
 import pytest
+from dra_controller.garbagecollector import GarbageCollector
 from dra_shared.api.resources import RESOURCE_CLAIMS
 from dra_shared.client.transport import HttpTransport
 
@@ -122,6 +125,51 @@ async def test_an_owner_with_another_uid_is_none(cluster: Cluster, uid: str) -> 
     await cluster.create("ResourceClaim", "child", spec=CLAIM_SPEC, metadata={"ownerReferences": [reference]})
     async with controllers(cluster, _NAME):
         await cluster.until(lambda: _gone(cluster, "ResourceClaim", "child"))
+
+
+async def test_a_kind_that_is_served_later(cluster: Cluster) -> None:
+    """Its instances' dependents are looked at as soon as the collector learns of the kind."""
+    group = "gizmos.example.com"
+    names = {"plural": "gizmos", "singular": "gizmo", "kind": "Gizmo", "listKind": "GizmoList"}
+    schema = {"openAPIV3Schema": {"type": "object", "x-kubernetes-preserve-unknown-fields": True}}
+    definition = {
+        "apiVersion": "apiextensions.k8s.io/v1",
+        "kind": "CustomResourceDefinition",
+        "metadata": {"name": f"gizmos.{group}"},
+        "spec": {
+            "group": group,
+            "scope": "Namespaced",
+            "names": names,
+            "versions": [{"name": "v1", "served": True, "storage": True, "schema": schema}],
+        },
+    }
+    absent = {"apiVersion": f"{group}/v1", "kind": "Gizmo", "name": "absent", "uid": "absent"}
+    async with controllers(cluster, _NAME) as manager:
+        await cluster.create(
+            "ResourceClaim", "child", spec=CLAIM_SPEC, metadata={"ownerReferences": [absent]}
+        )
+        collector = manager.controllers[_NAME]
+        assert isinstance(collector, GarbageCollector)
+
+        async def waited() -> bool:
+            return len(collector._unserved) == 1 and collector._delete_queue.requeues("absent") > 8
+
+        await cluster.until(waited)
+        path = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions"
+        made = await cluster.client.raw("POST", path, content=orjson.dumps(definition))
+        assert made.status_code == 201
+
+        async def served() -> bool:
+            answer = await cluster.client.raw("GET", f"/apis/{group}/v1/gizmos")
+            return answer.status_code == 200
+
+        await cluster.until(served)
+        async with asyncio.TaskGroup() as tasks:
+            await collector._resync(tasks)
+            await cluster.until(lambda: _gone(cluster, "ResourceClaim", "child"), seconds=5)
+            for _, monitor in collector._monitors.values():
+                if monitor is not None:
+                    monitor.cancel()
 
 
 async def _gone(cluster: Cluster, kind: str, name: str) -> bool:

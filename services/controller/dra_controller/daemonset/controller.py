@@ -13,6 +13,7 @@ from msgspec.structs import replace
 from dra_controller.daemonset.placement import node_of, should_run, tied, with_tolerations
 from dra_controller.deployment.rolling import scaled
 from dra_controller.framework import Context
+from dra_controller.hashing import template_hash
 from dra_controller.pods import available_in, controller_reference, from_template, is_active, is_ready
 from dra_controller.revisions import HASH, History
 from dra_controller.workload import WorkloadController, index_by_owner
@@ -42,7 +43,13 @@ class DaemonSetController(WorkloadController):
         self._nodes = self.watch(NODES)
         revisions = self.watch(CONTROLLER_REVISIONS)
         index_by_owner(revisions)
-        self._history = History(context.client, DAEMON_SETS, revisions.store)
+        self._history = History(
+            context.client,
+            DAEMON_SETS,
+            revisions.store,
+            label=HASH,
+            digest=lambda template, _, collisions: template_hash(template, collisions or None),
+        )
         self._nodes.add_handler(self._node_changed, self._node_updated, self._node_changed)
 
     def _node_changed(self, node: Node) -> None:
@@ -64,9 +71,7 @@ class DaemonSetController(WorkloadController):
             return
         if daemon_set.metadata.deletion_timestamp is not None:
             return
-        revision = await self._history.current(
-            daemon_set, spec.template, spec.template.metadata.labels, daemon_set.status.collision_count
-        )
+        revision = await self._history.current(daemon_set, spec.template, daemon_set.status.collision_count)
         digest = revision.metadata.labels[HASH]
         owned = await self.pod_ownership.claim(daemon_set, spec.selector, self.pods.store)
         plan = self._plan(daemon_set, owned)

@@ -52,6 +52,7 @@ class GarbageCollector(Controller):
         self._graph = Graph(self._delete_queue.add, self._orphan_queue.add, self._report_mismatch)
         self._absent = RecentUids()
         self._kinds: dict[tuple[str, str], Kind] = {}
+        self._unserved: set[str] = set()
         self._monitors: dict[tuple[str, str], tuple[Informer[Any], asyncio.Task[None] | None]] = {}
         self._sync_errors = Counter(
             "garbagecollector_controller_resources_sync_error_total",
@@ -87,7 +88,13 @@ class GarbageCollector(Controller):
             self._sync_errors.inc()
             _log.info("kinds not known, trying again", error=str(error))
             return False
+        before = self._kinds.keys()
         self._kinds = {(entry.resource.api_version, entry.resource.kind): entry.resource for entry in served}
+        if self._kinds.keys() - before:
+            # Who waited for a kind to be served need not wait out its delay, which grows to a quarter of an hour.
+            for uid in self._unserved:
+                self._delete_queue.add(uid)
+            self._unserved.clear()
         wanted = {
             (entry.resource.group, entry.resource.plural): entry.resource
             for entry in served
@@ -118,6 +125,7 @@ class GarbageCollector(Controller):
         informer.add_handler(upsert, lambda _, new: upsert(new), lambda obj: self._gone(obj.metadata.uid))
 
     def _gone(self, uid: str) -> None:
+        self._unserved.discard(uid)
         node = self._graph.get(uid)
         if node is not None and node.dependents:
             self._absent.add(_memory(node.identity))
@@ -143,15 +151,15 @@ class GarbageCollector(Controller):
             return
         kind = self._kind_of(node.identity.api_version, node.identity.kind)
         if kind is None:
-            if node.virtual:
-                # Like upstream: an owner of a kind that isn't served may come back, so nothing is deleted for it.
-                return
+            self._unserved.add(uid)
             raise Retry(f"{node.identity} is of a kind that is not served")
         live = await self._live(kind, node.identity)
         if live is None:
             _log.debug("object is gone", object=str(node.identity))
             self._absent.add(_memory(node.identity))
             self._graph.remove(uid)
+            if self._graph.get(uid) is not None:
+                raise Retry(f"{node.identity} is where its other dependents say")
             return
         if node.virtual:
             # Only its informer may bring it into the graph: one that went before it was seen would stay for ever.
@@ -231,6 +239,7 @@ class GarbageCollector(Controller):
         """
         kind = self._kind_of(owner.api_version, owner.kind)
         if kind is None:
+            self._unserved.add(identity.uid)
             raise Retry(
                 f"owner of {identity} is of a kind that is not served: {owner.api_version} {owner.kind}"
             )

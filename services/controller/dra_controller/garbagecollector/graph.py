@@ -45,7 +45,7 @@ class Graph:
     """See the module's docstring.
 
     ``look`` gets uids to be examined, ``orphan`` those whose dependents are let go, and ``mismatch`` objects with a
-    reference that has an existing owner's uid and yet names something else.
+    reference to an owner that is in another namespace.
     """
 
     def __init__(
@@ -102,10 +102,21 @@ class Graph:
             self._look(identity.uid)
 
     def remove(self, uid: str) -> None:
-        """The object is gone."""
-        node = self._nodes.pop(uid, None)
+        """The object is gone; a virtual one, that it is not where it was looked for.
+
+        Dependents may disagree about where their owner is. The others' word is then taken, and the node stays.
+        """
+        node = self._nodes.get(uid)
         if node is None:
             return
+        elsewhere = self._alternative(node) if node.virtual else None
+        if elsewhere is not None:
+            for dependent in self.dependents(node):
+                if all(_agrees(node.identity, ref, dependent.identity) for ref in _to(node, dependent)):
+                    self._look(dependent.identity.uid)
+            node.identity = elsewhere
+            return
+        del self._nodes[uid]
         for reference in node.owners:
             owner = self._nodes.get(reference.uid)
             if owner is None:
@@ -142,8 +153,9 @@ class Graph:
                     continue
                 owner = self._nodes[owner_uid] = Node(_owner_identity(reference, node.identity), virtual=True)
                 self._look(owner_uid)
-            elif not owner.virtual and not _agrees(owner.identity, reference, node.identity):
-                self._mismatch(node.identity, reference)
+            elif not _agrees(owner.identity, reference, node.identity):
+                if not owner.virtual:
+                    self._report(owner, node, reference)
                 self._look(uid)
             if uid not in owner.dependents:
                 owner.dependents.add(uid)
@@ -154,16 +166,41 @@ class Graph:
 
     def _check_dependents(self, node: Node) -> None:
         for dependent in self.dependents(node):
-            for reference in dependent.owners:
-                if reference.uid == node.identity.uid and not _agrees(
-                    node.identity, reference, dependent.identity
-                ):
-                    self._mismatch(dependent.identity, reference)
+            for reference in _to(node, dependent):
+                if not _agrees(node.identity, reference, dependent.identity):
+                    self._report(node, dependent, reference)
                     self._look(dependent.identity.uid)
+
+    def _report(self, owner: Node, dependent: Node, reference: OwnerReference) -> None:
+        # Another name or kind may be a mistake, another namespace is one.
+        if owner.identity.namespace not in ("", dependent.identity.namespace):
+            self._mismatch(dependent.identity, reference)
+
+    def _alternative(self, node: Node) -> Identity | None:
+        """Where another dependent says that the virtual node is: the next after its present place, in their order."""
+        places = sorted(
+            {
+                _owner_identity(reference, dependent.identity)
+                for dependent in self.dependents(node)
+                for reference in _to(node, dependent)
+                if not _agrees(node.identity, reference, dependent.identity)
+            },
+            key=_place,
+        )
+        later = [place for place in places if _place(place) > _place(node.identity)]
+        return next(iter(later or places), None)
 
     def _look_all(self, uids: Iterable[str]) -> None:
         for uid in list(uids):
             self._look(uid)
+
+
+def _to(owner: Node, dependent: Node) -> list[OwnerReference]:
+    return [reference for reference in dependent.owners if reference.uid == owner.identity.uid]
+
+
+def _place(identity: Identity) -> tuple[str, str, str, str]:
+    return identity.api_version, identity.kind, identity.namespace, identity.name
 
 
 def _owner_identity(reference: OwnerReference, dependent: Identity) -> Identity:

@@ -1,7 +1,5 @@
 """The StatefulSet controller."""
 
-from collections.abc import Sequence
-
 from dra_shared.api.apps import StatefulSet, StatefulSetStatus
 from dra_shared.api.meta import Object
 from dra_shared.api.pod import Pod
@@ -17,6 +15,7 @@ from dra_shared.client.workqueue import Retry
 from msgspec.structs import replace
 
 from dra_controller.framework import Context
+from dra_controller.hashing import revision_hash
 from dra_controller.pods import available_in, is_ready, is_terminal
 from dra_controller.revisions import HASH, History
 from dra_controller.statefulset.identity import make, ordinal, volume_claims
@@ -34,10 +33,16 @@ class StatefulSetController(WorkloadController):
         super().__init__(context)
         revisions = self.watch(CONTROLLER_REVISIONS)
         index_by_owner(revisions)
-        self._history = History(context.client, STATEFUL_SETS, revisions.store)
+        self._history = History(
+            context.client,
+            STATEFUL_SETS,
+            revisions.store,
+            label="controller.kubernetes.io/hash",
+            digest=lambda _, data, collisions: revision_hash(data, collisions or 0),
+        )
 
     def deletion_text(self, owner: Object, pod: Pod) -> str:
-        return f"delete Pod {pod.metadata.name} in StatefulSet {owner.metadata.name} successful"
+        return f"Delete Pod {pod.metadata.name} in StatefulSet {owner.metadata.name} successful"
 
     async def reconcile(self, key: str) -> None:
         stateful_set: StatefulSet | None = self.owners.store.get(key)
@@ -47,24 +52,24 @@ class StatefulSetController(WorkloadController):
         owned = await self.pod_ownership.claim(stateful_set, spec.selector, self.pods.store)
         if stateful_set.metadata.deletion_timestamp is not None:
             return
-        update = await self._history.current(
-            stateful_set, spec.template, spec.selector.match_labels, stateful_set.status.collision_count
+        revision = await self._history.current(
+            stateful_set, spec.template, stateful_set.status.collision_count
         )
-        current = stateful_set.status.current_revision or update.metadata.name
+        update = revision.metadata.name
+        current = stateful_set.status.current_revision or update
         pods = {number: pod for pod in owned if (number := ordinal(stateful_set, pod)) is not None}
         if self.settled(stateful_set):
-            await self._act(stateful_set, pods, update.metadata.labels[HASH], current)
-        status = self._status(stateful_set, pods, current, update.metadata.name)
+            await self._act(stateful_set, pods, update, current)
+        status = self._status(stateful_set, pods, current, update)
         if status != stateful_set.status:
             await self._client.update(
                 STATEFUL_SETS, replace(stateful_set, status=status), subresource="status"
             )
-        digests = {pod.metadata.labels.get(HASH, "") for pod in owned}
-        used = [f"{stateful_set.metadata.name}-{digest}" for digest in digests]
+        used = [pod.metadata.labels.get(HASH, "") for pod in owned]
         used += [status.current_revision, status.update_revision]
         await self._history.truncate(stateful_set, used, spec.revision_history_limit)
 
-    async def _act(self, stateful_set: StatefulSet, pods: dict[int, Pod], digest: str, current: str) -> None:
+    async def _act(self, stateful_set: StatefulSet, pods: dict[int, Pod], update: str, current: str) -> None:
         """The next step: with OrderedReady, the first pod that isn't as it should be holds up all later ones."""
         parallel = stateful_set.spec.pod_management_policy == "Parallel"
         numbers = _numbers(stateful_set)
@@ -77,9 +82,8 @@ class StatefulSetController(WorkloadController):
                 await self.delete_pods(stateful_set, [pod])
                 return
             if pod is None:
-                await self._create(
-                    stateful_set, number, self._digest_for(stateful_set, number, digest, current)
-                )
+                older = _keeps_older(stateful_set, number)
+                await self._create(stateful_set, number, current if older else update)
                 if not parallel:
                     return
                 continue
@@ -97,9 +101,9 @@ class StatefulSetController(WorkloadController):
             if not parallel:
                 return
         if not surplus:
-            await self._update(stateful_set, pods, digest)
+            await self._update(stateful_set, pods, update)
 
-    async def _update(self, stateful_set: StatefulSet, pods: dict[int, Pod], digest: str) -> None:
+    async def _update(self, stateful_set: StatefulSet, pods: dict[int, Pod], update: str) -> None:
         """Replace pods of older templates from the highest number down, as far as the partition."""
         strategy = stateful_set.spec.update_strategy
         if strategy.type == "OnDelete":
@@ -110,11 +114,12 @@ class StatefulSetController(WorkloadController):
         if rolling is not None and isinstance(rolling.max_unavailable, int):
             most = max(1, rolling.max_unavailable)
         unavailable = sum(self._wait(stateful_set, pod) for pod in pods.values())
-        for number in sorted(pods, reverse=True):
-            if number < partition:
+        # The partition counts from the first pod, whatever its number is.
+        for number in reversed(_numbers(stateful_set)[partition:]):
+            pod = pods.get(number)
+            if pod is None:
                 return
-            pod = pods[number]
-            if pod.metadata.labels.get(HASH) != digest and pod.metadata.deletion_timestamp is None:
+            if pod.metadata.labels.get(HASH) != update and pod.metadata.deletion_timestamp is None:
                 if unavailable >= most and not self._wait(stateful_set, pod):
                     return
                 await self.delete_pods(stateful_set, [pod])
@@ -131,22 +136,13 @@ class StatefulSetController(WorkloadController):
             self.queue.add_after(stateful_set.key, left)
         return left != 0
 
-    def _digest_for(self, stateful_set: StatefulSet, number: int, digest: str, current: str) -> str:
-        """Below the partition a pod comes back as it was."""
-        rolling = stateful_set.spec.update_strategy.rolling_update
-        partition = (rolling.partition if rolling is not None else None) or 0
-        if number >= partition:
-            return digest
-        return current.removeprefix(f"{stateful_set.metadata.name}-")
-
-    async def _create(self, stateful_set: StatefulSet, number: int, digest: str) -> None:
+    async def _create(self, stateful_set: StatefulSet, number: int, revision: str) -> None:
         for claim in volume_claims(stateful_set, number):
             try:
                 await self._client.create(PERSISTENT_VOLUME_CLAIMS, claim)
             except AlreadyExists:
                 continue
-        template = self._template(stateful_set, digest)
-        pod = make(template, number, digest)
+        pod = make(self._at(stateful_set, revision), number, revision)
         involved = reference(STATEFUL_SETS, stateful_set)
         name = pod.metadata.name
         try:
@@ -157,17 +153,17 @@ class StatefulSetController(WorkloadController):
                 return
             raise Retry(f"another pod has the name {live.key}: {error}") from error
         except ApiError as error:
-            text = f"create Pod {name} in StatefulSet {stateful_set.metadata.name} failed error: {error}"
+            text = f"Create Pod {name} in StatefulSet {stateful_set.metadata.name} failed error: {error}"
             self.recorder.event(involved, "Warning", "FailedCreate", text)
             raise
         self.expectations.created(stateful_set.metadata.uid, made)
-        text = f"create Pod {name} in StatefulSet {stateful_set.metadata.name} successful"
+        text = f"Create Pod {name} in StatefulSet {stateful_set.metadata.name} successful"
         self.recorder.event(involved, "Normal", "SuccessfulCreate", text)
 
-    def _template(self, stateful_set: StatefulSet, digest: str) -> StatefulSet:
-        """The StatefulSet with the template of that revision."""
+    def _at(self, stateful_set: StatefulSet, name: str) -> StatefulSet:
+        """The StatefulSet with the template of the revision of that name."""
         for revision in self._history.of(stateful_set):
-            if revision.metadata.labels.get(HASH) == digest:
+            if revision.metadata.name == name:
                 restored = self._history.template(revision)
                 return replace(stateful_set, spec=replace(stateful_set.spec, template=restored))
         return stateful_set
@@ -178,12 +174,10 @@ class StatefulSetController(WorkloadController):
         now = self._clock.now()
         least = stateful_set.spec.min_ready_seconds or 0
         alive = [pod for pod in pods.values() if not is_terminal(pod)]
-        prefix = f"{stateful_set.metadata.name}-"
 
         def of(revision: str) -> int:
-            digest = revision.removeprefix(prefix)
             return sum(
-                pod.metadata.labels.get(HASH) == digest and pod.metadata.deletion_timestamp is None
+                pod.metadata.labels.get(HASH) == revision and pod.metadata.deletion_timestamp is None
                 for pod in alive
             )
 
@@ -207,7 +201,16 @@ class StatefulSetController(WorkloadController):
         )
 
 
-def _numbers(stateful_set: StatefulSet) -> Sequence[int]:
+def _keeps_older(stateful_set: StatefulSet, number: int) -> bool:
+    """Whether a pod that is made again is made as it was, and not by the newest template."""
+    strategy, first = stateful_set.spec.update_strategy, _numbers(stateful_set).start
+    if strategy.rolling_update is not None:
+        return number < first + (strategy.rolling_update.partition or 0)
+    rolling = strategy.type != "OnDelete"
+    return rolling and number < first + (stateful_set.status.current_replicas or 0)
+
+
+def _numbers(stateful_set: StatefulSet) -> range:
     replicas = 1 if stateful_set.spec.replicas is None else stateful_set.spec.replicas
     start = stateful_set.spec.ordinals.start if stateful_set.spec.ordinals is not None else 0
     return range(start, start + replicas)

@@ -21,11 +21,11 @@ def ordinal(stateful_set: StatefulSet, pod: Pod) -> int | None:
     return int(number) if prefix == stateful_set.metadata.name and number.isdigit() else None
 
 
-def make(stateful_set: StatefulSet, number: int, digest: str) -> Pod:
-    """The pod with that number."""
+def make(stateful_set: StatefulSet, number: int, revision: str) -> Pod:
+    """The pod with that number; ``revision`` is the name of the one that its template is from."""
     pod = from_template(stateful_set.spec.template, controller_reference(STATEFUL_SETS, stateful_set))
     name = f"{stateful_set.metadata.name}-{number}"
-    labels = {**pod.metadata.labels, POD_NAME: name, INDEX: str(number), HASH: digest}
+    labels = {**pod.metadata.labels, POD_NAME: name, INDEX: str(number), HASH: revision}
     mine = {claim.metadata.name for claim in stateful_set.spec.volume_claim_templates}
     volumes = [
         Volume(

@@ -1,0 +1,87 @@
+"""StatefulSets against a real API server: revisions, events and partitions as upstream has them."""
+
+from typing import Any
+
+from dra_shared.api.resources import CONTROLLER_REVISIONS, EVENTS, STATEFUL_SETS
+
+from tests.controller.cluster import Cluster, controllers
+
+_LABELS = {"app": "db"}
+_IMAGE = {"spec": {"template": {"spec": {"containers": [{"name": "c", "image": "busybox:2"}]}}}}
+
+
+def _stateful_set(**spec: Any) -> dict[str, Any]:
+    pod = {"containers": [{"name": "c", "image": "busybox"}]}
+    template = {"metadata": {"labels": _LABELS}, "spec": pod}
+    return {"spec": {"serviceName": "db", "selector": {"matchLabels": _LABELS}, "template": template, **spec}}
+
+
+async def _updated(cluster: Cluster, number: int) -> bool:
+    found = await cluster.get("StatefulSet", "db")
+    assert found is not None
+    status = found.status
+    counts = (status.updated_replicas or 0, status.available_replicas)
+    return counts == (number, found.spec.replicas) and status.observed_generation == found.metadata.generation
+
+
+async def test_revisions_have_upstream_names_and_labels(cluster: Cluster) -> None:
+    """The hashes are those that kube-controller-manager 1.36 gives these two templates."""
+    async with controllers(cluster, "statefulset-controller"):
+        await cluster.create(
+            "StatefulSet", "db", **_stateful_set(replicas=1), metadata={"annotations": {"a": "b"}}
+        )
+        await cluster.until(lambda: _updated(cluster, 1), meanwhile=cluster.run_pods)
+        (pod,) = await cluster.items("Pod")
+        assert pod.metadata.labels["controller-revision-hash"] == "db-f58946c8b"
+        await cluster.client.patch(STATEFUL_SETS, "db", _IMAGE, "default")
+        await cluster.until(lambda: _updated(cluster, 1), meanwhile=cluster.run_pods)
+    found = await cluster.client.list(CONTROLLER_REVISIONS, "default")
+    revisions = {revision.metadata.name: revision for revision in found.items}
+    assert set(revisions) == {"db-f58946c8b", "db-75b7795896"}
+    first = revisions["db-f58946c8b"].metadata
+    assert first.labels == {"app": "db", "controller.kubernetes.io/hash": "f58946c8b"}
+    assert first.annotations == {"a": "b"}
+    (db,) = await cluster.items("StatefulSet")
+    assert db.status.current_revision == db.status.update_revision == "db-75b7795896"
+    (pod,) = await cluster.items("Pod")
+    assert pod.metadata.labels["controller-revision-hash"] == "db-75b7795896"
+
+
+async def test_a_partition_counts_from_the_first_pod(cluster: Cluster) -> None:
+    strategy = {"type": "RollingUpdate", "rollingUpdate": {"partition": 1}}
+    spec = _stateful_set(
+        replicas=2, podManagementPolicy="Parallel", updateStrategy=strategy, ordinals={"start": 5}
+    )
+    async with controllers(cluster, "statefulset-controller"):
+        await cluster.create("StatefulSet", "db", **spec)
+        await cluster.until(lambda: _updated(cluster, 2), meanwhile=cluster.run_pods)
+        await cluster.client.patch(STATEFUL_SETS, "db", _IMAGE, "default")
+        await cluster.until(lambda: _updated(cluster, 1), meanwhile=cluster.run_pods)
+        await cluster.delete("Pod", "db-5", grace_period=0)
+
+        async def back() -> bool:
+            return await cluster.get("Pod", "db-5") is not None and await _updated(cluster, 1)
+
+        await cluster.until(back, meanwhile=cluster.run_pods)
+    images = {pod.metadata.name: pod.spec.containers[0].image for pod in await cluster.items("Pod")}
+    assert images == {"db-5": "busybox", "db-6": "busybox:2"}
+    (db,) = await cluster.items("StatefulSet")
+    assert (db.status.current_replicas, db.status.updated_replicas) == (1, 1)
+
+
+async def test_events_are_worded_as_upstream_words_them(cluster: Cluster) -> None:
+    async with controllers(cluster, "statefulset-controller") as manager:
+        await cluster.create("StatefulSet", "db", **_stateful_set(replicas=1))
+        await cluster.until(lambda: _updated(cluster, 1), meanwhile=cluster.run_pods)
+        await cluster.client.patch(STATEFUL_SETS, "db", {"spec": {"replicas": 0}}, "default")
+        await cluster.until(lambda: _updated(cluster, 0), meanwhile=cluster.run_pods)
+        assert manager.ready
+
+        async def told() -> bool:
+            events = await cluster.client.list(EVENTS, "default")
+            return {(event.reason, event.message) for event in events.items} == {
+                ("SuccessfulCreate", "Create Pod db-0 in StatefulSet db successful"),
+                ("SuccessfulDelete", "Delete Pod db-0 in StatefulSet db successful"),
+            }
+
+        await cluster.until(told)
