@@ -6,10 +6,21 @@ import asyncio
 from bisect import bisect_left, bisect_right, insort
 from collections.abc import Callable, Iterable
 
-from dra_apiserver.storage.records import DELETED, Event, Record
+from dra_apiserver.storage.records import DELETED, Change, Event, Record
 
 RING_EVENTS = 8192
 RING_BYTES = 64 << 20
+
+
+class Pending:
+    """A change on its way to the database; `done` is done when it is durable."""
+
+    __slots__ = ("change", "collection", "done")
+
+    def __init__(self, collection: Collection, change: Change, done: asyncio.Future[None]) -> None:
+        self.collection = collection
+        self.change = change
+        self.done = done
 
 
 class Collection:
@@ -21,6 +32,8 @@ class Collection:
 
     def __init__(self, floor: int) -> None:
         self.records: dict[str, Record] = {}
+        self.inflight: dict[str, Pending] = {}
+        """The newest change of each object that is changing."""
         self.floor = floor
         self.revision = floor
         self._keys: list[str] = []
@@ -36,6 +49,11 @@ class Collection:
         """Fill an empty collection."""
         self.records = {record.key: record for record in records}
         self._keys = sorted(self.records)
+
+    def newest(self, key: str) -> Record | None:
+        """The newest version of an object, durable or about to be."""
+        pending = self.inflight.get(key)
+        return self.records.get(key) if pending is None else pending.change.event.stored
 
     def apply(self, event: Event) -> None:
         """Make a durable event visible. `wake` tells the waiters."""

@@ -18,7 +18,7 @@ from dra_shared.clock import Clock
 from dra_shared.log import logger
 
 from dra_apiserver.errors import expired, server_error, too_large_resource_version
-from dra_apiserver.storage.collection import Collection, undo
+from dra_apiserver.storage.collection import Collection, Pending, undo
 from dra_apiserver.storage.engine import Engine
 from dra_apiserver.storage.records import ADDED, DELETED, MODIFIED, Change, Event, Record, Resource
 
@@ -52,15 +52,6 @@ class Remove:
 ChangeFunction = Callable[[Record | None], Put | Remove | None]
 
 
-class _Write:
-    __slots__ = ("change", "collection", "done")
-
-    def __init__(self, collection: Collection, change: Change, done: asyncio.Future[None]) -> None:
-        self.collection = collection
-        self.change = change
-        self.done = done
-
-
 class StorageError(Exception):
     """The database refused a transaction: nothing of it happened."""
 
@@ -80,11 +71,10 @@ class Store:
         self._revision = 0
         self._compacted = 0
         self._start = 0
-        self._inflight: dict[tuple[Resource, str], _Write] = {}
-        self._queued: list[_Write] = []
-        self._writing = False
+        self._queued: list[Pending] = []
+        self._writing = 0
         self._scheduled = False
-        self._jobs: queue.SimpleQueue[Sequence[_Write] | int | None] = queue.SimpleQueue()
+        self._jobs: queue.SimpleQueue[Sequence[Pending] | int | None] = queue.SimpleQueue()
         self._thread: threading.Thread | None = None
         self._compactor: asyncio.Task[None] | None = None
         self._marks: deque[tuple[float, int]] = deque()
@@ -136,7 +126,7 @@ class Store:
     @property
     def queued(self) -> int:
         """Writes that wait for the database."""
-        return len(self._inflight)
+        return len(self._queued) + self._writing
 
     def resources(self) -> dict[Resource, int]:
         """How many objects each resource has."""
@@ -156,17 +146,17 @@ class Store:
 
     def newest(self, resource: Resource, key: str) -> Record | None:
         """The newest version, durable or about to be."""
-        inflight = self._inflight.get((resource, key))
-        return self.get(resource, key) if inflight is None else inflight.change.event.stored
+        found = self._collections.get(resource)
+        return None if found is None else found.newest(key)
 
     def newest_in(self, resource: Resource, prefix: str) -> list[Record]:
         """The newest versions, durable or about to be, of what has a key that starts with `prefix`."""
-        found: dict[str, Record | None] = {}
         collection = self._collections.get(resource)
-        if collection is not None:
-            found = {key: collection.records[key] for key in collection.range(prefix)}
-        for (other, key), inflight in self._inflight.items():
-            if other == resource and key.startswith(prefix):
+        if collection is None:
+            return []
+        found: dict[str, Record | None] = {key: collection.records[key] for key in collection.range(prefix)}
+        for key, inflight in collection.inflight.items():
+            if key.startswith(prefix):
                 found[key] = inflight.change.event.stored
         return [record for record in found.values() if record is not None]
 
@@ -183,8 +173,9 @@ class Store:
             StatusError: 500, the database refused.
             Exception: whatever `change` raised, once what it saw is durable.
         """
-        inflight = self._inflight.get((resource, key))
-        current = self.get(resource, key) if inflight is None else inflight.change.event.stored
+        collection = self.collection(resource)
+        inflight = collection.inflight.get(key)
+        current = collection.newest(key)
         try:
             outcome = change(current)
         except Exception:
@@ -205,10 +196,8 @@ class Store:
         kind = DELETED if isinstance(outcome, Remove) else ADDED if current is None else MODIFIED
         loop = self._loop
         assert loop is not None
-        write = _Write(
-            self.collection(resource), Change(resource, Event(kind, record, current)), loop.create_future()
-        )
-        self._inflight[resource, key] = write
+        write = Pending(collection, Change(resource, Event(kind, record, current)), loop.create_future())
+        collection.inflight[key] = write
         self._queued.append(write)
         self._idle.clear()
         if not self._writing and not self._scheduled:
@@ -221,7 +210,7 @@ class Store:
         self._scheduled = False
         if self._queued and not self._writing:
             batch, self._queued = self._queued, []
-            self._writing = True
+            self._writing = len(batch)
             self._jobs.put(batch)
 
     def _write_loop(self) -> None:
@@ -240,8 +229,8 @@ class Store:
                 failure = error
             self._loop.call_soon_threadsafe(self._written, job, failure)
 
-    def _written(self, batch: Sequence[_Write], failure: Exception | None) -> None:
-        self._writing = False
+    def _written(self, batch: Sequence[Pending], failure: Exception | None) -> None:
+        self._writing = 0
         if failure is None:
             self.failure = None
             self.commits += 1
@@ -251,9 +240,8 @@ class Store:
                 event = write.change.event
                 write.collection.apply(event)
                 touched.add(write.collection)
-                place = (write.change.resource, event.key)
-                if self._inflight.get(place) is write:
-                    del self._inflight[place]
+                if write.collection.inflight.get(event.key) is write:
+                    del write.collection.inflight[event.key]
                 if not write.done.done():
                     write.done.set_result(None)
             self._revision = batch[-1].change.event.revision
@@ -265,16 +253,16 @@ class Store:
             self._fail(batch, failure)
         if self._queued:
             self._flush()
-        elif not self._inflight:
+        else:
             self._idle.set()
 
-    def _fail(self, batch: Sequence[_Write], failure: Exception) -> None:
+    def _fail(self, batch: Sequence[Pending], failure: Exception) -> None:
         # Whatever was queued behind may build on what did not happen.
         self.failure = str(failure)
         _log.error("writes are refused: the database failed", error=str(failure), writes=len(batch))
         queued, self._queued = self._queued, []
         for write in [*batch, *queued]:
-            self._inflight.pop((write.change.resource, write.change.event.key), None)
+            write.collection.inflight.pop(write.change.event.key, None)
             if not write.done.done():
                 write.done.set_exception(server_error(f"storage: {failure}"))
                 write.done.exception()
