@@ -43,9 +43,6 @@ WITHOUT_TAINT = (
     "a node made by hand can be used at once: it is tainted when its condition says so, not on its create"
 )
 WITHOUT_TTL = "the ttl-controller's annotation tells kubelets how long to keep Secrets, which ours never keep"
-EXACT_MANAGERS = (
-    "upstream still lists a dropped status.devices, because it counts fields before it drops them"
-)
 _TTL = "node.alpha.kubernetes.io/ttl"
 _TIME = re.compile(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(\.\d+)?Z")
 _UID = re.compile(r"[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}")
@@ -102,10 +99,6 @@ def expected(kind: str, obj: Json) -> Json:
         for entry in managers:
             entry["fieldsV1"]["f:metadata"].pop("f:annotations", None)
         meta["managedFields"] = [entry for entry in managers if entry["fieldsV1"]["f:metadata"]]
-    elif kind == "resourceclaims" and not obj["status"]:
-        meta["managedFields"] = [
-            entry for entry in managers if "f:devices" not in entry["fieldsV1"].get("f:status", {})
-        ]
     if not managers:
         meta.pop("managedFields", None)
     return obj
