@@ -7,7 +7,7 @@ import orjson
 import pytest
 from dra_shared.api.codec import convert
 from dra_shared.api.policy import PodDisruptionBudgetStatus
-from dra_shared.api.resources import POD_DISRUPTION_BUDGETS
+from dra_shared.api.resources import EVENTS, POD_DISRUPTION_BUDGETS
 
 from tests.controller.cluster import POD_SPEC, Cluster, controllers
 
@@ -84,3 +84,24 @@ async def test_shares_are_of_what_the_owner_wants(
             spec={"replicas": 3, "selector": {"matchLabels": _LABELS}, "template": template},
         )
         await cluster.until(_counts(cluster, *wanted), meanwhile=cluster.run_pods)
+
+
+async def test_users_are_told_of_budgets_without_pods_and_of_pods_with_two(cluster: Cluster) -> None:
+    await _budget(cluster, minAvailable=1)
+    body = {
+        "metadata": {"name": "a", "namespace": "default"},
+        "spec": {"minAvailable": 1, "selector": {"matchLabels": _LABELS}},
+    }
+    await cluster.client.create(POD_DISRUPTION_BUDGETS, convert(POD_DISRUPTION_BUDGETS, body))
+
+    async def told(*wanted: tuple[str, str, str]) -> bool:
+        events = (await cluster.client.list(EVENTS, "default")).items
+        assert {event.source.component for event in events} <= {"controllermanager"}
+        return {(event.involved_object.name, event.reason, event.message) for event in events} == set(wanted)
+
+    none = [(name, "NoPods", "No matching pods found") for name in ("a", "b")]
+    both = 'Pod "default"/"p" matches multiple PodDisruptionBudgets.  Chose "a" arbitrarily.'
+    async with controllers(cluster, _NAME):
+        await cluster.until(lambda: told(*none))
+        await cluster.create("Pod", "p", metadata={"labels": _LABELS}, spec=POD_SPEC)
+        await cluster.until(lambda: told(*none, ("p", "MultiplePodDisruptionBudgets", both)))

@@ -1,6 +1,6 @@
 """ReplicationControllers against a real API server."""
 
-from dra_shared.api.resources import REPLICATION_CONTROLLERS
+from dra_shared.api.resources import EVENTS, REPLICATION_CONTROLLERS
 
 from tests.controller.cluster import POD_SPEC, Cluster, controllers
 
@@ -28,3 +28,10 @@ async def test_as_many_pods_as_wanted(cluster: Cluster) -> None:
             return not await cluster.items("Pod")
 
         await cluster.until(gone, meanwhile=cluster.run_pods)
+
+        async def told() -> bool:
+            events = (await cluster.client.list(EVENTS, "default")).items
+            components = {event.source.component for event in events}
+            return components == {"replication-controller"}
+
+        await cluster.until(told)

@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from dra_shared.api.resources import DEPLOYMENTS, STATEFUL_SETS
+from dra_shared.api.resources import DEPLOYMENTS, PODS, STATEFUL_SETS
 
 from tests.controller.cluster import POD_SPEC, Cluster, controllers
 
@@ -217,3 +217,46 @@ async def test_a_namespace_takes_its_content_along(cluster: Cluster) -> None:
 
         await cluster.until(gone, meanwhile=end_pods)
         assert await cluster.get("Pod", "pod", "doomed") is None
+
+
+async def test_a_namespace_tells_what_is_left_once_its_pods_are_gone(cluster: Cluster) -> None:
+    """As upstream: while pods are left the conditions say nothing of content or finalizers."""
+    held = {"finalizers": ["example.com/hold"]}
+
+    async def conditions() -> dict[str, tuple[str, str]]:
+        namespace = await cluster.get("Namespace", "doomed")
+        assert namespace is not None
+        return {entry.type: (entry.status, entry.message) for entry in namespace.status.conditions}
+
+    async with controllers(cluster, "namespace-controller"):
+        await cluster.create("Namespace", "doomed", spec={"finalizers": ["kubernetes"]})
+        await cluster.create("Pod", "pod", "doomed", spec=POD_SPEC, metadata=held)
+        await cluster.create("ConfigMap", "config", "doomed", metadata=held)
+        await cluster.delete("Namespace", "doomed")
+
+        async def first() -> bool:
+            return bool(await conditions())
+
+        await cluster.until(first)
+        pod = await cluster.get("Pod", "pod", "doomed")
+        config = await cluster.get("ConfigMap", "config", "doomed")
+        assert pod is not None
+        assert pod.metadata.deletion_timestamp is not None
+        assert config is not None
+        assert config.metadata.deletion_timestamp is None
+        told = await conditions()
+        assert told["NamespaceContentRemaining"] == ("False", "All content successfully removed")
+        assert told["NamespaceFinalizersRemaining"][0] == "False"
+        await cluster.client.patch(PODS, "pod", {"metadata": {"finalizers": None}}, "doomed")
+        remaining = "Some resources are remaining: configmaps. has 1 resource instances"
+
+        async def second() -> bool:
+            await cluster.run_pods("doomed")
+            return (await conditions())["NamespaceContentRemaining"] == ("True", remaining)
+
+        await cluster.until(second)
+        told = await conditions()
+        waiting = (
+            "Some content in the namespace has finalizers remaining: example.com/hold in 1 resource instances"
+        )
+        assert told["NamespaceFinalizersRemaining"] == ("True", waiting)

@@ -16,6 +16,7 @@ from dra_shared.api.resources import (
 )
 from dra_shared.claims import controller_of
 from dra_shared.client.errors import NotFound
+from dra_shared.client.events import reference
 from dra_shared.clock import parse_rfc3339, rfc3339
 from dra_shared.selectors import label_selector
 
@@ -38,6 +39,7 @@ class DisruptionController(QueueController):
 
     def __init__(self, context: Context) -> None:
         super().__init__(context)
+        self._recorder = context.recorder("controllermanager")
         budgets, pods = self.watch(POD_DISRUPTION_BUDGETS), self.watch(PODS)
         self._budgets, self._pods = budgets.store, pods.store
         self._owners: dict[str, Any] = {
@@ -55,9 +57,20 @@ class DisruptionController(QueueController):
         self.queue.add(budget.key)
 
     def _pod_changed(self, pod: Pod) -> None:
-        for budget in self._budgets.by_index(_NAMESPACE, pod.metadata.namespace):
-            if label_selector(budget.spec.selector).matches(pod.metadata.labels):
-                self.queue.add(budget.key)
+        matching = [
+            budget
+            for budget in self._budgets.by_index(_NAMESPACE, pod.metadata.namespace)
+            if label_selector(budget.spec.selector).matches(pod.metadata.labels)
+        ]
+        matching.sort(key=lambda budget: budget.metadata.name)
+        for budget in matching:
+            self.queue.add(budget.key)
+        if len(matching) > 1:
+            # Upstream counts the pod for the first alone; an eviction is refused either way.
+            chosen = matching[0].metadata.name
+            where = f'"{pod.metadata.namespace}"/"{pod.metadata.name}"'
+            text = f'Pod {where} matches multiple PodDisruptionBudgets.  Chose "{chosen}" arbitrarily.'
+            self._recorder.event(reference(PODS, pod), "Warning", "MultiplePodDisruptionBudgets", text)
 
     async def reconcile(self, key: str) -> None:
         budget = self._budgets.get(key)
@@ -69,6 +82,9 @@ class DisruptionController(QueueController):
             for pod in self._pods.by_index(_NAMESPACE, budget.metadata.namespace)
             if matches(pod.metadata.labels)
         ]
+        if not pods:
+            involved = reference(POD_DISRUPTION_BUDGETS, budget)
+            self._recorder.event(involved, "Normal", "NoPods", "No matching pods found")
         status = self._count(budget, pods)
         if status == budget.status:
             return

@@ -72,7 +72,8 @@ class NamespaceController(QueueController):
             kinds = []
         pods = [kind for kind in kinds if (kind.group, kind.plural) == _PODS]
         # Pods go first: what they use must not go while they run.
-        for group in (pods, [kind for kind in kinds if kind not in pods]):
+        others = [kind for kind in kinds if kind not in pods]
+        for group in (pods, others):
             errors = await self._empty(key, group, remaining, finalizers)
             if errors:
                 joined = ", ".join(errors)
@@ -81,7 +82,9 @@ class NamespaceController(QueueController):
                 )
             if remaining or errors:
                 break
-        namespace = await self._write_conditions(namespace, problems, remaining, finalizers)
+        # As upstream: what is left is told only once the pods are gone.
+        told = (Counter[str](), Counter[str]()) if group is pods else (remaining, finalizers)
+        namespace = await self._write_conditions(namespace, problems, *told)
         if problems or remaining:
             raise Retry(f"namespace {key} is not empty: {dict(remaining) or problems}")
         await self._finalize(namespace)

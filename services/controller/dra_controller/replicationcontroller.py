@@ -28,6 +28,7 @@ class ReplicationManager(WorkloadController):
 
     name = "replicationcontroller-controller"
     queue_name = "replicationmanager"
+    event_source = "replication-controller"
     owner = REPLICATION_CONTROLLERS
 
     def selector_of(self, owner: ReplicationController) -> LabelSelector | None:

@@ -28,8 +28,6 @@ _PENDING_TTL = timedelta(hours=24)
 _CLEANUP_SECONDS = 600.0
 _DEFAULT_LIMIT = 100
 _MAX_ERROR = 256
-# A driver that is just publishing its slices gets a moment to finish.
-_RETRIES = 5
 
 _log = logger(__name__)
 
@@ -44,9 +42,11 @@ class ResourcePoolStatusRequestController(QueueController):
         super().__init__(context)
         requests = self.watch(RESOURCE_POOL_STATUS_REQUESTS)
         self._requests = requests.store
-        self._slices = self.watch(RESOURCE_SLICES).store
+        slices = self.watch(RESOURCE_SLICES)
+        self._slices = slices.store
         self._claims = self.watch(RESOURCE_CLAIMS).store
         requests.add_handler(self._changed, lambda _, new: self._changed(new))
+        slices.add_handler(self._slice_changed, lambda _, new: self._slice_changed(new), self._slice_changed)
         self._processed = Counter(
             "resourcepoolstatusrequest_controller_requests_processed_total",
             "Requests processed",
@@ -81,15 +81,21 @@ class ResourcePoolStatusRequestController(QueueController):
         if request.status is None:
             self.queue.add(request.key)
 
+    def _slice_changed(self, piece: ResourceSlice) -> None:
+        for request in self._requests.list():
+            if request.spec.driver == piece.spec.driver:
+                self._changed(request)
+
     async def reconcile(self, key: str) -> None:
         request = self._requests.get(key)
         if request is None or request.status is not None:
             return
         started = self._clock.monotonic()
         status = pool_status(request, self._slices.list(), self._claims.list(), self._clock.now())
-        incomplete = any(pool.validation_error for pool in status.pools)
-        if incomplete and self.queue.requeues(key) < _RETRIES:
-            raise Retry("incomplete pools")
+        incomplete = [pool.validation_error for pool in status.pools if pool.validation_error]
+        if incomplete:
+            # As upstream: no answer before the driver has published all slices. The next slice brings us back.
+            raise Retry("; ".join(incomplete))
         driver = request.spec.driver
         try:
             await self._client.update(

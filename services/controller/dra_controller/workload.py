@@ -2,7 +2,7 @@
 
 import asyncio
 from collections.abc import Awaitable, Callable, Sequence
-from typing import Any, TypeVar
+from typing import Any, ClassVar, TypeVar
 
 import httpx
 from dra_shared.api.meta import LabelSelector, Object
@@ -28,12 +28,14 @@ class WorkloadController(QueueController):
     """A controller of pods by an ``owner`` resource whose objects have ``spec.selector``."""
 
     owner: Resource[Any]
+    event_source: ClassVar[str | None] = None
+    """The component that events name; without one, the controller's name."""
 
     def __init__(self, context: Context) -> None:
         super().__init__(context)
         self.owners: Informer[Any] = self.watch(self.owner)
         self.pods = self.watch(PODS)
-        self.recorder = context.recorder(self.name)
+        self.recorder = context.recorder(self.event_source or self.name)
         self.expectations = Expectations(context.clock)
         self.pod_ownership = Ownership(context.client, self.owner, PODS)
         index_by_owner(self.pods)

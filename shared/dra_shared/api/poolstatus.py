@@ -26,7 +26,7 @@ class PoolStatus(Struct):
 
 class ResourcePoolStatusRequestStatus(Struct):
     conditions: tuple[Condition, ...] = ()
-    pool_count: int = 0
+    pool_count: int | None = None
     pools: tuple[PoolStatus, ...] = ()
 
 

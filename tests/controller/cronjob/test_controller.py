@@ -3,12 +3,19 @@
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
+from dra_controller.cronjob import CronJobController
+from dra_controller.framework import Context
 from dra_controller.manager import ControllerConfig, ControllerManager
-from dra_shared.api.resources import CRON_JOBS
+from dra_shared.api.codec import convert
+from dra_shared.api.resources import CRON_JOBS, JOBS
+from dra_shared.client.informer import InformerFactory
 from dra_shared.client.rest import Client
 from dra_shared.clock import FakeClock
+from dra_shared.features import FeatureGates
+from prometheus_client import CollectorRegistry
 
 from tests.controller.cluster import POD_SPEC, Cluster
+from tests.fakeapi import FakeApi
 
 _TEMPLATE = {"spec": {"template": {"spec": {**POD_SPEC, "restartPolicy": "Never"}}}}
 
@@ -75,3 +82,36 @@ async def test_forbid_waits_and_history_is_limited(cluster: Cluster) -> None:
     await _run(cluster, later, [_name(later)])
     cron_job = await cluster.client.get(CRON_JOBS, "tick", "default")
     assert cron_job.status.last_successful_time == time
+
+
+async def test_a_job_that_is_ahead_of_its_cron_job_is_no_surprise() -> None:
+    """The informers may know of the Job before they know that the CronJob lists it as active."""
+    cron_job: dict[str, Any] = {
+        "apiVersion": "batch/v1",
+        "kind": "CronJob",
+        "metadata": {"name": "tick", "namespace": "default", "uid": "tick", "resourceVersion": "1"},
+        **_every_minute(suspend=True),
+    }
+    owner = {"apiVersion": "batch/v1", "kind": "CronJob", "name": "tick", "uid": "tick", "controller": True}
+    job = {
+        "apiVersion": "batch/v1",
+        "kind": "Job",
+        "metadata": {"name": "tick-1", "namespace": "default", "uid": "job", "ownerReferences": [owner]},
+        "spec": _TEMPLATE["spec"],
+    }
+    active = {"active": [{"kind": "Job", "name": "tick-1", "namespace": "default", "uid": "job"}]}
+    api, clock = FakeApi({**cron_job, "status": active}), FakeClock()
+    informers = InformerFactory(api.client(), clock)
+    controller = CronJobController(
+        Context(api.client(), informers, clock, FeatureGates(), CollectorRegistry())
+    )
+    informers.informer(CRON_JOBS)._apply(convert(CRON_JOBS, cron_job))
+    informers.informer(JOBS)._apply(convert(JOBS, job))
+    await controller.reconcile("default/tick")
+    await controller._recorder.flush()
+    assert not api.writes("events")
+    api.add(cron_job)
+    await controller.reconcile("default/tick")
+    await controller._recorder.flush()
+    (event,) = api.writes("events")
+    assert event.body["reason"] == "UnexpectedJob"

@@ -127,6 +127,17 @@ def test_the_shortest_toleration_counts() -> None:
 def test_a_toleration_beyond_all_time_is_no_error() -> None:
     world = _World()
     world.add(_pod(extendedResourceClaimStatus={"resourceClaimName": "claim"}))
-    world.state.claim_changed(None, _claim({"operator": "Exists", "tolerationSeconds": 2**62}))
+    world.state.claim_changed(
+        None, _claim({"operator": "Exists", "effect": "NoExecute", "tolerationSeconds": 2**62})
+    )
     world.state.slice_changed(None, _slice())
     assert world.state.evictions[_REF].when.year == 9999
+
+
+def test_a_toleration_without_effect_delays_no_eviction() -> None:
+    """As kube-controller-manager 1.36 has it, though the scheduler takes it for any effect."""
+    world = _World()
+    world.add(_pod(extendedResourceClaimStatus={"resourceClaimName": "claim"}))
+    world.state.claim_changed(None, _claim({"operator": "Exists", "tolerationSeconds": 600}))
+    world.state.slice_changed(None, _slice())
+    assert world.state.evictions[_REF].when == parse_rfc3339(_NOW)

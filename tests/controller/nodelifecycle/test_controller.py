@@ -130,3 +130,28 @@ async def test_pods_go_when_they_tolerate_the_node_no_longer() -> None:
     assert not world.api.of("pods")
     await controller._recorder.flush()
     controller.queue.shut_down()
+
+
+async def test_only_pods_of_silent_nodes_are_marked_unready() -> None:
+    """A kubelet that says that its node isn't ready looks after its pods itself."""
+    ready = {"type": "Ready", "status": "True", "lastTransitionTime": _START}
+    running = {**_pod(), "status": {"phase": "Running", "conditions": [ready]}}
+    world = _World(_node(), running)
+    controller = NodeLifecycleController(world.context)
+    world.informers.informer(PODS)._apply(convert(PODS, running))
+
+    async def readiness(status: str) -> dict[str, str]:
+        reported = {"conditions": [{"type": "Ready", "status": status}]}
+        node = _node(status=reported)
+        node["metadata"]["resourceVersion"] = world.api.get("nodes", "", "n1")["metadata"]["resourceVersion"]
+        world.informers.informer(NODES)._apply(convert(NODES, node))
+        await controller._mark("n1")
+        (pod,) = world.api.of("pods")
+        (condition,) = pod["status"]["conditions"]
+        assert isinstance(condition, dict)
+        return condition
+
+    assert await readiness("False") == ready
+    later = {"type": "Ready", "status": "False", "lastTransitionTime": _START}
+    assert await readiness("Unknown") == later
+    await controller._recorder.flush()

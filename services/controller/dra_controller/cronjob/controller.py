@@ -70,6 +70,10 @@ class CronJobController(QueueController):
         status = cron_job.status
         listed = {entry.uid for entry in status.active}
         known = {job.metadata.uid: job for job in jobs}
+        if any(uid not in listed and not is_finished(job) for uid, job in known.items()):
+            # The Jobs' informer may be ahead of the CronJobs'.
+            live = await self._client.get(CRON_JOBS, cron_job.metadata.name, cron_job.metadata.namespace)
+            listed |= {entry.uid for entry in live.status.active}
         success = status.last_successful_time
         for job in jobs:
             uid, name = job.metadata.uid, job.metadata.name

@@ -305,7 +305,8 @@ def _intolerable_at(result: DeviceRequestAllocationResult, reason: Reason) -> da
     start = parse_rfc3339(added) if added else datetime.fromtimestamp(0, UTC)
     shortest: int | None = None
     for toleration in result.tolerations:
-        if not tolerates(toleration, reason.taint):
+        # Unlike for the scheduler, one without an effect doesn't count here.
+        if toleration.effect != NO_EXECUTE or not tolerates(toleration, reason.taint):
             continue
         if toleration.toleration_seconds is None:
             return None

@@ -120,7 +120,8 @@ class NodeLifecycleController(Controller):
         if labels:
             await self._client.patch(NODES, name, {"metadata": {"labels": labels}})
         ready = health.condition(node, "Ready")
-        if ready is not None and ready.status != "True":
+        if ready is not None and ready.status == "Unknown":
+            # A kubelet that says itself that its node isn't ready goes on to look after its pods.
             for pod in self._pods.store.by_index(_BY_NODE, name):
                 await self._unready(pod)
 
@@ -132,7 +133,6 @@ class NodeLifecycleController(Controller):
         entry = {
             "type": "Ready",
             "status": "False",
-            "reason": "NodeNotReady",
             "lastTransitionTime": rfc3339(self._clock.now()),
         }
         body = {"metadata": {"uid": pod.metadata.uid}, "status": {"conditions": [entry]}}
