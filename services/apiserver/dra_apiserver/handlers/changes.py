@@ -158,11 +158,11 @@ def _complete_status(target: Target, obj: JsonObject) -> None:
 
 def prepare_update(
     api: Api, request: Request, target: Target, obj: JsonObject, current: Record, ctx: Context, options: WriteOptions,
-    track: bool = True, common: bool = True,
+    track: bool = True, common: bool = True, precondition: bool = True,
 ) -> Put | Remove | None:  # fmt: skip
     """What is stored when `obj`, in the stored version, takes the place of `current`.
 
-    Without `common`, only the kind's strategy judges the metadata.
+    Without `common`, only the kind's strategy judges the metadata; with `precondition`, a uid in it means that object.
 
     Raises:
         StatusError: a precondition fails, or admission, validation or the strategy refuses.
@@ -170,7 +170,8 @@ def prepare_update(
     kind = target.kind
     old = current.object()
     meta, old_meta = obj["metadata"], old["metadata"]
-    check_preconditions(target, meta, old_meta)
+    if precondition:
+        check_preconditions(target, meta, old_meta)
     strategy = strategy_for(kind, target.subresource)
     version = meta.get("resourceVersion") or ""
     try:

@@ -11,6 +11,7 @@ from dra_apiserver.errors import StatusError as StatusError
 from dra_apiserver.errors import (
     already_exists,
     bad_request,
+    conflict,
     generated_name_taken,
     not_found,
     server_error,
@@ -141,7 +142,8 @@ def check_name(target: Target, meta: JsonObject) -> None:
     Raises:
         StatusError: 400, it isn't.
     """
-    name, namespace = meta.get("name") or "", meta.get("namespace") or ""
+    name = meta.get("name") or ""
+    match_namespace(target, meta)
     if not name:
         raise bad_request(
             f"the name of the object ({target.name} based on URL) was undeterminable: name must be provided"
@@ -149,11 +151,6 @@ def check_name(target: Target, meta: JsonObject) -> None:
     if name != target.name:
         raise bad_request(
             f"the name of the object ({name}) does not match the name on the URL ({target.name})"
-        )
-    if target.namespace and namespace and namespace != target.namespace:
-        raise bad_request(
-            f"the namespace of the object ({namespace}) does not match the namespace on the request "
-            f"({target.namespace})"
         )
 
 
@@ -231,7 +228,9 @@ async def patch(api: Api, request: Request, target: Target) -> None:
         default(target.kind, target.version, obj, ctx.now)
         drop_duplicate_owners(obj["metadata"], request)
         wanted = into_storage(target, obj, target.version)
-        return prepare_update(api, request, target, wanted, current, ctx, options, track=not applying)
+        return prepare_update(
+            api, request, target, wanted, current, ctx, options, track=not applying, precondition=False
+        )
 
     record = await api.store.write(target.resource, target.key, change, options.dry_run)
     assert record is not None
@@ -278,13 +277,10 @@ class _Apply:
         if not isinstance(applied["metadata"], dict):
             raise bad_request("error decoding patch: metadata must be an object")
         want = (target.kind.api_version(target.version), target.kind.kind)
-        if not applied.get("apiVersion") or not applied.get("kind"):
-            raise bad_request("error decoding patch: Object 'Kind' is missing in the apply body")
-        if (applied["apiVersion"], applied["kind"]) != want:
-            raise bad_request(
-                f"failed to create typed patch object: the patch is for {applied['apiVersion']}, "
-                f"Kind={applied['kind']}, the request for {want[0]}, Kind={want[1]}"
-            )
+        found = (applied.get("apiVersion") or "", applied.get("kind") or "")
+        if found != want:
+            name = found[0] if "/" in str(found[0]) else f"/{found[0]}"
+            raise bad_request(f"invalid object type: {name}, Kind={found[1]}")
 
     def sanitize(self, obj: JsonObject, field_validation: str) -> list[str]:
         return sanitize(self._target.kind, self._target.version, obj, field_validation)
@@ -311,6 +307,11 @@ def _create_by_apply(
 ) -> Put:
     meta = obj.setdefault("metadata", {})
     meta.setdefault("name", target.name)
+    if meta.get("uid"):
+        text = (
+            f"uid mismatch: the provided object specified uid {meta['uid']}, and no existing object was found"
+        )
+        raise conflict(target.qualified, target.name, text)
     if meta["name"] != target.name:
         raise bad_request(
             f"the name of the object ({meta['name']}) does not match the name on the URL ({target.name})"

@@ -76,7 +76,9 @@ def decode_apply(body: bytes) -> dict[str, Any]:
         try:
             value = load_yaml(body)
         except YamlError as error:
-            raise PatchError(f"error decoding YAML: {error}") from error
+            raise PatchError(f"error decoding YAML: error converting YAML to JSON: yaml: {error}") from error
+    if value is None:
+        return {}
     if not isinstance(value, dict):
         found = {list: "array", str: "string", bool: "bool"}.get(type(value), "number")
         problem = f"json: cannot unmarshal {found} into Go value of type map[string]interface {{}}"

@@ -111,11 +111,12 @@ def track_update(
     itself: sending ``[{}]`` or ``[]`` clears them.
     """
     node = object_type(kind, version)
-    sent = _managed(new)
-    if isinstance(sent, list) and len(sent) == 1 and sent[0] == {}:
+    kept = _managed(old)
+    # Through a subresource nobody writes managedFields by hand.
+    sent = kept if subresource else _managed(new)
+    if isinstance(sent, list) and sent in ([], [{}]):
         new["metadata"].pop("managedFields", None)
         return
-    kept = _managed(old)
     managers = read_managers(sent) if sent != kept else Managers()
     if not managers.entries:
         managers = read_managers(kept, stored=True)
@@ -188,7 +189,10 @@ def server_side_apply(
         raise PatchError("error decoding YAML: exceeded max depth") from error
     except TypedError as error:
         metadata = applied.get("metadata") or {}
-        where = f"{metadata.get('namespace', '')}/{metadata.get('name', '')}; {api_version}, Kind={kind.kind}"
+        group_version = f"{kind.group}/{version}"
+        where = (
+            f"{metadata.get('namespace', '')}/{metadata.get('name', '')}; {group_version}, Kind={kind.kind}"
+        )
         raise PatchError(f"failed to create typed patch object ({where}): {error}") from error
     ignored = reset_fields(kind, subresource)
     wanted = without(wanted, ignored)
@@ -198,16 +202,14 @@ def server_side_apply(
     managers.entries[key] = Entry(api_version, wanted, last.time if last is not None else None)
     merged = _prune(node, merged, managers, last)
     comparison = _without(compare(node, before, merged), ignored)
-    _take(managers, key, comparison, force=force)
+    allowed = _claimed_by_kubectl(node, before, api_version) if manager == "kubectl" and not force else {}
+    _take(managers, key, comparison, force=force, allowed=allowed)
     stripped = difference(wanted, STRIPPED)
     if stripped:
         managers.entries[key].fields = stripped
     else:
         managers.entries.pop(key, None)
-    if merged == before and last is not None and key in managers.entries:
-        same = last.fields == stripped and last.api_version == api_version
-        managers.entries[key].time = last.time if same else now
-    elif key in managers.entries:
+    if key in managers.entries and merged != before:
         managers.entries[key].time = now
     made: Object = orjson.loads(orjson.dumps(merged))
     _sync_last_applied(made, applied, manager)
@@ -227,13 +229,29 @@ def _prune(node: Struct, merged: Object, managers: Managers, last: Entry | None)
     return remove(node, merged, gone) or {}
 
 
-def _take(managers: Managers, key: ManagerKey, found: Comparison, *, force: bool) -> None:
+def _claimed_by_kubectl(node: Struct, live: Object, api_version: str) -> FieldSet:
+    """What kubectl's client-side apply wrote and is still so: kubectl may take it over without a conflict."""
+    annotations = (live.get("metadata") or {}).get("annotations") or {}
+    try:
+        applied = orjson.loads(annotations.get(LAST_APPLIED) or "null")
+        if not isinstance(applied, dict) or applied.get("apiVersion") != api_version:
+            return {}
+        found = compare(node, applied, live)
+        fields = field_set(node, applied)
+    except (orjson.JSONDecodeError, TypedError, RecursionError, TypeError, AttributeError):
+        return {}
+    for differing in (found.modified, found.added, found.removed):
+        fields = difference(fields, differing)
+    return fields
+
+
+def _take(managers: Managers, key: ManagerKey, found: Comparison, *, force: bool, allowed: FieldSet) -> None:
     changed = union(found.modified, found.added)
     conflicts: list[tuple[ManagerKey, tuple[str, ...]]] = []
     if not force:
         for other in sorted(managers.entries):
             if other != key:
-                overlap = intersection(managers.entries[other].fields, changed)
+                overlap = difference(intersection(managers.entries[other].fields, changed), allowed)
                 conflicts += [(other, path) for path in members(overlap)]
     if conflicts:
         raise _conflict(conflicts)

@@ -49,11 +49,7 @@ def item_step(node: ListNode, item: Any) -> str | None:
 
 
 def _key_default(item: Node, key: str) -> Any:
-    return (
-        next((value for name, value in item.stated if name == key), None)
-        if isinstance(item, Struct)
-        else None
-    )
+    return item.default(key) if isinstance(item, Struct) else None
 
 
 def compare(node: Struct, old: dict[str, Any], new: dict[str, Any]) -> Comparison:
@@ -236,14 +232,23 @@ def _named_items(node: ListNode, items: list[Any], text: str) -> FieldSet:
     for index, item in enumerate(items):
         step = item_step(node, item)
         if step is None:
-            keys = node.keys
-            first = _quote(keys[0]) if keys else ""
-            problem = f"associative list with keys has an element that omits key field {first}"
-            raise TypedError(f"{text}: element {index}: {problem} (and doesn't have default value)")
+            raise TypedError(f"{text}: element {index}: {_unkeyed(node, item)}")
         if step in made:
             raise TypedError(f"{text}: duplicate entries for key {_key_text(step)}")
         made[step] = _as_member(_named(node.item, whole, item, text + _key_text(step)))
     return made
+
+
+def _unkeyed(node: ListNode, item: Any) -> str:
+    if item is None:
+        return "associative list with keys may not have a null element"
+    if not isinstance(item, dict):
+        return "associative list with keys may not have non-map elements"
+    keys = " ".join(map(_quote, node.keys))
+    return (
+        f"associative list with keys has an element that omits all key fields [{keys}] "
+        "(and doesn't have default values for any key fields)"
+    )
 
 
 def _as_member(below: FieldSet | None) -> FieldSet:
@@ -261,24 +266,46 @@ def _key_text(step: str) -> str:
 
 
 def _check_shape(node: Node, value: Any, text: str) -> None:
-    if value is None or isinstance(node, Scalar):
+    if value is None:
         return
-    if isinstance(node, ListNode) and not isinstance(value, list):
-        raise TypedError(f"{text}: expected list, got {_shown(value)}")
-    if isinstance(node, Struct | MapNode) and not isinstance(value, dict):
-        raise TypedError(f"{text}: expected map, got {_shown(value)}")
+    if isinstance(node, Scalar):
+        if node in _NUMERIC and type(value) not in (int, float):
+            raise TypedError(f"{text}: expected numeric (int or float), got {_GO_TYPES[type(value)]}")
+        if node in _TEXTUAL and not isinstance(value, str):
+            raise TypedError(f"{text}: expected string, got &value.valueUnstructured{{Value:{_go(value)}}}")
+        if node is Scalar.BOOL and not isinstance(value, bool):
+            raise TypedError(f"{text}: expected boolean, got &{{{_go(value)}}}")
+    elif isinstance(node, ListNode) and not isinstance(value, list):
+        raise TypedError(f"{text}: expected list, got &{{{_go(value)}}}")
+    elif isinstance(node, Struct | MapNode) and not isinstance(value, dict):
+        raise TypedError(f"{text}: expected map, got &{{{_go(value)}}}")
 
 
-def _shown(value: Any) -> str:
-    if isinstance(value, dict):
-        return "&{map}"
-    return f"&{{{value}}}"
+_NUMERIC = frozenset({Scalar.INT32, Scalar.INT64, Scalar.FLOAT})
+_TEXTUAL = frozenset({Scalar.STRING, Scalar.BYTES})
+_GO_TYPES = {
+    str: "string",
+    bool: "bool",
+    int: "int64",
+    float: "float64",
+    list: "[]interface {}",
+    dict: "map[string]interface {}",
+}
+
+
+def _go(value: Any) -> str:
+    from dra_apiserver.schema.unstructured import go_value
+
+    return go_value(value)
 
 
 def merge(node: Node | None, live: Any, config: Any, whole: bool = False) -> Any:
     """``live`` with what ``config`` says; neither is changed, parts may be shared."""
-    if config is None or live is None or whole:
+    if live is None or whole:
         return config
+    if config is None:
+        # Named but empty: what others have below it stays.
+        return live if isinstance(live, list | dict) and not isinstance(node, Scalar) else config
     if isinstance(node, ListNode):
         return (
             _merge_items(node, live, config)

@@ -176,6 +176,10 @@ class Struct:
             ]
         return self._stated
 
+    def default(self, name: str) -> Any:
+        """What the schema states as a member's default, also where that is empty; None where it states none."""
+        return self._raw.get("properties", {}).get(name, {}).get("default")
+
     @property
     def droppable(self) -> bool:
         """Whether an empty list or map may have to be left out, or be null."""

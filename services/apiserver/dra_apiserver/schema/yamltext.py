@@ -81,14 +81,16 @@ _Loader.add_constructor("tag:yaml.org,2002:binary", yaml.SafeLoader.construct_ya
 
 
 def load_yaml(data: bytes) -> Any:
-    """The JSON value of a YAML document; mappings with repeated keys are ``RepeatedKeys``.
+    """The JSON value of the first YAML document; mappings with repeated keys are ``RepeatedKeys``.
 
     Raises:
         YamlError: malformed, or no JSON value.
     """
     try:
-        return yaml.load(data, Loader=_Loader)
+        return next(yaml.load_all(data, Loader=_Loader), None)
     except (yaml.YAMLError, ValueError, RecursionError) as error:
-        mark = getattr(error, "problem_mark", None)
+        mark = getattr(error, "context_mark", None) or getattr(error, "problem_mark", None)
         problem = getattr(error, "problem", None) or str(error)
-        raise YamlError(f"line {mark.line + 1}: {problem}" if mark else problem) from error
+        # Go's library counts lines from zero, but for its scanner's errors, and leaves zero out.
+        line = mark.line + isinstance(error, yaml.scanner.ScannerError) if mark and mark.line else 0
+        raise YamlError(f"line {line}: {problem}" if line else problem) from error
