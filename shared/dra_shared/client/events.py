@@ -1,7 +1,8 @@
 """Events: what a component tells users about an object.
 
-An event that repeats (same object, reason and message) is counted on the Event that is already there, as client-go's
-correlator does; what cannot be written is logged and dropped, because nothing may wait for an event.
+An event that repeats (same object, reason and message) is counted on the Event that is already there, and similar ones
+are combined and thinned out, as client-go's correlator does; what cannot be written is logged and dropped, because
+nothing may wait for an event.
 """
 
 import asyncio
@@ -9,7 +10,7 @@ import random
 from collections import OrderedDict
 from dataclasses import dataclass
 from datetime import UTC, datetime
-from typing import TypeVar
+from typing import Any, TypeVar
 
 import httpx
 
@@ -18,6 +19,7 @@ from dra_shared.api.events import Event as SeriesEvent
 from dra_shared.api.meta import Object, ObjectMeta
 from dra_shared.api.pod import ObjectReference
 from dra_shared.api.resources import EVENTS, SERIES_EVENTS, Resource
+from dra_shared.client.correlator import COMBINED, Correlator
 from dra_shared.client.errors import ApiError, NotFound
 from dra_shared.client.rest import Client
 from dra_shared.clock import Clock, SystemClock, rfc3339, rfc3339_micro
@@ -44,6 +46,7 @@ class _Told:
     action: str
     when: datetime
     related: ObjectReference | None = None
+    combined: bool = False
 
 
 def reference(resource: Resource[T], obj: T) -> ObjectReference:
@@ -82,6 +85,8 @@ class Recorder:
         self._host = host
         self._clock = clock or SystemClock()
         self._rng = rng or random.Random()
+        # The newer API counts series and does nothing else.
+        self._correlator = None if series else Correlator(self._clock)
         self._seen: OrderedDict[_Key, tuple[str, int]] = OrderedDict()
         self._pending: asyncio.Queue[_Told] = asyncio.Queue()
         self._writer: asyncio.Task[None] | None = None
@@ -100,20 +105,16 @@ class Recorder:
         ``related`` is the object because of which it happens, said in a series only.
         """
         message = message[:_MESSAGE_LIMIT]
-        key: _Key = (
-            involved.kind,
-            involved.namespace,
-            involved.name,
-            involved.uid,
-            involved.field_path,
-            type_,
-            reason,
-            message,
-        )
+        where = (involved.kind, involved.namespace, involved.name, involved.uid, involved.field_path, type_)
+        group = (*where, reason)
+        combined = self._correlator is not None and self._correlator.combines(group, message)
+        if combined:
+            message = (COMBINED + message)[:_MESSAGE_LIMIT]
+        key: _Key = group if combined else (*group, message)
         if self._series:
             # As client-go: what is said of another revision of the object is another event.
             key += (involved.resource_version, action, related.uid if related is not None else "")
-        told = _Told(key, involved, type_, reason, message, action, self._clock.now(), related)
+        told = _Told(key, involved, type_, reason, message, action, self._clock.now(), related, combined)
         self._pending.put_nowait(told)
         if self._writer is None or self._writer.done():
             self._writer = asyncio.get_running_loop().create_task(self._write_pending())
@@ -136,6 +137,11 @@ class Recorder:
     async def _write(self, told: _Told) -> None:
         namespace = told.involved.namespace or "default"
         seen = self._seen.get(told.key)
+        # All but the reason, the message and what the event is about in detail.
+        if self._correlator is not None and not self._correlator.allows((*told.key[:4], told.type)):
+            if seen is not None:
+                self._remember(told.key, seen[0], seen[1] + 1)
+            return
         if seen is not None:
             name, count = seen
             try:
@@ -143,7 +149,9 @@ class Recorder:
                     series = {"count": count + 1, "lastObservedTime": rfc3339_micro(told.when)}
                     await self._client.patch(SERIES_EVENTS, name, {"series": series}, namespace)
                 else:
-                    body = {"count": count + 1, "lastTimestamp": rfc3339(told.when)}
+                    body: dict[str, Any] = {"count": count + 1, "lastTimestamp": rfc3339(told.when)}
+                    if told.combined:
+                        body["message"] = told.message
                     await self._client.patch(EVENTS, name, body, namespace)
             except NotFound:
                 del self._seen[told.key]
@@ -174,8 +182,8 @@ class Recorder:
             message=told.message,
             action=told.action,
             source=EventSource(component=self._component, host=self._host),
-            reporting_component=self._component,
-            reporting_instance=self._host,
+            reporting_component="" if told.combined else self._component,
+            reporting_instance="" if told.combined else self._host,
             first_timestamp=now,
             last_timestamp=now,
             count=1,

@@ -102,3 +102,39 @@ async def test_events_of_a_namespace_that_goes_are_dropped_quietly(
             recorder.event(_POD, "Normal", "Killing", "it")
             await recorder.flush()
     assert [(entry["event"], entry["log_level"]) for entry in logs] == [("event dropped", level)]
+
+
+async def _speak(*messages: str, gap: float = 1.0) -> list[tuple[str, dict[str, object]]]:
+    """What a recorder writes if it is told these messages of one reason, so many seconds apart."""
+    sink, clock = _Sink(), FakeClock()
+    async with Client("http://test", transport=sink) as client:
+        recorder = Recorder(client, "c", host="h", clock=clock, rng=random.Random(1))
+        for message in messages:
+            recorder.event(_POD, "Warning", "FailedCreate", message)
+            await recorder.flush()
+            await clock.advance(gap)
+    return [(method, body) for method, _, body in sink.calls]
+
+
+async def test_the_tenth_of_similar_messages_and_all_later_ones_are_combined() -> None:
+    calls = await _speak(*(f"no {number}" for number in range(12)))
+    assert [body.get("message") for _, body in calls] == [
+        *(f"no {number}" for number in range(9)),
+        *(f"(combined from similar events): no {number}" for number in (9, 10, 11)),
+    ]
+    assert [method for method, _ in calls] == ["POST"] * 10 + ["PATCH"] * 2
+    assert [body["count"] for _, body in calls[-3:]] == [1, 2, 3]
+    combined = calls[9][1]
+    assert combined["source"] == {"component": "c", "host": "h"}
+    assert "reportingComponent" not in combined or combined["reportingComponent"] == ""
+
+
+async def test_messages_that_come_seldom_are_not_combined() -> None:
+    calls = await _speak(*(f"no {number}" for number in range(12)), gap=601.0)
+    assert [body["message"] for _, body in calls] == [f"no {number}" for number in range(12)]
+
+
+async def test_of_many_repetitions_few_are_written() -> None:
+    calls = await _speak(*["no"] * 400)
+    # 25 at once, and one each five minutes; the count tells of those in between.
+    assert [body["count"] for _, body in calls] == [*range(1, 26), 301]

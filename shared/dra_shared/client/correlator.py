@@ -1,0 +1,85 @@
+"""Keeps one object's events from becoming many: client-go's EventCorrelator with its defaults.
+
+From the tenth message on for one reason within ten minutes, events are combined into one whose message is the newest.
+Of all that a component says about an object, 25 events are written, and then one in five minutes.
+"""
+
+from collections import OrderedDict
+from collections.abc import Hashable
+from dataclasses import dataclass, field
+from typing import Generic, TypeVar
+
+from dra_shared.clock import Clock
+
+V = TypeVar("V")
+
+COMBINED = "(combined from similar events): "
+
+_CACHE_SIZE = 4096
+_MESSAGES = 10
+_FORGET_SECONDS = 600.0
+_BURST = 25
+_REFILL_SECONDS = 300.0
+
+
+@dataclass
+class _Group:
+    last: float
+    messages: set[str] = field(default_factory=set)
+
+
+@dataclass
+class _Bucket:
+    tokens: float
+    filled: float
+
+
+class Correlator:
+    """See the module's docstring. Groups and objects are told apart by keys of the caller's."""
+
+    def __init__(self, clock: Clock) -> None:
+        self._clock = clock
+        self._groups: _Recent[_Group] = _Recent()
+        self._buckets: _Recent[_Bucket] = _Recent()
+
+    def combines(self, group: Hashable, message: str) -> bool:
+        """Whether the event is one too many of its group to be written by itself."""
+        now = self._clock.monotonic()
+        known = self._groups.get(group)
+        if known is None or now - known.last > _FORGET_SECONDS:
+            known = _Group(now)
+        known.last = now
+        known.messages.add(message)
+        self._groups.put(group, known)
+        if len(known.messages) < _MESSAGES:
+            return False
+        known.messages.pop()
+        return True
+
+    def allows(self, involved: Hashable) -> bool:
+        """Whether another write about the object is due; it counts if so."""
+        now = self._clock.monotonic()
+        bucket = self._buckets.get(involved) or _Bucket(_BURST, now)
+        bucket.tokens = min(_BURST, bucket.tokens + (now - bucket.filled) / _REFILL_SECONDS)
+        bucket.filled = now
+        self._buckets.put(involved, bucket)
+        if bucket.tokens < 1:
+            return False
+        bucket.tokens -= 1
+        return True
+
+
+class _Recent(Generic[V]):
+    """The values that were used last."""
+
+    def __init__(self) -> None:
+        self._values: OrderedDict[Hashable, V] = OrderedDict()
+
+    def get(self, key: Hashable) -> V | None:
+        return self._values.get(key)
+
+    def put(self, key: Hashable, value: V) -> None:
+        self._values[key] = value
+        self._values.move_to_end(key)
+        if len(self._values) > _CACHE_SIZE:
+            self._values.popitem(last=False)
