@@ -13,7 +13,6 @@ class Event(Object):
     note: str = ""
     reason: str = ""
     regarding: ObjectReference = field(default_factory=ObjectReference)
-    related: ObjectReference | None = None
     reporting_controller: str = ""
     reporting_instance: str = ""
     series: EventSeries | None = None

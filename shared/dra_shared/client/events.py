@@ -45,7 +45,6 @@ class _Told:
     message: str
     action: str
     when: datetime
-    related: ObjectReference | None = None
     combined: bool = False
 
 
@@ -98,12 +97,8 @@ class Recorder:
         reason: str,
         message: str,
         action: str = "",
-        related: ObjectReference | None = None,
     ) -> None:
-        """Tell users about ``involved``; ``type_`` is Normal or Warning. Returns at once.
-
-        ``related`` is the object because of which it happens, said in a series only.
-        """
+        """Tell users about ``involved``; ``type_`` is Normal or Warning. Returns at once."""
         message = message[:_MESSAGE_LIMIT]
         where = (involved.kind, involved.namespace, involved.name, involved.uid, involved.field_path, type_)
         group = (*where, reason)
@@ -113,8 +108,8 @@ class Recorder:
         key: _Key = group if combined else (*group, message)
         if self._series:
             # As client-go: what is said of another revision of the object is another event.
-            key += (involved.resource_version, action, related.uid if related is not None else "")
-        told = _Told(key, involved, type_, reason, message, action, self._clock.now(), related, combined)
+            key += (involved.resource_version, action)
+        told = _Told(key, involved, type_, reason, message, action, self._clock.now(), combined)
         self._pending.put_nowait(told)
         if self._writer is None or self._writer.done():
             self._writer = asyncio.get_running_loop().create_task(self._write_pending())
@@ -193,7 +188,6 @@ class Recorder:
         return SeriesEvent(
             metadata=meta,
             regarding=told.involved,
-            related=told.related,
             type=told.type,
             reason=told.reason,
             note=told.message,
