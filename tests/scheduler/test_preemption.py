@@ -108,18 +108,31 @@ async def test_why_preemption_does_not_help_is_told_node_by_node() -> None:
         )
 
 
+def _with_middle_nominated(*pods: Json) -> FakeApi:
+    middle = pod_json("middle", requests={"cpu": "3"}, priority=10, schedulingGates=[{"name": "later"}])
+    middle["status"] = {"nominatedNodeName": "a"}
+    return FakeApi(node_json("a"), middle, *pods)
+
+
 async def test_lower_nominations_end() -> None:
-    api = FakeApi(node_json("a"), _placed("low", "a"))
+    api = _with_middle_nominated(_placed("low", "a"))
     async with running(api):
-        api.add(pod_json("middle", requests={"cpu": "3"}, priority=10, schedulingGates=[{"name": "later"}]))
-        middle = api.get("pods", "default", "middle")
-        api.add({**middle, "status": {"nominatedNodeName": "a"}})
         api.add(pod_json("high", requests={"cpu": "3"}, priority=100))
         await eventually(lambda: nominated(api, "high") == "a")
         assert not nominated(api, "middle")
 
 
-async def test_events_name_who_made_them_go() -> None:
+async def test_lower_nominations_stay_where_nobody_has_to_go_any_more() -> None:
+    low = _placed("low", "a")
+    low["metadata"]["deletionTimestamp"] = "2026-01-01T00:00:00Z"
+    api = _with_middle_nominated(low)
+    async with running(api):
+        api.add(pod_json("high", requests={"cpu": "3"}, priority=100))
+        await eventually(lambda: nominated(api, "high") == "a")
+        assert nominated(api, "middle") == "a"
+
+
+async def test_who_had_to_go_is_told_for_whom() -> None:
     api = FakeApi(node_json("a"), _placed("low", "a"))
     async with running(api):
         api.add(pod_json("high", requests={"cpu": "3"}, priority=100))
@@ -127,7 +140,6 @@ async def test_events_name_who_made_them_go() -> None:
     (told,) = [call.body for call in api.writes("events") if call.body["reason"] == "Preempted"]
     assert told["note"] == "Preempted by pod uid-high on node a"
     assert told["regarding"]["name"] == "low"
-    assert (told["related"]["kind"], told["related"]["name"]) == ("Pod", "high")
 
 
 async def test_a_pod_that_is_being_prepared_is_put_back_instead_of_deleted() -> None:
@@ -144,7 +156,9 @@ async def test_a_pod_that_is_being_prepared_is_put_back_instead_of_deleted() -> 
         await eventually(lambda: nominated(api, "high") or node_of(api, "high"))
         await eventually(lambda: any(call.body["reason"] == "Preempted" for call in api.writes("events")))
         await eventually(lambda: condition(api, "low"))
-        assert condition(api, "low")["message"] == "preempted by DefaultPreemption"
+        assert condition(api, "low")["message"] == (
+            'running PreBind plugin "DynamicResources": preempted by DefaultPreemption'
+        )
         assert condition(api, "low")["reason"] == "SchedulerError"
         assert not api.get("resourceclaims", "default", "c")["status"].get("reservedFor")
         (note,) = [call.body["note"] for call in api.writes("events") if call.body["reason"] == "Preempted"]

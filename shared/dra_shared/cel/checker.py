@@ -37,9 +37,18 @@ class TypeIdent(Literal):
     __slots__ = ()
 
 
-def check(expr: Expr, functions: Functions, device_fields: dict[str, Type]) -> tuple[Expr, list[Issue]]:
-    """The annotated tree (rewritten where names turn out qualified) and what is wrong with it."""
-    checker = _Checker(functions, device_fields)
+def check(
+    expr: Expr,
+    functions: Functions,
+    device_fields: dict[str, Type],
+    variables: dict[str, Type] | None = None,
+    structs: dict[str, dict[str, Type]] | None = None,
+) -> tuple[Expr, list[Issue]]:
+    """The annotated tree (rewritten where names turn out qualified) and what is wrong with it.
+
+    ``variables`` are there besides the device; ``structs`` are the members of their types, by the types' names.
+    """
+    checker = _Checker(functions, device_fields, variables or {}, structs or {})
     checked = checker.check(expr)
     for node in walk(checked):
         node.type = substitute(checker.mapping, node.type, to_dyn=True)
@@ -47,12 +56,19 @@ def check(expr: Expr, functions: Functions, device_fields: dict[str, Type]) -> t
 
 
 class _Checker:
-    def __init__(self, functions: Functions, device_fields: dict[str, Type]) -> None:
+    def __init__(
+        self,
+        functions: Functions,
+        device_fields: dict[str, Type],
+        variables: dict[str, Type],
+        structs: dict[str, dict[str, Type]],
+    ) -> None:
         self.functions = functions
         self.device_fields = device_fields
+        self.structs = {t.DEVICE.name: device_fields, **structs}
         self.mapping: Mapping = {}
         self.issues: list[Issue] = []
-        self._scopes: list[dict[str, Type]] = []
+        self._scopes: list[dict[str, Type]] = [variables]
         self._variables = 0
 
     def _report(self, pos: int, message: str) -> None:
@@ -105,7 +121,7 @@ class _Checker:
 
     def _global(self, pos: int, name: str) -> Expr | None:
         found: Expr
-        if name == "device":
+        if name == "device" and self.device_fields:
             found = Ident(pos, name)
             found.type = t.DEVICE
         elif name in TYPE_IDENTS:
@@ -157,10 +173,11 @@ class _Checker:
         return t.optional_of(result) if optional else result
 
     def _struct_field(self, pos: int, struct: str, name: str) -> Type:
-        if struct != t.DEVICE.name:
+        members = self.structs.get(struct)
+        if members is None:
             self._report(pos, f"unexpected failed resolution of '{struct}'")
             return t.ERROR
-        field = self.device_fields.get(name)
+        field = members.get(name)
         if field is None:
             self._report(pos, f"undefined field '{name}'")
             return t.ERROR

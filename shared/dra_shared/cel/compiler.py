@@ -1,5 +1,6 @@
 """From a checked tree to closures, with or without keeping account of the cost."""
 
+import operator
 from collections.abc import Sequence
 from typing import Any, Final
 
@@ -47,12 +48,18 @@ _LIST_COST: Final = 10
 _MAP_COST: Final = 30
 
 
-def compile_tree(expr: Expr, functions: Functions, *, tracked: bool) -> tuple[Run, int]:
+def compile_tree(
+    expr: Expr, functions: Functions, *, tracked: bool, variables: Sequence[str] = ()
+) -> tuple[Run, int]:
     """The code of a checked expression, and the length of the frame that it needs.
+
+    ``variables`` are the names of those whose values come first among the frame's locals.
 
     Raises EvaluationError for constants that can't be converted, RegexError for patterns that don't compile.
     """
     compiler = _Compiler(functions, tracked)
+    for name in variables:
+        compiler.declare(name)
     code = compiler.code(expr)
     return code.run, LOCALS + compiler.slots
 
@@ -63,6 +70,10 @@ class _Compiler:
         self.tracked = tracked
         self.slots = 0
         self._scopes: dict[str, list[Run]] = {}
+
+    def declare(self, name: str) -> None:
+        """Reads a variable from the next of the frame's locals."""
+        self._scopes[name] = [operator.itemgetter(self._slot())]
 
     def code(self, expr: Expr) -> Code:
         match expr:

@@ -159,4 +159,4 @@ def test_errors_read_as_upstreams() -> None:
     [error] = validate_custom(SCHEMA, {"spec": {"size": 0}})
     assert str(error) == "spec.size: Invalid value: 0: spec.size in body should be greater than or equal to 1"
     [error] = validate_custom(SCHEMA, {"spec": {"size": 1, "color": "blue"}})
-    assert str(error) == 'spec.color: Unsupported value: "blue": supported values: "green", "red"'
+    assert str(error) == 'spec.color: Unsupported value: "blue": supported values: "red", "green"'

@@ -35,7 +35,13 @@ def _capacity(value: str = "10Gi", **policy: Any) -> DeviceCapacity:
     ],
 )
 def test_what_a_request_takes(capacity: DeviceCapacity, requested: str | None, text: str) -> None:
-    assert consumed_amount(capacity, requested) == (amount(text), text)
+    assert consumed_amount(capacity, requested)[:2] == (amount(text), text)
+
+
+def test_steps_are_taken_in_64_bits() -> None:
+    capacity = _capacity("10Gi", validRange={"min": "2", "step": "3", "max": "8"})
+
+    assert consumed_amount(capacity, "9223372036854775807") == (-(2**63) * G, "-9223372036854775808", True)
 
 
 @pytest.mark.parametrize(
@@ -67,8 +73,26 @@ def test_what_a_request_takes(capacity: DeviceCapacity, requested: str | None, t
             {},
             Shortage("policy", "memory", 5 * G),
         ),
-        # The default is allowed whatever the rest of the policy says.
+        # The default is allowed whatever the rest of the policy says,
         (_capacity("10", default="3", validRange={"min": "1", "max": "2"}), {}, {}, {}, None),
+        (_capacity("10", default="7", validRange={"min": "1", "max": "4"}), {"memory": "7"}, {}, {}, None),
+        # but only where it is written the same way, and not reached by rounding to a step.
+        (
+            _capacity("10", default="7", validRange={"min": "1", "max": "4"}),
+            {"memory": "7000m"},
+            {},
+            {},
+            Shortage("policy", "memory", 7 * G),
+        ),
+        (
+            _capacity("10", default="7", validRange={"min": "1", "step": "3", "max": "4"}),
+            {"memory": "6"},
+            {},
+            {},
+            Shortage("policy", "memory", 7 * G),
+        ),
+        # Without a minimum there is no range to round within, and the values count.
+        (_capacity("10", validRange={"max": "4"}, validValues=["2", "4"]), {"memory": "3"}, {}, {}, None),
     ],
 )
 def test_what_is_short(

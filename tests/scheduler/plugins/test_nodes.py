@@ -81,9 +81,14 @@ def test_fit_prefers_the_emptier_node() -> None:
 
 
 def test_balance() -> None:
+    """By what the pod changes about it: the node's own balance does not matter."""
     plugin = NodeResourcesBalancedAllocation()
-    assert _score(plugin, pod("p", requests={"cpu": "2", "memory": "4Gi"}), _info(node("a"))) == 100
-    assert _score(plugin, pod("p", requests={"cpu": "4"}), _info(node("a"))) == 50
+    even, lopsided = _info(node("a")), _info(node("b"))
+    lopsided.add_pod(pod("other", requests={"cpu": "2"}))
+    assert _score(plugin, pod("p", requests={"cpu": "2", "memory": "4Gi"}), even) == 75
+    assert _score(plugin, pod("p", requests={"cpu": "4"}), even) == 50
+    assert _score(plugin, pod("p", requests={"memory": "4Gi"}), lopsided) == 87
+    assert _score(plugin, pod("p", requests={"cpu": "1", "memory": "2Gi"}), lopsided) == 75
     skipped = plugin.pre_score(CycleState(), pod("p"))
     assert skipped is not None
     assert skipped.code is Code.SKIP

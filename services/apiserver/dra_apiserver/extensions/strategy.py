@@ -2,12 +2,30 @@
 
 from typing import Any
 
-from dra_apiserver.errors import FieldError
-from dra_apiserver.extensions.validation import validate_custom
+from dra_apiserver.errors import ErrorType, FieldError, Verbatim
+from dra_apiserver.extensions.rules import check_rules, has_rules
+from dra_apiserver.extensions.validation import check_count, validate_custom
 from dra_apiserver.strategy import Context
 from dra_apiserver.strategy.generic import GenericStrategy
 
 JsonObject = dict[str, Any]
+
+_BLOCKING = frozenset(
+    {
+        ErrorType.NOT_SUPPORTED,
+        ErrorType.REQUIRED,
+        ErrorType.TOO_LONG,
+        ErrorType.TOO_MANY,
+        ErrorType.TYPE_INVALID,
+    }
+)
+_NOT_CHECKED = FieldError(
+    ErrorType.INVALID,
+    "<nil>",
+    Verbatim("null"),
+    "some validation rules were not checked because the object was invalid; "
+    "correct the existing errors to complete validation",
+)
 
 
 class CustomStrategy(GenericStrategy):
@@ -21,13 +39,26 @@ class CustomStrategy(GenericStrategy):
 
     def validate_create(self, obj: JsonObject, ctx: Context) -> list[FieldError]:
         """The metadata's errors, then the schema's."""
-        return super().validate_create(obj, ctx) + self._schema_errors(obj, ctx)
+        return super().validate_create(obj, ctx) + self._schema_errors(obj, None, ctx)
 
     def validate_update(self, obj: JsonObject, old: JsonObject, ctx: Context) -> list[FieldError]:
         """The metadata's errors, then the schema's."""
-        return super().validate_update(obj, old, ctx) + self._schema_errors(obj, ctx)
+        return super().validate_update(obj, old, ctx) + self._schema_errors(obj, old, ctx)
 
-    def _schema_errors(self, obj: JsonObject, ctx: Context) -> list[FieldError]:
+    def _schema_errors(self, obj: JsonObject, old: JsonObject | None, ctx: Context) -> list[FieldError]:
         custom = ctx.kind.custom or {}
         found = custom.get(ctx.kind.storage_version)
-        return [] if found is None else validate_custom(found.schema, obj)
+        if found is None:
+            return []
+        errors = validate_custom(found.schema, obj, old)
+        scale = ctx.kind.scale
+        if scale is not None:
+            errors += check_count(
+                obj, scale.spec_replicas if ctx.subresource != "status" else scale.status_replicas
+            )
+        if has_rules(found.schema):
+            # Rules may rely on what the schema says, so they are not asked where that does not hold.
+            if any(error.type in _BLOCKING for error in errors):
+                return [*errors, _NOT_CHECKED]
+            errors += check_rules(found.schema, obj, old)
+        return errors

@@ -1,10 +1,13 @@
 """Checks a custom resource against the schema of its definition."""
 
+import json
 import re
 from collections.abc import Mapping
 from typing import Any
 
-from dra_apiserver.errors import ErrorType, FieldError
+from dra_apiserver.errors import ErrorType, FieldError, Verbatim, invalid, not_supported, quote
+from dra_apiserver.extensions.correlation import ABSENT, correlated
+from dra_apiserver.extensions.formats import has_format
 
 Schema = Mapping[str, Any]
 
@@ -18,16 +21,62 @@ _TYPES: Mapping[str, type | tuple[type, ...]] = {
 }
 
 
-def validate_custom(schema: Schema, obj: Mapping[str, Any]) -> list[FieldError]:
-    """The errors of ``obj``, with upstream's types and fields, in the order of its fields."""
+def validate_custom(
+    schema: Schema, obj: Mapping[str, Any], old: Mapping[str, Any] | None = None
+) -> list[FieldError]:
+    """The errors of ``obj``, with upstream's types and fields, in the order of its fields.
+
+    What is as it was in ``old``, the object that this one takes the place of, is not looked at again: it may be older
+    than the schema.
+    """
+    before: Mapping[str, Any] = old or {}
     properties = schema.get("properties") or {}
     errors = [
         FieldError(ErrorType.REQUIRED, name) for name in schema.get("required") or () if name not in obj
     ]
     for name, value in obj.items():
         if name not in ("apiVersion", "kind", "metadata") and name in properties:
-            errors += _check(properties[name], value, name)
+            errors += _check(properties[name], value, name, before.get(name, ABSENT))
     return errors
+
+
+_LARGEST_COUNT = (1 << 31) - 1
+
+
+def check_count(obj: Mapping[str, Any], path: str) -> list[FieldError]:
+    """The number of replicas at ``path``, which a Scale must be able to show."""
+    where = f".{path}"
+    value: Any = obj
+    for key in path.split("."):
+        if not isinstance(value, Mapping):
+            text = f"{where} accessor error: {_go_text(value)} is of the type {_go_type(value)}, "
+            return [invalid(where, 0, text + "expected map[string]interface{}")]
+        value = value.get(key)
+        if value is None:
+            return []
+    if not isinstance(value, int) or isinstance(value, bool):
+        text = f"{where} accessor error: {_go_text(value)} is of the type {_go_type(value)}, expected int64"
+        return [invalid(where, 0, text)]
+    if value < 0:
+        return [invalid(where, value, "should be a non-negative integer")]
+    if value > _LARGEST_COUNT:
+        return [invalid(where, value, f"should be less than or equal to {_LARGEST_COUNT}")]
+    return []
+
+
+def _go_type(value: Any) -> str:
+    kinds = {bool: "bool", int: "int64", float: "float64", str: "string", list: "[]interface {}"}
+    return kinds.get(type(value), "map[string]interface {}")
+
+
+def _go_text(value: Any) -> str:
+    if isinstance(value, bool):
+        return "true" if value else "false"
+    if isinstance(value, list):
+        return f"[{' '.join(map(_go_text, value))}]"
+    if isinstance(value, dict):
+        return f"map[{' '.join(f'{key}:{_go_text(one)}' for key, one in sorted(value.items()))}]"
+    return str(value)
 
 
 def _type_of(value: Any) -> str:
@@ -47,29 +96,31 @@ def _fits(kind: str, value: Any) -> bool:
     return isinstance(value, _TYPES.get(kind, object))
 
 
-def _check(schema: Schema, value: Any, path: str) -> list[FieldError]:
+def _check(schema: Schema, value: Any, path: str, old: Any = ABSENT) -> list[FieldError]:
+    if old is not ABSENT and old == value:
+        return []
     if value is None and schema.get("nullable"):
         return []
-    if schema.get("x-kubernetes-int-or-string"):
-        kinds = ("integer", "string")
-        if _type_of(value) not in kinds:
-            return [_wrong_type(path, value, "integer,string")]
-    kind = schema.get("type")
-    if kind and not _fits(kind, value):
-        return [_wrong_type(path, value, kind)]
     errors: list[FieldError] = []
+    if schema.get("x-kubernetes-int-or-string"):
+        if _type_of(value) not in ("integer", "string"):
+            errors.append(_wrong_type(path, value, "integer,string"))
+    elif schema.get("type") and not _fits(schema["type"], value):
+        errors.append(_wrong_type(path, value, schema["type"]))
     allowed = schema.get("enum")
     if allowed is not None and value not in allowed:
-        listed = ", ".join(f'"{one}"' for one in sorted(map(str, allowed)))
-        errors.append(FieldError(ErrorType.NOT_SUPPORTED, path, value, f"supported values: {listed}"))
+        listed = [one if isinstance(one, str) else json.dumps(one) for one in allowed]
+        errors.append(not_supported(path, Verbatim("null") if value is None else value, listed))
+    if errors and not isinstance(value, str):
+        return errors
     if isinstance(value, str):
         errors += _check_text(schema, value, path)
     elif isinstance(value, int | float) and not isinstance(value, bool):
         errors += _check_number(schema, value, path)
     elif isinstance(value, list):
-        errors += _check_list(schema, value, path)
+        errors += _check_list(schema, value, path, old)
     elif isinstance(value, dict):
-        errors += _check_object(schema, value, path)
+        errors += _check_object(schema, value, path, old)
     return errors
 
 
@@ -84,15 +135,19 @@ def _invalid(path: str, value: Any, text: str) -> FieldError:
 
 
 def _check_text(schema: Schema, value: str, path: str) -> list[FieldError]:
-    errors = []
-    if "maxLength" in schema and len(value) > schema["maxLength"]:
-        limit = schema["maxLength"]
+    """The first thing that is wrong with a text, and its format."""
+    errors: list[FieldError] = []
+    pattern, limit = schema.get("pattern"), schema.get("maxLength")
+    if limit is not None and len(value) > limit:
         errors.append(FieldError(ErrorType.TOO_LONG, path, value, f"may not be more than {limit} bytes"))
-    if "minLength" in schema and len(value) < schema["minLength"]:
+    elif "minLength" in schema and len(value) < schema["minLength"]:
         errors.append(_invalid(path, value, f"should be at least {schema['minLength']} chars long"))
-    pattern = schema.get("pattern")
-    if pattern is not None and not _matches(pattern, value):
+    elif pattern is not None and not _matches(pattern, value):
         errors.append(_invalid(path, value, f"should match '{pattern}'"))
+    form = schema.get("format")
+    if form and not has_format(value, form):
+        text = f"{path} in body must be of type {form}: {quote(value)}"
+        errors.append(FieldError(ErrorType.TYPE_INVALID, path, value, text))
     return errors
 
 
@@ -128,7 +183,7 @@ def _number(value: float) -> str:
     return str(int(value)) if float(value).is_integer() else str(value)
 
 
-def _check_list(schema: Schema, value: list[Any], path: str) -> list[FieldError]:
+def _check_list(schema: Schema, value: list[Any], path: str, old: Any) -> list[FieldError]:
     errors = []
     if "maxItems" in schema and len(value) > schema["maxItems"]:
         text = f"must have at most {schema['maxItems']} items"
@@ -137,8 +192,9 @@ def _check_list(schema: Schema, value: list[Any], path: str) -> list[FieldError]
         errors.append(_invalid(path, len(value), f"should have at least {schema['minItems']} items"))
     items = schema.get("items")
     if isinstance(items, Mapping):
+        known = correlated(schema, old)
         for index, one in enumerate(value):
-            errors += _check(items, one, f"{path}[{index}]")
+            errors += _check(items, one, f"{path}[{index}]", known(one))
     return errors + _duplicates(schema, value, path)
 
 
@@ -148,6 +204,10 @@ def _duplicates(schema: Schema, value: list[Any], path: str) -> list[FieldError]
         return []
     keys, seen, errors = schema.get("x-kubernetes-list-map-keys") or (), [], []
     for index, one in enumerate(value):
+        if kind == "map" and not isinstance(one, dict):
+            text = "must be an object for an array of list-type map"
+            errors.append(FieldError(ErrorType.INVALID, f"{path}[{index}]", one, text))
+            continue
         mark = {key: one.get(key) for key in keys} if kind == "map" and isinstance(one, dict) else one
         if mark in seen:
             errors.append(FieldError(ErrorType.DUPLICATE, f"{path}[{index}]", mark, ""))
@@ -155,7 +215,7 @@ def _duplicates(schema: Schema, value: list[Any], path: str) -> list[FieldError]
     return errors
 
 
-def _check_object(schema: Schema, value: Mapping[str, Any], path: str) -> list[FieldError]:
+def _check_object(schema: Schema, value: Mapping[str, Any], path: str, old: Any) -> list[FieldError]:
     properties = schema.get("properties") or {}
     missing = [name for name in schema.get("required") or () if name not in value]
     errors = [FieldError(ErrorType.REQUIRED, f"{path}.{name}") for name in missing]
@@ -167,11 +227,13 @@ def _check_object(schema: Schema, value: Mapping[str, Any], path: str) -> list[F
             _invalid(path, len(value), f"should have at least {schema['minProperties']} properties")
         )
     extra = schema.get("additionalProperties")
+    before: Mapping[str, Any] = old if isinstance(old, dict) else {}
     for name, one in value.items():
         if name in properties:
-            errors += _check(properties[name], one, f"{path}.{name}")
+            errors += _check(properties[name], one, f"{path}.{name}", before.get(name, ABSENT))
         elif isinstance(extra, Mapping):
-            errors += _check(extra, one, f"{path}.{name}" if _plain(name) else f"{path}[{name}]")
+            at = f"{path}.{name}" if _plain(name) else f"{path}[{name}]"
+            errors += _check(extra, one, at, before.get(name, ABSENT))
     return errors
 
 

@@ -414,7 +414,7 @@ def _scalar(spec: Mapping[str, Any], kind: str | None) -> Scalar:
 class _CustomCache:
     """Types of custom resources, kept as long as their definition stays the same."""
 
-    types: dict[tuple[str, str, str], tuple[int, Struct]] = field(default_factory=dict)
+    types: dict[tuple[str, str, str], tuple[Mapping[str, Any], Struct]] = field(default_factory=dict)
 
 
 _custom = _CustomCache()
@@ -448,18 +448,17 @@ def _custom_type(kind: KindInfo, version: str) -> Struct:
     schema = kind.custom[version].schema
     key = (kind.group, version, kind.kind)
     cached = _custom.types.get(key)
-    if cached is not None and cached[0] == id(schema):
+    if cached is not None and cached[0] is schema:
         return cached[1]
     base = _node({"type": "object", **schema}, native=False)
     if not isinstance(base, Struct):
         base = Struct(kind.kind, schema, native=False, open_=True)
-    text = Field("", Scalar.STRING, "string")
     made = base.with_fields(
         {
-            "apiVersion": text,
-            "kind": text,
+            "apiVersion": Field("apiVersion", Scalar.STRING, "string"),
+            "kind": Field("kind", Scalar.STRING, "string"),
             "metadata": Field("metadata", definition(f"{_META}.ObjectMeta"), "v1.ObjectMeta"),
         }
     )
-    _custom.types[key] = (id(schema), made)
+    _custom.types[key] = (schema, made)
     return made

@@ -9,6 +9,7 @@ from typing import Any
 
 from dra_apiserver.registry import KindInfo
 from dra_apiserver.schema.defaults import apps, batch, core, others, resource
+from dra_apiserver.schema.defaults.custom import default_custom
 from dra_apiserver.schema.types import ListNode, Struct, object_type
 
 Object = dict[str, Any]
@@ -26,8 +27,11 @@ def apply_defaults(kind: KindInfo, version: str, obj: Object, now: str = "") -> 
     """Sets the defaults of ``obj``, an object of ``kind`` in ``version``; ``now`` is the time that some of them are."""
     if now and kind.group == "resource.k8s.io":
         resource.taint_times(kind.kind, obj, now)
+    if kind.custom is not None:
+        default_custom(kind.custom[version].schema, obj)
+        return
     rule = RULES.get((kind.group, kind.kind))
-    if rule is not None and kind.custom is None:
+    if rule is not None:
         rule(obj, version)
     apply_stated(object_type(kind, version), obj)
 

@@ -1,0 +1,131 @@
+"""Pods of a group, which are tried together."""
+
+from typing import Any
+
+import pytest
+from dra_shared.features import FeatureGates
+
+from tests.fakeapi import FakeApi, Json
+from tests.scheduler.objects import claim_json, class_json, node_json, pod_json, slice_json
+from tests.scheduler.running import condition, events, eventually, node_of, nominated, quiet, running
+
+GATES = FeatureGates(GangScheduling=True, GenericWorkload=True, DRAWorkloadResourceClaims=True)
+TOO_FEW = (
+    "pod group is unschedulable, waiting for minCount pods from a gang to be scheduled, "
+    "one or more plugins asked to wait and no plugin rejected pod"
+)
+
+
+def _group(minimum: int = 0) -> Json:
+    policy: Json = {"gang": {"minCount": minimum}} if minimum else {"basic": {}}
+    return {
+        "kind": "PodGroup",
+        "metadata": {"name": "g", "namespace": "default", "uid": "uid-g"},
+        "spec": {"schedulingPolicy": policy},
+    }
+
+
+def _member(name: str, cpu: str = "3", **more: Any) -> Json:
+    return pod_json(name, requests={"cpu": cpu}, schedulingGroup={"podGroupName": "g"}, **more)
+
+
+def _told(api: FakeApi) -> tuple[str, str, str]:
+    (found,) = api.get("podgroups", "default", "g")["status"]["conditions"]
+    return found["status"], found["reason"], found["message"]
+
+
+async def test_each_member_is_told_its_own_reason() -> None:
+    api = FakeApi(node_json("a"), _group(2))
+    async with running(api, gates=GATES):
+        api.add(_member("fits", priority=1))
+        api.add(_member("left"))
+        await eventually(lambda: condition(api, "fits") and condition(api, "left"))
+        await quiet(api)
+        assert condition(api, "fits")["message"] == TOO_FEW
+        assert condition(api, "left")["message"].startswith("0/1 nodes are available: 1 Insufficient cpu.")
+        assert _told(api) == ("False", "Unschedulable", "pod group is unschedulable")
+
+
+async def test_members_without_a_gang_go_one_by_one() -> None:
+    api = FakeApi(node_json("a"), _group())
+    async with running(api, gates=GATES):
+        api.add(_member("big", cpu="30"))
+        await eventually(lambda: condition(api, "big"))
+        await quiet(api)
+        assert _told(api) == ("False", "Unschedulable", "pod group is unschedulable")
+        api.add(_member("small"))
+        await eventually(lambda: node_of(api, "small"))
+        await quiet(api)
+        assert _told(api) == ("True", "Scheduled", "")
+
+
+async def test_an_error_for_one_is_an_error_for_all() -> None:
+    broken = {"selectors": [{"cel": {"expression": 'device.attributes["nobody"].thing'}}]}
+    api = FakeApi(
+        node_json("a"), class_json(), slice_json("a", 1), claim_json("c", request=broken), _group(2)
+    )
+    async with running(api, gates=GATES):
+        api.add(_member("good", "1", priority=1))
+        api.add(_member("bad", "1", claims={"gpu": "c"}))
+        await eventually(lambda: condition(api, "good") and condition(api, "bad"))
+        await quiet(api)
+        own = condition(api, "bad")["message"]
+        assert own.startswith('running "DynamicResources" filter plugin: claim default/c: selector #0')
+        message = f"failed to schedule other pod from a pod group: {own}"
+        assert condition(api, "good")["message"] == message
+        assert condition(api, "good")["reason"] == "SchedulerError"
+        assert _told(api) == ("False", "SchedulerError", message)
+        assert not node_of(api, "good")
+
+
+async def test_whoever_comes_last_brings_all_others_along() -> None:
+    """Those that would have fitted wait for no event of their own."""
+    api = FakeApi(node_json("a"), node_json("b", taints=[{"key": "k", "effect": "NoSchedule"}]), _group(2))
+    async with running(api, gates=GATES) as (_, clock):
+        api.add(_member("fits", priority=1))
+        api.add(_member("left"))
+        await eventually(lambda: condition(api, "left"))
+        await quiet(api)
+        api.add(node_json("b"))
+        await clock.advance(2)
+        await eventually(lambda: node_of(api, "fits") and node_of(api, "left"))
+
+
+async def test_a_gang_whose_members_are_not_ready_raises_no_alarm() -> None:
+    api = FakeApi(node_json("a"), class_json(), slice_json("a", 2), claim_json("c0"), _group(2))
+    async with running(api, gates=GATES):
+        for number in range(2):
+            api.add(_member(f"p{number}", "1", claims={"gpu": f"c{number}"}))
+        await quiet(api)
+        assert not condition(api, "p0")
+        assert not events(api, "p0")
+        api.add(claim_json("c1"))
+        await eventually(lambda: node_of(api, "p0") and node_of(api, "p1"))
+        await quiet(api)
+        assert all("FailedScheduling" not in text for name in ("p0", "p1") for text in events(api, name))
+
+
+@pytest.mark.parametrize("enough", [True, False])
+async def test_members_that_make_room_hold_their_places(enough: bool) -> None:
+    """One node has to be cleared; the gang waits for that, all its pods nominated, if it then fits."""
+    low = pod_json("low", requests={"cpu": "3"}, nodeName="a")
+    nodes = [node_json("a"), node_json("b")] if enough else [node_json("a")]
+    api = FakeApi(*nodes, low, _group(2))
+    async with running(api, gates=GATES) as (scheduler, clock):
+        for number in range(2):
+            api.add(_member(f"p{number}", priority=10))
+        await eventually(lambda: condition(api, "p0") and condition(api, "p1"))
+        await quiet(api)
+        if enough:
+            waiting = "pod group is unschedulable, pod group is waiting for preemption to complete"
+            assert sorted((nominated(api, "p0") or "", nominated(api, "p1") or "")) == ["a", "b"]
+            assert _told(api) == ("False", "Unschedulable", waiting)
+            await clock.advance(2)
+            await eventually(lambda: node_of(api, "p0") and node_of(api, "p1"))
+            await quiet(api)
+            assert _told(api) == ("True", "Scheduled", "")
+        else:
+            assert not nominated(api, "p0")
+            assert not nominated(api, "p1")
+            assert _told(api) == ("False", "Unschedulable", "pod group is unschedulable")
+            assert not scheduler.cache.assumed
