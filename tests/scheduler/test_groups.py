@@ -119,7 +119,8 @@ async def test_members_that_make_room_hold_their_places(enough: bool) -> None:
         if enough:
             waiting = "pod group is unschedulable, pod group is waiting for preemption to complete"
             assert sorted((nominated(api, "p0") or "", nominated(api, "p1") or "")) == ["a", "b"]
-            assert _told(api) == ("False", "Unschedulable", waiting)
+            first = api.writes("podgroups")[0].body["status"]["conditions"][0]
+            assert (first["status"], first["reason"], first["message"]) == ("False", "Unschedulable", waiting)
             await clock.advance(2)
             await eventually(lambda: node_of(api, "p0") and node_of(api, "p1"))
             await quiet(api)

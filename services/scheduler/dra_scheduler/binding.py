@@ -64,7 +64,6 @@ class Binder:
         self._on_failure = on_failure
         self._nominations = nominations
         self._preparing: dict[str, asyncio.Task[Status | None]] = {}
-        self._preempted: dict[str, str] = {}
 
     async def bind(self, state: CycleState, pod: Pod, assumed: Pod) -> None:
         """Prepare and bind ``assumed``, which is ``pod`` with its node's name."""
@@ -100,9 +99,7 @@ class Binder:
         preparing = self._preparing.get(uid)
         if preparing is None or preparing.done():
             return False
-        self._preempted[uid] = f"preempted by {plugin}"
-        preparing.cancel()
-        return True
+        return preparing.cancel(f"preempted by {plugin}")
 
     async def _prepare(self, state: CycleState, assumed: Pod, announces: bool) -> Status | None:
         """All that comes before binding. Meanwhile the pod's status tells where it is expected to go."""
@@ -114,16 +111,9 @@ class Binder:
         self._preparing[uid] = preparing = asyncio.ensure_future(work)
         try:
             return await preparing
-        except asyncio.CancelledError:
-            if not preparing.done():
-                preparing.cancel()
-            reason = self._preempted.get(uid)
-            if reason is None:
-                raise
-            return error(reason)
         finally:
             del self._preparing[uid]
-            self._preempted.pop(uid, None)
+            preparing.cancel()
             if announcing is not None:
                 # It must not come after the binding, which takes the name away.
                 await announcing

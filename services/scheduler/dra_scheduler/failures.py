@@ -94,12 +94,14 @@ class FailureReporter:
         except (ApiError, httpx.HTTPError, OSError, TimeoutError) as failure:
             _log.warning("condition not written", pod=pod.key, error=str(failure))
 
-    def report_group(self, group: PodGroup, message: str | None) -> None:
+    def report_group(self, group: PodGroup, message: str | None, reason: str = UNSCHEDULABLE) -> None:
         """Whether the group could be scheduled: no ``message`` means yes. What was scheduled once stays so."""
-        self._spawn(self._set_group_condition(group, message))
+        self._spawn(self._set_group_condition(group, message, reason))
 
-    async def _set_group_condition(self, group: PodGroup, message: str | None) -> None:
-        status, reason = ("True", "Scheduled") if message is None else ("False", UNSCHEDULABLE)
+    async def _set_group_condition(self, group: PodGroup, message: str | None, reason: str) -> None:
+        status = "False"
+        if message is None:
+            status, reason = "True", "Scheduled"
         old = next((c for c in group.status.conditions if c.type == "PodGroupScheduled"), None)
         if old is not None and (old.status == "True" or (old.status, old.message) == (status, message)):
             return

@@ -3,14 +3,12 @@
 import asyncio
 import random
 from collections.abc import Callable, Coroutine, Mapping
-from dataclasses import dataclass
 from types import TracebackType
 from typing import Any, Self
 
 import msgspec
 from dra_shared.api.pod import Pod
 from dra_shared.api.resources import NAMESPACES, POD_DISRUPTION_BUDGETS, PODS
-from dra_shared.api.scheduling import PodGroup
 from dra_shared.client.events import Recorder
 from dra_shared.client.informer import InformerFactory
 from dra_shared.client.leader import LeaderElector
@@ -30,29 +28,22 @@ from dra_scheduler.framework.cache import Cache
 from dra_scheduler.framework.events import Action, Interest, Kind
 from dra_scheduler.framework.state import CycleState
 from dra_scheduler.framework.status import Status
-from dra_scheduler.handlers import EventHandlers
+from dra_scheduler.groupcycle import GroupCycle
+from dra_scheduler.handlers import GROUP_GATES, EventHandlers
 from dra_scheduler.metrics import count_attempt, watch_cache, watch_queue
+from dra_scheduler.outcome import Decision, Failure
 from dra_scheduler.placement import Attempt, AttemptError, Placement, Unschedulable
 from dra_scheduler.plugins.dynamicresources.manager import DRAManager
 from dra_scheduler.plugins.dynamicresources.plugin import DynamicResources
-from dra_scheduler.plugins.dynamicresources.podgroups import PodGroups, group_key
+from dra_scheduler.plugins.dynamicresources.podgroups import PodGroups
 from dra_scheduler.plugins.registry import Parts, default_framework
+from dra_scheduler.plugins.siblings import SiblingSelectors
 from dra_scheduler.queue.entry import QueuedPod
 from dra_scheduler.queue.scheduling import SchedulingQueue
 
 _FLUSH_INTERVAL = 30.0
 
 _log = logger(__name__)
-
-
-@dataclass(slots=True)
-class _Decision:
-    """A pod that has been given a node, which it holds in the scheduler's opinion only."""
-
-    entry: QueuedPod
-    state: CycleState
-    pod: Pod
-    assumed: Pod
 
 
 class Scheduler:
@@ -111,6 +102,7 @@ class Scheduler:
                 recorder=self._recorder,
                 clock=self._clock,
                 namespace_labels=namespace_labels,
+                siblings=SiblingSelectors(self._informers),
                 budgets=budgets.list,
                 recall=lambda uid, plugin: self._binder.preempt(uid, plugin),
             ),
@@ -135,6 +127,17 @@ class Scheduler:
             nominations=(
                 NominationWriter(client) if gates.enabled("NominatedNodeNameForExpectation") else None
             ),
+        )
+        self._with_groups = any(gates.enabled(gate) for gate in GROUP_GATES)
+        self._group_cycle = GroupCycle(
+            self.groups,
+            self.queue,
+            decide=self._timed_decision,
+            bind=self._start_binding,
+            give_up=self._release,
+            settle=self._settle,
+            report=self._reporter.report_group,
+            gangs=gates.enabled("GangScheduling"),
         )
         pods = self._informers.informer(PODS).store
         self.explainer = Explainer(
@@ -253,109 +256,101 @@ class Scheduler:
     # One attempt
 
     async def schedule(self, entry: QueuedPod) -> None:
-        """Try to give the pod a node; with its whole group, if it is a member of one that is scheduled together."""
-        group = self.groups.of(entry.pod)
-        if group is not None and group.spec.scheduling_policy.gang is not None:
-            await self._schedule_gang(entry, group, group.spec.scheduling_policy.gang.min_count)
-            return
-        decision = await self._timed_decision(entry, None)
-        if decision is not None:
-            self._start_binding(decision)
+        """Try to give the pod a node; with its whole group, if it is a member of one."""
+        group = self.groups.of(entry.pod) if self._with_groups else None
         if group is not None:
-            message = None if decision is not None else "none of the group's pods could be scheduled"
-            self._reporter.report_group(group, message)
-
-    async def _schedule_gang(self, first: QueuedPod, group: PodGroup, minimum: int) -> None:
-        """Either at least ``minimum`` of the gang get nodes, or none does."""
-        key = group_key(first.pod)
-        assert key is not None
-        entries = [first, *self.queue.take_members(lambda pod: group_key(pod) == key)]
-        state = CycleState()
-        decisions = []
-        for entry in entries:
-            decision = await self._timed_decision(entry, state)
-            if decision is not None:
-                decisions.append(decision)
-        if len(decisions) + self.groups.placed(key) >= minimum:
-            for decision in decisions:
-                self.groups.set_pod(decision.assumed, placed=True)
-                self._start_binding(decision)
-            self._reporter.report_group(group, None)
+            await self._group_cycle.run(entry, group)
             return
-        message = (
-            f"only {len(decisions)} of the {minimum} pods that gang {key} needs at least could be scheduled"
-        )
-        self._reporter.report_group(group, message)
-        for decision in decisions:
-            # All is as it was before, so there is nothing new for other pods.
-            await self._binder.give_up(decision.state, decision.pod, decision.assumed, announce=False)
-            self.queue.reject(
-                decision.entry, ("DynamicResources", "NodeResourcesFit", "GangScheduling"), message
-            )
-            self._reporter.report(decision.pod, UNSCHEDULABLE, message)
+        outcome = await self._timed_decision(entry, None)
+        if isinstance(outcome, Decision):
+            self._start_binding(outcome)
+        elif outcome is not None:
+            self._settle(entry, outcome)
 
-    async def _timed_decision(self, entry: QueuedPod, group: CycleState | None) -> _Decision | None:
+    async def _timed_decision(self, entry: QueuedPod, group: CycleState | None) -> Decision | Failure | None:
         started = self._clock.monotonic()
-        decision = await self._decide(entry, group)
-        count_attempt(entry, decision is not None, self._clock.monotonic() - started)
-        return decision
+        outcome = await self._decide(entry, group)
+        count_attempt(entry, isinstance(outcome, Decision), self._clock.monotonic() - started)
+        return outcome
 
-    async def _decide(self, entry: QueuedPod, group: CycleState | None) -> _Decision | None:
-        """Choose a node and reserve what the pod uses there; None after telling why that couldn't be."""
+    async def _decide(self, entry: QueuedPod, group: CycleState | None) -> Decision | Failure | None:
+        """Choose a node and reserve what the pod uses there; None: the pod went, or someone else placed it."""
         pod = entry.pod
         self._attempt = attempt = self.placement.begin(pod, group)
         try:
             node_name = await self.placement.choose(attempt)
         except Unschedulable as problem:
-            await self._reject(entry, attempt.state, problem.diagnosis)
-            return None
+            return await self._no_node(entry, attempt.state, problem.diagnosis)
         except AttemptError as problem:
-            self._fail(entry, str(problem))
-            return None
+            return Failure(SCHEDULER_ERROR, str(problem))
         if self.queue.get(pod.metadata.uid) is not entry:
-            return None  # deleted, or placed by someone else, while others had their turn
+            return None  # while others had their turn
+        return await self._hold(entry, attempt.state, node_name)
+
+    async def _hold(self, entry: QueuedPod, state: CycleState, node_name: str) -> Decision | Failure:
+        """Have the pod take its place on the node, as far as other pods are concerned."""
+        pod = entry.pod
         assumed = _with_node(pod, node_name)
-        status = self.framework.reserve(attempt.state, assumed, node_name)
+        status = self.framework.reserve(state, assumed, node_name)
         if status is not None:
-            await self.framework.unreserve(attempt.state, assumed, node_name)
-            self._fail(entry, status.message)
-            return None
-        assumed = self._dynamic_resources.with_node_statuses(attempt.state, assumed)
+            await self.framework.unreserve(state, assumed, node_name)
+            return Failure(SCHEDULER_ERROR, status.message)
+        assumed = self._dynamic_resources.with_node_statuses(state, assumed)
         self.cache.nominations.delete(pod.metadata.uid)
         self.cache.assume(assumed, node_name)
-        return _Decision(entry, attempt.state, pod, assumed)
+        return Decision(entry, state, pod, assumed)
 
-    def _start_binding(self, decision: _Decision) -> None:
+    def _start_binding(self, decision: Decision) -> None:
         self.queue.decided(decision.entry)
         self._spawn(self._binder.bind(decision.state, decision.pod, decision.assumed))
 
-    async def _reject(self, entry: QueuedPod, state: CycleState, diagnosis: Diagnosis) -> None:
+    async def _release(self, decision: Decision) -> None:
+        # All is as it was before, so there is nothing new for other pods.
+        await self._binder.give_up(decision.state, decision.pod, decision.assumed, announce=False)
+
+    async def _no_node(self, entry: QueuedPod, state: CycleState, diagnosis: Diagnosis) -> Failure:
         if not diagnosis.nodes:
             state.nominated = ""
         else:
             status = await self.framework.post_filter(state, entry.pod, diagnosis.statuses)
             diagnosis.post_filter = status.message
         diagnosis.plugins.discard("")
-        _log.info("no node for pod, waiting for a change", pod=entry.pod.key, reason=diagnosis.message)
         if not diagnosis.pre_filter and "DynamicResources" in diagnosis.plugins:
             diagnosis.hint = self._hint(entry.pod, diagnosis)
-        self.queue.reject(entry, diagnosis.plugins or {""}, diagnosis.message)
-        if state.nominated is not None:
-            self.cache.nominations.set(entry.pod, state.nominated)
-        self._reporter.report(
-            entry.pod, UNSCHEDULABLE, diagnosis.message, event=diagnosis.explained, nominated=state.nominated
+        failure = Failure(
+            UNSCHEDULABLE,
+            diagnosis.message,
+            diagnosis.explained,
+            frozenset(diagnosis.plugins or {""}),
+            state.nominated,
         )
+        if state.group is not None and state.nominated:
+            place = await self._hold(entry, state, state.nominated)
+            if isinstance(place, Failure):
+                return place
+            failure.held = place
+        return failure
 
     def _hint(self, pod: Pod, diagnosis: Diagnosis) -> str:
         """What stands in the way on one of the nodes whose devices would not do."""
         turned_away = (n for n, status in diagnosis.statuses.items() if status.plugin == "DynamicResources")
         return self.explainer.hint(pod, min(turned_away))
 
-    def _fail(self, entry: QueuedPod, message: str) -> None:
-        _log.warning("attempt failed, trying again after a back-off", pod=entry.pod.key, error=message)
-        self.queue.fail(entry, message)
-        self.cache.nominations.delete(entry.uid)
-        self._reporter.report(entry.pod, SCHEDULER_ERROR, message, nominated="")
+    def _settle(self, entry: QueuedPod, failure: Failure) -> None:
+        """The pod gets no node at this attempt: have it wait, and tell the user."""
+        if failure.plugins is None:
+            _log.warning(
+                "attempt failed, trying again after a back-off", pod=entry.pod.key, error=failure.message
+            )
+            self.queue.fail(entry, failure.message)
+        else:
+            _log.info("no node for pod, waiting for a change", pod=entry.pod.key, reason=failure.message)
+            self.queue.reject(entry, failure.plugins, failure.message)
+        if failure.nominated is not None:
+            self.cache.nominations.set(entry.pod, failure.nominated)
+        self._reporter.report(
+            entry.pod, failure.reason, failure.message, event=failure.event, nominated=failure.nominated
+        )
 
     def _binding_failed(self, pod: Pod, status: Status, announced: bool) -> None:
         current = self.queue.get(pod.metadata.uid)

@@ -97,11 +97,17 @@ class SecretVolumeSource(Struct):
     secret_name: str = ""
 
 
+class ImageVolumeSource(Struct):
+    pull_policy: str = ""
+    reference: str = ""
+
+
 class Volume(Struct):
     config_map: ConfigMapVolumeSource | None = None
     downward_api: DownwardAPIVolumeSource | None = field(default=None, name="downwardAPI")
     empty_dir: EmptyDirVolumeSource | None = None
     host_path: HostPathVolumeSource | None = None
+    image: ImageVolumeSource | None = None
     name: str = ""
     persistent_volume_claim: PersistentVolumeClaimVolumeSource | None = None
     projected: ProjectedVolumeSource | None = None

@@ -5,9 +5,10 @@ What changes is written to a log of node names, so that whoever remembers verdic
 """
 
 import itertools
-from collections.abc import Iterator
+from collections import Counter
+from collections.abc import Iterable, Iterator
 
-from dra_shared.api.node import Node
+from dra_shared.api.node import ContainerImage, Node
 from dra_shared.api.pod import Pod
 
 from dra_scheduler.framework.nodeinfo import NodeInfo
@@ -29,6 +30,8 @@ class Cache:
         self._generations = itertools.count(1)
         # Pods, anywhere, that have affinities to or against others.
         self.affine_pods = 0
+        # How many nodes have an image of that name.
+        self.images: Counter[str] = Counter()
         # Nodes with PreferNoSchedule taints.
         self.soft_taints = 0
         self._nodes: list[NodeInfo] | None = None
@@ -72,6 +75,7 @@ class Cache:
         if old is None:
             self._nodes = None
         self.soft_taints += _has_soft_taint(node) - (old is not None and _has_soft_taint(old))
+        self._count_images(info.name, old, node)
         info.set_node(node)
         if old is None or not _serves_alike(old, node):
             self.touch(info.name)
@@ -82,11 +86,25 @@ class Cache:
         if info is None:
             return
         if info.node is not None:
+            self._count_images(name, info.node, None)
             self.soft_taints -= _has_soft_taint(info.node)
         info.node = None
         self._nodes = None
         if not info.pods:
             del self._infos[name]
+        self.touch(name)
+
+    def _count_images(self, name: str, old: Node | None, new: Node | None) -> None:
+        before = old.status.images if old is not None else ()
+        after = new.status.images if new is not None else ()
+        if before == after:
+            return
+        for image in _image_names(before):
+            self.images[image] -= 1
+            if not self.images[image]:
+                del self.images[image]
+        self.images.update(_image_names(after))
+        # What other nodes score by it changes a little, too: not worth looking at all of them again.
         self.touch(name)
 
     # Pods
@@ -181,6 +199,10 @@ def _is_affine(pod: Pod) -> bool:
     return affinity is not None and (
         affinity.pod_affinity is not None or affinity.pod_anti_affinity is not None
     )
+
+
+def _image_names(images: Iterable[ContainerImage]) -> set[str]:
+    return {name for image in images for name in image.names}
 
 
 def _has_soft_taint(node: Node) -> bool:

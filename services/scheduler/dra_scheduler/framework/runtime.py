@@ -1,5 +1,6 @@
 """The plugins of a scheduler, run extension point by extension point."""
 
+import asyncio
 from collections.abc import Hashable, Mapping, Sequence
 from typing import Any
 
@@ -221,7 +222,13 @@ class Framework:
             flight = plugin.pre_bind_pre_flight(state, pod, node_name)
             if flight is not None and flight.code is Code.SKIP:
                 continue
-            status = flight or await plugin.pre_bind(state, pod, node_name)
+            try:
+                status = flight or await plugin.pre_bind(state, pod, node_name)
+            except asyncio.CancelledError as cancelled:
+                if not cancelled.args:
+                    raise
+                # Not the end of everything: somebody gives a reason why it is not to go on.
+                status = error(cancelled.args[0])
             if status is not None:
                 if status.rejected:
                     return status.of(plugin.name)

@@ -84,9 +84,11 @@ class DefaultPreemption:
             total = len(self._cache.nodes())
             return unschedulable(f"preemption: 0/{total} nodes are available: {histogram(refusals)}.")
         chosen = _cheapest(candidates)
-        status = await self._evict(pod, chosen)
-        if status.code is Code.SUCCESS:
+        going = [victim for victim in chosen.victims if victim.metadata.deletion_timestamp is None]
+        if going:
             await self._end_nominations(pod, chosen.node)
+        status = await self._evict(pod, chosen.node, going)
+        if status.code is Code.SUCCESS:
             state.nominated = chosen.node
         return status
 
@@ -158,11 +160,9 @@ class DefaultPreemption:
         ahead = self._cache.nominations.ahead_of(pod, node.name)
         return framework.filter_beside(framework.filters(state), state, pod, node, ahead)
 
-    async def _evict(self, pod: Pod, chosen: _Candidate) -> Status:
-        for victim in chosen.victims:
-            if victim.metadata.deletion_timestamp is not None:
-                continue
-            text = f"Preempted by pod {pod.metadata.uid} on node {chosen.node}"
+    async def _evict(self, pod: Pod, node_name: str, victims: Sequence[Pod]) -> Status:
+        for victim in victims:
+            text = f"Preempted by pod {pod.metadata.uid} on node {node_name}"
             if self._recall(victim.metadata.uid, self.name):
                 text += " (in kube-scheduler memory)."
             else:
@@ -172,12 +172,8 @@ class DefaultPreemption:
                     continue
                 except _FAILURES as failure:
                     return error(failure)
-            self._recorder.event(
-                reference(PODS, victim), "Normal", "Preempted", text, "Preempting", reference(PODS, pod)
-            )
-        _log.info(
-            "preempted", pod=pod.key, node=chosen.node, victims=[victim.key for victim in chosen.victims]
-        )
+            self._recorder.event(reference(PODS, victim), "Normal", "Preempted", text, "Preempting")
+        _log.info("preempted", pod=pod.key, node=node_name, victims=[victim.key for victim in victims])
         return Status(Code.SUCCESS)
 
     async def _delete(self, pod: Pod, victim: Pod) -> None:

@@ -23,7 +23,9 @@ class GangScheduling:
             return None
         group = self._groups.of(pod)
         if group is None:
-            return unresolvable(f'waiting for pod group "{key}" to exist')
+            return unresolvable(
+                f'waiting for pods\'s pod group "{key.partition("/")[2]}" to appear in scheduling queue'
+            )
         gang = group.spec.scheduling_policy.gang
         if gang is not None and len(self._groups.members(key)) < gang.min_count:
             return unresolvable("waiting for minCount pods from a gang to appear in scheduling queue")

@@ -119,14 +119,21 @@ class NodeResourcesBalancedAllocation:
         return None
 
     def score(self, state: CycleState, pod: Pod, node: NodeInfo) -> int:
+        """Around 75 where the pod changes little, more where the balance gets better and less where it gets worse."""
         needs: Amounts = state.read(self.name, dict) or {}
-        fractions = []
-        for name in _SCORED:
-            allocatable = node.allocatable.get(name, 0)
-            if allocatable:
-                fractions.append(min(1.0, (node.requested.get(name, 0) + needs.get(name, 0)) / allocatable))
-        deviation = abs(fractions[0] - fractions[1]) / 2 if len(fractions) == 2 else 0.0
-        return int((1 - deviation) * MAX_NODE_SCORE)
+        half = MAX_NODE_SCORE // 2
+        return half + (half + _balance(node, needs) - _balance(node, {})) // 2
+
+
+def _balance(node: NodeInfo, more: Amounts) -> int:
+    """100 where CPU and memory are used up alike, with ``more`` in use than is now; 50 in the worst case."""
+    fractions = []
+    for name in _SCORED:
+        allocatable = node.allocatable.get(name, 0)
+        if allocatable:
+            fractions.append(min(1.0, (node.requested.get(name, 0) + more.get(name, 0)) / allocatable))
+    deviation = abs(fractions[0] - fractions[1]) / 2 if len(fractions) == 2 else 0.0
+    return int((1 - deviation) * MAX_NODE_SCORE)
 
 
 def _asks_for_devices(pod: Pod, event: Event) -> bool:

@@ -2,7 +2,7 @@
 
 import math
 from collections import Counter
-from collections.abc import Hashable, Sequence
+from collections.abc import Hashable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from dra_shared.api.node import Node
@@ -17,8 +17,17 @@ from dra_scheduler.framework.plugin import MAX_NODE_SCORE
 from dra_scheduler.framework.state import CycleState
 from dra_scheduler.framework.status import SKIP, Status, unresolvable, unschedulable
 from dra_scheduler.plugins.podselection import with_label_keys
+from dra_scheduler.plugins.siblings import Siblings
 from dra_scheduler.plugins.tainttoleration import untolerated
 
+_HOSTNAME = "kubernetes.io/hostname"
+# For pods without constraints of their own, among the pods of their services and controllers.
+_SYSTEM_DEFAULTS = (
+    TopologySpreadConstraint(topology_key=_HOSTNAME, max_skew=3, when_unsatisfiable="ScheduleAnyway"),
+    TopologySpreadConstraint(
+        topology_key="topology.kubernetes.io/zone", max_skew=5, when_unsatisfiable="ScheduleAnyway"
+    ),
+)
 _MISMATCH = "node(s) didn't match pod topology spread constraints"
 
 
@@ -30,6 +39,8 @@ class _Spread:
     selector: LabelSelector
     counts: Counter[str] = field(default_factory=Counter)
     domains: set[str] = field(default_factory=set)
+    # How much a pod counts in scoring.
+    weight: float = 0.0
 
     def least(self) -> int:
         """The fewest pods that any domain has; 0 while there are fewer domains than there should be."""
@@ -45,14 +56,28 @@ class _Spread:
             and self.selector.matches(other.metadata.labels)
         )
 
+    def matching(self, pod: Pod, node: NodeInfo) -> int:
+        """How many of the node's pods count for ``pod``."""
+        return sum(self.concerns(pod, other) for other in node.pods.values())
+
+    def weigh(self, pod: Pod, node: NodeInfo) -> float:
+        """How much speaks against the node."""
+        key = self.spec.topology_key
+        domain = _labels(node).get(key)
+        if domain is None:
+            return 0.0
+        count = self.matching(pod, node) if key == _HOSTNAME else self.counts[domain]
+        return count * self.weight + (self.spec.max_skew - 1)
+
 
 class PodTopologySpread:
     """Filters by constraints that must hold, and scores by those that should."""
 
     name = "PodTopologySpread"
 
-    def __init__(self, cache: Cache) -> None:
+    def __init__(self, cache: Cache, siblings: Siblings = lambda pod: None) -> None:
         self._cache = cache
+        self._siblings = siblings
 
     def events_to_register(self) -> Sequence[Interest]:
         return (
@@ -95,41 +120,73 @@ class PodTopologySpread:
                 spread.counts[labels[spread.spec.topology_key]] += change
 
     def pre_score(self, state: CycleState, pod: Pod) -> Status | None:
-        spreads = self._spreads(pod, "ScheduleAnyway")
-        if not spreads:
+        wishes = self._wishes(pod)
+        if not wishes:
             return SKIP
-        state.write("soft spreads", spreads)
+        state.write("soft spreads", wishes)
         return None
 
     def score(self, state: CycleState, pod: Pod, node: NodeInfo) -> int:
-        """More pods already in the node's domains, weighted by how few domains there are, is worse."""
-        assert node.node is not None
-        spreads: list[_Spread] = state.read("soft spreads", list) or []
-        total = 0.0
-        for spread in spreads:
-            domain = node.node.metadata.labels.get(spread.spec.topology_key)
-            if domain is not None:
-                weight = math.log(len(spread.domains) + 2)
-                total += spread.counts[domain] * weight + (spread.spec.max_skew - 1)
-        return round(total)
+        """Nothing by itself: which domains count depends on which nodes can take the pod."""
+        return 0
 
     def normalize(self, state: CycleState, pod: Pod, scores: dict[str, int]) -> dict[str, int]:
-        lowest, highest = min(scores.values()), max(scores.values())
+        """More pods already in the node's domains, weighted by how many domains there are, is worse."""
+        wishes: list[_Spread] = state.read("soft spreads", list) or []
+        candidates = [node for name in scores if (node := self._cache.node(name)) is not None]
+        # System defaults apply to a node as far as it has the labels.
+        strict = bool(pod.spec.topology_spread_constraints)
+        qualified = [n for n in candidates if not strict or _has_labels(n, wishes)]
+        for wish in wishes:
+            self._count_domains(pod, wish, wishes if strict else (), qualified)
+        raw = {node.name: round(sum(wish.weigh(pod, node) for wish in wishes)) for node in qualified}
+        lowest, highest = min(raw.values(), default=0), max(raw.values(), default=0)
         if highest == 0:
-            return dict.fromkeys(scores, MAX_NODE_SCORE)
+            return {name: MAX_NODE_SCORE if name in raw else 0 for name in scores}
         return {
-            name: MAX_NODE_SCORE * (highest + lowest - score) // highest for name, score in scores.items()
+            name: MAX_NODE_SCORE * (highest + lowest - raw[name]) // highest if name in raw else 0
+            for name in scores
         }
 
+    def _wishes(self, pod: Pod) -> list[_Spread]:
+        if pod.spec.topology_spread_constraints:
+            return self._unsized(pod, "ScheduleAnyway")
+        selector = self._siblings(pod)
+        return [] if selector is None else [_Spread(spec, selector) for spec in _SYSTEM_DEFAULTS]
+
+    def _count_domains(
+        self, pod: Pod, wish: _Spread, needed: Sequence[_Spread], qualified: Sequence[NodeInfo]
+    ) -> None:
+        key = wish.spec.topology_key
+        if key == _HOSTNAME:
+            wish.weight = math.log(len(qualified) + 2)
+            return
+        wish.domains = {_labels(node).get(key, "") for node in qualified}
+        wish.weight = math.log(len(wish.domains) + 2)
+        for node in self._cache.nodes():
+            assert node.node is not None
+            domain = _labels(node).get(key, "")
+            if domain in wish.domains and _has_labels(node, needed) and _in_play(pod, node.node, wish.spec):
+                wish.counts[domain] += wish.matching(pod, node)
+
+    def _unsized(self, pod: Pod, when: str) -> list[_Spread]:
+        """The pod's constraints of that kind, with nothing counted."""
+        return [
+            _Spread(
+                spec,
+                label_selector(
+                    with_label_keys(spec.label_selector, pod.metadata.labels, spec.match_label_keys)
+                ),
+            )
+            for spec in pod.spec.topology_spread_constraints
+            if spec.when_unsatisfiable == when
+        ]
+
     def _spreads(self, pod: Pod, when: str) -> list[_Spread]:
-        specs = [s for s in pod.spec.topology_spread_constraints if s.when_unsatisfiable == when]
-        if not specs:
+        spreads = self._unsized(pod, when)
+        keys = [spread.spec.topology_key for spread in spreads]
+        if not spreads:
             return []
-        keys = [spec.topology_key for spec in specs]
-        spreads = []
-        for spec in specs:
-            selector = with_label_keys(spec.label_selector, pod.metadata.labels, spec.match_label_keys)
-            spreads.append(_Spread(spec, label_selector(selector)))
         for node in self._cache.nodes():
             assert node.node is not None
             labels = node.node.metadata.labels
@@ -139,8 +196,17 @@ class PodTopologySpread:
                 if _in_play(pod, node.node, spread.spec):
                     domain = labels[spread.spec.topology_key]
                     spread.domains.add(domain)
-                    spread.counts[domain] += sum(spread.concerns(pod, o) for o in node.pods.values())
+                    spread.counts[domain] += spread.matching(pod, node)
         return spreads
+
+
+def _labels(node: NodeInfo) -> Mapping[str, str]:
+    assert node.node is not None
+    return node.node.metadata.labels
+
+
+def _has_labels(node: NodeInfo, spreads: Sequence[_Spread]) -> bool:
+    return all(spread.spec.topology_key in _labels(node) for spread in spreads)
 
 
 def _in_play(pod: Pod, node: Node, spec: TopologySpreadConstraint) -> bool:

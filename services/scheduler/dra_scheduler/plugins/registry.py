@@ -19,11 +19,13 @@ from dra_scheduler.plugins.dynamicresources.plugin import DynamicResources
 from dra_scheduler.plugins.dynamicresources.podgroups import PodGroups
 from dra_scheduler.plugins.dynamicresources.rivals import Rivals
 from dra_scheduler.plugins.gangscheduling import GangScheduling
+from dra_scheduler.plugins.imagelocality import ImageLocality
 from dra_scheduler.plugins.interpodaffinity import InterPodAffinity
 from dra_scheduler.plugins.nodeaffinity import NodeAffinity, NodeName
 from dra_scheduler.plugins.nodeports import NodePorts
 from dra_scheduler.plugins.noderesources import NodeResourcesBalancedAllocation, NodeResourcesFit
 from dra_scheduler.plugins.podtopologyspread import PodTopologySpread
+from dra_scheduler.plugins.siblings import Siblings
 from dra_scheduler.plugins.tainttoleration import NodeUnschedulable, TaintToleration
 
 _WEIGHTS: Mapping[str, int] = {
@@ -47,6 +49,7 @@ class Parts:
     recorder: Recorder
     clock: Clock
     namespace_labels: Callable[[str], Mapping[str, str]]
+    siblings: Siblings = lambda pod: None
     budgets: Callable[[], Iterable[PodDisruptionBudget]] = tuple
     recall: Callable[[str, str], bool] = lambda uid, plugin: False
 
@@ -72,12 +75,13 @@ def default_framework(parts: Parts, dynamic_resources: DynamicResources) -> Fram
         NodeAffinity(),
         NodePorts(),
         NodeResourcesFit(lambda name: extended and manager.classes.for_resource(name) is not None),
-        PodTopologySpread(cache),
+        PodTopologySpread(cache, parts.siblings),
         InterPodAffinity(cache, parts.namespace_labels),
         dynamic_resources,
         Rivals(manager, parts.client, parts.clock),
         preemption,
         NodeResourcesBalancedAllocation(),
+        ImageLocality(cache),
         DefaultBinder(parts.client),
     ]
     if gates.enabled("GangScheduling"):

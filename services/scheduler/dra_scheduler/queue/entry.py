@@ -23,6 +23,7 @@ class QueuedPod:
     since: float
     place: Place = Place.ACTIVE
     attempts: int = 0
+    first_attempt: float | None = None
     rejections: int = 0
     errors: int = 0
     # The plugins that turned the pod away at its last attempt, or keep it out of the active queue.

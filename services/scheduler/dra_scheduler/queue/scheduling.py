@@ -138,11 +138,13 @@ class SchedulingQueue:
         return None
 
     def take_members(self, is_member: Callable[[Pod], bool]) -> list[QueuedPod]:
-        """Take those of the active and backing-off pods out that are members, to be tried in one go."""
+        """Take the members out that are not being tried and that no plugin keeps out, to be tried in one go."""
         members = [
             entry
             for entry in self._pods.values()
-            if entry.place in (Place.ACTIVE, Place.BACKOFF) and is_member(entry.pod)
+            if entry.place is not Place.IN_FLIGHT
+            and is_member(entry.pod)
+            and (entry.place is Place.ACTIVE or self._pre_enqueue(entry.pod) is None)
         ]
         return [self._take(entry) for entry in sorted(members, key=lambda entry: entry.since)]
 
@@ -231,6 +233,8 @@ class SchedulingQueue:
         self._leave(entry)
         entry.place = Place.IN_FLIGHT
         entry.attempts += 1
+        if entry.first_attempt is None:
+            entry.first_attempt = self._clock.monotonic()
         entry.gated = False
         self._in_flight[entry.uid] = []
         return entry

@@ -1,0 +1,35 @@
+"""What an attempt for a pod comes to: a decision for a node, or why there is none."""
+
+from dataclasses import dataclass
+
+from dra_shared.api.pod import Pod
+
+from dra_scheduler.framework.state import CycleState
+from dra_scheduler.queue.entry import QueuedPod
+
+
+@dataclass(slots=True)
+class Decision:
+    """A pod that has been given a node, which it holds in the scheduler's opinion only."""
+
+    entry: QueuedPod
+    state: CycleState
+    pod: Pod
+    assumed: Pod
+
+
+@dataclass(slots=True)
+class Failure:
+    """A pod that has been given none.
+
+    ``reason`` is that of the condition, ``message`` its text, ``event`` the event's where that says more. ``plugins``
+    rejected the pod; None: something went wrong. ``nominated`` is the node that is being made free for it, empty if
+    none is any more, None for no change. ``held`` has its place there, where others of its group have to regard it.
+    """
+
+    reason: str
+    message: str
+    event: str | None = None
+    plugins: frozenset[str] | None = None
+    nominated: str | None = ""
+    held: Decision | None = None
