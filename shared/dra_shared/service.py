@@ -10,7 +10,7 @@ import sys
 from collections.abc import Awaitable, Callable, Coroutine, Mapping
 from pathlib import Path
 from types import TracebackType
-from typing import TYPE_CHECKING, Any, Self
+from typing import TYPE_CHECKING, Any, Self, cast
 
 from dra_shared import log
 
@@ -143,7 +143,8 @@ class HealthServer:
     """``/healthz``, ``/livez``, ``/readyz`` and ``/metrics`` over HTTP, and whatever routes a service adds.
 
     A route's key is its path, after the method and a space where that isn't GET: ``POST /things``.
-    ``checks`` are named conditions for readiness; ``/readyz?verbose`` lists them.
+    ``checks`` are named conditions for readiness; ``/readyz?verbose`` lists them. ``upgraded`` makes the protocol for
+    a connection that a client wants to be a WebSocket; uvicorn says with what arguments.
     """
 
     def __init__(
@@ -152,7 +153,9 @@ class HealthServer:
         port: int,
         checks: Mapping[str, Check],
         routes: Mapping[str, Callable[[Any], Awaitable[Any]]] | None = None,
+        upgraded: Callable[..., asyncio.Protocol] | None = None,
     ) -> None:
+        self._upgraded = upgraded
         self._address, self._port = address, port
         self._checks = dict(checks)
         self._routes = dict(routes or {})
@@ -191,6 +194,7 @@ class HealthServer:
             log_config=None,
             access_log=False,
             lifespan="off",
+            ws=cast(Any, self._upgraded or "none"),
             timeout_graceful_shutdown=1,
         )
         sock = config.bind_socket()

@@ -16,6 +16,7 @@ from dra_apiserver.handlers.api import Api, Target
 from dra_apiserver.handlers.deprecations import deprecation
 from dra_apiserver.handlers.documents import Documents
 from dra_apiserver.handlers.routes import Handler, NotResource, resolve
+from dra_apiserver.handlers.streaming import TAKEN_OVER
 from dra_apiserver.health import Health
 from dra_apiserver.http import Disconnected, Receive, Request, Scope, Send
 from dra_apiserver.metrics import Labels, Sample
@@ -36,6 +37,7 @@ _READS = frozenset({"get", "list"})
 _MAX_REQUESTS = 2000
 _MAX_WATCHES = 5000
 _SLOW = 1.0
+_LASTING = frozenset({"log", "exec", "attach"})
 _HEALTH = frozenset({"livez", "readyz", "healthz"})
 
 _log = logger(__name__)
@@ -107,6 +109,9 @@ class Application:
 
         async def counted(message: Any) -> None:
             nonlocal code, sent
+            if message["type"] == TAKEN_OVER:
+                code, sent = 101, True
+                return
             if message["type"] == "http.response.start":
                 code, sent = message["status"], True
             await plain_send(message)
@@ -181,7 +186,8 @@ class Application:
             self._api.metrics.requests.add((*labels, str(code)))
             if verb != "watch":
                 self._api.metrics.durations.observe(labels, seconds)
-        slow = seconds > _SLOW and verb != "watch" and (target is None or target.subresource != "log")
+        lasting = verb == "watch" or (target is not None and target.subresource in _LASTING)
+        slow = seconds > _SLOW and not lasting
         if self._access_log or code >= 500 or slow:
             _log.info(
                 "request",

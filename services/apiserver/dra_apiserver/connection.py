@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Callable
 from typing import Any
 
 from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
 
+from dra_apiserver.handlers.streaming import TAKE_OVER
 from dra_apiserver.http import WRITE
 
 _HELD_BYTES = 1 << 16
@@ -72,7 +74,10 @@ class JoiningTransport(asyncio.Transport):
 
 
 class Connection(HttpToolsProtocol):
-    """One client's connection."""
+    """One client's connection. A request to upgrade it may take it over, and gets its bytes from then on."""
+
+    _received: Callable[[bytes], None] | None = None
+    _ended: Callable[[], None] | None = None
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
         super().connection_made(JoiningTransport(transport, self.loop))
@@ -89,3 +94,42 @@ class Connection(HttpToolsProtocol):
         assert isinstance(self.transport, JoiningTransport)
         self.transport.write_now(b"%x\r\n%b\r\n" % (len(part), part))
         return True
+
+    def on_headers_complete(self) -> None:
+        if self.parser.should_upgrade():
+            self.scope[TAKE_OVER] = self._take_over  # type: ignore[literal-required]
+        super().on_headers_complete()
+
+    def data_received(self, data: bytes) -> None:
+        if self._received is not None:
+            self._received(data)
+        else:
+            super().data_received(data)
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        if self._ended is not None:
+            self._ended()
+        super().connection_lost(exc)
+
+    def _unsupported_upgrade_warning(self) -> None:
+        """The request is answered as any other; where an upgrade means something, its handler takes over."""
+
+    def _take_over(self, received: Callable[[bytes], None], ended: Callable[[], None]) -> _Taken:
+        self._received, self._ended = received, ended
+        self.cycle.response_started = self.cycle.response_complete = True
+        self._unset_keepalive_if_required()
+        return _Taken(self.transport)
+
+
+class _Taken:
+    def __init__(self, transport: asyncio.Transport) -> None:
+        self._transport = transport
+
+    def write(self, data: bytes) -> None:
+        self._transport.write(data)
+
+    def close(self) -> None:
+        self._transport.close()
+
+    def pause(self, paused: bool) -> None:
+        (self._transport.pause_reading if paused else self._transport.resume_reading)()

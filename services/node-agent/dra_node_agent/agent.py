@@ -33,6 +33,7 @@ from dra_node_agent.kubelet.kubelet import Kubelet, KubeletConfig
 from dra_node_agent.kubelet.node import NodeShape
 from dra_node_agent.kubelet.plugins.watch import DirectoryWatcher
 from dra_node_agent.kubelet.server import Endpoint, KubeletServer
+from dra_node_agent.kubelet.websocket import WebSocket
 from dra_node_agent.nvml.faults import FAULTS_ROUTE, FaultInjector
 from dra_node_agent.runtime.base import Runtime
 from dra_node_agent.runtime.container import Injected
@@ -138,6 +139,10 @@ class NodeAgent:
             **KubeletServer(self.kubelets, self._clock).routes(),
             FAULTS_ROUTE: FaultInjector(self._system).inject,
         }
+
+    async def stream(self, socket: WebSocket) -> None:
+        """The kubelets' endpoints for exec and attach, which are WebSockets."""
+        await KubeletServer(self.kubelets, self._clock).stream(socket)
 
     def _system(self, node_name: str) -> "SimulatedSystem | None":
         """The node's simulated GPUs, if it has some."""

@@ -80,6 +80,7 @@ def _raise_file_limit() -> None:
 async def _serve(args: argparse.Namespace) -> None:
 
     from dra_node_agent.agent import NodeAgent, NodeAgentConfig
+    from dra_node_agent.kubelet.websocket import WebSocket
 
     _raise_file_limit()
     names = [args.node_name or socket.gethostname().lower()]
@@ -103,7 +104,11 @@ async def _serve(args: argparse.Namespace) -> None:
     async with service.connect(args, "dralab-node-agent") as client:
         agent = NodeAgent(config, client)
         listener = service.HealthServer(
-            args.health_address, args.health_port, {"nodes": lambda: agent.ready}, agent.routes()
+            args.health_address,
+            args.health_port,
+            {"nodes": lambda: agent.ready},
+            agent.routes(),
+            lambda config, server_state, app_state: WebSocket(agent.stream, server_state),
         )
         async with listener:
             agent.listen_on(listener.port)

@@ -26,7 +26,12 @@ _CONNECT_TIMEOUT = 5.0
 _ADDRESS_TYPES = ("InternalIP", "ExternalIP", "Hostname")
 
 
-def _container(pod: JsonObject, wanted: str) -> str:
+def choose_container(pod: JsonObject, wanted: str) -> str:
+    """The container that a request means, by name or because there is but one.
+
+    Raises:
+        StatusError: 400, it names none or a wrong one.
+    """
     spec, name = pod["spec"], pod["metadata"]["name"]
     names = [item["name"] for item in spec.get("containers") or []]
     starting = [item["name"] for item in spec.get("initContainers") or []]
@@ -49,7 +54,12 @@ def _container(pod: JsonObject, wanted: str) -> str:
     return wanted
 
 
-def _node_address(node: JsonObject) -> tuple[str, int]:
+def node_address(node: JsonObject) -> tuple[str, int]:
+    """Where a node's agent listens.
+
+    Raises:
+        StatusError: 500, the node has no address.
+    """
     status = node.get("status") or {}
     port = ((status.get("daemonEndpoints") or {}).get("kubeletEndpoint") or {}).get("Port") or 0
     found = {item.get("type"): item.get("address") for item in status.get("addresses") or []}
@@ -65,7 +75,7 @@ async def logs(api: Api, request: Request, target: Target) -> None:
     if record is None:
         raise not_found(target.qualified, target.name)
     pod = record.object()
-    container = _container(pod, request.query.get("container", ""))
+    container = choose_container(pod, request.query.get("container", ""))
     host = pod["spec"].get("nodeName")
     if not host:
         # Upstream answers an empty log for a pod that no node has yet.
@@ -74,7 +84,7 @@ async def logs(api: Api, request: Request, target: Target) -> None:
     node = api.store.get(("", "nodes"), host)
     if node is None:
         raise internal(f'nodes "{host}" not found')
-    address, port = _node_address(node.object())
+    address, port = node_address(node.object())
     passed = {name: request.query[name] for name in _PASSED if name in request.query}
     path = f"/containerLogs/{target.namespace}/{target.name}/{container}"
     url = f"http://{f'[{address}]' if ':' in address else address}:{port}{path}"

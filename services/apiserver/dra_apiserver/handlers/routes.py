@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Awaitable, Callable
 
 from dra_apiserver.errors import method_not_allowed, method_not_supported, no_such_resource
-from dra_apiserver.handlers import components, logs, read, subresources, write
+from dra_apiserver.handlers import components, logs, read, streaming, subresources, write
 from dra_apiserver.handlers import delete as deletion
 from dra_apiserver.handlers.api import Api, Target
 from dra_apiserver.http import Request
@@ -35,12 +35,18 @@ _SCALE: dict[str, tuple[str, Handler]] = {
     "PUT": ("update", subresources.put_scale),
     "PATCH": ("patch", subresources.put_scale),
 }
+_STREAM: dict[str, tuple[str, Handler]] = {
+    "GET": ("get", streaming.stream),
+    "POST": ("create", streaming.stream),
+}
 _SPECIAL: dict[str, dict[str, tuple[str, Handler]]] = {
     "scale": _SCALE,
     "binding": {"POST": ("create", subresources.bind)},
     "eviction": {"POST": ("create", subresources.evict)},
     "token": {"POST": ("create", subresources.token)},
     "log": {"GET": ("get", logs.logs)},
+    "exec": _STREAM,
+    "attach": _STREAM,
 }
 
 

@@ -1,8 +1,9 @@
-"""The kubelet's HTTP endpoints: container logs and pods (pkg/kubelet/server).
+"""The kubelet's HTTP endpoints: container logs, exec, attach and pods (pkg/kubelet/server).
 
 A pod's name says which of the process's nodes it is on, so all of them share one server.
 """
 
+import asyncio
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
 from datetime import datetime, timedelta
 from typing import TYPE_CHECKING, Any
@@ -14,7 +15,9 @@ from dra_shared.clock import Clock, parse_rfc3339
 
 from dra_node_agent.kubelet.kubelet import Kubelet
 from dra_node_agent.kubelet.podstatus import ephemeral_containers
-from dra_node_agent.runtime.base import ContainerRecord, LogOptions, State
+from dra_node_agent.kubelet.streaming import ChannelStreams, exit_status, failure_status
+from dra_node_agent.kubelet.websocket import Refused, WebSocket
+from dra_node_agent.runtime.base import ContainerRecord, LogOptions, Runtime, RuntimeFailure, State
 
 if TYPE_CHECKING:
     from starlette.requests import Request
@@ -42,6 +45,11 @@ class KubeletServer:
         """The endpoints by path, for :class:`dra_shared.service.HealthServer`."""
         return {
             "/containerLogs/{namespace}/{pod}/{container}": self._logs,
+            **{
+                f"{method} /{action}/{{path:path}}": self._not_upgraded
+                for method in ("GET", "POST")
+                for action in ("exec", "attach", "portForward")
+            },
             "/pods": self._pods,
             "/pods/": self._pods,
         }
@@ -56,6 +64,45 @@ class KubeletServer:
         ]
         body = {"kind": "PodList", "apiVersion": "v1", "metadata": {}, "items": pods}
         return Response(msgspec.json.encode(body), media_type="application/json")
+
+    async def stream(self, socket: WebSocket) -> None:
+        """``/exec/…`` and ``/attach/…``, for connections that were upgraded to WebSocket.
+
+        Raises:
+            Refused: there is no such container, or it doesn't run.
+        """
+        _, action, *parts = socket.request.path.split("/")
+        if action not in ("exec", "attach") or len(parts) not in (3, 4):
+            raise Refused(404, "404 page not found")
+        namespace, name, container = parts[0], parts[1], parts[-1]
+        command = [value for key, value in socket.request.query if key == "command"]
+        try:
+            kubelet, pod = self._find(namespace, name)
+            record = _record(kubelet, pod, container, previous=False)
+        except _Refused as error:
+            raise Refused(error.code, str(error)) from error
+        if record.state is not State.RUNNING:
+            raise Refused(500, f"container not running ({record.id})")
+        streams = ChannelStreams(socket)
+        await streams.open()
+        if action == "exec":
+            work = asyncio.ensure_future(kubelet.runtime.exec_session(record.id, command, streams))
+        else:
+            work = asyncio.ensure_future(_attached(kubelet.runtime, record.id, streams))
+        try:
+            code = await streams.run(work)
+        except RuntimeFailure as error:
+            await streams.finish(
+                failure_status("executing command in" if action == "exec" else "attaching to", error)
+            )
+        else:
+            if code is not None:
+                await streams.finish(exit_status(command, code))
+
+    async def _not_upgraded(self, _: "Request") -> "Response":
+        from starlette.responses import PlainTextResponse
+
+        return PlainTextResponse("unable to upgrade: only WebSocket is served", status_code=400)
 
     async def _logs(self, request: "Request") -> "Response":
         from starlette.responses import PlainTextResponse, StreamingResponse
@@ -77,6 +124,11 @@ class KubeletServer:
             if pod is not None:
                 return kubelet, pod
         raise _Refused(404, f'pod does not exist: pod "{namespace}/{name}" not found')
+
+
+async def _attached(runtime: Runtime, container_id: str, streams: ChannelStreams) -> int:
+    await runtime.attach(container_id, streams)
+    return 0
 
 
 def _options(query: Mapping[str, str], now: datetime) -> LogOptions:

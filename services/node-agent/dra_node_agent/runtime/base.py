@@ -122,6 +122,19 @@ class Image:
     pulled_seconds: float | None = None
 
 
+class Streams(Protocol):
+    """The user's end of an exec or attach session."""
+
+    stdin: bool
+    tty: bool
+
+    async def read(self) -> bytes:
+        """What the user sends; empty at its end."""
+
+    async def write(self, data: bytes, *, stderr: bool = False) -> None:
+        """Output for the user."""
+
+
 ChangeHandler = Callable[[ContainerRecord], None]
 
 
@@ -168,6 +181,12 @@ class Runtime(Protocol):
         self, container_id: str, command: Sequence[str], timeout: float | None = None
     ) -> tuple[int, bytes]:
         """Run a command in the container; gives its exit code and output."""
+
+    async def exec_session(self, container_id: str, command: Sequence[str], streams: Streams) -> int:
+        """Run a command in the container, connected to ``streams``; gives its exit code."""
+
+    async def attach(self, container_id: str, streams: Streams) -> None:
+        """Connect to the container's process until it ends."""
 
     async def probe(
         self, container_id: str, kind: str, probe: Probe, pod_ip: str, container: Container

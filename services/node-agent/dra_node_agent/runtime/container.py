@@ -10,10 +10,11 @@ from typing import Any
 from dra_shared.clock import Clock
 
 from dra_node_agent.cdi import ContainerEdits
-from dra_node_agent.runtime.base import ContainerRecord, ContainerSpec
+from dra_node_agent.runtime.base import ContainerRecord, ContainerSpec, RuntimeFailure, Streams
 from dra_node_agent.runtime.logfile import LogFile
 from dra_node_agent.runtime.shell.interpreter import Exit, Files, LoopControl, Process, Program, Shell, World
-from dra_node_agent.runtime.shell.programs import base_programs, duration, shell_script
+from dra_node_agent.runtime.shell.programs import base_programs, duration, reads_input, shell_script
+from dra_node_agent.runtime.shell.session import Output, converse, everything
 from dra_node_agent.runtime.shell.syntax import ShellSyntaxError
 
 RUN_SECONDS = "dralab.dev/run-seconds"
@@ -126,6 +127,38 @@ class SimulatedContainer:
         code = await self._invoke(shell, command)
         return code, "".join(pieces).encode(errors="replace")
 
+    async def converse(self, command: Sequence[str], streams: Streams) -> int:
+        """Run a command that someone is connected to; a shell without a script talks with them."""
+        output = Output(streams)
+        shell = self._shell(output.out, output.err, self._not_found, replay=False)
+        if streams.tty:
+            shell.env.setdefault("TERM", "xterm")
+        if streams.stdin:
+            shell.input = lambda: everything(streams)
+        name = command[0].rpartition("/")[2] if command else ""
+        if name not in _SHELLS and name not in shell.world.programs:
+            output.cancel()
+            raise RuntimeFailure(
+                "StartError",
+                "OCI runtime exec failed: exec failed: unable to start container process: exec:"
+                f' "{command[0] if command else ""}": executable file not found in $PATH: unknown',
+            )
+        try:
+            if name in _SHELLS and shell_script(command, self.files.content)[0] is None:
+                shell.name = name
+                code = await converse(shell, streams, output) if streams.stdin else 0
+            else:
+                code = await self._invoke(shell, command)
+            await output.close()
+        finally:
+            output.cancel()
+            shell.world.end_jobs()
+        return code
+
+    async def _not_found(self, process: Process) -> int:
+        process.err(f"sh: {process.argv[0]}: not found\n")
+        return 127
+
     async def _process(self) -> int:
         command = [*self.spec.command, *self.spec.args] if self.spec.command else [*self.spec.args]
         shell = self._shell(self._out, self._err, self._unknown, replay=True)
@@ -146,7 +179,8 @@ class SimulatedContainer:
                 script, shell.name, arguments = shell_script(command, self.files.content)
                 shell.arguments = list(arguments)
                 return await shell.run(script) if script is not None else 0
-            process = Process(command, dict(self.env), shell.out, shell.err, "", shell)
+            stdin = await shell.input() if shell.input is not None and reads_input(command) else ""
+            process = Process(command, dict(self.env), shell.out, shell.err, stdin, shell)
             return await shell.world.programs.get(name, shell.world.fallback)(process)
         except Exit as end:
             return end.code
@@ -164,6 +198,7 @@ class SimulatedContainer:
             self.files,
             hostname=self.spec.hostname,
             directory=self.spec.working_dir or "/",
+            reads_input=reads_input,
         )
         if replay:
             self._world = world

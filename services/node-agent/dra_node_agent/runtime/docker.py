@@ -31,7 +31,9 @@ from dra_node_agent.runtime.base import (
     RuntimeFailure,
     SandboxSpec,
     State,
+    Streams,
 )
+from dra_node_agent.runtime.dockerstream import pump
 from dra_node_agent.runtime.netprobe import probe_network
 from dra_node_agent.tasks import Tasks
 
@@ -196,6 +198,24 @@ class DockerRuntime:
             raise RuntimeFailure(
                 "DeadlineExceeded", f"command {' '.join(command)!r} timed out after {timeout:g}s"
             ) from error
+
+    async def exec_session(self, container_id: str, command: Sequence[str], streams: Streams) -> int:
+        api = self._client.api
+
+        def start() -> tuple[str, Any]:
+            made = api.exec_create(container_id, list(command), stdin=streams.stdin, tty=streams.tty)
+            return made["Id"], api.exec_start(made["Id"], tty=streams.tty, socket=True)
+
+        exec_id, connection = await self._call(start)
+        await pump(connection, streams, tty=streams.tty)
+        return int((await self._call(lambda: api.exec_inspect(exec_id)))["ExitCode"] or 0)
+
+    async def attach(self, container_id: str, streams: Streams) -> None:
+        api = self._client.api
+        wanted = {"stdin": int(streams.stdin), "stdout": 1, "stderr": 1, "stream": 1}
+        connection = await self._call(lambda: api.attach_socket(container_id, params=wanted))
+        config = (await self._call(lambda: api.inspect_container(container_id)))["Config"]
+        await pump(connection, streams, tty=bool(config.get("Tty")))
 
     async def probe(
         self, container_id: str, kind: str, probe: Probe, pod_ip: str, container: Container

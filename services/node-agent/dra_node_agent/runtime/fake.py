@@ -30,6 +30,7 @@ from dra_node_agent.runtime.base import (
     RuntimeFailure,
     SandboxSpec,
     State,
+    Streams,
 )
 from dra_node_agent.runtime.container import Injected, Programs, SimulatedContainer
 from dra_node_agent.runtime.logfile import LogFile
@@ -224,10 +225,7 @@ class FakeRuntime:
     async def exec(
         self, container_id: str, command: Sequence[str], timeout: float | None = None
     ) -> tuple[int, bytes]:
-        container = self._running.get(container_id)
-        if container is None:
-            raise RuntimeFailure("ContainerNotRunning", f'container "{container_id}" is not running')
-        work = asyncio.ensure_future(container.exec(command))
+        work = asyncio.ensure_future(self._alive(container_id).exec(command))
         if timeout is None:
             return await work
         timer = asyncio.ensure_future(self._clock.sleep(timeout))
@@ -241,6 +239,21 @@ class FakeRuntime:
         finally:
             work.cancel()
             timer.cancel()
+
+    async def exec_session(self, container_id: str, command: Sequence[str], streams: Streams) -> int:
+        return await self._alive(container_id).converse(command, streams)
+
+    async def attach(self, container_id: str, streams: Streams) -> None:
+        """Shows what the container prints from now on; its simulated process reads no input."""
+        self._alive(container_id)
+        async for piece in self.logs(container_id, LogOptions(follow=True, tail_lines=0)):
+            await streams.write(piece.replace(b"\n", b"\r\n") if streams.tty else piece)
+
+    def _alive(self, container_id: str) -> SimulatedContainer:
+        container = self._running.get(container_id)
+        if container is None:
+            raise RuntimeFailure("ContainerNotRunning", f'container "{container_id}" is not running')
+        return container
 
     async def probe(
         self, container_id: str, kind: str, probe: Probe, pod_ip: str, container: Container

@@ -133,6 +133,7 @@ class World:
     hostname: str = "localhost"
     directory: str = "/"
     jobs: set[asyncio.Task[int]] = field(default_factory=set)
+    reads_input: Callable[[Sequence[str]], bool] = lambda _: False
 
     def end_jobs(self) -> None:
         """End everything that still runs in the background."""
@@ -167,6 +168,8 @@ class Shell:
         self._signals: list[str] = []
         self._interrupt = asyncio.Event()
         self._expander = Expander(self)
+        #: Where commands that read standard input get it, if not from a pipe or file.
+        self.input: Callable[[], Awaitable[str]] | None = None
 
     async def run(self, text: str) -> int:
         """Run a script; gives its exit code."""
@@ -190,6 +193,25 @@ class Shell:
         for job in self.jobs:
             job.cancel()
         return self.status
+
+    async def run_line(self, text: str) -> bool:
+        """Run one line of a conversation; False once the shell is to end."""
+        try:
+            await self.execute(parse(text))
+        except Exit as end:
+            self.status = end.code
+            return False
+        except LoopControl:
+            self.status = 0
+        except ShellSyntaxError as error:
+            self.err(f"{self.name}: {error}\n")
+            self.status = 2
+        except _BrokenPipe:
+            self.status = 141
+        except RecursionError:
+            self.err(f"{self.name}: nested too deeply\n")
+            self.status = 2
+        return True
 
     def signal(self, name: str) -> bool:
         """Deliver a signal; False where no trap is set for it."""
@@ -249,6 +271,7 @@ class Shell:
         child = Shell(self.world, self.env, out, err, name=self.name, arguments=self.arguments)
         child.variables = dict(self.variables)
         child.directory = self.directory
+        child.input = self.input
         return child
 
     async def _run_traps(self) -> None:
@@ -285,7 +308,7 @@ class Shell:
             case Group():
                 return await self._group(node)
             case Command():
-                return await self._simple(node, "")
+                return await self._simple(node, None)
 
     def _background(self, node: AndOr) -> int:
         world = self.world
@@ -299,7 +322,8 @@ class Shell:
         return 0
 
     async def _pipeline(self, node: Pipeline) -> int:
-        stdin, status = "", 0
+        stdin: str | None = None
+        status = 0
         for position, item in enumerate(node.commands):
             last = position == len(node.commands) - 1
             output = _Collector()
@@ -361,7 +385,7 @@ class Shell:
         finally:
             self.out, self.err = saved
 
-    async def _simple(self, node: Command, stdin: str) -> int:
+    async def _simple(self, node: Command, stdin: str | None) -> int:
         words = list(node.words)
         assignments: dict[str, str] = {}
         while words and (pair := _assignment(words[0].text)) is not None:
@@ -378,6 +402,9 @@ class Shell:
             for name, value in assignments.items():
                 self.assign(name, value)
             return 0
+        if stdin is None:
+            reads = self.input if self.world.reads_input(argv) else None
+            stdin = await reads() if reads is not None else ""
         process = Process(argv, {**self.env, **assignments}, out, err, stdin, self)
         program = self.world.programs.get(argv[0].rpartition("/")[2], self.world.fallback)
         return await program(process)

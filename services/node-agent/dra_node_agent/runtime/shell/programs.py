@@ -12,6 +12,7 @@ _DURATION = re.compile(r"(\d+(?:\.\d*)?|\.\d+)([smhd]?)")
 _UNITS = {"": 1, "s": 1, "m": 60, "h": 3600, "d": 86400}
 _FOREVER = 10 * 365 * 86400.0
 _HOLE = re.compile(r"%-?[0-9]{0,3}(?:\.[0-9]{1,2})?[sdiufxc]")
+_FILTERS = frozenset({"cat", "head", "sort", "tail", "wc"})
 _ESCAPES = {"\\n": "\n", "\\t": "\t", "\\\\": "\\", "\\r": "\r", "\\a": "\a", "\\e": "\x1b", "\\0": "\0"}
 
 
@@ -37,6 +38,24 @@ def duration(text: str) -> float | None:
         return _FOREVER
     match = _DURATION.fullmatch(text)
     return None if match is None else min(float(match[1]) * _UNITS[match[2]], _FOREVER)
+
+
+def reads_input(argv: Sequence[str]) -> bool:
+    """Whether a command with these words reads its standard input."""
+    words = [word for word in argv[1:] if not word.startswith("-") or word == "-"]
+    name = argv[0].rpartition("/")[2]
+    if name == "grep":
+        return len(words) == 1
+    return name == "tee" or (name in _FILTERS and not words)
+
+
+async def _tee(process: Process) -> int:
+    append = "-a" in process.argv[1:]
+    process.out(process.stdin)
+    for name in process.argv[1:]:
+        if not name.startswith("-"):
+            process.files.write(_absolute(process, name), process.stdin, append=append)
+    return 0
 
 
 async def _sleep(process: Process) -> int:
@@ -481,6 +500,7 @@ _PROGRAMS: Mapping[str, Program] = {
         lambda process: "Linux" if len(process.argv) < 2 else "Linux dralab 6.1.0 x86_64 GNU/Linux"
     ),
     "cat": _cat,
+    "tee": _tee,
     "ls": _ls,
     "touch": _touch,
     "mkdir": _mkdir,

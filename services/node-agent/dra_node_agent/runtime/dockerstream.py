@@ -1,0 +1,58 @@
+"""Talking to processes in containers of Docker or Podman: the engines' hijacked connections."""
+
+import asyncio
+import contextlib
+import socket
+import struct
+from typing import Any
+
+from dra_node_agent.runtime.base import Streams
+
+_HEAD = struct.Struct("!BxxxL")
+_STDERR = 2
+_PIECE = 1 << 16
+
+
+async def pump(connection: Any, streams: Streams, *, tty: bool) -> None:
+    """Carry input and output between ``streams`` and an engine's connection until the process has ended."""
+    raw: socket.socket = getattr(connection, "_sock", connection)
+    raw.setblocking(False)
+    sending = asyncio.get_running_loop().create_task(_send(raw, streams))
+    try:
+        await (_raw(raw, streams) if tty else _frames(raw, streams))
+    finally:
+        sending.cancel()
+        with contextlib.suppress(asyncio.CancelledError, OSError):
+            await sending
+        connection.close()
+
+
+async def _send(raw: socket.socket, streams: Streams) -> None:
+    loop = asyncio.get_running_loop()
+    if not streams.stdin:
+        return
+    while data := await streams.read():
+        await loop.sock_sendall(raw, data)
+    raw.shutdown(socket.SHUT_WR)
+
+
+async def _raw(raw: socket.socket, streams: Streams) -> None:
+    loop = asyncio.get_running_loop()
+    with contextlib.suppress(ConnectionError):
+        while data := await loop.sock_recv(raw, _PIECE):
+            await streams.write(data)
+
+
+async def _frames(raw: socket.socket, streams: Streams) -> None:
+    """Without a terminal both outputs share the connection, in frames that name theirs."""
+    loop = asyncio.get_running_loop()
+    buffer = bytearray()
+    with contextlib.suppress(ConnectionError):
+        while data := await loop.sock_recv(raw, _PIECE):
+            buffer += data
+            while len(buffer) >= _HEAD.size:
+                stream, size = _HEAD.unpack_from(buffer)
+                if len(buffer) < _HEAD.size + size:
+                    break
+                await streams.write(bytes(buffer[_HEAD.size : _HEAD.size + size]), stderr=stream == _STDERR)
+                del buffer[: _HEAD.size + size]

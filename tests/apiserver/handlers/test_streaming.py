@@ -1,0 +1,122 @@
+"""pods/exec and pods/attach: connections that are handed through to the node."""
+
+import asyncio
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from pathlib import Path
+from typing import Any
+
+import httpx
+import pytest
+from dra_apiserver.config import Config
+from dra_apiserver.server import ApiServer
+
+_POD = "/api/v1/namespaces/default/pods/p"
+_UPGRADE = "Connection: Upgrade\r\nUpgrade: websocket\r\nAuthorization: Bearer secret\r\nX-Other: 1\r\n"
+
+
+@pytest.fixture
+async def server(tmp_path: Path) -> AsyncIterator[ApiServer]:
+    async with ApiServer(Config(port=0, data=tmp_path, relaxed=True)) as started:
+        yield started
+
+
+@pytest.fixture
+async def client(server: ApiServer) -> AsyncIterator[httpx.AsyncClient]:
+    async with httpx.AsyncClient(base_url=server.url, timeout=30) as made:
+        yield made
+
+
+async def _pod_on(client: httpx.AsyncClient, port: int, node: str = "n") -> None:
+    spec: dict[str, Any] = {"nodeName": node, "containers": [{"name": "c", "image": "i"}]}
+    body = {"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "p"}, "spec": spec}
+    assert (await client.post("/api/v1/namespaces/default/pods", json=body)).status_code == 201
+    status = {
+        "addresses": [{"type": "InternalIP", "address": "127.0.0.1"}],
+        "daemonEndpoints": {"kubeletEndpoint": {"Port": port}},
+    }
+    made = {"apiVersion": "v1", "kind": "Node", "metadata": {"name": "n"}, "status": status}
+    assert (await client.post("/api/v1/nodes", json=made)).status_code == 201
+
+
+@asynccontextmanager
+async def _connected(
+    server: ApiServer, request: str
+) -> AsyncIterator[tuple[asyncio.StreamReader, asyncio.StreamWriter]]:
+    reader, writer = await asyncio.open_connection("127.0.0.1", int(server.url.rpartition(":")[2]))
+    try:
+        writer.write(f"{request} HTTP/1.1\r\nHost: api\r\n{_UPGRADE}\r\n".encode())
+        yield reader, writer
+    finally:
+        writer.close()
+
+
+async def test_the_nodes_answer_and_all_that_follows_is_handed_through(
+    server: ApiServer, client: httpx.AsyncClient
+) -> None:
+    heads: list[str] = []
+    ended = asyncio.Event()
+
+    async def node(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        heads.append((await reader.readuntil(b"\r\n\r\n")).decode())
+        writer.write(b"HTTP/1.1 101 Switching Protocols\r\nupgrade: websocket\r\n\r\nhello")
+        while data := await reader.read(1 << 16):
+            writer.write(data.upper())
+        ended.set()
+        writer.close()
+
+    async with await asyncio.start_server(node, "127.0.0.1", 0) as listening:
+        await _pod_on(client, listening.sockets[0].getsockname()[1])
+        query = "command=sh&command=-c&command=echo%20%26&stdin=true&stdout=true&tty=false"
+        async with _connected(server, f"GET {_POD}/exec?{query}") as (reader, writer):
+            assert (await reader.readuntil(b"\r\n\r\n")).startswith(b"HTTP/1.1 101 ")
+            assert await reader.readexactly(5) == b"hello"
+            big = b"x" * (1 << 20)
+            writer.write(b"abc" + big)
+            assert await reader.readexactly(3 + len(big)) == b"ABC" + big.upper()
+        async with asyncio.timeout(5):
+            await ended.wait()
+    first, *lines = heads[0].split("\r\n")
+    assert first == ("GET /exec/default/p/c?command=sh&command=-c&command=echo+%26&input=1&output=1 HTTP/1.1")
+    assert "upgrade: websocket" in lines
+    assert "x-other: 1" in lines
+    assert not any("secret" in line for line in lines)
+    metrics = (await client.get("/metrics")).text
+    assert 'subresource="exec"' in metrics
+
+
+async def test_a_node_that_ends_the_connection_ends_the_clients(
+    server: ApiServer, client: httpx.AsyncClient
+) -> None:
+    async def node(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        await reader.readuntil(b"\r\n\r\n")
+        writer.write(b"HTTP/1.1 404 Not Found\r\ncontent-length: 4\r\n\r\nnone")
+        writer.close()
+
+    async with await asyncio.start_server(node, "127.0.0.1", 0) as listening:
+        await _pod_on(client, listening.sockets[0].getsockname()[1])
+        async with _connected(server, f"POST {_POD}/attach?stdout=1") as (reader, _):
+            assert (await reader.read()).endswith(b"\r\n\r\nnone")
+
+
+async def test_refusals(server: ApiServer, client: httpx.AsyncClient) -> None:
+    missing = await client.get(f"{_POD}/exec?command=ls&stdout=1")
+    assert (missing.status_code, missing.json()["message"]) == (404, 'pods "p" not found')
+    with_no_listener = await asyncio.start_server(lambda r, w: None, "127.0.0.1", 0)
+    port = with_no_listener.sockets[0].getsockname()[1]
+    with_no_listener.close()
+    await _pod_on(client, port)
+    plain = await client.get(f"{_POD}/exec?command=ls&stdout=1")
+    assert (plain.status_code, plain.json()["message"]) == (400, "Upgrade request required")
+    wrong = await client.get(f"{_POD}/exec?command=ls&stdout=1&container=z")
+    assert wrong.json()["message"] == "container z is not valid for pod p"
+    async with _connected(server, f"GET {_POD}/exec?command=ls&stdout=1") as (reader, _):
+        assert (await reader.readuntil(b"\r\n\r\n")).startswith(b"HTTP/1.1 500 ")
+
+
+async def test_a_pod_without_a_node_has_nothing_to_connect_to(client: httpx.AsyncClient) -> None:
+    body = {"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "p"}}
+    spec = {"containers": [{"name": "c", "image": "i"}]}
+    await client.post("/api/v1/namespaces/default/pods", json={**body, "spec": spec})
+    answer = await client.get(f"{_POD}/exec?command=ls&stdout=1")
+    assert (answer.status_code, answer.json()["message"]) == (400, "pod p does not have a host assigned")

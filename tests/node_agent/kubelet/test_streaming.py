@@ -1,0 +1,145 @@
+"""exec and attach."""
+
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+
+import pytest
+from dra_node_agent.kubelet.server import KubeletServer
+from dra_node_agent.kubelet.websocket import WebSocket
+from dra_shared.service import HealthServer
+
+from tests.node_agent.kubelet.bench import Bench, pod
+from tests.node_agent.kubelet.channels import END, STDERR, STDIN, STDOUT, Answered, session
+from tests.node_agent.kubelet.waiting import until
+
+_SLEEPER = "sleep 60; echo later; trap 'exit 0' TERM; sleep 999 & wait"
+
+
+@asynccontextmanager
+async def _served() -> AsyncIterator[tuple[Bench, int]]:
+    async with Bench() as bench:
+        endpoints = KubeletServer([bench.kubelet], bench.clock)
+        server = HealthServer(
+            "127.0.0.1",
+            0,
+            {},
+            endpoints.routes(),
+            lambda config, server_state, app_state: WebSocket(endpoints.stream, server_state),
+        )
+        async with server:
+            bench.create(pod("pod", {"name": "main", "image": "x", "command": ["sh", "-c", _SLEEPER]}))
+            await until(lambda: bench.phase() == "Running")
+            yield bench, server.port
+
+
+def _exec(*command: str, flags: str = "output=1&error=1") -> str:
+    return "/exec/ns/pod/main?" + "&".join([*(f"command={word}" for word in command), flags])
+
+
+async def test_a_command_gives_output_and_success() -> None:
+    async with _served() as (_, port), session(port, _exec("sh", "-c", "echo+a;echo+b+>%262")) as channels:
+        assert channels.protocol == "v5.channel.k8s.io"
+        assert await channels.read() == (STDOUT, b"")
+        output, status = await channels.result()
+        assert output == {STDOUT: b"a\n", STDERR: b"b\n"}
+        assert status == {"metadata": {}, "status": "Success"}
+        assert await channels.frame() == (8, b"\x03\xe8")
+
+
+async def test_a_commands_exit_code_is_told() -> None:
+    async with _served() as (_, port), session(port, _exec("sh", "-c", "exit+3")) as channels:
+        _, status = await channels.result()
+        assert status["reason"] == "NonZeroExitCode"
+        assert status["details"]["causes"] == [{"reason": "ExitCode", "message": "3"}]
+
+
+async def test_an_unknown_program_is_an_error() -> None:
+    async with _served() as (_, port), session(port, _exec("nosuch")) as channels:
+        _, status = await channels.result()
+        assert (status["reason"], status["code"]) == ("InternalError", 500)
+        assert 'exec: "nosuch": executable file not found in $PATH' in status["message"]
+
+
+async def test_input_reaches_the_command_to_its_end() -> None:
+    async with _served() as (_, port):
+        async with session(port, _exec("sh", "-c", "cat+>+/tmp/f", flags="input=1&output=1")) as channels:
+            await channels.send(STDIN, b"one\n")
+            await channels.send(STDIN, b"tw", final=False)
+            await channels.send(STDIN, b"o\n", opcode=0)
+            await channels.send(END, bytes((STDIN,)))
+            assert (await channels.result())[1]["status"] == "Success"
+        async with session(port, _exec("cat", "/tmp/f")) as channels:
+            assert (await channels.result())[0] == {STDOUT: b"one\ntwo\n"}
+
+
+async def test_a_shell_talks_on_a_terminal() -> None:
+    async with _served() as (_, port), session(port, _exec("sh", flags="input=1&output=1&tty=1")) as channels:
+        assert await channels.shown(b"# ") == b"/ # "
+        await channels.send(STDIN, b"echo hx\x7fi | cat\r")
+        assert await channels.shown(b"# ") == b"echo hx\b \bi | cat\r\nhi\r\n/ # "
+        await channels.send(STDIN, b"for i in 1 2; do\r")
+        assert await channels.shown(b"> ") == b"for i in 1 2; do\r\n> "
+        await channels.send(STDIN, b"echo $i; done\r")
+        assert await channels.shown(b"# ") == b"echo $i; done\r\n1\r\n2\r\n/ # "
+        await channels.send(STDIN, b"exit 4\r")
+        output, status = await channels.result()
+        assert output == {STDOUT: b"exit 4\r\n"}
+        assert status["details"]["causes"][0]["message"] == "4"
+
+
+async def test_a_terminals_interrupt_ends_the_command_not_the_shell() -> None:
+    async with _served() as (_, port), session(port, _exec("sh", flags="input=1&output=1&tty=1")) as channels:
+        await channels.shown(b"# ")
+        await channels.send(STDIN, b"sleep 1000\r")
+        await channels.shown(b"1000\r\n")
+        await channels.send(STDIN, b"\x03")
+        assert await channels.shown(b"# ") == b"^C\r\n/ # "
+        await channels.send(STDIN, b"echo $?\r")
+        assert await channels.shown(b"# ") == b"echo $?\r\n130\r\n/ # "
+
+
+async def test_attach_shows_what_is_printed_from_now_on() -> None:
+    async with _served() as (bench, port), session(port, "/attach/ns/pod/main?output=1") as channels:
+        assert await channels.read() == (STDOUT, b"")
+        await bench.clock.advance(61)
+        assert await channels.read() == (STDOUT, b"later\n")
+
+
+@pytest.mark.parametrize("protocol", ["v4.channel.k8s.io", "channel.k8s.io"])
+async def test_older_protocols(protocol: str) -> None:
+    async with _served() as (_, port), session(port, _exec("echo", "hi"), protocol) as channels:
+        assert channels.protocol == protocol
+        assert [await channels.read() for _ in range(2)] == [(STDOUT, b""), (STDOUT, b"hi\n")]
+
+
+@pytest.mark.parametrize(
+    ("path", "protocol", "code", "text"),
+    [
+        (
+            "/exec/ns/pod/other?command=ls&output=1",
+            "v5.channel.k8s.io",
+            404,
+            'container "other" not found in pod "pod"',
+        ),
+        ("/exec/ns/gone/main?command=ls&output=1", "v5.channel.k8s.io", 404, 'pod "ns/gone" not found'),
+        ("/exec/ns/pod/main?command=ls", "v5.channel.k8s.io", 400, "at least 1 of stdin, stdout, stderr"),
+        ("/exec/ns/pod/main?command=ls&output=1", "v9.channel.k8s.io", 400, "unable to negotiate protocol"),
+        ("/run/ns/pod/main?command=ls&output=1", "v5.channel.k8s.io", 404, "404 page not found"),
+    ],
+)
+async def test_refusals(path: str, protocol: str, code: int, text: str) -> None:
+    async with _served() as (_, port):
+        with pytest.raises(Answered) as refused:
+            async with session(port, path, protocol):
+                pass
+        assert refused.value.code == code
+        assert text in refused.value.text
+
+
+async def test_a_client_that_goes_ends_its_command() -> None:
+    async with _served() as (bench, port):
+        async with session(port, _exec("sh", "-c", "sleep+5;+touch+/tmp/done")) as channels:
+            assert await channels.read() == (STDOUT, b"")
+        async with session(port, _exec("ls", "/tmp")) as channels:
+            await bench.clock.advance(10)
+            assert (await channels.result())[0] == {}
