@@ -69,12 +69,14 @@ class Quantity:
     of ``format``.
     """
 
-    __slots__ = ("_key", "_text", "decimal", "exponent", "format", "number")
+    __slots__ = ("_key", "_text", "decimal", "exponent", "format", "kept_text", "number")
 
     number: int
     exponent: int
     decimal: bool
     format: Format
+    # The text that it was parsed from, where upstream keeps that because it is canonical already.
+    kept_text: str | None
 
     def __init__(
         self,
@@ -90,7 +92,7 @@ class Quantity:
         self.exponent = exponent
         self.format = format
         self.decimal = decimal
-        self._text = text
+        self._text = self.kept_text = text
         self._key: int | None = number * 10 ** (exponent - _NANO) if _NANO <= exponent <= 40 else None
 
     @classmethod
@@ -107,6 +109,13 @@ class Quantity:
         if mine is None or theirs is None:
             return self._compare_wide(other)
         return (mine > theirs) - (mine < theirs)
+
+    def same_form(self, other: "Quantity") -> bool:
+        """Whether Go's ``==`` finds the two equal: alike in every inner field, and no decimal, as that is a pointer."""
+        return not (self.decimal or other.decimal) and (
+            (self.number, self.exponent, self.format, self.kept_text)
+            == (other.number, other.exponent, other.format, other.kept_text)
+        )
 
     def _compare_wide(self, other: "Quantity") -> int:
         mine, theirs = self.sign(), other.sign()
@@ -202,7 +211,7 @@ class Quantity:
         """The same number in the decimal form, which upstream's comparisons may leave in their receiver."""
         if self.decimal:
             return self
-        return Quantity(self.number, self.exponent, self.format, decimal=True, text=self._text)
+        return Quantity(self.number, self.exponent, self.format, decimal=True, text=self.kept_text)
 
     def add(self, other: "Quantity") -> "Quantity":
         """The sum, in this quantity's format (the other's when this one is zero)."""
@@ -253,7 +262,8 @@ class Quantity:
                 format = Format.DECIMAL_SI
             else:
                 times = 0
-                while whole % 1024 == 0:
+                # Upstream cannot negate the least integer to look for factors.
+                while whole % 1024 == 0 and (self.decimal or whole != _MIN_INT64):
                     whole //= 1024
                     times += 1
                 return f"{whole}{_BINARY_SUFFIX.get(times * 10, '')}"

@@ -252,6 +252,8 @@ def _quote(text: str) -> str:
 
 
 def _go_list(values: Sequence[str]) -> str:
+    if not values:
+        return "null"
     return json.dumps(list(values), separators=(",", ":"), ensure_ascii=False)
 
 

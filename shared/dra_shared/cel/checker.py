@@ -268,19 +268,17 @@ class _Checker:
             self._mismatch(expr.pos, t.optional_of(expr.type), expr.type)
         return expr.type
 
-    def _join(self, expr: Expr, previous: Type | None, current: Type) -> Type:
+    def _join(self, previous: Type | None, current: Type) -> Type:
         if previous is None:
             return current
-        if self._assignable((previous, current)):
-            return most_general(previous, current)
-        self._mismatch(expr.pos, previous, current)
-        return t.ERROR
+        # That the elements of a literal are of one type is for the validators to see to.
+        return most_general(previous, current) if self._assignable((previous, current)) else t.DYN
 
     def _list(self, expr: ListLiteral) -> Expr:
         element: Type | None = None
         for index, item in enumerate(expr.elements):
             expr.elements[index] = item = self.check(item)
-            element = self._join(item, element, self._element(item, optional=index in expr.optional))
+            element = self._join(element, self._element(item, optional=index in expr.optional))
         expr.type = t.list_of(element if element is not None else self._new_variable())
         return expr
 
@@ -289,9 +287,9 @@ class _Checker:
         value: Type | None = None
         for entry in expr.entries:
             entry.key = self.check(entry.key)
-            key = self._join(entry.key, key, entry.key.type)
+            key = self._join(key, entry.key.type)
             entry.value = self.check(entry.value)
-            value = self._join(entry.value, value, self._element(entry.value, optional=entry.optional))
+            value = self._join(value, self._element(entry.value, optional=entry.optional))
         if key is None or value is None:
             key, value = self._new_variable(), self._new_variable()
         expr.type = t.map_of(key, value)

@@ -14,6 +14,7 @@ from dra_shared.cel.values import (
     NO_OVERLOAD,
     NONE,
     OptionalValue,
+    Uint,
     go_type,
     lookup,
     qualify,
@@ -28,7 +29,7 @@ Frame = list[Any]
 Run = Callable[[Frame], Any]
 
 _EMPTY: Final[dict[str, Any]] = {}
-_KEYS: Final = (str, int, bool, float)
+_KEYS: Final = frozenset((str, int, Uint, bool, float))
 
 
 def charge(frame: Frame, cost: int) -> None:
@@ -281,7 +282,7 @@ def _key(qualifier: Qualifier, frame: Frame) -> Any:
     if qualifier.code is None:
         return qualifier.key
     key = qualifier.code(frame)
-    if not isinstance(key, _KEYS):
+    if type(key) not in _KEYS:
         raise EvaluationError(f"invalid qualifier type: {go_type(key)}")
     return key
 

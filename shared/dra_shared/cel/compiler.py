@@ -24,7 +24,7 @@ from dra_shared.cel.dispatch import implementation
 from dra_shared.cel.errors import EvaluationError
 from dra_shared.cel.folds import Fold, fold_code
 from dra_shared.cel.library import Implementation
-from dra_shared.cel.library.lists import CostLimitExceeded
+from dra_shared.cel.library.lists import failed_list
 from dra_shared.cel.library.strings import compile_regex
 from dra_shared.cel.syntax import (
     ACCUMULATOR,
@@ -36,6 +36,7 @@ from dra_shared.cel.syntax import (
     Literal,
     MapLiteral,
     Select,
+    walk,
 )
 from dra_shared.cel.values import NO_OVERLOAD, OptionalValue, TypeValue, Uint, equal, go_type, to_text
 
@@ -44,6 +45,7 @@ _CONVERSIONS: Final = frozenset(
 )
 _PRIMITIVE: Final = frozenset((bool, float, int, str, Uint))
 _NUMBERS: Final = frozenset((float, int, Uint))
+_KEYS: Final = frozenset((bool, float, int, str, Uint))
 _LIST_COST: Final = 10
 _MAP_COST: Final = 30
 
@@ -62,6 +64,11 @@ def compile_tree(
         compiler.declare(name)
     code = compiler.code(expr)
     return code.run, LOCALS + compiler.slots
+
+
+def may_panic(expr: Expr) -> bool:
+    """Whether upstream may panic in the expression, which code without account of the cost would not notice."""
+    return any(isinstance(node, Call) and _compares(node.overloads) for node in walk(expr))
 
 
 class _Compiler:
@@ -135,6 +142,8 @@ class _Compiler:
     def _index(self, args: Sequence[Code], *, optional: bool) -> Code:
         key = args[1]
         if key.is_const:
+            if type(key.value) not in _KEYS:
+                raise EvaluationError(f"invalid qualifier type: {go_type(key.value)}")
             qualifier = Qualifier(key.value, optional=optional)
         elif key.attribute is not None:
             qualifier = Qualifier(None, resolver(key.attribute, tracked=self.tracked), optional=optional)
@@ -172,8 +181,10 @@ class _Compiler:
         compiled = function in ("matches", "find", "findAll") and isinstance(pattern, str)
         if compiled:
             compile_regex(str(pattern))
-            if function == "matches":
-                run = _matcher(str(pattern))
+            run = _matcher(str(pattern)) if function == "matches" else _for_text(run)
+        if _compares(expr.overloads):
+            # Where there are two arguments, both fail together.
+            args = [plain(_or_panic(arg.run)) for arg in args]
         if not self.tracked:
             return plain(_untracked(function, run, args))
         overload = expr.overloads[0] if len(expr.overloads) == 1 else ""
@@ -208,7 +219,7 @@ class _Compiler:
     def _map(self, expr: MapLiteral) -> Code:
         entries = [(self.code(entry.key), self.code(entry.value), entry.optional) for entry in expr.entries]
         if all(key.is_const and value.is_const for key, value, _ in entries):
-            return constant({key.value: value.value for key, value, _ in entries})
+            return constant({_hashable(key.value): value.value for key, value, _ in entries})
         build = _map_builder([(key.run, value.run, optional) for key, value, optional in entries])
         return plain(self._constructed(build, _MAP_COST))
 
@@ -302,6 +313,23 @@ class _Compiler:
         return append
 
 
+def _compares(overloads: Sequence[str]) -> bool:
+    """Whether the call compares the elements of a list with each other."""
+    return len(overloads) == 1 and (
+        overloads[0] == "list_distinct" or overloads[0].endswith(("_sort", "_sortByAssociatedKeys"))
+    )
+
+
+def _or_panic(run: Run) -> Run:
+    def checked(frame: Frame) -> Any:
+        try:
+            return run(frame)
+        except EvaluationError:
+            raise failed_list() from None
+
+    return checked
+
+
 def _unused(frame: Frame) -> Any:
     raise AssertionError("a loop over a predicate has no other parts")
 
@@ -379,11 +407,20 @@ def _matcher(pattern: str) -> Implementation:
     return matches
 
 
+def _for_text(run: Implementation) -> Implementation:
+    def search(text: Any, *rest: Any) -> Any:
+        if type(text) is not str:
+            raise EvaluationError(NO_OVERLOAD)
+        return run(text, *rest)
+
+    return search
+
+
 def _untracked(function: str, run: Implementation, args: Sequence[Code]) -> Run:
     if args and all(arg.is_const for arg in args):
         try:
             known = run(*[arg.value for arg in args])
-        except (EvaluationError, CostLimitExceeded):
+        except Exception:
             # What fails has to fail each time it runs.
             known = None
         if known is not None:
@@ -414,10 +451,19 @@ def _equals_text(left: Run, text: str) -> Run:
 
 
 def _early(run: Implementation, runs: Sequence[Run], cost: CallCost) -> Run:
-    """A call that stops, free of charge, at the first argument that fails."""
+    """A call that stops at the first argument that fails, free of charge unless that is the last one."""
+    if not runs:
+        return lambda frame: _finish(frame, run, (), cost)
+    *first, last = runs
 
     def call(frame: Frame) -> Any:
-        return _finish(frame, run, [arg(frame) for arg in runs], cost)
+        args = [arg(frame) for arg in first]
+        try:
+            args.append(last(frame))
+        except EvaluationError:
+            charge(frame, cost([*args, FAILED], FAILED))
+            raise
+        return _finish(frame, run, args, cost)
 
     return call
 
@@ -489,10 +535,18 @@ def _map_builder(entries: Sequence[tuple[Run, Run, bool]]) -> Run:
                     values.pop(key, None)
                     continue
                 value = value.value
-            try:
-                values[key] = value
-            except TypeError:
-                raise EvaluationError(f"unsupported key type: {go_type(key)}") from None
+            values[_hashable(key)] = value
         return values
 
     return build
+
+
+def _hashable(key: Any) -> Any:
+    """A list may be the key of an entry, though no lookup ever finds it."""
+    if isinstance(key, list):
+        return tuple(_hashable(item) for item in key)
+    try:
+        hash(key)
+    except TypeError:
+        raise EvaluationError(f"unsupported key type: {go_type(key)}") from None
+    return key

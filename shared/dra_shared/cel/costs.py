@@ -4,7 +4,7 @@ import math
 from collections.abc import Callable, Sequence
 from typing import Any, Final
 
-from dra_shared.cel.estimates import MAX
+from dra_shared.cel.estimates import AUTHORIZATION, MAX
 from dra_shared.cel.network import Cidr, Ip
 from dra_shared.cel.url import Url
 from dra_shared.cel.values import DerivedQuantity, NamedFormat, cost_size, is_list, is_map, size
@@ -50,7 +50,7 @@ def _scan(by: float, at: int = 0) -> CallCost:
 
 def _traverse(value: Any) -> int:
     """A traversal of the whole value."""
-    if isinstance(value, str):
+    if type(value) is str:
         return int(float(len(value.encode())) * _STRING)
     if isinstance(value, bytes):
         return int(float(len(value)) * _STRING)
@@ -190,6 +190,7 @@ _BY_FUNCTION: Final[dict[str, CallCost]] = {
     "join": _join,
     **dict.fromkeys(("find", "findAll"), _search),
     **dict.fromkeys(("cidr", "isIP", "isCIDR", "ip"), _scan(_STRING)),
+    "check": lambda args, result: AUTHORIZATION,
     "ip.isCanonical": _scan(2 * _STRING),
     **dict.fromkeys(_NOMINAL, _one),
     "containsIP": _contains_ip,

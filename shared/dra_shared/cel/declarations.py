@@ -1,8 +1,8 @@
 """The functions of the DRA environment: names, overloads and types, as data.
 
 The environment is Kubernetes' base environment with all its libraries, the bindings extension and ``includes``
-(k8s.io/apiserver/pkg/cel/environment, k8s.io/dynamic-resource-allocation/cel). The authorizer's functions are left out:
-nothing in DRA can produce an authorizer.
+(k8s.io/apiserver/pkg/cel/environment, k8s.io/dynamic-resource-allocation/cel). The authorizer's functions only decide
+how errors read: nothing in DRA can produce an authorizer.
 """
 
 import functools
@@ -346,6 +346,35 @@ distinct
   .list_distinct(list<T>) list<T>
 _?._
   select_optional_field(dyn, string) optional<V>
+allowed
+  .decision_allowed(Decision) bool
+check
+  .pathcheck_check(PathCheck, string) Decision
+  .resourcecheck_check(ResourceCheck, string) Decision
+errored
+  .decision_errored(Decision) bool
+error
+  .decision_error(Decision) string
+fieldSelector
+  .authorizer_fieldselector(ResourceCheck, string) ResourceCheck
+group
+  .authorizer_group(Authorizer, string) GroupCheck
+labelSelector
+  .authorizer_labelselector(ResourceCheck, string) ResourceCheck
+namespace
+  .resourcecheck_namespace(ResourceCheck, string) ResourceCheck
+name
+  .resourcecheck_name(ResourceCheck, string) ResourceCheck
+path
+  .authorizer_path(Authorizer, string) PathCheck
+reason
+  .decision_reason(Decision) string
+resource
+  .groupcheck_resource(GroupCheck, string) ResourceCheck
+serviceAccount
+  .authorizer_serviceaccount(Authorizer, string, string) Authorizer
+subresource
+  .resourcecheck_subresource(ResourceCheck, string) ResourceCheck
 """
 
 INCLUDES: Final = "includes"
@@ -402,6 +431,10 @@ NAMED: Final = {
     "bool": t.BOOL, "bytes": t.BYTES, "double": t.DOUBLE, "duration": t.DURATION, "dyn": t.DYN, "int": t.INT,
     "string": t.STRING, "timestamp": t.TIMESTAMP, "uint": t.UINT, "Quantity": t.QUANTITY, "Semver": t.SEMVER,
     "URL": t.URL, "Format": t.FORMAT, "IP": t.IP, "CIDR": t.CIDR,
+    **{
+        name: Type(Kind.STRUCT, f"kubernetes.authorization.{name}")
+        for name in ("Authorizer", "Decision", "GroupCheck", "PathCheck", "ResourceCheck")
+    },
 }  # fmt: skip
 _GENERIC: Final[dict[str, Callable[..., Type]]] = {
     "list": t.list_of,

@@ -18,10 +18,13 @@ _OVERLOADS: Final[dict[str, Implementation]] = {
     **lists.OVERLOADS,
     **kubernetes.OVERLOADS,
 }
-_BY_FUNCTION: Final[dict[str, Implementation]] = {**operators.BY_FUNCTION, "matches": strings.matches}
-_UNGUARDED: Final = frozenset(
-    ("contains", "endsWith", "startsWith", "flatten", "sort", "@sortByAssociatedKeys")
-)
+_BY_FUNCTION: Final[dict[str, Implementation]] = {
+    **operators.BY_FUNCTION,
+    "matches": strings.matches,
+    "sort": lists.sort,
+    "@sortByAssociatedKeys": lists.sort_by_keys,
+}
+_UNGUARDED: Final = frozenset(("contains", "endsWith", "startsWith", "flatten", "distinct"))
 
 
 def implementation(

@@ -27,6 +27,10 @@ class EvaluationError(Exception):
     """The expression fails for a device; the message is cel-go's."""
 
 
+class Panic(Exception):
+    """Upstream's code panics here, which ends the evaluation; the message is Go's."""
+
+
 @dataclass(frozen=True, slots=True)
 class Issue:
     """One finding: ``offset`` is a position in code points, negative for none."""

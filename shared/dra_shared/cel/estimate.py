@@ -5,6 +5,7 @@ Costs and sizes are ranges of unsigned 64-bit numbers that stick at the maximum.
 
 from typing import Final
 
+from dra_shared.cel.checker import TypeIdent
 from dra_shared.cel.estimates import (
     MAX,
     ONE,
@@ -128,6 +129,8 @@ class _Coster:
 
     def cost(self, expr: Expr) -> Range:
         match expr:
+            case TypeIdent():
+                return ONE
             case Literal():
                 return _ZERO
             case Ident():
@@ -291,7 +294,11 @@ class _Coster:
         keyed = which == "key" or (which == "single" and not is_list)
         size = None if entries is None else entries[1] if keyed else entries[2]
         step = ("@indices" if is_list else "@keys") if keyed else ("@items" if is_list else "@values")
-        self._push(name, _Local((*self._path(ranged), step), size, None))
+        path = self._path(ranged)
+        if which == "key" and not _power_of_two(len(path)):
+            # The second variable's path, appended to the same slice, overwrites the first one's.
+            step = "@items" if is_list else "@values"
+        self._push(name, _Local((*path, step), size, None))
 
     def _fold(self, expr: Comprehension) -> Range:
         total = add(self.cost(expr.range), self.cost(expr.initial))
@@ -375,6 +382,11 @@ class _Coster:
         if isinstance(expr, Ident) and (local := self._local(expr.name)) is not None:
             return local.entries
         return None
+
+
+def _power_of_two(length: int) -> bool:
+    """Whether a Go slice that grew to that length has no room left."""
+    return length & (length - 1) == 0
 
 
 def _known(node: Node) -> Range:

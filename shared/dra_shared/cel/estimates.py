@@ -93,6 +93,9 @@ def _number(node: Node, default: int) -> int:
 
 _Estimator = Callable[[str, Node | None, list[Node]], Estimate | None]
 
+#: What asking the authorizer costs.
+AUTHORIZATION: Final = 350_000
+
 _NOMINAL: Final = frozenset(
     [
         "masked",
@@ -146,6 +149,8 @@ def estimate_library_call(
         return by_overload
     if overload == "dra_includes_dyn_dyn":
         return Estimate((0, _INCLUDES_LIMIT))
+    if function == "check":
+        return Estimate(fixed(AUTHORIZATION))
     if function in _NOMINAL:
         return Estimate(ONE)
     estimator = _BY_FUNCTION.get(function)

@@ -179,7 +179,6 @@ _RECEIVER: Final[dict[tuple[str, int], Expander]] = {
     ("all", 2): _quantifier("all", 1),
     ("exists", 2): _quantifier("exists", 1),
     ("exists_one", 2): _quantifier("one", 1),
-    ("existsOne", 2): _quantifier("one", 1),
     ("all", 3): _quantifier("all", 2),
     ("exists", 3): _quantifier("exists", 2),
     ("exists_one", 3): _quantifier("one", 2),

@@ -6,7 +6,9 @@ from typing import Final
 
 from dra_shared.quoting import go_quote
 
-_V4_FIELD: Final = re.compile(r"0|[1-9][0-9]{0,2}")
+_BITS: Final = re.compile(r"0|[1-9][0-9]*")
+
+Address = ipaddress.IPv4Address | ipaddress.IPv6Address
 
 
 class AddressError(ValueError):
@@ -18,12 +20,17 @@ class Ip:
 
     __slots__ = ("address",)
 
-    def __init__(self, address: ipaddress.IPv4Address | ipaddress.IPv6Address) -> None:
+    def __init__(self, address: Address) -> None:
         self.address = address
 
     @classmethod
     def parse(cls, text: str) -> "Ip":
-        address = _parse_address(text, text, "IP Address {} parse error during conversion from string: {}")
+        try:
+            address = parse_address(text)
+        except AddressError as error:
+            raise AddressError(
+                f"IP Address {go_quote(text)} parse error during conversion from string: {error}"
+            ) from None
         if isinstance(address, ipaddress.IPv6Address):
             if address.scope_id:
                 raise AddressError(f"IP address {go_quote(text)} with zone value is not allowed")
@@ -82,34 +89,33 @@ class Cidr:
 
     __slots__ = ("address", "prefix")
 
-    def __init__(self, address: ipaddress.IPv4Address | ipaddress.IPv6Address, prefix: int) -> None:
+    def __init__(self, address: Address, prefix: int) -> None:
         self.address = address
         self.prefix = prefix
 
     @classmethod
     def parse(cls, text: str) -> "Cidr":
-        wrapped = "network address parse error during conversion from string: "
-        base, slash, bits = text.rpartition("/")
         quoted = go_quote(text)
+        wrapped = f"network address parse error during conversion from string: netip.ParsePrefix({quoted}): "
+        base, slash, bits = text.rpartition("/")
         if not slash:
-            raise AddressError(f"{wrapped}netip.ParsePrefix({quoted}): no '/'")
-        address = _parse_address(base, text, wrapped + "netip.ParsePrefix({}): {}")
-        if isinstance(address, ipaddress.IPv6Address) and "%" in base:
-            raise AddressError(
-                f"{wrapped}netip.ParsePrefix({quoted}): IPv6 zones cannot be present in a prefix"
-            )
-        if not re.fullmatch(r"0|[1-9][0-9]*", bits):
-            raise AddressError(
-                f"{wrapped}netip.ParsePrefix({quoted}): bad bits after slash: {go_quote(bits)}"
-            )
-        prefix = int(bits) if len(bits) < 5 else 999
+            raise AddressError(f"{wrapped}no '/'")
+        try:
+            address = parse_address(base)
+        except AddressError as error:
+            raise AddressError(f"{wrapped}{error}") from None
+        if isinstance(address, ipaddress.IPv6Address) and address.scope_id:
+            raise AddressError(f"{wrapped}IPv6 zones cannot be present in a prefix")
+        if not _BITS.fullmatch(bits) or len(bits) > 19 or int(bits) >= 1 << 63:
+            raise AddressError(f"{wrapped}bad bits after slash: {go_quote(bits)}")
+        prefix = int(bits)
         if prefix > address.max_prefixlen:
-            raise AddressError(f"{wrapped}netip.ParsePrefix({quoted}): prefix length out of range")
+            raise AddressError(f"{wrapped}prefix length out of range")
         if isinstance(address, ipaddress.IPv6Address) and address.ipv4_mapped is not None:
             raise AddressError(f"IPv4-mapped IPv6 address {quoted} is not allowed")
         return cls(address, prefix)
 
-    def _masked_int(self, address: ipaddress.IPv4Address | ipaddress.IPv6Address, prefix: int) -> int:
+    def _masked_int(self, address: Address, prefix: int) -> int:
         return int(address) >> (address.max_prefixlen - prefix)
 
     def contains_ip(self, ip: Ip) -> bool:
@@ -134,59 +140,106 @@ class Cidr:
         return f"{self.address}/{self.prefix}"
 
 
-def _parse_address(text: str, whole: str, message: str) -> ipaddress.IPv4Address | ipaddress.IPv6Address:
-    """Parses an address; ``message`` takes the quoted whole text and Go's reason."""
+def parse_address(text: str) -> Address:
+    """The address, an IPv6 one perhaps with a zone. Raises AddressError with Go's message."""
+    kind = next((char for char in text if char in ".:%"), "")
     try:
-        if ":" in text:
-            return ipaddress.IPv6Address(text)
-        fields = text.split(".")
-        if len(fields) == 4 and all(_V4_FIELD.fullmatch(field) and int(field) < 256 for field in fields):
-            return ipaddress.IPv4Address(text)
-    except ValueError:
-        pass
-    raise AddressError(message.format(go_quote(whole), _reason(text)))
+        if kind == ".":
+            return ipaddress.IPv4Address(_v4(text))
+        if kind == ":":
+            return _v6(text)
+        raise _Bad("missing IPv6 address" if kind else "unable to parse IP")
+    except _Bad as bad:
+        at = f" (at {go_quote(bad.rest)})" if bad.rest else ""
+        raise AddressError(f"ParseAddr({go_quote(text)}): {bad.message}{at}") from None
 
 
-def _reason(text: str) -> str:
-    quoted = go_quote(text)
-    if ":" in text:
-        return f"ParseAddr({quoted}): {_reason_v6(text)}"
-    if "." not in text:
-        return f"ParseAddr({quoted}): unable to parse IP"
-    fields = text.split(".")
-    for index, field in enumerate(fields):
-        if field and not (field.isascii() and field.isdigit()):
-            bad = next(i for i, char in enumerate(field) if not ("0" <= char <= "9"))
-            at = len(".".join(fields[:index])) + (1 if index else 0) + bad
-            return f"ParseAddr({quoted}): unexpected character (at {go_quote(text[at:])})"
-        if not field:
-            at = len(".".join(fields[:index])) + (1 if index else 0)
-            rest = text[at:] or "."
-            return f"ParseAddr({quoted}): IPv4 field must have at least one digit (at {go_quote(rest)})"
-        if len(field) > 1 and field[0] == "0":
-            return f"ParseAddr({quoted}): IPv4 field has octet with leading zero"
-        if int(field) > 255:
-            return f"ParseAddr({quoted}): IPv4 field has value >255"
-        if index == 3 and len(fields) > 4:
-            return f"ParseAddr({quoted}): IPv4 address too long"
-    return f"ParseAddr({quoted}): IPv4 address too short"
+class _Bad(Exception):
+    def __init__(self, message: str, rest: str = "") -> None:
+        super().__init__(message)
+        self.message = message
+        self.rest = rest
 
 
-def _reason_v6(text: str) -> str:
-    head, double, tail = text.partition("::")
-    if ":::" in text:
-        at = text.index(":::") + 2
-        return f"each colon-separated field must have at least one digit (at {go_quote(text[at:])})"
-    if "::" in tail:
-        return f"multiple :: in address (at {go_quote(tail[tail.index('::') :])})"
-    at = 0
-    for part in text.split(":"):
-        if bad := next((i for i, char in enumerate(part) if char not in "0123456789abcdefABCDEF."), None):
-            return f"unexpected character, want colon (at {go_quote(text[at + bad :])})"
-        if len(part) > 4 and "." not in part:
-            return f"each group must have 4 or less digits (at {go_quote(text[at:])})"
-        at += len(part) + 1
-    count = len([part for part in (*head.split(":"), *tail.split(":")) if part])
-    if not double and count < 8:
-        return "address string too short"
-    return f"unexpected character (at {go_quote(text)})"
+def _v4(text: str) -> bytes:
+    fields: list[int] = []
+    digits = ""
+    for at, char in enumerate(text):
+        if "0" <= char <= "9":
+            if digits == "0":
+                raise _Bad("IPv4 field has octet with leading zero")
+            digits += char
+            if int(digits) > 255:
+                raise _Bad("IPv4 field has value >255")
+        elif char != ".":
+            raise _Bad("unexpected character", text[at:])
+        elif not digits or at == len(text) - 1:
+            raise _Bad("IPv4 field must have at least one digit", text[at:])
+        elif len(fields) == 3:
+            raise _Bad("IPv4 address too long")
+        else:
+            fields.append(int(digits))
+            digits = ""
+    if len(fields) < 3:
+        raise _Bad("IPv4 address too short")
+    return bytes((*fields, int(digits)))
+
+
+def _v6(text: str) -> ipaddress.IPv6Address:
+    rest, percent, zone = text.partition("%")
+    if percent and not zone:
+        raise _Bad("zone must be a non-empty string")
+    found = b""
+    gap: int | None = None
+    if rest.startswith("::"):
+        gap, rest = 0, rest[2:]
+    # A leading gap may be all there is.
+    while len(found) < 16 and (rest or gap != 0 or found):
+        group = _group(rest)
+        if rest[len(group) : len(group) + 1] == ".":
+            if gap is None and len(found) != 12:
+                raise _Bad("embedded IPv4 address must replace the final 2 fields of the address", rest)
+            if len(found) > 12:
+                raise _Bad("too many hex fields to fit an embedded IPv4 at the end of the address", rest)
+            found += _v4(rest)
+            rest = ""
+            break
+        found += int(group, 16).to_bytes(2, "big")
+        rest = rest[len(group) :]
+        if not rest:
+            break
+        if not rest.startswith(":"):
+            raise _Bad("unexpected character, want colon", rest)
+        if rest == ":":
+            raise _Bad("colon must be followed by more characters", rest)
+        rest = rest[1:]
+        if rest.startswith(":"):
+            if gap is not None:
+                raise _Bad("multiple :: in address", rest)
+            gap, rest = len(found), rest[1:]
+            if not rest:
+                break
+    if rest:
+        raise _Bad("trailing garbage after address", rest)
+    if len(found) < 16 and gap is None:
+        raise _Bad("address string too short")
+    if gap is not None:
+        if len(found) == 16:
+            raise _Bad("the :: must expand to at least one field of zeros")
+        found = found[:gap] + bytes(16 - len(found)) + found[gap:]
+    plain = ipaddress.IPv6Address(found)
+    # The module refuses zones with a percent sign; whether there is a zone is all that matters.
+    return ipaddress.IPv6Address(f"{plain}%zone") if zone else plain
+
+
+def _group(rest: str) -> str:
+    digits = ""
+    for char in rest:
+        if char not in "0123456789abcdefABCDEF":
+            break
+        digits += char
+        if len(digits) > 4:
+            raise _Bad("each group must have 4 or less digits", rest)
+    if not digits:
+        raise _Bad("each colon-separated field must have at least one digit", rest)
+    return digits

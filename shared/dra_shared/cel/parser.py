@@ -187,11 +187,11 @@ class _Builder:
     def _unary(self, parts: list[Any]) -> Expr:
         operator, member = parts
         marks = operator.children
-        operand, _ = _unnest(member)
+        operand, parentheses = _unnest(member)
         if operator.data == "unary_not":
             built = self.expr(operand)
             return Call(marks[0].start_pos, "!_", [built]) if len(marks) % 2 else built
-        if len(marks) == 1 and (number := _leading_number(operand)) is not None:
+        if len(marks) == 1 and not parentheses and (number := _leading_number(operand)) is not None:
             # A sign in front of a number belongs to the literal, also where members follow it.
             number.children[0] = number.children[0].update(value="-" + number.children[0])
             number.children[0].start_pos = marks[0].start_pos
@@ -270,9 +270,15 @@ class _Builder:
             case "NULL_LIT":
                 return Literal(pos, None)
             case "BYTES_LIT":
-                return Literal(pos, _unquote_bytes(value[1:]))
+                return self._bytes(pos, value[1:])
         try:
             return Literal(pos, _unquote(value))
+        except ValueError as error:
+            return self._error(pos, str(error))
+
+    def _bytes(self, pos: int, text: str) -> Expr:
+        try:
+            return Literal(pos, _unquote_bytes(text))
         except ValueError as error:
             return self._error(pos, str(error))
 
@@ -423,7 +429,9 @@ def _unquote_bytes(text: str) -> bytes:
     at = 0
     for match in _ESCAPED.finditer(body):
         out += body[at : match.start()].encode()
-        short, _, _, octal, char = match.groups()
+        short, four, eight, octal, char = match.groups()
+        if four is not None or eight is not None:
+            raise ValueError("unable to unescape string")
         if char is not None:
             out += _ESCAPES[char].encode()
         elif short is not None or octal is not None:

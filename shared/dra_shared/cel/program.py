@@ -8,7 +8,7 @@ from typing import Any, Final
 from dra_shared.cel import types as t
 from dra_shared.cel.checker import check
 from dra_shared.cel.code import Frame, Run
-from dra_shared.cel.compiler import compile_tree
+from dra_shared.cel.compiler import compile_tree, may_panic
 from dra_shared.cel.declarations import functions
 from dra_shared.cel.device import CelDevice
 from dra_shared.cel.errors import CompileError, ErrorKind, EvaluationError, Issue, render_issues
@@ -68,18 +68,14 @@ class Program:
         self._run: Run = run
         self._rest = [0, 0, *([None] * (length - 3))]
         self._accounted: Run | None = None
-        if estimated_cost > MAX_COST:
+        # Code without account stops at the first error, where upstream might go on to panic.
+        if estimated_cost > MAX_COST or may_panic(tree):
             self._run = self._limited
 
     def matches(self, device: CelDevice) -> bool:
         """Whether the device is selected. Raises EvaluationError with cel-go's message."""
         frame = [device.view(self._lists), *self._rest]
-        try:
-            result = self._run(frame)
-        except CostLimitExceeded:
-            raise EvaluationError(_CANCELLED) from None
-        except RecursionError:
-            raise EvaluationError(_TOO_DEEP) from None
+        result = _guarded(self._run, frame)
         if result is True or result is False:
             return bool(result)
         raise _not_bool(result)
@@ -96,11 +92,7 @@ class Program:
             return Outcome(None, str(error), 0)
         frame: Frame = [view, *self._rest]
         try:
-            result = self._limited(frame)
-        except CostLimitExceeded:
-            return Outcome(None, _CANCELLED, frame[1])
-        except RecursionError:
-            return Outcome(None, _TOO_DEEP, frame[1])
+            result = _guarded(self._limited, frame)
         except EvaluationError as error:
             return Outcome(None, str(error), frame[1])
         if result is True or result is False:
@@ -112,6 +104,20 @@ class Program:
             self._accounted, _ = compile_tree(self._tree, self._functions, tracked=True)
         frame[2] = MAX_COST
         return self._accounted(frame)
+
+
+def _guarded(run: Run, frame: Frame) -> Any:
+    """Runs; whatever goes wrong is an EvaluationError, as cel-go recovers from its panics."""
+    try:
+        return run(frame)
+    except EvaluationError:
+        raise
+    except CostLimitExceeded:
+        raise EvaluationError(_CANCELLED) from None
+    except RecursionError:
+        raise EvaluationError(_TOO_DEEP) from None
+    except Exception as problem:
+        raise EvaluationError(f"internal error: {problem}") from problem
 
 
 _NATIVE: Final = {
@@ -203,6 +209,6 @@ def _compile(expression: str, lists: bool, multiple: bool, includes: bool) -> Pr
     try:
         return Program(expression, tree, lists, includes, estimate_cost(tree))
     except (EvaluationError, RegexError) as error:
-        raise CompileError(f"program instantiation failed: {error}") from None
+        raise CompileError(f"program instantiation failed: {error}", ErrorKind.INTERNAL) from None
     except RecursionError:
         raise _failed(expression, [Issue(-1, _TOO_DEEP)]) from None

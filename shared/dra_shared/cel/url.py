@@ -1,80 +1,300 @@
-"""URLs as Go's net/url reads them, for the ``url`` functions."""
+"""URLs as Go's net/url reads them, for the ``url`` functions. Works on bytes, as Go does."""
 
+import enum
 import re
-import urllib.parse
+import string
+from dataclasses import dataclass, replace
 from typing import Final
 
+from dra_shared.cel.network import AddressError, parse_address
 from dra_shared.quoting import go_quote
 
-_SCHEME: Final = re.compile(r"[a-zA-Z][a-zA-Z0-9+.\-]*")
-_BAD_ESCAPE: Final = re.compile(r"%(?![0-9a-fA-F]{2})")
+_SCHEME: Final = re.compile(rb"([a-zA-Z][a-zA-Z0-9+.\-]*):")
+_UNRESERVED: Final = frozenset((string.ascii_letters + string.digits + "-_.~").encode())
+_HEX: Final = frozenset(string.hexdigits.encode())
+_PORT: Final = re.compile(rb"(:[0-9]*)?")
+_USER_INFO: Final = re.compile(rb"[A-Za-z0-9\-._:~!$&'()*+,;=%@]*")
+_ENCODED_PATH: Final = frozenset(b"!$&'()*+,;=:@[]%")
+
+
+class _Part(enum.Enum):
+    """The parts of a URL that differ in what stands for itself."""
+
+    PATH = enum.auto()
+    HOST = enum.auto()
+    ZONE = enum.auto()
+    USER = enum.auto()
+    QUERY = enum.auto()
+    FRAGMENT = enum.auto()
+
+    def keeps(self, byte: int) -> bool:
+        """Whether the byte is written as it is."""
+        return byte in _KEPT[self]
+
+
+_HOST_KEPT: Final = _UNRESERVED | frozenset(b"!$&'()*+,;=:[]<>\"")
+_KEPT: Final = {
+    _Part.PATH: _UNRESERVED | frozenset(b"$&+,/:;=@"),
+    _Part.HOST: _HOST_KEPT,
+    _Part.ZONE: _HOST_KEPT,
+    _Part.USER: _UNRESERVED | frozenset(b"$&+,;="),
+    _Part.QUERY: _UNRESERVED,
+    _Part.FRAGMENT: _UNRESERVED | frozenset(b"$&+,/:;=?@!()*"),
+}
 
 
 class UrlError(ValueError):
     """The text is no URL; the message is Go's."""
 
 
+def _quoted(data: bytes) -> str:
+    return go_quote(data.decode(errors="replace"))
+
+
+def _unescape(data: bytes, part: _Part) -> bytes:
+    strict = part is _Part.HOST or part is _Part.ZONE
+    out = bytearray()
+    at = 0
+    while at < len(data):
+        byte = data[at]
+        if byte != 0x25:
+            if strict and byte < 0x80 and not part.keeps(byte):
+                raise UrlError(f"invalid character {_quoted(data[at : at + 1])} in host name")
+            out.append(0x20 if byte == 0x2B and part is _Part.QUERY else byte)
+            at += 1
+            continue
+        escape = data[at : at + 3]
+        if len(escape) < 3 or not _HEX.issuperset(escape[1:]):
+            raise UrlError(f"invalid URL escape {_quoted(escape)}")
+        value = int(escape[1:], 16)
+        if escape != b"%25":
+            refused = value < 0x80 if part is _Part.HOST else value != 0x20 and not _Part.HOST.keeps(value)
+            if strict and refused:
+                raise UrlError(f"invalid URL escape {_quoted(escape)}")
+        out.append(value)
+        at += 3
+    return bytes(out)
+
+
+def _escape(data: bytes, part: _Part) -> bytes:
+    return b"".join(bytes((byte,)) if part.keeps(byte) else b"%%%02X" % byte for byte in data)
+
+
+@dataclass(frozen=True, slots=True)
+class _Parsed:
+    scheme: bytes = b""
+    opaque: bytes = b""
+    # As written back, and whether there is one at all.
+    user: bytes | None = None
+    host: bytes = b""
+    # Escaped.
+    path: bytes = b""
+    query: bytes = b""
+    force_query: bool = False
+    omit_host: bool = False
+    fragment: bytes = b""
+
+    def text(self) -> bytes:
+        """The URL put together again."""
+        out = self.scheme + b":" if self.scheme else b""
+        if self.opaque:
+            out += self.opaque
+        else:
+            path, bare = self.path, not self.host and self.user is None
+            if (self.scheme or not bare) and not (self.omit_host and bare):
+                if path or not bare:
+                    out += b"//"
+                if self.user is not None:
+                    out += self.user + b"@"
+                out += _escape(self.host, _Part.HOST)
+            if self.omit_host and bare and path.startswith(b"//"):
+                out += b"%2F"
+                path = path[1:]
+            if path and not path.startswith(b"/") and self.host:
+                out += b"/"
+            if not out and b":" in path.partition(b"/")[0]:
+                out += b"./"
+            out += path
+        if self.force_query or self.query:
+            out += b"?" + self.query
+        return out + (b"#" + self.fragment if self.fragment else b"")
+
+
+def _parse(data: bytes, *, request: bool) -> _Parsed:
+    """The parts; a ``request`` has to be absolute, or an absolute path, and no fragment is taken off."""
+    if any(byte < 0x20 or byte == 0x7F for byte in data):
+        raise UrlError("net/url: invalid control character in URL")
+    if not data and request:
+        raise UrlError("empty url")
+    if data == b"*":
+        return _Parsed(path=b"*")
+    if data.startswith(b":"):
+        raise UrlError("missing protocol scheme")
+    scheme, rest = b"", data
+    if match := _SCHEME.match(data):
+        scheme, rest = match[1].lower(), data[match.end() :]
+    force = rest.endswith(b"?") and rest.count(b"?") == 1
+    rest, _, query = rest.partition(b"?")
+    if not rest.startswith(b"/"):
+        if scheme:
+            return _Parsed(scheme=scheme, opaque=rest, query=query, force_query=force)
+        if request:
+            raise UrlError("invalid URI for request")
+        if b":" in rest.partition(b"/")[0]:
+            raise UrlError("first path segment in URL cannot contain colon")
+    user: bytes | None = None
+    host = b""
+    omit = False
+    if rest.startswith(b"//") and (scheme or not (request or rest.startswith(b"///"))):
+        authority, slash, path = rest[2:].partition(b"/")
+        rest = slash + path
+        user, host = _authority(scheme, authority)
+    else:
+        omit = bool(scheme) and rest.startswith(b"/")
+    path = _escaped_path(rest)
+    return _Parsed(scheme, b"", user, host, path, query, force, omit)
+
+
+def _escaped_path(raw: bytes) -> bytes:
+    path = _unescape(raw, _Part.PATH)
+    if all(byte in _ENCODED_PATH or _Part.PATH.keeps(byte) for byte in raw):
+        return raw
+    return b"*" if path == b"*" else _escape(path, _Part.PATH)
+
+
+def _authority(scheme: bytes, authority: bytes) -> tuple[bytes | None, bytes]:
+    info, at, name = authority.rpartition(b"@")
+    host = _host(scheme, name)
+    if not at:
+        return None, host
+    if not _USER_INFO.fullmatch(info):
+        raise UrlError("net/url: invalid userinfo")
+    name, colon, password = info.partition(b":")
+    user = _escape(_unescape(name, _Part.USER), _Part.USER)
+    if colon:
+        user += b":" + _escape(_unescape(password, _Part.USER), _Part.USER)
+    return user, host
+
+
+def _host(scheme: bytes, host: bytes) -> bytes:
+    bracket = host.rfind(b"[")
+    if bracket > 0:
+        raise UrlError("invalid IP-literal")
+    if bracket == 0:
+        return _bracketed(host)
+    colon = host.find(b":")
+    if colon >= 0:
+        if scheme not in (b"http", b"https"):
+            colon = host.rfind(b":")
+        _check_port(host[colon:])
+    return _unescape(host, _Part.HOST)
+
+
+def _check_port(port: bytes) -> None:
+    if not _PORT.fullmatch(port):
+        raise UrlError(f"invalid port {_quoted(port)} after host")
+
+
+def _bracketed(host: bytes) -> bytes:
+    """An IPv6 address, perhaps with an escaped zone, and perhaps a port."""
+    inner, closing, port = host[1:].rpartition(b"]")
+    if not closing:
+        raise UrlError("missing ']' in host")
+    _check_port(port)
+    zone = inner.find(b"%25")
+    if zone < 0:
+        name = _unescape(inner, _Part.HOST)
+    else:
+        name = _unescape(inner[:zone], _Part.HOST) + _unescape(inner[zone:], _Part.ZONE)
+    try:
+        address = parse_address(name.decode(errors="replace"))
+    except AddressError as error:
+        raise UrlError(f"invalid host: {error}") from None
+    if address.version == 4:
+        raise UrlError("invalid IP-literal")
+    return b"[" + name + b"]" + port
+
+
 class Url:
-    """A parsed URL."""
+    """A parsed URL. Equal where the texts that they give are."""
 
-    __slots__ = ("host", "path", "query", "scheme", "text")
+    __slots__ = ("_parsed", "text")
 
-    def __init__(self, text: str, scheme: str, host: str, path: str, query: str) -> None:
-        self.text = text
-        self.scheme = scheme
-        self.host = host
-        self.path = path
-        self.query = query
+    def __init__(self, parsed: _Parsed) -> None:
+        self._parsed = parsed
+        self.text = parsed.text().decode(errors="replace")
 
     @classmethod
     def parse(cls, text: str) -> "Url":
         """An absolute URL or an absolute path (Go's ParseRequestURI, then Parse). Raises UrlError."""
-        quoted = go_quote(text)
-        if any(ord(char) < 0x20 or ord(char) == 0x7F for char in text):
-            raise UrlError(f"parse {quoted}: net/url: invalid control character in URL")
-        if not text:
-            raise UrlError('parse "": empty url')
-        scheme, rest = _split_scheme(text)
-        if not rest.startswith("/"):
-            if not scheme:
-                raise UrlError(f"parse {quoted}: invalid URI for request")
-            if "/" not in rest.partition("?")[0] or not rest.startswith("/"):
-                raise UrlError(f"parse {quoted}: invalid URI for request")
-        rest = rest.partition("#")[0]
-        rest, _, query = rest.partition("?")
-        host = ""
-        if rest.startswith("//") and (scheme or not rest.startswith("///")):
-            authority, slash, path = rest[2:].partition("/")
-            rest = slash + path
-            host = authority.rpartition("@")[2]
-            _check_host(host, quoted)
-        if bad := _BAD_ESCAPE.search(rest):
-            raise UrlError(
-                f"parse {quoted}: invalid URL escape {go_quote(rest[bad.start() : bad.start() + 3])}"
-            )
-        return cls(text, scheme, host, rest, query)
+        cls.check(text)
+        data = text.encode(errors="surrogatepass")
+        before, _, fragment = data.partition(b"#")
+        try:
+            parsed = _parse(before, request=False)
+        except UrlError as error:
+            raise UrlError(f"parse {_quoted(before)}: {error}") from None
+        if fragment:
+            try:
+                plain = _unescape(fragment, _Part.FRAGMENT)
+            except UrlError as error:
+                raise UrlError(f"parse {_quoted(data)}: {error}") from None
+            kept = all(byte in _ENCODED_PATH or _Part.FRAGMENT.keeps(byte) for byte in fragment)
+            escaped = fragment if kept else _escape(plain, _Part.FRAGMENT)
+            parsed = replace(parsed, fragment=escaped)
+        return cls(parsed)
+
+    @staticmethod
+    def check(text: str) -> None:
+        """Raises UrlError where the text is no absolute URL or absolute path."""
+        data = text.encode(errors="surrogatepass")
+        try:
+            _parse(data, request=True)
+        except UrlError as error:
+            raise UrlError(f"parse {_quoted(data)}: {error}") from None
+
+    @property
+    def scheme(self) -> str:
+        return self._parsed.scheme.decode()
+
+    @property
+    def host(self) -> str:
+        return self._parsed.host.decode(errors="replace")
+
+    @property
+    def path(self) -> str:
+        """Escaped."""
+        return self._parsed.path.decode(errors="replace")
+
+    def _split_host(self) -> tuple[str, str]:
+        host = self.host
+        name, colon, port = host.rpartition(":")
+        if not colon or not (port == "" or (port.isascii() and port.isdigit())):
+            name, port = host, ""
+        if name.startswith("[") and name.endswith("]"):
+            name = name[1:-1]
+        return name, port
 
     @property
     def hostname(self) -> str:
-        host = self.host
-        if host.startswith("["):
-            return host[1:].partition("]")[0]
-        return host.rpartition(":")[0] if ":" in host else host
+        return self._split_host()[0]
 
     @property
     def port(self) -> str:
-        tail = self.host.rpartition("]")[2]
-        return tail.rpartition(":")[2] if ":" in tail else ""
+        return self._split_host()[1]
 
     def query_values(self) -> dict[str, list[str]]:
+        """Values by name; what is malformed is left out."""
         values: dict[str, list[str]] = {}
-        for part in self.query.split("&"):
-            if not part or ";" in part:
+        for pair in self._parsed.query.split(b"&"):
+            if not pair or b";" in pair:
                 continue
-            key, _, value = part.partition("=")
-            if _BAD_ESCAPE.search(key) or _BAD_ESCAPE.search(value):
+            key, _, value = pair.partition(b"=")
+            try:
+                name, content = _unescape(key, _Part.QUERY), _unescape(value, _Part.QUERY)
+            except UrlError:
                 continue
-            values.setdefault(urllib.parse.unquote_plus(key), []).append(urllib.parse.unquote_plus(value))
+            values.setdefault(name.decode(errors="replace"), []).append(content.decode(errors="replace"))
         return values
 
     def __eq__(self, other: object) -> bool:
@@ -85,25 +305,3 @@ class Url:
 
     def __str__(self) -> str:
         return self.text
-
-
-def _split_scheme(text: str) -> tuple[str, str]:
-    if text.startswith(":"):
-        raise UrlError(f"parse {go_quote(text)}: missing protocol scheme")
-    head, colon, rest = text.partition(":")
-    if colon and _SCHEME.fullmatch(head):
-        return head.lower(), rest
-    if colon and head and head[0].isdigit() and "/" not in head:
-        raise UrlError(f"parse {go_quote(text)}: first path segment in URL cannot contain colon")
-    return "", text
-
-
-def _check_host(host: str, quoted: str) -> None:
-    tail = host.rpartition("]")[2] if host.startswith("[") else host
-    if host.startswith("[") and "]" not in host:
-        raise UrlError(f"parse {quoted}: missing ']' in host")
-    _, colon, port = tail.rpartition(":")
-    if colon and port and not (port.isascii() and port.isdigit()):
-        raise UrlError(f"parse {quoted}: invalid port {go_quote(':' + port)} after host")
-    if bad := next((char for char in host if char in ' <>"\\^`{|}'), None):
-        raise UrlError(f"parse {quoted}: invalid character {go_quote(bad)} in host name")

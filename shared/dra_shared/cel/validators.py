@@ -1,7 +1,7 @@
 """What is checked of literals once the types are right: durations, timestamps, patterns, formats, mixed aggregates."""
 
 from dra_shared.cel.errors import EvaluationError, Issue
-from dra_shared.cel.library.conversions import string_to_duration, string_to_timestamp
+from dra_shared.cel.library.conversions import int_to_timestamp, string_to_duration, string_to_timestamp
 from dra_shared.cel.library.formatting import ALLOWED, FormatError, expand, refuse
 from dra_shared.cel.library.strings import RegexError, compile_regex
 from dra_shared.cel.syntax import Call, Expr, ListLiteral, Literal, MapLiteral, walk
@@ -18,7 +18,7 @@ def validate(expr: Expr) -> list[Issue]:
     exempt = {id(node) for call in calls if call.function == "format" for node in walk(call)}
     for node in nodes:
         if isinstance(node, ListLiteral) and id(node) not in exempt:
-            issues += _mixed([(element, element.type) for element in node.elements], node.optional)
+            issues += _mixed([(element, element.type) for element in node.elements], node.optional)[:1]
     for node in nodes:
         if isinstance(node, MapLiteral) and id(node) not in exempt:
             optional = frozenset(index for index, entry in enumerate(node.entries) if entry.optional)
@@ -33,10 +33,14 @@ def _literal(call: Call, function: str) -> Issue | None:
     if call.function != function or not call.args:
         return None
     arg = call.args[0]
-    if type(arg) is not Literal or not isinstance(arg.value, str):
+    if type(arg) is not Literal:
         return None
     try:
-        if function == "duration":
+        if function == "timestamp" and type(arg.value) is int:
+            int_to_timestamp(arg.value)
+        elif not isinstance(arg.value, str):
+            return None
+        elif function == "duration":
             string_to_duration(arg.value)
         elif function == "timestamp":
             string_to_timestamp(arg.value)
@@ -49,14 +53,15 @@ def _literal(call: Call, function: str) -> Issue | None:
 
 def _mixed(elements: list[tuple[Expr, Type]], optional: frozenset[int]) -> list[Issue]:
     first: Type | None = None
+    issues: list[Issue] = []
     for index, (element, type_) in enumerate(elements):
         if index in optional and type_.params:
             type_ = type_.params[0]
         if first is None:
             first = type_
         elif first != type_:
-            return [Issue(element.pos, f"expected type '{first}' but found '{type_}'")]
-    return []
+            issues.append(Issue(element.pos, f"expected type '{first}' but found '{type_}'"))
+    return issues
 
 
 def _format(call: Call) -> list[Issue]:

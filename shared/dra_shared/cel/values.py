@@ -148,6 +148,13 @@ def go_type(value: Any) -> str:
     return _GO_NAMES[type(value)]
 
 
+def type_text(value: Any) -> str:
+    """The type with its parameters, as Go prints it."""
+    name = type_name(value)
+    count = {"list": 1, "map": 2, "optional_type": 1}.get(name, 0)
+    return f"{name}({', '.join(['dyn'] * count)})" if count else name
+
+
 def is_list(value: Any) -> bool:
     return type(value) in _LISTS
 

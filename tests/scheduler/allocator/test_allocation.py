@@ -116,6 +116,18 @@ def test_where_the_devices_can_be_used(
     assert (None if found is None else _json(found)) == expected
 
 
+def test_a_device_s_bad_node_selector_matters_only_when_the_device_is_tried() -> None:
+    bad = {"nodeSelectorTerms": [{"matchExpressions": [{"key": "zone", "operator": "Gt", "values": ["x"]}]}]}
+    devices: list[dict[str, Any]] = [{"name": "d0", "allNodes": True}, {"name": "d1", "nodeSelector": bad}]
+    slices = [slice_of("s", devices, perDeviceNodeSelection=True)]
+    one = World(node=node("n0"), slices=slices, claims=[claim_of([exactly()])])
+    two = World(node=node("n0"), slices=slices, claims=[claim_of([exactly(count=2)])])
+
+    assert [item.device for item in _one(one).devices.results] == ["d0"]
+    with pytest.raises(AllocationError, match="failed to parse node selector"):
+        two.allocator().allocate(two.node, two.claims)
+
+
 def test_selectors_of_several_devices_are_joined() -> None:
     pool = {"resourceSliceCount": 1}
     world = World(

@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 from dra_scheduler.allocator import AllocationError
-from dra_scheduler.allocator.nodes import node_matches
+from dra_scheduler.allocator.nodes import node_matches, selector_problem
 from dra_shared.api.node import NodeSelector
 from msgspec import convert
 
@@ -83,3 +83,33 @@ def test_selectors_that_validation_should_have_refused(selector: NodeSelector, m
         node_matches(NODE, None, None, selector)
 
     assert message in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    ("selector", "problem"),
+    [
+        (
+            _selector(_expression("zone", "Gt", "-1")),
+            'nodeSelectorTerms[0].matchExpressions[0].values[0][zone]: Invalid value: "-1": a valid label must be an '
+            "empty string or consist of alphanumeric characters, '-', '_' or '.', and must start and end with an "
+            "alphanumeric character (e.g. 'MyValue',  or 'my_value',  or '12345', regex used for validation is "
+            "'(([A-Za-z0-9][-A-Za-z0-9_.]*)?[A-Za-z0-9])?')",
+        ),
+        (
+            _selector(_field("In", "a", "b")),
+            'nodeSelectorTerms[0].matchFields[0].values: Invalid value: ["a","b"]: must have one element',
+        ),
+        (
+            _selector(_field("In")),
+            "nodeSelectorTerms[0].matchFields[0].values: Invalid value: null: must have one element",
+        ),
+        (
+            _selector(_expression("zone", "In"), _expression("zone", "Exists", "x")),
+            "[nodeSelectorTerms[0].matchExpressions[0].values: Invalid value: null: for 'in', 'notin' operators, "
+            'values set can\'t be empty, nodeSelectorTerms[1].matchExpressions[0].values: Invalid value: ["x"]: '
+            "values set must be empty for exists and does not exist]",
+        ),
+    ],
+)
+def test_problems_of_selectors(selector: NodeSelector, problem: str) -> None:
+    assert selector_problem(selector) == problem

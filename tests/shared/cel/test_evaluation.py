@@ -58,7 +58,7 @@ TRUE = [
     'cel.bind(a, device.attributes["gpu.example.com"], a.index == 3 && a.healthy)',
     "cel.bind(x, 1 / 0, true)",
     # macros
-    "[1, 2, 3].exists_one(x, x == 2) && [1, 2, 3].existsOne(x, x == 2)",
+    "[1, 2, 3].exists_one(x, x == 2) && [1, 2, 3].existsOne(i, x, x == 2)",
     "[1, 2, 3].map(x, x * 2) == [2, 4, 6]",
     "[1, 2, 3].map(x, x > 1, x * 2) == [4, 6]",
     "[1, 2, 3].filter(x, x % 2 == 1) == [1, 3]",

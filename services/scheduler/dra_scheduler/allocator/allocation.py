@@ -17,7 +17,7 @@ from dra_scheduler.allocator.reasons import CapacityShort, OtherNode
 from dra_scheduler.allocator.requests import MAX_RESULTS, Attempt, ClaimEnd, Request, check_claims
 from dra_scheduler.allocator.result import ShareIds, derived_share_id, results
 from dra_scheduler.allocator.search import Outcome, Search, selector_error
-from dra_scheduler.allocator.selectors import Candidate, Compile, Selectors
+from dra_scheduler.allocator.selectors import Candidate, Compile, Rejection, Selectors
 from dra_scheduler.allocator.snapshot import Snapshot
 from dra_scheduler.allocator.state import AllocatedState
 from dra_scheduler.allocator.trace import Trace
@@ -215,7 +215,7 @@ class _Run:
         """The devices to try for the request, in order."""
         known = self._candidates.get(request.number)
         if known is None:
-            if request.admin_access or self._trace is not None:
+            if request.admin_access or self._trace is not None or self._view.any_unparsable:
                 known = [
                     item for pool in self._view.pools if pool.usable for item in self._of_pool(request, pool)
                 ]
@@ -236,7 +236,18 @@ class _Run:
         found = request.selection.candidates(pool)
         if not pool.per_device:
             return found
-        return [item for item in found if item[2] is not None or self._is_here(request, item[0], pool)]
+        located: list[Candidate] = []
+        for item in found:
+            device, _, failing = item
+            if failing is not None:
+                located.append(item)
+                continue
+            try:
+                if self._is_here(request, device, pool):
+                    located.append(item)
+            except AllocationError as error:
+                located.append((device, pool, Rejection(False, -1, "", str(error))))
+        return located
 
     def _is_here(self, request: Request, device: PoolDevice, pool: Pool) -> bool:
         if not device.slice.spec.per_device_node_selection:

@@ -12,7 +12,11 @@ _MAX_EXPONENT = 400
 @functools.lru_cache(maxsize=65536)
 def amount(text: str) -> int:
     """The quantity ``text`` in billionths. Raises QuantityError."""
-    quantity = Quantity.parse(text)
+    return in_billionths(Quantity.parse(text))
+
+
+def in_billionths(quantity: Quantity) -> int:
+    """The same for a quantity that has been parsed."""
     return quantity.number * int(10 ** (min(quantity.exponent, _MAX_EXPONENT) + _SCALE))
 
 

@@ -4,13 +4,12 @@ import functools
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from dra_shared.api.resource import CapacityRequestPolicy, DeviceCapacity
+from dra_shared.api.resource import CapacityRequestPolicy, CapacityRequestPolicyRange, DeviceCapacity
 from dra_shared.quantity import Format, Quantity
 
-from dra_scheduler.allocator.amounts import amount
+from dra_scheduler.allocator.amounts import amount, in_billionths
 
 NOTHING: Mapping[str, int] = {}
-_UNIT = 10**9
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,55 +27,64 @@ class Shortage:
 
 
 @functools.lru_cache(maxsize=16384)
-def consumed_amount(capacity: DeviceCapacity, requested: str | None) -> tuple[int, str]:
-    """What a request for ``requested`` (None: not mentioned) consumes: billionths, and its canonical text."""
-    text = _consumed_text(capacity, requested)
-    return amount(text), text
+def consumed_amount(capacity: DeviceCapacity, requested: str | None) -> tuple[int, str, bool]:
+    """What a request for ``requested`` (None: not mentioned) consumes.
+
+    In billionths, as canonical text, and whether the request policy allows to consume just that much.
+    """
+    quantity = _consumed(capacity, requested)
+    return in_billionths(quantity), str(quantity), _allowed(capacity.request_policy, quantity)
 
 
-def _consumed_text(capacity: DeviceCapacity, requested: str | None) -> str:
+def _consumed(capacity: DeviceCapacity, requested: str | None) -> Quantity:
     policy = capacity.request_policy
     if requested is None:
         default = policy.default if policy is not None else None
-        return str(Quantity.parse(capacity.value if default is None else default))
-    if policy is not None:
-        valid_range = policy.valid_range
-        if valid_range is not None:
-            if amount(requested) < amount(valid_range.min or "0"):
-                return str(Quantity.parse(valid_range.min or "0"))
-            if valid_range.step is not None:
-                low, step = _whole(valid_range.min or "0"), _whole(valid_range.step)
-                steps = -((low - _whole(requested)) // step)
-                return str(Quantity(low + step * steps, 0, Format.BINARY_SI))
-        else:
-            for valid in policy.valid_values:
-                if amount(requested) <= amount(valid):
-                    return str(Quantity.parse(valid))
-    return str(Quantity.parse(requested))
+        return Quantity.parse(capacity.value if default is None else default)
+    wanted = Quantity.parse(requested)
+    if policy is None:
+        return wanted
+    valid_range = policy.valid_range
+    if valid_range is not None and valid_range.min is not None:
+        least = Quantity.parse(valid_range.min)
+        if wanted < least:
+            return least
+        step = _step(valid_range)
+        if not step:
+            return wanted
+        # In whole units, rounded up; what exceeds 64 bits turns negative, as upstream.
+        low = least.value()
+        return Quantity(_int64(low - (low - wanted.value()) // step * step), 0, Format.BINARY_SI)
+    for text in policy.valid_values:
+        valid = Quantity.parse(text)
+        if wanted <= valid:
+            return valid
+    return wanted
 
 
-def _whole(text: str) -> int:
-    """In whole units, rounded up, as upstream steps through a range."""
-    return Quantity.parse(text).value()
+def _step(valid_range: CapacityRequestPolicyRange) -> int:
+    return 0 if valid_range.step is None else Quantity.parse(valid_range.step).value()
 
 
-@functools.lru_cache(maxsize=16384)
-def _allowed(policy: CapacityRequestPolicy | None, text: str) -> bool:
-    """Whether the policy allows to consume just that much."""
+def _int64(value: int) -> int:
+    return (value + 2**63) % 2**64 - 2**63
+
+
+def _allowed(policy: CapacityRequestPolicy | None, consumed: Quantity) -> bool:
     if policy is None:
         return True
-    value = amount(text)
-    if policy.default is not None and value == amount(policy.default):
+    # Upstream compares the structs: a default that was written differently is none.
+    if policy.default is not None and consumed.same_form(Quantity.parse(policy.default)):
         return True
     valid_range = policy.valid_range
     if valid_range is not None:
-        if valid_range.max is not None and value > amount(valid_range.max):
+        if valid_range.max is not None and consumed > Quantity.parse(valid_range.max):
             return False
-        if valid_range.step is not None:
-            return (_whole(text) - _whole(valid_range.min or "0")) % _whole(valid_range.step) == 0
-        return True
+        step = _step(valid_range)
+        low = Quantity.parse(valid_range.min or "0").value()
+        return not step or _int64(consumed.value() - low) % step == 0
     if policy.valid_values:
-        return any(value == amount(valid) for valid in policy.valid_values)
+        return any(consumed == Quantity.parse(valid) for valid in policy.valid_values)
     return True
 
 
@@ -94,8 +102,8 @@ def shortage(
         if name not in capacities:
             return Shortage("undefined", name)
     for name, capacity in capacities.items():
-        needed, text = consumed_amount(capacity, requests.get(name))
-        if not _allowed(capacity.request_policy, text):
+        needed, _, allowed = consumed_amount(capacity, requests.get(name))
+        if not allowed:
             return Shortage("policy", name, needed)
         left = amount(capacity.value) - used.get(name, 0) - allocating.get(name, 0)
         if needed > left:
@@ -108,6 +116,6 @@ def consumption(
 ) -> tuple[dict[str, int], dict[str, str]]:
     """What a request takes of every capacity of the device: in billionths, and as quantities."""
     taken = {name: consumed_amount(capacity, requests.get(name)) for name, capacity in capacities.items()}
-    return {name: value for name, (value, _) in taken.items()}, {
-        name: text for name, (_, text) in taken.items()
+    return {name: value for name, (value, _, _) in taken.items()}, {
+        name: text for name, (_, text, _) in taken.items()
     }

@@ -1,15 +1,26 @@
 """Which nodes a slice or device is for (core/v1 NodeSelector, evaluated as k8s.io/component-helpers does)."""
 
 import functools
+import json
 import re
 from collections.abc import Mapping
 
 from dra_shared.api.node import Node, NodeSelector, NodeSelectorRequirement, NodeSelectorTerm
+from dra_shared.selectors import requirement_problems
 
 from dra_scheduler.allocator.errors import AllocationError
 
 _INTEGER = re.compile(r"[+-]?[0-9]+")
-_EXPRESSION_OPERATORS = ("DoesNotExist", "Exists", "Gt", "In", "Lt", "NotIn")
+# The operators of labels' selectors that stand for them; errors name them in this order.
+_EXPRESSION_OPERATORS = {
+    "In": "in",
+    "NotIn": "notin",
+    "Exists": "exists",
+    "DoesNotExist": "!",
+    "Gt": "gt",
+    "Lt": "lt",
+}
+_FIELD_OPERATORS = ("In", "NotIn")
 
 
 def node_matches(
@@ -26,7 +37,7 @@ def node_matches(
         return True
     if selector is None:
         return False
-    problem = _problem(selector)
+    problem = selector_problem(selector)
     if problem is not None:
         raise AllocationError(f"failed to parse node selector {_go_text(selector)}: {problem}")
     labels, name = node.metadata.labels, node.metadata.name
@@ -66,37 +77,24 @@ def _field_matches(requirement: NodeSelectorRequirement, name: str) -> bool:
 
 
 @functools.lru_cache(maxsize=4096)
-def _requirement_problem(requirement: NodeSelectorRequirement, path: str, *, field: bool) -> str | None:
+def _requirement_problems(requirement: NodeSelectorRequirement, path: str, *, field: bool) -> tuple[str, ...]:
     operator, values = requirement.operator, requirement.values
-    known = ("In", "NotIn") if field else _EXPRESSION_OPERATORS
+    known = _FIELD_OPERATORS if field else tuple(_EXPRESSION_OPERATORS)
     if operator not in known:
         supported = ", ".join(f'"{name}"' for name in known)
-        return f'{path}.operator: Unsupported value: "{operator}": supported values: {supported}'
-    if field:
-        return None if len(values) == 1 else f"{path}.values: Required value: must have one element"
-    shown = "[" + ",".join(f'"{value}"' for value in values) + "]"
-    if operator in ("In", "NotIn") and not values:
-        return (
-            f"{path}.values: Invalid value: {shown}: for 'in', 'notin' operators, values set can't be empty"
-        )
-    if operator in ("Exists", "DoesNotExist") and values:
-        return (
-            f"{path}.values: Invalid value: {shown}: values set must be empty for exists and does not exist"
-        )
-    if operator in ("Gt", "Lt"):
-        if len(values) != 1:
-            return f"{path}.values: Invalid value: {shown}: for 'Gt', 'Lt' operators, exactly one value is required"
-        if not _INTEGER.fullmatch(values[0]):
-            return (
-                f'{path}.values[0]: Invalid value: "{values[0]}": '
-                "for 'Gt', 'Lt' operators, the value must be an integer"
-            )
-    return None
+        return (f'{path}.operator: Unsupported value: "{operator}": supported values: {supported}',)
+    if not field:
+        return tuple(requirement_problems(requirement.key, _EXPRESSION_OPERATORS[operator], values, path))
+    if len(values) == 1:
+        return ()
+    shown = json.dumps(values, separators=(",", ":"), ensure_ascii=False) if values else "null"
+    return (f"{path}.values: Invalid value: {shown}: must have one element",)
 
 
-def _problem(selector: NodeSelector) -> str | None:
+@functools.lru_cache(maxsize=4096)
+def selector_problem(selector: NodeSelector) -> str | None:
     """What keeps the selector from being parsed, in upstream's words."""
-    problems = [
+    problems = dict.fromkeys(
         problem
         for index, term in enumerate(selector.node_selector_terms)
         for kind, requirements in (
@@ -104,16 +102,13 @@ def _problem(selector: NodeSelector) -> str | None:
             ("matchFields", term.match_fields),
         )
         for at, requirement in enumerate(requirements)
-        if (
-            problem := _requirement_problem(
-                requirement, f"nodeSelectorTerms[{index}].{kind}[{at}]", field=kind == "matchFields"
-            )
+        for problem in _requirement_problems(
+            requirement, f"nodeSelectorTerms[{index}].{kind}[{at}]", field=kind == "matchFields"
         )
-        is not None
-    ]
+    )
     if not problems:
         return None
-    return problems[0] if len(problems) == 1 else f"[{', '.join(problems)}]"
+    return next(iter(problems)) if len(problems) == 1 else f"[{', '.join(problems)}]"
 
 
 def _go_text(selector: NodeSelector) -> str:

@@ -12,6 +12,7 @@ from dra_shared.api.resource import Device, ResourceSlice
 
 from dra_scheduler.allocator.amounts import amount
 from dra_scheduler.allocator.features import Features
+from dra_scheduler.allocator.nodes import selector_problem
 from dra_scheduler.allocator.state import DeviceID, PoolID
 
 # A counter within a pool: (counter set, counter).
@@ -90,6 +91,8 @@ class Pool:
     counters: dict[CounterKey, int] | None = None
     # Whether slices leave it to each device for which nodes it is.
     per_device: bool = False
+    # Whether the node selector of one of its devices cannot be evaluated, which stops whoever tries that device.
+    unparsable: bool = False
     # Belongs to the selectors: which of the devices they accept.
     selections: dict[object, tuple[Any, ...]] = field(default_factory=dict, repr=False)
 
@@ -142,6 +145,11 @@ def _build(
     with_devices = [entry for entry in current if not (counting and entry.slice.spec.shared_counters)]
     devices = tuple(device for entry in with_devices for device in entry.devices)
     per_device = any(entry.slice.spec.per_device_node_selection for entry in with_devices)
+    unparsable = per_device and any(
+        selector_problem(device.spec.node_selector) is not None
+        for device in devices
+        if device.spec.node_selector is not None
+    )
 
     def invalid(reason: str) -> Pool:
         return Pool(pool_id, generation, invalid_reason=reason)
@@ -152,7 +160,7 @@ def _build(
             return invalid(f"duplicate device name {device.spec.name}")
         seen.add(device.spec.name)
     if not counting:
-        return Pool(pool_id, generation, devices=devices, per_device=per_device)
+        return Pool(pool_id, generation, devices=devices, per_device=per_device, unparsable=unparsable)
 
     sets: dict[str, set[str]] = {}
     counters: dict[CounterKey, int] = {}
@@ -169,7 +177,13 @@ def _build(
             return invalid(reason)
     others = tuple(device for entry in beyond for device in entry.devices)
     return Pool(
-        pool_id, generation, devices=devices, other_devices=others, counters=counters, per_device=per_device
+        pool_id,
+        generation,
+        devices=devices,
+        other_devices=others,
+        counters=counters,
+        per_device=per_device,
+        unparsable=unparsable,
     )
 
 

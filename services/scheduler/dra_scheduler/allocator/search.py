@@ -332,5 +332,7 @@ class Search:
 
 def selector_error(request: Request, failing: Rejection) -> str:
     """How upstream reports a selector that cannot be compiled or evaluated."""
+    if failing.index < 0:
+        return failing.error
     of = f"class {request.device_class.metadata.name}" if failing.of_class else f"claim {request.claim.key}"
     return f"{of}: selector #{failing.index}: {failing.error}"

@@ -154,7 +154,7 @@ def attribute_text(attribute: DeviceAttribute) -> str:
 
 
 class Rejection:
-    """Which selector said no, or failed."""
+    """Which selector said no, or failed. ``index`` is negative where it was the device's own node selector."""
 
     __slots__ = ("error", "expression", "index", "of_class")
 
@@ -194,7 +194,7 @@ class Selection:
     def values_seen(self, rejection: Rejection, device: PoolDevice) -> tuple[tuple[str, str], ...]:
         """The attributes and capacities that the selector may have read of the device, by name."""
         expressions = self._of_class if rejection.of_class else self._of_request
-        return expressions[rejection.index].values_seen(device)
+        return () if rejection.index < 0 else expressions[rejection.index].values_seen(device)
 
     def bindable(self, device: PoolDevice) -> bool:
         """Whether the device has no binding conditions, or they are supported."""

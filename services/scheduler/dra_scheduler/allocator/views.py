@@ -101,12 +101,21 @@ class Needs:
 class View:
     """The pools that a node sees, in allocation order. Nodes that see the same share it."""
 
-    __slots__ = ("__weakref__", "_candidates", "_shared_names", "any_invalid", "any_per_device", "pools")
+    __slots__ = (
+        "__weakref__",
+        "_candidates",
+        "_shared_names",
+        "any_invalid",
+        "any_per_device",
+        "any_unparsable",
+        "pools",
+    )
 
     def __init__(self, pools: tuple[Pool, ...]) -> None:
         self.pools = pools
         self.any_invalid = any(pool.invalid_reason is not None for pool in pools)
         self.any_per_device = any(pool.per_device for pool in pools)
+        self.any_unparsable = any(pool.unparsable for pool in pools)
         # Upstream counts for pools of one name together, whatever their drivers.
         names = [pool.id[1] for pool in pools if pool.counters]
         self._shared_names = len(set(names)) < len(names)

@@ -22,16 +22,23 @@ _FALSE: Final = frozenset(("0", "f", "F", "FALSE", "false", "False"))
 _INT: Final = re.compile(r"[+-]?[0-9]+")
 _UINT: Final = re.compile(r"[0-9]+")
 _DOUBLE: Final = re.compile(
-    r"[+-]?(?:(?:[0-9]+\.?[0-9]*|\.[0-9]+)(?:[eE][+-]?[0-9]+)?|[iI][nN][fF](?:[iI][nN][iI][tT][yY])?|[nN][aA][nN])"
+    r"[+-]?(?:(?:_D\.?(?:_D)?|\._D)(?:[eE][+-]?[0-9]+)?|[iI][nN][fF](?:[iI][nN][iI][tT][yY])?|[nN][aA][nN])".replace(
+        "_D", "[0-9]+(?:_[0-9]+)*"
+    )
 )
+_HEX_DOUBLE: Final = re.compile(r"[+-]?0[xX](?:[0-9a-fA-F]+\.?[0-9a-fA-F]*|\.[0-9a-fA-F]+)[pP][+-]?[0-9]+")
 _DURATION: Final = re.compile(r"[+-]?(?:(?:[0-9]+\.?[0-9]*|\.[0-9]+)(?:ns|us|µs|μs|ms|s|m|h))+|[+-]?0")
 _PART: Final = re.compile(r"([0-9]*)\.?([0-9]*)(ns|us|µs|μs|ms|s|m|h)")
 _UNITS: Final = {
     "ns": 1, "us": 1000, "µs": 1000, "μs": 1000, "ms": 1_000_000, "s": _NANOS, "m": 60 * _NANOS, "h": 3600 * _NANOS,
 }  # fmt: skip
 _TIMESTAMP: Final = re.compile(
-    r"(\d{4})-(\d\d)-(\d\d)T(\d\d):(\d\d):(\d\d)(?:[.,](\d+))?(?:Z|([+-])(\d\d):(\d\d))"
+    r"(\d{4})-(\d\d)-(\d\d)T(\d\d?):(\d\d):(\d\d)(?:[.,](\d+))?(?:Z|([+-])(\d\d):(\d\d))"
 )
+# The calendar repeats itself every 400 years.
+_CYCLE: Final = 146_097 * 86_400
+_FIRST_WEEK: Final = -62_135_596_800 + 7 * 86_400
+_LAST_WEEK: Final = 253_402_300_799 - 7 * 86_400
 _EPOCH: Final = datetime.datetime(1970, 1, 1, tzinfo=datetime.UTC)
 _OFFSET: Final = re.compile(r"([+-]?)(\d\d):(\d\d)")
 
@@ -53,6 +60,12 @@ def string_to_uint(text: str) -> Uint:
 
 
 def string_to_double(text: str) -> float:
+    if _HEX_DOUBLE.fullmatch(text):
+        try:
+            return float.fromhex(text)
+        except OverflowError:
+            raise _fail("string", "double") from None
+    # Both Go and Python allow underscores between digits.
     if _DOUBLE.fullmatch(text):
         value = float(text)
         if not math.isinf(value) or "n" in text.lower():
@@ -147,8 +160,17 @@ def timestamp_text(value: Timestamp) -> str:
     return f"{when.year:04d}-{when:%m-%dT%H:%M:%S}{fraction}Z"
 
 
-def _in_zone(value: Timestamp, zone: str) -> datetime.datetime:
+def _in_zone(value: Timestamp, zone: str) -> tuple[datetime.datetime, int]:
+    """The time there, and by how many years that is off: near the ends the calendar is used of 400 years away."""
     seconds = int(value) // _NANOS
+    if seconds < _FIRST_WEEK:
+        return _shown(seconds + _CYCLE, zone), -400
+    if seconds > _LAST_WEEK:
+        return _shown(seconds - _CYCLE, zone), 400
+    return _shown(seconds, zone), 0
+
+
+def _shown(seconds: int, zone: str) -> datetime.datetime:
     when = _EPOCH + datetime.timedelta(seconds=seconds)
     if zone in ("UTC", ""):
         return when
@@ -167,10 +189,10 @@ def _in_zone(value: Timestamp, zone: str) -> datetime.datetime:
 
 def _part(name: str) -> Implementation:
     def part(value: Timestamp, zone: str = "UTC") -> int:
-        when = _in_zone(value, zone)
+        when, years = _in_zone(value, zone)
         match name:
             case "year":
-                return when.year
+                return when.year + years
             case "month":
                 return when.month - 1
             case "day_of_year":

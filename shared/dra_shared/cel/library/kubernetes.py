@@ -114,7 +114,7 @@ def url(text: str) -> Url:
 
 def is_url(text: str) -> bool:
     try:
-        Url.parse(text)
+        Url.check(text)
     except UrlError:
         return False
     return True
@@ -205,7 +205,7 @@ def _label_value(text: str) -> list[str]:
 
 def _uri(text: str) -> list[str]:
     try:
-        Url.parse(text)
+        Url.check(text)
     except UrlError as error:
         return [str(error)]
     return []

@@ -8,7 +8,7 @@ import itertools
 from typing import Any, Final
 
 from dra_shared.cel.declarations import COMPARABLE, NAMED, SUMMABLE
-from dra_shared.cel.errors import EvaluationError
+from dra_shared.cel.errors import EvaluationError, Panic
 from dra_shared.cel.library import Implementation
 from dra_shared.cel.library.operators import add
 from dra_shared.cel.values import (
@@ -16,21 +16,27 @@ from dra_shared.cel.values import (
     NONE,
     Duration,
     OptionalValue,
+    Timestamp,
     Uint,
     comparable,
     compare,
     contains,
     find,
+    go_type,
     is_list,
     is_map,
     same,
     to_text,
     type_name,
+    type_text,
 )
 
 _INCLUDES_LIMIT: Final = 48
 # Upstream would build the list first and find the cost limit exceeded afterwards.
 _RANGE_LIMIT: Final = 1_000_000
+
+
+_SUMMABLE: Final = frozenset((int, Uint, float, str, bytes, Duration, Timestamp))
 
 
 class CostLimitExceeded(Exception):
@@ -54,10 +60,7 @@ def _sum(zero: Any) -> Implementation:
     def total(values: list[Any]) -> Any:
         result = zero
         for value in values:
-            try:
-                result = add(result, value)
-            except EvaluationError:
-                raise EvaluationError(NO_OVERLOAD) from None
+            result = add(result, value)
         return result
 
     return total
@@ -114,19 +117,45 @@ def slice_list(values: list[Any], start: int, end: int) -> list[Any]:
     return list(values[start:end])
 
 
-def flatten(values: list[Any], depth: int = 1) -> list[Any]:
+def _no_lister(name: str, summable: bool) -> Panic:
+    missing = "Contains" if summable else "Add"
+    return Panic(f"interface conversion: {name} is not traits.Lister: missing method {missing}")
+
+
+def needs_list(value: Any) -> None:
+    """What accounts for comparing a list's elements with each other panics if it gets anything else."""
+    if not is_list(value):
+        raise _no_lister(go_type(value), type(value) in _SUMMABLE)
+
+
+def failed_list() -> Panic:
+    """The same where the list could not be worked out."""
+    return _no_lister("*types.Err", False)
+
+
+def flatten(values: list[Any], *depth: int) -> list[Any]:
+    if not is_list(values):
+        raise EvaluationError(
+            f"{NO_OVERLOAD}: {type_text(values)}.flatten({', '.join(map(type_text, depth))})"
+        )
+    return _flatten(values, *depth)
+
+
+def _flatten(values: list[Any], depth: int = 1) -> list[Any]:
     if depth < 0:
         raise EvaluationError("level must be non-negative")
     flat: list[Any] = []
     for value in values:
         if is_list(value) and depth > 0:
-            flat += flatten(value, depth - 1)
+            flat += _flatten(value, depth - 1)
         else:
             flat.append(value)
     return flat
 
 
 def sort_by_keys(values: list[Any], keys: list[Any]) -> list[Any]:
+    if not is_list(values):
+        raise EvaluationError(f"{NO_OVERLOAD}: @sortByAssociatedKeys")
     if len(values) != len(keys):
         raise EvaluationError(
             "@sortByAssociatedKeys() expected a list of the same size as the associated keys list, but got "
@@ -145,7 +174,11 @@ def sort_by_keys(values: list[Any], keys: list[Any]) -> list[Any]:
     return [values[index] for index in sorted(range(len(keys)), key=functools.cmp_to_key(by_key))]
 
 
-def sort(values: list[Any]) -> list[Any]:
+def sort(values: Any) -> list[Any]:
+    if not is_list(values):
+        # Those that can receive calls say less.
+        receives = type(values) in (str, Duration, Timestamp)
+        raise EvaluationError(NO_OVERLOAD if receives else f"{NO_OVERLOAD}: sort")
     return sort_by_keys(values, values)
 
 
@@ -156,6 +189,7 @@ def number_range(count: int) -> list[int]:
 
 
 def distinct(values: list[Any]) -> list[Any]:
+    needs_list(values)
     unique: list[Any] = []
     for value in values:
         if not any(same(value, other) for other in unique):
@@ -191,8 +225,6 @@ def is_zero(value: Any) -> bool:
     """Whether optional.ofNonZeroValue drops the value."""
     if value is None:
         return True
-    if isinstance(value, OptionalValue):
-        return not value.present
     if is_list(value) or is_map(value) or isinstance(value, str | bytes):
         return len(value) == 0
     return isinstance(value, bool | int | float) and value == 0

@@ -1,6 +1,7 @@
 """String functions: cel-go's ext.Strings (version 2) and Kubernetes' regular expressions."""
 
 import functools
+import re
 from typing import Any, Final
 
 from dra_shared.cel.errors import EvaluationError
@@ -138,11 +139,17 @@ _GO_WORDS: Final = {
 }
 
 
+# C++ knows it, Go does not.
+_ANY_BYTE: Final = re.compile(r"(?:[^\\]|\\Q.*?\\E|\\[^CQ])*\\C", re.DOTALL)
+
+
 @functools.lru_cache(maxsize=1024)
 def compile_regex(pattern: str) -> Any:
     """An RE2 expression. Raises RegexError."""
     import re2
 
+    if _ANY_BYTE.match(pattern):
+        raise RegexError("error parsing regexp: invalid escape sequence: `\\C`")
     options = re2.Options()
     options.log_errors = False
     try:

@@ -1,0 +1,123 @@
+"""What differed from cel-go once: each with the answer and the costs that the real environment gives."""
+
+import pytest
+from dra_shared.api.resource import DeviceAttribute, DeviceCapacity
+from dra_shared.cel import CelDevice, CompileError, ErrorKind, compile_expression
+
+FEATURES = frozenset(("DRAConsumableCapacity", "DRAListTypeAttributes"))
+DEVICE = CelDevice(
+    "d",
+    {
+        "i": DeviceAttribute(int_=1),
+        "s": DeviceAttribute(string="abc"),
+        "b": DeviceAttribute(bool_=True),
+        "v": DeviceAttribute(version="1.2.3"),
+        "l": DeviceAttribute(ints=(1, 2)),
+    },
+    {"m": DeviceCapacity(value="1Gi")},
+)
+LISTER = "internal error: interface conversion: {} is not traits.Lister: missing method {}"
+
+
+@pytest.mark.parametrize(
+    ("expression", "error"),
+    [
+        ('device.attributes["d"].i.flatten() == []', "no such overload: int.flatten()"),
+        ('device.attributes["d"].s.flatten(1) == []', "no such overload: string.flatten(int)"),
+        ("dyn({}).flatten() == []", "no such overload: map(dyn, dyn).flatten()"),
+        ('device.attributes["d"].i.sort() == []', "no such overload: sort"),
+        ('device.attributes["d"].s.sort() == []', "no such overload"),
+        ("dyn({}).sortBy(x, x) == []", "no such overload: @sortByAssociatedKeys"),
+        ('device.attributes["d"].i.distinct() == []', LISTER.format("types.Int", "Contains")),
+        ('device.attributes["d"].v.distinct() == []', LISTER.format("cel.Semver", "Add")),
+        ('device.attributes["d"].nosuch.distinct() == []', LISTER.format("*types.Err", "Add")),
+        ('device.attributes["d"].b || [1 % 0].distinct() == []', None),
+        ('[1 % 0].distinct() == [] || device.attributes["d"].b', LISTER.format("*types.Err", "Add")),
+        ('device.attributes["d"].nosuch == [1].slice(2, 3).distinct()', LISTER.format("*types.Err", "Add")),
+        ('device.attributes["d"].i.find("a+") == ""', "no such overload"),
+        ('device.attributes["d"].s.reason() == ""', "no such overload: reason(string)"),
+        ("[18446744073709551615u, 1u].sum() == 0u", "unsigned integer overflow"),
+        ('{"a": 1}[device.attributes["d"].v] == 1', "invalid qualifier type: cel.Semver"),
+        ('ip("1:").isLoopback()', 'IP Address "1:" parse error during conversion from string: '
+         'ParseAddr("1:"): colon must be followed by more characters (at ":")'),
+    ],
+)  # fmt: skip
+def test_errors(expression: str, error: str | None) -> None:
+    program = compile_expression(expression, features=FEATURES)
+    outcome = program.evaluate(DEVICE)
+    assert outcome.error == error
+    if error is None:
+        assert program.matches(DEVICE)
+
+
+@pytest.mark.parametrize(
+    "expression",
+    [
+        "{[1]: 1} != {}",
+        "optional.ofNonZeroValue(optional.none()).hasValue()",
+        'timestamp("0001-01-01T00:00:00Z").getFullYear("-08:30") == 0',
+        'timestamp("2024-01-02T3:04:05Z").getHours() == 3',
+        'double("0x1p-2") == 0.25 && double("1_0") == 10.0',
+        '"%s".format([[1, "a"]]) != "x"',
+        'isURL("x:y") && isURL("*") && !isURL("http://%41.com/")',
+        'device.attributes["d"].l.distinct() == [1, 2]',
+    ],
+)
+def test_true(expression: str) -> None:
+    program = compile_expression(expression, features=FEATURES)
+    assert program.matches(DEVICE)
+    assert program.evaluate(DEVICE).matches is True
+
+
+@pytest.mark.parametrize(
+    ("expression", "kind", "text"),
+    [
+        ("{}[null] == 1", ErrorKind.INTERNAL, "program instantiation failed: invalid qualifier type: types.Null"),
+        ('int("a") == 1', ErrorKind.INTERNAL,
+         "program instantiation failed: type conversion error from 'string' to 'int'"),
+        ('"a".matches("x") == "b".matches("\\\\C")', ErrorKind.INVALID,
+         "compilation failed: ERROR: <input>:1:33: invalid matches argument\n"
+         ' | "a".matches("x") == "b".matches("\\\\C")\n | ................................^'),
+        ("timestamp(253402300800) == timestamp(1)", ErrorKind.INVALID,
+         "compilation failed: ERROR: <input>:1:11: invalid timestamp argument\n"
+         " | timestamp(253402300800) == timestamp(1)\n | ..........^"),
+        ('"a" == [1, "a"]', ErrorKind.INVALID,
+         "compilation failed: ERROR: <input>:1:5: found no matching overload for '_==_' applied to "
+         "'(string, list(dyn))'\n | \"a\" == [1, \"a\"]\n | ....^"),
+        ("[1].existsOne(x, true)", ErrorKind.INVALID,
+         "compilation failed: ERROR: <input>:1:14: undeclared reference to 'existsOne' (in container '')\n"
+         " | [1].existsOne(x, true)\n | .............^\n"
+         "ERROR: <input>:1:15: undeclared reference to 'x' (in container '')\n"
+         " | [1].existsOne(x, true)\n | ..............^"),
+        ("device.name() == 1", ErrorKind.INVALID,
+         "compilation failed: ERROR: <input>:1:12: found no matching overload for 'name' applied to "
+         "'kubernetes.DRADevice.()'\n | device.name() == 1\n | ...........^"),
+        ("b'\\u00e9' == b''", ErrorKind.INVALID,
+         "compilation failed: ERROR: <input>:1:1: unable to unescape string\n | b'\\u00e9' == b''\n | ^"),
+    ],
+)  # fmt: skip
+def test_compile_errors(expression: str, kind: ErrorKind, text: str) -> None:
+    with pytest.raises(CompileError) as caught:
+        compile_expression(expression, features=FEATURES)
+    assert (caught.value.kind, caught.value.text) == (kind, text)
+
+
+@pytest.mark.parametrize(
+    ("expression", "estimated", "actual"),
+    [
+        # A sign before parentheses is a call.
+        ("-(1e21) <= 9.3e18", 2, 2),
+        # A call whose only or last argument fails has been made all the same.
+        ('device.attributes["d"].nosuch.isSorted()', 11, 5),
+        ('bool(device.attributes["d"].nosuch)', 5, 5),
+        # Naming a type costs as much as any other name.
+        ("dyn(int) == string", 1844674407370955267, 1),
+        # The second variable's path replaces the first one's.
+        ('device.attributes["d"].exists(k, v, v == k)', 420, None),
+        ('device.attributes["d"].s.check("a").allowed()', 350005, 350005),
+    ],
+)
+def test_costs(expression: str, estimated: int, actual: int | None) -> None:
+    program = compile_expression(expression, features=FEATURES)
+    assert program.estimated_cost == estimated
+    assert actual is None or program.cost(DEVICE) == actual
