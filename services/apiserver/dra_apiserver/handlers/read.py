@@ -108,21 +108,26 @@ async def select(
     if not revision:
         revision = store.revision
     keys = collection.range(selection.prefix, after)
+    metadata: JsonObject = {"resourceVersion": str(revision)}
+    # resourceVersion=0 is served from the cache, where upstream ignores the limit.
+    limit = 0 if options.resource_version == "0" and not options.continue_token else max(options.limit, 0)
     if overlay:
         found = _as_of(records, keys, overlay, selection.prefix, after)
+        total = len(found)
     elif selection.key is not None:
         only = records.get(selection.key)
         found = [only] if only is not None and selection.key > after else []
+        total = len(found)
     else:
-        found = [records[key] for key in keys]
-    metadata: JsonObject = {"resourceVersion": str(revision)}
-    limit = options.limit
-    # resourceVersion=0 is served from the cache, where upstream ignores the limit.
-    if limit <= 0 or (options.resource_version == "0" and not options.continue_token):
+        total = len(keys)
+        # Of what is selected whole no more is touched than the page shows.
+        shown = keys[:limit] if limit and selection.everything else keys
+        found = [records[key] for key in shown]
+    if not limit:
         return selection.filter(found), metadata
     if selection.everything:
         page = found[:limit]
-        remaining = len(found) - len(page)
+        remaining = total - len(page)
         if remaining:
             metadata["continue"] = _encode_token(page[-1].key, revision)
             metadata["remainingItemCount"] = remaining
