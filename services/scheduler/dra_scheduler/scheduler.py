@@ -22,6 +22,7 @@ from dra_scheduler.binding import Binder, NominationWriter
 from dra_scheduler.config import SchedulerConfig
 from dra_scheduler.diagnosis import Diagnosis
 from dra_scheduler.explain.explainer import Explainer
+from dra_scheduler.explain.groups import GroupExplainer
 from dra_scheduler.explain.routes import routes
 from dra_scheduler.failures import SCHEDULER_ERROR, UNSCHEDULABLE, FailureReporter
 from dra_scheduler.framework.cache import Cache
@@ -141,7 +142,13 @@ class Scheduler:
         )
         pods = self._informers.informer(PODS).store
         self.explainer = Explainer(
-            self.cache, self.queue, self.manager, self.framework, self._clock, pods.get
+            self.cache,
+            self.queue,
+            self.manager,
+            self.framework,
+            self._clock,
+            pods.get,
+            GroupExplainer(self.groups, self.queue, self.cache, gangs=gates.enabled("GangScheduling")),
         )
         EventHandlers(
             config.scheduler_name, self.cache, self.queue, self.manager, self.groups, self._pod_gone

@@ -4,17 +4,21 @@ from typing import Any
 
 import pytest
 from dra_scheduler.framework.cache import Cache
+from dra_scheduler.framework.events import Action, Event, Kind
 from dra_scheduler.framework.nodeinfo import NodeInfo
+from dra_scheduler.framework.plugin import EnqueueExtensions
 from dra_scheduler.framework.state import CycleState
 from dra_scheduler.framework.status import Code, Status
 from dra_scheduler.plugins.nodeaffinity import NodeAffinity, NodeName
 from dra_scheduler.plugins.nodeports import NodePorts
 from dra_scheduler.plugins.noderesources import NodeResourcesBalancedAllocation, NodeResourcesFit
 from dra_scheduler.plugins.tainttoleration import NodeUnschedulable, TaintToleration
+from dra_shared.api.codec import convert
 from dra_shared.api.node import Node
 from dra_shared.api.pod import Pod
+from dra_shared.api.resources import NODES
 
-from tests.scheduler.objects import node, pod
+from tests.scheduler.objects import node, node_json, pod
 
 
 def _info(on: Node, *pods: Pod) -> NodeInfo:
@@ -23,6 +27,12 @@ def _info(on: Node, *pods: Pod) -> NodeInfo:
     for other in pods:
         info.add_pod(other)
     return info
+
+
+def _with_two_cpus() -> Node:
+    json = node_json("b")
+    json["status"]["allocatable"]["cpu"] = "2"
+    return convert(NODES, json)
 
 
 def _filter(plugin: Any, candidate: Pod, info: NodeInfo) -> Status | None:
@@ -205,3 +215,22 @@ def test_ports() -> None:
     assert _filter(NodePorts(), _port("p", 80, protocol="UDP"), info) is None
     assert _filter(NodePorts(), _port("p", 53, protocol="UDP", hostIP="10.0.0.2"), info) is None
     assert _filter(NodePorts(), pod("p"), info) is None
+
+
+@pytest.mark.parametrize(
+    ("plugin", "candidate", "useless", "useful"),
+    [
+        (NodeResourcesFit(), {"requests": {"cpu": "4"}}, _with_two_cpus(), node("b")),
+        (NodeAffinity(), {"nodeSelector": {"disk": "ssd"}}, node("b"), node("b", labels={"disk": "ssd"})),
+        (TaintToleration(Cache()), {}, node("b", taints=[{"key": "k", "effect": "NoSchedule"}]), node("b")),
+        (NodeUnschedulable(), {}, node("b", unschedulable=True), node("b")),
+    ],
+)
+def test_only_nodes_that_might_do_make_pods_try_again(
+    plugin: EnqueueExtensions, candidate: dict[str, Any], useless: Node, useful: Node
+) -> None:
+    (interest,) = [one for one in plugin.events_to_register() if one.kind is Kind.NODE]
+    assert interest.hint is not None
+    waiting = pod("p", **candidate)
+    assert not interest.hint(waiting, Event(Kind.NODE, Action.ADD, None, useless))
+    assert interest.hint(waiting, Event(Kind.NODE, Action.ADD, None, useful))

@@ -12,6 +12,7 @@ from dra_scheduler.allocator import AllocationError, Allocator, DeviceID, TimeLi
 from dra_scheduler.allocator.reasons import CapacityShort, DeadEnd, InUse, Picked, Reason
 from dra_scheduler.allocator.trace import RequestTrace
 from dra_scheduler.explain.details import detail
+from dra_scheduler.explain.groups import GroupExplainer, waiting_for
 from dra_scheduler.explain.report import (
     Change,
     ClaimReport,
@@ -53,6 +54,7 @@ class Explainer:
         framework: Framework,
         clock: Clock,
         find_pod: Callable[[str], Pod | None],
+        groups: GroupExplainer,
     ) -> None:
         self._cache = cache
         self._queue = queue
@@ -60,6 +62,7 @@ class Explainer:
         self._framework = framework
         self._clock = clock
         self._find_pod = find_pod
+        self._groups = groups
 
     def pod(self, namespace: str, name: str, *, most_nodes: int = 20) -> PodReport | None:
         """Why the pod is where it is; None if there is no such pod. ``most_nodes`` are told of, the closest first."""
@@ -125,7 +128,8 @@ class Explainer:
             report = self._node_report(place, True, {}, trace)
             nodes = (msgspec.structs.replace(report, allocated=devices),)
         state = "binding" if self._cache.is_assumed(pod.metadata.uid) else "placed"
-        return PodReport(pod=pod.key, state=state, node=place, claims=claims, nodes=nodes)
+        group = self._groups.report(pod)
+        return PodReport(pod=pod.key, state=state, node=place, group=group, claims=claims, nodes=nodes)
 
     def _pending(self, pod: Pod, claims: tuple[ClaimReport, ...], most_nodes: int) -> PodReport:
         entry = self._queue.get(pod.metadata.uid)
@@ -134,8 +138,14 @@ class Explainer:
         if entry is not None:
             where = "gated" if entry.gated else entry.place.value
             message, attempts = entry.message, entry.attempts
+        group = self._groups.report(pod)
         report = PodReport(
-            pod=pod.key, state=f"pending: {where}", message=message, attempts=attempts, claims=claims
+            pod=pod.key,
+            state=f"pending: {where}",
+            message=message,
+            attempts=attempts,
+            group=group,
+            claims=claims,
         )
         gate = self._framework.pre_enqueue(pod)
         if gate is not None:
@@ -152,6 +162,8 @@ class Explainer:
                 break
         examined.sort(key=lambda entry: _distance(entry[0]))
         change = self._change(state, examined)
+        if group is not None and any(entry[0].fits for entry in examined):
+            change = waiting_for(group)
         shown = tuple(entry[0] for entry in examined[:most_nodes])
         return msgspec.structs.replace(
             report,

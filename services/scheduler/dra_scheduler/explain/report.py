@@ -104,6 +104,24 @@ class ClaimReport(Struct):
     in_flight: bool = False
 
 
+class MemberReport(Struct):
+    """A pod of the group: where it is, or in what state it waits and what it was told last."""
+
+    pod: str
+    state: str
+    node: str = ""
+    message: str = ""
+
+
+class GroupReport(Struct):
+    """The group that the pod is scheduled with. Without ``min_count`` its pods need not wait for each other."""
+
+    group: str
+    min_count: int = 0
+    placed: int = 0
+    members: tuple[MemberReport, ...] = ()
+
+
 class PodReport(Struct):
     """Why a pod is where it is, or nowhere."""
 
@@ -112,6 +130,7 @@ class PodReport(Struct):
     node: str = ""
     message: str = ""
     attempts: int = 0
+    group: GroupReport | None = None
     claims: tuple[ClaimReport, ...] = ()
     summary: tuple[NodeSummary, ...] = ()
     closest: str = ""

@@ -6,6 +6,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from dra_scheduler.explain.report import (
     ClaimReport,
     DeviceReport,
+    GroupReport,
     NodeReport,
     NodeSummary,
     PodReport,
@@ -24,6 +25,8 @@ def render(report: PodReport) -> str:
     lines = [f"{title}: {report.state}" + (f" on {report.node}" if report.node else "")]
     if report.message:
         lines.append(f"  said last: {report.message}")
+    if report.group is not None:
+        lines += _group(report.group)
     for claim in report.claims:
         lines += _claim(claim)
     if report.summary:
@@ -41,6 +44,16 @@ def render(report: PodReport) -> str:
     if report.nodes_left_out:
         lines.append(f"  and {report.nodes_left_out} more nodes")
     return "\n".join(lines) + "\n"
+
+
+def _group(group: GroupReport) -> Iterator[str]:
+    wanted = f", at least {group.min_count} together or none" if group.min_count else ""
+    yield f"  group {group.group}: {len(group.members) + 1} pods, {group.placed} with nodes{wanted}"
+    waiting = [member for member in group.members if not member.node]
+    for member in waiting[:_MOST_NAMES]:
+        yield f"    {member.pod}: {member.state}" + (f", {member.message}" if member.message else "")
+    if len(waiting) > _MOST_NAMES:
+        yield f"    and {len(waiting) - _MOST_NAMES} more that wait"
 
 
 def _claim(claim: ClaimReport) -> Iterator[str]:

@@ -16,6 +16,7 @@ from dra_scheduler.framework.nodeselector import (
 from dra_scheduler.framework.plugin import default_normalize
 from dra_scheduler.framework.state import CycleState
 from dra_scheduler.framework.status import SKIP, Status, unresolvable
+from dra_scheduler.plugins.nodehints import would_do_if_empty
 
 
 class NodeAffinity:
@@ -24,7 +25,7 @@ class NodeAffinity:
     name = "NodeAffinity"
 
     def events_to_register(self) -> Sequence[Interest]:
-        return (Interest(Kind.NODE, Action.ADD | Action.NODE_LABEL),)
+        return (Interest(Kind.NODE, Action.ADD | Action.NODE_LABEL, would_do_if_empty(self)),)
 
     def sign(self, pod: Pod) -> Hashable:
         affinity = pod.spec.affinity

@@ -17,6 +17,7 @@ from dra_scheduler.framework.resources import (
 )
 from dra_scheduler.framework.state import CycleState
 from dra_scheduler.framework.status import SKIP, Status, unresolvable, unschedulable
+from dra_scheduler.plugins.nodehints import would_do_if_empty
 
 _SCORED = (CPU, MEMORY)
 
@@ -58,7 +59,11 @@ class NodeResourcesFit:
         return (
             Interest(Kind.POD, Action.DELETE | Action.POD_SCALE_DOWN),
             Interest(Kind.TARGET_POD, Action.POD_SCALE_DOWN),
-            Interest(Kind.NODE, Action.ADD | Action.NODE_ALLOCATABLE | Action.NODE_LABEL),
+            Interest(
+                Kind.NODE,
+                Action.ADD | Action.NODE_ALLOCATABLE | Action.NODE_LABEL,
+                would_do_if_empty(self),
+            ),
             Interest(Kind.DEVICE_CLASS, Action.ADD | Action.UPDATE, hint=_asks_for_devices),
         )
 

@@ -1,0 +1,50 @@
+"""What a pod's group has to do with where the pod is."""
+
+from dra_shared.api.pod import Pod
+
+from dra_scheduler.explain.report import Change, GroupReport, MemberReport
+from dra_scheduler.framework.cache import Cache
+from dra_scheduler.plugins.dynamicresources.podgroups import PodGroups, group_key
+from dra_scheduler.queue.scheduling import SchedulingQueue
+
+
+class GroupExplainer:
+    """Tells of pods' groups; ``gangs``: a gang's pods get nodes together or not at all."""
+
+    def __init__(self, groups: PodGroups, queue: SchedulingQueue, cache: Cache, *, gangs: bool) -> None:
+        self._groups = groups
+        self._queue = queue
+        self._cache = cache
+        self._gangs = gangs
+
+    def report(self, pod: Pod) -> GroupReport | None:
+        """The pod's group and its other pods; None: it names no group that exists."""
+        key, group = group_key(pod), self._groups.of(pod)
+        if key is None or group is None:
+            return None
+        gang = group.spec.scheduling_policy.gang if self._gangs else None
+        others = [other for other in self._groups.members(key) if other.metadata.uid != pod.metadata.uid]
+        return GroupReport(
+            group=key,
+            min_count=gang.min_count if gang is not None else 0,
+            placed=self._groups.placed(key),
+            members=tuple(sorted(map(self._member, others), key=lambda member: member.pod)),
+        )
+
+    def _member(self, pod: Pod) -> MemberReport:
+        node = self._cache.place_of(pod.metadata.uid) or ""
+        if node:
+            return MemberReport(pod=pod.key, state="placed", node=node)
+        entry = self._queue.get(pod.metadata.uid)
+        if entry is None:
+            return MemberReport(pod=pod.key, state="not handled by this scheduler")
+        state = "gated" if entry.gated else entry.place.value
+        return MemberReport(pod=pod.key, state=state, message=entry.message)
+
+
+def waiting_for(group: GroupReport) -> Change | None:
+    """What a pod waits for that could have a node; None: for nothing of its group."""
+    if group.placed >= group.min_count:
+        return None
+    text = f"until at least {group.min_count} pods of {group.group} can have nodes together"
+    return Change(node="", kind="gang", text=text)
