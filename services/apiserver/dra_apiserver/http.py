@@ -204,7 +204,17 @@ class Request:
 
     async def fail(self, error: StatusError) -> None:
         """Send a failure's Status."""
-        await self.respond(error.code, error.encode(), headers=error.headers)
+        accept = self.header(b"accept")
+        if "yaml" not in accept:
+            await self.respond(error.code, error.encode(), headers=error.headers)
+            return
+        from dra_apiserver.present import encode, negotiate
+
+        try:
+            accepted = negotiate(accept)
+        except StatusError:
+            accepted = negotiate("")
+        await self.respond(error.code, encode(error.status, accepted), accepted.media_type, error.headers)
 
     async def start_stream(self, media_type: str, headers: Mapping[str, str] | None = None) -> None:
         """Start an answer that goes on with `stream`."""

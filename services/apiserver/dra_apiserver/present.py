@@ -11,7 +11,7 @@ import orjson
 from dra_shared.clock import Clock
 
 from dra_apiserver.conversion import convert
-from dra_apiserver.errors import bad_request, not_acceptable
+from dra_apiserver.errors import StatusError, bad_request, invalid, not_acceptable
 from dra_apiserver.registry import KindInfo
 from dra_apiserver.storage import Record
 
@@ -28,11 +28,27 @@ _TRANSFORMS = {
 
 @dataclass(frozen=True, slots=True)
 class Accepted:
-    """What a client's Accept header asks for."""
+    """What a client's Accept header asks for; `version` is the meta.k8s.io version of a Table or of metadata."""
 
     yaml: bool = False
     transform: str = ""
     media_type: str = "application/json"
+    version: str = "v1"
+
+
+def _clauses(accept: str) -> list[tuple[str, dict[str, str]]]:
+    """The media types with their parameters, the most wanted first."""
+    found = []
+    for clause in accept.split(","):
+        media, *rest = [part.strip() for part in clause.split(";")]
+        parameters = dict(part.partition("=")[::2] for part in rest)
+        try:
+            quality = float(parameters.get("q", 1))
+        except ValueError:
+            quality = 1.0
+        found.append((quality, media, parameters))
+    found.sort(key=lambda one: -one[0])
+    return [(media, parameters) for _, media, parameters in found]
 
 
 @functools.lru_cache(maxsize=512)
@@ -44,20 +60,26 @@ def negotiate(accept: str) -> Accepted:
     """
     if accept in {"", "*/*", "application/json"}:
         return Accepted()
-    for clause in accept.split(","):
-        media, *rest = [part.strip() for part in clause.split(";")]
-        parameters = dict(part.partition("=")[::2] for part in rest)
-        if media in {"application/json", "application/*", "*/*"}:
+    known = False
+    for media, parameters in _clauses(accept):
+        if media in {"application/json", "*/*"}:
             yaml = False
         elif media in _YAML:
             yaml = True
         else:
+            known = known or media == "application/vnd.kubernetes.protobuf"
             continue
-        kind = parameters.get("as", "")
+        known = True
+        kind, version = parameters.get("as", ""), parameters.get("v", "")
         transform = _TRANSFORMS.get((kind, parameters.get("g", "")), "")
-        if kind and (not transform or parameters.get("v") not in {"v1", "v1beta1"}):
+        if kind and (not transform or version not in {"v1", "v1beta1"}):
             continue
-        return Accepted(yaml, transform, "application/yaml" if yaml else "application/json")
+        media_type = "application/yaml" if yaml else "application/json"
+        return Accepted(yaml, transform, media_type, version if kind else "v1")
+    if known:
+        # The media type is right, what is to be in it isn't.
+        text = f"only the following media types are accepted: {_AVAILABLE}"
+        raise StatusError(406, "NotAcceptable", text)
     raise not_acceptable(_AVAILABLE)
 
 
@@ -78,7 +100,7 @@ def to_yaml(data: bytes) -> bytes:
     """JSON as YAML."""
     import yaml
 
-    return yaml.safe_dump(orjson.loads(data), sort_keys=False, allow_unicode=True).encode()
+    return yaml.safe_dump(orjson.loads(data), allow_unicode=True).encode()
 
 
 class Presenter:
@@ -92,7 +114,9 @@ class Presenter:
         self.accepted = accepted
         self.include_object = include_object or "Metadata"
         if self.include_object not in {"None", "Metadata", "Object"}:
-            raise bad_request(f'unrecognized includeObject value: "{include_object}"')
+            wanted = "must be 'Metadata', 'Object', 'None', or empty"
+            problem = invalid("includeObject", include_object, wanted)
+            raise bad_request(f"Unable to convert to Table as requested: {problem}")
         self._clock = clock
         self._same = kind.storage == (kind.group, kind.plural) and version == kind.storage_version
         head = f'{{"kind":"{kind.kind}","apiVersion":"{kind.storage_api_version}",'
@@ -118,7 +142,7 @@ class Presenter:
             )
         from dra_apiserver.tables import partial_metadata
 
-        return orjson.dumps(partial_metadata(obj))
+        return orjson.dumps(self._versioned(partial_metadata(obj)))
 
     def one(self, data: bytes) -> bytes:
         """The body that answers a request for one object."""
@@ -128,7 +152,7 @@ class Presenter:
     def _table(self, items: list[JsonObject], metadata: JsonObject, headers: bool = True) -> JsonObject:
         from dra_apiserver.tables import table
 
-        return table(
+        made = table(
             self.kind,
             self.version,
             items,
@@ -137,6 +161,15 @@ class Presenter:
             now=self._clock.now(),
             headers=headers,
         )
+        if self.include_object == "Metadata":
+            for row in made.get("rows") or ():
+                self._versioned(row["object"])
+        return self._versioned(made)
+
+    def _versioned(self, shown: JsonObject) -> JsonObject:
+        if self.accepted.version != "v1":
+            shown["apiVersion"] = f"meta.k8s.io/{self.accepted.version}"
+        return shown
 
     def page(self, records: Sequence[Record]) -> bytes:
         """The end of a plain list's body: its items."""
@@ -167,7 +200,11 @@ class Presenter:
         if self.accepted.transform:
             from dra_apiserver.tables import partial_metadata_list
 
-            return encode(partial_metadata_list(objects, metadata), self.accepted)
+            listed = partial_metadata_list(objects, metadata)
+            for item in listed["items"]:
+                if "apiVersion" in item:
+                    self._versioned(item)
+            return encode(self._versioned(listed), self.accepted)
         items_ = [
             {key: value for key, value in obj.items() if key not in {"kind", "apiVersion"}} for obj in objects
         ]
@@ -196,7 +233,11 @@ class Presenter:
                 if initial_end:
                     obj["rows"] = []
             case "PartialObjectMetadata":
-                obj = {"kind": "PartialObjectMetadata", "apiVersion": "meta.k8s.io/v1", "metadata": metadata}
+                obj = {
+                    "kind": "PartialObjectMetadata",
+                    "apiVersion": f"meta.k8s.io/{self.accepted.version}",
+                    "metadata": metadata,
+                }
             case _:
                 obj = {
                     "kind": self.kind.kind,

@@ -27,7 +27,13 @@ from dra_apiserver.handlers.options import check_dry_run, list_options
 from dra_apiserver.handlers.read import select
 from dra_apiserver.http import Request
 from dra_apiserver.present import Presenter, encode
-from dra_apiserver.schema.decode import PROTOBUF, parse_body
+from dra_apiserver.schema import DecodeError
+from dra_apiserver.schema.decode import PROTOBUF, YAML, media_type, parse_body
+from dra_apiserver.schema.jsontext import syntax_error
+from dra_apiserver.schema.reader import Reader, TypeMismatch
+from dra_apiserver.schema.types import Struct, definition
+from dra_apiserver.schema.values import json_type
+from dra_apiserver.schema.yamltext import load_yaml
 from dra_apiserver.storage import Put, Record, Remove
 from dra_apiserver.watch import Selection
 
@@ -117,34 +123,50 @@ async def delete_options(request: Request) -> DeleteOptions:
     )
 
 
+_UNREADABLE = "couldn't get version/kind; json parse error"
+_TYPE_META = (
+    'struct { APIVersion string "json:\\"apiVersion,omitempty\\""; Kind string "json:\\"kind,omitempty\\"" }'
+)
+
+
 def _parse(body: bytes, content_type: str) -> JsonObject:
     try:
-        if "yaml" in content_type:
-            import yaml
-
-            values = yaml.safe_load(body)
-        elif "protobuf" in content_type:
+        form = media_type(content_type)
+    except DecodeError as error:
+        raise StatusError(error.code, error.reason, str(error)) from None
+    try:
+        if form == YAML:
+            values = load_yaml(body)
+        elif form == PROTOBUF:
             values = parse_body(body, PROTOBUF, "DeleteOptions", "Ignore")
         else:
             values = orjson.loads(body)
+    except orjson.JSONDecodeError:
+        raise bad_request(f"{_UNREADABLE}: {syntax_error(body)}") from None
     except ValueError as error:
-        raise bad_request(f"couldn't get version/kind; json parse error: {error}") from None
+        raise bad_request(f"couldn't get version/kind; {error}") from None
+    if values is None:
+        return {}
     if not isinstance(values, dict):
-        raise bad_request("couldn't get version/kind; json parse error: the body is no object")
-    if values.get("kind", "DeleteOptions") not in {"", "DeleteOptions"}:
-        raise bad_request(f"decoded object cannot be converted to DeleteOptions: it is a {values['kind']}")
-    grace = values.get("gracePeriodSeconds")
-    preconditions = values.get("preconditions")
-    if (grace is not None and (not isinstance(grace, int) or isinstance(grace, bool))) or (
-        preconditions is not None and not isinstance(preconditions, dict)
-    ):
-        raise bad_request("DeleteOptions: a field has the wrong type")
-    dry_run = values.get("dryRun")
-    if dry_run is not None and not (
-        isinstance(dry_run, list) and all(isinstance(item, str) for item in dry_run)
-    ):
-        raise bad_request("DeleteOptions: dryRun must be a list of strings")
+        problem = f"json: cannot unmarshal {json_type(values)} into Go value of type {_TYPE_META}"
+        raise bad_request(f"{_UNREADABLE}: {problem}")
+    kind = values.get("kind") or "DeleteOptions"
+    if kind != "DeleteOptions":
+        version = values.get("apiVersion") or "v1"
+        scheme = "k8s.io/apimachinery/pkg/apis/meta/internalversion/scheme/register.go:27"
+        text = f'no kind "{kind}" is registered for version "{version}" in scheme "{scheme}"'
+        raise bad_request(text)
+    try:
+        Reader().read(_options_type(), values)
+    except TypeMismatch as error:
+        raise bad_request(str(error)) from None
     return values
+
+
+def _options_type() -> Struct:
+    found = definition("io.k8s.apimachinery.pkg.apis.meta.v1.DeleteOptions")
+    assert isinstance(found, Struct)
+    return found
 
 
 async def delete(api: Api, request: Request, target: Target) -> None:
@@ -342,7 +364,7 @@ def _terminate_namespace(api: Api, obj: JsonObject, options: DeleteOptions) -> P
 async def delete_collection(api: Api, request: Request, target: Target) -> None:
     """Delete the selected objects one by one; the answer lists them."""
     presenter = api.presenter(target, request)
-    listing = list_options(request, target.kind, watch=False)
+    listing = list_options(request, target.kind, watch=False, version=target.version)
     options = await delete_options(request)
     selection = Selection(target.kind, target.namespace, listing.labels, listing.fields)
     records, metadata = await select(api, target, replace(listing, limit=0), selection)
@@ -352,14 +374,16 @@ async def delete_collection(api: Api, request: Request, target: Target) -> None:
         namespace, _, name = record.key.rpartition("/")
         item = Target(target.kind, target.version, namespace, name)
         try:
-            result, _ = await remove(api, request, item, options)
+            await remove(api, request, item, options)
         except StatusError as error:
             if error.code != 404:
                 raise
         else:
-            done.append(result)
+            # Upstream shows them as they were listed.
+            done.append(record)
 
     for start in range(0, len(records), _DELETE_TOGETHER):
         await asyncio.gather(*(one(record) for record in records[start : start + _DELETE_TOGETHER]))
+    done.sort(key=lambda record: record.key)
     metadata["resourceVersion"] = str(api.store.revision)
     await request.respond(200, presenter.listing(done, metadata), presenter.accepted.media_type)

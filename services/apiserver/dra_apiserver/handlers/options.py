@@ -80,8 +80,8 @@ class ListOptions:
     send_initial_events: bool | None
 
 
-def list_options(request: Request, kind: KindInfo, watch: bool) -> ListOptions:
-    """The options of a list, a watch or a deletecollection.
+def list_options(request: Request, kind: KindInfo, watch: bool, version: str = "") -> ListOptions:
+    """The options of a list, a watch or a deletecollection of the kind in `version`.
 
     Raises:
         StatusError: 400 or 422.
@@ -93,21 +93,21 @@ def list_options(request: Request, kind: KindInfo, watch: bool) -> ListOptions:
     except SelectorError as error:
         raise bad_request(str(error)) from None
     for term in fields.terms:
-        if term.field not in kind.selectable_fields:
-            raise bad_request(_unknown_field(kind, term.field))
+        if problem := _unknown_field(kind, version or kind.storage_version, term.field):
+            raise bad_request(problem)
     timeout = _integer(request, "timeoutSeconds")
     limit = _integer(request, "limit")
-    version = query.get("resourceVersion", "")
+    resource_version = query.get("resourceVersion", "")
     match = query.get("resourceVersionMatch", "")
     token = query.get("continue", "")
     initial = request.flag("sendInitialEvents") if "sendInitialEvents" in query else None
-    errors = _match_errors(watch, initial, version, match, token)
+    errors = _match_errors(watch, initial, resource_version, match, token)
     if errors:
         raise invalid_object(_META_GROUP, "ListOptions", "", errors)
     try:
-        revision = parse_resource_version(version)
+        revision = parse_resource_version(resource_version)
     except ValueError as error:
-        text = f"resourceVersion: Invalid value: {quote(version)}: {error}"
+        text = f"resourceVersion: Invalid value: {quote(resource_version)}: {error}"
         # Upstream answers 500 to a watch: its storage finds out, not the request's check.
         raise server_error(text) if watch else bad_request(f"invalid resource version: {text}") from None
     timeout_seconds = float(timeout) if timeout > 0 else _MIN_WATCH_TIMEOUT * random.uniform(1.0, 2.0)
@@ -116,7 +116,7 @@ def list_options(request: Request, kind: KindInfo, watch: bool) -> ListOptions:
         fields=fields,
         watch=watch,
         bookmarks=request.flag("allowWatchBookmarks"),
-        resource_version=version,
+        resource_version=resource_version,
         revision=revision,
         match=match,
         limit=limit,
@@ -126,13 +126,38 @@ def list_options(request: Request, kind: KindInfo, watch: bool) -> ListOptions:
     )
 
 
-def _unknown_field(kind: KindInfo, label: str) -> str:
-    if kind.group == "" or (kind.group, kind.plural) in {("batch", "jobs"), ("events.k8s.io", "events")}:
-        return f"field label not supported: {label}"
-    shown = ", ".join(quote(name) for name in kind.selectable_fields)
-    if set(kind.selectable_fields) <= {"metadata.name", "metadata.namespace"}:
-        shown = '"metadata.name", "metadata.namespace"'
-    return f"{quote(label)} is not a known field selector: only {shown}"
+# Kinds that convert the labels of field selectors themselves; all others take an object's name and namespace.
+_OWN_LABELS = frozenset(
+    {
+        ("", "events"),
+        ("", "namespaces"),
+        ("", "nodes"),
+        ("", "pods"),
+        ("", "replicationcontrollers"),
+        ("", "secrets"),
+        ("", "services"),
+        ("batch", "jobs"),
+        ("certificates.k8s.io", "certificatesigningrequests"),
+        ("events.k8s.io", "events"),
+        ("resource.k8s.io", "resourceslices"),
+    }
+)
+
+
+def _unknown_field(kind: KindInfo, version: str, label: str) -> str:
+    """Why no selector can name the field; "" where one can."""
+    if label in kind.selectable_fields:
+        return ""
+    if (kind.group, kind.plural) not in _OWN_LABELS:
+        if label == "metadata.namespace":
+            return ""
+        names = dict.fromkeys(("metadata.name", "metadata.namespace", *kind.selectable_fields))
+        return f"{quote(label)} is not a known field selector: only {', '.join(map(quote, names))}"
+    if kind.plural == "resourceslices":
+        return f"field label not supported for {kind.api_version(version)}, Kind={kind.kind}: {label}"
+    if kind.plural == "jobs":
+        return f"field label {quote(label)} not supported for Job"
+    return f"field label not supported: {label}"
 
 
 def _match_errors(

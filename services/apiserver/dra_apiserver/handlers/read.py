@@ -7,11 +7,18 @@ import base64
 import functools
 import json
 import math
+import re
 from typing import Any
 
 import orjson
 
-from dra_apiserver.errors import bad_request, expired, not_found, too_large_resource_version
+from dra_apiserver.errors import (
+    StatusError,
+    bad_request,
+    expired,
+    not_found,
+    too_large_resource_version,
+)
 from dra_apiserver.handlers.api import Api, Target
 from dra_apiserver.handlers.options import ListOptions, list_options, parse_resource_version
 from dra_apiserver.http import Request
@@ -62,7 +69,7 @@ async def wait_until_fresh(api: Api, revision: int) -> None:
 async def list_objects(api: Api, request: Request, target: Target) -> None:
     """The objects of a kind, in a namespace or in all."""
     presenter = api.presenter(target, request)
-    options = list_options(request, target.kind, watch=False)
+    options = list_options(request, target.kind, watch=False, version=target.version)
     selection = Selection(target.kind, target.namespace, options.labels, options.fields)
     records, metadata = await select(api, target, options, selection)
     page = None
@@ -85,9 +92,9 @@ async def select(
     store = api.store
     after, revision = "", 0
     if options.continue_token:
+        after, revision = _decode_token(options.continue_token)
         if options.resource_version and options.resource_version != "0":
             raise bad_request("specifying resource version is not allowed when using continue")
-        after, revision = _decode_token(options.continue_token)
     elif options.match == "Exact":
         revision = options.revision
     elif options.revision:
@@ -100,7 +107,9 @@ async def select(
             revision = store.revision
         else:
             if options.continue_token and revision < store.compacted:
-                raise expired(_token_expired())
+                error = expired(_token_expired())
+                error.status["metadata"] = {"continue": _encode_token(after, -1)}
+                raise error
             store.check_revision(revision)
             overlay = store.state(target.resource, revision)
             if overlay is None:
@@ -173,10 +182,11 @@ def _encode_token(key: str, revision: int) -> str:
 
 def _decode_token(token: str) -> tuple[str, int]:
     problem = "invalid continue token: continue key is not valid"
-    try:
-        data = base64.b64decode(token + "=" * (-len(token) % 4), altchars=b"-_", validate=True)
-    except ValueError as error:
-        raise bad_request(f"{problem}: {error}") from None
+    bad = re.search("[^A-Za-z0-9_-]", token)
+    if bad is not None or len(token) % 4 == 1:
+        position = bad.start() if bad is not None else len(token) // 4 * 4
+        raise bad_request(f"{problem}: illegal base64 data at input byte {position}")
+    data = base64.urlsafe_b64decode(token + "=" * (-len(token) % 4))
     try:
         decoded = json.loads(data)
     except ValueError:
@@ -202,14 +212,15 @@ def _decode_token(token: str) -> tuple[str, int]:
 async def watch(api: Api, request: Request, target: Target) -> None:
     """A stream of events."""
     presenter = api.presenter(target, request)
-    options = list_options(request, target.kind, watch=True)
+    options = list_options(request, target.kind, watch=True, version=target.version)
     selection = Selection(target.kind, target.namespace, options.labels, options.fields)
     store = api.store
     initial = options.send_initial_events
     from_now = not options.revision if initial is None else initial
+    too_old: StatusError | None = None
     if not from_now and options.revision:
         if options.revision < store.compacted:
-            raise expired(f"too old resource version: {options.revision} ({store.compacted})")
+            too_old = expired(f"too old resource version: {options.revision} ({store.compacted})")
     elif initial and options.revision:
         await wait_until_fresh(api, options.revision)
     stream = WatchStream(
@@ -227,6 +238,10 @@ async def watch(api: Api, request: Request, target: Target) -> None:
         write=request.write,
     )
     await request.start_stream("application/json")
+    if too_old is not None:
+        # The stream has begun when upstream finds out.
+        await request.stream(orjson.dumps({"type": "ERROR", "object": too_old.status}) + b"\n", more=False)
+        return
     await request.stream(b"")
     gone = asyncio.create_task(request.disconnected())
     gone.add_done_callback(lambda _: stream.stop())

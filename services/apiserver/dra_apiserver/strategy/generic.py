@@ -14,7 +14,11 @@ from dra_shared.names import (
 
 from dra_apiserver.errors import FieldError
 from dra_apiserver.strategy import Context
-from dra_apiserver.strategy.objectmeta import validate_metadata, validate_metadata_update
+from dra_apiserver.strategy.objectmeta import (
+    validate_kube_finalizers,
+    validate_metadata,
+    validate_metadata_update,
+)
 
 JsonObject = dict[str, Any]
 
@@ -78,6 +82,18 @@ def name_rule(ctx: Context) -> NameRule:
     return _NAME_RULES.get((ctx.kind.group, ctx.kind.plural), dns_subdomain_name)
 
 
+# Groups whose kinds upstream validates without the core group's rules.
+_WITHOUT_CORE_RULES = frozenset(
+    {"admissionregistration.k8s.io", "apiextensions.k8s.io", "apiregistration.k8s.io"}
+)
+
+
+def _kube_finalizers(obj: JsonObject, ctx: Context) -> list[FieldError]:
+    if ctx.kind.custom is not None or ctx.kind.group in _WITHOUT_CORE_RULES:
+        return []
+    return validate_kube_finalizers(obj["metadata"])
+
+
 def _payload(obj: JsonObject) -> JsonObject:
     return {
         key: value for key, value in obj.items() if key not in {"metadata", "status", "apiVersion", "kind"}
@@ -99,7 +115,8 @@ class GenericStrategy:
 
     def validate_create(self, obj: JsonObject, ctx: Context) -> list[FieldError]:
         """The metadata's errors."""
-        return validate_metadata(obj["metadata"], ctx.kind.namespaced, name_rule(ctx))
+        errors = validate_metadata(obj["metadata"], ctx.kind.namespaced, name_rule(ctx))
+        return errors + _kube_finalizers(obj, ctx)
 
     def warnings_on_create(self, obj: JsonObject, ctx: Context) -> list[str]:
         """None."""
@@ -127,7 +144,7 @@ class GenericStrategy:
 
     def validate_update(self, obj: JsonObject, old: JsonObject, ctx: Context) -> list[FieldError]:
         """The metadata's errors."""
-        return validate_metadata_update(obj["metadata"], old["metadata"])
+        return validate_metadata_update(obj["metadata"], old["metadata"]) + _kube_finalizers(obj, ctx)
 
     def warnings_on_update(self, obj: JsonObject, old: JsonObject, ctx: Context) -> list[str]:
         """None."""

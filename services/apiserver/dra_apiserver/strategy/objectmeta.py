@@ -24,6 +24,7 @@ _FIELD_MANAGER_LIMIT = 128
 # No character takes more than four of the bytes that count.
 _SURELY_SHORT = _FIELD_MANAGER_LIMIT // 4
 _SUBRESOURCE_LIMIT = 256
+_STANDARD_FINALIZERS = frozenset({"kubernetes", "orphan", "foregroundDeletion"})
 
 
 # What a status update of a kind that guards its metadata leaves as it is (`ResetObjectMetaForStatus`).
@@ -104,6 +105,16 @@ def _validate_finalizers(finalizers: list[str], path: str) -> list[FieldError]:
     if "orphan" in finalizers and "foregroundDeletion" in finalizers:
         errors.append(invalid(path, finalizers, "finalizer orphan and foregroundDeletion cannot be both set"))
     return errors
+
+
+def validate_kube_finalizers(meta: JsonObject, path: str = "metadata") -> list[FieldError]:
+    """Kubernetes' own kinds want every finalizer that is no standard one qualified (core validation)."""
+    text = "name is neither a standard finalizer name nor is it fully qualified"
+    return [
+        invalid(f"{path}.finalizers[{index}]", name, text)
+        for index, name in enumerate(meta.get("finalizers") or ())
+        if "/" not in name and name not in _STANDARD_FINALIZERS
+    ]
 
 
 def validate_field_manager(manager: str, path: str) -> list[FieldError]:

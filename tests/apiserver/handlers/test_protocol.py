@@ -1,0 +1,185 @@
+"""Deletes, lists, watches and media types, as kube-apiserver 1.36 answers them."""
+
+import json
+from collections.abc import AsyncIterator
+from pathlib import Path
+from typing import Any
+
+import httpx
+import pytest
+import yaml
+from dra_apiserver.config import Config
+from dra_apiserver.server import ApiServer
+
+Json = dict[str, Any]
+
+MAPS = "/api/v1/namespaces/default/configmaps"
+RESOURCE = "/apis/resource.k8s.io/v1"
+TABLE = "application/json;as=Table;g=meta.k8s.io;v="
+
+
+@pytest.fixture
+async def client(tmp_path: Path) -> AsyncIterator[httpx.AsyncClient]:
+    config = Config(port=0, data=tmp_path, relaxed=True, runtime_config="api/all=true")
+    async with ApiServer(config) as server, httpx.AsyncClient(base_url=server.url) as made:
+        yield made
+
+
+@pytest.mark.parametrize(
+    ("body", "message"),
+    [
+        (
+            '{"gracePeriodSeconds":"x"}',
+            "json: cannot unmarshal string into Go struct field DeleteOptions.gracePeriodSeconds of type int64",
+        ),
+        (
+            '{"propagationPolicy":5}',
+            "json: cannot unmarshal number into Go struct field DeleteOptions.propagationPolicy "
+            "of type v1.DeletionPropagation",
+        ),
+        (
+            '{"dryRun":"All"}',
+            "json: cannot unmarshal string into Go struct field DeleteOptions.dryRun of type []string",
+        ),
+        (
+            "[]",
+            "couldn't get version/kind; json parse error: json: cannot unmarshal array into Go value of type struct { "
+            'APIVersion string "json:\\"apiVersion,omitempty\\""; Kind string "json:\\"kind,omitempty\\"" }',
+        ),
+        (
+            "x",
+            "couldn't get version/kind; json parse error: invalid character 'x' looking for beginning of value",
+        ),
+    ],
+)
+async def test_bad_delete_options(client: httpx.AsyncClient, body: str, message: str) -> None:
+    await client.post(MAPS, json={"metadata": {"name": "c"}})
+    answer = await client.request("DELETE", f"{MAPS}/c", content=body)
+    assert (answer.status_code, answer.json()["message"]) == (400, message)
+
+
+async def test_delete_options_of_another_media_type(client: httpx.AsyncClient) -> None:
+    await client.post(MAPS, json={"metadata": {"name": "c"}})
+    plain = {"Content-Type": "text/plain"}
+    answer = await client.request("DELETE", f"{MAPS}/c", content="x", headers=plain)
+    assert answer.status_code == 415
+    assert (await client.request("DELETE", f"{MAPS}/c", content="null")).status_code == 200
+
+
+async def test_a_collection_is_shown_as_it_was_before_it_is_deleted(client: httpx.AsyncClient) -> None:
+    for name, finalizers in (("b", ["x/y"]), ("a", [])):
+        await client.post(MAPS, json={"metadata": {"name": name, "finalizers": finalizers}})
+    items = (await client.delete(MAPS)).json()["items"]
+    assert [item["metadata"]["name"] for item in items] == ["a", "b"]
+    assert not any("deletionTimestamp" in item["metadata"] for item in items)
+
+
+@pytest.mark.parametrize(
+    ("path", "selector", "message"),
+    [
+        (
+            MAPS,
+            "foo=x",
+            '"foo" is not a known field selector: only "metadata.name", "metadata.namespace"',
+        ),
+        ("/api/v1/pods", "foo=x", "field label not supported: foo"),
+        ("/apis/batch/v1/jobs", "foo=x", 'field label "foo" not supported for Job'),
+        (
+            f"{RESOURCE}beta1/resourceslices",
+            "metadata.namespace=x",
+            "field label not supported for resource.k8s.io/v1beta1, Kind=ResourceSlice: metadata.namespace",
+        ),
+        (f"{RESOURCE}/deviceclasses", "metadata.namespace=x", ""),
+    ],
+)
+async def test_field_selectors(client: httpx.AsyncClient, path: str, selector: str, message: str) -> None:
+    answer = await client.get(path, params={"fieldSelector": selector})
+    assert answer.json().get("message", "") == message
+    assert answer.status_code == (400 if message else 200)
+
+
+@pytest.mark.parametrize(
+    ("token", "problem"),
+    [("x", "illegal base64 data at input byte 0"), ("abc.ef", "illegal base64 data at input byte 3")],
+)
+async def test_bad_continue_tokens(client: httpx.AsyncClient, token: str, problem: str) -> None:
+    answer = await client.get(MAPS, params={"continue": token, "resourceVersion": "5"})
+    text = f"invalid continue token: continue key is not valid: {problem}"
+    assert (answer.status_code, answer.json()["message"]) == (400, text)
+
+
+async def test_a_watch_from_a_revision_that_is_gone_begins_and_fails(tmp_path: Path) -> None:
+    config = Config(port=0, data=tmp_path, relaxed=True, history=0.0)
+    async with ApiServer(config) as server, httpx.AsyncClient(base_url=server.url) as client:
+        for number in range(3):
+            await client.post(MAPS, json={"metadata": {"name": f"c{number}"}})
+        server.store.compact(server.store.revision)
+        answer = await client.get(MAPS, params={"watch": "1", "resourceVersion": "1"})
+        assert answer.status_code == 200
+        event = json.loads(answer.text)
+        assert (event["type"], event["object"]["code"], event["object"]["reason"]) == (
+            "ERROR",
+            410,
+            "Expired",
+        )
+        first = await client.get(MAPS, params={"limit": "1"})
+        token = first.json()["metadata"]["continue"]
+        await client.post(MAPS, json={"metadata": {"name": "d"}})
+        server.store.compact(server.store.revision)
+        answer = await client.get(MAPS, params={"limit": "1", "continue": token})
+        assert answer.status_code == 410
+        go_on = answer.json()["metadata"]["continue"]
+        answer = await client.get(MAPS, params={"limit": "1", "continue": go_on})
+        assert [item["metadata"]["name"] for item in answer.json()["items"]] == ["c1"]
+
+
+async def test_errors_are_yaml_too(client: httpx.AsyncClient) -> None:
+    headers = {"Accept": "application/json;q=0.5,application/yaml;q=0.9"}
+    answer = await client.get(f"{MAPS}/missing", headers=headers)
+    assert (answer.status_code, answer.headers["content-type"]) == (404, "application/yaml")
+    assert yaml.safe_load(answer.text)["reason"] == "NotFound"
+
+
+@pytest.mark.parametrize(
+    ("accept", "message"),
+    [
+        (
+            f"{TABLE}v2",
+            "only the following media types are accepted: "
+            "application/json, application/yaml, application/vnd.kubernetes.protobuf",
+        ),
+        (
+            "text/html",
+            "406: Not Acceptable\n\nAvailable representations: "
+            "application/json, application/yaml, application/vnd.kubernetes.protobuf",
+        ),
+    ],
+)
+async def test_what_cannot_be_shown(client: httpx.AsyncClient, accept: str, message: str) -> None:
+    answer = await client.get(f"{MAPS}/missing", headers={"Accept": accept})
+    assert (answer.status_code, answer.json()["message"]) == (406, message)
+
+
+async def test_tables_of_the_older_version(client: httpx.AsyncClient) -> None:
+    await client.post(MAPS, json={"metadata": {"name": "c"}})
+    shown = (await client.get(MAPS, headers={"Accept": f"{TABLE}v1beta1"})).json()
+    assert shown["apiVersion"] == shown["rows"][0]["object"]["apiVersion"] == "meta.k8s.io/v1beta1"
+    answer = await client.get(MAPS, params={"includeObject": "Foo"}, headers={"Accept": f"{TABLE}v1"})
+    assert answer.json()["message"] == (
+        'Unable to convert to Table as requested: includeObject: Invalid value: "Foo": '
+        "must be 'Metadata', 'Object', 'None', or empty"
+    )
+
+
+@pytest.mark.parametrize("name", ["a", "kubernete"])
+async def test_finalizers_are_qualified(client: httpx.AsyncClient, name: str) -> None:
+    answer = await client.post(MAPS, json={"metadata": {"name": "c", "finalizers": ["orphan", name]}})
+    assert answer.status_code == 422
+    text = "name is neither a standard finalizer name nor is it fully qualified"
+    assert answer.json()["details"]["causes"] == [
+        {
+            "reason": "FieldValueInvalid",
+            "message": f'Invalid value: "{name}": {text}',
+            "field": "metadata.finalizers[1]",
+        }
+    ]
