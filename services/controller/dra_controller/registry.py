@@ -11,6 +11,7 @@ from dra_controller.job import JobController
 from dra_controller.namespace import NamespaceController
 from dra_controller.nodelifecycle import NodeLifecycleController
 from dra_controller.podgc import PodGarbageCollector
+from dra_controller.podgroupprotection import PodGroupProtectionController
 from dra_controller.replicaset import ReplicaSetController
 from dra_controller.replicationcontroller import ReplicationManager
 from dra_controller.resourceclaim import ResourceClaimController
@@ -19,6 +20,7 @@ from dra_controller.resourcequota import ResourceQuotaController
 from dra_controller.serviceaccount import ServiceAccountController
 from dra_controller.statefulset import StatefulSetController
 from dra_controller.tainteviction import TaintEvictionController
+from dra_controller.ttl import TTLController
 from dra_controller.ttlafterfinished import TTLAfterFinishedController
 
 _CLASSES: tuple[type[Controller], ...] = (
@@ -32,6 +34,7 @@ _CLASSES: tuple[type[Controller], ...] = (
     NamespaceController,
     NodeLifecycleController,
     PodGarbageCollector,
+    PodGroupProtectionController,
     ReplicaSetController,
     ReplicationManager,
     ResourceClaimController,
@@ -40,6 +43,7 @@ _CLASSES: tuple[type[Controller], ...] = (
     ServiceAccountController,
     StatefulSetController,
     TTLAfterFinishedController,
+    TTLController,
     TaintEvictionController,
 )
 

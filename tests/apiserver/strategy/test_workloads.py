@@ -58,6 +58,30 @@ async def test_a_job_selects_its_pods_by_its_uid(client: httpx.AsyncClient) -> N
     assert made["metadata"]["labels"] == made["spec"]["template"]["metadata"]["labels"]
 
 
+async def test_a_job_shares_its_templates_labels_where_it_has_none(client: httpx.AsyncClient) -> None:
+    made = (await client.post(JOBS, json=job(template=template("Never", app="x")))).json()
+    labels = made["spec"]["template"]["metadata"]["labels"]
+    assert set(labels) > {"app", "job-name"}
+    assert made["metadata"]["labels"] == labels
+    own = job(template=template("Never", app="x"))
+    own["metadata"] = {"name": "own", "labels": {"app": "x"}}
+    assert (await client.post(JOBS, json=own)).json()["metadata"]["labels"] == {"app": "x"}
+
+
+async def test_annotations_of_deployments_count_as_a_generation(client: httpx.AsyncClient) -> None:
+    for kind, generation in (("Deployment", 2), ("ReplicaSet", 1)):
+        path = f"{APPS}/{kind.lower()}s"
+        assert (await client.post(path, json=workload(kind))).status_code == 201
+        for body in ({"metadata": {"annotations": {"a": "b"}}}, {"metadata": {"labels": {"a": "b"}}}):
+            headers = {"content-type": "application/merge-patch+json"}
+            answer = await client.patch(f"{path}/w", json=body, headers=headers)
+            assert answer.json()["metadata"]["generation"] == generation
+            body["metadata"] = {"annotations": {"by": "status"}}
+            answer = await client.patch(f"{path}/w/status", json=body, headers=headers)
+            assert answer.json()["metadata"]["generation"] == generation
+            assert answer.json()["metadata"]["annotations"]["by"] == "status"
+
+
 async def test_a_job_with_a_selector_of_its_own(client: httpx.AsyncClient) -> None:
     selector = {"matchLabels": {"app": "x"}}
     wanted = job(manualSelector=True, selector=selector, template=template("Never", app="x"))

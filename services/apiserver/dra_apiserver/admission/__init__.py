@@ -17,7 +17,7 @@ from dra_apiserver.admission.classes import (
     runtime_class,
 )
 from dra_apiserver.admission.limits import limit_defaults, limit_ranges
-from dra_apiserver.admission.podgroups import workload_exists
+from dra_apiserver.admission.podgroups import protect, workload_exists
 from dra_apiserver.admission.pods import default_tolerations, service_account
 from dra_apiserver.admission.quota import resource_quota
 from dra_apiserver.strategy import Context
@@ -32,6 +32,7 @@ MUTATING: list[Plugin] = [
     priority,
     default_tolerations,
     runtime_class,
+    protect,
     default_ingress_class,
     default_storage_class,
 ]

@@ -1,4 +1,8 @@
-"""The PodGroupWorkloadExists plugin: a pod group of a workload's template needs both to be there."""
+"""The plugins for pod groups.
+
+PodGroupProtection keeps them as long as their pods run; PodGroupWorkloadExists wants a workload's template that they
+name to be there.
+"""
 
 from __future__ import annotations
 
@@ -10,6 +14,18 @@ from dra_apiserver.strategy import Context
 JsonObject = dict[str, Any]
 
 _GROUPS = GroupResource("scheduling.k8s.io", "podgroups")
+_FINALIZER = "scheduling.k8s.io/podgroup-protection"
+
+
+def protect(obj: JsonObject | None, old: JsonObject | None, ctx: Context, operation: str) -> None:
+    """Give a new pod group the finalizer that the podgroup-protection-controller takes away."""
+    if operation != "CREATE" or obj is None or ctx.subresource or not ctx.features.enabled("GenericWorkload"):
+        return
+    if (ctx.kind.group, ctx.kind.plural) != _GROUPS:
+        return
+    finalizers = obj["metadata"].get("finalizers") or []
+    if _FINALIZER not in finalizers:
+        obj["metadata"]["finalizers"] = [*finalizers, _FINALIZER]
 
 
 def workload_exists(obj: JsonObject | None, old: JsonObject | None, ctx: Context, operation: str) -> None:

@@ -32,7 +32,9 @@ from dra_apiserver.strategy.storage import ClaimStrategy, VolumeStrategy
 from dra_apiserver.strategy.workloads import (
     CronJobStrategy,
     DaemonSetStrategy,
+    DeploymentStrategy,
     JobStrategy,
+    ReplicationControllerStrategy,
     WorkloadStrategy,
 )
 from dra_apiserver.validation.coreobjects import CHECKS
@@ -58,11 +60,12 @@ STRATEGIES: dict[tuple[str, str, str], Strategy] = {
     ("", "persistentvolumeclaims", ""): _claims,
     ("", "persistentvolumes", ""): _volumes,
     ("", "persistentvolumes", "status"): _volumes,
+    ("", "replicationcontrollers", ""): ReplicationControllerStrategy(),
     ("", "services", ""): _services,
     ("", "services", "status"): _services,
     ("apiextensions.k8s.io", "customresourcedefinitions", ""): DefinitionStrategy(),
     ("apps", "daemonsets", ""): DaemonSetStrategy(),
-    ("apps", "deployments", ""): WorkloadStrategy(),
+    ("apps", "deployments", ""): DeploymentStrategy(),
     # Upstream calls them that too.
     ("apps", "replicasets", ""): WorkloadStrategy(),
     ("apps", "statefulsets", ""): WorkloadStrategy("statefulset", fixed_rest=True),

@@ -12,6 +12,7 @@ from dra_apiserver.strategy.generic import GenericStrategy
 from dra_apiserver.validation.cronjob import check_cron_job
 from dra_apiserver.validation.labelselectors import check_label_selector
 from dra_apiserver.validation.podspec import check_template
+from dra_apiserver.validation.rollouts import check_strategy
 
 JsonObject = dict[str, Any]
 
@@ -69,7 +70,7 @@ class WorkloadStrategy(GenericStrategy):
             if _without(spec, _SET_MAY_CHANGE) != _without(before, _SET_MAY_CHANGE):
                 errors.append(forbidden_field("spec", _SET_FIXED))
         elif spec.get("selector") != before.get("selector"):
-            errors.append(invalid("spec.selector", spec.get("selector"), _IMMUTABLE))
+            errors.append(invalid("spec.selector", shown_selector(spec.get("selector")), _IMMUTABLE))
         return errors
 
     def _validate_spec(self, spec: JsonObject) -> list[FieldError]:
@@ -85,9 +86,7 @@ class WorkloadStrategy(GenericStrategy):
         else:
             errors += check_label_selector(selector, "spec.selector")
             if not selector.get("matchLabels") and not selector.get("matchExpressions"):
-                errors.append(
-                    invalid("spec.selector", selector, f"empty selector is invalid for {self._word}")
-                )
+                errors.append(invalid("spec.selector", {}, f"empty selector is invalid for {self._word}"))
         template = spec.get("template") or {}
         errors += _mismatch(selector, template)
         # A StatefulSet's pods get volumes that the template only mounts.
@@ -100,10 +99,57 @@ class WorkloadStrategy(GenericStrategy):
             owner = "DaemonSet" if self._word == "daemonset" else "ReplicaSet"
             text = f"activeDeadlineSeconds in {owner} is not Supported"
             errors.append(forbidden_field("spec.template.spec.activeDeadlineSeconds", text))
+        errors += check_strategy(self._word, spec)
         deadline, ready = spec.get("progressDeadlineSeconds"), spec.get("minReadySeconds") or 0
         if deadline is not None and deadline <= ready:
             text = "must be greater than minReadySeconds"
             errors.append(invalid("spec.progressDeadlineSeconds", deadline, text))
+        return errors
+
+
+class DeploymentStrategy(WorkloadStrategy):
+    """Counts changes of its annotations too, as some of them matter to its controller."""
+
+    def prepare_for_update(self, obj: JsonObject, old: JsonObject, ctx: Context) -> None:
+        """One more generation where only annotations changed."""
+        super().prepare_for_update(obj, old, ctx)
+        meta, before = obj["metadata"], old["metadata"]
+        changed = (meta.get("annotations") or {}) != (before.get("annotations") or {})
+        if ctx.subresource != "status" and changed and meta.get("generation") == before.get("generation"):
+            meta["generation"] = before.get("generation", 0) + 1
+
+
+class ReplicationControllerStrategy(GenericStrategy):
+    """Selects by plain labels."""
+
+    def validate_create(self, obj: JsonObject, ctx: Context) -> list[FieldError]:
+        """The errors of metadata and spec."""
+        return super().validate_create(obj, ctx) + self._validate_spec(obj.get("spec") or {})
+
+    def validate_update(self, obj: JsonObject, old: JsonObject, ctx: Context) -> list[FieldError]:
+        """The errors of metadata and spec."""
+        errors = super().validate_update(obj, old, ctx)
+        return errors if ctx.subresource else errors + self._validate_spec(obj.get("spec") or {})
+
+    def _validate_spec(self, spec: JsonObject) -> list[FieldError]:
+        errors = [
+            invalid(f"spec.{name}", spec[name], _NEGATIVE)
+            for name in ("minReadySeconds", "replicas")
+            if isinstance(spec.get(name), int) and spec[name] < 0
+        ]
+        selector, template = spec.get("selector") or {}, spec.get("template")
+        if not selector:
+            errors.append(required("spec.selector"))
+        if template is None:
+            return [*errors, required("spec.template")]
+        labels = (template.get("metadata") or {}).get("labels") or {}
+        if selector and any(labels.get(key) != value for key, value in selector.items()):
+            text = "`selector` does not match template `labels`"
+            errors.append(invalid("spec.template.metadata.labels", labels or Verbatim("null"), text))
+        errors += check_template(template, "spec.template")
+        policy = (template.get("spec") or {}).get("restartPolicy", "Always")
+        if policy != "Always":
+            errors.append(not_supported("spec.template.spec.restartPolicy", policy, ["Always"]))
         return errors
 
 
@@ -214,7 +260,8 @@ class JobStrategy(GenericStrategy):
 def _generate_selector(spec: JsonObject, meta: JsonObject) -> None:
     template = spec.setdefault("template", {})
     template_meta = template.setdefault("metadata", {})
-    labels = dict(template_meta.get("labels") or {})
+    given = template_meta.get("labels")
+    labels = dict(given or {})
     name, uid = meta.get("name", ""), meta["uid"]
     for key, value in (
         ("job-name", name),
@@ -224,8 +271,8 @@ def _generate_selector(spec: JsonObject, meta: JsonObject) -> None:
     ):
         labels.setdefault(key, value)
     template_meta["labels"] = labels
-    if not meta.get("labels"):
-        # Upstream's default, which finds the labels when the stored job is read.
+    if not meta.get("labels") or meta["labels"] is given:
+        # Upstream's default, which finds the labels when the stored job is read, or has the two be one and the same.
         meta["labels"] = dict(labels)
     selector = spec["selector"] = dict(spec.get("selector") or {})
     selector["matchLabels"] = {
@@ -241,12 +288,29 @@ def _mismatch(selector: JsonObject | None, template: JsonObject) -> list[FieldEr
     if selector is not None:
         try:
             matches = label_selector(selector).matches(labels)
-        except SelectorError as error:
-            return [invalid("spec.selector", selector, str(error))]
+        except SelectorError:
+            return [invalid("spec.selector", shown_selector(selector), "invalid label selector")]
     if matches:
         return []
     text = "`selector` does not match template `labels`"
-    return [invalid("spec.template.metadata.labels", labels or Verbatim("null"), text)]
+    given = (template.get("metadata") or {}).get("labels")
+    return [invalid("spec.template.metadata.labels", Verbatim("null") if given is None else labels, text)]
+
+
+def shown_selector(selector: JsonObject | None) -> Any:
+    """A selector as messages show it: in Go's order, without what is empty."""
+    if selector is None:
+        return Verbatim("null")
+    shown: JsonObject = {}
+    if selector.get("matchLabels"):
+        shown["matchLabels"] = dict(sorted(selector["matchLabels"].items()))
+    if selector.get("matchExpressions"):
+        shown["matchExpressions"] = [
+            {"key": one.get("key", ""), "operator": one.get("operator", "")}
+            | ({"values": one["values"]} if one.get("values") else {})
+            for one in selector["matchExpressions"]
+        ]
+    return shown
 
 
 def _without(spec: JsonObject, names: tuple[str, ...]) -> JsonObject:

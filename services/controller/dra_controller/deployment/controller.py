@@ -210,7 +210,8 @@ class DeploymentController(QueueController):
             }
         }
         meta = deployment.metadata
-        return await self._client.patch(DEPLOYMENTS, meta.name, body, meta.namespace)
+        # Annotations can be written with the status, and upstream does so.
+        return await self._client.patch(DEPLOYMENTS, meta.name, body, meta.namespace, subresource="status")
 
     async def _progress(self, deployment: Deployment, reason: str, text: str, *, once: bool) -> Deployment:
         if once and conditions.find(deployment.status, conditions.PROGRESSING) is not None:

@@ -20,7 +20,8 @@ def _job(obj: Object, _version: str) -> None:
     labels = (template.get("metadata") or {}).get("labels")
     metadata = obj.setdefault("metadata", {})
     if labels and not metadata.get("labels"):
-        metadata["labels"] = dict(labels)
+        # The very same ones, not a copy: what a new job's strategy adds to them it adds to both.
+        metadata["labels"] = labels
     spec.setdefault("completionMode", "NonIndexed")
     spec.setdefault("suspend", False)
     policy = spec.get("podFailurePolicy")

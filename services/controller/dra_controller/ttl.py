@@ -1,0 +1,47 @@
+"""Tells kubelets, by an annotation of nodes, how long to keep config maps and secrets: longer, the more nodes."""
+
+from dra_shared.api.node import Node
+from dra_shared.api.resources import NODES
+from dra_shared.client.errors import NotFound
+
+from dra_controller.framework import Context, QueueController
+
+ANNOTATION = "node.alpha.kubernetes.io/ttl"
+# Seconds, and the numbers of nodes from and up to which they hold; those overlap, so that they don't change to and fro.
+_STEPS = ((0, 0, 100), (15, 90, 500), (30, 450, 1000), (60, 900, 2000), (300, 1800, 1 << 31))
+
+
+class TTLController(QueueController):
+    """kube-controller-manager's ttl-controller."""
+
+    name = "ttl-controller"
+    queue_name = "ttlcontroller"
+
+    def __init__(self, context: Context) -> None:
+        super().__init__(context)
+        nodes = self.watch(NODES)
+        self._nodes = nodes.store
+        self._step = 0
+        nodes.add_handler(self._changed, lambda _, new: self._changed(new), lambda _: self._count())
+
+    def _changed(self, node: Node) -> None:
+        self._count()
+        self.queue.add(node.metadata.name)
+
+    def _count(self) -> None:
+        """All nodes follow a change as soon as they are heard of, which their reports see to."""
+        number = len(self._nodes)
+        while number > _STEPS[self._step][2]:
+            self._step += 1
+        while number < _STEPS[self._step][1]:
+            self._step -= 1
+
+    async def reconcile(self, key: str) -> None:
+        node = self._nodes.get(key)
+        seconds = str(_STEPS[self._step][0])
+        if node is None or node.metadata.annotations.get(ANNOTATION) == seconds:
+            return
+        try:
+            await self._client.patch(NODES, key, {"metadata": {"annotations": {ANNOTATION: seconds}}})
+        except NotFound:
+            return

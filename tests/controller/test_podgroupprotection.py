@@ -1,0 +1,75 @@
+"""Pod groups that stay as long as their pods run, against a real API server."""
+
+from collections.abc import AsyncIterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from dra_apiserver.config import Config
+from dra_apiserver.server import ApiServer
+from dra_controller.podgroupprotection import FINALIZER
+from dra_shared.api.codec import convert
+from dra_shared.api.resources import POD_GROUPS
+from dra_shared.api.scheduling import PodGroup
+from dra_shared.client.errors import NotFound
+from dra_shared.client.rest import Client
+from dra_shared.features import FeatureGates
+
+from tests.controller.cluster import POD_SPEC, Cluster, controllers
+
+_NAME = "podgroup-protection-controller"
+_GATES = FeatureGates(GenericWorkload=True)
+
+
+@pytest.fixture
+async def cluster(tmp_path: Path) -> AsyncIterator[Cluster]:
+    config = Config(port=0, data=tmp_path, relaxed=True, runtime_config="api/all=true", features=_GATES)
+    async with ApiServer(config) as server, Client(server.url) as client:
+        yield Cluster(server.url, client)
+
+
+async def _create(cluster: Cluster) -> PodGroup:
+    body: dict[str, Any] = {
+        "metadata": {"name": "group", "namespace": "default"},
+        "spec": {"schedulingPolicy": {"basic": {}}},
+    }
+    return await cluster.client.create(POD_GROUPS, convert(POD_GROUPS, body))
+
+
+async def _gone(cluster: Cluster) -> bool:
+    try:
+        await cluster.client.get(POD_GROUPS, "group", "default")
+    except NotFound:
+        return True
+    return False
+
+
+async def test_a_group_outlives_its_deletion_until_its_pods_have_ended(cluster: Cluster) -> None:
+    assert (await _create(cluster)).metadata.finalizers == (FINALIZER,)
+    member = {**POD_SPEC, "schedulingGroup": {"podGroupName": "group"}}
+    pods = [await cluster.create("Pod", name, spec=member) for name in ("ended", "deleted")]
+    async with controllers(cluster, _NAME, gates=_GATES) as manager:
+        await cluster.client.delete(POD_GROUPS, "group", "default")
+        queue = manager.controllers[_NAME].queue  # type: ignore[attr-defined]
+        await cluster.set_status("Pod", pods[0], phase="Succeeded")
+
+        async def looked_at() -> bool:
+            stored = manager.controllers[_NAME]._pods.get("default/ended")  # type: ignore[attr-defined]
+            return bool(stored.status.phase == "Succeeded" and queue.idle)
+
+        await cluster.until(looked_at)
+        assert not await _gone(cluster)
+        await cluster.delete("Pod", "deleted", grace_period=0)
+        await cluster.until(lambda: _gone(cluster))
+
+
+async def test_a_group_without_pods_goes_at_once(cluster: Cluster) -> None:
+    await _create(cluster)
+    async with controllers(cluster, _NAME, gates=_GATES):
+        await cluster.client.delete(POD_GROUPS, "group", "default")
+        await cluster.until(lambda: _gone(cluster))
+
+
+async def test_it_runs_only_with_its_feature(cluster: Cluster) -> None:
+    async with controllers(cluster) as manager:
+        assert _NAME not in manager.controllers
