@@ -243,3 +243,35 @@ async def test_what_the_strategy_takes_back_is_still_the_clients(client: httpx.A
     }
     # The server gives the changed taint a new time, which is not what the client wrote.
     assert owned == {"first": {"f:key", "f:effect", "f:timeAdded"}, "second": {"f:value"}}
+
+
+async def test_true_one_and_one_point_zero_are_three_values(client: httpx.AsyncClient) -> None:
+    url = f"{RESOURCE}/v1/deviceclasses"
+
+    def device_class(value: str) -> str:
+        config = '[{"opaque":{"driver":"d","parameters":{"a":' + value + "}}}]"
+        return '{"metadata":{"name":"c"},"spec":{"config":' + config + "}}"
+
+    await client.post(url, content=device_class("1"))
+    for generation, value in ((2, "true"), (3, "1.0"), (4, "1")):
+        answer = await client.put(f"{url}/c", content=device_class(value))
+        assert answer.json()["metadata"]["generation"] == generation
+        assert f'"a":{value}' in answer.text
+    template = {"metadata": {"name": "t"}, "spec": {"spec": CLAIM["spec"]}}
+    config = [{"opaque": {"driver": "d", "parameters": {"a": 1}}}]
+    url = f"{RESOURCE}/v1/namespaces/default/resourceclaimtemplates"
+    await client.post(url, json=changed(template, "spec.spec.devices.config", config))
+    config[0]["opaque"]["parameters"] = {"a": True}
+    answer = await client.put(f"{url}/t", json=changed(template, "spec.spec.devices.config", config))
+    assert answer.status_code == 422
+
+
+async def test_refused_values_show_empty_structs_as_such(client: httpx.AsyncClient) -> None:
+    await client.post(CLAIMS, json=CLAIM)
+    obj = changed(CLAIM, "spec.devices.requests.0.exactly.capacity", {})
+    answer = await client.put(f"{CLAIMS}/c", json=obj)
+    assert '"Capacity":{"Requests":null}' in answer.json()["details"]["causes"][-1]["message"]
+    obj = changed(SLICE, "spec.nodeSelector", {"nodeSelectorTerms": []})
+    del obj["spec"]["nodeName"]
+    answer = await client.post(SLICES, json=obj)
+    assert "Invalid value: []: must have exactly one node selector term" in answer.json()["message"]

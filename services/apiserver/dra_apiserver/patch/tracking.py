@@ -5,6 +5,7 @@ from typing import Any
 
 import orjson
 
+from dra_apiserver.equality import differs
 from dra_apiserver.patch.errors import ApplyConflict, PatchError
 from dra_apiserver.patch.fieldset import (
     FieldSet,
@@ -290,7 +291,7 @@ def same_but_times(old: Object, new: Object) -> bool:
 
     A write that changes nothing else is none: the stored object stays as it is.
     """
-    if _plain(old) != _plain(new):
+    if differs(_plain(old), _plain(new)):
         return False
     left, right = _managed(old) or [], _managed(new) or []
     if len(left) != len(right):

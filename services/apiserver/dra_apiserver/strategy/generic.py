@@ -12,6 +12,7 @@ from dra_shared.names import (
     path_segment_name,
 )
 
+from dra_apiserver.equality import differs
 from dra_apiserver.errors import FieldError
 from dra_apiserver.strategy import Context
 from dra_apiserver.strategy.objectmeta import (
@@ -132,7 +133,7 @@ class GenericStrategy:
                 obj["status"] = old["status"]
             else:
                 obj.pop("status", None)
-        if counts_generation(ctx) and _payload(obj) != _payload(old):
+        if counts_generation(ctx) and differs(_payload(obj), _payload(old)):
             obj["metadata"]["generation"] = old["metadata"].get("generation", 0) + 1
 
     def _keep_all_but_status(self, obj: JsonObject, old: JsonObject) -> None:

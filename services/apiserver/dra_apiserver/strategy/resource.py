@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from dra_apiserver.equality import differs
 from dra_apiserver.errors import FieldError, forbidden_field, internal_field, invalid, quote
 from dra_apiserver.strategy import Context
 from dra_apiserver.strategy.gates import (
@@ -82,7 +83,7 @@ class ResourceClaimStrategy(_Gated):
         """The metadata, and that the spec is as it was."""
         errors = super().validate_create(obj, ctx) + super().validate_update(obj, old, ctx)
         spec = obj.get("spec") or {}
-        if spec != (old.get("spec") or {}):
+        if differs(spec, old.get("spec") or {}):
             errors.append(invalid("spec", show(spec, CLAIM_SPEC), IMMUTABLE))
         return errors
 
@@ -155,7 +156,7 @@ class ResourceClaimTemplateStrategy(_Gated):
         """All as at creation but admin access, and that the spec is as it was."""
         errors = self._check(obj, ctx) + super().validate_update(obj, old, ctx)
         spec = obj.get("spec") or {}
-        if spec != (old.get("spec") or {}):
+        if differs(spec, old.get("spec") or {}):
             errors.append(invalid("spec", show(spec, CLAIM_TEMPLATE_SPEC), IMMUTABLE))
         return errors
 

@@ -167,7 +167,9 @@ def _shaped(value: Any, shape: Any) -> Any:
             fields.update(_object_meta(value.get(name) or {}))
             continue
         found = value.get(name)
-        if found is None or found == {} or (found == "" and zero == "null"):
+        if found == {} and zero == "null" and isinstance(inner, list) and isinstance(inner[0], tuple):
+            fields[go_name] = _shaped({}, inner)
+        elif found is None or found == {} or (found == "" and zero == "null"):
             fields[go_name] = _shaped({}, inner) if zero == "struct" else _ZERO[zero]
         else:
             fields[go_name] = _shaped(found, inner)

@@ -110,7 +110,7 @@ def _check_place(spec: JsonObject, path: str) -> list[FieldError]:
         errors += check_node_selector(selector, f"{path}.nodeSelector")
         terms = selector.get("nodeSelectorTerms") or []
         if len(terms) != 1:
-            shown = show(terms or None, [NODE_SELECTOR_TERM])
+            shown = show(selector.get("nodeSelectorTerms"), [NODE_SELECTOR_TERM])
             text = "must have exactly one node selector term"
             errors.append(invalid(f"{path}.nodeSelector.nodeSelectorTerms", shown, text))
     for flag in ("allNodes", "perDeviceNodeSelection"):
