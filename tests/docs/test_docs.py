@@ -206,7 +206,7 @@ def test_every_bug_has_its_test() -> None:
 
 
 def _tests_exist(row: str) -> bool:
-    named = re.findall(r"`(tests/[\w/]+\.py)(?:::(\w+))?", row.rpartition("| ")[0] and row)
+    named = re.findall(r"`(tests/[\w/]+\.py)(?:::(?:\w+::)?(\w+))?[`\[]", row.rpartition("| ")[0] and row)
     return bool(named) and all(
         (path := REPOSITORY / file).exists() and (not test or f"def {test}(" in path.read_text())
         for file, test in named
