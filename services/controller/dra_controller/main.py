@@ -4,6 +4,7 @@ import argparse
 import re
 
 from dra_shared import service
+from dra_shared.client.terms import Terms
 from dra_shared.features import FeatureGates
 from dra_shared.log import logger
 
@@ -34,6 +35,19 @@ def main() -> int:
         help="work only while holding the Lease kube-system/kube-controller-manager",
     )
     options.option(
+        "--leader-elect-lease-duration",
+        default="15s",
+        help="how long a standby waits for a leader that renews the Lease no more",
+    )
+    options.option(
+        "--leader-elect-renew-deadline",
+        default="10s",
+        help="how long a leader tries to renew the Lease before it stops working",
+    )
+    options.option(
+        "--leader-elect-retry-period", default="2s", help="how often the Lease is renewed, or looked at"
+    )
+    options.option(
         "--node-monitor-grace-period",
         default="50s",
         help="how long a node may be silent before it counts as lost, such as 50s or 1m30s",
@@ -43,6 +57,7 @@ def main() -> int:
         select(_names(args), ())
         FeatureGates.parse(args.feature_gates)
         _seconds(args.node_monitor_grace_period)
+        _terms(args)
     except ValueError as error:
         options.error(str(error))
     return service.run("controller", args.log_level, lambda: _serve(args))
@@ -55,6 +70,7 @@ async def _serve(args: argparse.Namespace) -> None:
         controllers=_names(args),
         features=FeatureGates.parse(args.feature_gates),
         leader_elect=args.leader_elect,
+        terms=_terms(args),
         node_monitor_grace_seconds=_seconds(args.node_monitor_grace_period),
     )
     async with (
@@ -66,6 +82,19 @@ async def _serve(args: argparse.Namespace) -> None:
     ):
         _log.info("serving health and metrics", address=args.health_address, port=health.port)
         await manager.wait()
+
+
+def _terms(args: argparse.Namespace) -> Terms:
+    """How long a leader's terms are.
+
+    Raises:
+        ValueError: they don't go together.
+    """
+    return Terms(
+        lease_duration=_seconds(args.leader_elect_lease_duration),
+        renew_deadline=_seconds(args.leader_elect_renew_deadline),
+        retry_period=_seconds(args.leader_elect_retry_period),
+    )
 
 
 def _seconds(text: str) -> float:

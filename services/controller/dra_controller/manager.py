@@ -11,6 +11,7 @@ import prometheus_client
 from dra_shared.client.informer import InformerFactory
 from dra_shared.client.leader import LeaderElector, LeadershipLost
 from dra_shared.client.rest import Client
+from dra_shared.client.terms import Terms
 from dra_shared.clock import Clock, SystemClock
 from dra_shared.features import FeatureGates
 from dra_shared.log import logger
@@ -37,6 +38,7 @@ class ControllerConfig:
     controllers: tuple[str, ...] = ("*",)
     features: FeatureGates = field(default_factory=FeatureGates)
     leader_elect: bool = False
+    terms: Terms = field(default_factory=Terms)
     relist_seconds: float = 120.0
     node_monitor_grace_seconds: float = 50.0
     identity: str = field(default_factory=lambda: f"dralab-controller_{uuid.uuid4()}")
@@ -101,7 +103,9 @@ class ControllerManager:
             await self._work()
             return
         while True:
-            elector = LeaderElector(self._client, _LEASE, self._config.identity, clock=self._clock)
+            elector = LeaderElector(
+                self._client, _LEASE, self._config.identity, clock=self._clock, terms=self._config.terms
+            )
             try:
                 await elector.run(self._work)
             except LeadershipLost as error:

@@ -16,6 +16,7 @@ from dra_shared.api.meta import ObjectMeta
 from dra_shared.api.resources import LEASES
 from dra_shared.client.errors import AlreadyExists, ApiError, NotFound
 from dra_shared.client.rest import Client
+from dra_shared.client.terms import Terms
 from dra_shared.clock import Clock, SystemClock, rfc3339_micro
 from dra_shared.log import logger
 
@@ -27,7 +28,7 @@ class LeadershipLost(Exception):
 
 
 class LeaderElector:
-    """Competes for the Lease ``namespace/name`` as ``identity``. Times are in seconds."""
+    """Competes for the Lease ``namespace/name`` as ``identity``."""
 
     def __init__(
         self,
@@ -37,16 +38,12 @@ class LeaderElector:
         *,
         namespace: str = "kube-system",
         clock: Clock | None = None,
-        lease_duration: float = 15.0,
-        renew_deadline: float = 10.0,
-        retry_period: float = 2.0,
+        terms: Terms | None = None,
     ) -> None:
         self._client = client
         self._name, self._namespace, self._identity = name, namespace, identity
         self._clock = clock or SystemClock()
-        self._lease_duration = lease_duration
-        self._renew_deadline = renew_deadline
-        self._retry_period = retry_period
+        self._terms = terms or Terms()
         self._observed: tuple[LeaseSpec, float] | None = None
 
     async def run(self, lead: Callable[[], Awaitable[None]]) -> None:
@@ -56,7 +53,7 @@ class LeaderElector:
             LeadershipLost: the lease could not be renewed; ``lead`` was cancelled.
         """
         while not await self._try_acquire():
-            await self._clock.sleep(self._retry_period)
+            await self._clock.sleep(self._terms.retry_period)
         _log.info("became leader", lease=f"{self._namespace}/{self._name}", identity=self._identity)
         work = asyncio.ensure_future(lead())
         renewal = asyncio.ensure_future(self._renew())
@@ -71,16 +68,16 @@ class LeaderElector:
                 task.cancel()
             await asyncio.gather(work, renewal, return_exceptions=True)
             if not self._expired_for_us():
-                await self._within(self._renew_deadline, self._release())
+                await self._within(self._terms.renew_deadline, self._release())
 
     async def _renew(self) -> None:
-        deadline = self._clock.monotonic() + self._renew_deadline
+        deadline = self._clock.monotonic() + self._terms.renew_deadline
         while True:
-            await self._clock.sleep(self._retry_period)
+            await self._clock.sleep(self._terms.retry_period)
             asked = self._clock.monotonic()
             # A server that doesn't answer must not keep us at work beyond the lease.
             if await self._within(deadline - asked, self._try_acquire()):
-                deadline = asked + self._renew_deadline
+                deadline = asked + self._terms.renew_deadline
             elif self._clock.monotonic() >= deadline:
                 raise LeadershipLost(f"could not renew lease {self._namespace}/{self._name}")
 
@@ -99,7 +96,7 @@ class LeaderElector:
         if self._observed is None:
             return True
         held, since = self._observed
-        duration = held.lease_duration_seconds or self._lease_duration
+        duration = held.lease_duration_seconds or self._terms.lease_duration
         return self._clock.monotonic() - since >= duration
 
     async def _try_acquire(self) -> bool:
@@ -138,7 +135,7 @@ class LeaderElector:
     def _spec(self, acquired: str, renewed: str, transitions: int) -> LeaseSpec:
         return LeaseSpec(
             holder_identity=self._identity,
-            lease_duration_seconds=int(self._lease_duration),
+            lease_duration_seconds=int(self._terms.lease_duration),
             acquire_time=acquired,
             renew_time=renewed,
             lease_transitions=transitions,

@@ -1,0 +1,88 @@
+"""Real processes of the controllers, of which the leader dies."""
+
+import asyncio
+import contextlib
+import os
+import sys
+from collections.abc import AsyncIterator
+from typing import Any
+
+import pytest
+from dra_controller.main import main
+from dra_shared.api.resources import LEASES, SERVICE_ACCOUNTS
+from dra_shared.client.errors import NotFound
+from dra_shared.client.terms import Terms
+
+from tests.controller.cluster import Cluster
+
+
+@contextlib.asynccontextmanager
+async def _process(cluster: Cluster) -> AsyncIterator[asyncio.subprocess.Process]:
+    flags = ("--leader-elect", "--controllers", "serviceaccount", "--log-level", "error")
+    terms = {"lease-duration": "2s", "renew-deadline": "1500ms", "retry-period": "200ms"}
+    process = await asyncio.create_subprocess_exec(
+        *(sys.executable, "-m", "dra_controller.main", "--server", cluster.url, *flags),
+        *(f"--leader-elect-{name}={value}" for name, value in terms.items()),
+        env={key: value for key, value in os.environ.items() if not key.startswith("DRALAB_")},
+    )
+    try:
+        yield process
+    finally:
+        with contextlib.suppress(ProcessLookupError):
+            process.kill()
+        await process.wait()
+
+
+async def _lease(cluster: Cluster) -> Any:
+    with contextlib.suppress(NotFound):
+        return (await cluster.client.get(LEASES, "kube-controller-manager", "kube-system")).spec
+    return None
+
+
+async def _account(cluster: Cluster, namespace: str) -> bool:
+    with contextlib.suppress(NotFound):
+        await cluster.client.get(SERVICE_ACCOUNTS, "default", namespace)
+        return True
+    return False
+
+
+async def test_a_standby_takes_over_from_a_leader_that_was_killed(cluster: Cluster) -> None:
+    async def led() -> bool:
+        spec = await _lease(cluster)
+        return spec is not None and bool(spec.holder_identity)
+
+    async with _process(cluster) as leader:
+        await cluster.until(led)
+        first = (await _lease(cluster)).holder_identity
+        async with _process(cluster):
+            await cluster.create("Namespace", "one")
+            await cluster.until(lambda: _account(cluster, "one"))
+            leader.kill()
+            await leader.wait()
+            await cluster.create("Namespace", "two")
+            await cluster.until(lambda: _account(cluster, "two"))
+            spec = await _lease(cluster)
+            assert spec.holder_identity != first
+            assert (spec.lease_transitions, spec.lease_duration_seconds) == (1, 2)
+
+
+@pytest.mark.parametrize(
+    ("times", "message"),
+    [
+        ((10, 10, 2), "leaseDuration must be greater than renewDeadline"),
+        ((15, 2, 2), "renewDeadline must be greater than"),
+        ((0.9, 0.5, 0.1), "leaseDuration must be greater than zero"),
+    ],
+)
+def test_terms_in_which_no_leader_could_renew(times: tuple[float, float, float], message: str) -> None:
+    with pytest.raises(ValueError, match=message):
+        Terms(*times)
+
+
+def test_such_terms_are_no_options(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(sys, "argv", ["dralab-controller", "--leader-elect-lease-duration", "5s"])
+    with pytest.raises(SystemExit):
+        main()
+    assert "leaseDuration must be greater than renewDeadline" in capsys.readouterr().err
