@@ -2,7 +2,8 @@
 
 from typing import Any
 
-from dra_shared.api.resources import DEPLOYMENTS, PODS, STATEFUL_SETS
+import pytest
+from dra_shared.api.resources import DEPLOYMENTS, PODS, RESOURCE_QUOTAS, STATEFUL_SETS
 
 from tests.controller.cluster import POD_SPEC, Cluster, controllers
 
@@ -260,3 +261,34 @@ async def test_a_namespace_tells_what_is_left_once_its_pods_are_gone(cluster: Cl
             "Some content in the namespace has finalizers remaining: example.com/hold in 1 resource instances"
         )
         assert told["NamespaceFinalizersRemaining"] == ("True", waiting)
+
+
+@pytest.mark.parametrize("kind", ["ReplicaSet", "ReplicationController"])
+async def test_pods_that_a_quota_refused_are_made_once_it_allows_them(cluster: Cluster, kind: str) -> None:
+    """Nothing tells of a quota that was raised: only trying again finds out."""
+    names = ("replicaset-controller", "replicationcontroller-controller", "resourcequota-controller")
+
+    async def pods(number: int) -> bool:
+        return len(await cluster.items("Pod")) == number
+
+    async with controllers(cluster, *names) as manager:
+        await cluster.create("ResourceQuota", "quota", spec={"hard": {"pods": "1"}})
+
+        async def counted() -> bool:
+            quota = await cluster.get("ResourceQuota", "quota")
+            return quota is not None and quota.status.used == {"pods": "0"}
+
+        await cluster.until(counted)
+        fields = _workload(replicas=2)
+        if kind == "ReplicationController":
+            fields["spec"]["selector"] = {"app": "test"}
+        await cluster.create(kind, "web", **fields)
+        queue = manager.controllers[f"{kind.lower()}-controller"].queue  # type: ignore[attr-defined]
+
+        async def refused() -> bool:
+            return bool(queue.requeues("default/web") > 3)
+
+        await cluster.until(refused)
+        assert await pods(1)
+        await cluster.client.patch(RESOURCE_QUOTAS, "quota", {"spec": {"hard": {"pods": "5"}}}, "default")
+        await cluster.until(lambda: pods(2))

@@ -7,7 +7,7 @@ from dra_shared.api.apps import ReplicaSet, ReplicaSetCondition, ReplicaSetStatu
 from dra_shared.api.pod import Pod
 from dra_shared.api.resources import REPLICA_SETS
 from dra_shared.claims import controller_of
-from dra_shared.client.errors import ApiError, Forbidden
+from dra_shared.client.errors import ApiError
 from dra_shared.clock import rfc3339
 from msgspec.structs import replace
 
@@ -22,7 +22,7 @@ from dra_controller.pods import (
     is_ready,
     is_terminal,
 )
-from dra_controller.workload import WorkloadController, index_by_owner
+from dra_controller.workload import TERMINATING, WorkloadController, index_by_owner
 
 
 class ReplicaSetController(WorkloadController):
@@ -65,7 +65,7 @@ class ReplicaSetController(WorkloadController):
             pod for pod in owned if pod.metadata.deletion_timestamp is not None and not is_terminal(pod)
         ]
         await self._write_status(replica_set, active, len(terminating), reason, failure)
-        if failure is not None and not isinstance(failure, Forbidden):
+        if failure is not None and not failure.has_cause(TERMINATING):
             raise failure
 
     def _surplus(self, replica_set: ReplicaSet, active: Sequence[Pod], number: int) -> list[Pod]:

@@ -8,7 +8,7 @@ from dra_shared.api.core import (
 from dra_shared.api.meta import LabelSelector
 from dra_shared.api.pod import Pod
 from dra_shared.api.resources import REPLICATION_CONTROLLERS
-from dra_shared.client.errors import ApiError, Forbidden
+from dra_shared.client.errors import ApiError
 from dra_shared.clock import rfc3339
 from msgspec.structs import replace
 
@@ -20,7 +20,7 @@ from dra_controller.pods import (
     is_active,
     is_ready,
 )
-from dra_controller.workload import WorkloadController
+from dra_controller.workload import TERMINATING, WorkloadController
 
 
 class ReplicationManager(WorkloadController):
@@ -55,7 +55,7 @@ class ReplicationManager(WorkloadController):
             except ApiError as error:
                 failure = error
         await self._write_status(owner, active, "FailedCreate" if missing > 0 else "FailedDelete", failure)
-        if failure is not None and not isinstance(failure, Forbidden):
+        if failure is not None and not failure.has_cause(TERMINATING):
             raise failure
 
     async def _write_status(

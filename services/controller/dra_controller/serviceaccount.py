@@ -6,6 +6,7 @@ from dra_shared.api.resources import NAMESPACES, SERVICE_ACCOUNTS
 from dra_shared.client.errors import AlreadyExists, Forbidden, NotFound
 
 from dra_controller.framework import Context, QueueController
+from dra_controller.workload import TERMINATING
 
 _NAME = "default"
 
@@ -42,6 +43,6 @@ class ServiceAccountController(QueueController):
             await self._client.create(SERVICE_ACCOUNTS, account)
         except (AlreadyExists, NotFound):
             return
-        except Forbidden:
-            # The namespace is going.
-            return
+        except Forbidden as error:
+            if not error.has_cause(TERMINATING):
+                raise

@@ -9,7 +9,7 @@ from dra_shared.api.meta import LabelSelector, Object
 from dra_shared.api.pod import Pod
 from dra_shared.api.resources import PODS, Resource
 from dra_shared.claims import controller_of
-from dra_shared.client.errors import ApiError, Forbidden, NotFound
+from dra_shared.client.errors import ApiError, NotFound
 from dra_shared.client.events import reference
 from dra_shared.client.informer import Informer
 from dra_shared.selectors import label_selector
@@ -18,6 +18,9 @@ from dra_controller.expectations import Expectations
 from dra_controller.framework import Context, QueueController
 from dra_controller.ownership import Ownership
 from dra_controller.pods import ORPHAN_INDEX, OWNER_INDEX, orphan_index, owner_index
+
+TERMINATING = "NamespaceTerminating"
+"""The cause of a refusal that is no news to anybody: the namespace is going away."""
 
 _BURST = 500
 
@@ -107,7 +110,7 @@ class WorkloadController(QueueController):
             try:
                 made = await self._client.create(PODS, pod, owner.metadata.namespace)
             except ApiError as error:
-                if not _is_terminating(error):
+                if not error.has_cause(TERMINATING):
                     self.recorder.event(involved, "Warning", "FailedCreate", f"Error creating: {error}")
                 raise
             except (httpx.HTTPError, OSError, TimeoutError):
@@ -188,10 +191,3 @@ async def gather(calls: Sequence[Callable[[], Awaitable[None]]]) -> None:
 
 def _bind(function: Callable[[T], Awaitable[None]], argument: T) -> Callable[[], Awaitable[None]]:
     return lambda: function(argument)
-
-
-def _is_terminating(error: ApiError) -> bool:
-    """Whether the namespace is going away, which is no news to anybody."""
-    details = error.status.details
-    causes = details.causes if details is not None else ()
-    return isinstance(error, Forbidden) and any(cause.reason == "NamespaceTerminating" for cause in causes)

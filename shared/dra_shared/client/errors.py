@@ -24,6 +24,11 @@ class ApiError(Exception):
         """The machine-readable reason, such as ``NotFound``."""
         return self.status.reason
 
+    def has_cause(self, reason: str) -> bool:
+        """Whether the Status names that cause, such as ``NamespaceTerminating``."""
+        details = self.status.details
+        return details is not None and any(cause.reason == reason for cause in details.causes)
+
 
 class BadRequest(ApiError):
     """400: the request itself is malformed."""

@@ -205,7 +205,5 @@ class Recorder:
 
 
 def _is_of_a_going_namespace(error: Exception) -> bool:
-    if isinstance(error, NotFound):
-        return True
-    details = error.status.details if isinstance(error, ApiError) else None
-    return details is not None and any(cause.reason == "NamespaceTerminating" for cause in details.causes)
+    going = isinstance(error, ApiError) and error.has_cause("NamespaceTerminating")
+    return going or isinstance(error, NotFound)
