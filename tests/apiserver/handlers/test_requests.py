@@ -80,6 +80,20 @@ async def test_binding_assigns_a_pod_once(client: httpx.AsyncClient) -> None:
     assert (unknown.status_code, unknown.json()["message"]) == (404, 'pods "q" not found')
 
 
+async def test_a_pod_has_the_zone_and_region_of_its_node(client: httpx.AsyncClient) -> None:
+    place = {"topology.kubernetes.io/zone": "z", "topology.kubernetes.io/region": "r"}
+    meta = {"name": "n1", "labels": {**place, "disk": "ssd"}}
+    await created(client, "/api/v1/nodes", {"apiVersion": "v1", "kind": "Node", "metadata": meta})
+    await created(client, PODS, pod("bound"))
+    await client.post(f"{PODS}/bound/binding", json=binding("bound", "n1"))
+    placed = pod("placed")
+    placed["spec"]["nodeName"] = "n1"
+    await created(client, PODS, placed)
+    for name in ("bound", "placed"):
+        labels = (await client.get(f"{PODS}/{name}")).json()["metadata"]["labels"]
+        assert {key: value for key, value in labels.items() if key in (*place, "disk")} == place
+
+
 async def test_a_running_pod_gets_time_to_stop(client: httpx.AsyncClient) -> None:
     await created(client, PODS, pod("p"))
     await client.post(f"{PODS}/p/binding", json=binding("p", "n1"))

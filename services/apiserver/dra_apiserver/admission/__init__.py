@@ -18,7 +18,7 @@ from dra_apiserver.admission.classes import (
 )
 from dra_apiserver.admission.limits import limit_defaults, limit_ranges
 from dra_apiserver.admission.podgroups import protect, workload_exists
-from dra_apiserver.admission.pods import default_tolerations, service_account
+from dra_apiserver.admission.pods import default_tolerations, service_account, topology
 from dra_apiserver.admission.quota import resource_quota
 from dra_apiserver.strategy import Context
 
@@ -33,6 +33,7 @@ MUTATING: list[Plugin] = [
     default_tolerations,
     runtime_class,
     protect,
+    topology,
     default_ingress_class,
     default_storage_class,
 ]

@@ -13,6 +13,7 @@ _ALPHABET = "bcdfghjklmnpqrstvwxz2456789"
 _MOUNT = "/var/run/secrets/kubernetes.io/serviceaccount"
 _ROOT_CERTIFICATE = "kube-root-ca.crt"
 _WAIT = 300
+_TOPOLOGY = ("topology.kubernetes.io/region", "topology.kubernetes.io/zone")
 
 
 def _new_pod(obj: JsonObject | None, ctx: Context, operation: str) -> JsonObject | None:
@@ -38,6 +39,22 @@ def service_account(obj: JsonObject | None, old: JsonObject | None, ctx: Context
     # Without a published root certificate no kubelet could set the volume up.
     if wanted is not False and ctx.lookup("", "configmaps", ctx.namespace, _ROOT_CERTIFICATE) is not None:
         _mount_token(spec)
+
+
+def topology(obj: JsonObject | None, old: JsonObject | None, ctx: Context, operation: str) -> None:
+    """The PodTopologyLabels plugin: a pod that is made with a node has the labels of its region and zone."""
+    pod = _new_pod(obj, ctx, operation)
+    node_name = (pod.get("spec") or {}).get("nodeName") if pod is not None else None
+    if pod is not None and node_name:
+        labels = topology_labels(ctx.lookup("", "nodes", "", node_name))
+        if labels:
+            pod["metadata"]["labels"] = {**(pod["metadata"].get("labels") or {}), **labels}
+
+
+def topology_labels(node: JsonObject | None) -> dict[str, str]:
+    """The labels of the node that its pods have, too."""
+    labels = (node["metadata"].get("labels") or {}) if node is not None else {}
+    return {name: labels[name] for name in _TOPOLOGY if name in labels}
 
 
 def _mount_token(spec: JsonObject) -> None:

@@ -9,6 +9,7 @@ from typing import Any
 from dra_shared.clock import rfc3339
 from dra_shared.selectors import SelectorError, label_selector
 
+from dra_apiserver.admission.pods import topology_labels
 from dra_apiserver.errors import (
     GroupResource,
     StatusError,
@@ -112,6 +113,11 @@ def _bound(api: Api, pod: JsonObject, binding: JsonObject) -> JsonObject:
     if spec.get("schedulingGates"):
         raise conflict(qualified, name, f"pod {name} has non-empty .spec.schedulingGates")
     spec["nodeName"] = node
+    record = api.store.get(("", "nodes"), node)
+    wanted["labels"] = {
+        **(wanted.get("labels") or {}),
+        **topology_labels(record.object() if record else None),
+    }
     for field in ("annotations", "labels"):
         if wanted.get(field):
             meta[field] = {**(meta.get(field) or {}), **wanted[field]}
