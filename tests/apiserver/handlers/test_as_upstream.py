@@ -275,3 +275,11 @@ async def test_refused_values_show_empty_structs_as_such(client: httpx.AsyncClie
     del obj["spec"]["nodeName"]
     answer = await client.post(SLICES, json=obj)
     assert "Invalid value: []: must have exactly one node selector term" in answer.json()["message"]
+
+
+async def test_the_segment_of_a_pools_name_that_is_wrong_is_shown(client: httpx.AsyncClient) -> None:
+    url = f"{RESOURCE}/v1alpha3/resourcepoolstatusrequests"
+    obj = {"metadata": {"name": "q"}, "spec": {"driver": "gpu.example.com", "poolName": "a//B"}}
+    causes = (await client.post(url, json=obj)).json()["details"]["causes"]
+    assert causes[0]["message"] == 'Invalid value: "a//B": segment 1: must not be empty'
+    assert causes[1]["message"].startswith('Invalid value: "B": segment 2: a lowercase RFC 1123 subdomain')

@@ -61,6 +61,23 @@ def test_pod_groups_show_why_they_are_not_scheduled() -> None:
     assert cells("scheduling.k8s.io", "podgroups", group) == ["g", "Gang", "<none>", "Unschedulable", "60s"]
 
 
+def test_pool_status_requests_show_sums_over_their_pools() -> None:
+    request: Object = {"metadata": {"name": "q"}, "spec": {"driver": "gpu.example.com"}}
+    key = ("resource.k8s.io", "resourcepoolstatusrequests")
+    none = ["-", "-", "-", "-", "-"]
+    assert cells(*key, request) == ["q", "gpu.example.com", *none, 0, "Pending", "<none>"]
+    pools = [
+        {"totalDevices": 8, "availableDevices": 5, "allocatedDevices": 2, "unavailableDevices": 1},
+        {"totalDevices": 4, "validationError": "slices are missing"},
+    ]
+    done = {"type": "Complete", "status": "True", "lastTransitionTime": "2026-11-20T15:24:42Z"}
+    request["status"] = {"poolCount": 3, "pools": pools, "conditions": [done]}
+    sums = ["12", "5", "2", "1", "1"]
+    assert cells(*key, request) == ["q", "gpu.example.com", *sums, 3, "Complete (2/3 pools)", "60s"]
+    request["status"]["conditions"] = [{"type": "Failed", "status": "True"}]
+    assert cells(*key, request) == ["q", "gpu.example.com", *none, 3, "Failed", "<none>"]
+
+
 def test_kinds_without_columns_show_when_they_were_created() -> None:
     made = show("rbac.authorization.k8s.io", "roles", {"metadata": {"name": "r", "creationTimestamp": "T"}})
     assert [column["name"] for column in made["columnDefinitions"]] == ["Name", "Created At"]

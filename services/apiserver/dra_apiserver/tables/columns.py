@@ -141,6 +141,10 @@ TABLES: Mapping[tuple[str, str], tuple[str, Cells]] = {
     ("resource.k8s.io", "DeviceTaintRule"): ("Name|Key|Value|Effect|TimeAdded|Age", others.taint_rule),
     ("resource.k8s.io", "ResourceClaim"): ("Name|State|Age", others.device_claim),
     ("resource.k8s.io", "ResourceClaimTemplate"): ("Name|Age", others.named),
+    ("resource.k8s.io", "ResourcePoolStatusRequest"): (
+        "Name|Driver|Total|Available|Allocated|Unavailable|Errors|Pools#|Status|Completed",
+        others.pool_status,
+    ),
     ("resource.k8s.io", "ResourceSlice"): ("Name|Node|Driver|Pool|Age", others.device_slice),
     ("scheduling.k8s.io", "PodGroup"): ("Name|Policy|Workload|Status|Age", others.pod_group),
 }

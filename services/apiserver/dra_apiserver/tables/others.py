@@ -41,6 +41,24 @@ def taint_rule(obj: Object, now: datetime) -> list[Any]:
     return [name(obj), *texts, since(taint.get("timeAdded"), now), age(obj, now)]
 
 
+def pool_status(obj: Object, now: datetime) -> list[Any]:
+    """A ResourcePoolStatusRequest: its pools' devices in all, and how far it has come."""
+    status = part(obj, "status")
+    pools, count = status.get("pools") or [], status.get("poolCount") or 0
+    met = [one for one in status.get("conditions") or () if one.get("status") == "True"]
+    state = next((one["type"] for one in met if one.get("type") in ("Complete", "Failed")), "Pending")
+    completed = next((one.get("lastTransitionTime") for one in met if one.get("type") == "Complete"), None)
+    sums = ["-"] * 5
+    if status and state != "Failed":
+        keys = ("totalDevices", "availableDevices", "allocatedDevices", "unavailableDevices")
+        sums = [str(sum(pool.get(key) or 0 for pool in pools)) for key in keys]
+        sums.append(str(sum(pool.get("validationError") is not None for pool in pools)))
+    shown = f"Complete ({len(pools)}/{count} pools)" if state == "Complete" and count > len(pools) else state
+    driver = part(obj, "spec").get("driver", "")
+    since_then = NONE if state != "Complete" or completed is None else since(completed, now)
+    return [name(obj), driver, *sums, count, shown, since_then]
+
+
 def pod_group(obj: Object, now: datetime) -> list[Any]:
     """A PodGroup: the status is the reason of its condition."""
     spec = part(obj, "spec")

@@ -99,7 +99,7 @@ def _check_pool_name(name: str, path: str) -> list[FieldError]:
         errors.append(too_long(path, _POOL_NAME_LENGTH))
     for index, part in enumerate(name.split("/")):
         texts = dns_subdomain(part, bytes_limit=True) if part else ["must not be empty"]
-        errors += [invalid(path, name, f"segment {index}: {text}") for text in texts]
+        errors += [invalid(path, part or name, f"segment {index}: {text}") for text in texts]
     return errors
 
 
