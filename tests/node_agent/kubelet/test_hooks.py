@@ -38,26 +38,52 @@ async def test_http_hooks_are_called() -> None:
 
 
 @pytest.mark.parametrize(
-    ("hook", "message"),
+    "hook",
     [
-        ({"httpGet": {"path": "/", "port": 80}}, "connection refused"),
-        ({"tcpSocket": {"port": 80}}, "invalid handler: TCP is not supported in lifecycle hooks"),
-        ({"exec": {"command": ["false"]}}, "command 'false' exited with 1: "),
+        {"httpGet": {"path": "/", "port": 80}},
+        {"tcpSocket": {"port": 80}},
+        {"exec": {"command": ["false"]}},
     ],
     ids=["http", "tcp", "exec"],
 )
-async def test_failed_post_start_hook_ends_the_container(hook: dict[str, Any], message: str) -> None:
+async def test_failed_post_start_hook_ends_the_container(hook: dict[str, Any]) -> None:
     async with Bench() as bench:
         obj = pod("pod", _with_hooks(postStart=hook), restartPolicy="Never")
         obj["metadata"]["annotations"] = {"dralab.dev/failing-probes": "postStart"}
         bench.create(obj)
         await until(lambda: bench.phase() in ("Failed", "Succeeded"))
-        told: list[str] = []
+        told: list[tuple[str, str]] = []
         async with asyncio.timeout(10):
             while not told:
-                told = [text for reason, text in await bench.events("Pod") if reason == "FailedPostStartHook"]
-        assert len(told) == 1
-        assert message in told[0]
+                told = [
+                    (reason, text)
+                    for reason, text in await bench.events("Pod")
+                    if reason == "FailedPostStartHook" or text == "FailedPostStartHook"
+                ]
+        # What a hook printed may be secret, and events are read by many.
+        assert set(told) <= {
+            ("FailedPostStartHook", "PostStartHook failed"),
+            ("Killing", "FailedPostStartHook"),
+        }
+
+
+async def test_a_container_whose_hook_failed_waits_with_the_hooks_message() -> None:
+    hook = {"exec": {"command": ["sh", "-c", "echo no; exit 1"]}}
+    async with Bench() as bench:
+        bench.create(pod("pod", _with_hooks(postStart=hook)))
+
+        def waiting() -> str:
+            found = bench.pod()
+            statuses = found.status.container_statuses if found is not None else ()
+            state = statuses[0].state.waiting if statuses else None
+            return f"{state.reason}: {state.message}" if state is not None else ""
+
+        await until(lambda: waiting().startswith("PostStartHookError"))
+        assert waiting() == (
+            "PostStartHookError: Exec lifecycle hook ([sh -c echo no; exit 1]) for Container "
+            '"main" in Pod "pod_ns(pod-uid)" failed - error: command \'sh -c echo no; exit 1\' exited with 1: no\n, '
+            'message: "no\\n"'
+        )
 
 
 async def test_ephemeral_container_runs_once_beside_the_others() -> None:

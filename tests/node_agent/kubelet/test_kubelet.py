@@ -363,6 +363,36 @@ async def test_second_delete_with_a_shorter_grace_period_counts() -> None:
         await until(lambda: bench.pod() is None)
 
 
+async def test_an_exit_is_seen_before_the_container_is_started_again() -> None:
+    seen: list[str] = []
+    async with Bench() as bench:
+
+        def watch(path: str, obj: dict[str, Any] | None) -> None:
+            for entry in ((obj or {}).get("status") or {}).get("containerStatuses") or ():
+                told = f"{entry.get('restartCount', 0)} {next(iter(entry['state']))} {entry.get('ready', False)}"
+                if "/pods/" in path and (not seen or seen[-1] != told):
+                    seen.append(told)
+            follow(path, obj)
+
+        follow, bench.api.on_change = bench.api.on_change, watch
+        obj = pod("pod", {"name": "main", "image": "x", "command": ["sh", "-c", "sleep 5; exit 1"]})
+        bench.create(obj)
+        await until(lambda: bench.phase() == "Running")
+        await bench.clock.advance(5)
+        await until(lambda: "1 running True" in seen)
+    assert seen[-3:] == ["0 running True", "0 terminated False", "1 running True"]
+
+
+async def test_deadline_counts_from_the_status_that_is_still_to_be_sent() -> None:
+    async with Bench() as bench:
+        bench.create(pod(activeDeadlineSeconds=60))
+        # A watch that is late: nothing wakes the pod's worker again.
+        bench.api.on_change = lambda path, obj: None
+        await until(lambda: bench.phase() == "Running")
+        await bench.clock.advance(61)
+        await until(lambda: bench.phase() == "Failed")
+
+
 async def test_deadline_fails_the_pod() -> None:
     async with Bench() as bench:
         bench.create(pod(activeDeadlineSeconds=60))

@@ -67,6 +67,31 @@ def test_phase(policy: str, records: list[ContainerRecord], terminal: bool, phas
     assert pod_status(_pod(policy, phase="Running" if terminal else "Pending"), observed, _NOW).phase == phase
 
 
+@pytest.mark.parametrize(
+    ("code", "phase", "reason"), [(0, "Succeeded", "PodCompleted"), (137, "Failed", "PodFailed")]
+)
+def test_a_pod_that_was_stopped_has_ended_though_it_would_restart(code: int, phase: str, reason: str) -> None:
+    records = {"a": [_record("a", code)], "b": [_record("b", 0)]}
+    pod = _pod("Always", phase="Running")
+    # Its claims are still prepared: only the conditions tell.
+    stopping = pod_status(pod, Observed(records=records, stopped=True), _NOW)
+    assert stopping.phase == "Running"
+    assert {c.reason for c in stopping.conditions if c.type in ("Ready", "ContainersReady")} == {reason}
+    ended = pod_status(pod, Observed(records=records, stopped=True, terminal=True), _NOW)
+    assert ended.phase == phase
+
+
+def test_a_failed_pods_reason_comes_with_its_phase() -> None:
+    failing = {"failed_reason": "DeadlineExceeded", "failed_message": "too long"}
+    running = {"a": [_record("a")], "b": [_record("b")]}
+    pod = _pod("Always", phase="Running")
+    stopping = pod_status(pod, Observed(records=running, **failing), _NOW)  # type: ignore[arg-type]
+    assert (stopping.phase, stopping.reason, stopping.message) == ("Running", "", "")
+    assert next(c.reason for c in stopping.conditions if c.type == "Ready") == "PodFailed"
+    ended = pod_status(pod, Observed(records=running, terminal=True, **failing), _NOW)  # type: ignore[arg-type]
+    assert (ended.phase, ended.reason, ended.message) == ("Failed", "DeadlineExceeded", "too long")
+
+
 def test_terminal_phase_never_goes_back() -> None:
     status = pod_status(_pod("Never", phase="Succeeded"), Observed(), _NOW)
     assert status.phase == "Succeeded"

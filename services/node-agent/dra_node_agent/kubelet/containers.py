@@ -7,6 +7,7 @@ from typing import Protocol
 from dra_shared.api.container import Container, LifecycleHandler, Probe
 from dra_shared.api.pod import Pod
 from dra_shared.clock import Clock
+from dra_shared.quoting import go_quote
 
 from dra_node_agent.kubelet import messages
 from dra_node_agent.kubelet.dra.manager import DraError, DraManager
@@ -94,15 +95,20 @@ class ContainerStarter:
                 self._runtime, self._clock, container_id, hook, POST_START, pod_ip, container
             )
             if failure:
-                event("Warning", messages.FAILED_POST_START, failure, container=container)
+                # What the hook printed may be secret: it is in the status, not in the events.
+                event("Warning", messages.FAILED_POST_START, "PostStartHook failed", container=container)
+                event("Normal", messages.KILLING, messages.FAILED_POST_START, container=container)
                 await self._runtime.stop(container_id, float(pod.spec.termination_grace_period_seconds or 0))
+                raise RuntimeFailure("PostStartHookError", _hook_failed(hook, container, pod, failure))
 
     async def _pull(self, container: Container, event: EventSink) -> None:
         policy = container.image_pull_policy or "IfNotPresent"
         try:
             image = await self._runtime.pull(container.image, policy)
         except RuntimeFailure as error:
-            if error.reason != "ErrImageNeverPull":
+            if error.reason == "InvalidImageName":
+                event("Warning", messages.INSPECT_FAILED, str(error), container=container)
+            elif error.reason != "ErrImageNeverPull":
                 event(
                     "Warning",
                     messages.FAILED_PULL,
@@ -154,6 +160,18 @@ class ContainerStarter:
             tty=bool(container.tty),
             stop_signal=container.lifecycle.stop_signal or "" if container.lifecycle else "",
         )
+
+
+def _hook_failed(hook: LifecycleHandler, container: Container, pod: Pod, failure: str) -> str:
+    meta = pod.metadata
+    whose = f'for Container "{container.name}" in Pod "{meta.name}_{meta.namespace}({meta.uid})"'
+    if hook.exec is not None:
+        _, _, output = failure.partition(": ")
+        command = f"Exec lifecycle hook ([{' '.join(hook.exec.command)}])"
+        return f"{command} {whose} failed - error: {failure}, message: {go_quote(output)}"
+    if hook.http_get is not None:
+        return f"HTTP lifecycle hook ({hook.http_get.path}) {whose} failed - error: {failure}"
+    return f"Cannot run handler: {failure}"
 
 
 async def run_hook(

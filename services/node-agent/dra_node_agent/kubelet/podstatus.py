@@ -24,7 +24,10 @@ TERMINAL = frozenset((SUCCEEDED, FAILED))
 
 @dataclass
 class Observed:
-    """What the kubelet knows of a pod beyond its object: the newest containers first, by container name."""
+    """What the kubelet knows of a pod beyond its object: the newest containers first, by container name.
+
+    ``stopped``: nothing of it will run again; ``terminal``: nor is anything prepared for it any more.
+    """
 
     records: Mapping[str, Sequence[ContainerRecord]] = field(default_factory=dict)
     waiting: Mapping[str, ContainerStateWaiting] = field(default_factory=dict)
@@ -34,6 +37,7 @@ class Observed:
     pod_ip: str = ""
     host_ip: str = ""
     runtime: str = "fake"
+    stopped: bool = False
     terminal: bool = False
     failed_reason: str = ""
     failed_message: str = ""
@@ -75,17 +79,19 @@ def pod_status(pod: Pod, observed: Observed, now: str) -> PodStatus:
         msgspec.structs.replace(_container_status(pod, c, observed, init=False), ready=False, started=None)
         for c in ephemeral_containers(pod)
     )
-    phase = FAILED if observed.failed_reason else _phase(pod, init, main)
+    actual = FAILED if observed.failed_reason else _phase(pod, init, main, observed.stopped)
+    phase, reason, message = actual, observed.failed_reason, observed.failed_message
     if phase in TERMINAL and not observed.terminal:
-        # Reported once everything is given back: until then the claims are in use.
+        # Reported once everything is given back: until then the claims are in use. Only conditions tell of it.
         phase = old.phase if old.phase in (PENDING, RUNNING) else RUNNING
+        reason = message = ""
     if old.phase in TERMINAL:
-        phase = old.phase
+        phase = actual = old.phase
     status = msgspec.structs.replace(
         old,
         phase=phase,
-        reason=observed.failed_reason or old.reason,
-        message=observed.failed_message or old.message,
+        reason=reason or old.reason,
+        message=message or old.message,
         init_container_statuses=init,
         container_statuses=main,
         ephemeral_container_statuses=ephemeral,
@@ -97,7 +103,8 @@ def pod_status(pod: Pod, observed: Observed, now: str) -> PodStatus:
     )
     if observed.pod_ip:
         status = msgspec.structs.replace(status, pod_ip=observed.pod_ip, pod_ips=(PodIP(ip=observed.pod_ip),))
-    return msgspec.structs.replace(status, conditions=_conditions(pod, status, observed, now))
+    judged = msgspec.structs.replace(status, phase=actual)
+    return msgspec.structs.replace(status, conditions=_conditions(pod, judged, observed, now))
 
 
 def _container_status(pod: Pod, container: Container, observed: Observed, *, init: bool) -> ContainerStatus:
@@ -140,7 +147,11 @@ def _container_status(pod: Pod, container: Container, observed: Observed, *, ini
         )
     state = _state(latest, observed.runtime)
     last = _state(previous, observed.runtime) if previous is not None else ContainerState()
-    if latest.state is State.EXITED and waiting is not None:
+    if (
+        latest.state is State.EXITED
+        and waiting is not None
+        and restarts(pod, container, latest.exit_code, init=init)
+    ):
         state, last = ContainerState(waiting=waiting), state
     running = latest.state is State.RUNNING
     started = running and observed.started.get(container.name, container.startup_probe is None)
@@ -159,14 +170,10 @@ def _container_status(pod: Pod, container: Container, observed: Observed, *, ini
         restart_count=latest.attempt,
         state=state,
         last_state=last,
-        resources=container.resources if _has_amounts(container) else None,
+        resources=container.resources,
         allocated_resources=container.resources.requests,
         allocated_resources_status=old.allocated_resources_status if old is not None else (),
     )
-
-
-def _has_amounts(container: Container) -> bool:
-    return bool(container.resources.requests or container.resources.limits)
 
 
 def _default_waiting(pod: Pod, observed: Observed) -> ContainerStateWaiting:
@@ -194,7 +201,9 @@ def _state(record: ContainerRecord, runtime: str) -> ContainerState:
     )
 
 
-def _phase(pod: Pod, init: Sequence[ContainerStatus], main: Sequence[ContainerStatus]) -> str:
+def _phase(
+    pod: Pod, init: Sequence[ContainerStatus], main: Sequence[ContainerStatus], stopped_for_good: bool
+) -> str:
     initializing = failed = False
     for container, status in zip(pod.spec.init_containers, init, strict=True):
         if is_sidecar(container):
@@ -226,7 +235,7 @@ def _phase(pod: Pod, init: Sequence[ContainerStatus], main: Sequence[ContainerSt
             continue
         stopped += 1
         succeeded += ended.exit_code == 0
-        restarting |= restarts(pod, container, ended.exit_code)
+        restarting |= not stopped_for_good and restarts(pod, container, ended.exit_code)
     if waiting:
         return PENDING
     if running or restarting:

@@ -1,6 +1,7 @@
 """Reporting pod statuses to the API server, and the last delete of a pod that has ended (pkg/kubelet/status)."""
 
 import asyncio
+from collections import deque
 from typing import Any
 
 import httpx
@@ -13,6 +14,9 @@ from dra_shared.clock import Clock
 from dra_shared.log import logger
 
 _FIRST_RETRY, _LONGEST_RETRY = 0.2, 10.0
+
+# Of a container that ends again and again while the server is away, only the newest ends are told.
+_MOST_KEPT = 8
 
 _log = logger(__name__)
 
@@ -53,7 +57,7 @@ def _newer(version: str, than: str) -> bool:
 
 
 class StatusReporter:
-    """Sends one pod's newest status; older ones that were not sent yet are skipped.
+    """Sends one pod's newest status; older ones that were not sent yet are skipped, but for those to be kept.
 
     ``reported`` is the status that the server has, as far as is known.
     """
@@ -64,6 +68,7 @@ class StatusReporter:
         self._namespace, self._name, self._uid = pod.metadata.namespace, pod.metadata.name, pod.metadata.uid
         self.reported, self._version = pod.status, pod.metadata.resource_version
         self._wanted: PodStatus | None = None
+        self._kept: deque[PodStatus] = deque(maxlen=_MOST_KEPT)
         self._delete = False
         self._gone = False
         self._sender: asyncio.Task[None] | None = None
@@ -82,8 +87,10 @@ class StatusReporter:
         """The pod is not there any more: there is nothing to report."""
         self._gone = True
 
-    def report(self, status: PodStatus) -> None:
-        """Have ``status`` sent; returns at once."""
+    def report(self, status: PodStatus, *, kept: bool = False) -> None:
+        """Have ``status`` sent, also if a newer one follows where it is to be ``kept``; returns at once."""
+        if kept:
+            self._kept.append(status)
         self._wanted = status
         self._start()
 
@@ -110,7 +117,10 @@ class StatusReporter:
         delay = _FIRST_RETRY
         while not self._gone and (self._wanted is not None or self._delete):
             try:
-                if self._wanted is not None:
+                if self._kept:
+                    await self._send_status(self._kept[0])
+                    self._kept.popleft()
+                elif self._wanted is not None:
                     await self._send_status(self._wanted)
                 else:
                     await self._client.delete(

@@ -73,6 +73,7 @@ class PodWorker:
         self._prepared = False
         self._admitted = False
         self._settled = True
+        self._stopped = False
         self._finished = False
         self._removed = False
         self._failed_reason = self._failed_message = ""
@@ -154,6 +155,8 @@ class PodWorker:
             return await self._fail("DeadlineExceeded", message)
         if await self._set_up() and not self._wake.is_set():
             self._report()
+        if self._some_ended():
+            self._report(kept=True)
         delay = await self._step()
         self._report()
         if self._over():
@@ -364,6 +367,7 @@ class PodWorker:
         if not self._finished:
             self._stop_probes()
             await self._kill()
+            self._stopped = True
             self._report()
             # Before the pod is declared ended: from then on its claims may be given to another.
             if context.dra.might_need_to_unprepare(self.pod.metadata.uid):
@@ -418,7 +422,7 @@ class PodWorker:
         return None
 
     def _deadline(self) -> float | None:
-        limit, started = self.pod.spec.active_deadline_seconds, self._statuses.reported.start_time
+        limit, started = self.pod.spec.active_deadline_seconds, self._statuses.newest.start_time
         if limit is None or started is None:
             return None
         age = (self._context.clock.now() - parse_rfc3339(started)).total_seconds()
@@ -445,7 +449,17 @@ class PodWorker:
         prober = self._probers.get(latest.id)
         return prober.started if prober is not None else True
 
-    def _report(self) -> None:
+    def _some_ended(self) -> bool:
+        """Whether a container that the newest status shows running has exited: seen before it is started again."""
+        status = self._statuses.newest
+        return any(
+            entry.state.running is not None
+            and (latest := self._latest(entry.name)) is not None
+            and latest.state is State.EXITED
+            for entry in (*status.init_container_statuses, *status.container_statuses)
+        )
+
+    def _report(self, *, kept: bool = False) -> None:
         if self._removed:
             return
         records = self._records()
@@ -461,12 +475,13 @@ class PodWorker:
             pod_ip=self._pod_ip,
             host_ip=self._context.host_ip,
             runtime=self._context.runtime.name,
+            stopped=self._stopped or self._finished,
             terminal=self._finished,
             failed_reason=self._failed_reason,
             failed_message=self._failed_message,
         )
         status = pod_status(self._with_reported_status(), observed, rfc3339(self._context.clock.now()))
-        self._statuses.report(self._context.dra.with_device_health(self.pod, status))
+        self._statuses.report(self._context.dra.with_device_health(self.pod, status), kept=kept)
 
     def _with_reported_status(self) -> Pod:
         return msgspec.structs.replace(self.pod, status=self._statuses.newest)

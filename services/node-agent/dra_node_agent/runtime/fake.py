@@ -60,6 +60,13 @@ _saved = msgspec.json.Decoder(_Saved)
 _sandboxes = msgspec.json.Decoder(_Sandbox)
 
 
+def _lower_case_hint(image: str) -> str:
+    if image == image.lower():
+        return ""
+    name = image if "/" in image else f"library/{image}"
+    return f": repository name ({name}) must be lowercase"
+
+
 def _no_programs(_: Injected) -> Mapping[str, Program]:
     return {}
 
@@ -126,7 +133,7 @@ class FakeRuntime:
             raise RuntimeFailure(
                 "InvalidImageName",
                 f'Failed to apply default image tag "{image}": couldn\'t parse image name "{image}":'
-                " invalid reference format",
+                f" invalid reference format{_lower_case_hint(image)}",
             )
         digest = hashlib.sha256(image.encode()).hexdigest()
         seconds = 0.0 if policy == "Always" or image not in self._images else None
