@@ -70,9 +70,9 @@ async def test_a_limit_range_fills_in_what_containers_leave_out(client: httpx.As
             "maximum memory usage per Container is 1Gi, but limit is 2Gi",
         ),
         (
-            {"type": "Container", "min": {"memory": "1Gi"}},
+            {"type": "Pod", "min": {"memory": "1Gi"}},
             {},
-            "minimum memory usage per Container is 1Gi.  No request is specified",
+            "minimum memory usage per Pod is 1Gi.  No request is specified",
         ),
         (
             {"type": "Container", "maxLimitRequestRatio": {"cpu": "2"}},

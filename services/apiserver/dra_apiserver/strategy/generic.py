@@ -64,6 +64,7 @@ def _device_class_name(name: str, prefix: bool) -> list[str]:
 _NAME_RULES: dict[tuple[str, str], NameRule] = {
     ("", "namespaces"): dns_label_name,
     ("", "services"): dns_label_name,
+    ("apps", "statefulsets"): dns_label_name,
     ("resource.k8s.io", "deviceclasses"): _device_class_name,
     ("rbac.authorization.k8s.io", "clusterroles"): path_segment_name,
     ("rbac.authorization.k8s.io", "clusterrolebindings"): path_segment_name,

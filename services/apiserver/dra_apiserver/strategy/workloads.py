@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from dra_shared.names import dns_label
 from dra_shared.selectors import SelectorError, label_selector
 
 from dra_apiserver.errors import FieldError, Verbatim, forbidden_field, invalid, not_supported, required
@@ -13,6 +14,7 @@ from dra_apiserver.validation.cronjob import check_cron_job
 from dra_apiserver.validation.labelselectors import check_label_selector
 from dra_apiserver.validation.podspec import check_template
 from dra_apiserver.validation.rollouts import check_strategy
+from dra_apiserver.validation.storage import check_claim_spec
 
 JsonObject = dict[str, Any]
 
@@ -88,9 +90,14 @@ class WorkloadStrategy(GenericStrategy):
             if not selector.get("matchLabels") and not selector.get("matchExpressions"):
                 errors.append(invalid("spec.selector", {}, f"empty selector is invalid for {self._word}"))
         template = spec.get("template") or {}
-        errors += _mismatch(selector, template)
-        # A StatefulSet's pods get volumes that the template only mounts.
-        errors += check_template(template, "spec.template", with_spec=not self._fixed_rest)
+        # Upstream says nothing more to a set's selector.
+        errors += _mismatch(selector, template, "" if self._fixed_rest else "invalid label selector")
+        if self._fixed_rest:
+            service = spec.get("serviceName") or ""
+            errors += [invalid("spec.serviceName", service, text) for text in dns_label(service) if service]
+            found, template = _with_claims(spec, template)
+            errors += found
+        errors += check_template(template, "spec.template")
         pods = template.get("spec") or {}
         policy = pods.get("restartPolicy", "Always")
         if policy != "Always":
@@ -145,7 +152,9 @@ class ReplicationControllerStrategy(GenericStrategy):
         labels = (template.get("metadata") or {}).get("labels") or {}
         if selector and any(labels.get(key) != value for key, value in selector.items()):
             text = "`selector` does not match template `labels`"
-            errors.append(invalid("spec.template.metadata.labels", labels or Verbatim("null"), text))
+            given = (template.get("metadata") or {}).get("labels")
+            shown = Verbatim("null") if given is None else given
+            errors.append(invalid("spec.template.metadata.labels", shown, text))
         errors += check_template(template, "spec.template")
         policy = (template.get("spec") or {}).get("restartPolicy", "Always")
         if policy != "Always":
@@ -181,6 +190,19 @@ def _template_generation(obj: JsonObject) -> int:
 def _count_template(obj: JsonObject, generation: int) -> None:
     annotations = obj["metadata"].get("annotations") or {}
     obj["metadata"]["annotations"] = {**annotations, _TEMPLATE_GENERATION: str(generation)}
+
+
+def _with_claims(spec: JsonObject, template: JsonObject) -> tuple[list[FieldError], JsonObject]:
+    """The errors of a StatefulSet's claims, and its template with the volumes that its pods get from them."""
+    errors: list[FieldError] = []
+    names = []
+    for index, claim in enumerate(spec.get("volumeClaimTemplates") or ()):
+        errors += check_claim_spec(claim.get("spec") or {}, f"spec.volumeClaimTemplates[{index}].spec")
+        names.append((claim.get("metadata") or {}).get("name", ""))
+    pods = template.get("spec") or {}
+    own = [one for one in pods.get("volumes") or () if one.get("name", "") not in names]
+    made = [{"name": name, "persistentVolumeClaim": {"claimName": name}} for name in names]
+    return errors, {**template, "spec": {**pods, "volumes": made + own}}
 
 
 class CronJobStrategy(GenericStrategy):
@@ -281,7 +303,9 @@ def _generate_selector(spec: JsonObject, meta: JsonObject) -> None:
     }
 
 
-def _mismatch(selector: JsonObject | None, template: JsonObject) -> list[FieldError]:
+def _mismatch(
+    selector: JsonObject | None, template: JsonObject, text: str = "invalid label selector"
+) -> list[FieldError]:
     labels = (template.get("metadata") or {}).get("labels") or {}
     # Upstream takes a missing selector for one that selects nothing.
     matches = False
@@ -289,7 +313,7 @@ def _mismatch(selector: JsonObject | None, template: JsonObject) -> list[FieldEr
         try:
             matches = label_selector(selector).matches(labels)
         except SelectorError:
-            return [invalid("spec.selector", shown_selector(selector), "invalid label selector")]
+            return [invalid("spec.selector", shown_selector(selector), text)]
     if matches:
         return []
     text = "`selector` does not match template `labels`"

@@ -16,8 +16,10 @@ from dra_apiserver.errors import (
 )
 from dra_apiserver.validation import names
 from dra_apiserver.validation.podclaims import check_used_claims
+from dra_apiserver.validation.podsecurity import check_container_context
 from dra_apiserver.validation.probes import check_lifecycle, check_port, check_probe, port_name
 from dra_apiserver.validation.quantities import check_requirements
+from dra_apiserver.validation.references import ENV_SOURCES, check_env_source
 from dra_apiserver.validation.volumes import check_mounts
 
 JsonObject = dict[str, Any]
@@ -25,7 +27,7 @@ _PROTOCOLS = ("SCTP", "TCP", "UDP")
 _PULL_POLICIES = ("Always", "IfNotPresent", "Never")
 _TERMINATION_MESSAGES = ("File", "FallbackToLogsOnError")
 _PROBES = ("livenessProbe", "readinessProbe", "startupProbe")
-_SOURCES = ("fieldRef", "resourceFieldRef", "configMapKeyRef", "secretKeyRef", "fileKeyRef")
+_RESTARTS = ("Always", "Never", "OnFailure")
 _NOT_EPHEMERAL = (
     "ports",
     "resources",
@@ -74,8 +76,8 @@ class ContainerCheck:
             at = f"{path}[{index}]"
             errors += self._check_common(container, at)
             policy, name = container.get("restartPolicy"), container.get("name", "")
-            if policy is not None and policy != "Always":
-                errors.append(not_supported(f"{at}.restartPolicy", policy, ("Always",)))
+            if policy is not None and policy not in _RESTARTS:
+                errors.append(not_supported(f"{at}.restartPolicy", policy, _RESTARTS))
             if name in seen:
                 errors.append(duplicate(f"{at}.name", name))
             elif name:
@@ -135,6 +137,7 @@ class ContainerCheck:
         errors += _check_choice(
             container.get("imagePullPolicy", ""), _PULL_POLICIES, f"{path}.imagePullPolicy"
         )
+        errors += check_container_context(container.get("securityContext") or {}, f"{path}.securityContext")
         resources = container.get("resources") or {}
         errors += check_requirements(resources, f"{path}.resources")
         claims = resources.get("claims") or ()
@@ -207,12 +210,11 @@ def _check_env(variables: Sequence[JsonObject], path: str) -> list[FieldError]:
         errors += _check_env_name(name, f"{at}.name") if name else [required(f"{at}.name")]
         if source is None:
             continue
-        given = [kind for kind in _SOURCES if source.get(kind) is not None]
-        for kind in ("configMapKeyRef", "secretKeyRef"):
-            if kind in given and not source[kind].get("key"):
-                errors.append(required(f"{at}.valueFrom.{kind}.key"))
+        given = [kind for kind in ENV_SOURCES if source.get(kind) is not None]
+        errors += check_env_source(source, f"{at}.valueFrom")
         if not given:
-            text = "must specify one of: `fieldRef`, `resourceFieldRef`, `configMapKeyRef` or `secretKeyRef`"
+            listed = ", ".join(f"`{kind}`" for kind in ENV_SOURCES[:-1])
+            text = f"must specify one of: {listed} or `{ENV_SOURCES[-1]}`"
             errors.append(invalid(f"{at}.valueFrom", "", text))
         elif variable.get("value"):
             errors.append(invalid(f"{at}.valueFrom", "", "may not be specified when `value` is not empty"))

@@ -13,7 +13,6 @@ from dra_shared.names import max_length_message, regex_message
 from dra_apiserver.errors import (
     ErrorType,
     FieldError,
-    duplicate,
     forbidden_field,
     invalid,
     not_supported,
@@ -22,9 +21,11 @@ from dra_apiserver.errors import (
 )
 from dra_apiserver.strategy.objectmeta import IMMUTABLE
 from dra_apiserver.validation import names
+from dra_apiserver.validation.addresses import check_legacy_range
 from dra_apiserver.validation.autoscaler import check_autoscaler
+from dra_apiserver.validation.counts import check_count_or_percent
 from dra_apiserver.validation.labelselectors import check_label_selector
-from dra_apiserver.validation.probes import check_not_negative
+from dra_apiserver.validation.podspec import check_template
 from dra_apiserver.validation.quantities import amounts, check_amount
 
 JsonObject = dict[str, Any]
@@ -191,17 +192,6 @@ def check_disruption_budget(obj: JsonObject, old: JsonObject | None) -> list[Fie
     return errors
 
 
-def check_count_or_percent(value: Any, path: str) -> list[FieldError]:
-    """A number of zero or more, or a percentage of at most a hundred."""
-    if isinstance(value, str):
-        if not re.fullmatch("[0-9]+%", value):
-            text = "a valid percent string must be a numeric string followed by an ending '%'"
-            return [invalid(path, value, regex_message(text, "[0-9]+%", "1%", "93%"))]
-        too_much = len(value) > 4 or int(value[:-1]) > 100
-        return [invalid(path, value, "must not be greater than 100%")] if too_much else []
-    return check_not_negative(value, path)
-
-
 def check_quota(obj: JsonObject, old: JsonObject | None) -> list[FieldError]:
     """Amounts that can be counted; scopes stay."""
     spec = obj.get("spec") or {}
@@ -216,12 +206,15 @@ def check_quota(obj: JsonObject, old: JsonObject | None) -> list[FieldError]:
 
 
 def check_node(obj: JsonObject, old: JsonObject | None) -> list[FieldError]:
-    """Taints, each key once an effect; what a cloud or a network gave stays."""
+    """Taints, each key once an effect; what a cloud or a network gave stays.
+
+    Upstream says `metadata.taints`, where they once were an annotation.
+    """
     spec, before = obj.get("spec") or {}, (old or {}).get("spec") or {}
     errors: list[FieldError] = []
     seen: set[tuple[str, str]] = set()
     for index, taint in enumerate(spec.get("taints") or ()):
-        at = f"spec.taints[{index}]"
+        at = f"metadata.taints[{index}]"
         key, effect = taint.get("key", ""), taint.get("effect", "")
         errors += names.label_name(key, f"{at}.key")
         errors += names.label_text(taint.get("value", ""), f"{at}.value")
@@ -230,10 +223,14 @@ def check_node(obj: JsonObject, old: JsonObject | None) -> list[FieldError]:
         elif effect not in _NODE_EFFECTS:
             errors.append(not_supported(f"{at}.effect", effect, _NODE_EFFECTS))
         if (key, effect) in seen:
-            found = duplicate(at, taint)
+            shown = {"Key": key, "Value": taint.get("value", ""), "Effect": effect}
             text = "taints must be unique by key and effect pair"
-            errors.append(FieldError(ErrorType.DUPLICATE, found.field, found.value, text))
+            errors.append(
+                FieldError(ErrorType.DUPLICATE, at, {**shown, "TimeAdded": taint.get("timeAdded")}, text)
+            )
         seen.add((key, effect))
+    for index, one in enumerate(spec.get("podCIDRs") or ()):
+        errors += check_legacy_range(one, f"spec.podCIDRs[{index}]", before.get("podCIDRs") or ())
     if before.get("providerID") and spec.get("providerID", "") != before["providerID"]:
         text = 'node updates may not change providerID except from "" to valid'
         errors.append(forbidden_field("spec.providerID", text))
@@ -243,11 +240,17 @@ def check_node(obj: JsonObject, old: JsonObject | None) -> list[FieldError]:
     return errors
 
 
+def check_pod_template(obj: JsonObject, old: JsonObject | None) -> list[FieldError]:
+    """A template that stands alone."""
+    return check_template(obj.get("template") or {}, "template")
+
+
 Check = Callable[[JsonObject, JsonObject | None], list[FieldError]]
 CHECKS: dict[tuple[str, str], Check] = {
     ("", "configmaps"): check_config_map,
     ("", "events"): check_event,
     ("", "nodes"): check_node,
+    ("", "podtemplates"): check_pod_template,
     ("", "resourcequotas"): check_quota,
     ("", "secrets"): check_secret,
     ("autoscaling", "horizontalpodautoscalers"): check_autoscaler,

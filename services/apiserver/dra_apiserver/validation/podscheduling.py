@@ -9,6 +9,7 @@ from dra_shared.names import label_value
 
 from dra_apiserver.errors import FieldError, duplicate, invalid, not_supported, required
 from dra_apiserver.validation import names
+from dra_apiserver.validation.labelselectors import check_label_selector
 from dra_apiserver.validation.selectors import check_node_selector
 
 JsonObject = dict[str, Any]
@@ -102,7 +103,8 @@ def _check_pod_affinity(affinity: JsonObject, path: str) -> list[FieldError]:
 
 
 def _check_term(term: JsonObject, path: str) -> list[FieldError]:
-    errors: list[FieldError] = []
+    errors = check_label_selector(term.get("labelSelector"), f"{path}.labelSelector")
+    errors += check_label_selector(term.get("namespaceSelector"), f"{path}.namespaceSelector")
     for namespace in term.get("namespaces") or ():
         errors += names.label(namespace, f"{path}.namespace")
     key = term.get("topologyKey", "")
@@ -114,7 +116,7 @@ def _check_term(term: JsonObject, path: str) -> list[FieldError]:
 def check_spreading(constraints: Sequence[JsonObject], path: str) -> list[FieldError]:
     """How evenly pods are spread."""
     errors: list[FieldError] = []
-    seen: set[tuple[str, str]] = set()
+    places = [(one.get("topologyKey", ""), one.get("whenUnsatisfiable", "")) for one in constraints]
     for index, constraint in enumerate(constraints):
         at = f"{path}[{index}]"
         skew, key = constraint.get("maxSkew") or 0, constraint.get("topologyKey", "")
@@ -122,14 +124,12 @@ def check_spreading(constraints: Sequence[JsonObject], path: str) -> list[FieldE
             errors.append(invalid(f"{at}.maxSkew", skew, "must be greater than zero"))
         if not key:
             errors.append(required(f"{at}.topologyKey", "can not be empty"))
-        else:
-            errors += names.label_name(key, f"{at}.topologyKey")
         otherwise = constraint.get("whenUnsatisfiable", "")
         if otherwise not in _UNSATISFIABLE:
             errors.append(not_supported(f"{at}.whenUnsatisfiable", otherwise, _UNSATISFIABLE))
-        if (key, otherwise) in seen:
+        if (key, otherwise) in places[index + 1 :]:
             errors.append(duplicate(f"{at}.{{topologyKey, whenUnsatisfiable}}", f"{{{key}, {otherwise}}}"))
-        seen.add((key, otherwise))
+        errors += check_label_selector(constraint.get("labelSelector"), f"{at}.labelSelector")
         least = constraint.get("minDomains")
         if least is not None:
             if least <= 0:

@@ -17,6 +17,7 @@ from dra_apiserver.validation.podscheduling import (
     check_spreading,
     check_tolerations,
 )
+from dra_apiserver.validation.podsecurity import check_dns, check_host_aliases, check_pod_context
 from dra_apiserver.validation.volumes import check_volumes
 
 JsonObject = dict[str, Any]
@@ -90,6 +91,7 @@ def check_pod_spec(spec: JsonObject, path: str, is_pod: bool = False) -> list[Fi
     errors += _check_choice(spec.get("restartPolicy", ""), _RESTARTS, f"{path}.restartPolicy")
     errors += _check_choice(spec.get("dnsPolicy", ""), _DNS, f"{path}.dnsPolicy")
     errors += validate_labels(spec.get("nodeSelector") or {}, f"{path}.nodeSelector")
+    errors += check_pod_context(spec.get("securityContext") or {}, f"{path}.securityContext")
     errors += check_affinity(spec.get("affinity") or {}, f"{path}.affinity")
     for index, gate in enumerate(spec.get("readinessGates") or ()):
         errors += names.label_name(
@@ -109,10 +111,12 @@ def check_pod_spec(spec: JsonObject, path: str, is_pod: bool = False) -> list[Fi
         if spec.get(field):
             errors += names.label(spec[field], f"{path}.{field}")
     errors += check_tolerations(spec.get("tolerations") or (), f"{path}.tolerations")
+    errors += check_host_aliases(spec.get("hostAliases") or (), f"{path}.hostAliases")
     if spec.get("priorityClassName"):
         errors += names.subdomain(spec["priorityClassName"], f"{path}.priorityClassName")
     if spec.get("runtimeClassName") is not None:
         errors += names.subdomain(spec["runtimeClassName"], f"{path}.runtimeClassName")
+    errors += check_dns(spec.get("dnsConfig"), spec.get("dnsPolicy", ""), f"{path}.dnsConfig")
     if spec.get("preemptionPolicy") is not None:
         errors += _check_choice(spec["preemptionPolicy"], _PREEMPTION, f"{path}.preemptionPolicy")
     return errors

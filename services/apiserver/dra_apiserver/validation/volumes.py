@@ -14,6 +14,7 @@ from dra_apiserver.errors import (
     required,
 )
 from dra_apiserver.validation import names
+from dra_apiserver.validation.volumesources import check_source
 
 JsonObject = dict[str, Any]
 # The types of volumes in the order in which upstream looks for them, and the member that each must have.
@@ -54,6 +55,7 @@ def _check_source(volume: JsonObject, path: str) -> list[FieldError]:
     member = _TYPES[first]
     if member and not volume[first].get(member):
         errors.append(required(f"{path}.{first}.{member}"))
+    errors += check_source(first, volume[first], f"{path}.{first}")
     text = "may not specify more than 1 volume type"
     return errors + [forbidden_field(f"{path}.{kind}", text) for kind in others]
 

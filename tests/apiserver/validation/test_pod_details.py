@@ -1,0 +1,217 @@
+"""What is wrong with details of pods and of what makes them, field by field, as kube-apiserver 1.36 says it."""
+
+from typing import Any
+
+import pytest
+from dra_apiserver.strategy.workloads import ReplicationControllerStrategy, shown_selector
+from dra_apiserver.validation.podspec import check_pod_spec
+from dra_apiserver.validation.rollouts import check_strategy
+
+RESOURCES = (
+    '"limits.cpu", "limits.ephemeral-storage", "limits.memory", "requests.cpu", "requests.ephemeral-storage", '
+    '"requests.memory"'
+)
+PERCENT = (
+    "a valid percent string must be a numeric string followed by an ending '%' "
+    "(e.g. '1%',  or '93%', regex used for validation is '[0-9]+%')"
+)
+
+
+def pod(container: dict[str, Any] | None = None, **spec: Any) -> dict[str, Any]:
+    made = {
+        "name": "c",
+        "image": "i",
+        "imagePullPolicy": "Always",
+        "terminationMessagePolicy": "File",
+        **(container or {}),
+    }
+    defaults = {"restartPolicy": "Always", "dnsPolicy": "ClusterFirst", "terminationGracePeriodSeconds": 30}
+    return {**defaults, "containers": [made], **spec}
+
+
+def texts(spec: dict[str, Any]) -> list[str]:
+    return [str(error) for error in check_pod_spec(spec, "spec")]
+
+
+def volume(**source: Any) -> dict[str, Any]:
+    return pod(volumes=[{"name": "v", **source}])
+
+
+@pytest.mark.parametrize(
+    ("source", "text"),
+    [
+        ({"fieldRef": {"apiVersion": "v1"}}, "fieldRef.fieldPath: Required value"),
+        (
+            {"fieldRef": {"apiVersion": "v1", "fieldPath": "nothing"}},
+            'fieldRef.fieldPath: Invalid value: "nothing": error converting fieldPath: '
+            "field label not supported: nothing",
+        ),
+        ({"resourceFieldRef": {}}, "resourceFieldRef.resource: Required value"),
+        (
+            {"resourceFieldRef": {"resource": "x"}},
+            f'resourceFieldRef.resource: Unsupported value: "x": supported values: {RESOURCES}',
+        ),
+        ({"secretKeyRef": {"name": "s"}}, "secretKeyRef.key: Required value"),
+    ],
+)
+def test_where_variables_come_from(source: dict[str, Any], text: str) -> None:
+    assert texts(pod({"env": [{"name": "A", "valueFrom": source}]})) == [
+        f"spec.containers[0].env[0].valueFrom.{text}"
+    ]
+
+
+def test_a_variable_from_nowhere() -> None:
+    assert texts(pod({"env": [{"name": "A", "valueFrom": {}}]})) == [
+        'spec.containers[0].env[0].valueFrom: Invalid value: "": must specify one of: `fieldRef`, `resourceFieldRef`, '
+        "`configMapKeyRef`, `secretKeyRef` or `fileKeyRef`"
+    ]
+
+
+@pytest.mark.parametrize(
+    ("source", "found"),
+    [
+        (
+            {"configMap": {"name": "c", "items": [{}]}},
+            ["configMap.items[0].key: Required value", "configMap.items[0].path: Required value"],
+        ),
+        (
+            {"downwardAPI": {"items": [{}]}},
+            [
+                "downwardAPI.path: Required value",
+                "downwardAPI: Required value: one of fieldRef and resourceFieldRef is required",
+            ],
+        ),
+        ({"projected": {"sources": [{"secret": {}}]}}, ["projected.sources[0].secret.name: Required value"]),
+        (
+            {"nfs": {"server": "s", "path": "x"}},
+            ['nfs.path: Invalid value: "x": must be an absolute path'],
+        ),
+        (
+            {"iscsi": {"targetPortal": "1.2.3.4", "iqn": "x", "lun": 300}},
+            [
+                'iscsi.iqn: Invalid value: "x": must be valid format starting with iqn, eui, or naa',
+                "iscsi.lun: Invalid value: 300: must be between 0 and 255, inclusive",
+            ],
+        ),
+        (
+            {"ephemeral": {"volumeClaimTemplate": {"spec": {}}}},
+            [
+                "ephemeral.volumeClaimTemplate.spec.accessModes: Required value: at least 1 access mode is required",
+                "ephemeral.volumeClaimTemplate.spec.resources[storage]: Required value",
+            ],
+        ),
+        ({"secret": {"secretName": "s", "defaultMode": 512}}, [
+            "secret.defaultMode: Invalid value: 512: must be a number between 0 and 0777 (octal), both inclusive"
+        ]),
+    ],
+)  # fmt: skip
+def test_volumes(source: dict[str, Any], found: list[str]) -> None:
+    assert texts(volume(**source)) == [f"spec.volumes[0].{text}" for text in found]
+
+
+@pytest.mark.parametrize(
+    ("spec", "text"),
+    [
+        (
+            {"securityContext": {"runAsUser": -1}},
+            "securityContext.runAsUser: Invalid value: -1: must be between 0 and 2147483647, inclusive",
+        ),
+        (
+            {"securityContext": {"seccompProfile": {"type": "x"}}},
+            'securityContext.seccompProfile.type: Unsupported value: "x": supported values: "Localhost", '
+            '"RuntimeDefault", "Unconfined"',
+        ),
+        (
+            {"hostAliases": [{"ip": "x"}]},
+            'hostAliases[0].ip: Invalid value: "x": must be a valid IP address, (e.g. 10.9.8.7 or 2001:db8::ffff)',
+        ),
+        ({"dnsConfig": {"options": [{}]}}, "dnsConfig.options[0]: Required value: must not be empty"),
+        (
+            {"dnsPolicy": "None"},
+            "dnsConfig: Required value: must provide at least one DNS nameserver when `dnsPolicy` is None",
+        ),
+    ],
+)
+def test_settings_of_the_whole_pod(spec: dict[str, Any], text: str) -> None:
+    assert texts(pod(**spec)) == [f"spec.{text}"]
+
+
+def test_equal_spreading_is_told_once_where_it_begins() -> None:
+    one = {"maxSkew": 1, "topologyKey": "zone", "whenUnsatisfiable": "DoNotSchedule"}
+    assert texts(pod(topologySpreadConstraints=[one, one])) == [
+        "spec.topologySpreadConstraints[0].{topologyKey, whenUnsatisfiable}: "
+        'Duplicate value: "{zone, DoNotSchedule}"'
+    ]
+
+
+@pytest.mark.parametrize(
+    ("word", "spec", "found"),
+    [
+        (
+            "deployment",
+            {"strategy": {"type": "x", "rollingUpdate": {"maxUnavailable": "10%", "maxSurge": 2}}},
+            [
+                'spec.strategy: Unsupported value: {"Type":"x","RollingUpdate":{"MaxUnavailable":"10%","MaxSurge":2}}: '
+                'supported values: "Recreate", "RollingUpdate"'
+            ],
+        ),
+        (
+            "deployment",
+            {"strategy": {"type": "RollingUpdate", "rollingUpdate": {"maxUnavailable": 0, "maxSurge": 0}}},
+            [
+                "spec.strategy.rollingUpdate.maxUnavailable: Invalid value: 0: may not be 0 when `maxSurge` is 0"
+            ],
+        ),
+        (
+            "deployment",
+            {"strategy": {"type": "RollingUpdate", "rollingUpdate": {"maxUnavailable": 1, "maxSurge": "x"}}},
+            [f'spec.strategy.rollingUpdate.maxSurge: Invalid value: "x": {PERCENT}'],
+        ),
+        (
+            "deployment",
+            {"strategy": {"type": "Recreate", "rollingUpdate": {}}},
+            [
+                "spec.strategy.rollingUpdate: Forbidden: "
+                "may not be specified when strategy `type` is 'Recreate'"
+            ],
+        ),
+        (
+            "daemonset",
+            {
+                "updateStrategy": {
+                    "type": "RollingUpdate",
+                    "rollingUpdate": {"maxUnavailable": 0, "maxSurge": 0},
+                }
+            },
+            [
+                "spec.updateStrategy.rollingUpdate.maxUnavailable: Required value: cannot be 0 when maxSurge is 0"
+            ],
+        ),
+        (
+            "statefulset",
+            {"podManagementPolicy": "x", "updateStrategy": {"type": "OnDelete"}},
+            ["spec.podManagementPolicy: Invalid value: \"x\": must be 'OrderedReady' or 'Parallel'"],
+        ),
+    ],
+)
+def test_rollouts(word: str, spec: dict[str, Any], found: list[str]) -> None:
+    assert [str(error) for error in check_strategy(word, spec)] == found
+
+
+def test_a_selector_is_shown_as_go_orders_it() -> None:
+    assert shown_selector({"matchExpressions": [], "matchLabels": {"b": "1", "a": "2"}}) == {
+        "matchLabels": {"a": "2", "b": "1"}
+    }
+
+
+def test_a_replication_controller_selects_its_own_pods() -> None:
+    spec = {
+        "replicas": -1,
+        "selector": {"a": "b"},
+        "template": {"metadata": {"labels": {}}, "spec": pod()},
+    }
+    errors = ReplicationControllerStrategy()._validate_spec(spec)
+    assert [str(error) for error in errors] == [
+        "spec.replicas: Invalid value: -1: must be greater than or equal to 0",
+        "spec.template.metadata.labels: Invalid value: {}: `selector` does not match template `labels`",
+    ]
