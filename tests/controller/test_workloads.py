@@ -2,6 +2,7 @@
 
 from typing import Any
 
+import prometheus_client
 import pytest
 from dra_shared.api.resources import DEPLOYMENTS, PODS, RESOURCE_QUOTAS, STATEFUL_SETS
 
@@ -78,6 +79,17 @@ async def test_a_job_counts_each_pod_once(cluster: Cluster) -> None:
         pods = await cluster.items("Pod")
         assert len(pods) == 3
         assert not any(pod.metadata.finalizers for pod in pods)
+
+        def metric(name: str, **labels: str) -> float | None:
+            return prometheus_client.REGISTRY.get_sample_value(
+                f"job_controller_{name}", {"completion_mode": "NonIndexed", "result": "succeeded", **labels}
+            )
+
+        async def measured() -> bool:
+            finished = metric("jobs_finished_total", reason="CompletionsReached")
+            return (finished, metric("job_pods_finished_total")) == (1, 3)
+
+        await cluster.until(measured)
 
 
 async def test_a_job_gives_up(cluster: Cluster) -> None:

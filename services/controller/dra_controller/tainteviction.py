@@ -11,7 +11,7 @@ from dra_shared.client.rest import PatchType
 from dra_shared.clock import parse_rfc3339, rfc3339
 from dra_shared.log import logger
 from dra_shared.taints import NO_EXECUTE, tolerates
-from prometheus_client import Counter
+from prometheus_client import Counter, Histogram
 
 from dra_controller.framework import Context, QueueController
 
@@ -25,7 +25,7 @@ class TaintEvictionController(QueueController):
     """kube-controller-manager's taint-eviction-controller; its keys are pods."""
 
     name = "taint-eviction-controller"
-    queue_name = "taint_eviction"
+    queue_name = "noexec_taint_pod"
 
     def __init__(self, context: Context) -> None:
         super().__init__(context)
@@ -40,6 +40,12 @@ class TaintEvictionController(QueueController):
         self._deletions = Counter(
             "taint_eviction_controller_pod_deletions_total",
             "Pods deleted because of node taints since the controller started",
+            registry=context.registry,
+        )
+        self._delay = Histogram(
+            "taint_eviction_controller_pod_deletion_duration_seconds",
+            "Seconds from the moment when a pod had to go to its deletion",
+            buckets=(0.005, 0.025, 0.1, 0.5, 1, 2.5, 10, 30, 60, 120, 180, 240),
             registry=context.registry,
         )
 
@@ -78,13 +84,15 @@ class TaintEvictionController(QueueController):
             if self._since.pop(uid, None) is not None:
                 self._report(pod, f"Cancelling deletion of Pod {key}")
             return
+        due = now
         if left > 0:
             since = self._since.get(uid)
             if since is None:
                 times = [parse_rfc3339(taint.time_added) for taint in taints if taint.time_added]
                 # The wait counts from the taint, so that a restart of the controller doesn't lengthen it.
                 since = self._since[uid] = min(times) if times else now
-            left = (since + timedelta(seconds=left) - now).total_seconds()
+            due = since + timedelta(seconds=left)
+            left = (due - now).total_seconds()
         if left > 0:
             self.queue.add_after(key, left)
             return
@@ -92,6 +100,7 @@ class TaintEvictionController(QueueController):
         await self._evict(pod)
         self._since.pop(uid, None)
         self._deletions.inc()
+        self._delay.observe((self._clock.now() - due).total_seconds())
         _log.info("evicted pod", pod=key, node=pod.spec.node_name)
 
     async def _evict(self, pod: Pod) -> None:

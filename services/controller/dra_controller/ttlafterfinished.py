@@ -7,6 +7,7 @@ from dra_shared.api.resources import JOBS
 from dra_shared.client.errors import NotFound
 from dra_shared.clock import parse_rfc3339
 from dra_shared.log import logger
+from prometheus_client import Histogram
 
 from dra_controller.framework import Context, QueueController
 from dra_controller.job.policy import is_finished
@@ -25,6 +26,12 @@ class TTLAfterFinishedController(QueueController):
         jobs = self.watch(JOBS)
         self._jobs = jobs.store
         jobs.add_handler(self._changed, lambda _, new: self._changed(new))
+        self._delay = Histogram(
+            "ttl_after_finished_controller_job_deletion_duration_seconds",
+            "Seconds from the moment when a Job might be deleted to its deletion",
+            buckets=tuple(0.1 * 2**power for power in range(14)),
+            registry=context.registry,
+        )
 
     def _changed(self, job: Job) -> None:
         if job.metadata.deletion_timestamp is None and self._left(job) is not None:
@@ -57,4 +64,5 @@ class TTLAfterFinishedController(QueueController):
             self.queue.add_after(key, left)
             return
         await self._client.delete(JOBS, name, namespace, uid=job.metadata.uid, propagation="Foreground")
+        self._delay.observe(-left)
         _log.info("deleted finished job", job=key)

@@ -13,6 +13,7 @@ from dra_shared.client.errors import AlreadyExists, ApiError, NotFound
 from dra_shared.client.events import reference
 from dra_shared.clock import parse_rfc3339, rfc3339
 from msgspec.structs import replace
+from prometheus_client import Histogram
 
 from dra_controller.cronjob import schedule as cron
 from dra_controller.cronjob.schedule import Schedule
@@ -44,6 +45,12 @@ class CronJobController(QueueController):
         self._recorder = context.recorder(self.name)
         cron_jobs.add_handler(self._enqueue, lambda _, new: self._enqueue(new))
         jobs.add_handler(self._job_changed, lambda _, new: self._job_changed(new), self._job_changed)
+        self._skew = Histogram(
+            "cronjob_controller_job_creation_skew_duration_seconds",
+            "Seconds from the time for which a Job was scheduled to its creation",
+            buckets=tuple(2.0**power for power in range(10)),
+            registry=context.registry,
+        )
 
     def _enqueue(self, cron_job: CronJob) -> None:
         self.queue.add(cron_job.key)
@@ -193,6 +200,7 @@ class CronJobController(QueueController):
         )
         try:
             made = await self._client.create(JOBS, job)
+            self._skew.observe((now - due).total_seconds())
             self._say(cron_job, "SuccessfulCreate", f"Created job {name}")
         except AlreadyExists:
             # Made by a controller that had no time to write it down; or somebody else's.

@@ -27,6 +27,7 @@ from msgspec.structs import replace
 from dra_controller.framework import Context
 from dra_controller.job import policy
 from dra_controller.job.indexes import INDEX, index_of, parse, text_of
+from dra_controller.job.metrics import JobMetrics
 from dra_controller.job.policy import TRACKING
 from dra_controller.pods import controller_reference, from_template, is_active, is_ready, is_terminal
 from dra_controller.uids import RecentUids
@@ -55,6 +56,7 @@ class JobController(WorkloadController):
         super().__init__(context)
         self._backoffs: dict[str, _Backoff] = {}
         self._untracked = RecentUids(4096)
+        self._metrics = JobMetrics(context.registry)
 
     def selector_of(self, owner: Job) -> LabelSelector | None:
         return owner.spec.selector
@@ -202,6 +204,7 @@ class JobController(WorkloadController):
             status = replace(status, completion_time=rfc3339(now))
         job = await self._write(job, status)
         involved = reference(JOBS, job)
+        self._metrics.finished(job, succeeded=succeeded, reason=target.reason)
         if succeeded:
             self.recorder.event(involved, "Normal", "Completed", "Job completed")
         else:
@@ -349,7 +352,9 @@ class JobController(WorkloadController):
     async def _write(self, job: Job, status: JobStatus) -> Job:
         if status == job.status:
             return job
-        return await self._client.update(JOBS, replace(job, status=status), subresource="status")
+        written = await self._client.update(JOBS, replace(job, status=status), subresource="status")
+        self._metrics.counted(job, status)
+        return written
 
 
 def _fold(

@@ -1,0 +1,45 @@
+"""The job controller's metrics, under kube-controller-manager's names."""
+
+from dra_shared.api.batch import Job, JobStatus
+from prometheus_client import CollectorRegistry, Counter
+
+from dra_controller.job.indexes import parse
+from dra_controller.job.policy import is_indexed
+
+
+class JobMetrics:
+    """Counts Jobs that are done, and their pods once they are in the Job's own counters."""
+
+    def __init__(self, registry: CollectorRegistry) -> None:
+        self._jobs = Counter(
+            "job_controller_jobs_finished_total",
+            "Finished jobs",
+            ["completion_mode", "result", "reason"],
+            registry=registry,
+        )
+        self._pods = Counter(
+            "job_controller_job_pods_finished_total",
+            "Finished pods that are fully accounted for",
+            ["completion_mode", "result"],
+            registry=registry,
+        )
+
+    def finished(self, job: Job, *, succeeded: bool, reason: str) -> None:
+        """The Job is done."""
+        self._jobs.labels(_mode(job), "succeeded" if succeeded else "failed", reason).inc()
+
+    def counted(self, job: Job, status: JobStatus) -> None:
+        """The Job's status became ``status``."""
+        for result, before, after in (
+            ("succeeded", _succeeded(job, job.status), _succeeded(job, status)),
+            ("failed", job.status.failed or 0, status.failed or 0),
+        ):
+            self._pods.labels(_mode(job), result).inc(max(0, after - before))
+
+
+def _succeeded(job: Job, status: JobStatus) -> int:
+    return len(parse(status.completed_indexes)) if is_indexed(job) else status.succeeded or 0
+
+
+def _mode(job: Job) -> str:
+    return "Indexed" if is_indexed(job) else "NonIndexed"
