@@ -37,7 +37,9 @@ Port = Annotated[
 ]
 Drivers = Annotated[
     list[str] | None,
-    typer.Option("--driver", help="Driver of each node: a name, or a profile file. May be repeated."),
+    typer.Option(
+        "--driver", help="Driver of each node: a name, or a profile file, or none. May be repeated."
+    ),
 ]
 DEFAULT_DATA = Path(".dralab")
 DEFAULT_GPUS = "8xA100-SXM4-40GB"

@@ -44,3 +44,13 @@ async def test_is_ready_once_its_slices_are_published(tmp_path: Path) -> None:
         await until(lambda: agent.ready, clock=clock)
         assert [slice_["spec"]["nodeName"] for slice_ in api.of("resourceslices")] == ["node-0"]
         assert api.of("deviceclasses")
+
+
+async def test_nodes_may_be_without_a_driver_of_ours(tmp_path: Path) -> None:
+    api, clock = FakeApi(), FakeClock()
+    config = NodeAgentConfig(data=tmp_path, drivers=(), durable=False)
+    async with api.client() as client, NodeAgent(config, client, clock) as agent:
+        await until(lambda: agent.ready, clock=clock)
+        assert not api.of("resourceslices")
+        assert not api.of("deviceclasses")
+        assert (tmp_path / "nodes" / "node-0" / "kubelet" / "plugins_registry").is_dir()

@@ -12,6 +12,9 @@ from dra_shared.log import logger
 
 from dra_node_agent.drivers.errors import DriverConfigError
 
+# For nodes whose drivers are all someone else's.
+_NO_DRIVER = "none"
+
 _log = logger(__name__)
 
 
@@ -29,7 +32,7 @@ def main() -> int:
         "--gpu-models", default=None, action="append", help="a directory with GPU models; repeatable"
     )
     options.option(
-        "--driver", default=None, action="append", help="a driver, or a profile's file; repeatable"
+        "--driver", default=None, action="append", help="a driver, or a profile's file; repeatable; or none"
     )
     options.option("--nvidia-gates", default="", help="feature gates of the NVIDIA driver")
     options.option("--consumable-shares", default="", help="the NVIDIA driver's option of that name")
@@ -62,12 +65,16 @@ def _check_drivers(args: argparse.Namespace) -> None:
         nvidia_gates=args.nvidia_gates,
         consumable_shares=args.consumable_shares,
     )
-    for name in _drivers(args):
+    chosen = _drivers(args)
+    if _NO_DRIVER in chosen:
+        raise ValueError(f"--driver {_NO_DRIVER} stands alone")
+    for name in chosen:
         find_driver(name, options)
 
 
 def _drivers(args: argparse.Namespace) -> tuple[str, ...]:
-    return tuple(dict.fromkeys(args.driver or ("gpu.nvidia.com",)))
+    chosen = tuple(dict.fromkeys(args.driver or ("gpu.nvidia.com",)))
+    return () if chosen == (_NO_DRIVER,) else chosen
 
 
 def _raise_file_limit() -> None:

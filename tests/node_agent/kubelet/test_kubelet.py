@@ -369,7 +369,9 @@ async def test_an_exit_is_seen_before_the_container_is_started_again() -> None:
 
         def watch(path: str, obj: dict[str, Any] | None) -> None:
             for entry in ((obj or {}).get("status") or {}).get("containerStatuses") or ():
-                told = f"{entry.get('restartCount', 0)} {next(iter(entry['state']))} {entry.get('ready', False)}"
+                told = (
+                    f"{entry.get('restartCount', 0)} {next(iter(entry['state']))} {entry.get('ready', False)}"
+                )
                 if "/pods/" in path and (not seen or seen[-1] != told):
                     seen.append(told)
             follow(path, obj)
