@@ -183,3 +183,10 @@ async def test_finalizers_are_qualified(client: httpx.AsyncClient, name: str) ->
             "field": "metadata.finalizers[1]",
         }
     ]
+
+
+@pytest.mark.parametrize("method", ["HEAD", "OPTIONS", "TRACE"])
+async def test_methods_that_resources_do_not_know(client: httpx.AsyncClient, method: str) -> None:
+    for url in (MAPS, f"{MAPS}/c", f"{RESOURCE}/deviceclasses"):
+        answer = await client.request(method, url)
+        assert (answer.status_code, answer.headers["content-type"]) == (405, "application/json")

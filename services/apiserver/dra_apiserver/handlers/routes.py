@@ -19,14 +19,12 @@ _COMPONENTS = ("", "componentstatuses")
 
 _OBJECT: dict[str, tuple[str, Handler]] = {
     "GET": ("get", read.get),
-    "HEAD": ("get", read.get),
     "PUT": ("update", write.update),
     "PATCH": ("patch", write.patch),
     "DELETE": ("delete", deletion.delete),
 }
 _COLLECTION: dict[str, tuple[str, Handler]] = {
     "GET": ("list", read.list_objects),
-    "HEAD": ("list", read.list_objects),
     "POST": ("create", write.create),
     "DELETE": ("deletecollection", deletion.delete_collection),
 }
