@@ -47,6 +47,9 @@ def render_issues(source: str, issues: list[Issue]) -> str:
     """Every finding with its line and a caret, in the order of positions, as cel-go prints them."""
     starts = [0]
     starts.extend(index + 1 for index, char in enumerate(source) if char == "\n")
+    if not source:
+        # The end of nothing is before its beginning.
+        return "\n".join(f"ERROR: <input>:1:0: {issue.message}" for issue in issues)
     located = [(*_locate(starts, issue.offset), issue.message) for issue in issues[:_MAX_ISSUES]]
     located.sort(key=lambda entry: entry[:2])
     lines = source.split("\n")

@@ -18,7 +18,8 @@ _LONG = rf"(?:{_RAW_LONG}|\"\"\"(?:{_ESCAPE}|[^\\])*?\"\"\"|\'\'\'(?:{_ESCAPE}|[
 _SHORT = rf"(?:[rR](?:\"[^\"\n\r]*\"|'[^'\n\r]*')|\"(?:{_ESCAPE}|[^\\\"\n\r])*\"|'(?:{_ESCAPE}|[^\\'\n\r])*')"
 
 _RULES = {
-    "unary": "member | unary_not member | unary_neg member",
+    "unary": "member | unary_not member | unary_neg member | unary_not unary_neg member",
+    "relation_in": "relation IN",
     "unary_not": '"!"+',
     "unary_neg": '"-"+',
     "member": "member_dot | member_dot_arg | member_index | member_object | primary",
@@ -47,7 +48,8 @@ _TERMINALS = {
     "NULL_LIT": r"/null(?![_a-zA-Z0-9])/",
     "COMMENT": r"/\/\/[^\n]*/",
     "WHITESPACE": r"/[\t\n\f\r ]+/",
-    "IDENT": r"/[_a-zA-Z][_a-zA-Z0-9]*/",
+    "IN": r"/in(?![_a-zA-Z0-9])/",
+    "IDENT": r"/(?!(?:in|true|false|null)(?![_a-zA-Z0-9]))[_a-zA-Z][_a-zA-Z0-9]*/",
     "ESC_IDENT": r"/`[a-zA-Z0-9_.\-\/ ]+`/",
 }
 _PRIORITIES = {

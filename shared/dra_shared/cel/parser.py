@@ -91,25 +91,25 @@ def parse(text: str) -> Expr:
         raise ParseFailed([Issue(-1, message)])
     try:
         tree = lark_parser().parse(text)
-    except lark.UnexpectedToken as error:
-        shown = str(error.token) or "<EOF>"
-        offset = error.pos_in_stream if shown != "<EOF>" else len(text)
-        problem, expected = "mismatched", _EXPECTED
-        if "$END" in (error.accepts or ()):
-            # The expression was over; ANTLR would skip a single token too many.
-            expected = "<EOF>"
-            problem = "mismatched" if text[offset + len(shown) :].strip() else "extraneous"
-        message = f"Syntax error: {problem} input '{shown}' expecting {expected}"
-        raise ParseFailed([Issue(offset if offset is not None else -1, message)]) from None
-    except lark.UnexpectedCharacters as error:
-        offset = error.pos_in_stream if error.pos_in_stream is not None else 0
-        message = f"Syntax error: token recognition error at: '{text[offset : offset + 1]}'"
-        raise ParseFailed([Issue(offset, message)]) from None
+    except lark.UnexpectedInput:
+        raise ParseFailed(_syntax_errors(text)) from None
     builder = _Builder()
     expr = builder.expr(tree)
+    if any(issue.message.startswith("Syntax error") for issue in builder.issues):
+        raise ParseFailed(_syntax_errors(text))
     if builder.issues:
         raise ParseFailed(builder.issues)
     return expr
+
+
+def _syntax_errors(text: str) -> list[Issue]:
+    from dra_shared.cel.diagnosis import diagnose
+
+    try:
+        issues = diagnose(text, _RESERVED)
+    except RecursionError:
+        issues = []
+    return issues or [Issue(-1, "Syntax error: not an expression")]
 
 
 class _Builder:
@@ -185,6 +185,8 @@ class _Builder:
     _relation = _addition = _multiplication = _binary
 
     def _unary(self, parts: list[Any]) -> Expr:
+        if len(parts) == 3:
+            return self._negated_number(*parts)
         operator, member = parts
         marks = operator.children
         operand, parentheses = _unnest(member)
@@ -193,11 +195,21 @@ class _Builder:
             return Call(marks[0].start_pos, "!_", [built]) if len(marks) % 2 else built
         if len(marks) == 1 and not parentheses and (number := _leading_number(operand)) is not None:
             # A sign in front of a number belongs to the literal, also where members follow it.
-            number.children[0] = number.children[0].update(value="-" + number.children[0])
-            number.children[0].start_pos = marks[0].start_pos
+            _negate(number, marks[0].start_pos)
             return self.expr(operand)
         built = self.expr(operand)
         return Call(marks[0].start_pos, "-_", [built]) if len(marks) % 2 else built
+
+    def _negated_number(self, operator: Any, sign: Any, member: Any) -> Expr:
+        """``!-1``: behind an exclamation mark only a number can have a sign."""
+        operand, parentheses = _unnest(member)
+        number = None if parentheses or len(sign.children) > 1 else _leading_number(operand)
+        marks = operator.children
+        if number is None:
+            return self._error(marks[0].start_pos, "Syntax error: no viable alternative at input '!-'")
+        _negate(number, sign.children[0].start_pos)
+        built = self.expr(operand)
+        return Call(marks[0].start_pos, "!_", [built]) if len(marks) % 2 else built
 
     def _member_dot(self, parts: list[Any]) -> Expr:
         operand = self.expr(parts[0])
@@ -364,6 +376,12 @@ def _leading_number(tree: Any) -> Any:
         while below.data in ("member", "primary") and len(below.children) == 1:
             below = below.children[0]
         tree = below
+
+
+def _negate(number: Any, pos: int) -> None:
+    """Makes the sign at ``pos`` part of the literal."""
+    number.children[0] = number.children[0].update(value="-" + number.children[0])
+    number.children[0].start_pos = pos
 
 
 def _qualified(tree: Any) -> str | None:

@@ -113,7 +113,7 @@ def _ours(expression: str) -> Any:
         return None
 
 
-@settings(max_examples=300)
+@settings(max_examples=300, deadline=None)
 @given(_EXPRESSION)
 def test_like_googles(expression: str) -> None:
     assert _ours(expression) == _theirs(expression)
