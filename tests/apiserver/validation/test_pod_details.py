@@ -215,3 +215,40 @@ def test_a_replication_controller_selects_its_own_pods() -> None:
         "spec.replicas: Invalid value: -1: must be greater than or equal to 0",
         "spec.template.metadata.labels: Invalid value: {}: `selector` does not match template `labels`",
     ]
+
+
+_RULE = {"action": "Restart", "exitCodes": {"operator": "In", "values": [42]}}
+
+
+@pytest.mark.parametrize(
+    ("container", "expected"),
+    [
+        ({"restartPolicy": "Never", "restartPolicyRules": [_RULE]}, []),
+        ({"restartPolicy": "OnFailure"}, []),
+        (
+            {"restartPolicy": "Odd"},
+            ['restartPolicy: Unsupported value: "Odd": supported values: "Always", "Never", "OnFailure"'],
+        ),
+        (
+            {"restartPolicyRules": [_RULE]},
+            ["restartPolicy: Required value: must specify restartPolicy when restart rules are used"],
+        ),
+        (
+            {
+                "restartPolicy": "Never",
+                "restartPolicyRules": [
+                    {"action": "Nope", "exitCodes": {"operator": "Near", "values": [1]}},
+                    {"action": "RestartAllContainers"},
+                ],
+            },
+            [
+                'restartPolicyRules[0].action: Unsupported value: "Nope": supported values: "Restart", '
+                '"RestartAllContainers"',
+                'restartPolicyRules[0].exitCodes.operator: Unsupported value: "Near": supported values: "In", "NotIn"',
+                "restartPolicyRules[1].exitCodes: Required value: must be specified",
+            ],
+        ),
+    ],
+)
+def test_containers_may_have_restart_rules(container: dict[str, Any], expected: list[str]) -> None:
+    assert texts(pod(container)) == [f"spec.containers[0].{text}" for text in expected]

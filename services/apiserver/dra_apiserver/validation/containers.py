@@ -13,6 +13,7 @@ from dra_apiserver.errors import (
     invalid,
     not_supported,
     required,
+    too_many,
 )
 from dra_apiserver.validation import names
 from dra_apiserver.validation.podclaims import check_used_claims
@@ -28,6 +29,9 @@ _PULL_POLICIES = ("Always", "IfNotPresent", "Never")
 _TERMINATION_MESSAGES = ("File", "FallbackToLogsOnError")
 _PROBES = ("livenessProbe", "readinessProbe", "startupProbe")
 _RESTARTS = ("Always", "Never", "OnFailure")
+_RESTART_ACTIONS = ("Restart", "RestartAllContainers")
+_EXIT_CODE_OPERATORS = ("In", "NotIn")
+_MOST_RESTART_RULES, _MOST_EXIT_CODES = 20, 255
 _NOT_EPHEMERAL = (
     "ports",
     "resources",
@@ -37,6 +41,38 @@ _NOT_EPHEMERAL = (
     "lifecycle",
     "resizePolicy",
 )
+
+
+def _check_restarts(container: JsonObject, at: str) -> list[FieldError]:
+    policy, rules = container.get("restartPolicy"), container.get("restartPolicyRules") or []
+    errors: list[FieldError] = []
+    if policy is None:
+        if rules:
+            errors.append(
+                required(f"{at}.restartPolicy", "must specify restartPolicy when restart rules are used")
+            )
+            if "initContainers" in at:
+                return errors
+    elif policy not in _RESTARTS:
+        errors.append(not_supported(f"{at}.restartPolicy", policy, _RESTARTS))
+    if len(rules) > _MOST_RESTART_RULES:
+        errors.append(too_many(f"{at}.restartPolicyRules", len(rules), _MOST_RESTART_RULES))
+    for index, rule in enumerate(rules):
+        where = f"{at}.restartPolicyRules[{index}]"
+        action, codes = rule.get("action", ""), rule.get("exitCodes")
+        if action not in _RESTART_ACTIONS:
+            errors.append(not_supported(f"{where}.action", action, _RESTART_ACTIONS))
+        if codes is None:
+            errors.append(required(f"{where}.exitCodes", "must be specified"))
+            continue
+        if codes.get("operator", "") not in _EXIT_CODE_OPERATORS:
+            errors.append(
+                not_supported(f"{where}.exitCodes.operator", codes.get("operator", ""), _EXIT_CODE_OPERATORS)
+            )
+        count = len(codes.get("values") or [])
+        if count > _MOST_EXIT_CODES:
+            errors.append(too_many(f"{where}.exitCodes.values", count, _MOST_EXIT_CODES))
+    return errors
 
 
 class ContainerCheck:
@@ -61,9 +97,7 @@ class ContainerCheck:
                 errors.append(duplicate(f"{at}.name", name))
             seen.add(name)
             errors += self._check_running(container, at)
-            if container.get("restartPolicy") is not None:
-                text = "may not be set for non-init containers"
-                errors.append(forbidden_field(f"{at}.restartPolicy", text))
+            errors += _check_restarts(container, at)
         return errors + _check_host_ports(containers, path)
 
     def check_init(
@@ -76,8 +110,7 @@ class ContainerCheck:
             at = f"{path}[{index}]"
             errors += self._check_common(container, at)
             policy, name = container.get("restartPolicy"), container.get("name", "")
-            if policy is not None and policy not in _RESTARTS:
-                errors.append(not_supported(f"{at}.restartPolicy", policy, _RESTARTS))
+            errors += _check_restarts(container, at)
             if name in seen:
                 errors.append(duplicate(f"{at}.name", name))
             elif name:
