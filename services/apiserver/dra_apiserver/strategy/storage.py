@@ -32,6 +32,9 @@ class VolumeStrategy(CheckedStrategy):
             status["lastPhaseTransitionTime"] = ctx.now
 
 
+_KNOWN_SOURCES = {("PersistentVolumeClaim", ""), ("VolumeSnapshot", "snapshot.storage.k8s.io")}
+
+
 class ClaimStrategy(CheckedStrategy):
     """A claim's two ways to name what it is filled from say the same."""
 
@@ -41,7 +44,12 @@ class ClaimStrategy(CheckedStrategy):
     def prepare_for_create(self, obj: JsonObject, ctx: Context) -> None:
         """Pending."""
         obj["status"] = {"phase": "Pending"}
-        _match_sources(obj.setdefault("spec", {}))
+        spec = obj.setdefault("spec", {})
+        source = spec.get("dataSource")
+        if source is not None and (source.get("kind"), source.get("apiGroup") or "") not in _KNOWN_SOURCES:
+            # The older field never took others, and drops them without a word.
+            del spec["dataSource"]
+        _match_sources(spec)
 
     def prepare_for_update(self, obj: JsonObject, old: JsonObject, ctx: Context) -> None:
         """As any kind."""

@@ -20,7 +20,7 @@ from dra_apiserver.errors import (
     too_long,
 )
 from dra_apiserver.strategy.objectmeta import IMMUTABLE
-from dra_apiserver.validation import names
+from dra_apiserver.validation import names, networking, rbac, storage
 from dra_apiserver.validation.addresses import check_legacy_range
 from dra_apiserver.validation.autoscaler import check_autoscaler
 from dra_apiserver.validation.counts import check_count_or_percent
@@ -255,7 +255,17 @@ CHECKS: dict[tuple[str, str], Check] = {
     ("", "secrets"): check_secret,
     ("autoscaling", "horizontalpodautoscalers"): check_autoscaler,
     ("coordination.k8s.io", "leases"): check_lease,
+    ("networking.k8s.io", "ingresses"): networking.check_ingress,
+    ("networking.k8s.io", "networkpolicies"): networking.check_network_policy,
+    ("node.k8s.io", "runtimeclasses"): networking.check_runtime_class,
     ("policy", "poddisruptionbudgets"): check_disruption_budget,
+    ("rbac.authorization.k8s.io", "clusterrolebindings"): rbac.check_cluster_role_binding,
+    ("rbac.authorization.k8s.io", "clusterroles"): rbac.check_cluster_role,
+    ("rbac.authorization.k8s.io", "rolebindings"): rbac.check_role_binding,
+    ("rbac.authorization.k8s.io", "roles"): rbac.check_role,
+    ("storage.k8s.io", "csidrivers"): storage.check_csi_driver,
+    ("storage.k8s.io", "storageclasses"): storage.check_storage_class,
+    ("storage.k8s.io", "volumeattachments"): storage.check_attachment,
     ("scheduling.k8s.io", "priorityclasses"): check_priority_class,
 }
 """By (group, plural): the check of a new object, or of one changed from another."""

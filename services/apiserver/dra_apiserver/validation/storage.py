@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from dra_shared.names import dns_subdomain, label_key, label_value
+from dra_shared.names import dns_subdomain, label_key
 from dra_shared.quantity import Quantity
 
 from dra_apiserver.errors import (
@@ -31,8 +31,9 @@ _CLASS_RECLAIM = ("Delete", "Retain")
 _BINDING = ("Immediate", "WaitForFirstConsumer")
 _VOLUME_MODES = ("Block", "Filesystem")
 _LONGEST_DRIVER = 63
+_LONGEST_NAME = 253
 _LARGEST_PARAMETERS = 256 * 1024
-_LIFECYCLES = ("Ephemeral", "Persistent")
+_LIFECYCLES = ("Persistent", "Ephemeral")
 _GROUP_POLICIES = ("File", "None", "ReadWriteOnceWithFSType")
 # Members of a volume's spec that do not say where its data are.
 _NO_SOURCE = frozenset(
@@ -158,7 +159,7 @@ def check_volume(obj: JsonObject, old: JsonObject | None) -> list[FieldError]:
     if not capacity:
         errors.append(required("spec.capacity"))
     if "storage" not in capacity or len(capacity) > 1:
-        shown: Any = capacity or Verbatim("null")
+        shown: Any = Verbatim("null") if spec.get("capacity") is None else capacity
         errors.append(not_supported("spec.capacity", shown, ("storage",)))
     for key, amount in capacity.items():
         errors += _positive(amount, f"spec.capacity[{key}]")
@@ -218,7 +219,9 @@ def _check_volume_source(kind: str, source: JsonObject, path: str) -> list[Field
 
 def driver_name(name: str, path: str) -> list[FieldError]:
     """The name of a CSI driver."""
-    errors = [] if name else [required(path)]
+    if not name:
+        return [required(path)]
+    errors = []
     if len(name) > _LONGEST_DRIVER:
         errors.append(too_long(path, _LONGEST_DRIVER))
     return errors + [invalid(path, name, text) for text in dns_subdomain(name.lower())]
@@ -253,8 +256,8 @@ def check_storage_class(obj: JsonObject, old: JsonObject | None) -> list[FieldEr
         found = {
             one.get("key"): sorted(one.get("values") or ()) for one in term.get("matchLabelExpressions") or ()
         }
-        if found in seen:
-            errors.append(duplicate(f"allowedTopologies[{index}].matchLabelExpressions", Verbatim('""')))
+        if not found or found in seen:
+            errors.append(duplicate(f"allowedTopologies[{index}].matchLabelExpressions", ""))
         seen.append(found)
     return errors
 
@@ -271,7 +274,6 @@ def _check_topology(term: JsonObject, path: str) -> list[FieldError]:
         if not values:
             errors.append(required(f"{at}.values"))
         for number, value in enumerate(values):
-            errors += [invalid(f"{at}.values", value, text) for text in label_value(value)]
             if value in values[:number]:
                 errors.append(duplicate(f"{at}.values[{number}]", value))
         errors += [invalid(f"{at}.key", key, text) for text in label_key(key)]
@@ -288,13 +290,17 @@ def check_csi_driver(obj: JsonObject, old: JsonObject | None) -> list[FieldError
         before = old.get("spec") or {}
         fixed = ("attachRequired", "volumeLifecycleModes")
         return [found for field in fixed for found in _unchanged(spec, before, field, f"spec.{field}")]
-    errors = driver_name(name, "metadata.name") if len(name) > _LONGEST_DRIVER else []
-    for field in ("attachRequired", "podInfoOnMount"):
-        if spec.get(field) is None:
-            errors.append(required(f"spec.{field}"))
-    for index, mode in enumerate(spec.get("volumeLifecycleModes") or ()):
-        if mode not in _LIFECYCLES:
-            errors.append(not_supported(f"spec.volumeLifecycleModes[{index}]", mode, _LIFECYCLES))
+    errors = []
+    if _LONGEST_DRIVER < len(name) <= _LONGEST_NAME:
+        errors.append(too_long("metadata.name", _LONGEST_DRIVER))
+    errors += [
+        required(f"spec.{name}") for name in ("attachRequired", "podInfoOnMount") if spec.get(name) is None
+    ]
+    errors += [
+        not_supported("spec.volumeLifecycleModes", mode, _LIFECYCLES)
+        for mode in spec.get("volumeLifecycleModes") or ()
+        if mode not in _LIFECYCLES
+    ]
     policy = spec.get("fsGroupPolicy")
     if policy is not None and policy not in _GROUP_POLICIES:
         errors.append(not_supported("spec.fsGroupPolicy", policy, _GROUP_POLICIES))

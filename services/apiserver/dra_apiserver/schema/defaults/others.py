@@ -28,8 +28,8 @@ def _csi_driver(obj: Object, _version: str) -> None:
 
 
 def _binding(obj: Object, _version: str) -> None:
-    reference = obj.get("roleRef")
-    if reference is not None and not reference.get("apiGroup"):
+    reference = obj.setdefault("roleRef", {})
+    if not reference.get("apiGroup"):
         reference["apiGroup"] = _RBAC
     for subject in obj.get("subjects") or ():
         if subject.get("kind") in ("User", "Group") and not subject.get("apiGroup"):
