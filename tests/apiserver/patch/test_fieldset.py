@@ -65,3 +65,9 @@ def test_paths_read_as_upstream_writes_them() -> None:
     path = ("f:spec", "f:ports", key_step({"protocol": "TCP", "containerPort": 80}), "f:name")
     assert path_text(path) == '.spec.ports[containerPort=80,protocol="TCP"].name'
     assert path_text(("f:metadata", "f:finalizers", value_step("x/y"))) == '.metadata.finalizers[="x/y"]'
+
+
+def test_steps_are_written_as_go_encodes_them() -> None:
+    assert key_step({"uid": "<&>"}) == 'k:{"uid":"\\u003c\\u0026\\u003e"}'
+    assert value_step("a<b") == 'v:"a\\u003cb"'
+    assert path_text((key_step({"uid": "<&>"}),)) == '[uid="<&>"]'

@@ -126,12 +126,17 @@ def path_text(path: tuple[str, ...]) -> str:
 
 def key_step(keys: dict[str, Any]) -> str:
     """The step to the item of a keyed list."""
-    return "k:" + orjson.dumps(keys, option=orjson.OPT_SORT_KEYS).decode()
+    return "k:" + _escaped(orjson.dumps(keys, option=orjson.OPT_SORT_KEYS).decode())
 
 
 def value_step(value: Any) -> str:
     """The step to the item of a set."""
-    return "v:" + _json(value)
+    return "v:" + _escaped(_json(value))
+
+
+def _escaped(text: str) -> str:
+    """As Go's encoder writes it: nothing that HTML could take for its own."""
+    return text.replace("&", "\\u0026").replace("<", "\\u003c").replace(">", "\\u003e")
 
 
 def _json(value: Any) -> str:
