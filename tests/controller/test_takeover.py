@@ -63,7 +63,8 @@ async def test_a_standby_takes_over_from_a_leader_that_was_killed(cluster: Clust
             await cluster.until(lambda: _account(cluster, "two"))
             spec = await _lease(cluster)
             assert spec.holder_identity != first
-            assert (spec.lease_transitions, spec.lease_duration_seconds) == (1, 2)
+            assert spec.lease_transitions >= 1
+            assert spec.lease_duration_seconds == 2
 
 
 @pytest.mark.parametrize(
