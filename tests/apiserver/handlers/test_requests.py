@@ -388,3 +388,12 @@ async def test_system_namespaces_stay_the_same_over_a_restart(tmp_path: Path) ->
         async with ApiServer(Config(port=0, data=tmp_path)) as server:
             seen.append(server.store.collection(("", "namespaces")).records["default"].data)
     assert seen[0] == seen[1]
+
+
+async def test_openapi_comes_in_protocol_buffers_to_those_who_ask(client: httpx.AsyncClient) -> None:
+    wanted = "application/com.github.proto-openapi.spec.v2@v1.0+protobuf"
+    answer = await client.get("/openapi/v2", headers={"Accept": wanted})
+    assert answer.headers["content-type"] == "application/com.github.proto-openapi.spec.v2.v1.0+protobuf"
+    assert answer.content.startswith(b"\x0a\x032.0")
+    plain = await client.get("/openapi/v2")
+    assert (plain.headers["content-type"], plain.json()["swagger"]) == ("application/json", "2.0")

@@ -12,6 +12,8 @@ from dra_apiserver.http import Request
 from dra_apiserver.present import Accepted, encode
 
 _AGGREGATED = "as=APIGroupDiscoveryList"
+# Clients ask for it with an @, which no media type may have.
+_OPENAPI_PROTOBUF = "application/com.github.proto-openapi.spec.v2.v1.0+protobuf"
 
 
 class Documents:
@@ -81,6 +83,10 @@ class Documents:
 
             self._openapi = OpenApi(self._api.registry)
         if parts[1:] == ["v2"]:
+            accepted = [clause.partition(";")[0].strip() for clause in request.header(b"accept").split(",")]
+            if accepted[0].replace("@", ".") == _OPENAPI_PROTOBUF:
+                await request.respond(200, self._openapi.v2_protobuf(), _OPENAPI_PROTOBUF)
+                return True
             body = self._openapi.v2()
         elif parts[1:] == ["v3"]:
             body = self._openapi.index()

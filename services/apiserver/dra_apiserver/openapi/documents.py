@@ -98,6 +98,15 @@ class OpenApi:
             )
         return kept["v2"]
 
+    def v2_protobuf(self) -> bytes:
+        """The same in protocol buffers."""
+        kept = self._kept()
+        if "v2 protobuf" not in kept:
+            from dra_apiserver.openapi.protobuf import encode
+
+            kept["v2 protobuf"] = encode(orjson.loads(self.v2()))
+        return kept["v2 protobuf"]
+
 
 def _info() -> Json:
     return {"title": "Kubernetes", "version": version_info()["gitVersion"]}
