@@ -283,3 +283,12 @@ async def test_the_segment_of_a_pools_name_that_is_wrong_is_shown(client: httpx.
     causes = (await client.post(url, json=obj)).json()["details"]["causes"]
     assert causes[0]["message"] == 'Invalid value: "a//B": segment 1: must not be empty'
     assert causes[1]["message"].startswith('Invalid value: "B": segment 2: a lowercase RFC 1123 subdomain')
+
+
+async def test_the_zero_time_is_no_time_of_a_condition(client: httpx.AsyncClient) -> None:
+    await client.post(RULES, json=RULE)
+    condition = {"type": "A", "status": "True", "reason": "R", "message": ""}
+    body = {"status": {"conditions": [{**condition, "lastTransitionTime": "0001-01-01T00:00:00Z"}]}}
+    answer = await client.patch(f"{RULES}/r/status", json=body, headers=MERGE)
+    assert answer.status_code == 422
+    assert answer.json()["details"]["causes"][0]["field"] == "status.conditions[0].lastTransitionTime"

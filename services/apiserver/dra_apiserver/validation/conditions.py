@@ -12,6 +12,7 @@ JsonObject = dict[str, Any]
 _STATUSES = ("False", "True", "Unknown")
 _REASON = "[A-Za-z]([A-Za-z0-9_,:]*[A-Za-z0-9_])?"
 _REASON_LENGTH = 1024
+_NO_TIMES = (None, "", "0001-01-01T00:00:00Z")
 _MESSAGE_LENGTH = 32 * 1024
 
 
@@ -37,7 +38,7 @@ def _check_condition(condition: JsonObject, path: str) -> list[FieldError]:
     if (condition.get("observedGeneration") or 0) < 0:
         text = "must be greater than or equal to zero"
         errors.append(invalid(f"{path}.observedGeneration", condition["observedGeneration"], text))
-    if not condition.get("lastTransitionTime"):
+    if condition.get("lastTransitionTime") in _NO_TIMES:
         errors.append(required(f"{path}.lastTransitionTime"))
     if not reason:
         errors.append(required(f"{path}.reason"))
