@@ -5,6 +5,7 @@ import random
 from datetime import UTC, datetime
 
 import httpx
+import msgspec
 import pytest
 from dra_shared.api.pod import ObjectReference
 from dra_shared.client.events import Recorder
@@ -69,6 +70,17 @@ async def test_the_scheduler_writes_series() -> None:
         "type": "Normal",
     }
     assert sink.calls[-1][2] == {"series": {"count": 2, "lastObservedTime": "2026-01-02T03:04:05.678903Z"}}
+
+
+async def test_a_series_is_about_one_revision_of_its_object() -> None:
+    sink = _Sink()
+    async with Client("http://test", transport=sink) as client:
+        recorder = Recorder(client, "c", host="h", clock=FakeClock(), rng=random.Random(1), series=True)
+        for revision in ("1", "1", "2"):
+            of = msgspec.structs.replace(_POD, resource_version=revision)
+            recorder.event(of, "Warning", "FailedScheduling", "no room", "Scheduling")
+        await recorder.flush()
+    assert [method for method, _, _ in sink.calls] == ["POST", "PATCH", "POST"]
 
 
 class _Refusing(httpx.AsyncBaseTransport):
