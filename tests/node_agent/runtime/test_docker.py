@@ -198,3 +198,43 @@ def test_limits_and_names() -> None:
 def test_engines_times(text: str, expected: str | None) -> None:
     found = _time(text)
     assert (found.isoformat() if found is not None else None) == expected
+
+
+class _Talk:
+    """A user's end of a session: says what it is given, keeps what it hears."""
+
+    def __init__(self, *said: bytes, stdin: bool = True, tty: bool = False) -> None:
+        self.stdin, self.tty = stdin, tty
+        self.heard: dict[bool, bytes] = {False: b"", True: b""}
+        self._said = list(said)
+
+    async def read(self) -> bytes:
+        return self._said.pop(0) if self._said else b""
+
+    async def write(self, data: bytes, *, stderr: bool = False) -> None:
+        self.heard[stderr] += data
+
+
+@_engine
+async def test_exec_sessions_carry_input_output_and_the_exit_code(tmp_path: Path) -> None:
+    async with _runtime(tmp_path) as runtime:
+        container_id = await runtime.run(_spec(_WAITER))
+        talk = _Talk(b"one\n", b"two\n")
+        script = "cat; echo wrong >&2; exit 3"
+        async with asyncio.timeout(30):
+            assert await runtime.exec_session(container_id, ["sh", "-c", script], talk) == 3
+        assert talk.heard == {False: b"one\ntwo\n", True: b"wrong\n"}
+        terminal = _Talk(b"echo $((20 + 3))\n", b"exit 4\n", tty=True)
+        async with asyncio.timeout(30):
+            assert await runtime.exec_session(container_id, ["sh"], terminal) == 4
+        assert b"23\r\n" in terminal.heard[False]
+
+
+@_engine
+async def test_attach_follows_the_containers_output(tmp_path: Path) -> None:
+    async with _runtime(tmp_path) as runtime:
+        container_id = await runtime.run(_spec("for i in 1 2 3 4 5 6; do echo $i; sleep 0.5; done"))
+        talk = _Talk(stdin=False)
+        async with asyncio.timeout(30):
+            await runtime.attach(container_id, talk)
+        assert talk.heard[False].endswith(b"5\n6\n")

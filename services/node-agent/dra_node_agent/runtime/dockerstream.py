@@ -25,6 +25,7 @@ async def pump(connection: Any, streams: Streams, *, tty: bool) -> None:
         with contextlib.suppress(asyncio.CancelledError, OSError):
             await sending
         connection.close()
+        raw.close()
 
 
 async def _send(raw: socket.socket, streams: Streams) -> None:
