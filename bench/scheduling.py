@@ -250,6 +250,23 @@ async def measure(options: argparse.Namespace) -> Json:
             }
 
 
+def _size(nodes: int, devices: int, before: int, pods: int) -> list[str]:
+    sizes = {"nodes": nodes, "devices-per-node": devices, "init-pods": before, "pods": pods}
+    return [f"--{name}={value}" for name, value in sizes.items()]
+
+
+# About those of upstream's benchmarks.
+_SIZES = {
+    "template": _size(500, 10, 2500, 2500),
+    "steady-state": _size(100, 10, 1000, 1000),
+    "extended-resource": _size(200, 10, 1000, 1000),
+    "taints": _size(100, 20, 0, 2000),
+    "first-available": _size(100, 10, 0, 1000),
+    "consumable-capacity": _size(100, 10, 1000, 1000),
+    "partitionable": _size(100, 10, 500, 500),
+}
+
+
 def parser() -> argparse.ArgumentParser:
     """The options."""
     options = argparse.ArgumentParser(prog="bench scheduling", description=__doc__)
@@ -264,10 +281,17 @@ def parser() -> argparse.ArgumentParser:
 
 
 def main(arguments: list[str] | None = None) -> None:
-    """Run one workload and print its figures."""
-    options = parser().parse_args(arguments)
+    """Run one workload and print its figures; every workload in its own size where there are no options."""
     limit, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     resource.setrlimit(resource.RLIMIT_NOFILE, (min(max(limit, 8192), hard), hard))
+    if arguments == []:
+        for workload, sizes in _SIZES.items():
+            _run(parser().parse_args([*sizes, "--workload", workload]))
+    else:
+        _run(parser().parse_args(arguments))
+
+
+def _run(options: argparse.Namespace) -> None:
     figures = asyncio.run(measure(options))
     if options.json:
         print(json.dumps(figures))
