@@ -8,7 +8,7 @@ from dra_scheduler.framework.cache import Cache
 from dra_scheduler.framework.nodeinfo import NodeInfo
 from dra_scheduler.framework.runtime import Framework
 from dra_scheduler.framework.state import CycleState
-from dra_scheduler.framework.status import Status, error, unschedulable
+from dra_scheduler.framework.status import SKIP, Status, error, unschedulable
 from dra_scheduler.placement import AttemptError, Placement, Unschedulable, feasible_nodes_wanted
 from dra_shared.api.pod import Pod
 from dra_shared.clock import FakeClock
@@ -26,6 +26,7 @@ class _Judge:
         self.asked: list[str] = []
         self.verdicts: dict[str, Status] = {}
         self.broken = False
+        self.rates = True
 
     def sign(self, pod: Pod) -> Any:
         return self.signature
@@ -37,7 +38,7 @@ class _Judge:
         return self.verdicts.get(node.name)
 
     def pre_score(self, state: CycleState, pod: Pod) -> Status | None:
-        return None
+        return None if self.rates else SKIP
 
     def score(self, state: CycleState, pod: Pod, node: NodeInfo) -> int:
         return int(node.name.removeprefix("n"))
@@ -52,6 +53,17 @@ def _placement(judge: _Judge, nodes: int) -> tuple[Placement, Cache]:
 
 async def _choose(placement: Placement, name: str = "p") -> str:
     return await placement.choose(placement.begin(pod(name)))
+
+
+async def test_nodes_are_rated_anew_when_other_plugins_score() -> None:
+    judge = _Judge()
+    judge.rates = False
+    placement, _ = _placement(judge, 5)
+    await _choose(placement)
+    judge.rates = True
+    assert await _choose(placement) == "n4"
+    judge.rates = False
+    await _choose(placement)
 
 
 async def test_best_node_wins() -> None:

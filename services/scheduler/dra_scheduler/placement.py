@@ -122,6 +122,7 @@ class Placement:
         attempt.restricted = names is not None
         attempt.filters = self._framework.filters(state)
         attempt.scorers = self._framework.scorers(state, pod)
+        attempt.verdicts.rated_by(tuple(plugin.name for plugin, _ in attempt.scorers))
 
     def _diagnose(self, attempt: Attempt) -> Diagnosis:
         statuses = dict(attempt.verdicts.failed)

@@ -22,6 +22,14 @@ class Verdicts:
         self.failed: dict[str, Status] = {}
         self.unknown: dict[str, None] = {}
         self.shared: dict[str, Any] = {}
+        self._raters: tuple[str, ...] = ()
+
+    def rated_by(self, plugins: tuple[str, ...]) -> None:
+        """These plugins score from now on; what others said of the nodes is forgotten."""
+        if plugins != self._raters:
+            self.unknown = {**dict.fromkeys(self.feasible), **self.unknown}
+            self.feasible = {}
+            self._raters = plugins
 
     def refresh(self) -> None:
         """Forget what is no longer certain."""

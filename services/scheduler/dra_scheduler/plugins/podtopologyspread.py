@@ -87,7 +87,7 @@ class PodTopologySpread:
         )
 
     def sign(self, pod: Pod) -> Hashable | None:
-        return None if pod.spec.topology_spread_constraints else ()
+        return None if pod.spec.topology_spread_constraints else self._siblings(pod) is not None
 
     def pre_filter(self, state: CycleState, pod: Pod) -> tuple[frozenset[str] | None, Status | None]:
         spreads = self._spreads(pod, "DoNotSchedule")
