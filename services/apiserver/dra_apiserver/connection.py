@@ -89,7 +89,12 @@ class Connection(HttpToolsProtocol):
     def _write_part(self, part: bytes) -> bool:
         """Send a part of an answer that was started; False, with nothing sent, where that would have to wait."""
         cycle = self.cycle
-        if self.flow.write_paused or cycle.disconnected or cycle.response_complete or not cycle.chunked_encoding:
+        if (
+            self.flow.write_paused
+            or cycle.disconnected
+            or cycle.response_complete
+            or not cycle.chunked_encoding
+        ):
             return False
         assert isinstance(self.transport, JoiningTransport)
         self.transport.write_now(b"%x\r\n%b\r\n" % (len(part), part))
