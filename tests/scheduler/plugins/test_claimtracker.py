@@ -129,3 +129,19 @@ def test_watchers_hear_of_their_claim() -> None:
     stop()
     tracker.set_claim(allocated("c", "gpu-0"))
     assert heard == ["c"]
+
+
+def test_a_claim_that_was_only_in_memory_is_no_strangers() -> None:
+    tracker = ClaimTracker()
+    in_memory = msgspec.structs.replace(
+        allocated("", "gpu-0"), metadata=msgspec.structs.replace(claim("").metadata, uid="in-memory")
+    )
+    tracker.signal_pending(in_memory)
+    mark = tracker.mark
+    tracker.set_claim(claim("c"))
+    tracker.made("in-memory", claim("c"))
+    tracker.set_claim(allocated("c", "gpu-0", version="5"))
+    assert not tracker.strangers_since(mark)
+    tracker.remove_pending("in-memory", stored=True)
+    tracker.set_claim(allocated("other", "gpu-1", version="6"))
+    assert [found.metadata.name for _, found in tracker.strangers_since(mark)] == ["other"]

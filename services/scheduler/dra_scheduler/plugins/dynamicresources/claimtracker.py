@@ -28,6 +28,7 @@ class ClaimOutdated(Exception):
 class _Pending:
     claim: ResourceClaim
     sharers: int
+    made: str = ""
 
 
 class ClaimTracker:
@@ -47,6 +48,8 @@ class ClaimTracker:
         self._known: dict[str, ResourceClaim] = {}
         self._assumed: dict[str, ResourceClaim] = {}
         self._pending: dict[str, _Pending] = {}
+        # Of claims that were only in memory when they came in flight: the uids they have now and had then.
+        self._made: dict[str, str] = {}
         # The claims for extended resources, by the uid of the pod that owns them.
         self._extended: dict[str, str] = {}
         # Allocations that came from elsewhere, in the order of their revisions.
@@ -134,7 +137,8 @@ class ClaimTracker:
         if allocation is None:
             return
         before = self._assumed.get(claim.key) or self._known.get(claim.key)
-        pending = self.pending_allocation(claim.metadata.uid)
+        uid = claim.metadata.uid
+        pending = self.pending_allocation(self._made.get(uid, uid))
         known = [
             before.status.allocation
             if before is not None and before.metadata.uid == claim.metadata.uid
@@ -187,6 +191,13 @@ class ClaimTracker:
         self._pending[uid] = _Pending(claim, 1)
         self._sync_pending(claim, claim.status.allocation)
 
+    def made(self, uid: str, claim: ResourceClaim) -> None:
+        """The claim in flight that was only in memory, with that uid, exists now as ``claim``."""
+        pending = self._pending.get(uid)
+        if pending is not None:
+            pending.made = claim.metadata.uid
+            self._made[pending.made] = uid
+
     def remove_pending(self, uid: str, *, stored: bool) -> bool:
         """A pod no longer needs the pending allocation: it is stored, or given up.
 
@@ -200,6 +211,7 @@ class ClaimTracker:
         if not stored and pending.sharers > 0:
             return False
         del self._pending[uid]
+        self._made.pop(pending.made, None)
         self._sync_pending(pending.claim, None)
         return True
 

@@ -109,7 +109,8 @@ class ClaimStore:
         allocation = memory.infos[index].allocation
         extended = claim is memory.claims.extended
         if extended and is_in_memory(claim):
-            claim = await self._create_extended(memory, claim)
+            in_memory, claim = claim, await self._create_extended(memory, claim)
+            self._manager.claims.made(in_memory.metadata.uid, claim)
             # Unreserve has to delete the real one from here on.
             memory.claims[index] = claim
         binding = memory.claims.binding(index) or ResourceClaimConsumerReference(
