@@ -54,13 +54,16 @@ def choose_container(pod: JsonObject, wanted: str) -> str:
     return wanted
 
 
-def node_address(node: JsonObject) -> tuple[str, int]:
-    """Where a node's agent listens.
+def node_address(api: Api, host: str) -> tuple[str, int]:
+    """Where the agent of the node called ``host`` listens.
 
     Raises:
-        StatusError: 500, the node has no address.
+        StatusError: 500, there is no such node, or it has no address.
     """
-    status = node.get("status") or {}
+    node = api.store.get(("", "nodes"), host)
+    if node is None:
+        raise internal(f'nodes "{host}" not found')
+    status = node.object().get("status") or {}
     port = ((status.get("daemonEndpoints") or {}).get("kubeletEndpoint") or {}).get("Port") or 0
     found = {item.get("type"): item.get("address") for item in status.get("addresses") or []}
     for kind in _ADDRESS_TYPES:
@@ -81,10 +84,7 @@ async def logs(api: Api, request: Request, target: Target) -> None:
         # Upstream answers an empty log for a pod that no node has yet.
         await request.respond(200, b"", "text/plain")
         return
-    node = api.store.get(("", "nodes"), host)
-    if node is None:
-        raise internal(f'nodes "{host}" not found')
-    address, port = node_address(node.object())
+    address, port = node_address(api, host)
     passed = {name: request.query[name] for name in _PASSED if name in request.query}
     path = f"/containerLogs/{target.namespace}/{target.name}/{container}"
     url = f"http://{f'[{address}]' if ':' in address else address}:{port}{path}"

@@ -50,10 +50,7 @@ async def stream(api: Api, request: Request, target: Target) -> None:
     host = pod["spec"].get("nodeName")
     if not host:
         raise bad_request(f"pod {target.name} does not have a host assigned")
-    node = api.store.get(("", "nodes"), host)
-    if node is None:
-        raise internal(f'nodes "{host}" not found')
-    address, port = node_address(node.object())
+    address, port = node_address(api, host)
     take_over: TakeOver | None = request.scope.get(TAKE_OVER)
     if take_over is None:
         raise bad_request("Upgrade request required")

@@ -28,16 +28,18 @@ def _check_deployment(strategy: JsonObject) -> list[FieldError]:
         text = "may not be specified when strategy `type` is 'Recreate'"
         return [] if rolling is None else [forbidden_field(f"{path}.rollingUpdate", text)]
     if kind != "RollingUpdate":
-        bounds = None
-        if rolling is not None:
-            bounds = {
-                "MaxUnavailable": rolling.get("maxUnavailable", 0),
-                "MaxSurge": rolling.get("maxSurge", 0),
-            }
-        return [not_supported(path, {"Type": kind, "RollingUpdate": bounds}, ("Recreate", "RollingUpdate"))]
+        return [_unknown_type(strategy, path, ("Recreate", "RollingUpdate"))]
     if rolling is None:
         return [required(f"{path}.rollingUpdate", "this should be defaulted and never be nil")]
     return _check_bounds(rolling, f"{path}.rollingUpdate", "may not be 0 when `maxSurge` is 0")
+
+
+def _unknown_type(strategy: JsonObject, path: str, known: tuple[str, ...]) -> FieldError:
+    """Upstream shows the whole strategy here, as its Go struct has it."""
+    rolling, bounds = strategy.get("rollingUpdate"), None
+    if rolling is not None:
+        bounds = {"MaxUnavailable": rolling.get("maxUnavailable", 0), "MaxSurge": rolling.get("maxSurge", 0)}
+    return not_supported(path, {"Type": strategy.get("type", ""), "RollingUpdate": bounds}, known)
 
 
 def _check_bounds(rolling: JsonObject, path: str, both: str) -> list[FieldError]:
@@ -63,13 +65,7 @@ def _check_daemon_set(strategy: JsonObject) -> list[FieldError]:
     if kind == "OnDelete":
         return []
     if kind != "RollingUpdate":
-        bounds = None
-        if rolling is not None:
-            bounds = {
-                "MaxUnavailable": rolling.get("maxUnavailable", 0),
-                "MaxSurge": rolling.get("maxSurge", 0),
-            }
-        return [not_supported(path, {"Type": kind, "RollingUpdate": bounds}, ("RollingUpdate", "OnDelete"))]
+        return [_unknown_type(strategy, path, ("RollingUpdate", "OnDelete"))]
     if rolling is None:
         return [required(f"{path}.rollingUpdate")]
     path += ".rollingUpdate"
