@@ -50,11 +50,11 @@ async def test_a_group_outlives_its_deletion_until_its_pods_have_ended(cluster: 
     pods = [await cluster.create("Pod", name, spec=member) for name in ("ended", "deleted")]
     async with controllers(cluster, _NAME, gates=_GATES) as manager:
         await cluster.client.delete(POD_GROUPS, "group", "default")
-        queue = manager.controllers[_NAME].queue  # type: ignore[attr-defined]
+        queue = manager.controllers[_NAME].queue  # type: ignore[attr-defined]  # of this controller alone
         await cluster.set_status("Pod", pods[0], phase="Succeeded")
 
         async def looked_at() -> bool:
-            stored = manager.controllers[_NAME]._pods.get("default/ended")  # type: ignore[attr-defined]
+            stored = manager.controllers[_NAME]._pods.get("default/ended")  # type: ignore[attr-defined]  # of this controller alone
             return bool(stored.status.phase == "Succeeded" and queue.idle)
 
         await cluster.until(looked_at)

@@ -49,7 +49,7 @@ async def test_there_is_no_answer_before_the_pool_is_complete(cluster: Cluster) 
     await _publish(cluster, "first", 2)
     async with controllers(cluster, _NAME, gates=_GATES) as manager:
         await _ask(cluster, "early")
-        queue = manager.controllers[_NAME].queue  # type: ignore[attr-defined]
+        queue = manager.controllers[_NAME].queue  # type: ignore[attr-defined]  # of this controller alone
 
         async def tried() -> bool:
             return bool(queue.requeues("early") > 6)

@@ -295,7 +295,7 @@ async def test_pods_that_a_quota_refused_are_made_once_it_allows_them(cluster: C
         if kind == "ReplicationController":
             fields["spec"]["selector"] = {"app": "test"}
         await cluster.create(kind, "web", **fields)
-        queue = manager.controllers[f"{kind.lower()}-controller"].queue  # type: ignore[attr-defined]
+        queue = manager.controllers[f"{kind.lower()}-controller"].queue  # type: ignore[attr-defined]  # of this controller alone
 
         async def refused() -> bool:
             return bool(queue.requeues("default/web") > 3)

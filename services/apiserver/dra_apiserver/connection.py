@@ -84,7 +84,7 @@ class Connection(HttpToolsProtocol):
 
     def on_message_begin(self) -> None:
         super().on_message_begin()
-        self.scope["extensions"] = {WRITE: self._write_part}  # type: ignore[dict-item]
+        self.scope["extensions"] = {WRITE: self._write_part}  # type: ignore[dict-item]  # a call, as only this server has it
 
     def _write_part(self, part: bytes) -> bool:
         """Send a part of an answer that was started; False, with nothing sent, where that would have to wait."""
@@ -102,7 +102,7 @@ class Connection(HttpToolsProtocol):
 
     def on_headers_complete(self) -> None:
         if self.parser.should_upgrade():
-            self.scope[TAKE_OVER] = self._take_over  # type: ignore[literal-required]
+            self.scope[TAKE_OVER] = self._take_over  # type: ignore[literal-required]  # our own key
         super().on_headers_complete()
 
     def data_received(self, data: bytes) -> None:

@@ -82,13 +82,13 @@ def test_a_pod_that_was_stopped_has_ended_though_it_would_restart(code: int, pha
 
 
 def test_a_failed_pods_reason_comes_with_its_phase() -> None:
-    failing = {"failed_reason": "DeadlineExceeded", "failed_message": "too long"}
+    failing: dict[str, Any] = {"failed_reason": "DeadlineExceeded", "failed_message": "too long"}
     running = {"a": [_record("a")], "b": [_record("b")]}
     pod = _pod("Always", phase="Running")
-    stopping = pod_status(pod, Observed(records=running, **failing), _NOW)  # type: ignore[arg-type]
+    stopping = pod_status(pod, Observed(records=running, **failing), _NOW)
     assert (stopping.phase, stopping.reason, stopping.message) == ("Running", "", "")
     assert next(c.reason for c in stopping.conditions if c.type == "Ready") == "PodFailed"
-    ended = pod_status(pod, Observed(records=running, terminal=True, **failing), _NOW)  # type: ignore[arg-type]
+    ended = pod_status(pod, Observed(records=running, terminal=True, **failing), _NOW)
     assert (ended.phase, ended.reason, ended.message) == ("Failed", "DeadlineExceeded", "too long")
 
 

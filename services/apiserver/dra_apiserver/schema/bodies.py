@@ -90,13 +90,13 @@ def _type(node: Node, known: dict[Struct, Any]) -> Any:
     if isinstance(node, Scalar):
         return _SCALARS[node]
     if isinstance(node, ListNode):
-        return list[_type(node.item, known)]  # type: ignore[misc]
+        return list[_type(node.item, known)]  # type: ignore[misc]  # built when it runs
     if isinstance(node, MapNode):
-        return dict[str, _type(node.value, known)]  # type: ignore[misc]
+        return dict[str, _type(node.value, known)]  # type: ignore[misc]  # built when it runs
     if node not in known:
         known[node] = None
         members = {name: _type(member.node, known) for name, member in node.fields.items()}
-        known[node] = TypedDict("Struct", members, total=False)  # type: ignore[operator]
+        known[node] = TypedDict("Struct", members, total=False)  # type: ignore[operator]  # built when it runs
     if known[node] is None:
         raise _Unsuitable
     return known[node]
