@@ -26,6 +26,14 @@ from dra_shared.api.poolstatus import ResourcePoolStatusRequest
 from dra_shared.api.priorityclass import PriorityClass
 from dra_shared.api.resource import DeviceClass, ResourceClaim, ResourceClaimTemplate, ResourceSlice
 from dra_shared.api.scheduling import PodGroup, Workload
+from dra_shared.api.storage import (
+    CSIDriver,
+    CSINode,
+    CSIStorageCapacity,
+    PersistentVolume,
+    StorageClass,
+    VolumeAttachment,
+)
 from dra_shared.api.taintrule import DeviceTaintRule
 
 T = TypeVar("T", bound=Object)
@@ -82,6 +90,20 @@ SECRETS = Resource("", "v1", "secrets", "Secret", Secret)
 RESOURCE_QUOTAS = Resource("", "v1", "resourcequotas", "ResourceQuota", ResourceQuota)
 PERSISTENT_VOLUME_CLAIMS = Resource(
     "", "v1", "persistentvolumeclaims", "PersistentVolumeClaim", PersistentVolumeClaim
+)
+PERSISTENT_VOLUMES = Resource(
+    "", "v1", "persistentvolumes", "PersistentVolume", PersistentVolume, namespaced=False
+)
+STORAGE_CLASSES = Resource(
+    "storage.k8s.io", "v1", "storageclasses", "StorageClass", StorageClass, namespaced=False
+)
+CSI_NODES = Resource("storage.k8s.io", "v1", "csinodes", "CSINode", CSINode, namespaced=False)
+CSI_DRIVERS = Resource("storage.k8s.io", "v1", "csidrivers", "CSIDriver", CSIDriver, namespaced=False)
+CSI_STORAGE_CAPACITIES = Resource(
+    "storage.k8s.io", "v1", "csistoragecapacities", "CSIStorageCapacity", CSIStorageCapacity
+)
+VOLUME_ATTACHMENTS = Resource(
+    "storage.k8s.io", "v1", "volumeattachments", "VolumeAttachment", VolumeAttachment, namespaced=False
 )
 REPLICATION_CONTROLLERS = Resource(
     "", "v1", "replicationcontrollers", "ReplicationController", ReplicationController

@@ -1,4 +1,6 @@
-"""The volumes of core/v1 pods that the node side understands."""
+"""The volumes of core/v1 pods."""
+
+from typing import Any
 
 from msgspec import field
 
@@ -79,8 +81,10 @@ class ServiceAccountTokenProjection(Struct):
 
 
 class VolumeProjection(Struct):
+    cluster_trust_bundle: dict[str, Any] | None = None
     config_map: ConfigMapProjection | None = None
     downward_api: DownwardAPIProjection | None = field(default=None, name="downwardAPI")
+    pod_certificate: dict[str, Any] | None = None
     secret: SecretProjection | None = None
     service_account_token: ServiceAccountTokenProjection | None = None
 
@@ -102,13 +106,39 @@ class ImageVolumeSource(Struct):
     reference: str = ""
 
 
+# Sources that no service looks into, or just at single fields; whole, because templates are written back as pods.
+Source = dict[str, Any]
+
+
 class Volume(Struct):
+    aws_elastic_block_store: Source | None = None
+    azure_disk: Source | None = None
+    azure_file: Source | None = None
+    cephfs: Source | None = None
+    cinder: Source | None = None
     config_map: ConfigMapVolumeSource | None = None
+    csi: Source | None = None
     downward_api: DownwardAPIVolumeSource | None = field(default=None, name="downwardAPI")
     empty_dir: EmptyDirVolumeSource | None = None
+    ephemeral: Source | None = None
+    fc: Source | None = None
+    flex_volume: Source | None = None
+    flocker: Source | None = None
+    gce_persistent_disk: Source | None = None
+    git_repo: Source | None = None
+    glusterfs: Source | None = None
     host_path: HostPathVolumeSource | None = None
     image: ImageVolumeSource | None = None
+    iscsi: Source | None = None
     name: str = ""
+    nfs: Source | None = None
     persistent_volume_claim: PersistentVolumeClaimVolumeSource | None = None
+    photon_persistent_disk: Source | None = None
+    portworx_volume: Source | None = None
     projected: ProjectedVolumeSource | None = None
+    quobyte: Source | None = None
+    rbd: Source | None = None
+    scale_io: Source | None = field(default=None, name="scaleIO")
     secret: SecretVolumeSource | None = None
+    storageos: Source | None = None
+    vsphere_volume: Source | None = None
