@@ -1,5 +1,6 @@
 """The type checker: annotates a tree with types and overloads, and reports cel-go's errors (checker/checker.go)."""
 
+from collections.abc import Mapping as AnyMapping
 from typing import Final
 
 from dra_shared.cel import types as t
@@ -42,7 +43,7 @@ def check(
     functions: Functions,
     device_fields: dict[str, Type],
     variables: dict[str, Type] | None = None,
-    structs: dict[str, dict[str, Type]] | None = None,
+    structs: AnyMapping[str, AnyMapping[str, Type]] | None = None,
 ) -> tuple[Expr, list[Issue]]:
     """The annotated tree (rewritten where names turn out qualified) and what is wrong with it.
 
@@ -61,11 +62,11 @@ class _Checker:
         functions: Functions,
         device_fields: dict[str, Type],
         variables: dict[str, Type],
-        structs: dict[str, dict[str, Type]],
+        structs: AnyMapping[str, AnyMapping[str, Type]],
     ) -> None:
         self.functions = functions
         self.device_fields = device_fields
-        self.structs = {t.DEVICE.name: device_fields, **structs}
+        self.structs = structs if structs else {t.DEVICE.name: device_fields}
         self.mapping: Mapping = {}
         self.issues: list[Issue] = []
         self._scopes: list[dict[str, Type]] = [variables]
@@ -148,14 +149,24 @@ class _Checker:
 
     def _select(self, expr: Select) -> Expr:
         qualifiers = _qualifiers(expr)
-        if qualifiers is not None and self._local(qualifiers[0]) is None:
-            found = self._global(expr.pos, ".".join(qualifiers).removeprefix("."))
+        if qualifiers is not None:
+            found = self._qualified(expr.pos, qualifiers)
             if found is not None:
                 return found
         expr.operand = self.check(expr.operand)
         result = self._field(expr.pos, expr.operand.type, expr.name, optional=False)
         expr.type = t.BOOL if expr.test_only else self._now(result)
         return expr
+
+    def _qualified(self, pos: int, names: tuple[str, ...]) -> Expr | None:
+        """What the names mean together: a variable whose name has dots, or a type."""
+        variables, *scopes = self._scopes
+        whole = ".".join(names)
+        if whole in variables and not any(names[0] in scope for scope in scopes):
+            found = Ident(pos, whole)
+            found.type = variables[whole]
+            return found
+        return self._global(pos, whole.removeprefix(".")) if self._local(names[0]) is None else None
 
     def _field(self, pos: int, operand: Type, name: str, *, optional: bool) -> Type:
         target = self._now(operand)
@@ -297,11 +308,29 @@ class _Checker:
 
     def _struct(self, expr: StructLiteral) -> Expr:
         name = expr.name.removeprefix(".")
+        members = self.structs.get(name)
+        if members is not None:
+            return self._message(expr, name, members)
         expr.type = t.ERROR
         if name not in TYPE_IDENTS:
             self._report(expr.pos, f"undeclared reference to '{expr.name}' (in container '')")
             return expr
         self._report(expr.pos, f"'{TYPE_IDENTS[name].name}' is not a message type")
+        return expr
+
+    def _message(self, expr: StructLiteral, name: str, members: AnyMapping[str, Type]) -> Expr:
+        expr.type = Type(Kind.STRUCT, name)
+        for index, (pos, key, value, optional) in enumerate(expr.fields):
+            value = self.check(value)
+            expr.fields[index] = (pos, key, value, optional)
+            wanted = members.get(key)
+            if wanted is None:
+                self._report(pos, f"undefined field '{key}'")
+                continue
+            found = self._element(value, optional=optional)
+            if not self._assignable((found, wanted)):
+                text = f"expected type of field '{key}' is '{wanted}' but provided type is '{found}'"
+                self._report(pos, text)
         return expr
 
     def _comprehension(self, expr: Comprehension) -> Expr:

@@ -36,9 +36,19 @@ from dra_shared.cel.syntax import (
     Literal,
     MapLiteral,
     Select,
+    StructLiteral,
     walk,
 )
-from dra_shared.cel.values import NO_OVERLOAD, OptionalValue, TypeValue, Uint, equal, go_type, to_text
+from dra_shared.cel.values import (
+    NO_OVERLOAD,
+    OptionalValue,
+    StructValue,
+    TypeValue,
+    Uint,
+    equal,
+    go_type,
+    to_text,
+)
 
 _CONVERSIONS: Final = frozenset(
     ["bool", "bytes", "double", "duration", "dyn", "int", "string", "timestamp", "type", "uint"]
@@ -48,6 +58,7 @@ _NUMBERS: Final = frozenset((float, int, Uint))
 _KEYS: Final = frozenset((bool, float, int, str, Uint))
 _LIST_COST: Final = 10
 _MAP_COST: Final = 30
+_STRUCT_COST: Final = 40
 
 
 def compile_tree(
@@ -99,6 +110,8 @@ class _Compiler:
                 return self._list(expr)
             case MapLiteral():
                 return self._map(expr)
+            case StructLiteral():
+                return self._struct(expr)
             case Comprehension():
                 return self._comprehension(expr)
         raise TypeError(f"unknown expression {expr!r}")
@@ -222,6 +235,10 @@ class _Compiler:
             return constant({_hashable(key.value): value.value for key, value, _ in entries})
         build = _map_builder([(key.run, value.run, optional) for key, value, optional in entries])
         return plain(self._constructed(build, _MAP_COST))
+
+    def _struct(self, expr: StructLiteral) -> Code:
+        fields = [(key, self.code(value).run, optional) for _, key, value, optional in expr.fields]
+        return plain(self._constructed(_struct_builder(expr.name.removeprefix("."), fields), _STRUCT_COST))
 
     def _constructed(self, build: Run, cost: int) -> Run:
         if not self.tracked:
@@ -537,6 +554,25 @@ def _map_builder(entries: Sequence[tuple[Run, Run, bool]]) -> Run:
                 value = value.value
             values[_hashable(key)] = value
         return values
+
+    return build
+
+
+def _struct_builder(name: str, fields: Sequence[tuple[str, Run, bool]]) -> Run:
+    def build(frame: Frame) -> StructValue:
+        values: dict[str, Any] = {}
+        for key, run, optional in fields:
+            value = run(frame)
+            if optional:
+                if type(value) is not OptionalValue:
+                    raise EvaluationError(
+                        f"cannot initialize optional entry '{key}' from non-optional value {to_text(value)}"
+                    )
+                if not value.present:
+                    continue
+                value = value.value
+            values[key] = value
+        return StructValue(name, values)
 
     return build
 

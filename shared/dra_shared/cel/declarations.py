@@ -512,13 +512,15 @@ def _generated() -> list[str]:
 
 
 @functools.cache
-def functions(*, includes: bool) -> Functions:
-    """Every function of the environment; ``includes`` adds the member of that name."""
+def functions(*, includes: bool, patches: bool = False) -> Functions:
+    """Every function of the environment; ``includes`` adds DRA's member, ``patches`` what mutating policies have."""
     declared: dict[str, list[Overload]] = {}
     current: list[Overload] = []
     lines = [*_STANDARD.splitlines(), *_generated(), *_LIBRARIES.splitlines()]
     if includes:
         lines += [INCLUDES, "  .dra_includes_dyn_dyn(dyn, dyn) bool"]
+    if patches:
+        lines += ["jsonpatch.escapeKey", "  string_jsonpatch_escapeKey_string(string) string"]
     for line in lines:
         if line.startswith("  "):
             current.append(_overload(line.strip()))

@@ -6,7 +6,15 @@ from typing import Any, Final
 from dra_shared.cel import types as t
 from dra_shared.cel.declarations import Functions, Overload
 from dra_shared.cel.errors import EvaluationError
-from dra_shared.cel.library import Implementation, conversions, kubernetes, lists, operators, strings
+from dra_shared.cel.library import (
+    Implementation,
+    authorization,
+    conversions,
+    kubernetes,
+    lists,
+    operators,
+    strings,
+)
 from dra_shared.cel.types import Kind, Type
 from dra_shared.cel.values import NO_OVERLOAD, DerivedQuantity, is_list, is_map, type_name
 from dra_shared.quantity import Quantity
@@ -17,6 +25,7 @@ _OVERLOADS: Final[dict[str, Implementation]] = {
     **strings.OVERLOADS,
     **lists.OVERLOADS,
     **kubernetes.OVERLOADS,
+    **authorization.OVERLOADS,
 }
 _BY_FUNCTION: Final[dict[str, Implementation]] = {
     **operators.BY_FUNCTION,

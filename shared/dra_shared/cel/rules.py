@@ -5,14 +5,15 @@
 (True, 3)
 """
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 from dra_shared.cel import types as t
 from dra_shared.cel.checker import check
 from dra_shared.cel.code import LOCALS
 from dra_shared.cel.compiler import compile_tree
-from dra_shared.cel.declarations import functions
+from dra_shared.cel.declarations import Functions, functions
 from dra_shared.cel.errors import CompileError, ErrorKind, EvaluationError, Issue, render_issues
 from dra_shared.cel.library.lists import CostLimitExceeded
 from dra_shared.cel.library.strings import RegexError
@@ -25,16 +26,37 @@ _TOO_COSTLY = "operation cancelled: actual cost limit exceeded"
 _TOO_DEEP = "max recursion depth exceeded"
 
 
+@dataclass(frozen=True, slots=True)
+class Result:
+    """What one evaluation gave: a value or an error's text, and its cost."""
+
+    value: Any
+    error: str | None
+    cost: int
+
+
 class Rule:
     """A compiled expression over variables, whose values it takes in the order in which they were declared."""
 
-    def __init__(self, tree: Expr, names: Sequence[str]) -> None:
+    def __init__(self, tree: Expr, names: Sequence[str], known: Functions) -> None:
         self.output_type = tree.type
         #: The names that the expression mentions, of variables and of what is local to it.
         self.mentioned = frozenset(node.name for node in walk(tree) if isinstance(node, Ident))
-        code = compile_tree(tree, functions(includes=True), tracked=True, variables=names)
+        code = compile_tree(tree, known, tracked=True, variables=names)
         self._run = code[0]
         self._rest = [None] * (code[1] - LOCALS - len(names))
+
+    def run(self, values: Sequence[Any], limit: int) -> Result:
+        """Evaluates; to cost more than `limit` is an error."""
+        frame = [None, 0, limit, *values, *self._rest]
+        try:
+            return Result(self._run(frame), None, frame[1])
+        except EvaluationError as error:
+            return Result(None, str(error), frame[1])
+        except CostLimitExceeded:
+            return Result(None, _TOO_COSTLY, frame[1])
+        except RecursionError:
+            return Result(None, _TOO_DEEP, frame[1])
 
     def evaluate(self, values: Sequence[Any], limit: int) -> tuple[Any, int]:
         """The result and what it cost.
@@ -42,13 +64,10 @@ class Rule:
         Raises:
             EvaluationError: with cel-go's message, also where it would cost more than `limit`.
         """
-        frame = [None, 0, limit, *values, *self._rest]
-        try:
-            return self._run(frame), frame[1]
-        except CostLimitExceeded:
-            raise EvaluationError(_TOO_COSTLY) from None
-        except RecursionError:
-            raise EvaluationError(_TOO_DEEP) from None
+        result = self.run(values, limit)
+        if result.error is not None:
+            raise EvaluationError(result.error)
+        return result.value, result.cost
 
 
 def compile_rule(
@@ -62,8 +81,27 @@ def compile_rule(
     Raises:
         CompileError: with upstream's text.
     """
+    rule = compile_over(expression, variables, structs)
+    if rule.output_type != wanted:
+        raise CompileError(f"must evaluate to {'a bool' if wanted == t.BOOL else 'a string'}")
+    return rule
+
+
+def compile_over(
+    expression: str,
+    variables: Mapping[str, Type],
+    structs: Mapping[str, Mapping[str, Type]],
+    *,
+    patches: bool = False,
+) -> Rule:
+    """An expression of any type; `patches`: it may make the objects and patches of mutating policies.
+
+    Raises:
+        CompileError: with upstream's text.
+    """
+    known = functions(includes=False, patches=patches)
     try:
-        tree, issues = check(parse(expression), functions(includes=True), {}, dict(variables), structs)
+        tree, issues = check(parse(expression), known, {}, dict(variables), structs)
         issues = issues or validate(tree)
     except ParseFailed as error:
         raise _failed(expression, error.issues) from None
@@ -71,10 +109,8 @@ def compile_rule(
         raise _failed(expression, [Issue(-1, _TOO_DEEP)]) from None
     if issues:
         raise _failed(expression, issues)
-    if tree.type != wanted:
-        raise CompileError(f"must evaluate to {'a bool' if wanted == t.BOOL else 'a string'}")
     try:
-        return Rule(tree, list(variables))
+        return Rule(tree, list(variables), known)
     except (EvaluationError, RegexError) as error:
         raise CompileError(f"program instantiation failed: {error}", ErrorKind.INTERNAL) from None
 

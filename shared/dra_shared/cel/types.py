@@ -101,6 +101,8 @@ FORMAT: Final = Type(Kind.STRUCT, "kubernetes.NamedFormat")
 IP: Final = Type(Kind.OPAQUE, "net.IP")
 CIDR: Final = Type(Kind.OPAQUE, "net.CIDR")
 DEVICE: Final = Type(Kind.STRUCT, "kubernetes.DRADevice")
+AUTHORIZER: Final = Type(Kind.STRUCT, "kubernetes.authorization.Authorizer")
+RESOURCE_CHECK: Final = Type(Kind.STRUCT, "kubernetes.authorization.ResourceCheck")
 
 
 def list_of(element: Type) -> Type:

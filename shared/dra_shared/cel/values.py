@@ -5,8 +5,10 @@ rest are the classes here, ``dra_shared.quantity`` and ``dra_shared.semver``.
 """
 
 import math
+from collections.abc import Callable, Mapping
 from typing import Any, Final
 
+from dra_shared.cel.authorization import Authorizer, Decision, GroupCheck, PathCheck, ResourceCheck
 from dra_shared.cel.errors import EvaluationError
 from dra_shared.cel.network import Cidr, Ip
 from dra_shared.cel.url import Url
@@ -76,6 +78,40 @@ class OptionalValue:
 NONE: Final = OptionalValue(None, present=False)
 
 
+class StructValue:
+    """An object that an expression made: `Object.spec{replicas: 3}`."""
+
+    __slots__ = ("fields", "name")
+
+    def __init__(self, name: str, fields: dict[str, Any]) -> None:
+        self.name = name
+        self.fields = fields
+
+
+class LazyMap:
+    """Named values, each computed when it is first asked for; an error is kept as well."""
+
+    __slots__ = ("_compute", "_known")
+
+    def __init__(self, compute: Mapping[str, Callable[[], Any]]) -> None:
+        self._compute = compute
+        self._known: dict[str, Any] = {}
+
+    def find(self, key: Any) -> tuple[Any, bool]:
+        """The value, and whether there is one. Raises EvaluationError where computing it fails."""
+        if key not in self._compute:
+            return None, False
+        if key not in self._known:
+            try:
+                self._known[key] = self._compute[key]()
+            except EvaluationError as error:
+                self._known[key] = error
+        value = self._known[key]
+        if isinstance(value, EvaluationError):
+            raise EvaluationError(str(value))
+        return value, True
+
+
 class DomainMap(dict[str, Any]):
     """``device.attributes``, ``device.capacity``: selecting an unknown domain gives an empty map, ``in`` is false."""
 
@@ -107,6 +143,12 @@ _TYPE_NAMES: Final[dict[type, str]] = {
     NamedFormat: "kubernetes.NamedFormat",
     Ip: "net.IP",
     Cidr: "net.CIDR",
+    LazyMap: "kubernetes.variables",
+    Authorizer: "kubernetes.authorization.Authorizer",
+    PathCheck: "kubernetes.authorization.PathCheck",
+    GroupCheck: "kubernetes.authorization.GroupCheck",
+    ResourceCheck: "kubernetes.authorization.ResourceCheck",
+    Decision: "kubernetes.authorization.Decision",
 }
 _GO_NAMES: Final[dict[type, str]] = {
     bool: "types.Bool",
@@ -131,6 +173,13 @@ _GO_NAMES: Final[dict[type, str]] = {
     tuple: "*types.baseList",
     dict: "*types.baseMap",
     DomainMap: "cel.mapper",
+    StructValue: "*dynamic.ObjectVal",
+    LazyMap: "*lazy.MapValue",
+    Authorizer: "library.authorizerVal",
+    PathCheck: "library.pathCheckVal",
+    GroupCheck: "library.groupCheckVal",
+    ResourceCheck: "library.resourceCheckVal",
+    Decision: "library.decisionVal",
 }
 _PLAIN: Final = frozenset((str, int, bool, Uint, bytes, Duration, Timestamp, TypeValue))
 _NUMBERS: Final = frozenset((int, Uint, float))
@@ -140,7 +189,7 @@ _STRICT: Final = frozenset((Quantity, DerivedQuantity, Semver, Url, Ip, Cidr, Na
 
 def type_name(value: Any) -> str:
     """The name of the value's CEL type."""
-    return _TYPE_NAMES[type(value)]
+    return str(value.name) if type(value) is StructValue else _TYPE_NAMES[type(value)]
 
 
 def go_type(value: Any) -> str:
@@ -337,6 +386,9 @@ def lookup(container: Any, key: Any) -> tuple[Any, bool]:
         index = list_index(key)
         if 0 <= index < len(container):
             return container[index], True
+    if kind is LazyMap:
+        found: tuple[Any, bool] = container.find(key)
+        return found
     return None, False
 
 
