@@ -150,9 +150,14 @@ class FakeApi(httpx.AsyncBaseTransport):
             if not subresource:
                 new["status"] = obj.get("status", {})
             return 200, self._put("MODIFIED", key, new)
-        uid = body.pop("metadata", {}).get("uid")
-        if uid not in (None, obj["metadata"]["uid"]):
+        meta = body.pop("metadata", {})
+        if meta.get("uid") not in (None, obj["metadata"]["uid"]):
             return 409, _status(409, "Conflict", "the UID in the precondition is another")
+        if meta.get("resourceVersion") not in (None, obj["metadata"]["resourceVersion"]):
+            text = f'Operation cannot be fulfilled on {resource} "{name}": the object has been modified'
+            return 409, _status(409, "Conflict", text)
+        if "annotations" in meta:
+            _merge(obj["metadata"].setdefault("annotations", {}), meta["annotations"])
         _merge(obj, body)
         return 200, self._put("MODIFIED", key, obj)
 
@@ -211,7 +216,10 @@ def _parse(path: str) -> tuple[str, str, str, str]:
 
 def plural(kind: str) -> str:
     """The resource that holds objects of that kind."""
-    return kind.lower() + ("es" if kind.endswith("s") else "s")
+    name = kind.lower()
+    return (
+        name.removesuffix("y") + "ies" if name.endswith("y") else name + ("es" if name.endswith("s") else "s")
+    )
 
 
 def _frame(event: str, obj: Json) -> bytes:

@@ -22,6 +22,7 @@ DEFAULTS: Mapping[str, bool] = {
     "DRAWorkloadResourceClaims": False,
     "GangScheduling": False,
     "GenericWorkload": False,
+    "NodeDeclaredFeatures": True,
     "NominatedNodeNameForExpectation": True,
     "ResourceHealthStatus": True,
     "ResourceHealthStatusMessage": True,

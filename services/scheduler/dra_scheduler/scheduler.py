@@ -39,6 +39,8 @@ from dra_scheduler.plugins.dynamicresources.plugin import DynamicResources
 from dra_scheduler.plugins.dynamicresources.podgroups import PodGroups
 from dra_scheduler.plugins.registry import Parts, default_framework
 from dra_scheduler.plugins.siblings import SiblingSelectors
+from dra_scheduler.plugins.volumes.objects import VolumeObjects
+from dra_scheduler.plugins.volumes.podvolumes import uses_claims
 from dra_scheduler.queue.entry import QueuedPod
 from dra_scheduler.queue.scheduling import SchedulingQueue
 
@@ -86,8 +88,14 @@ class Scheduler:
             binding_timeout=config.binding_timeout,
         )
         self._informers = InformerFactory(client, self._clock)
+        self._volumes = VolumeObjects(client, self._clock, lambda event: self.queue.move_on(event))
         namespaces = self._informers.informer(NAMESPACES).store
         budgets = self._informers.informer(POD_DISRUPTION_BUDGETS).store
+        pods = self._informers.informer(PODS).store
+
+        def pod_exists(pod: Pod) -> bool:
+            known = pods.get(pod.key)
+            return known is not None and known.metadata.uid == pod.metadata.uid
 
         def namespace_labels(name: str) -> Mapping[str, str]:
             namespace = namespaces.get(name)
@@ -102,10 +110,13 @@ class Scheduler:
                 client=client,
                 recorder=self._recorder,
                 clock=self._clock,
+                volumes=self._volumes,
                 namespace_labels=namespace_labels,
+                pod_exists=pod_exists,
                 siblings=SiblingSelectors(self._informers),
                 budgets=budgets.list,
                 recall=lambda uid, plugin: self._binder.preempt(uid, plugin),
+                binding_timeout=config.binding_timeout,
             ),
             self._dynamic_resources,
         )
@@ -140,7 +151,6 @@ class Scheduler:
             report=self._reporter.report_group,
             gangs=gates.enabled("GangScheduling"),
         )
-        pods = self._informers.informer(PODS).store
         self.explainer = Explainer(
             self.cache,
             self.queue,
@@ -283,6 +293,8 @@ class Scheduler:
     async def _decide(self, entry: QueuedPod, group: CycleState | None) -> Decision | Failure | None:
         """Choose a node and reserve what the pod uses there; None: the pod went, or someone else placed it."""
         pod = entry.pod
+        if not self._volumes.synced and uses_claims(pod):
+            await self._volumes.known(self._spawn)
         self._attempt = attempt = self.placement.begin(pod, group)
         try:
             node_name = await self.placement.choose(attempt)

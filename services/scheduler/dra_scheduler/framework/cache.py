@@ -48,6 +48,11 @@ class Cache:
         info = self._infos.get(name)
         return info if info is not None and info.node is not None else None
 
+    def node_object(self, name: str) -> Node | None:
+        """The Node itself."""
+        info = self._infos.get(name)
+        return info.node if info is not None else None
+
     def pods(self) -> Iterator[Pod]:
         """All pods that have a node or are assumed to."""
         for info in self._infos.values():
@@ -215,6 +220,7 @@ def _serves_alike(old: Node, new: Node) -> bool:
         old.metadata.labels == new.metadata.labels
         and old.spec == new.spec
         and old.status.allocatable == new.status.allocatable
+        and old.status.declared_features == new.status.declared_features
     )
 
 

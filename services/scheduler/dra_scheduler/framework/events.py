@@ -19,6 +19,13 @@ class Kind(enum.StrEnum):
     DEVICE_CLASS = "DeviceClass"
     POD_GROUP = "PodGroup"
     NAMESPACE = "Namespace"
+    PERSISTENT_VOLUME_CLAIM = "PersistentVolumeClaim"
+    PERSISTENT_VOLUME = "PersistentVolume"
+    STORAGE_CLASS = "StorageClass"
+    CSI_NODE = "CSINode"
+    CSI_DRIVER = "CSIDriver"
+    CSI_STORAGE_CAPACITY = "CSIStorageCapacity"
+    VOLUME_ATTACHMENT = "VolumeAttachment"
     ANYTHING = "*"
 
 
@@ -31,6 +38,7 @@ class Action(enum.Flag):
     NODE_LABEL = enum.auto()
     NODE_TAINT = enum.auto()
     NODE_CONDITION = enum.auto()
+    NODE_FEATURES = enum.auto()
     NODE_OTHER = enum.auto()
     POD_LABEL = enum.auto()
     POD_SCALE_DOWN = enum.auto()
@@ -39,7 +47,7 @@ class Action(enum.Flag):
     POD_CLAIMS = enum.auto()
     OTHER = enum.auto()
     UPDATE = (
-        NODE_ALLOCATABLE | NODE_LABEL | NODE_TAINT | NODE_CONDITION | NODE_OTHER
+        NODE_ALLOCATABLE | NODE_LABEL | NODE_TAINT | NODE_CONDITION | NODE_FEATURES | NODE_OTHER
         | POD_LABEL | POD_SCALE_DOWN | POD_GATES | POD_TOLERATIONS | POD_CLAIMS | OTHER
     )  # fmt: skip
     ALL = ADD | DELETE | UPDATE

@@ -3,6 +3,7 @@
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 
+from dra_shared.api.pod import Pod
 from dra_shared.api.policy import PodDisruptionBudget
 from dra_shared.client.events import Recorder
 from dra_shared.client.rest import Client
@@ -22,11 +23,18 @@ from dra_scheduler.plugins.gangscheduling import GangScheduling
 from dra_scheduler.plugins.imagelocality import ImageLocality
 from dra_scheduler.plugins.interpodaffinity import InterPodAffinity
 from dra_scheduler.plugins.nodeaffinity import NodeAffinity, NodeName
+from dra_scheduler.plugins.nodedeclaredfeatures import NodeDeclaredFeatures
 from dra_scheduler.plugins.nodeports import NodePorts
 from dra_scheduler.plugins.noderesources import NodeResourcesBalancedAllocation, NodeResourcesFit
 from dra_scheduler.plugins.podtopologyspread import PodTopologySpread
 from dra_scheduler.plugins.siblings import Siblings
 from dra_scheduler.plugins.tainttoleration import NodeUnschedulable, TaintToleration
+from dra_scheduler.plugins.volumes.committer import VolumeCommitter
+from dra_scheduler.plugins.volumes.nodevolumelimits import NodeVolumeLimits
+from dra_scheduler.plugins.volumes.objects import VolumeObjects
+from dra_scheduler.plugins.volumes.volumebinding import VolumeBinding
+from dra_scheduler.plugins.volumes.volumerestrictions import VolumeRestrictions
+from dra_scheduler.plugins.volumes.volumezone import VolumeZone
 
 _WEIGHTS: Mapping[str, int] = {
     "TaintToleration": 3,
@@ -48,10 +56,13 @@ class Parts:
     client: Client
     recorder: Recorder
     clock: Clock
+    volumes: VolumeObjects
     namespace_labels: Callable[[str], Mapping[str, str]]
+    pod_exists: Callable[[Pod], bool]
     siblings: Siblings = lambda pod: None
     budgets: Callable[[], Iterable[PodDisruptionBudget]] = tuple
     recall: Callable[[str, str], bool] = lambda uid, plugin: False
+    binding_timeout: float = 600.0
 
 
 def default_framework(parts: Parts, dynamic_resources: DynamicResources) -> Framework:
@@ -67,6 +78,14 @@ def default_framework(parts: Parts, dynamic_resources: DynamicResources) -> Fram
         budgets=parts.budgets,
         recall=parts.recall,
     )
+    committer = VolumeCommitter(
+        parts.volumes,
+        parts.client,
+        parts.clock,
+        node=cache.node_object,
+        exists=parts.pod_exists,
+        timeout=parts.binding_timeout,
+    )
     plugins: list[Plugin] = [
         SchedulingGates(),
         NodeUnschedulable(),
@@ -75,6 +94,10 @@ def default_framework(parts: Parts, dynamic_resources: DynamicResources) -> Fram
         NodeAffinity(),
         NodePorts(),
         NodeResourcesFit(lambda name: extended and manager.classes.for_resource(name) is not None),
+        VolumeRestrictions(cache, parts.volumes),
+        NodeVolumeLimits(parts.volumes),
+        VolumeBinding(parts.volumes, committer),
+        VolumeZone(parts.volumes),
         PodTopologySpread(cache, parts.siblings),
         InterPodAffinity(cache, parts.namespace_labels),
         dynamic_resources,
@@ -84,7 +107,9 @@ def default_framework(parts: Parts, dynamic_resources: DynamicResources) -> Fram
         ImageLocality(cache),
         DefaultBinder(parts.client),
     ]
+    if gates.enabled("NodeDeclaredFeatures"):
+        plugins.append(NodeDeclaredFeatures())
     if gates.enabled("GangScheduling"):
-        plugins.insert(1, GangScheduling(parts.groups))
+        plugins.append(GangScheduling(parts.groups))
     framework = Framework(plugins, _WEIGHTS)
     return framework

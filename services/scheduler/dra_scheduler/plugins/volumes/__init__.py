@@ -1,0 +1,1 @@
+"""The plugins for volumes: VolumeRestrictions, NodeVolumeLimits, VolumeBinding and VolumeZone."""

@@ -1,0 +1,164 @@
+"""What is known of claims, volumes, their classes and drivers; nothing until a pod needs it."""
+
+import asyncio
+from collections.abc import Callable, Coroutine, Sequence
+from typing import Any, Generic, TypeVar
+
+from dra_shared.api.core import PersistentVolumeClaim
+from dra_shared.api.meta import Object
+from dra_shared.api.resources import (
+    CSI_DRIVERS,
+    CSI_NODES,
+    CSI_STORAGE_CAPACITIES,
+    PERSISTENT_VOLUME_CLAIMS,
+    PERSISTENT_VOLUMES,
+    STORAGE_CLASSES,
+    VOLUME_ATTACHMENTS,
+    Resource,
+)
+from dra_shared.api.storage import (
+    CSIDriver,
+    CSINode,
+    CSIStorageCapacity,
+    PersistentVolume,
+    StorageClass,
+    VolumeAttachment,
+)
+from dra_shared.client.informer import InformerFactory
+from dra_shared.client.rest import Client
+from dra_shared.client.store import Store
+from dra_shared.clock import Clock
+
+from dra_scheduler.framework.events import Action, Event, Kind
+from dra_scheduler.plugins.volumes.podvolumes import class_of
+
+T = TypeVar("T", bound=Object)
+
+_BY_CLASS = "class"
+_BY_NODE = "node"
+
+_KINDS = (
+    (PERSISTENT_VOLUME_CLAIMS, Kind.PERSISTENT_VOLUME_CLAIM),
+    (PERSISTENT_VOLUMES, Kind.PERSISTENT_VOLUME),
+    (STORAGE_CLASSES, Kind.STORAGE_CLASS),
+    (CSI_NODES, Kind.CSI_NODE),
+    (CSI_DRIVERS, Kind.CSI_DRIVER),
+    (CSI_STORAGE_CAPACITIES, Kind.CSI_STORAGE_CAPACITY),
+    (VOLUME_ATTACHMENTS, Kind.VOLUME_ATTACHMENT),
+)
+
+
+class OutOfSync(Exception):
+    """What was to be assumed has changed meanwhile."""
+
+
+class AssumedStore(Generic[T]):
+    """Objects as informers tell of them, and some as they are going to be; news of one ends what was assumed of it."""
+
+    def __init__(self, told: Store[T]) -> None:
+        self.told = told
+        self._assumed: dict[str, T] = {}
+
+    def get(self, key: str) -> T | None:
+        """The object, as it is going to be."""
+        told = self.told.get(key)
+        return None if told is None else self._newest(told)
+
+    def by_index(self, name: str, value: str) -> Sequence[T]:
+        """The objects that the informer's index has there, as they are going to be."""
+        return [self._newest(told) for told in self.told.by_index(name, value)]
+
+    def assume(self, obj: T) -> None:
+        """The object is going to be so.
+
+        Raises:
+            OutOfSync: it is not any more what this was made of.
+        """
+        told = self.told.get(obj.key)
+        stored = told.metadata.resource_version if told is not None else ""
+        if stored != obj.metadata.resource_version:
+            raise OutOfSync(
+                f'"{obj.key}" is out of sync (stored: {stored}, assume: {obj.metadata.resource_version})'
+            )
+        self._assumed[obj.key] = obj
+
+    def restore(self, key: str) -> None:
+        """The object is not going to be so after all."""
+        self._assumed.pop(key, None)
+
+    def _newest(self, told: T) -> T:
+        assumed = self._assumed.get(told.key)
+        if assumed is None:
+            return told
+        if assumed.metadata.resource_version != told.metadata.resource_version:
+            del self._assumed[told.key]
+            return told
+        return assumed
+
+
+class VolumeObjects:
+    """The kinds around volumes; ``on_event`` hears of each change once they are known.
+
+    Most clusters that run pods with devices have thousands of objects here that concern none of them, so nothing is
+    listed before :meth:`known` is awaited, which is when the first pod with a claim is to be placed.
+    """
+
+    def __init__(
+        self, client: Client, clock: Clock, on_event: Callable[[Event], None] = lambda event: None
+    ) -> None:
+        self._informers = InformerFactory(client, clock)
+        self._on_event = on_event
+        self._started = self._synced = False
+        self._changed = asyncio.Event()
+
+        def store(resource: Resource[T]) -> Store[T]:
+            return self._informers.informer(resource).store
+
+        self.claims: AssumedStore[PersistentVolumeClaim] = AssumedStore(store(PERSISTENT_VOLUME_CLAIMS))
+        self.volumes: AssumedStore[PersistentVolume] = AssumedStore(store(PERSISTENT_VOLUMES))
+        self.volumes.told.add_index(_BY_CLASS, lambda volume: (class_of(volume),))
+        self.classes: Store[StorageClass] = store(STORAGE_CLASSES)
+        self.csi_nodes: Store[CSINode] = store(CSI_NODES)
+        self.drivers: Store[CSIDriver] = store(CSI_DRIVERS)
+        self.capacities: Store[CSIStorageCapacity] = store(CSI_STORAGE_CAPACITIES)
+        self._attachments: Store[VolumeAttachment] = store(VOLUME_ATTACHMENTS)
+        self._attachments.add_index(_BY_NODE, lambda attachment: (attachment.spec.node_name,))
+        for resource, kind in _KINDS:
+            self._listen(resource, kind)
+
+    @property
+    def synced(self) -> bool:
+        """Whether all is known."""
+        return self._synced
+
+    async def known(self, spawn: Callable[[Coroutine[Any, Any, None]], object]) -> None:
+        """Return when all is known; ``spawn`` keeps the informers running."""
+        if not self._started:
+            self._started = True
+            spawn(self._informers.run())
+        await self._informers.synced()
+        self._synced = True
+
+    async def changed(self) -> None:
+        """Return when something changes."""
+        await self._changed.wait()
+
+    def volumes_of_class(self, name: str) -> Sequence[PersistentVolume]:
+        """The volumes of that storage class."""
+        return self.volumes.by_index(_BY_CLASS, name)
+
+    def attachments_on(self, node_name: str) -> Sequence[VolumeAttachment]:
+        """What is attached to the node, or is to be."""
+        return self._attachments.by_index(_BY_NODE, node_name)
+
+    def _listen(self, resource: Resource[Any], kind: Kind) -> None:
+        self._informers.informer(resource).add_handler(
+            lambda new: self._tell(Event(kind, Action.ADD, None, new)),
+            lambda old, new: self._tell(Event(kind, Action.OTHER, old, new)),
+            lambda old: self._tell(Event(kind, Action.DELETE, old, None)),
+        )
+
+    def _tell(self, event: Event) -> None:
+        self._changed.set()
+        self._changed = asyncio.Event()
+        self._on_event(event)

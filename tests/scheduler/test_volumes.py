@@ -1,0 +1,374 @@
+"""Pods with volumes: where they go, what is written for them, and what is told when they can't go anywhere."""
+
+from typing import Any
+
+import pytest
+
+from tests.fakeapi import FakeApi, Json
+from tests.scheduler.objects import node_json, pod_json
+from tests.scheduler.running import condition, events, eventually, node_of, nominated, quiet, running
+
+_HELPLESS = "Preemption is not helpful for scheduling."
+_BOUND = {"pv.kubernetes.io/bind-completed": "yes"}
+
+
+def _claim(name: str = "data", *, bound: str = "", annotations: Json | None = None, **spec: Any) -> Json:
+    meta = {"name": name, "namespace": "default", "annotations": annotations or (_BOUND if bound else {})}
+    wanted: Json = {
+        "accessModes": ["ReadWriteOnce"],
+        "resources": {"requests": {"storage": "5Gi"}},
+        "storageClassName": "slow",
+        **spec,
+    }
+    if bound:
+        wanted["volumeName"] = bound
+    return {"kind": "PersistentVolumeClaim", "metadata": meta, "spec": wanted, "status": {}}
+
+
+def _volume(name: str, on: str = "", *, size: str = "5Gi", labels: Json | None = None, **spec: Any) -> Json:
+    term = {"matchExpressions": [{"key": "kubernetes.io/hostname", "operator": "In", "values": [on]}]}
+    affinity = {"nodeAffinity": {"required": {"nodeSelectorTerms": [term]}}} if on else {}
+    return {
+        "kind": "PersistentVolume",
+        "metadata": {"name": name, "labels": labels or {}},
+        "spec": {
+            "accessModes": ["ReadWriteOnce"],
+            "capacity": {"storage": size},
+            "storageClassName": "slow",
+            **affinity,
+            **spec,
+        },
+        "status": {"phase": "Available"},
+    }
+
+
+def _class(mode: str = "WaitForFirstConsumer", provisioner: str = "d.example.com", **fields: Any) -> Json:
+    meta = {"name": "slow"}
+    return {
+        "kind": "StorageClass",
+        "metadata": meta,
+        "provisioner": provisioner,
+        "volumeBindingMode": mode,
+        **fields,
+    }
+
+
+def _pod(name: str = "p", claim: str = "data", **fields: Any) -> Json:
+    volumes = [{"name": "data", "persistentVolumeClaim": {"claimName": claim}}]
+    return pod_json(name, volumes=volumes, **fields)
+
+
+def _finish(api: FakeApi, volume: str, claim: str = "data") -> None:
+    """What whoever binds volumes does in the end."""
+    obj = api.get("persistentvolumeclaims", "default", claim)
+    obj["spec"]["volumeName"] = volume
+    obj["metadata"].setdefault("annotations", {}).update(_BOUND)
+    api.add(obj)
+
+
+async def _message(*objects: Json, pod: Json | None = None) -> str:
+    """Why the pod has no node, before what is said of preemption."""
+    api = FakeApi(node_json("a"), node_json("b"), pod or _pod(), *objects)
+    async with running(api):
+        await eventually(lambda: condition(api, "p"))
+    text, _, preemption = condition(api, "p")["message"].partition(" no new claims to deallocate, ")
+    assert preemption == f"preemption: 0/2 nodes are available: 2 {_HELPLESS}"
+    return str(text).removeprefix("0/2 nodes are available: ")
+
+
+async def test_nothing_is_asked_for_before_a_pod_has_a_claim() -> None:
+    api = FakeApi(node_json("a"), pod_json("q"), _claim(bound="pv"), _volume("pv"))
+    async with running(api) as (scheduler, _):
+        await eventually(lambda: node_of(api, "q"))
+        assert not scheduler._volumes.synced
+        api.add(_pod())
+        await eventually(lambda: node_of(api, "p"))
+        assert scheduler._volumes.synced
+
+
+async def test_a_pod_goes_where_its_volume_is() -> None:
+    api = FakeApi(node_json("a"), node_json("b"), _pod(), _claim(bound="pv"), _volume("pv", "b"))
+    async with running(api):
+        await eventually(lambda: node_of(api, "p") == "b")
+    assert not nominated(api, "p")
+    assert not api.writes("persistentvolumes")
+
+
+@pytest.mark.parametrize(
+    ("objects", "message"),
+    [
+        ([], 'persistentvolumeclaim "data" not found.'),
+        (
+            [{**_claim(bound="pv"), "status": {"phase": "Lost"}}],
+            'persistentvolumeclaim "data" bound to non-existent persistentvolume "pv".',
+        ),
+        ([_claim()], "pod has unbound immediate PersistentVolumeClaims."),
+        ([_claim(), _class("Immediate")], "pod has unbound immediate PersistentVolumeClaims."),
+        ([_claim(volumeName="pv"), _class()], "pod has unbound immediate PersistentVolumeClaims."),
+        ([_claim(bound="pv")], 'persistentvolume "pv" not found.'),
+        (
+            [_claim(bound="pv"), _volume("pv", "c")],
+            "2 node(s) didn't match PersistentVolume's node affinity.",
+        ),
+        (
+            [_claim(), _class(provisioner="kubernetes.io/no-provisioner"), _volume("pv", "c")],
+            "2 node(s) didn't find available persistent volumes to bind.",
+        ),
+        (
+            [
+                _claim(),
+                _class(
+                    allowedTopologies=[{"matchLabelExpressions": [{"key": "zone", "values": ["x", "y"]}]}]
+                ),
+            ],
+            "2 node(s) didn't find available persistent volumes to bind.",
+        ),
+        (
+            [
+                _claim(),
+                _class(),
+                {
+                    "kind": "CSIDriver",
+                    "metadata": {"name": "d.example.com"},
+                    "spec": {"storageCapacity": True},
+                },
+                {
+                    "kind": "CSIStorageCapacity",
+                    "metadata": {"name": "one", "namespace": "default"},
+                    "storageClassName": "slow",
+                    "capacity": "4Gi",
+                    "nodeTopology": {},
+                },
+            ],
+            "2 node(s) did not have enough free storage.",
+        ),
+    ],
+)
+async def test_why_there_is_no_node(objects: list[Json], message: str) -> None:
+    assert await _message(*objects) == message
+
+
+async def test_a_claim_that_is_being_deleted_is_not_used() -> None:
+    claim = _claim(bound="pv")
+    claim["metadata"]["deletionTimestamp"] = "2026-01-01T00:00:00Z"
+    assert await _message(claim) == 'persistentvolumeclaim "data" is being deleted.'
+
+
+async def test_an_ephemeral_volume_waits_for_its_claim_and_takes_no_other() -> None:
+    pod = pod_json("p", volumes=[{"name": "tmp", "ephemeral": {"volumeClaimTemplate": {"spec": {}}}}])
+    assert await _message(pod=pod) == (
+        'waiting for ephemeral volume controller to create the persistentvolumeclaim "p-tmp".'
+    )
+    assert await _message(_claim("p-tmp", bound="pv"), pod=pod) == (
+        "PVC default/p-tmp was not created for pod default/p (pod is not owner)."
+    )
+
+
+async def test_the_smallest_volume_is_bound_before_the_pod() -> None:
+    volumes = _volume("large", "b", size="9Gi"), _volume("right", "b"), _volume("small", size="1Gi")
+    api = FakeApi(
+        node_json("a"), node_json("b"), _claim(), _class(provisioner="kubernetes.io/no-provisioner")
+    )
+    for volume in volumes:
+        api.add(volume)
+    async with running(api):
+        api.add(_pod())
+        await eventually(lambda: api.writes("persistentvolumes"))
+        await quiet(api)
+        assert (nominated(api, "p"), node_of(api, "p")) == ("b", None)
+        bound = api.get("persistentvolumes", "", "right")
+        assert bound["metadata"]["annotations"] == {"pv.kubernetes.io/bound-by-controller": "yes"}
+        assert bound["spec"]["claimRef"] == {
+            "apiVersion": "v1",
+            "kind": "PersistentVolumeClaim",
+            "namespace": "default",
+            "name": "data",
+            "uid": "uid-persistentvolumeclaims-default-data",
+            "resourceVersion": "3",
+        }
+        _finish(api, "right")
+        await eventually(lambda: node_of(api, "p") == "b")
+
+
+async def test_a_volume_is_made_for_the_chosen_node() -> None:
+    api = FakeApi(node_json("a"), _pod(), _claim(), _class())
+    async with running(api):
+        await eventually(lambda: api.writes("persistentvolumeclaims"))
+        annotations = api.get("persistentvolumeclaims", "default", "data")["metadata"]["annotations"]
+        assert annotations == {"volume.kubernetes.io/selected-node": "a"}
+        api.add(_volume("made", "a"))
+        _finish(api, "made")
+        await eventually(lambda: node_of(api, "p") == "a")
+
+
+async def test_when_no_volume_can_be_made_another_node_is_looked_for() -> None:
+    api = FakeApi(node_json("a"), _pod(), _claim(), _class())
+    async with running(api):
+        await eventually(lambda: api.writes("persistentvolumeclaims"))
+        await quiet(api)
+        claim = api.get("persistentvolumeclaims", "default", "data")
+        claim["metadata"]["annotations"] = {"other": "x"}
+        api.add(claim)
+        await eventually(lambda: condition(api, "p"))
+    assert condition(api, "p")["reason"] == "SchedulerError"
+    text = 'running PreBind plugin "VolumeBinding": binding volumes: provisioning failed for PVC "data"'
+    assert condition(api, "p")["message"] == text
+    assert events(api, "p") == [f"FailedScheduling: {text}"]
+
+
+async def test_volumes_have_ten_minutes() -> None:
+    api = FakeApi(node_json("a"), _pod(), _claim(), _class())
+    async with running(api) as (_, clock):
+        await eventually(lambda: api.writes("persistentvolumeclaims"))
+        await quiet(api)
+        await clock.advance(601)
+        await eventually(lambda: condition(api, "p"))
+    assert condition(api, "p")["message"].endswith("binding volumes: context deadline exceeded")
+
+
+async def test_two_pods_get_two_volumes() -> None:
+    api = FakeApi(node_json("a"), _class(provisioner="kubernetes.io/no-provisioner"))
+    for name in ("one", "two"):
+        api.add(_volume(f"pv-{name}", "a"))
+        api.add(_claim(name))
+    async with running(api):
+        api.add(_pod("p", "one"))
+        api.add(_pod("q", "two"))
+        await eventually(lambda: len(api.writes("persistentvolumes")) == 2)
+    claims = {api.get("persistentvolumes", "", f"pv-{n}")["spec"]["claimRef"]["name"] for n in ("one", "two")}
+    assert claims == {"one", "two"}
+
+
+async def test_a_new_volume_is_worth_another_try() -> None:
+    api = FakeApi(node_json("a"), _pod(), _claim(), _class(provisioner="kubernetes.io/no-provisioner"))
+    async with running(api) as (_, clock):
+        await eventually(lambda: condition(api, "p"))
+        api.add(_volume("pv", "a"))
+        await clock.advance(2)
+        await eventually(lambda: api.writes("persistentvolumes"))
+
+
+async def test_a_pod_goes_to_its_volumes_zone() -> None:
+    zone = "topology.kubernetes.io/zone"
+    volume = _volume("pv", labels={"failure-domain.beta.kubernetes.io/zone": "x__y"})
+    nodes = node_json("a", labels={zone: "z"}), node_json("b", labels={zone: "y"})
+    api = FakeApi(*nodes, _claim(bound="pv"), volume, _pod())
+    async with running(api):
+        await eventually(lambda: node_of(api, "p") == "b")
+    api = FakeApi(nodes[0], _claim(bound="pv"), volume, _pod())
+    async with running(api):
+        await eventually(lambda: condition(api, "p"))
+    assert "1 node(s) had no available volume zone." in condition(api, "p")["message"]
+
+
+async def test_an_exclusive_claim_is_for_one_pod_anywhere() -> None:
+    claim = _claim(bound="pv", accessModes=["ReadWriteOncePod"])
+    user = _pod("user", nodeName="a", priority=0)
+    api = FakeApi(node_json("a"), node_json("b"), claim, _volume("pv"), user, _pod())
+    async with running(api) as (_, clock):
+        await eventually(lambda: condition(api, "p"))
+        assert condition(api, "p")["message"].startswith(
+            "0/2 nodes are available: 2 node(s) unavailable due to PersistentVolumeClaim with ReadWriteOncePod "
+            "access mode already in-use by another pod. no new claims to deallocate, preemption: "
+            "0/2 nodes are available: 2 No preemption victims found for incoming pod."
+        )
+        api.remove("pods", "default", "user")
+        await clock.advance(2)
+        await eventually(lambda: node_of(api, "p"))
+
+
+async def test_who_has_an_exclusive_claim_is_preempted_for_it() -> None:
+    claim = _claim(bound="pv", accessModes=["ReadWriteOncePod"])
+    user = _pod("user", nodeName="a", priority=0)
+    api = FakeApi(node_json("a"), node_json("b"), claim, _volume("pv"), user, _pod(priority=10))
+    async with running(api) as (_, clock):
+        await eventually(lambda: ("pods", "default", "user") not in api.objects)
+        await clock.advance(2)
+        await eventually(lambda: node_of(api, "p") == "a")
+
+
+@pytest.mark.parametrize(
+    ("ours", "theirs", "together"),
+    [
+        ({"gcePersistentDisk": {"pdName": "x"}}, {"gcePersistentDisk": {"pdName": "x"}}, False),
+        (
+            {"gcePersistentDisk": {"pdName": "x", "readOnly": True}},
+            {"gcePersistentDisk": {"pdName": "x", "readOnly": True}},
+            True,
+        ),
+        ({"awsElasticBlockStore": {"volumeID": "x"}}, {"awsElasticBlockStore": {"volumeID": "x"}}, False),
+        ({"iscsi": {"iqn": "x", "readOnly": True}}, {"iscsi": {"iqn": "x"}}, False),
+        (
+            {"rbd": {"monitors": ["m", "n"], "pool": "rbd", "image": "i"}},
+            {"rbd": {"monitors": ["n"], "pool": "rbd", "image": "i"}},
+            False,
+        ),
+        (
+            {"rbd": {"monitors": ["m"], "pool": "rbd", "image": "i"}},
+            {"rbd": {"monitors": ["n"], "pool": "rbd", "image": "i"}},
+            True,
+        ),
+    ],
+)
+async def test_a_disk_is_for_one_pod_of_a_node(ours: Json, theirs: Json, together: bool) -> None:
+    first = pod_json("first", nodeName="a", volumes=[{"name": "d", **theirs}])
+    api = FakeApi(node_json("a"), first, pod_json("p", volumes=[{"name": "d", **ours}]))
+    async with running(api):
+        await eventually(lambda: node_of(api, "p") or condition(api, "p"))
+    if together:
+        assert node_of(api, "p") == "a"
+    else:
+        assert "1 node(s) had no available disk." in condition(api, "p")["message"]
+
+
+def _csi_node(name: str, count: int) -> Json:
+    driver = {"name": "d.example.com", "nodeID": name, "allocatable": {"count": count}}
+    return {"kind": "CSINode", "metadata": {"name": name}, "spec": {"drivers": [driver]}}
+
+
+async def test_a_node_takes_only_so_many_volumes() -> None:
+    csi: Json = {"driver": "d.example.com"}
+    volumes = [_volume(f"pv-{n}", csi={**csi, "volumeHandle": n}) for n in ("one", "two", "left")]
+    attachment = {
+        "kind": "VolumeAttachment",
+        "metadata": {"name": "left"},
+        "spec": {
+            "attacher": "d.example.com",
+            "nodeName": "a",
+            "source": {"persistentVolumeName": "pv-left"},
+        },
+    }
+    api = FakeApi(
+        node_json("a"),
+        _csi_node("a", 2),
+        *volumes,
+        _claim("one", bound="pv-one"),
+        _claim("two", bound="pv-two"),
+        _pod("user", "one", nodeName="a"),
+        _pod("same", "one"),
+        attachment,
+    )
+    async with running(api) as (_, clock):
+        await eventually(lambda: node_of(api, "same"))
+        api.add(_pod("p", "two"))
+        await eventually(lambda: condition(api, "p"))
+        assert "1 node(s) exceed max volume count." in condition(api, "p")["message"]
+        api.remove("volumeattachments", "", "left")
+        await clock.advance(2)
+        await eventually(lambda: node_of(api, "p"))
+
+
+async def test_pods_go_to_nodes_that_have_what_they_need() -> None:
+    rules = [{"action": "RestartAllContainers", "exitCodes": {"operator": "In", "values": [1]}}]
+    pod = pod_json("p", container={"restartPolicy": "Never", "restartPolicyRules": rules})
+    api = FakeApi(node_json("a"), pod)
+    async with running(api) as (_, clock):
+        await eventually(lambda: condition(api, "p"))
+        assert condition(api, "p")["message"].startswith(
+            "0/1 nodes are available: 1 node(s) didn't match Pod's required features."
+        )
+        node = node_json("a")
+        node["status"]["declaredFeatures"] = ["RestartAllContainersOnContainerExits"]
+        api.add(node)
+        await clock.advance(2)
+        await eventually(lambda: node_of(api, "p"))
