@@ -246,20 +246,17 @@ def strip(node: Struct, obj: dict[str, Any]) -> None:
 
     Validation sees them; storage does not, as it doesn't tell an empty list from none.
     """
-    if node.native:
-        fields = node.fields
-        for key in [key for key, value in obj.items() if not value and isinstance(value, list | dict)]:
-            member = fields.get(key)
-            if member is None or member.pointer:
-                continue
-            if member.droppable:
-                del obj[key]
-            elif isinstance(member.node, ListNode | MapNode):
-                obj[key] = None
-    for key, (shape, below) in node.walk("droppable").items():
-        value = obj.get(key)
+    empty: list[str] = []
+    walk = node.droppable_below
+    for key, value in obj.items():
         if not value:
+            if type(value) is dict or type(value) is list:
+                empty.append(key)
             continue
+        found = walk.get(key)
+        if found is None:
+            continue
+        shape, below = found
         if shape is Struct:
             if isinstance(value, dict):
                 strip(below, value)
@@ -267,6 +264,15 @@ def strip(node: Struct, obj: dict[str, Any]) -> None:
             for one in value if shape is ListNode else value.values():
                 if isinstance(one, dict):
                     strip(below, one)
+    if empty and node.native:
+        for key in empty:
+            member = node.fields.get(key)
+            if member is None or member.pointer:
+                continue
+            if member.droppable:
+                del obj[key]
+            elif isinstance(member.node, ListNode | MapNode):
+                obj[key] = None
 
 
 def complete(node: Struct, obj: dict[str, Any]) -> None:
@@ -274,11 +280,17 @@ def complete(node: Struct, obj: dict[str, Any]) -> None:
     for member in node.always:
         if member.name not in obj or (obj[member.name] is None and isinstance(member.node, Struct)):
             obj[member.name] = member.zero()
-    for key, (shape, below) in node.walk("always").items():
-        value = obj.get(key)
+    walk = node.always_below
+    if not walk:
+        return
+    for key, value in obj.items():
+        found = walk.get(key)
+        if found is None or value is None:
+            continue
+        shape, below = found
         if shape is Struct:
             if isinstance(value, dict):
                 complete(below, value)
-        elif value:
+        else:
             for one in value if shape is ListNode else value.values():
                 complete(below, one)

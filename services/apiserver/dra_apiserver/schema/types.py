@@ -113,18 +113,6 @@ class Field:
 class Struct:
     """An object with known members. ``open`` keeps unknown ones; ``native`` is false for custom resources."""
 
-    __slots__ = (
-        "_always",
-        "_fields",
-        "_raw",
-        "_stated",
-        "_walks",
-        "atomic",
-        "name",
-        "native",
-        "open",
-    )
-
     def __init__(
         self,
         name: str,
@@ -139,42 +127,32 @@ class Struct:
         self.open = open_
         self.atomic = atomic
         self._raw = raw
-        self._fields: dict[str, Field] | None = None
-        self._always: list[Field] | None = None
-        self._stated: list[tuple[str, Any]] | None = None
-        self._walks: dict[str, Walk] = {}
 
-    @property
+    @functools.cached_property
     def fields(self) -> dict[str, Field]:
         """The members by name."""
-        if self._fields is None:
-            properties: Mapping[str, Any] = self._raw.get("properties", {})
-            self._fields = {name: _field(name, spec, self.native) for name, spec in properties.items()}
-        return self._fields
+        properties: Mapping[str, Any] = self._raw.get("properties", {})
+        return {name: _field(name, spec, self.native) for name, spec in properties.items()}
 
     def embedding(self, member: str) -> tuple[str, ...]:
         """The Go structs that bring ``member`` into this one: a volume's sources are in one of their own."""
         found = _EMBEDDED.get(self.name.rpartition(".")[2])
         return () if found is None or member in found[1] else found[0]
 
-    @property
+    @functools.cached_property
     def always(self) -> list[Field]:
         """The members that an encoded object always has."""
-        if self._always is None:
-            self._always = [one for one in self.fields.values() if self.native and one.always]
-        return self._always
+        return [one for one in self.fields.values() if self.native and one.always]
 
-    @property
+    @functools.cached_property
     def stated(self) -> list[tuple[str, Any]]:
         """Members with a default that the schema states, and that default (never an empty one of a built-in)."""
-        if self._stated is None:
-            properties: Mapping[str, Any] = self._raw.get("properties", {})
-            self._stated = [
-                (name, spec["default"])
-                for name, spec in properties.items()
-                if "default" in spec and (spec["default"] or not self.native)
-            ]
-        return self._stated
+        properties: Mapping[str, Any] = self._raw.get("properties", {})
+        return [
+            (name, spec["default"])
+            for name, spec in properties.items()
+            if "default" in spec and (spec["default"] or not self.native)
+        ]
 
     def default(self, name: str) -> Any:
         """What the schema states as a member's default, also where that is empty; None where it states none."""
@@ -185,16 +163,27 @@ class Struct:
         """Whether an empty list or map may have to be left out, or be null."""
         return self.native and any(isinstance(one.node, ListNode | MapNode) for one in self.fields.values())
 
-    def walk(self, name: str) -> "Walk":
-        """The members to go down into for the sake of ``stated``, ``always`` or ``droppable`` structs below."""
-        found = self._walks.get(name)
-        if found is None:
-            found = {}
-            for one in self.fields.values():
-                below = _below(one.node)
-                if below is not None and _reaches(below[1], name, set()):
-                    found[one.name] = below
-            self._walks[name] = found
+    @functools.cached_property
+    def stated_below(self) -> "Walk":
+        """The members to go down into for the sake of ``stated`` members of structs below."""
+        return self._walk("stated")
+
+    @functools.cached_property
+    def always_below(self) -> "Walk":
+        """The members to go down into for the sake of ``always`` members of structs below."""
+        return self._walk("always")
+
+    @functools.cached_property
+    def droppable_below(self) -> "Walk":
+        """The members to go down into for the sake of ``droppable`` structs below."""
+        return self._walk("droppable")
+
+    def _walk(self, name: str) -> "Walk":
+        found = {}
+        for one in self.fields.values():
+            below = _below(one.node)
+            if below is not None and _reaches(below[1], name, set()):
+                found[one.name] = below
         return found
 
     def zero(self) -> dict[str, Any]:
@@ -204,7 +193,7 @@ class Struct:
     def with_fields(self, fields: dict[str, Field]) -> "Struct":
         """This struct with some members' types replaced."""
         made = Struct(self.name, self._raw, native=self.native, open_=self.open, atomic=self.atomic)
-        made._fields = self.fields | fields
+        made.fields = self.fields | fields
         return made
 
 
@@ -426,21 +415,23 @@ def object_type(kind: KindInfo, version: str) -> Struct:
     Raises:
         KeyError: nothing is known of the kind in that version.
     """
-    if kind.custom is not None:
-        return _custom_type(kind, version)
-    found = definition(f"{package_name(kind.group, version)}.{kind.kind}")
+    return _custom_type(kind, version) if kind.custom is not None else _own_type(kind.group, version, kind.kind)
+
+
+@functools.cache
+def _own_type(group: str, version: str, kind: str) -> Struct:
+    found = definition(f"{package_name(group, version)}.{kind}")
     if not isinstance(found, Struct):
-        raise KeyError(kind.kind)
+        raise KeyError(kind)
     return found
 
 
 def type_of(group: str, version: str, kind: str) -> Struct | None:
     """The type of a built-in kind that may be served or not (a subresource's body, options)."""
     try:
-        found = definition(f"{package_name(group, version)}.{kind}")
+        return _own_type(group, version, kind)
     except KeyError:
         return None
-    return found if isinstance(found, Struct) else None
 
 
 def _custom_type(kind: KindInfo, version: str) -> Struct:

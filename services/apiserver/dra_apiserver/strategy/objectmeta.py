@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import functools
+from collections.abc import Callable
 from typing import Any
 
 from dra_shared.names import NameRule, dns_label, label_key, label_value
@@ -21,8 +23,9 @@ JsonObject = dict[str, Any]
 IMMUTABLE = "field is immutable"
 _ANNOTATIONS_LIMIT = 256 * 1024
 _FIELD_MANAGER_LIMIT = 128
-# No character takes more than four of the bytes that count.
-_SURELY_SHORT = _FIELD_MANAGER_LIMIT // 4
+# In the bytes that count.
+_LONGEST_CHARACTER = 4
+_SURELY_SHORT = _FIELD_MANAGER_LIMIT // _LONGEST_CHARACTER
 _SUBRESOURCE_LIMIT = 256
 _STANDARD_FINALIZERS = frozenset({"kubernetes", "orphan", "foregroundDeletion"})
 
@@ -44,16 +47,24 @@ def validate_labels(labels: JsonObject, path: str) -> list[FieldError]:
     """Each key a qualified name, each value a label value."""
     errors: list[FieldError] = []
     for key, value in labels.items():
-        errors.extend(invalid(path, key, text) for text in label_key(key))
-        errors.extend(invalid(path, value, text) for text in label_value(value))
+        if found := label_key(key):
+            errors += [invalid(path, key, text) for text in found]
+        if found := label_value(value):
+            errors += [invalid(path, value, text) for text in found]
     return errors
 
 
 def validate_annotations(annotations: JsonObject, path: str) -> list[FieldError]:
     """Each key a qualified name whatever its case; all together at most 256 KiB."""
-    errors = [invalid(path, key, text) for key in annotations for text in label_key(key.lower())]
+    errors = []
+    characters = 0
+    for key, value in annotations.items():
+        characters += len(key) + len(value)
+        if found := label_key(key.lower()):
+            errors += [invalid(path, key, text) for text in found]
     if (
-        sum(len(key.encode()) + len(value.encode()) for key, value in annotations.items())
+        characters > _ANNOTATIONS_LIMIT // _LONGEST_CHARACTER
+        and sum(len(key.encode()) + len(value.encode()) for key, value in annotations.items())
         > _ANNOTATIONS_LIMIT
     ):
         errors.append(too_long(path, _ANNOTATIONS_LIMIT))
@@ -65,11 +76,8 @@ def _validate_owner(owner: JsonObject, path: str) -> list[FieldError]:
     errors: list[FieldError] = []
     if api_version.count("/") > 1 or not api_version.rpartition("/")[2]:
         errors.append(invalid(f"{path}.apiVersion", api_version, "version must not be empty"))
-    errors.extend(
-        invalid(f"{path}.{key}", "", "must not be empty")
-        for key in ("kind", "name", "uid")
-        if not owner.get(key)
-    )
+    missing = [key for key in ("kind", "name", "uid") if not owner.get(key)]
+    errors += [invalid(f"{path}.{key}", "", "must not be empty") for key in missing]
     if api_version == "v1" and owner.get("kind") == "Event":
         errors.append(invalid(path, _shown_owner(owner), "/v1, Kind=Event is disallowed from being an owner"))
     return errors
@@ -135,18 +143,35 @@ def validate_field_manager(manager: str, path: str) -> list[FieldError]:
 def _validate_managed_fields(entries: list[JsonObject], path: str) -> list[FieldError]:
     errors: list[FieldError] = []
     for index, entry in enumerate(entries):
-        at = f"{path}[{index}]"
-        operation = entry.get("operation", "")
-        if not operation:
-            errors.append(required(f"{at}.operation", "must not be empty"))
-        elif operation not in {"Apply", "Update"}:
-            errors.append(not_supported(f"{at}.operation", operation, ("Apply", "Update")))
-        if entry.get("fieldsType", "FieldsV1") not in {"", "FieldsV1"}:
-            errors.append(invalid(f"{at}.fieldsType", entry["fieldsType"], "must be `FieldsV1`"))
-        errors.extend(validate_field_manager(entry.get("manager", ""), f"{at}.manager"))
-        if len(entry.get("subresource", "").encode()) > _SUBRESOURCE_LIMIT:
-            errors.append(too_long(f"{at}.subresource", _SUBRESOURCE_LIMIT))
+        if not _good_manager(tuple(map(entry.get, _MANAGER_FIELDS))):
+            errors += _manager_errors(entry, f"{path}[{index}]")
     return errors
+
+
+def _manager_errors(entry: JsonObject, path: str) -> list[FieldError]:
+    errors: list[FieldError] = []
+    operation = entry.get("operation", "")
+    if not operation:
+        errors.append(required(f"{path}.operation", "must not be empty"))
+    elif operation not in {"Apply", "Update"}:
+        errors.append(not_supported(f"{path}.operation", operation, ("Apply", "Update")))
+    if entry.get("fieldsType", "FieldsV1") not in {"", "FieldsV1"}:
+        errors.append(invalid(f"{path}.fieldsType", entry["fieldsType"], "must be `FieldsV1`"))
+    errors.extend(validate_field_manager(entry.get("manager", ""), f"{path}.manager"))
+    if len(entry.get("subresource", "").encode()) > _SUBRESOURCE_LIMIT:
+        errors.append(too_long(f"{path}.subresource", _SUBRESOURCE_LIMIT))
+    return errors
+
+
+# All that is checked of an entry.
+_MANAGER_FIELDS = ("operation", "fieldsType", "manager", "subresource")
+
+
+@functools.lru_cache(maxsize=1024)
+def _good_manager(said: tuple[Any, ...]) -> bool:
+    """Whether an entry that says this of its manager has no errors, which few do."""
+    entry = {name: value for name, value in zip(_MANAGER_FIELDS, said, strict=True) if value is not None}
+    return not _manager_errors(entry, "")
 
 
 def validate_metadata(
@@ -155,12 +180,13 @@ def validate_metadata(
     """The errors of a new object's metadata (ValidateObjectMeta)."""
     errors: list[FieldError] = []
     generate, name = meta.get("generateName", ""), meta.get("name", "")
-    if generate:
-        errors.extend(invalid(f"{path}.generateName", generate, text) for text in name_rule(generate, True))
+    if generate and (found := name_rule(generate, True)):
+        errors += [invalid(f"{path}.generateName", generate, text) for text in found]
     if not name:
         errors.append(required(f"{path}.name", "name or generateName is required"))
     else:
-        errors.extend(invalid(f"{path}.name", name, text) for text in name_rule(name, False))
+        if found := name_rule(name, False):
+            errors += [invalid(f"{path}.name", name, text) for text in found]
     namespace = meta.get("namespace", "")
     if not namespaced:
         if namespace:
@@ -168,15 +194,11 @@ def validate_metadata(
     elif not namespace:
         errors.append(required(f"{path}.namespace"))
     else:
-        errors.extend(invalid(f"{path}.namespace", namespace, text) for text in dns_label(namespace))
+        if found := dns_label(namespace):
+            errors += [invalid(f"{path}.namespace", namespace, text) for text in found]
     if meta.get("generation", 0) < 0:
         errors.append(invalid(f"{path}.generation", meta["generation"], "must be greater than or equal to 0"))
-    errors.extend(validate_labels(meta.get("labels") or {}, f"{path}.labels"))
-    errors.extend(validate_annotations(meta.get("annotations") or {}, f"{path}.annotations"))
-    errors.extend(validate_owner_references(meta.get("ownerReferences") or [], f"{path}.ownerReferences"))
-    errors.extend(_validate_finalizers(meta.get("finalizers") or [], f"{path}.finalizers"))
-    errors.extend(_validate_managed_fields(meta.get("managedFields") or [], f"{path}.managedFields"))
-    return errors
+    return errors + _validate_members(meta, _CREATED, path)
 
 
 def validate_metadata_update(new: JsonObject, old: JsonObject, path: str = "metadata") -> list[FieldError]:
@@ -210,8 +232,24 @@ def validate_metadata_update(new: JsonObject, old: JsonObject, path: str = "meta
                 else value or ""
             )
             errors.append(invalid(f"{path}.{key}", shown, IMMUTABLE))
-    errors.extend(validate_labels(new.get("labels") or {}, f"{path}.labels"))
-    errors.extend(validate_annotations(new.get("annotations") or {}, f"{path}.annotations"))
-    errors.extend(validate_owner_references(new.get("ownerReferences") or [], f"{path}.ownerReferences"))
-    errors.extend(_validate_managed_fields(new.get("managedFields") or [], f"{path}.managedFields"))
+    return errors + _validate_members(new, _CHANGED, path)
+
+
+_CHANGED = (
+    ("labels", validate_labels),
+    ("annotations", validate_annotations),
+    ("ownerReferences", validate_owner_references),
+    ("managedFields", _validate_managed_fields),
+)
+_CREATED = (*_CHANGED[:-1], ("finalizers", _validate_finalizers), _CHANGED[-1])
+
+
+def _validate_members(
+    meta: JsonObject, checks: tuple[tuple[str, Callable[[Any, str], list[FieldError]]], ...], path: str
+) -> list[FieldError]:
+    errors: list[FieldError] = []
+    for name, check in checks:
+        value = meta.get(name)
+        if value:
+            errors += check(value, f"{path}.{name}")
     return errors

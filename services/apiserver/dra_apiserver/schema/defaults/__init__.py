@@ -41,10 +41,14 @@ def apply_stated(node: Struct, obj: Object) -> None:
     for name, value in node.stated:
         if name not in obj:
             obj[name] = value if not isinstance(value, dict | list) else _copy(value)
-    for key, (shape, below) in node.walk("stated").items():
-        value = obj.get(key)
-        if not value:
+    walk = node.stated_below
+    if not walk:
+        return
+    for key, value in obj.items():
+        found = walk.get(key)
+        if found is None or not value:
             continue
+        shape, below = found
         if shape is Struct:
             apply_stated(below, value)
         else:
