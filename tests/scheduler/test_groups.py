@@ -91,18 +91,32 @@ async def test_whoever_comes_last_brings_all_others_along() -> None:
         await eventually(lambda: node_of(api, "fits") and node_of(api, "left"))
 
 
-async def test_a_gang_whose_members_are_not_ready_raises_no_alarm() -> None:
+async def test_a_gang_whose_members_are_not_ready_is_tried_all_the_same() -> None:
     api = FakeApi(node_json("a"), class_json(), slice_json("a", 2), claim_json("c0"), _group(2))
-    async with running(api, gates=GATES):
+    async with running(api, gates=GATES) as (_, clock):
         for number in range(2):
             api.add(_member(f"p{number}", "1", claims={"gpu": f"c{number}"}))
         await quiet(api)
-        assert not condition(api, "p0")
-        assert not events(api, "p0")
+        assert condition(api, "p0")["message"] == TOO_FEW
+        assert events(api, "p0") == [f"FailedScheduling: {TOO_FEW}"]
+        assert _told(api) == ("False", "Unschedulable", "pod group is unschedulable")
+        assert not condition(api, "p1")
         api.add(claim_json("c1"))
+        await clock.advance(2)
         await eventually(lambda: node_of(api, "p0") and node_of(api, "p1"))
-        await quiet(api)
-        assert all("FailedScheduling" not in text for name in ("p0", "p1") for text in events(api, name))
+        assert not events(api, "p1") or "Scheduled" in events(api, "p1")[0]
+
+
+async def test_gang_members_that_wait_for_others_name_their_node() -> None:
+    api = FakeApi(node_json("a"), _group(2))
+    async with running(api, gates=GATES):
+        for number in range(3):
+            api.add(_member(f"p{number}", "1", priority=3 - number))
+        await eventually(lambda: all(node_of(api, f"p{number}") for number in range(3)))
+    named = [
+        c.name for c in api.writes("pods") if (c.body.get("status") or {}).get("nominatedNodeName") == "a"
+    ]
+    assert named == ["p0"]
 
 
 @pytest.mark.parametrize("enough", [True, False])

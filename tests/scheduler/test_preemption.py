@@ -6,7 +6,7 @@ import pytest
 
 from tests.fakeapi import FakeApi, Json
 from tests.scheduler.objects import claim_json, class_json, node_json, pod_json, slice_json
-from tests.scheduler.running import condition, eventually, node_of, nominated, quiet, running
+from tests.scheduler.running import condition, events, eventually, node_of, nominated, quiet, running
 
 
 def _placed(name: str, node: str, priority: int = 0, cpu: str = "3", started: str = "", **more: Any) -> Json:
@@ -163,3 +163,31 @@ async def test_a_pod_that_is_being_prepared_is_put_back_instead_of_deleted() -> 
         assert not api.get("resourceclaims", "default", "c")["status"].get("reservedFor")
         (note,) = [call.body["note"] for call in api.writes("events") if call.body["reason"] == "Preempted"]
         assert note.endswith("on node a (in kube-scheduler memory).")
+
+
+async def test_a_pod_is_not_tried_again_while_others_go_for_it() -> None:
+    """The end of the first victim alone would have it look for victims once more."""
+    api = FakeApi(node_json("a"), *(_placed(name, "a", cpu="1") for name in ("one", "two", "three")))
+    async with running(api) as (_, clock):
+        api.add(pod_json("high", requests={"cpu": "4"}, priority=100))
+        await eventually(lambda: nominated(api, "high") == "a")
+        await quiet(api)
+        await clock.advance(2)
+        await eventually(lambda: node_of(api, "high") == "a")
+    told = [
+        call.body["regarding"]["name"] for call in api.writes("events") if call.body["reason"] == "Preempted"
+    ]
+    assert sorted(told) == ["one", "three", "two"]
+    assert sum("FailedScheduling" in text for text in events(api, "high")) == 1
+
+
+async def test_when_a_victim_could_not_be_deleted_the_pod_is_tried_again() -> None:
+    refusals = [(500, "InternalError", "no")]
+    api = FakeApi(node_json("a"), _placed("low", "a"))
+    api.refuse = lambda call: refusals.pop() if call.verb == "delete" and refusals else None
+    async with running(api) as (_, clock):
+        api.add(pod_json("high", requests={"cpu": "3"}, priority=100))
+        await eventually(lambda: condition(api, "high"))
+        await clock.advance(5)
+        await eventually(lambda: node_of(api, "high") == "a")
+    assert condition(api, "high")["reason"] == "Unschedulable"

@@ -16,6 +16,7 @@ from dra_scheduler.framework.events import Action, Event, Kind
 from dra_scheduler.framework.runtime import Framework
 from dra_scheduler.framework.state import CycleState
 from dra_scheduler.framework.status import Status, error
+from dra_scheduler.outcome import Decision
 from dra_scheduler.queue.scheduling import SchedulingQueue
 
 _log = logger(__name__)
@@ -65,16 +66,17 @@ class Binder:
         self._nominations = nominations
         self._preparing: dict[str, asyncio.Task[Status | None]] = {}
 
-    async def bind(self, state: CycleState, pod: Pod, assumed: Pod) -> None:
-        """Prepare and bind ``assumed``, which is ``pod`` with its node's name."""
+    async def bind(self, decision: Decision) -> None:
+        """Prepare the pod and bind it."""
+        state, pod, assumed = decision.state, decision.pod, decision.assumed
         node_name = assumed.spec.node_name
-        prepares = announces = False
+        announces = False
         try:
-            prepares = self._framework.has_to_prepare(state, assumed, node_name)
+            expected = decision.waits or self._framework.has_to_prepare(state, assumed, node_name)
             announces = (
-                prepares and self._nominations is not None and pod.status.nominated_node_name != node_name
+                expected and self._nominations is not None and pod.status.nominated_node_name != node_name
             )
-            status = await self._prepare(state, assumed, announces) if prepares else None
+            status = await self._prepare(state, assumed, announces) if expected else None
             if status is None:
                 status = await self._framework.bind(state, assumed, node_name)
         except Exception as problem:
@@ -91,7 +93,7 @@ class Binder:
             )
             return
         _log.warning("not bound, trying again", pod=pod.key, node=node_name, error=status.message)
-        await self.give_up(state, pod, assumed)
+        await self.give_up(decision)
         self._on_failure(pod, status, announces)
 
     def preempt(self, uid: str, plugin: str) -> bool:
@@ -118,9 +120,10 @@ class Binder:
                 # It must not come after the binding, which takes the name away.
                 await announcing
 
-    async def give_up(self, state: CycleState, pod: Pod, assumed: Pod, *, announce: bool = True) -> None:
+    async def give_up(self, decision: Decision, *, announce: bool = True) -> None:
         """The pod does not get the node after all; ``announce`` lets other pods be tried for what gets free."""
-        await self._framework.unreserve(state, assumed, assumed.spec.node_name)
+        assumed = decision.assumed
+        await self._framework.unreserve(decision.state, assumed, assumed.spec.node_name)
         self._cache.forget(assumed)
         if announce:
             # As if a pod had left the node: others may fit now.

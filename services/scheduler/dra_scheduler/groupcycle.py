@@ -56,11 +56,6 @@ class GroupCycle:
         gang = group.spec.scheduling_policy.gang if self._gangs else None
         minimum = gang.min_count if gang is not None else 0
         entries = [first, *self._queue.take_members(lambda pod: group_key(pod) == key)]
-        if len(entries) + self._groups.placed(key) < minimum:
-            # Others are kept out of the queue as yet, for want of their claims perhaps: nothing to tell.
-            for entry in entries:
-                self._queue.reject(entry, ("GangScheduling",), waiting_for_members(minimum))
-            return
         entries.sort(key=lambda entry: (-(entry.pod.spec.priority or 0), entry.first_attempt or 0.0))
         outcomes, problem = await self._try(entries)
         held = sum(_place(outcome) is not None for _, outcome in outcomes)
@@ -79,6 +74,8 @@ class GroupCycle:
             for entry, outcome in outcomes:
                 if isinstance(outcome, Decision):
                     self._groups.set_pod(outcome.assumed, placed=True)
+                    # Upstream's gang plugin has pods wait until enough of them have got so far.
+                    outcome.waits = self._groups.placed(key) < minimum
                     self._bind(outcome)
                 else:
                     self._settle(entry, outcome)
@@ -125,11 +122,6 @@ class GroupCycle:
             place = _place(outcome)
             if place is not None:
                 await self._give_up(place)
-
-
-def waiting_for_members(minimum: int) -> str:
-    """What a gang waits for that has too few members in the queue."""
-    return f"waiting for {minimum} pods of the gang to be ready for scheduling"
 
 
 def _place(outcome: Decision | Failure) -> Decision | None:

@@ -76,7 +76,7 @@ class EventHandlers:
         )
         if any(gates.enabled(gate) for gate in GROUP_GATES):
             informers.informer(POD_GROUPS).add_handler(
-                self._group_set, lambda _, new: self._group_set(new), self._group_deleted
+                self._group_added, lambda _, new: self._groups.set_group(new), self._group_deleted
             )
         informers.informer(PODS).add_handler(
             lambda new: self._pod_changed(None, new), self._pod_changed, self._pod_deleted
@@ -114,9 +114,9 @@ class EventHandlers:
                 self._queue.update(old, new)
             else:
                 self._queue.add(new)
+                self._group_event(new)
             if old is not None and old.status.nominated_node_name not in ("", new.status.nominated_node_name):
                 self._nomination_ended(old)
-            self._group_event(new)
         else:
             self._groups.delete_pod(new)
             self._queue.delete(uid)
@@ -155,7 +155,7 @@ class EventHandlers:
         if group_key(pod) is not None:
             self._queue.move_on(Event(Kind.POD_GROUP, Action.OTHER, None, pod))
 
-    def _group_set(self, group: PodGroup) -> None:
+    def _group_added(self, group: PodGroup) -> None:
         self._groups.set_group(group)
         self._queue.move_on(Event(Kind.POD_GROUP, Action.ADD, None, group))
 

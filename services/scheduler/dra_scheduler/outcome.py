@@ -10,12 +10,16 @@ from dra_scheduler.queue.entry import QueuedPod
 
 @dataclass(slots=True)
 class Decision:
-    """A pod that has been given a node, which it holds in the scheduler's opinion only."""
+    """A pod that has been given a node, which it holds in the scheduler's opinion only.
+
+    ``waits``: others of its gang come after it, so its status tells of the node before it is bound.
+    """
 
     entry: QueuedPod
     state: CycleState
     pod: Pod
     assumed: Pod
+    waits: bool = False
 
 
 @dataclass(slots=True)

@@ -93,10 +93,6 @@ class Scheduler:
         budgets = self._informers.informer(POD_DISRUPTION_BUDGETS).store
         pods = self._informers.informer(PODS).store
 
-        def pod_exists(pod: Pod) -> bool:
-            known = pods.get(pod.key)
-            return known is not None and known.metadata.uid == pod.metadata.uid
-
         def namespace_labels(name: str) -> Mapping[str, str]:
             namespace = namespaces.get(name)
             return namespace.metadata.labels if namespace is not None else {}
@@ -112,10 +108,12 @@ class Scheduler:
                 clock=self._clock,
                 volumes=self._volumes,
                 namespace_labels=namespace_labels,
-                pod_exists=pod_exists,
+                newest_pod=pods.get,
+                spawn=self._spawn,
                 siblings=SiblingSelectors(self._informers),
                 budgets=budgets.list,
                 recall=lambda uid, plugin: self._binder.preempt(uid, plugin),
+                activate=lambda uids: self.queue.activate(uids),
                 binding_timeout=config.binding_timeout,
             ),
             self._dynamic_resources,
@@ -321,11 +319,11 @@ class Scheduler:
 
     def _start_binding(self, decision: Decision) -> None:
         self.queue.decided(decision.entry)
-        self._spawn(self._binder.bind(decision.state, decision.pod, decision.assumed))
+        self._spawn(self._binder.bind(decision))
 
     async def _release(self, decision: Decision) -> None:
         # All is as it was before, so there is nothing new for other pods.
-        await self._binder.give_up(decision.state, decision.pod, decision.assumed, announce=False)
+        await self._binder.give_up(decision, announce=False)
 
     async def _no_node(self, entry: QueuedPod, state: CycleState, diagnosis: Diagnosis) -> Failure:
         if not diagnosis.nodes:

@@ -186,3 +186,17 @@ async def test_activate_skips_the_waiting() -> None:
     queue.reject(_take(queue), {"Fit"}, "no room")
     queue.activate(["uid-p", "unknown"])
     assert _take(queue).pod.metadata.name == "p"
+
+
+async def test_a_pod_that_may_not_be_tried_any_more_when_its_back_off_is_cut_short_is_not_lost() -> None:
+    queue = _queue(FakeClock())
+    queue.add(pod("p"))
+    entry = _take(queue)
+    queue.reject(entry, {"Fit"}, "no room")
+    queue.move_on(Event(Kind.NODE, Action.ADD, None, node("n")))
+    assert entry.place is Place.BACKOFF
+    entry.pod = pod("p", schedulingGates=[{"name": "g"}])
+    assert queue.try_pop() is None
+    assert queue.counts()["gated"] == 1
+    queue.update(entry.pod, pod("p"))
+    assert _take(queue) is entry

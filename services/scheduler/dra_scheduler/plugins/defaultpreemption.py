@@ -3,15 +3,8 @@
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
-import httpx
-from dra_shared.api.pod import Pod, PodCondition, PodStatus
+from dra_shared.api.pod import Pod
 from dra_shared.api.policy import PodDisruptionBudget
-from dra_shared.api.resources import PODS
-from dra_shared.client.errors import ApiError, NotFound
-from dra_shared.client.events import Recorder, reference
-from dra_shared.client.rest import Client, PatchType
-from dra_shared.clock import Clock, rfc3339
-from dra_shared.log import logger
 
 from dra_scheduler.diagnosis import histogram
 from dra_scheduler.framework.cache import Cache
@@ -20,16 +13,14 @@ from dra_scheduler.framework.runtime import Framework
 from dra_scheduler.framework.state import CycleState
 from dra_scheduler.framework.status import Code, Status, error, unresolvable, unschedulable
 from dra_scheduler.plugins.budgets import split_by_budgets
+from dra_scheduler.plugins.evictor import Evictor
 
 # Of upstream's DefaultPreemptionArgs: the search ends once so many nodes would do, in percent and at least.
 _MIN_CANDIDATES_PERCENT = 10
 _MIN_CANDIDATES = 100
 
-_FAILURES = (ApiError, httpx.HTTPError, OSError, TimeoutError)
 # Later than any time that a pod started at.
 _NOT_STARTED = "~"
-
-_log = logger(__name__)
 
 
 @dataclass(slots=True)
@@ -42,31 +33,27 @@ class _Candidate:
 
 
 class DefaultPreemption:
-    """Evicts pods of lower priority from the node where that costs least, so that the pod fits at its next attempt.
-
-    ``recall`` has the binding of a pod given up that has only been decided on, if there is still time.
-    """
+    """Evicts pods of lower priority from the node where that costs least, so that the pod fits at its next attempt."""
 
     name = "DefaultPreemption"
 
     def __init__(
         self,
         cache: Cache,
-        client: Client,
-        recorder: Recorder,
-        clock: Clock,
+        evictor: Evictor,
         *,
         framework: Callable[[], Framework],
         budgets: Callable[[], Iterable[PodDisruptionBudget]] = tuple,
-        recall: Callable[[str, str], bool] = lambda uid, plugin: False,
     ) -> None:
         self._cache = cache
-        self._client = client
-        self._recorder = recorder
-        self._clock = clock
+        self._evictor = evictor
         self._framework = framework
         self._budgets = budgets
-        self._recall = recall
+
+    def pre_enqueue(self, pod: Pod) -> Status | None:
+        if self._evictor.is_running(pod.metadata.uid):
+            return unresolvable("waiting for the preemption for this pod to be finished")
+        return None
 
     async def post_filter(self, state: CycleState, pod: Pod, statuses: Mapping[str, Status]) -> Status:
         if pod.spec.preemption_policy == "Never":
@@ -84,13 +71,9 @@ class DefaultPreemption:
             total = len(self._cache.nodes())
             return unschedulable(f"preemption: 0/{total} nodes are available: {histogram(refusals)}.")
         chosen = _cheapest(candidates)
-        going = [victim for victim in chosen.victims if victim.metadata.deletion_timestamp is None]
-        if going:
-            await self._end_nominations(pod, chosen.node)
-        status = await self._evict(pod, chosen.node, going)
-        if status.code is Code.SUCCESS:
-            state.nominated = chosen.node
-        return status
+        self._evictor.start(pod, chosen.node, chosen.victims)
+        state.nominated = chosen.node
+        return Status(Code.SUCCESS)
 
     def _waits(self, pod: Pod, name: str) -> bool:
         """Whether a pod that was preempted for it is still on its way out."""
@@ -159,58 +142,6 @@ class DefaultPreemption:
     def _judge(self, framework: Framework, state: CycleState, pod: Pod, node: NodeInfo) -> Status | None:
         ahead = self._cache.nominations.ahead_of(pod, node.name)
         return framework.filter_beside(framework.filters(state), state, pod, node, ahead)
-
-    async def _evict(self, pod: Pod, node_name: str, victims: Sequence[Pod]) -> Status:
-        for victim in victims:
-            text = f"Preempted by pod {pod.metadata.uid} on node {node_name}"
-            if self._recall(victim.metadata.uid, self.name):
-                text += " (in kube-scheduler memory)."
-            else:
-                try:
-                    await self._delete(pod, victim)
-                except NotFound:
-                    continue
-                except _FAILURES as failure:
-                    return error(failure)
-            self._recorder.event(reference(PODS, victim), "Normal", "Preempted", text, "Preempting")
-        _log.info("preempted", pod=pod.key, node=node_name, victims=[victim.key for victim in victims])
-        return Status(Code.SUCCESS)
-
-    async def _delete(self, pod: Pod, victim: Pod) -> None:
-        name, namespace = victim.metadata.name, victim.metadata.namespace
-        condition = PodCondition(
-            type="DisruptionTarget",
-            status="True",
-            reason="PreemptionByScheduler",
-            message=f"{pod.spec.scheduler_name}: preempting to accommodate a higher priority pod",
-            observed_generation=victim.metadata.generation or None,
-            last_transition_time=rfc3339(self._clock.now()),
-        )
-        body = {"metadata": {"uid": victim.metadata.uid}, "status": PodStatus(conditions=(condition,))}
-        await self._client.patch(
-            PODS, name, body, namespace, patch_type=PatchType.STRATEGIC, subresource="status"
-        )
-        await self._client.delete(PODS, name, namespace, uid=victim.metadata.uid)
-
-    async def _end_nominations(self, pod: Pod, node_name: str) -> None:
-        """Pods of lower priority that the node was made free for find another place sooner if they look for one."""
-        for other in self._cache.nominations.on(node_name):
-            if _priority(other) >= _priority(pod):
-                continue
-            self._cache.nominations.delete(other.metadata.uid)
-            meta = other.metadata
-            body = {"metadata": {"uid": meta.uid}, "status": {"nominatedNodeName": None}}
-            try:
-                await self._client.patch(
-                    PODS,
-                    meta.name,
-                    body,
-                    meta.namespace,
-                    patch_type=PatchType.STRATEGIC,
-                    subresource="status",
-                )
-            except _FAILURES as failure:
-                _log.warning("nomination not ended", pod=other.key, node=node_name, error=str(failure))
 
 
 def _priority(pod: Pod) -> int:

@@ -1,7 +1,8 @@
 """The default set of plugins, in upstream's order and with upstream's weights."""
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Coroutine, Iterable, Mapping
 from dataclasses import dataclass
+from typing import Any
 
 from dra_shared.api.pod import Pod
 from dra_shared.api.policy import PodDisruptionBudget
@@ -19,6 +20,7 @@ from dra_scheduler.plugins.dynamicresources.manager import DRAManager
 from dra_scheduler.plugins.dynamicresources.plugin import DynamicResources
 from dra_scheduler.plugins.dynamicresources.podgroups import PodGroups
 from dra_scheduler.plugins.dynamicresources.rivals import Rivals
+from dra_scheduler.plugins.evictor import Evictor
 from dra_scheduler.plugins.gangscheduling import GangScheduling
 from dra_scheduler.plugins.imagelocality import ImageLocality
 from dra_scheduler.plugins.interpodaffinity import InterPodAffinity
@@ -58,10 +60,12 @@ class Parts:
     clock: Clock
     volumes: VolumeObjects
     namespace_labels: Callable[[str], Mapping[str, str]]
-    pod_exists: Callable[[Pod], bool]
+    newest_pod: Callable[[str], Pod | None]
+    spawn: Callable[[Coroutine[Any, Any, None]], object]
     siblings: Siblings = lambda pod: None
     budgets: Callable[[], Iterable[PodDisruptionBudget]] = tuple
     recall: Callable[[str, str], bool] = lambda uid, plugin: False
+    activate: Callable[[Iterable[str]], None] = lambda uids: None
     binding_timeout: float = 600.0
 
 
@@ -69,21 +73,23 @@ def default_framework(parts: Parts, dynamic_resources: DynamicResources) -> Fram
     """All plugins that there are, as far as the gates have them on."""
     gates, cache, manager = parts.gates, parts.cache, parts.manager
     extended = gates.enabled("DRAExtendedResource")
-    preemption = DefaultPreemption(
-        cache,
+    evictor = Evictor(
+        DefaultPreemption.name,
+        cache.nominations,
         parts.client,
         parts.recorder,
         parts.clock,
-        framework=lambda: framework,
-        budgets=parts.budgets,
         recall=parts.recall,
+        spawn=parts.spawn,
+        activate=parts.activate,
+        newest=parts.newest_pod,
     )
     committer = VolumeCommitter(
         parts.volumes,
         parts.client,
         parts.clock,
         node=cache.node_object,
-        exists=parts.pod_exists,
+        newest_pod=parts.newest_pod,
         timeout=parts.binding_timeout,
     )
     plugins: list[Plugin] = [
@@ -102,7 +108,7 @@ def default_framework(parts: Parts, dynamic_resources: DynamicResources) -> Fram
         InterPodAffinity(cache, parts.namespace_labels),
         dynamic_resources,
         Rivals(manager, parts.client, parts.clock),
-        preemption,
+        DefaultPreemption(cache, evictor, framework=lambda: framework, budgets=parts.budgets),
         NodeResourcesBalancedAllocation(),
         ImageLocality(cache),
         DefaultBinder(parts.client),

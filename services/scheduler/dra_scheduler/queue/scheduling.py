@@ -133,8 +133,11 @@ class SchedulingQueue:
         for heap in (self._active, self._backoff):
             while heap:
                 item = heapq.heappop(heap)
-                if not _stale(item) and (heap is self._active or self._pre_enqueue(item[3].pod) is None):
+                if _stale(item):
+                    continue
+                if heap is self._active or self._pre_enqueue(item[3].pod) is None:
                     return self._take(item[3])
+                self._admit(item[3])
         return None
 
     def take_members(self, is_member: Callable[[Pod], bool]) -> list[QueuedPod]:
@@ -247,7 +250,9 @@ class SchedulingQueue:
             return
         self._leave(entry)
         entry.gated = True
-        entry.rejected_by, entry.message = frozenset((status.plugin,)), status.message
+        # What turned it away before may become different meanwhile.
+        entry.rejected_by |= {status.plugin}
+        entry.message = status.message
         self._wait_for_events(entry)
 
     def _activate(self, entry: QueuedPod) -> None:

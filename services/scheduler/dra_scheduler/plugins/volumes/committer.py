@@ -27,9 +27,10 @@ _POLL_INTERVAL = 1.0
 
 
 class VolumeCommitter:
-    """Changes claims and volumes, in the scheduler's opinion first; ``exists`` says whether a pod still does.
+    """Changes claims and volumes, in the scheduler's opinion first.
 
-    ``timeout`` is how many seconds all of a pod's volumes may take to be there.
+    ``newest_pod`` gives a pod as informers tell of it, by its key; all of a pod's volumes have to be there within
+    ``timeout`` seconds.
     """
 
     def __init__(
@@ -39,14 +40,14 @@ class VolumeCommitter:
         clock: Clock,
         *,
         node: Callable[[str], Node | None],
-        exists: Callable[[Pod], bool],
+        newest_pod: Callable[[str], Pod | None],
         timeout: float,
     ) -> None:
         self._objects = objects
         self._client = client
         self._clock = clock
         self._node = node
-        self._exists = exists
+        self._newest_pod = newest_pod
         self._timeout = timeout
 
     def assume(self, volumes: PodVolumes, node_name: str) -> PodVolumes:
@@ -120,7 +121,8 @@ class VolumeCommitter:
             raise VolumeError(
                 f'failed to get node "{pod.spec.node_name}": node "{pod.spec.node_name}" not found'
             )
-        if not self._exists(pod):
+        newest = self._newest_pod(pod.key)
+        if newest is None or newest.metadata.uid != pod.metadata.uid:
             raise VolumeError(f'pod does not exist any more: pod "{pod.metadata.name}" not found')
         return all(self._is_taken(volume, claim, node) for volume, claim in written.bindings) and all(
             self._is_made(claim, node) for claim in written.provisions

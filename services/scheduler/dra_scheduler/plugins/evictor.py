@@ -1,0 +1,133 @@
+"""Evictions in favour of pods of higher priority, beside the scheduling loop."""
+
+import asyncio
+from collections.abc import Callable, Coroutine, Iterable, Sequence
+from typing import Any
+
+import httpx
+from dra_shared.api.pod import Pod, PodCondition, PodStatus
+from dra_shared.api.resources import PODS
+from dra_shared.client.errors import ApiError, NotFound
+from dra_shared.client.events import Recorder, reference
+from dra_shared.client.rest import Client, PatchType
+from dra_shared.clock import Clock, rfc3339
+from dra_shared.log import logger
+
+from dra_scheduler.framework.nominations import Nominations
+
+_FAILURES = (ApiError, httpx.HTTPError, OSError, TimeoutError)
+
+_log = logger(__name__)
+
+
+class Evictor:
+    """Has victims go; meanwhile the pod that they go for is not tried.
+
+    ``recall`` has the binding of a pod given up that has only been decided on, if there is still time; ``activate``
+    has pods tried again now; ``newest`` gives a pod as informers tell of it, by its key.
+    """
+
+    def __init__(
+        self,
+        plugin: str,
+        nominations: Nominations,
+        client: Client,
+        recorder: Recorder,
+        clock: Clock,
+        *,
+        recall: Callable[[str, str], bool],
+        spawn: Callable[[Coroutine[Any, Any, None]], object],
+        activate: Callable[[Iterable[str]], None],
+        newest: Callable[[str], Pod | None],
+    ) -> None:
+        self._plugin = plugin
+        self._nominations = nominations
+        self._client = client
+        self._recorder = recorder
+        self._clock = clock
+        self._recall = recall
+        self._spawn = spawn
+        self._activate = activate
+        self._newest = newest
+        # For which pods victims are being evicted, each with the last of them once all others were.
+        self._running: dict[str, Pod | None] = {}
+
+    def is_running(self, uid: str) -> bool:
+        """Whether victims are still being evicted for the pod of that uid."""
+        if uid not in self._running:
+            return False
+        last = self._running[uid]
+        if last is None:
+            return True
+        # Its end may be told before the request for it is answered, and nothing would be told after that.
+        newest = self._newest(last.key)
+        return newest is not None and newest.metadata.deletion_timestamp is None
+
+    def start(self, pod: Pod, node_name: str, victims: Sequence[Pod]) -> None:
+        """Have the victims evicted from the node, those apart that are on their way out already."""
+        staying = [victim for victim in victims if victim.metadata.deletion_timestamp is None]
+        if staying:
+            self._running[pod.metadata.uid] = None
+            self._spawn(self._run(pod, node_name, staying))
+
+    async def _run(self, pod: Pod, node_name: str, victims: Sequence[Pod]) -> None:
+        uid = pod.metadata.uid
+        try:
+            await self._end_nominations(pod, node_name)
+            await asyncio.gather(*(self._evict(pod, node_name, victim) for victim in victims[:-1]))
+            self._running[uid] = victims[-1]
+            await self._evict(pod, node_name, victims[-1])
+        except _FAILURES as failure:
+            _log.warning("preemption failed", pod=pod.key, node=node_name, error=str(failure))
+            del self._running[uid]
+            self._activate((uid,))
+            return
+        del self._running[uid]
+        _log.info("preempted", pod=pod.key, node=node_name, victims=[victim.key for victim in victims])
+
+    async def _evict(self, pod: Pod, node_name: str, victim: Pod) -> None:
+        text = f"Preempted by pod {pod.metadata.uid} on node {node_name}"
+        if self._recall(victim.metadata.uid, self._plugin):
+            text += " (in kube-scheduler memory)."
+        else:
+            try:
+                await self._delete(pod, victim)
+            except NotFound:
+                return
+        self._recorder.event(reference(PODS, victim), "Normal", "Preempted", text, "Preempting")
+
+    async def _delete(self, pod: Pod, victim: Pod) -> None:
+        name, namespace = victim.metadata.name, victim.metadata.namespace
+        condition = PodCondition(
+            type="DisruptionTarget",
+            status="True",
+            reason="PreemptionByScheduler",
+            message=f"{pod.spec.scheduler_name}: preempting to accommodate a higher priority pod",
+            observed_generation=victim.metadata.generation or None,
+            last_transition_time=rfc3339(self._clock.now()),
+        )
+        body = {"metadata": {"uid": victim.metadata.uid}, "status": PodStatus(conditions=(condition,))}
+        await self._client.patch(
+            PODS, name, body, namespace, patch_type=PatchType.STRATEGIC, subresource="status"
+        )
+        await self._client.delete(PODS, name, namespace, uid=victim.metadata.uid)
+
+    async def _end_nominations(self, pod: Pod, node_name: str) -> None:
+        """Pods of lower priority that the node was made free for find another place sooner if they look for one."""
+        for other in self._nominations.on(node_name):
+            if (other.spec.priority or 0) >= (pod.spec.priority or 0):
+                continue
+            self._nominations.delete(other.metadata.uid)
+            meta = other.metadata
+            body = {"metadata": {"uid": meta.uid}, "status": {"nominatedNodeName": None}}
+            try:
+                await self._client.patch(
+                    PODS,
+                    meta.name,
+                    body,
+                    meta.namespace,
+                    patch_type=PatchType.STRATEGIC,
+                    subresource="status",
+                )
+            except _FAILURES as failure:
+                _log.warning("nomination not ended", pod=other.key, node=node_name, error=str(failure))
