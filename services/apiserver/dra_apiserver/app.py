@@ -19,6 +19,7 @@ from dra_apiserver.handlers.routes import Handler, NotResource, resolve
 from dra_apiserver.handlers.streaming import TAKEN_OVER
 from dra_apiserver.health import Health
 from dra_apiserver.http import Disconnected, Receive, Request, Scope, Send
+from dra_apiserver.identities import identify
 from dra_apiserver.metrics import Labels, Sample
 from dra_apiserver.patch import ApplyConflict, PatchError
 from dra_apiserver.schema import DecodeError
@@ -119,6 +120,7 @@ class Application:
         request.send = counted
         self._running += 1
         try:
+            identify(request, self._api.tokens)
             query = scope["query_string"]
             watching = b"watch=" in query and request.flag("watch")
             try:

@@ -11,6 +11,7 @@ class UserInfo:
     """A caller, as strategies, admission and reviews see it."""
 
     name: str
+    uid: str = field(default="", kw_only=True)
     groups: tuple[str, ...] = ()
     extra: Mapping[str, tuple[str, ...]] = field(default_factory=dict, hash=False)
 

@@ -14,6 +14,7 @@ from dra_shared.log import logger
 from uvicorn.config import Config as UvicornConfig
 from uvicorn.server import ServerState
 
+from dra_apiserver.admission.dynamic.registered import Dynamic
 from dra_apiserver.app import Application
 from dra_apiserver.bootstrap import Followers, make_missing
 from dra_apiserver.config import Config
@@ -62,6 +63,7 @@ class ApiServer:
             definitions = Definitions(self.api)
             definitions.load()
             self._tasks.append(asyncio.create_task(definitions.run()))
+            Dynamic(self.api).follow()
             followers = Followers(self.api, definitions.changed)
             await followers.sync()
             self._tasks.append(asyncio.create_task(followers.run()))

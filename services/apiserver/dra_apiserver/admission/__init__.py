@@ -2,13 +2,14 @@
 
 `MUTATING` run on a new or changed object before its strategy, `VALIDATING` after it; each is called with the object in
 the stored version (None for a delete), the old one (None for a create), the request's context and the operation, and
-refuses by raising StatusError.
+refuses by raising StatusError. What is registered in the cluster, policies and webhooks, comes after the mutating
+plugins, and before the quota.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
+from typing import Any, Protocol
 
 from dra_apiserver.admission.classes import (
     default_ingress_class,
@@ -37,16 +38,55 @@ MUTATING: list[Plugin] = [
     default_ingress_class,
     default_storage_class,
 ]
-VALIDATING: list[Plugin] = [limit_ranges, workload_exists, resource_quota]
+VALIDATING: list[Plugin] = [limit_ranges, workload_exists]
 
 
-def mutate(obj: JsonObject | None, old: JsonObject | None, ctx: Context, operation: str) -> None:
-    """Run the mutating plugins; `operation` is CREATE, UPDATE, DELETE or CONNECT."""
+class Registered(Protocol):
+    """The policies and webhooks that may judge a request."""
+
+    def mutate(
+        self,
+        obj: JsonObject | None,
+        old: JsonObject | None,
+        ctx: Context,
+        operation: str,
+        again: bool = False,
+    ) -> bool:
+        """Whether they changed the object, so that everyone is to look at it `again`."""
+        ...
+
+    def validate(
+        self, obj: JsonObject | None, old: JsonObject | None, ctx: Context, operation: str
+    ) -> None: ...
+
+
+def mutate(
+    obj: JsonObject | None,
+    old: JsonObject | None,
+    ctx: Context,
+    operation: str,
+    registered: Registered | None = None,
+) -> None:
+    """Run the mutating plugins; `operation` is CREATE, UPDATE, DELETE or CONNECT.
+
+    Raises:
+        StatusError: one of them refuses.
+    """
     for plugin in MUTATING:
         plugin(obj, old, ctx, operation)
+    if registered is not None and registered.mutate(obj, old, ctx, operation):
+        for plugin in MUTATING:
+            plugin(obj, old, ctx, operation)
+        registered.mutate(obj, old, ctx, operation, again=True)
 
 
-def validate(obj: JsonObject | None, old: JsonObject | None, ctx: Context, operation: str) -> None:
+def validate(
+    obj: JsonObject | None,
+    old: JsonObject | None,
+    ctx: Context,
+    operation: str,
+    registered: Registered | None = None,
+) -> None:
     """Run the validating plugins.
 
     Raises:
@@ -54,3 +94,6 @@ def validate(obj: JsonObject | None, old: JsonObject | None, ctx: Context, opera
     """
     for plugin in VALIDATING:
         plugin(obj, old, ctx, operation)
+    if registered is not None:
+        registered.validate(obj, old, ctx, operation)
+    resource_quota(obj, old, ctx, operation)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import functools
 from dataclasses import dataclass
 from datetime import UTC, datetime
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from dra_shared.clock import Clock, rfc3339
 
@@ -18,7 +18,11 @@ from dra_apiserver.present import Accepted, Presenter, negotiate
 from dra_apiserver.registry import KindInfo, Registry
 from dra_apiserver.storage import Resource, Store, object_key
 from dra_apiserver.strategy import Context
+from dra_apiserver.tokens import Tokens
 from dra_apiserver.watch import WatchStream
+
+if TYPE_CHECKING:
+    from dra_apiserver.admission.dynamic.registered import Dynamic
 
 JsonObject = dict[str, Any]
 
@@ -62,6 +66,9 @@ class Api:
         self.metrics = metrics
         self.features = config.features
         self.streams: set[WatchStream] = set()
+        #: What policies and webhooks are registered; None while there are none.
+        self.dynamic: Dynamic | None = None
+        self.tokens = Tokens(config.database.with_name("service-account.key"), self.lookup, clock.now)
         self.stopping = False
         self._moment = (datetime.min.replace(tzinfo=UTC), "")
         self._presenter = functools.lru_cache(maxsize=4096)(self._make_presenter)

@@ -132,7 +132,8 @@ def prepare_create(api: Api, request: Request, target: Target, obj: JsonObject, 
         StatusError: admission, validation or the strategy refuses.
     """
     strategy = strategy_for(target.kind, target.subresource)
-    admission.mutate(obj, None, ctx, "CREATE")
+    registered = None if api.dynamic is None else api.dynamic.of(request, target)
+    admission.mutate(obj, None, ctx, "CREATE", registered)
     strategy.prepare_for_create(obj, ctx)
     _complete_status(target, obj)
     errors = strategy.validate_create(obj, ctx)
@@ -140,7 +141,7 @@ def prepare_create(api: Api, request: Request, target: Target, obj: JsonObject, 
     if errors:
         raise invalid_object(target.kind.group, target.kind.kind, meta.get("name", ""), errors)
     request.warn(strategy.warnings_on_create(obj, ctx))
-    admission.validate(obj, None, ctx, "CREATE")
+    admission.validate(obj, None, ctx, "CREATE", registered)
     if meta.pop("resourceVersion", ""):
         # Upstream's storage finds this and answers 500; the request is what is wrong.
         raise bad_request("resourceVersion should not be set on objects to be created")
@@ -197,7 +198,8 @@ def prepare_update(
         meta["generation"] = old_meta["generation"]
     else:
         meta.pop("generation", None)
-    admission.mutate(obj, old, ctx, "UPDATE")
+    registered = None if api.dynamic is None else api.dynamic.of(request, target)
+    admission.mutate(obj, old, ctx, "UPDATE", registered)
     strategy.prepare_for_update(obj, old, ctx)
     if not meta.get("uid"):
         meta["uid"] = old_meta["uid"]
@@ -216,7 +218,7 @@ def prepare_update(
     if errors:
         raise invalid_object(kind.group, kind.kind, meta.get("name", ""), errors)
     request.warn(strategy.warnings_on_update(obj, old, ctx))
-    admission.validate(obj, old, ctx, "UPDATE")
+    admission.validate(obj, old, ctx, "UPDATE", registered)
     strip(object_type(kind, kind.storage_version), obj)
     removable = (
         old_meta.get("deletionTimestamp")

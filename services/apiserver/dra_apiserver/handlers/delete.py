@@ -77,6 +77,19 @@ class DeleteOptions:
     orphan: bool | None = None
     dry_run: bool = False
 
+    def said(self) -> JsonObject:
+        """The options as an object."""
+        preconditions = {"uid": self.uid, "resourceVersion": self.resource_version}
+        said: JsonObject = {
+            "gracePeriodSeconds": self.grace,
+            "preconditions": {key: value for key, value in preconditions.items() if value},
+            "orphanDependents": self.orphan,
+            "propagationPolicy": self.propagation,
+            "dryRun": ["All"] if self.dry_run else [],
+        }
+        shown = {key: value for key, value in said.items() if value not in (None, "", {}, [])}
+        return {"kind": "DeleteOptions", "apiVersion": "meta.k8s.io/v1", **shown}
+
 
 async def delete_options(request: Request) -> DeleteOptions:
     """The options in the body, or without a body in the query.
@@ -191,13 +204,24 @@ async def _answer(request: Request, target: Target, presenter: Presenter, record
     await request.respond(200, encode(status, presenter.accepted), presenter.accepted.media_type)
 
 
-async def remove(api: Api, request: Request, target: Target, options: DeleteOptions) -> tuple[Record, bool]:
+async def remove(
+    api: Api,
+    request: Request,
+    target: Target,
+    options: DeleteOptions,
+    evicting: bool = False,
+    named: bool = True,
+) -> tuple[Record, bool]:
     """Delete an object, or mark it; the version that results, and whether it is gone.
+
+    Policies and webhooks judge an eviction itself, not that the pod goes, and see no name in a request for many.
 
     Raises:
         StatusError: it isn't there, or a precondition fails.
     """
     ctx = api.context(target, request.user, options.dry_run)
+    dynamic = None if evicting else api.dynamic
+    registered = None if dynamic is None else dynamic.of(request, target, options.said(), named)
     gone = True
 
     def change(current: Record | None) -> Put | Remove | None:
@@ -207,7 +231,8 @@ async def remove(api: Api, request: Request, target: Target, options: DeleteOpti
             raise not_found(target.qualified, target.name)
         obj = current.object()
         check_preconditions(target, obj["metadata"], options)
-        admission.validate(None, obj, ctx, "DELETE")
+        admission.mutate(None, obj, ctx, "DELETE", registered)
+        admission.validate(None, obj, ctx, "DELETE", registered)
         outcome = _outcome(api, target, obj, options)
         gone = isinstance(outcome, Remove)
         return outcome
@@ -374,7 +399,7 @@ async def delete_collection(api: Api, request: Request, target: Target) -> None:
         namespace, _, name = record.key.rpartition("/")
         item = Target(target.kind, target.version, namespace, name)
         try:
-            await remove(api, request, item, options)
+            await remove(api, request, item, options, named=False)
         except StatusError as error:
             if error.code != 404:
                 raise

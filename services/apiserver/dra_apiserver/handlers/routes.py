@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Awaitable, Callable
 
 from dra_apiserver.errors import method_not_allowed, method_not_supported, no_such_resource
-from dra_apiserver.handlers import components, logs, read, streaming, subresources, write
+from dra_apiserver.handlers import components, logs, read, reviews, streaming, subresources, write
 from dra_apiserver.handlers import delete as deletion
 from dra_apiserver.handlers.api import Api, Target
 from dra_apiserver.http import Request
@@ -41,7 +41,7 @@ _SPECIAL: dict[str, dict[str, tuple[str, Handler]]] = {
     "scale": _SCALE,
     "binding": {"POST": ("create", subresources.bind)},
     "eviction": {"POST": ("create", subresources.evict)},
-    "token": {"POST": ("create", subresources.token)},
+    "token": {"POST": ("create", reviews.token)},
     "log": {"GET": ("get", logs.logs)},
     "exec": _STREAM,
     "attach": _STREAM,
@@ -91,7 +91,7 @@ def resolve(registry: Registry, method: str, path: str, watching: bool) -> tuple
         if method == "POST" and not info.stored:
             if rest[0] == "bindings":
                 return "create", subresources.bind, target
-            return "create", subresources.review, target
+            return "create", reviews.review, target
         found = _COLLECTION.get(method)
         if found is None or found[0] not in info.verbs:
             raise method_not_allowed() if found is None else method_not_supported(target.qualified, found[0])

@@ -1,12 +1,9 @@
-"""Subresources with a kind of their own: binding, eviction, scale, token; and kinds that are only answered."""
+"""Subresources with a kind of their own: binding, eviction, scale."""
 
 from __future__ import annotations
 
-import secrets
-from datetime import timedelta
 from typing import Any
 
-from dra_shared.clock import rfc3339
 from dra_shared.selectors import SelectorError, label_selector
 
 from dra_apiserver.admission.pods import topology_labels
@@ -17,7 +14,6 @@ from dra_apiserver.errors import (
     conflict,
     invalid,
     invalid_object,
-    no_such_resource,
     not_found,
     not_supported,
     required,
@@ -36,13 +32,13 @@ from dra_apiserver.storage import Put, Record, Remove
 JsonObject = dict[str, Any]
 
 _PODS = GroupResource("", "pods")
-_SHORTEST_TOKEN = 600
 _SUCCESS = {"kind": "Status", "apiVersion": "v1", "metadata": {}, "status": "Success", "code": 201}
 
 
-async def _body(
+async def read_body(
     api: Api, request: Request, group: str, version: str, kind: str, options: WriteOptions
 ) -> JsonObject:
+    """The request's body, of a kind that is no resource's."""
     body = await request.body()
     decoded = decode_as(
         api.registry,
@@ -62,7 +58,8 @@ async def _body(
     return obj
 
 
-async def _reply(request: Request, code: int, document: JsonObject) -> None:
+async def reply(request: Request, code: int, document: JsonObject) -> None:
+    """Answer with an object."""
     accepted = negotiate(request.header(b"accept"))
     await request.respond(code, encode(document, accepted), accepted.media_type)
 
@@ -70,7 +67,7 @@ async def _reply(request: Request, code: int, document: JsonObject) -> None:
 async def bind(api: Api, request: Request, target: Target) -> None:
     """Assign a pod to a node; the scheduler's write (pods/binding, or bindings with the pod's name inside)."""
     options = write_options(request, "CreateOptions")
-    binding = await _body(api, request, "", "v1", "Binding", options)
+    binding = await read_body(api, request, "", "v1", "Binding", options)
     meta, node = binding["metadata"], binding.get("target") or {}
     pods = api.registry.get("", "pods")
     assert pods is not None
@@ -95,7 +92,7 @@ async def bind(api: Api, request: Request, target: Target) -> None:
         return Put(_bound(api, current.object(), binding))
 
     await api.store.write(pods.storage, pod_target.key, change, options.dry_run)
-    await _reply(request, 201, _SUCCESS)
+    await reply(request, 201, _SUCCESS)
 
 
 def _bound(api: Api, pod: JsonObject, binding: JsonObject) -> JsonObject:
@@ -144,7 +141,7 @@ def _bound(api: Api, pod: JsonObject, binding: JsonObject) -> JsonObject:
 async def evict(api: Api, request: Request, target: Target) -> None:
     """Delete a pod unless a disruption budget forbids it."""
     options = write_options(request, "CreateOptions")
-    eviction = await _body(api, request, "policy", "v1", "Eviction", options)
+    eviction = await read_body(api, request, "policy", "v1", "Eviction", options)
     wanted = eviction.get("deleteOptions") or {}
     if not isinstance(wanted, dict):
         raise bad_request("Eviction: deleteOptions must be an object")
@@ -161,8 +158,9 @@ async def evict(api: Api, request: Request, target: Target) -> None:
             propagation=wanted.get("propagationPolicy") or "",
             dry_run=options.dry_run or bool(wanted.get("dryRun")),
         ),
+        evicting=True,
     )
-    await _reply(request, 201, _SUCCESS)
+    await reply(request, 201, _SUCCESS)
 
 
 async def _use_budget(api: Api, target: Target, dry_run: bool) -> None:
@@ -237,7 +235,7 @@ async def get_scale(api: Api, request: Request, target: Target) -> None:
     record = api.store.get(target.resource, target.key)
     if record is None:
         raise not_found(target.qualified, target.name)
-    await _reply(request, 200, _scale_of(target, record.object()))
+    await reply(request, 200, _scale_of(target, record.object()))
 
 
 async def put_scale(api: Api, request: Request, target: Target) -> None:
@@ -249,7 +247,7 @@ async def put_scale(api: Api, request: Request, target: Target) -> None:
     if patching:
         body = await request.body()
     else:
-        wanted = await _body(api, request, "autoscaling", "v1", "Scale", options)
+        wanted = await read_body(api, request, "autoscaling", "v1", "Scale", options)
     ctx = api.context(Target(target.kind, target.version, target.namespace, target.name), request.user)
     main = Target(target.kind, target.version, target.namespace, target.name)
 
@@ -280,7 +278,7 @@ async def put_scale(api: Api, request: Request, target: Target) -> None:
 
     record = await api.store.write(target.resource, target.key, change, options.dry_run)
     assert record is not None
-    await _reply(request, 200, _scale_of(target, record.object()))
+    await reply(request, 200, _scale_of(target, record.object()))
 
 
 def _patched(scale: JsonObject, body: bytes, media_type: str) -> JsonObject:
@@ -290,46 +288,3 @@ def _patched(scale: JsonObject, body: bytes, media_type: str) -> JsonObject:
     if media_type in {MERGE_PATCH, STRATEGIC_MERGE_PATCH}:
         return merge_patch(scale, body)
     raise StatusError(415, "UnsupportedMediaType", "415: Unsupported Media Type", {})
-
-
-async def token(api: Api, request: Request, target: Target) -> None:
-    """A token for a service account: opaque, as nobody checks it on a loopback port."""
-    options = write_options(request, "CreateOptions")
-    wanted = await _body(api, request, "authentication.k8s.io", "v1", "TokenRequest", options)
-    if api.store.get(target.resource, target.key) is None:
-        raise not_found(target.qualified, target.name)
-    spec = wanted.get("spec") or {}
-    seconds = spec.get("expirationSeconds") or 3600
-    if not isinstance(seconds, int):
-        raise bad_request("TokenRequest: spec.expirationSeconds must be a number")
-    if seconds < _SHORTEST_TOKEN:
-        text = "may not specify a duration less than 10 minutes"
-        problem = invalid("spec.expirationSeconds", seconds, text)
-        raise invalid_object("authentication.k8s.io", "TokenRequest", "", [problem])
-    wanted["metadata"] = {"name": target.name, "namespace": target.namespace, "creationTimestamp": api.now()}
-    wanted["spec"] = {**spec, "expirationSeconds": seconds}
-    due = rfc3339(api.clock.now() + timedelta(seconds=seconds))
-    wanted["status"] = {"token": secrets.token_urlsafe(48), "expirationTimestamp": due}
-    await _reply(request, 201, wanted)
-
-
-async def review(api: Api, request: Request, target: Target) -> None:
-    """Kinds that are answered and not stored: who am I, may I."""
-    options = write_options(request, "CreateOptions")
-    kind = target.kind
-    obj = await _body(api, request, kind.group, target.version, kind.kind, options)
-    user = {"username": request.user.name, "groups": list(request.user.groups)}
-    match kind.kind:
-        case "SelfSubjectReview":
-            obj["status"] = {"userInfo": user}
-        case "TokenReview":
-            obj["status"] = {"authenticated": True, "user": user}
-        case "SelfSubjectRulesReview":
-            rules = [{"verbs": ["*"], "apiGroups": ["*"], "resources": ["*"]}]
-            paths = [{"verbs": ["*"], "nonResourceURLs": ["*"]}]
-            obj["status"] = {"resourceRules": rules, "nonResourceRules": paths, "incomplete": False}
-        case "SelfSubjectAccessReview" | "SubjectAccessReview" | "LocalSubjectAccessReview":
-            obj["status"] = {"allowed": True, "reason": "every caller is an administrator"}
-        case _:
-            raise no_such_resource()
-    await _reply(request, 201, obj)

@@ -1,0 +1,72 @@
+"""Who asks: a service account by its token, whom a client pretends to be, or else the administrator.
+
+Nobody is kept out, so a token that is not one of this server's is as good as none.
+"""
+
+from __future__ import annotations
+
+from urllib.parse import unquote
+
+from dra_apiserver.auth import UserInfo
+from dra_apiserver.errors import bad_request, quote
+from dra_apiserver.http import Request
+from dra_apiserver.tokens import Tokens
+
+_USER, _GROUP, _UID = b"impersonate-user", b"impersonate-group", b"impersonate-uid"
+_EXTRA = b"impersonate-extra-"
+_ACCOUNT = "system:serviceaccount:"
+_AUTHENTICATED, _UNAUTHENTICATED = "system:authenticated", "system:unauthenticated"
+_ANONYMOUS = "system:anonymous"
+
+
+def identify(request: Request, tokens: Tokens) -> None:
+    """Give the request its user.
+
+    Raises:
+        StatusError: 400, it pretends to have a group and to be nobody; 401, its token holds no longer.
+    """
+    scheme, _, token = request.header(b"authorization").partition(" ")
+    if token and scheme.lower() == "bearer":
+        request.user = tokens.user(token.strip()) or request.user
+    if request.header(_USER) or request.header(_GROUP) or request.header(_UID):
+        request.user = _impersonated(request.scope["headers"]) or request.user
+
+
+def _impersonated(headers: list[tuple[bytes, bytes]]) -> UserInfo | None:
+    """Upstream's impersonation filter (apiserver/pkg/endpoints/filters/impersonation); anybody may."""
+    name, uid = "", ""
+    groups: list[str] = []
+    extra: dict[str, tuple[str, ...]] = {}
+    for header, value in headers:
+        text = value.decode("latin-1")
+        if header == _USER:
+            name = name or text
+        elif header == _GROUP:
+            groups.append(text)
+        elif header == _UID:
+            uid = uid or text
+        elif header.startswith(_EXTRA):
+            key = unquote(header[len(_EXTRA) :].decode("latin-1").lower())
+            extra[key] = (*extra.get(key, ()), text)
+    if not name:
+        _check_nobody(groups, extra, uid)
+        return None
+    parts = name.removeprefix(_ACCOUNT).split(":")
+    if not groups and name.startswith(_ACCOUNT) and len(parts) == 2 and all(parts):
+        groups = ["system:serviceaccounts", f"system:serviceaccounts:{parts[0]}"]
+    if name == _ANONYMOUS:
+        if _UNAUTHENTICATED not in groups:
+            groups.append(_UNAUTHENTICATED)
+    elif not {_AUTHENTICATED, _UNAUTHENTICATED} & set(groups):
+        groups.append(_AUTHENTICATED)
+    return UserInfo(name, tuple(groups), extra, uid=uid)
+
+
+def _check_nobody(groups: list[str], extra: dict[str, tuple[str, ...]], uid: str) -> None:
+    if not (groups or extra or uid):
+        return
+    shown = f"[]string{{{', '.join(map(quote, groups))}}}" if groups else "[]string(nil)"
+    more = ", ".join(f"{quote(key)}:[]string{{{', '.join(map(quote, extra[key]))}}}" for key in sorted(extra))
+    others = f"map[string][]string{{{more}}}" if extra else "map[string][]string(nil)"
+    nobody = f'&user.DefaultInfo{{Name:"", UID:{quote(uid)}, Groups:{shown}, Extra:{others}}}'
+    raise bad_request(f"requested {nobody} without impersonating a user name")

@@ -1,0 +1,148 @@
+"""Service accounts' tokens: JSON Web Tokens that this server signs, and knows again (pkg/serviceaccount)."""
+
+from __future__ import annotations
+
+import base64
+import binascii
+import hashlib
+import hmac
+import os
+import secrets
+import uuid
+from collections.abc import Callable
+from datetime import datetime
+from pathlib import Path
+from typing import Any
+
+import orjson
+
+from dra_apiserver.auth import UserInfo
+from dra_apiserver.errors import StatusError
+
+JsonObject = dict[str, Any]
+Lookup = Callable[[str, str, str, str], JsonObject | None]
+
+ISSUER = "https://kubernetes.default.svc"
+_HEADER = {"alg": "HS256", "typ": "JWT"}
+_KEY_LENGTH = 32
+_LEEWAY = 60
+_EXTRA = "authentication.kubernetes.io/"
+# What a token may be bound to, and where it is.
+_BOUND = (("pod", "pods"), ("secret", "secrets"), ("node", "nodes"))
+
+
+def unauthorized() -> StatusError:
+    """401: a token of ours that holds no longer."""
+    return StatusError(401, "Unauthorized", "Unauthorized")
+
+
+def _encoded(data: bytes) -> str:
+    return base64.urlsafe_b64encode(data).rstrip(b"=").decode()
+
+
+def _decoded(text: str) -> bytes:
+    return base64.urlsafe_b64decode(text + "=" * (-len(text) % 4))
+
+
+def _reference(obj: JsonObject) -> JsonObject:
+    meta = obj["metadata"]
+    return {key: meta[key] for key in ("name", "uid") if meta.get(key)}
+
+
+class Tokens:
+    """Signs with a key that is made when it is first needed, and kept beside the database."""
+
+    def __init__(self, path: Path, lookup: Lookup, now: Callable[[], datetime]) -> None:
+        self._path = path
+        self._lookup = lookup
+        self._now = now
+        self._kept: bytes | None = None
+
+    def _key(self) -> bytes:
+        if self._kept is None:
+            try:
+                self._kept = self._path.read_bytes()
+            except FileNotFoundError:
+                self._path.parent.mkdir(parents=True, exist_ok=True)
+                self._kept = secrets.token_bytes(_KEY_LENGTH)
+                descriptor = os.open(self._path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
+                with os.fdopen(descriptor, "wb") as file:
+                    file.write(self._kept)
+        return self._kept
+
+    def _signature(self, signed: str) -> str:
+        return _encoded(hmac.digest(self._key(), signed.encode(), hashlib.sha256))
+
+    def issue(
+        self, account: JsonObject, seconds: int, audiences: list[str], bound: dict[str, JsonObject]
+    ) -> str:
+        """A token of the service account for so long; `bound` are the pod, node or secret that it goes with."""
+        meta, now = account["metadata"], int(self._now().timestamp())
+        claims = {
+            "aud": audiences,
+            "exp": now + seconds,
+            "iat": now,
+            "iss": ISSUER,
+            "jti": str(uuid.uuid4()),
+            "kubernetes.io": {
+                "namespace": meta["namespace"],
+                **{kind: _reference(obj) for kind, obj in bound.items()},
+                "serviceaccount": _reference(account),
+            },
+            "nbf": now,
+            "sub": f"system:serviceaccount:{meta['namespace']}:{meta['name']}",
+        }
+        signed = f"{_encoded(orjson.dumps(_HEADER))}.{_encoded(orjson.dumps(claims))}"
+        return f"{signed}.{self._signature(signed)}"
+
+    def user(self, token: str) -> UserInfo | None:
+        """Who has the token; None where it is not one of ours.
+
+        Raises:
+            StatusError: 401, it is over, or what it is bound to is gone.
+        """
+        signed, dot, signature = token.rpartition(".")
+        if not dot or not hmac.compare_digest(signature.encode(), self._signature(signed).encode()):
+            return None
+        try:
+            claims = orjson.loads(_decoded(signed.partition(".")[2]))
+        except (binascii.Error, ValueError):
+            return None
+        now = self._now().timestamp()
+        said = claims["kubernetes.io"]
+        # go-jose grants a minute either way.
+        current = claims["nbf"] - _LEEWAY <= now <= claims["exp"] + _LEEWAY
+        if not current or not self._holds(said):
+            raise unauthorized()
+        return _user(claims, said)
+
+    def _holds(self, said: JsonObject) -> bool:
+        namespace = said["namespace"]
+        if not self._is_there("serviceaccounts", namespace, said["serviceaccount"]):
+            return False
+        for kind, plural in _BOUND:
+            # A pod's node is told of, and need not be there.
+            if kind in said and not (kind == "node" and "pod" in said):
+                within = "" if kind == "node" else namespace
+                return self._is_there(plural, within, said[kind])
+        return True
+
+    def _is_there(self, plural: str, namespace: str, reference: JsonObject) -> bool:
+        found = self._lookup("", plural, namespace, reference["name"])
+        return found is not None and found["metadata"]["uid"] == reference["uid"]
+
+
+def _user(claims: JsonObject, said: JsonObject) -> UserInfo:
+    extra = {"credential-id": (f"JTI={claims['jti']}",)}
+    for kind in ("node", "pod"):
+        reference = said.get(kind) or {}
+        if "name" in reference:
+            extra[f"{kind}-name"] = (reference["name"],)
+            extra[f"{kind}-uid"] = (reference.get("uid", ""),)
+    groups = ("system:serviceaccounts", f"system:serviceaccounts:{said['namespace']}", "system:authenticated")
+    return UserInfo(
+        claims["sub"],
+        groups,
+        {_EXTRA + key: values for key, values in extra.items()},
+        uid=said["serviceaccount"]["uid"],
+    )

@@ -1,0 +1,65 @@
+"""Objects that the tests of policies and webhooks share."""
+
+from typing import Any
+
+import httpx
+
+JsonObject = dict[str, Any]
+
+GROUP = "/apis/admissionregistration.k8s.io/v1"
+CONFIGMAPS = "/api/v1/namespaces/default/configmaps"
+SLICES = "/apis/resource.k8s.io/v1/resourceslices"
+CONFIGMAP_RULE: JsonObject = {
+    "apiGroups": [""],
+    "apiVersions": ["v1"],
+    "operations": ["CREATE", "UPDATE", "DELETE"],
+    "resources": ["configmaps"],
+}
+MERGE = {"Content-Type": "application/merge-patch+json"}
+
+
+def configmap(name: str, labels: dict[str, str] | None = None, /, **data: str) -> JsonObject:
+    meta = {"name": name, **({"labels": labels} if labels else {})}
+    return {"apiVersion": "v1", "kind": "ConfigMap", "metadata": meta, "data": data}
+
+
+def slice_on(name: str, node: str) -> JsonObject:
+    pool = {"name": name, "generation": 1, "resourceSliceCount": 1}
+    spec = {"driver": "gpu.example.com", "pool": pool, "nodeName": node}
+    return {
+        "apiVersion": "resource.k8s.io/v1",
+        "kind": "ResourceSlice",
+        "metadata": {"name": name},
+        "spec": spec,
+    }
+
+
+def registered(kind: str, name: str, spec: JsonObject) -> JsonObject:
+    return {
+        "apiVersion": "admissionregistration.k8s.io/v1",
+        "kind": kind,
+        "metadata": {"name": name},
+        "spec": spec,
+    }
+
+
+async def made(client: httpx.AsyncClient, path: str, obj: JsonObject) -> JsonObject:
+    answer = await client.post(path, json=obj)
+    assert answer.status_code == 201, answer.text
+    found: JsonObject = answer.json()
+    return found
+
+
+async def validating(client: httpx.AsyncClient, name: str, spec: JsonObject, **binding: Any) -> None:
+    """A policy for config maps, unless it says for what, and a binding that denies, unless it says what it does."""
+    constraints = {"resourceRules": [CONFIGMAP_RULE]}
+    policy = {"matchConstraints": constraints, **spec}
+    await made(
+        client, f"{GROUP}/validatingadmissionpolicies", registered("ValidatingAdmissionPolicy", name, policy)
+    )
+    bound = {"policyName": name, "validationActions": ["Deny"], **binding}
+    await made(
+        client,
+        f"{GROUP}/validatingadmissionpolicybindings",
+        registered("ValidatingAdmissionPolicyBinding", name, bound),
+    )

@@ -1,0 +1,178 @@
+"""Who a request is from: a service account's token, an impersonated user, else the administrator."""
+
+import base64
+from collections.abc import AsyncIterator
+from pathlib import Path
+from typing import Any
+
+import httpx
+import orjson
+import pytest
+from dra_apiserver.config import Config
+from dra_apiserver.server import ApiServer
+from dra_shared.clock import FakeClock
+
+JsonObject = dict[str, Any]
+REVIEWS = "/apis/authentication.k8s.io/v1/selfsubjectreviews"
+REVIEW = {"apiVersion": "authentication.k8s.io/v1", "kind": "SelfSubjectReview"}
+ACCOUNTS = "/api/v1/namespaces/default/serviceaccounts"
+PODS = "/api/v1/namespaces/default/pods"
+
+
+@pytest.fixture
+def clock() -> FakeClock:
+    return FakeClock()
+
+
+@pytest.fixture
+async def client(tmp_path: Path, clock: FakeClock) -> AsyncIterator[httpx.AsyncClient]:
+    config = Config(port=0, data=tmp_path, relaxed=True)
+    async with (
+        ApiServer(config, clock) as server,
+        httpx.AsyncClient(base_url=server.url, timeout=30) as made,
+    ):
+        yield made
+
+
+async def whoami(client: httpx.AsyncClient, headers: dict[str, str] | None = None) -> JsonObject:
+    answer = await client.post(REVIEWS, json=REVIEW, headers=headers)
+    assert answer.status_code == 201, answer.text
+    found: JsonObject = answer.json()["status"]["userInfo"]
+    return found
+
+
+async def token(client: httpx.AsyncClient, **spec: Any) -> httpx.Response:
+    body = {"apiVersion": "authentication.k8s.io/v1", "kind": "TokenRequest", "spec": spec}
+    return await client.post(f"{ACCOUNTS}/driver/token", json=body)
+
+
+async def made(client: httpx.AsyncClient, path: str, obj: JsonObject) -> JsonObject:
+    answer = await client.post(path, json=obj)
+    assert answer.status_code == 201, answer.text
+    found: JsonObject = answer.json()
+    return found
+
+
+async def account(client: httpx.AsyncClient) -> JsonObject:
+    return await made(
+        client, ACCOUNTS, {"apiVersion": "v1", "kind": "ServiceAccount", "metadata": {"name": "driver"}}
+    )
+
+
+async def pod_on_a_node(client: httpx.AsyncClient) -> tuple[JsonObject, JsonObject]:
+    node = await made(
+        client, "/api/v1/nodes", {"apiVersion": "v1", "kind": "Node", "metadata": {"name": "n1"}}
+    )
+    spec = {
+        "serviceAccountName": "driver",
+        "nodeName": "n1",
+        "containers": [{"name": "c", "image": "i"}],
+    }
+    pod = {"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "p"}, "spec": spec}
+    return await made(client, PODS, pod), node
+
+
+async def test_a_pods_token_says_which_node_it_is_on(client: httpx.AsyncClient) -> None:
+    uid = (await account(client))["metadata"]["uid"]
+    pod, node = await pod_on_a_node(client)
+    answer = await token(client, boundObjectRef={"apiVersion": "v1", "kind": "Pod", "name": "p"})
+    issued = answer.json()["status"]["token"]
+    claims = orjson.loads(base64.urlsafe_b64decode(issued.split(".")[1] + "=="))
+    assert claims["kubernetes.io"] == {
+        "namespace": "default",
+        "pod": {"name": "p", "uid": pod["metadata"]["uid"]},
+        "node": {"name": "n1", "uid": node["metadata"]["uid"]},
+        "serviceaccount": {"name": "driver", "uid": uid},
+    }
+    assert claims["aud"] == ["https://kubernetes.default.svc"]
+    assert await whoami(client, {"Authorization": f"Bearer {issued}"}) == {
+        "username": "system:serviceaccount:default:driver",
+        "uid": uid,
+        "groups": [
+            "system:serviceaccounts",
+            "system:serviceaccounts:default",
+            "system:authenticated",
+        ],
+        "extra": {
+            "authentication.kubernetes.io/credential-id": [f"JTI={claims['jti']}"],
+            "authentication.kubernetes.io/node-name": ["n1"],
+            "authentication.kubernetes.io/node-uid": [node["metadata"]["uid"]],
+            "authentication.kubernetes.io/pod-name": ["p"],
+            "authentication.kubernetes.io/pod-uid": [pod["metadata"]["uid"]],
+        },
+    }
+
+
+async def test_a_token_ends_with_its_time_and_with_its_pod(
+    client: httpx.AsyncClient, clock: FakeClock
+) -> None:
+    await account(client)
+    await pod_on_a_node(client)
+    free = (await token(client, expirationSeconds=600)).json()["status"]["token"]
+    bound = await token(client, boundObjectRef={"apiVersion": "v1", "kind": "Pod", "name": "p"})
+    await client.request("DELETE", f"{PODS}/p", json={"gracePeriodSeconds": 0})
+    headers = {"Authorization": f"Bearer {bound.json()['status']['token']}"}
+    refused = await client.post(REVIEWS, json=REVIEW, headers=headers)
+    assert refused.status_code == 401
+    assert refused.json() == {
+        "kind": "Status",
+        "apiVersion": "v1",
+        "metadata": {},
+        "status": "Failure",
+        "message": "Unauthorized",
+        "reason": "Unauthorized",
+        "code": 401,
+    }
+    assert (await whoami(client, {"Authorization": f"Bearer {free}"}))["username"].endswith(":driver")
+    await clock.advance(661)
+    late = await client.post(REVIEWS, json=REVIEW, headers={"Authorization": f"Bearer {free}"})
+    assert late.status_code == 401
+
+
+async def test_a_token_that_is_not_ours_is_the_administrators(client: httpx.AsyncClient) -> None:
+    await account(client)
+    issued = (await token(client)).json()["status"]["token"]
+    forged = issued[:-4] + ("AAAA" if not issued.endswith("AAAA") else "BBBB")
+    for one in ("anything", forged, "a.b.c"):
+        assert (await whoami(client, {"Authorization": f"Bearer {one}"}))["username"] == "system:admin"
+
+
+async def test_a_token_is_bound_to_a_pod_of_the_account_alone(client: httpx.AsyncClient) -> None:
+    await account(client)
+    refused = await token(client, boundObjectRef={"apiVersion": "v1", "kind": "Pod", "name": "none"})
+    assert (refused.status_code, refused.json()["message"]) == (404, 'pods "none" not found')
+    refused = await token(client, boundObjectRef={"apiVersion": "v1", "kind": "ConfigMap", "name": "c"})
+    assert refused.json()["message"] == "cannot bind token to object of type /v1, Kind=ConfigMap"
+    containers = [{"name": "c", "image": "i"}]
+    pod = {"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "x"}, "spec": {"containers": containers}}
+    await made(client, PODS, pod)
+    refused = await token(client, boundObjectRef={"apiVersion": "v1", "kind": "Pod", "name": "x"})
+    assert refused.json()["message"] == (
+        'cannot bind token for serviceaccount "driver" to pod running with different serviceaccount name.'
+    )
+
+
+async def test_impersonation(client: httpx.AsyncClient) -> None:
+    assert await whoami(client) == {
+        "username": "system:admin",
+        "groups": ["system:masters", "system:authenticated"],
+    }
+    headers = {
+        "Impersonate-User": "system:serviceaccount:dra:plugin",
+        "Impersonate-Extra-Authentication.kubernetes.io%2fnode-name": "n1",
+        "Impersonate-Uid": "7",
+    }
+    assert await whoami(client, headers) == {
+        "username": "system:serviceaccount:dra:plugin",
+        "uid": "7",
+        "groups": ["system:serviceaccounts", "system:serviceaccounts:dra", "system:authenticated"],
+        "extra": {"authentication.kubernetes.io/node-name": ["n1"]},
+    }
+    bob = await whoami(client, {"Impersonate-User": "bob", "Impersonate-Group": "team"})
+    assert bob == {"username": "bob", "groups": ["team", "system:authenticated"]}
+    refused = await client.post(REVIEWS, json=REVIEW, headers={"Impersonate-Group": "team"})
+    assert (refused.status_code, refused.json()["message"]) == (
+        400,
+        'requested &user.DefaultInfo{Name:"", UID:"", Groups:[]string{"team"}, '
+        "Extra:map[string][]string(nil)} without impersonating a user name",
+    )
