@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 from typing import Any
 
-from dra_shared.api.meta import ManagedFieldsEntry, Object, ObjectMeta
+from dra_shared.api.meta import Object, ObjectMeta
 from dra_shared.api.resources import Resource
 from dra_shared.client.errors import from_response
 from dra_shared.client.rest import Client
@@ -15,7 +15,6 @@ class SlimMeta(ObjectMeta):
 
     labels: dict[str, str] = field(default_factory=dict, name="-labels")
     annotations: dict[str, str] = field(default_factory=dict, name="-annotations")
-    managed_fields: tuple[ManagedFieldsEntry, ...] = field(default=(), name="-managedFields")
 
 
 class AnyObject(Object):

@@ -1,18 +1,19 @@
 """meta.k8s.io/v1: what every object carries, and the Status that answers for errors."""
 
-from typing import Any, dataclass_transform
+from typing import dataclass_transform
 
 import msgspec
 from msgspec import field
 
 
 @dataclass_transform(frozen_default=True, kw_only_default=True, field_specifiers=(field,))
-class Struct(msgspec.Struct, frozen=True, kw_only=True, rename="camel", omit_defaults=True):
+class Struct(msgspec.Struct, frozen=True, kw_only=True, rename="camel", omit_defaults=True, gc=False):
     """A piece of an API object.
 
     Pieces are immutable, because informers share them between all their readers: change one with
-    ``msgspec.structs.replace``. Fields not known here are dropped on decoding, so an object from a newer
-    server must be changed by patch or at its status, never written back whole.
+    ``msgspec.structs.replace``. They are trees, so the garbage collector need not look at them. Fields not known here
+    are dropped on decoding, so an object from a newer server must be changed by patch or at its status, never written
+    back whole.
     """
 
 
@@ -25,17 +26,9 @@ class OwnerReference(Struct):
     block_owner_deletion: bool | None = None
 
 
-class ManagedFieldsEntry(Struct):
-    manager: str = ""
-    operation: str = ""
-    api_version: str = ""
-    time: str | None = None
-    fields_type: str = ""
-    fields_v1: Any = field(default=None, name="fieldsV1")
-    subresource: str = ""
-
-
 class ObjectMeta(Struct):
+    """An object's metadata but for managedFields: upstream's informers drop them too; a write without keeps them."""
+
     name: str = ""
     generate_name: str = ""
     namespace: str = ""
@@ -49,7 +42,6 @@ class ObjectMeta(Struct):
     annotations: dict[str, str] = field(default_factory=dict)
     owner_references: tuple[OwnerReference, ...] = ()
     finalizers: tuple[str, ...] = ()
-    managed_fields: tuple[ManagedFieldsEntry, ...] = ()
 
 
 class Object(Struct):

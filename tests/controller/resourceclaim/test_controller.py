@@ -56,8 +56,8 @@ async def test_a_claim_is_made_from_the_template(cluster: Cluster) -> None:
     assert claim.metadata.labels == {"from": "template"}
     (owner,) = claim.metadata.owner_references
     assert (owner.kind, owner.uid, owner.controller) == ("Pod", pod.metadata.uid, True)
-    live = await cluster.client.get(PODS, "pod", "default")
-    managers = {entry.manager for entry in live.metadata.managed_fields}
+    live = (await cluster.client.raw("GET", PODS.path("default", "pod"))).json()
+    managers = {entry["manager"] for entry in live["metadata"]["managedFields"]}
     assert "ResourceClaimController" in managers
 
 
