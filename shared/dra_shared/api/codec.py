@@ -1,6 +1,7 @@
 """Reading and writing typed API objects as JSON."""
 
 import functools
+from collections.abc import Callable
 from typing import Any, Generic, TypeVar
 
 import msgspec
@@ -27,16 +28,21 @@ class ObjectList(Struct, Generic[T]):
 
 
 @functools.cache
-def _decoder(kind: Any) -> msgspec.json.Decoder[Any]:
-    return msgspec.json.Decoder(kind)
+def reader(kind: Any) -> Callable[[bytes], Any]:
+    """Decodes JSON as ``kind``, taking null for absent: so Go writes an empty list where a field lacks ``omitempty``.
 
+    Raises (when called):
+        msgspec.DecodeError: the JSON is malformed or a field is of another type.
+    """
+    strict = msgspec.json.Decoder(kind).decode
 
-def _tolerant(kind: Any, data: bytes) -> Any:
-    """Decode, taking null for absent: Go writes an empty list so wherever a field lacks ``omitempty``."""
-    try:
-        return _decoder(kind).decode(data)
-    except msgspec.ValidationError:
-        return msgspec.convert(_without_nulls(msgspec.json.decode(data)), kind)
+    def read(data: bytes) -> Any:
+        try:
+            return strict(data)
+        except msgspec.ValidationError:
+            return msgspec.convert(_without_nulls(msgspec.json.decode(data)), kind)
+
+    return read
 
 
 def _without_nulls(value: Any) -> Any:
@@ -58,13 +64,13 @@ def decode(resource: Resource[T], data: bytes) -> T:
     Raises:
         msgspec.DecodeError: the JSON is malformed or a field is of another type.
     """
-    decoded: T = _tolerant(resource.type, data)
+    decoded: T = reader(resource.type)(data)
     return decoded
 
 
 def decode_list(resource: Resource[T], data: bytes) -> ObjectList[T]:
     """A list of objects of ``resource`` from its JSON; raises as :func:`decode`."""
-    decoded: ObjectList[T] = _tolerant(ObjectList[resource.type], data)  # type: ignore[name-defined]
+    decoded: ObjectList[T] = reader(ObjectList[resource.type])(data)  # type: ignore[name-defined]
     return decoded
 
 

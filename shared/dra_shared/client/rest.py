@@ -4,7 +4,6 @@ import asyncio
 import enum
 import ssl
 from collections.abc import AsyncIterator, Mapping
-from dataclasses import dataclass
 from types import TracebackType
 from typing import Any, Generic, Self, TypeVar
 from urllib.parse import quote, urlencode
@@ -13,7 +12,7 @@ import httpx
 import msgspec
 import orjson
 
-from dra_shared.api.codec import ObjectList, decode, decode_list, encode
+from dra_shared.api.codec import ObjectList, decode, decode_list, encode, reader
 from dra_shared.api.meta import Object, Status
 from dra_shared.api.resources import Resource
 from dra_shared.client.errors import from_response, from_status
@@ -42,8 +41,7 @@ class EventType(enum.StrEnum):
     BOOKMARK = "BOOKMARK"
 
 
-@dataclass(frozen=True, slots=True)
-class WatchEvent(Generic[T]):
+class WatchEvent(msgspec.Struct, Generic[T], frozen=True, gc=False):
     """One change of one object; a bookmark's object has only a resource version."""
 
     type: EventType
@@ -233,11 +231,18 @@ class Client:
         try:
             if response.status_code != 200:
                 raise from_response(response.status_code, await response.aread())
-            async for line in _lines(response):
-                frame = _frames.decode(line)
-                if frame.type == "ERROR":
-                    raise from_status(_statuses.decode(frame.object))
-                yield WatchEvent(EventType(frame.type), decode(resource, bytes(frame.object)))
+            read = reader(WatchEvent[resource.type])  # type: ignore[name-defined]
+            rest = b""
+            async for chunk in _chunks(response):
+                *lines, rest = (rest + chunk).split(b"\n")
+                for line in lines:
+                    if line:
+                        try:
+                            event: WatchEvent[T] = read(line)
+                        except msgspec.ValidationError:
+                            _raise_error_event(line)
+                            raise
+                        yield event
         finally:
             await response.aclose()
 
@@ -272,9 +277,9 @@ class Client:
         content_type: str = "application/json",
     ) -> bytes:
         if isinstance(self._transport, HttpTransport):
-            head = self._head(method, path, params, content, content_type)
+            request = self._request(method, path, params, content, content_type)
             code, body = await self._transport.exchange(
-                self._origin, method, head, content or b"", timeout=_REQUEST_TIMEOUT
+                self._origin, method, request, timeout=_REQUEST_TIMEOUT
             )
         else:
             response = await self.raw(method, path, params=params, content=content, content_type=content_type)
@@ -283,7 +288,7 @@ class Client:
             raise from_response(code, body)
         return body
 
-    def _head(
+    def _request(
         self,
         method: str,
         path: str,
@@ -294,15 +299,15 @@ class Client:
         target = path if path.isascii() and "%" not in path and " " not in path else quote(path)
         if params:
             target += "?" + urlencode(params)
-        head = b"%b %b%b HTTP/1.1%b" % (
-            method.encode(),
-            self._base_path,
-            target.encode(),
-            self._fields,
+        head = b"%b %b%b HTTP/1.1%b" % (method.encode(), self._base_path, target.encode(), self._fields)
+        if content is None:
+            return head + b"\r\n\r\n"
+        return b"%b\r\ncontent-type: %b\r\ncontent-length: %d\r\n\r\n%b" % (
+            head,
+            content_type.encode(),
+            len(content),
+            content,
         )
-        if content is not None:
-            head += b"\r\ncontent-type: %b\r\ncontent-length: %d" % (content_type.encode(), len(content))
-        return head
 
     async def _open(
         self,
@@ -324,14 +329,10 @@ class Client:
         return await self._transport.handle_async_request(request)
 
 
-async def _lines(response: httpx.Response) -> AsyncIterator[bytes]:
-    """The response's lines; an unfinished last one is not given."""
-    rest = b""
-    async for chunk in _chunks(response):
-        *lines, rest = (rest + chunk).split(b"\n")
-        for line in lines:
-            if line:
-                yield line
+def _raise_error_event(line: bytes) -> None:
+    frame = _frames.decode(line)
+    if frame.type == "ERROR":
+        raise from_status(_statuses.decode(frame.object)) from None
 
 
 def _chunks(response: httpx.Response) -> AsyncIterator[bytes]:

@@ -1,4 +1,5 @@
 import asyncio
+from collections.abc import Awaitable, Callable
 
 import httpx
 import pytest
@@ -6,14 +7,29 @@ from dra_shared.client.transport import HttpTransport
 
 from tests.shared.client.fake_server import CHUNKED, chunk, reply, serving
 
-
-async def _send(transport: HttpTransport, url: str, method: str = "GET", body: bytes = b"") -> httpx.Response:
-    response = await transport.handle_async_request(httpx.Request(method, url, content=body or None))
-    await response.aread()
-    return response
+Send = Callable[[HttpTransport, str, str], Awaitable[bytes]]
 
 
-async def test_keeps_connections_alive() -> None:
+async def _in_pieces(transport: HttpTransport, url: str, method: str) -> bytes:
+    response = await transport.handle_async_request(httpx.Request(method, url))
+    return await response.aread()
+
+
+async def _whole(transport: HttpTransport, url: str, method: str, seconds: float = 60) -> bytes:
+    target = httpx.URL(url)
+    assert target.port is not None
+    head = b"%b %b HTTP/1.1\r\nhost: %b\r\n\r\n" % (method.encode(), target.raw_path, target.netloc)
+    origin = (target.scheme, target.host, target.port)
+    status, body = await transport.exchange(origin, method, head, timeout=seconds)
+    assert status == 200
+    return body
+
+
+both_ways = pytest.mark.parametrize("send", [_in_pieces, _whole])
+
+
+@both_ways
+async def test_keeps_connections_alive(send: Send) -> None:
     connections: set[int] = set()
 
     async def handle(request: bytes, writer: asyncio.StreamWriter) -> None:
@@ -21,7 +37,7 @@ async def test_keeps_connections_alive() -> None:
         writer.write(reply(request.split(b" ")[1]))
 
     async with serving(handle) as url, HttpTransport() as transport:
-        answers = [(await _send(transport, f"{url}/{i}")).content for i in range(3)]
+        answers = [await send(transport, f"{url}/{i}", "GET") for i in range(3)]
     assert answers == [b"/0", b"/1", b"/2"]
     assert len(connections) == 1
 
@@ -45,7 +61,8 @@ async def test_streams_chunks_as_they_come() -> None:
         await response.aclose()
 
 
-async def test_a_stale_idle_connection_is_replaced() -> None:
+@both_ways
+async def test_a_stale_idle_connection_is_replaced(send: Send) -> None:
     async def handle(request: bytes, writer: asyncio.StreamWriter) -> None:
         writer.write(reply(b"ok"))
         await writer.drain()
@@ -53,10 +70,11 @@ async def test_a_stale_idle_connection_is_replaced() -> None:
 
     async with serving(handle) as url, HttpTransport() as transport:
         for _ in range(3):
-            assert (await _send(transport, url)).content == b"ok"
+            assert await send(transport, url, "GET") == b"ok"
 
 
-async def test_a_write_that_may_have_happened_is_not_sent_again() -> None:
+@both_ways
+async def test_a_write_that_may_have_happened_is_not_sent_again(send: Send) -> None:
     seen: list[bytes] = []
 
     async def handle(request: bytes, writer: asyncio.StreamWriter) -> None:
@@ -67,13 +85,14 @@ async def test_a_write_that_may_have_happened_is_not_sent_again() -> None:
             writer.close()
 
     async with serving(handle) as url, HttpTransport() as transport:
-        await _send(transport, url)
+        await send(transport, url, "GET")
         with pytest.raises(httpx.RemoteProtocolError):
-            await _send(transport, url, "POST", b"{}")
+            await send(transport, url, "POST")
     assert seen == [b"GET", b"POST"]
 
 
-async def test_a_body_cut_short_is_an_error() -> None:
+@both_ways
+async def test_a_body_cut_short_is_an_error(send: Send) -> None:
     async def handle(request: bytes, writer: asyncio.StreamWriter) -> None:
         writer.write(b"HTTP/1.1 200 OK\r\nContent-Length: 10\r\n\r\nshort")
         await writer.drain()
@@ -81,12 +100,65 @@ async def test_a_body_cut_short_is_an_error() -> None:
 
     async with serving(handle) as url, HttpTransport() as transport:
         with pytest.raises(httpx.RemoteProtocolError):
-            await _send(transport, url)
+            await send(transport, url, "GET")
 
 
-async def test_nobody_listens() -> None:
+@both_ways
+async def test_the_end_of_the_connection_ends_a_body_of_unknown_length(send: Send) -> None:
+    async def handle(request: bytes, writer: asyncio.StreamWriter) -> None:
+        writer.write(b"HTTP/1.1 200 OK\r\nContent-Type: text/plain\r\n\r\nall")
+        await writer.drain()
+        writer.close()
+
+    async with serving(handle) as url, HttpTransport() as transport:
+        for _ in range(2):
+            assert await send(transport, url, "GET") == b"all"
+
+
+@both_ways
+async def test_an_interim_response_is_not_the_answer(send: Send) -> None:
+    async def handle(request: bytes, writer: asyncio.StreamWriter) -> None:
+        writer.write(b"HTTP/1.1 103 Early Hints\r\nLink: </style.css>\r\n\r\n" + reply(b"answer"))
+
+    async with serving(handle) as url, HttpTransport() as transport:
+        for _ in range(2):
+            assert await send(transport, url, "GET") == b"answer"
+
+
+@both_ways
+async def test_both_ways_share_connections(send: Send) -> None:
+    connections: set[int] = set()
+
+    async def handle(request: bytes, writer: asyncio.StreamWriter) -> None:
+        connections.add(id(writer))
+        writer.write(CHUNKED + chunk(b"a") + chunk(b"b") + b"0\r\n\r\n")
+
+    async with serving(handle) as url, HttpTransport() as transport:
+        for way in (send, _in_pieces, _whole, send):
+            assert await way(transport, url, "GET") == b"ab"
+    assert len(connections) == 1
+
+
+async def test_a_response_that_takes_too_long() -> None:
+    patient = asyncio.Event()
+
+    async def handle(request: bytes, writer: asyncio.StreamWriter) -> None:
+        writer.write(b"HTTP/1.1 200 OK\r\nContent-Length: 4\r\n\r\nha")
+        if patient.is_set():
+            writer.write(b"lf")
+
+    async with serving(handle) as url, HttpTransport() as transport:
+        with pytest.raises(TimeoutError):
+            await _whole(transport, url, "GET", seconds=0.01)
+        patient.set()
+        # The rest of the late answer is nobody's.
+        assert await _whole(transport, url, "GET") == b"half"
+
+
+@both_ways
+async def test_nobody_listens(send: Send) -> None:
     async with serving(lambda *_: asyncio.sleep(0)) as url:
         pass
     async with HttpTransport() as transport:
         with pytest.raises(httpx.ConnectError):
-            await _send(transport, url)
+            await send(transport, url, "GET")
