@@ -16,7 +16,6 @@ from dra_apiserver.handlers.api import Api, Target
 from dra_apiserver.handlers.deprecations import deprecation
 from dra_apiserver.handlers.documents import Documents
 from dra_apiserver.handlers.routes import Handler, NotResource, resolve
-from dra_apiserver.handlers.streaming import TAKEN_OVER
 from dra_apiserver.health import Health
 from dra_apiserver.http import Disconnected, Receive, Request, Scope, Send
 from dra_apiserver.identities import identify
@@ -104,20 +103,6 @@ class Application:
         started = perf_counter()
         request = Request(scope, receive, send, f"{self._prefix}-{next(self._ids):012x}")
         verb, target = "", None
-        code = 500
-        sent = False
-        plain_send = send
-
-        async def counted(message: Any) -> None:
-            nonlocal code, sent
-            if message["type"] == TAKEN_OVER:
-                code, sent = 101, True
-                return
-            if message["type"] == "http.response.start":
-                code, sent = message["status"], True
-            await plain_send(message)
-
-        request.send = counted
         self._running += 1
         try:
             identify(request, self._api.tokens)
@@ -138,19 +123,19 @@ class Application:
                 request.warn([warning])
             await self._handle(verb, handler, request, target)
         except StatusError as error:
-            await self._refuse(request, error, sent)
+            await self._refuse(request, error)
         except (DecodeError, PatchError) as error:
-            await self._refuse(request, status_error(error), sent)
+            await self._refuse(request, status_error(error))
         except Disconnected:
-            code = 499
+            request.code = request.code or 499
         except Exception as error:
             _log.exception(
                 "request failed unexpectedly", request=request.id, method=request.method, path=request.path
             )
-            await self._refuse(request, internal(f"{type(error).__name__}: {error}"), sent)
+            await self._refuse(request, internal(f"{type(error).__name__}: {error}"))
         finally:
             self._running -= 1
-            self._record(request, verb, target, code, perf_counter() - started)
+            self._record(request, verb, target, request.code or 500, perf_counter() - started)
 
     async def _handle(self, verb: str, handler: Handler, request: Request, target: Target) -> None:
         if verb == "watch":
@@ -173,8 +158,8 @@ class Application:
         reading = self._running - self._mutating - self._longrunning.total()
         return [(("mutating",), float(self._mutating)), (("readOnly",), float(reading))]
 
-    async def _refuse(self, request: Request, error: StatusError, sent: bool) -> None:
-        if not sent:
+    async def _refuse(self, request: Request, error: StatusError) -> None:
+        if not request.code:
             await request.fail(error)
             return
         # Half an answer is out already: the client sees a stream that ends.
@@ -218,7 +203,13 @@ class Application:
                 from dra_apiserver.pages import build
 
                 self._pages = build(self._api)
-            await self._pages(request.scope, request.receive, request.send)
+
+            async def noted(message: Any) -> None:
+                if message["type"] == "http.response.start":
+                    request.code = message["status"]
+                await request.send(message)
+
+            await self._pages(request.scope, request.receive, noted)
         elif (parts[0] == "apis" and len(parts) > 2 and self._api.registry.versions(parts[1])) or (
             parts[0] == "api" and len(parts) > 1
         ):

@@ -6,10 +6,10 @@ import asyncio
 from collections.abc import Callable
 from typing import Any
 
-from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
+from uvicorn.protocols.http.httptools_impl import STATUS_LINE, HttpToolsProtocol
 
 from dra_apiserver.handlers.streaming import TAKE_OVER
-from dra_apiserver.http import WRITE
+from dra_apiserver.http import DIRECT, Headers, Scope
 
 _HELD_BYTES = 1 << 16
 
@@ -84,13 +84,45 @@ class Connection(HttpToolsProtocol):
 
     def on_message_begin(self) -> None:
         super().on_message_begin()
-        self.scope["extensions"] = {WRITE: self._write_part}  # type: ignore[dict-item]  # a call, as only this server has it
+        self.scope["extensions"] = {DIRECT: self}  # type: ignore[dict-item]  # an object, as only this server has it
 
-    def _write_part(self, part: bytes) -> bool:
+    def read(self, scope: Scope) -> bytes | None:
+        """The request's whole body; None where some of it is still to come."""
+        cycle = self.cycle
+        if cycle.scope is not scope or cycle.more_body or cycle.waiting_for_100_continue or cycle.disconnected:
+            return None
+        body = bytes(cycle.body)
+        cycle.body = bytearray()
+        cycle.message_event.clear()
+        self.flow.resume_reading()
+        return body
+
+    def answer(self, scope: Scope, code: int, headers: Headers, body: bytes) -> bool:
+        """Send a whole answer; False, with nothing sent, where that would have to wait or ends the connection."""
+        cycle = self.cycle
+        if (
+            cycle.scope is not scope
+            or self.flow.write_paused
+            or cycle.disconnected
+            or cycle.response_started
+            or not cycle.keep_alive
+            or scope["method"] == "HEAD"
+        ):
+            return False
+        lines = [b"%b: %b\r\n" % header for header in (*cycle.default_headers, *headers)]
+        self.transport.write(b"".join((STATUS_LINE[code], *lines, b"\r\n", body)))
+        cycle.waiting_for_100_continue = False
+        cycle.response_started = cycle.response_complete = True
+        cycle.message_event.set()
+        cycle.on_response()
+        return True
+
+    def write(self, scope: Scope, part: bytes) -> bool:
         """Send a part of an answer that was started; False, with nothing sent, where that would have to wait."""
         cycle = self.cycle
         if (
-            self.flow.write_paused
+            cycle.scope is not scope
+            or self.flow.write_paused
             or cycle.disconnected
             or cycle.response_complete
             or not cycle.chunked_encoding

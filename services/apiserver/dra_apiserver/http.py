@@ -6,7 +6,7 @@ import asyncio
 import gzip
 import unicodedata
 from collections.abc import Awaitable, Callable, Iterable, Mapping, MutableMapping, Sequence
-from typing import Any
+from typing import Any, Protocol
 from urllib.parse import parse_qsl
 
 from dra_apiserver.auth import ADMINISTRATOR, UserInfo
@@ -26,8 +26,8 @@ _WARNING = 256
 _GZIP_FROM = 128 << 10
 _GZIP_IN_LOOP = 256 << 10
 
-# In a request's scope, among `extensions`: sends a part of an answer without a turn of the event loop.
-WRITE = "dralab.write"
+# In a request's scope, among `extensions`: its `Direct`, where the server has one.
+DIRECT = "dralab.direct"
 
 JSON = "application/json"
 _JSON_HEADER = (b"content-type", b"application/json")
@@ -52,17 +52,38 @@ def _cut(warnings: Sequence[str]) -> Sequence[str]:
     return kept
 
 
+class Direct(Protocol):
+    """A connection's short ways: no turn of the event loop, no messages. Each may decline."""
+
+    def read(self, scope: Scope) -> bytes | None:
+        """The request's whole body, if it has come."""
+        ...
+
+    def answer(self, scope: Scope, code: int, headers: Headers, body: bytes) -> bool:
+        """Send a whole answer."""
+        ...
+
+    def write(self, scope: Scope, part: bytes) -> bool:
+        """Send a part of an answer that was started."""
+        ...
+
+
 class Disconnected(Exception):
     """The client went away before its request was complete."""
 
 
 class Request:
-    """One request. `query` has the last value of each parameter, `parameters` all of them."""
+    """One request. `query` has the first value of each parameter, `parameters` all of them.
+
+    `code` is the status of its answer, 0 until that is started.
+    """
 
     __slots__ = (
+        "_direct",
         "_headers",
         "_parameters",
         "_query",
+        "code",
         "id",
         "method",
         "path",
@@ -80,6 +101,8 @@ class Request:
         self.method: str = scope["method"]
         self.path: str = scope["path"]
         self.id = request_id
+        self.code = 0
+        self._direct: Direct | None = scope["extensions"].get(DIRECT) if "extensions" in scope else None
         self.user: UserInfo = ADMINISTRATOR
         self.warnings: list[str] = []
         self._query: dict[str, str] | None = None
@@ -122,6 +145,21 @@ class Request:
             StatusError: 413, it is longer than 3 MiB; 504, it takes longer than a minute.
             Disconnected: it ended early.
         """
+        body = self._direct.read(self.scope) if self._direct is not None else None
+        if body is None:
+            body = await self._awaited_body()
+        elif len(body) > BODY_LIMIT:
+            raise too_large(f"limit is {BODY_LIMIT}")
+        if self.header(b"content-encoding") == "gzip":
+            try:
+                body = gzip.decompress(body)
+            except (OSError, EOFError) as error:
+                raise bad_request(f"unable to decompress the body: {error}") from None
+            if len(body) > BODY_LIMIT:
+                raise too_large(f"limit is {BODY_LIMIT}")
+        return body
+
+    async def _awaited_body(self) -> bytes:
         task = asyncio.current_task()
         assert task is not None
         late = False
@@ -134,21 +172,13 @@ class Request:
         # asyncio.timeout does the same at several times the cost, which every write would pay.
         alarm = asyncio.get_running_loop().call_later(_BODY_TIMEOUT, give_up)
         try:
-            body = await self._raw_body()
+            return await self._raw_body()
         except asyncio.CancelledError:
             if not late or task.uncancel() > 0:
                 raise
             raise timeout("request did not complete within the allotted timeout") from None
         finally:
             alarm.cancel()
-        if self.header(b"content-encoding") == "gzip":
-            try:
-                body = gzip.decompress(body)
-            except (OSError, EOFError) as error:
-                raise bad_request(f"unable to decompress the body: {error}") from None
-            if len(body) > BODY_LIMIT:
-                raise too_large(f"limit is {BODY_LIMIT}")
-        return body
 
     async def _raw_body(self) -> bytes:
         chunks: list[bytes] = []
@@ -199,6 +229,11 @@ class Request:
             sent.append((b"content-encoding", b"gzip"))
             sent.append((b"vary", b"Accept-Encoding"))
         sent.append((b"content-length", b"%d" % len(body)))
+        self.code = code
+        # What the server itself did not write, the long way looks through.
+        plain = not self.warnings and not headers
+        if plain and self._direct is not None and self._direct.answer(self.scope, code, sent, body):
+            return
         await self.send({"type": "http.response.start", "status": code, "headers": sent})
         await self.send({"type": "http.response.body", "body": body})
 
@@ -220,12 +255,12 @@ class Request:
         """Start an answer that goes on with `stream`."""
         sent = self._base_headers(headers)
         sent.append((b"content-type", media_type.encode()))
+        self.code = 200
         await self.send({"type": "http.response.start", "status": 200, "headers": sent})
 
     def write(self, chunk: bytes) -> bool:
         """Send a part at once; False, with nothing sent, where that would have to wait."""
-        write = (self.scope.get("extensions") or {}).get(WRITE)
-        return write is not None and write(chunk)
+        return self._direct is not None and self._direct.write(self.scope, chunk)
 
     async def stream(self, chunk: bytes, more: bool = True) -> None:
         """Send a part; waits while the client's buffer is full."""

@@ -17,7 +17,7 @@ from dra_apiserver.handlers.logs import choose_container, node_address
 from dra_apiserver.http import Request
 
 #: The key in a request's scope under which an upgrade's connection can be had, and the message that it was taken.
-TAKE_OVER, TAKEN_OVER = "dralab.take_over", "dralab.taken_over"
+TAKE_OVER = "dralab.take_over"
 
 _CONNECT_TIMEOUT = 5.0
 _FLAGS = (("stdin", "input"), ("stdout", "output"), ("stderr", "error"), ("tty", "tty"))
@@ -75,7 +75,7 @@ async def stream(api: Api, request: Request, target: Target) -> None:
 
         drains: set[asyncio.Future[None]] = set()
         peer = take_over(to_node, gone.set)
-        await request.send({"type": TAKEN_OVER})
+        request.code = 101
         copying = asyncio.ensure_future(_copy(reader, peer))
         leaving = asyncio.ensure_future(gone.wait())
         await asyncio.wait((copying, leaving), return_when=asyncio.FIRST_COMPLETED)
