@@ -237,7 +237,7 @@ async def remove(
         gone = isinstance(outcome, Remove)
         return outcome
 
-    record = await api.store.write(target.resource, target.key, change, options.dry_run)
+    record = await (api.dynamic or api.store).write(target.resource, target.key, change, options.dry_run)
     assert record is not None
     if gone or not _is_over(target, record):
         return record, gone

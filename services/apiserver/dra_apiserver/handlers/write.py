@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import Any
 
 import orjson
@@ -78,7 +79,12 @@ async def create(api: Api, request: Request, target: Target) -> None:
     generated = not target.name and bool(meta.get("generateName"))
     initialize(api, target, obj)
     _track_new(target, obj, options, ctx.now)
-    stored = prepare_create(api, request, target, into_storage(target, obj, target.version), ctx)
+    wanted = into_storage(target, obj, target.version)
+    if api.dynamic is None:
+        stored = prepare_create(api, request, target, wanted, ctx)
+    else:
+        work = partial(prepare_create, api, request, target, wanted, ctx)
+        stored = await api.dynamic.run(target.resource, work)
     record = None
     for attempt in range(_GENERATE_ATTEMPTS):
         target.name = stored["metadata"]["name"]
@@ -174,9 +180,11 @@ async def update(api: Api, request: Request, target: Target) -> None:
                 raise not_found(target.qualified, target.name)
             created = True
             return _create_by_update(api, request, target, wanted, options)
-        return prepare_update(api, request, target, wanted, current, ctx, options)
+        # With webhooks this may be the second time.
+        obj = wanted if api.dynamic is None else orjson.loads(orjson.dumps(wanted))
+        return prepare_update(api, request, target, obj, current, ctx, options)
 
-    record = await api.store.write(target.resource, target.key, change, options.dry_run)
+    record = await (api.dynamic or api.store).write(target.resource, target.key, change, options.dry_run)
     assert record is not None
     await request.respond(201 if created else 200, presenter.one(record.data), presenter.accepted.media_type)
 
@@ -232,7 +240,7 @@ async def patch(api: Api, request: Request, target: Target) -> None:
             api, request, target, wanted, current, ctx, options, track=not applying, precondition=False
         )
 
-    record = await api.store.write(target.resource, target.key, change, options.dry_run)
+    record = await (api.dynamic or api.store).write(target.resource, target.key, change, options.dry_run)
     assert record is not None
     await request.respond(201 if created else 200, presenter.one(record.data), presenter.accepted.media_type)
 

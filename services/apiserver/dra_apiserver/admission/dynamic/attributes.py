@@ -123,6 +123,11 @@ class Attributes:
         """Have the request's object be this one, which is in the place's version."""
         assert self.obj is not None
         made = changed if self.brings_other_kind else to_storage(self.target.kind, changed, place.kind[1])
+        # Who prepares the object holds on to its metadata.
+        meta = self.obj["metadata"]
+        meta.clear()
+        meta.update(made["metadata"])
+        made["metadata"] = meta
         self.obj.clear()
         self.obj.update(made)
         self._versioned.clear()
@@ -154,13 +159,11 @@ class Attributes:
         return {key: value for key, value in said.items() if value != ""}
 
     def _query_options(self) -> JsonObject:
+        # A patch's options are those of the update or the creation that it comes to.
         query = self.request.query
-        kind = "PatchOptions" if self.request.method == "PATCH" else _OPTIONS.get(self.operation, "")
-        said: JsonObject = {"kind": kind, "apiVersion": "meta.k8s.io/v1"}
+        said: JsonObject = {"kind": _OPTIONS.get(self.operation, ""), "apiVersion": "meta.k8s.io/v1"}
         if self.ctx.dry_run:
             said["dryRun"] = ["All"]
-        if "force" in query:
-            said["force"] = self.request.flag("force")
         for name in ("fieldManager", "fieldValidation"):
             if query.get(name):
                 said[name] = query[name]

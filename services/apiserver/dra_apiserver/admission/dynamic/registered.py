@@ -2,17 +2,24 @@
 
 from __future__ import annotations
 
-from typing import Any
+from collections.abc import Callable
+from typing import Any, TypeVar
 
 import orjson
 
-from dra_apiserver.admission.dynamic import validating
+from dra_apiserver.admission.dynamic import validating, webhooks
 from dra_apiserver.admission.dynamic.attributes import Attributes, places
+from dra_apiserver.admission.dynamic.beside import beside
+from dra_apiserver.admission.dynamic.calls import Calls
+from dra_apiserver.admission.dynamic.matching import covers
 from dra_apiserver.handlers.api import Api, Target
 from dra_apiserver.http import Request
+from dra_apiserver.storage import Put, Record, Remove, Resource
+from dra_apiserver.storage.store import ChangeFunction
 from dra_apiserver.strategy import Context
 
 JsonObject = dict[str, Any]
+T = TypeVar("T")
 
 _GROUP = "admissionregistration.k8s.io"
 _KINDS = (
@@ -27,14 +34,22 @@ _KINDS = (
 _EXEMPT = frozenset({"authentication.k8s.io", "authorization.k8s.io", _GROUP})
 
 
+class _Changed(Exception):
+    """The object is another one than that which was admitted."""
+
+
 class Dynamic:
     """Every policy and webhook, in step with the store."""
 
     def __init__(self, api: Api) -> None:
         self._api = api
-        self._policies: list[validating.Policy] = []
         self._compiled: dict[tuple[str, ...], Any] = {}
         self._changed = False
+        self._called: dict[Resource, bool] = {}
+        self.calls = Calls(api)
+        self.validating_policies: list[validating.Policy] = []
+        self.mutating_webhooks: list[webhooks.Webhook] = []
+        self.validating_webhooks: list[webhooks.Webhook] = []
 
     def follow(self) -> None:
         """Take what is stored, and hear of changes from now on."""
@@ -49,34 +64,46 @@ class Dynamic:
 
     def _load(self) -> None:
         self._changed = False
-        stored = {plural: self._stored(plural) for plural in _KINDS}
+        self._called = {}
         kept, self._compiled = self._compiled, {}
-        self._policies = [
-            self._compile(kept, "validating", policy, bindings)
-            for policy, bindings in _bound(
-                stored["validatingadmissionpolicies"], stored["validatingadmissionpolicybindings"]
-            )
+        self.validating_policies = [
+            self._made(kept, validating.compile_policy, policy, bindings)
+            for policy, bindings in self._bound("validatingadmissionpolicies")
         ]
-        self._api.dynamic = self if self._policies else None
+        self.mutating_webhooks = self._webhooks(kept, "mutatingwebhookconfigurations")
+        self.validating_webhooks = self._webhooks(kept, "validatingwebhookconfigurations")
+        every = (self.validating_policies, self.mutating_webhooks, self.validating_webhooks)
+        self._api.dynamic = self if any(every) else None
 
     def _stored(self, plural: str) -> list[JsonObject]:
         records = self._api.store.collection((_GROUP, plural)).records
         return [orjson.loads(records[key].data) for key in sorted(records)]
 
-    def _compile(
+    def _made(
         self,
         kept: dict[tuple[str, ...], Any],
-        kind: str,
-        policy: JsonObject,
-        bindings: list[JsonObject],
-    ) -> Any:
-        revisions = tuple(one["metadata"]["resourceVersion"] for one in (policy, *bindings))
-        key = (kind, *revisions)
-        made = kept.get(key)
-        if made is None:
-            made = validating.compile_policy(policy, bindings)
+        compile: Callable[..., T],
+        obj: JsonObject,
+        *others: list[JsonObject],
+    ) -> T:
+        """What is compiled of these objects, once for as long as they stay as they are."""
+        several = [obj, *(one for more in others for one in more)]
+        key = (compile.__module__, *(one["metadata"]["resourceVersion"] for one in several))
+        made: T = kept[key] if key in kept else compile(obj, *others)
         self._compiled[key] = made
         return made
+
+    def _bound(self, plural: str) -> list[tuple[JsonObject, list[JsonObject]]]:
+        """Each policy with its bindings; those without one do nothing."""
+        by_policy: dict[str, list[JsonObject]] = {}
+        for binding in self._stored(plural.replace("policies", "policybindings")):
+            by_policy.setdefault(binding["spec"].get("policyName", ""), []).append(binding)
+        policies = [(policy, policy["metadata"]["name"]) for policy in self._stored(plural)]
+        return [(policy, by_policy[name]) for policy, name in policies if name in by_policy]
+
+    def _webhooks(self, kept: dict[tuple[str, ...], Any], plural: str) -> list[webhooks.Webhook]:
+        every = (self._made(kept, webhooks.compile_webhooks, one) for one in self._stored(plural))
+        return [webhook for some in every for webhook in some]
 
     def of(
         self, request: Request, target: Target, options: JsonObject | None = None, named: bool = True
@@ -88,24 +115,67 @@ class Dynamic:
             return None
         return Admission(self, self._api, request, target, options, named)
 
-    @property
-    def policies(self) -> list[validating.Policy]:
-        """The validating policies that have bindings."""
-        return self._policies
+    def _is_called(self, resource: Resource) -> bool:
+        """Whether a webhook may be called for the resource's objects."""
+        if self._changed:
+            self._load()
+        found = self._called.get(resource)
+        if found is None:
+            found = self._called[resource] = self._covered(resource)
+        return found
+
+    def _covered(self, resource: Resource) -> bool:
+        if resource[0] in _EXEMPT:
+            return False
+        kinds = [info for info in self._api.registry if info.storage == resource]
+        every = [
+            (place, part)
+            for info in kinds
+            for part in ("", *info.subresources)
+            for place in places(self._api.registry, Target(info, info.storage_version, subresource=part))
+        ]
+        rules = [
+            rule
+            for webhook in (*self.mutating_webhooks, *self.validating_webhooks)
+            for rule in webhook.said.get("rules") or ()
+        ]
+        return any(covers(rule, place, part) for rule in rules for place, part in every)
+
+    async def run(self, resource: Resource, work: Callable[[], T]) -> T:
+        """Run what admits a request for the resource; it may call webhooks.
+
+        Raises:
+            Exception: what it raises.
+        """
+        return await beside(work) if self._is_called(resource) else work()
+
+    async def write(
+        self, resource: Resource, key: str, change: ChangeFunction, dry_run: bool = False
+    ) -> Record | None:
+        """As the store's `write`, for a change that may call webhooks: what they admit is written if it is still true.
+
+        Raises:
+            StatusError: the change is refused.
+        """
+        store = self._api.store
+        if not self._is_called(resource):
+            return await store.write(resource, key, change, dry_run)
+        while True:
+            seen = store.newest(resource, key)
+            outcome = await beside(lambda seen=seen: change(seen))  # type: ignore[misc]  # bound to this turn's
+            try:
+                return await store.write(resource, key, _if_still(seen, outcome), dry_run)
+            except _Changed:
+                continue
 
 
-def _bound(
-    policies: list[JsonObject], bindings: list[JsonObject]
-) -> list[tuple[JsonObject, list[JsonObject]]]:
-    """Each policy with its bindings; those without one do nothing."""
-    by_policy: dict[str, list[JsonObject]] = {}
-    for binding in bindings:
-        by_policy.setdefault(binding["spec"].get("policyName", ""), []).append(binding)
-    return [
-        (policy, by_policy[policy["metadata"]["name"]])
-        for policy in policies
-        if policy["metadata"]["name"] in by_policy
-    ]
+def _if_still(seen: Record | None, outcome: Put | Remove | None) -> ChangeFunction:
+    def change(current: Record | None) -> Put | Remove | None:
+        if (current and current.revision) != (seen and seen.revision):
+            raise _Changed
+        return outcome
+
+    return change
 
 
 class Admission:
@@ -127,6 +197,7 @@ class Admission:
         self._options = options
         self._named = named
         self._places = places(api.registry, target)
+        self._webhook_rounds = webhooks.Reinvocation()
 
     def _attributes(
         self, obj: JsonObject | None, old: JsonObject | None, ctx: Context, operation: str
@@ -157,7 +228,15 @@ class Admission:
         Raises:
             StatusError: the request is denied.
         """
-        return False
+        hooks = self._dynamic.mutating_webhooks
+        if not hooks:
+            return False
+        kept = _set_aside(obj) if operation == "CREATE" and obj is not None else {}
+        attributes = self._attributes(obj, old, ctx, operation)
+        changed = webhooks.mutate(hooks, attributes, self._dynamic.calls, self._webhook_rounds, again)
+        if obj is not None:
+            obj["metadata"].update(kept)
+        return changed
 
     def validate(self, obj: JsonObject | None, old: JsonObject | None, ctx: Context, operation: str) -> None:
         """Have the request judged.
@@ -165,4 +244,17 @@ class Admission:
         Raises:
             StatusError: it is denied.
         """
-        validating.validate(self._dynamic.policies, self._attributes(obj, old, ctx, operation))
+        attributes = self._attributes(obj, old, ctx, operation)
+        validating.validate(self._dynamic.validating_policies, attributes)
+        if self._dynamic.validating_webhooks:
+            webhooks.validate(self._dynamic.validating_webhooks, attributes, self._dynamic.calls)
+
+
+def _set_aside(obj: JsonObject) -> JsonObject:
+    """Take away what upstream's server only gives an object once it was mutated."""
+    meta = obj["metadata"]
+    names = ["uid", "creationTimestamp"]
+    base = meta.get("generateName")
+    if base and meta.get("name", "").startswith(base):
+        names.append("name")
+    return {name: meta.pop(name) for name in names if name in meta}
