@@ -39,6 +39,7 @@ from dra_shared.cel.syntax import (
     StructLiteral,
     walk,
 )
+from dra_shared.cel.types import Kind
 from dra_shared.cel.values import (
     NO_OVERLOAD,
     OptionalValue,
@@ -70,7 +71,8 @@ def compile_tree(
 
     Raises EvaluationError for constants that can't be converted, RegexError for patterns that don't compile.
     """
-    compiler = _Compiler(functions, tracked)
+    nulls = any(type(node) is Literal and node.value is None for node in walk(expr))
+    compiler = _Compiler(functions, tracked, nulls)
     for name in variables:
         compiler.declare(name)
     code = compiler.code(expr)
@@ -83,11 +85,13 @@ def may_panic(expr: Expr) -> bool:
 
 
 class _Compiler:
-    def __init__(self, functions: Functions, tracked: bool) -> None:
+    def __init__(self, functions: Functions, tracked: bool, nulls: bool) -> None:
         self.functions = functions
         self.tracked = tracked
         self.slots = 0
         self._scopes: dict[str, list[Run]] = {}
+        #: Whether a value of a struct's type may be null.
+        self._nulls = nulls
 
     def declare(self, name: str) -> None:
         """Reads a variable from the next of the frame's locals."""
@@ -100,6 +104,9 @@ class _Compiler:
             case Literal():
                 return constant(expr.value)
             case Ident():
+                if expr.type.kind is Kind.TYPE:
+                    # Upstream takes every name of that type for the name of a type.
+                    raise EvaluationError(f"reference to undefined type: {expr.name}")
                 return self._attribute(Attribute(self._variable(expr.name)))
             case Select():
                 operand = self._as_attribute(self.code(expr.operand))
@@ -187,7 +194,7 @@ class _Compiler:
 
     def _function(self, expr: Call, args: Sequence[Code], types: Sequence[Any]) -> Code:
         function = expr.function
-        run = implementation(self.functions, function, expr.overloads, types)
+        run = implementation(self.functions, function, expr.overloads, types, nulls=self._nulls)
         if function in _CONVERSIONS and len(args) == 1 and args[0].is_const:
             return constant(run(args[0].value))
         pattern = args[1].value if len(args) > 1 and args[1].is_const else None
@@ -197,7 +204,7 @@ class _Compiler:
             run = _matcher(str(pattern)) if function == "matches" else _for_text(run)
         if _compares(expr.overloads):
             # Where there are two arguments, both fail together.
-            args = [plain(_or_panic(arg.run)) for arg in args]
+            args = [*args[:-1], plain(_or_panic(args[-1].run))]
         if not self.tracked:
             return plain(_untracked(function, run, args))
         overload = expr.overloads[0] if len(expr.overloads) == 1 else ""
@@ -295,11 +302,11 @@ class _Compiler:
     def _append(self, fold: Fold, initial: Run, appended: tuple[Expr | None, list[Expr]]) -> Run:
         """``result + [x]`` grows the accumulated list in place, as cel-go's mutable lists do."""
         predicate, elements = appended
-        items = [self.code(element).run for element in elements]
+        codes = [self.code(element) for element in elements]
+        items = [code.run for code in codes]
         read = self._attribute(Attribute(fold.read_accumulator(initial))).run
         when = self.code(predicate).run if predicate is not None else None
-        is_const = all(isinstance(element, Literal) for element in elements)
-        created = 0 if is_const else _LIST_COST
+        created = 0 if all(code.is_const for code in codes) else _LIST_COST
         tracked = self.tracked
         keep = fold.read_accumulator(initial)
 

@@ -4,7 +4,7 @@ import math
 from collections.abc import Callable, Sequence
 from typing import Any, Final
 
-from dra_shared.cel.estimates import AUTHORIZATION, MAX
+from dra_shared.cel.estimates import AUTHORIZATION, MAX, selector_cost
 from dra_shared.cel.network import Cidr, Ip
 from dra_shared.cel.url import Url
 from dra_shared.cel.values import DerivedQuantity, NamedFormat, cost_size, is_list, is_map, size
@@ -74,16 +74,21 @@ def _search(args: Sequence[Any], result: Any) -> int:
     return text * math.ceil(float(_size(args[1])) * _REGEX)
 
 
-def _contains_ip(args: Sequence[Any], result: Any) -> int:
-    network = _size(args[0])
-    cost = math.ceil(float(network + network) * _STRING)
-    if isinstance(args[1], str):
-        cost += math.ceil(float(_size(args[1])) * _STRING)
+def _contained(*, parsed: bool, masking: bool) -> CallCost:
+    def cost(args: Sequence[Any], result: Any) -> int:
+        network = _size(args[0])
+        total = math.ceil(float(network + network) * _STRING)
+        if masking:
+            total += math.ceil(float(network) * _STRING) + 1
+        if parsed:
+            total += math.ceil(float(_size(args[1])) * _STRING)
+        return total
+
     return cost
 
 
-def _contains_cidr(args: Sequence[Any], result: Any) -> int:
-    return _contains_ip(args, result) + math.ceil(float(_size(args[0])) * _STRING) + 1
+def _selector(args: Sequence[Any], result: Any) -> int:
+    return selector_cost((_size(args[1]), _size(args[1])))[1]
 
 
 def _validate(args: Sequence[Any], result: Any) -> int:
@@ -193,9 +198,10 @@ _BY_FUNCTION: Final[dict[str, CallCost]] = {
     "check": lambda args, result: AUTHORIZATION,
     "ip.isCanonical": _scan(2 * _STRING),
     **dict.fromkeys(_NOMINAL, _one),
-    "containsIP": _contains_ip,
-    "containsCIDR": _contains_cidr,
+    **dict.fromkeys(("fieldSelector", "labelSelector"), _selector),
     **dict.fromkeys(("quantity", "isQuantity", "semver", "isSemver"), _scan(_STRING)),
+    "containsIP": _contained(parsed=False, masking=False),
+    "containsCIDR": _contained(parsed=False, masking=True),
     "validate": _validate,
     "_==_": _equals,
 }
@@ -221,6 +227,9 @@ _BY_OVERLOAD: Final[dict[str, CallCost]] = {
     "contains_string": _contains,
 }
 _FIRST: Final[dict[str, CallCost]] = {
+    "cidr_ip": _one,
+    "cidr_contains_ip_string": _contained(parsed=True, masking=False),
+    "cidr_contains_cidr_string": _contained(parsed=True, masking=True),
     "list_slice": _output,
     "list_flatten": _flatten,
     "list_flatten_int": _flatten,
@@ -241,8 +250,6 @@ def call_cost(function: str, overload: str) -> CallCost:
         return _self_compare(0)
     if overload.endswith("_sortByAssociatedKeys"):
         return _self_compare(1)
-    if overload == "cidr_ip":
-        return _one
     if function in _BY_FUNCTION:
         return _BY_FUNCTION[function]
     return _BY_OVERLOAD.get(overload, _one)

@@ -97,6 +97,7 @@ double
   uint64_to_double(uint) double
 duration
   duration_to_duration(duration) duration
+  int64_to_duration(int) duration
   string_to_duration(string) duration
 dyn
   to_dyn(A) dyn
@@ -431,10 +432,7 @@ NAMED: Final = {
     "bool": t.BOOL, "bytes": t.BYTES, "double": t.DOUBLE, "duration": t.DURATION, "dyn": t.DYN, "int": t.INT,
     "string": t.STRING, "timestamp": t.TIMESTAMP, "uint": t.UINT, "Quantity": t.QUANTITY, "Semver": t.SEMVER,
     "URL": t.URL, "Format": t.FORMAT, "IP": t.IP, "CIDR": t.CIDR,
-    **{
-        name: Type(Kind.STRUCT, f"kubernetes.authorization.{name}")
-        for name in ("Authorizer", "Decision", "GroupCheck", "PathCheck", "ResourceCheck")
-    },
+    **t.AUTHORIZATION,
 }  # fmt: skip
 _GENERIC: Final[dict[str, Callable[..., Type]]] = {
     "list": t.list_of,
@@ -536,14 +534,14 @@ TYPE_IDENTS: Final[dict[str, Type]] = {
     "double": t.DOUBLE,
     "google.protobuf.Duration": t.DURATION,
     "int": t.INT,
-    "list": t.list_of(t.DYN),
-    "map": t.map_of(t.DYN, t.DYN),
+    "list": t.list_of(t.param("A")),
+    "map": t.map_of(t.param("A"), t.param("B")),
     "null_type": t.NULL,
     "string": t.STRING,
     "google.protobuf.Timestamp": t.TIMESTAMP,
     "type": t.TYPE,
     "uint": t.UINT,
-    "optional_type": t.optional_of(t.DYN),
+    "optional_type": Type(Kind.OPAQUE, "optional_type"),
     "net.IP": t.IP,
     "net.CIDR": t.CIDR,
 }

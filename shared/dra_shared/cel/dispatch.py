@@ -15,7 +15,7 @@ from dra_shared.cel.library import (
     operators,
     strings,
 )
-from dra_shared.cel.types import Kind, Type
+from dra_shared.cel.types import NULLABLE, Kind, Type
 from dra_shared.cel.values import NO_OVERLOAD, DerivedQuantity, is_list, is_map, type_name
 from dra_shared.quantity import Quantity
 from dra_shared.semver import Semver
@@ -37,16 +37,24 @@ _UNGUARDED: Final = frozenset(("contains", "endsWith", "startsWith", "flatten", 
 
 
 def implementation(
-    functions: Functions, function: str, overloads: Sequence[str], types: Sequence[Type]
+    functions: Functions,
+    function: str,
+    overloads: Sequence[str],
+    types: Sequence[Type],
+    *,
+    nulls: bool = True,
 ) -> Implementation:
-    """What to call for a function whose arguments have ``types`` (the receiver first)."""
+    """What to call for a function whose arguments have ``types`` (the receiver first).
+
+    ``nulls``: there may be null where the types don't say so.
+    """
     by_function = _BY_FUNCTION.get(function)
     if by_function is not None:
         return by_function
     declared = functions[function]
     if len(overloads) == 1 and (only := _OVERLOADS.get(overloads[0])) is not None:
         overload = next(item for item in declared if item.id == overloads[0])
-        if function in _UNGUARDED or not any(_uncertain(type_) for type_ in types):
+        if function in _UNGUARDED or not any(_uncertain(type_, nulls) for type_ in types):
             return only
         return _guarded(function, overload, only)
     return _dispatching(function, declared)
@@ -62,9 +70,11 @@ _PYTHON_TYPES: Final[dict[Type, frozenset[type]]] = {
 }
 
 
-def _uncertain(type_: Type) -> bool:
+def _uncertain(type_: Type, nulls: bool) -> bool:
     """Whether values of the type need a look before they are used."""
-    return type_.is_dyn or type_.kind in (Kind.PARAM, Kind.ERROR) or any(map(_uncertain, type_.params))
+    if type_.is_dyn or type_.kind in (Kind.PARAM, Kind.ERROR):
+        return True
+    return (nulls and type_.kind in NULLABLE) or any(_uncertain(part, nulls) for part in type_.params)
 
 
 def matches_type(type_: Type, value: Any) -> bool:

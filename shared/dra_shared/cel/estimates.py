@@ -19,6 +19,7 @@ UNKNOWN: Final[Range] = (0, MAX)
 _STRING: Final = 0.1
 _REGEX: Final = 0.25
 _LIST: Final = 10
+_STRUCT: Final = 40
 _INCLUDES_LIMIT: Final = 48
 _FORMAT_SIZE: Final = 64
 _FORMAT_REGEX_SIZE: Final = 128
@@ -90,6 +91,15 @@ def _number(node: Node, default: int) -> int:
         return max(node.expr.value, 0)
     return default
 
+
+def selector_cost(length: Range) -> Range:
+    """What it costs to parse the text of a selector: a requirement may be as short as two characters."""
+    requirements = factor(factor(length, 0.5), _LIST + _STRUCT)
+    return add(add(fixed(_LIST), factor(length, _STRING)), requirements)
+
+
+#: The types whose values are compared in one step.
+_SAME_AT_A_GLANCE: Final = frozenset((t.IP, t.CIDR, t.QUANTITY, t.SEMVER, *t.AUTHORIZATION.values()))
 
 _Estimator = Callable[[str, Node | None, list[Node]], Estimate | None]
 
@@ -300,11 +310,15 @@ def _validate(overload: str, target: Node | None, args: list[Node]) -> Estimate 
     return Estimate(factor(factor(_known(args[0]), _STRING), _FORMAT_REGEX_SIZE * _REGEX))
 
 
+def _select(overload: str, target: Node | None, args: list[Node]) -> Estimate | None:
+    return Estimate(selector_cost(_known(args[0]))) if len(args) == 1 else None
+
+
 def _equals(overload: str, target: Node | None, args: list[Node]) -> Estimate | None:
     left, right = args
     if left.type != right.type:
         return None
-    if left.type in (t.IP, t.CIDR, t.QUANTITY, t.SEMVER):
+    if left.type in _SAME_AT_A_GLANCE:
         return Estimate(ONE)
     if left.type == t.FORMAT:
         return Estimate(factor((1, _FORMAT_SIZE), _STRING))
@@ -327,6 +341,7 @@ _BY_FUNCTION: Final[dict[str, _Estimator]] = {
     "ip.isCanonical": _scan(2 * _STRING),
     "containsIP": _contains("cidr_contains_ip_string", masking=False),
     "containsCIDR": _contains("cidr_contains_cidr_string", masking=True),
+    **dict.fromkeys(("fieldSelector", "labelSelector"), _select),
     "validate": _validate,
     "_==_": _equals,
 }

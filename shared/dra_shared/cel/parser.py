@@ -211,12 +211,19 @@ class _Builder:
         built = self.expr(operand)
         return Call(marks[0].start_pos, "!_", [built]) if len(marks) % 2 else built
 
+    def _field(self, pos: int, name: str) -> str:
+        """The name of a field; Kubernetes does not allow those in backticks."""
+        if name.startswith("`"):
+            self._error(pos, "unsupported syntax: '`'")
+            return ""
+        return name
+
     def _member_dot(self, parts: list[Any]) -> Expr:
         operand = self.expr(parts[0])
         name = parts[-1]
         if name in _KEYWORDS:
             return self._error(name.start_pos, f"Syntax error: no viable alternative at input '.{name}'")
-        field = str(name[1:-1] if name.startswith("`") else name)
+        field = self._field(name.start_pos, str(name))
         if len(parts) == 4:
             return Call(parts[1].start_pos, "_?._", [operand, Literal(name.start_pos, field)])
         return Select(parts[1].start_pos, operand, field)
@@ -239,12 +246,13 @@ class _Builder:
         if name is None:
             return self._error(mark, "Syntax error: extraneous input '{' expecting <EOF>")
         fields = []
-        for init in _flatten(parts[2:-1], "fieldinits"):
+        inits = _flatten(parts[2:-1], "fieldinits")
+        for init in inits:
             children = init.children
             optional = children[0] == "?"
             key, colon, value = children[1:] if optional else children
-            field = str(key[1:-1] if key.startswith("`") else key)
-            fields.append((colon.start_pos, field, self.expr(value), optional))
+            if field := self._field(inits[0].children[0].start_pos, str(key)):
+                fields.append((colon.start_pos, field, self.expr(value), optional))
         return StructLiteral(mark, name, fields)
 
     def _arguments(self, parts: list[Any]) -> list[Expr]:

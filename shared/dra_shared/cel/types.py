@@ -101,8 +101,12 @@ FORMAT: Final = Type(Kind.STRUCT, "kubernetes.NamedFormat")
 IP: Final = Type(Kind.OPAQUE, "net.IP")
 CIDR: Final = Type(Kind.OPAQUE, "net.CIDR")
 DEVICE: Final = Type(Kind.STRUCT, "kubernetes.DRADevice")
-AUTHORIZER: Final = Type(Kind.STRUCT, "kubernetes.authorization.Authorizer")
-RESOURCE_CHECK: Final = Type(Kind.STRUCT, "kubernetes.authorization.ResourceCheck")
+AUTHORIZATION: Final = {
+    name: Type(Kind.STRUCT, f"kubernetes.authorization.{name}")
+    for name in ("Authorizer", "Decision", "GroupCheck", "PathCheck", "ResourceCheck")
+}
+AUTHORIZER: Final = AUTHORIZATION["Authorizer"]
+RESOURCE_CHECK: Final = AUTHORIZATION["ResourceCheck"]
 
 
 def list_of(element: Type) -> Type:
@@ -127,7 +131,8 @@ def param(name: str) -> Type:
 
 Mapping = dict[str, Type]
 
-_NULLABLE: Final = frozenset((Kind.OPAQUE, Kind.STRUCT, Kind.ANY, Kind.DURATION, Kind.TIMESTAMP))
+#: The kinds whose values may be null; its own is one.
+NULLABLE: Final = frozenset((Kind.ANY, Kind.DURATION, Kind.NULL, Kind.OPAQUE, Kind.STRUCT, Kind.TIMESTAMP))
 _EXACT: Final = frozenset(
     (
         Kind.BOOL,
@@ -165,9 +170,9 @@ def _assignable(mapping: Mapping, first: Type, second: Type) -> bool:
     if first.is_dyn or second.is_dyn or first.kind is Kind.ERROR or second.kind is Kind.ERROR:
         return True
     if first.kind is Kind.NULL:
-        return second.kind is Kind.NULL or second.kind in _NULLABLE
+        return second.kind in NULLABLE
     if second.kind is Kind.NULL:
-        return first.kind in _NULLABLE
+        return first.kind in NULLABLE
     if first.kind in _EXACT:
         return first == second
     if first.kind is Kind.TYPE:

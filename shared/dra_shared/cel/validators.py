@@ -1,5 +1,8 @@
 """What is checked of literals once the types are right: durations, timestamps, patterns, formats, mixed aggregates."""
 
+from collections.abc import Callable
+from typing import Any, Final
+
 from dra_shared.cel.errors import EvaluationError, Issue
 from dra_shared.cel.library.conversions import int_to_timestamp, string_to_duration, string_to_timestamp
 from dra_shared.cel.library.formatting import ALLOWED, FormatError, expand, refuse
@@ -35,20 +38,24 @@ def _literal(call: Call, function: str) -> Issue | None:
     arg = call.args[0]
     if type(arg) is not Literal:
         return None
+    check = _VALID.get((function, type(arg.value)))
+    if check is None and function == "matches":
+        return None
     try:
-        if function == "timestamp" and type(arg.value) is int:
-            int_to_timestamp(arg.value)
-        elif not isinstance(arg.value, str):
+        if check is not None:
+            check(arg.value)
             return None
-        elif function == "duration":
-            string_to_duration(arg.value)
-        elif function == "timestamp":
-            string_to_timestamp(arg.value)
-        else:
-            compile_regex(arg.value)
     except (EvaluationError, RegexError):
-        return Issue(arg.pos, f"invalid {function} argument")
-    return None
+        pass
+    return Issue(arg.pos, f"invalid {function} argument")
+
+
+_VALID: Final[dict[tuple[str, type], Callable[[Any], Any]]] = {
+    ("duration", str): string_to_duration,
+    ("timestamp", str): string_to_timestamp,
+    ("timestamp", int): int_to_timestamp,
+    ("matches", str): compile_regex,
+}
 
 
 def _mixed(elements: list[tuple[Expr, Type]], optional: frozenset[int]) -> list[Issue]:

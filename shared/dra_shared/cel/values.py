@@ -32,9 +32,14 @@ class Duration(int):
 
 
 class Timestamp(int):
-    """A time in nanoseconds since 1970 UTC."""
+    """A time in nanoseconds since 1970 UTC, which is shown as so many seconds east of there."""
 
-    __slots__ = ()
+    offset: int = 0
+
+    def shown_at(self, offset: int) -> "Timestamp":
+        """The same time, shown elsewhere."""
+        self.offset = offset
+        return self
 
 
 class TypeValue(str):
@@ -420,15 +425,14 @@ def format_double(value: float) -> str:
         return "+Inf" if value > 0 else "-Inf"
     if value == 0:
         return "-0" if math.copysign(1, value) < 0 else "0"
-    mantissa, _, exponent = f"{value:.17e}".partition("e")
+    _, _, exponent = f"{value:.17e}".partition("e")
     shortest = repr(value)
-    digits, _, tail = shortest.partition("e")
+    digits, _, _ = shortest.partition("e")
     sign = "-" if shortest.startswith("-") else ""
     whole, _, fraction = digits.lstrip("-").partition(".")
     figures = (whole + fraction).lstrip("0").rstrip("0") or "0"
     power = int(exponent)
-    del mantissa, tail
-    if power < -4 or power >= 21:
+    if power < -4 or power >= 6:
         rest = "." + figures[1:] if len(figures) > 1 else ""
         return f"{sign}{figures[0]}{rest}e{'-' if power < 0 else '+'}{abs(power):02d}"
     if power < 0:

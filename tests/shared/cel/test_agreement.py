@@ -40,6 +40,11 @@ LISTER = "internal error: interface conversion: {} is not traits.Lister: missing
         ('{"a": 1}[device.attributes["d"].v] == 1', "invalid qualifier type: cel.Semver"),
         ('ip("1:").isLoopback()', 'IP Address "1:" parse error during conversion from string: '
          'ParseAddr("1:"): colon must be followed by more characters (at ":")'),
+        ("sign(null) == 1", "no such overload: sign(null_type)"),
+        ('(device.attributes["d"].b ? null : quantity("1")).isInteger()', "no such overload: isInteger(null_type)"),
+        ('duration("2562047h") + duration("2h") == duration("1h")', "integer overflow"),
+        ('duration(1 + 1) == duration("2s")',
+         "type conversion error from 'int' to 'google.protobuf.Duration'"),
     ],
 )  # fmt: skip
 def test_errors(expression: str, error: str | None) -> None:
@@ -61,6 +66,10 @@ def test_errors(expression: str, error: str | None) -> None:
         '"%s".format([[1, "a"]]) != "x"',
         'isURL("x:y") && isURL("*") && !isURL("http://%41.com/")',
         'device.attributes["d"].l.distinct() == [1, 2]',
+        'string(1e6) == "1e+06" && string(123456.0) == "123456" && "%s".format([1e19]) == "1e+19"',
+        '"%e".format([1.5]) == "1.500000×10⁰⁰" && "%.15e".format([0.0]) == "  0.000000×10⁰⁰"',
+        '"%e".format(["NaN"]) == "   NaN" && "%.1f".format([-0.0]) == "0.0"',
+        'string(timestamp("2023-06-15T01:02:03+05:30") + duration("1h")) == "2023-06-15T02:02:03+05:30"',
     ],
 )
 def test_true(expression: str) -> None:
@@ -89,6 +98,25 @@ def test_true(expression: str) -> None:
          " | [1].existsOne(x, true)\n | .............^\n"
          "ERROR: <input>:1:15: undeclared reference to 'x' (in container '')\n"
          " | [1].existsOne(x, true)\n | ..............^"),
+        ("[int].exists(x, x == int)", ErrorKind.INTERNAL,
+         "program instantiation failed: reference to undefined type: x"),
+        ("device.`driver` == 'd'", ErrorKind.INVALID,
+         "compilation failed: ERROR: <input>:1:8: unsupported syntax: '`'\n"
+         " | device.`driver` == 'd'\n | .......^"),
+        ("map.all(x, true)", ErrorKind.INVALID,
+         "compilation failed: ERROR: <input>:1:1: expression of type 'type(map(A, B))' cannot be range of a "
+         "comprehension (must be list, map, or dynamic)\n | map.all(x, true)\n | ^"),
+        ("duration(2) == optional_type", ErrorKind.INVALID,
+         "compilation failed: ERROR: <input>:1:13: found no matching overload for '_==_' applied to "
+         "'(duration, type(optional_type))'\n | duration(2) == optional_type\n | ............^"),
+        ("duration(2) != duration(null)", ErrorKind.INVALID,
+         "compilation failed: ERROR: <input>:1:10: invalid duration argument\n"
+         " | duration(2) != duration(null)\n | .........^\n"
+         "ERROR: <input>:1:25: invalid duration argument\n"
+         " | duration(2) != duration(null)\n | ........................^"),
+        ('"%é".format([1]) == ""', ErrorKind.INVALID,
+         "compilation failed: ERROR: <input>:1:12: could not parse formatting clause: unrecognized formatting "
+         'clause "Ã"\n | "%é".format([1]) == ""\n | ..．........^'),
         ("device.name() == 1", ErrorKind.INVALID,
          "compilation failed: ERROR: <input>:1:12: found no matching overload for 'name' applied to "
          "'kubernetes.DRADevice.()'\n | device.name() == 1\n | ...........^"),
@@ -115,6 +143,12 @@ def test_compile_errors(expression: str, kind: ErrorKind, text: str) -> None:
         # The second variable's path replaces the first one's.
         ('device.attributes["d"].exists(k, v, v == k)', 420, None),
         ('device.attributes["d"].s.check("a").allowed()', 350005, 350005),
+        ('device.attributes["d"].s.check("a") == device.attributes["d"].s.check("a")', 700009, 700009),
+        ('device.attributes["d"].s.labelSelector("abc").check("").allowed()', 350116, 350116),
+        ('format.date().validate("2024-01-01").hasValue()', 34, 38),
+        ('cidr("10.0.0.0/8").containsIP(string([][0]))', 1844674407370955281, 6),
+        ('[{"a": 1}.b].sortBy(a, a) == [1]', 101, 14),
+        ("[true].map(x, [1, 2]) == [[1]]", 64, 4),
     ],
 )
 def test_costs(expression: str, estimated: int, actual: int | None) -> None:

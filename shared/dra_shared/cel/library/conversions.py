@@ -97,6 +97,11 @@ def string_to_duration(text: str) -> Duration:
     return Duration(total)
 
 
+def _int_to_duration(value: int) -> Duration:
+    """Declared, but no integer converts."""
+    raise EvaluationError("type conversion error from 'int' to 'google.protobuf.Duration'")
+
+
 def string_to_timestamp(text: str) -> Timestamp:
     match = _TIMESTAMP.fullmatch(text)
     if match is None:
@@ -115,7 +120,7 @@ def string_to_timestamp(text: str) -> Timestamp:
     delta = when - _EPOCH
     seconds = delta.days * 86400 + delta.seconds - offset
     nanos = int((match[7] or "")[:9].ljust(9, "0"))
-    return checked_timestamp(seconds * _NANOS + nanos)
+    return checked_timestamp(seconds * _NANOS + nanos, offset)
 
 
 def double_to_int(value: float) -> int:
@@ -153,11 +158,14 @@ def duration_text(value: Duration) -> str:
 
 
 def timestamp_text(value: Timestamp) -> str:
-    """RFC 3339 in UTC, without trailing zeros."""
-    seconds, nanos = divmod(int(value), _NANOS)
-    when = _EPOCH + datetime.timedelta(seconds=seconds)
+    """RFC 3339 in the zone that it was given in, without trailing zeros."""
+    sign = "-" if value.offset < 0 else "+"
+    hours, minutes = divmod(abs(value.offset) // 60, 60)
+    zone = f"{sign}{hours:02d}:{minutes:02d}" if value.offset else "Z"
+    when, years = _in_zone(value, zone.rstrip("Z"))
+    nanos = int(value) % _NANOS
     fraction = f".{nanos:09d}".rstrip("0") if nanos else ""
-    return f"{when.year:04d}-{when:%m-%dT%H:%M:%S}{fraction}Z"
+    return f"{when.year + years:04d}-{when:%m-%dT%H:%M:%S}{fraction}{zone}"
 
 
 def _in_zone(value: Timestamp, zone: str) -> tuple[datetime.datetime, int]:
@@ -255,6 +263,7 @@ OVERLOADS: Final[dict[str, Implementation]] = {
     "string_to_double": string_to_double,
     "uint64_to_double": float,
     "duration_to_duration": identity,
+    "int64_to_duration": _int_to_duration,
     "string_to_duration": string_to_duration,
     "int64_to_int64": identity,
     "double_to_int64": double_to_int,

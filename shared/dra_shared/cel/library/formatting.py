@@ -88,10 +88,10 @@ def expand(template: str, count: int, show: Callable[[int, str, int | None], str
             built.append("%")
             at += 2
             continue
-        if index >= count:
-            raise FormatError(f"index {index} out of range")
         if at + 1 >= len(template):
             raise FormatError("unexpected end of string")
+        if index >= count:
+            raise FormatError(f"index {index} out of range")
         at = _clause(template, at, index, show, built)
         index += 1
     return "".join(built), index
@@ -116,7 +116,9 @@ def _clause(
             )
         precision = min(int(digits[:9]), _MAX_PRECISION)
     if letter not in tuple("sdfebxXo"):
-        raise FormatError(f'could not parse formatting clause: unrecognized formatting clause "{letter}"')
+        # Upstream looks at bytes.
+        shown = chr(letter.encode()[0]) if letter else ""
+        raise FormatError(f'could not parse formatting clause: unrecognized formatting clause "{shown}"')
     built.append(show(index, letter, precision))
     return match.end()
 
@@ -162,16 +164,18 @@ def _fixed(number: float, digits: int) -> str:
         return "NaN"
     if math.isinf(number):
         return "∞" if number > 0 else "-∞"
-    return f"{number:,.{digits}f}"
+    # Zero has no sign.
+    return f"{number or 0.0:,.{digits}f}"
 
 
-def _scientific(number: float, digits: int) -> str:
+def _scientific(number: float, width: int) -> str:
+    """Upstream takes the precision for the width; there are always six digits."""
     if math.isnan(number) or math.isinf(number):
-        return _fixed(number, digits)
-    mantissa, _, exponent = f"{number:.{digits}e}".partition("e")
+        return _fixed(number, 0).rjust(width)
+    mantissa, _, exponent = f"{number or 0.0:.6e}".partition("e")
     power = int(exponent)
     shown = f"{'-' if power < 0 else ''}{abs(power):02d}"
-    return f"{mantissa}\u202f×\u202f10{shown.translate(_SUPERSCRIPT)}"
+    return f"{mantissa}×10{shown.translate(_SUPERSCRIPT)}".rjust(width)
 
 
 def _text(value: Any) -> str:

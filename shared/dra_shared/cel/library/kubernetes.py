@@ -275,11 +275,11 @@ FORMATS: Final = {
             "uuid",
             "uuid",
             _when(lambda text: bool(_UUID.fullmatch(text)), "does not match the UUID format"),
-            82,
+            70,
         ),
         ("byte", "byte", _when(_is_base64, "invalid base64"), 84),
-        ("date", "date", _when(_is_date, "invalid date"), 91),
-        ("datetime", "datetime", _when(_is_datetime, "invalid datetime"), 91),
+        ("date", "date", _when(_is_date, "invalid date"), 71),
+        ("datetime", "datetime", _when(_is_datetime, "invalid datetime"), 71),
     )
 }
 

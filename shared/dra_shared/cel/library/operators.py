@@ -44,12 +44,13 @@ def checked_uint(value: int) -> Uint:
 def checked_duration(value: int) -> Duration:
     if _MIN <= value <= _MAX:
         return Duration(value)
-    raise EvaluationError("duration overflow")
+    raise EvaluationError("integer overflow")
 
 
-def checked_timestamp(nanos: int) -> Timestamp:
+def checked_timestamp(nanos: int, offset: int = 0) -> Timestamp:
     if _FIRST_SECOND <= nanos // _NANOS <= _LAST_SECOND:
-        return Timestamp(nanos)
+        when = Timestamp(nanos)
+        return when.shown_at(offset) if offset else when
     raise EvaluationError("timestamp overflow")
 
 
@@ -83,11 +84,11 @@ def add(left: Any, right: Any) -> Any:
         if other is Duration:
             return checked_duration(int(left) + int(right))
         if other is Timestamp:
-            return checked_timestamp(int(left) + int(right))
+            return checked_timestamp(int(left) + int(right), right.offset)
         raise _none()
     if kind is Timestamp:
         if other is Duration:
-            return checked_timestamp(int(left) + int(right))
+            return checked_timestamp(int(left) + int(right), left.offset)
         raise _none()
     if kind is int or kind is Uint:
         raise _none()
@@ -105,7 +106,7 @@ def subtract(left: Any, right: Any) -> Any:
     if kind is Duration and other is Duration:
         return checked_duration(int(left) - int(right))
     if kind is Timestamp and other is Duration:
-        return checked_timestamp(int(left) - int(right))
+        return checked_timestamp(int(left) - int(right), left.offset)
     if kind is Timestamp and other is Timestamp:
         return checked_duration(int(left) - int(right))
     if kind in (int, float, Uint, Duration, Timestamp):
