@@ -19,39 +19,30 @@ class _QueueMetrics(Collector):
         self._name = name
         self._queue = queue
         buckets = [10.0**exponent for exponent in range(-8, 2)]
-        self._adds = Counter("workqueue_adds", "Keys added", ["name"], registry=None)
-        self._retries = Counter(
-            "workqueue_retries", "Keys that failed and come again", ["name"], registry=None
+        self._metrics = (
+            Counter("workqueue_adds", "Keys added", ["name"], registry=None),
+            Counter("workqueue_retries", "Keys that failed and come again", ["name"], registry=None),
+            Histogram(
+                "workqueue_queue_duration_seconds",
+                "Seconds that keys wait for a worker",
+                ["name"],
+                registry=None,
+                buckets=buckets,
+            ),
+            Histogram(
+                "workqueue_work_duration_seconds",
+                "Seconds that a worker needs for a key",
+                ["name"],
+                registry=None,
+                buckets=buckets,
+            ),
         )
-        self._waits = Histogram(
-            "workqueue_queue_duration_seconds",
-            "Seconds that keys wait for a worker",
-            ["name"],
-            registry=None,
-            buckets=buckets,
-        )
-        self._work = Histogram(
-            "workqueue_work_duration_seconds",
-            "Seconds that a worker needs for a key",
-            ["name"],
-            registry=None,
-            buckets=buckets,
-        )
-        for metric in (self._adds, self._retries, self._waits, self._work):
-            metric.labels(name)
+        adds, retries, waits, work = self._metrics
+        self.added = adds.labels(name).inc
+        self.retried = retries.labels(name).inc
+        self.taken = waits.labels(name).observe
+        self.finished = work.labels(name).observe
         queue.observer = self
-
-    def added(self) -> None:
-        self._adds.labels(self._name).inc()
-
-    def retried(self) -> None:
-        self._retries.labels(self._name).inc()
-
-    def taken(self, waited: float) -> None:
-        self._waits.labels(self._name).observe(waited)
-
-    def finished(self, worked: float) -> None:
-        self._work.labels(self._name).observe(worked)
 
     def describe(self) -> Iterable[Metric]:
         # Every queue has a series of the same metrics, so that none can claim their names.
@@ -76,5 +67,5 @@ class _QueueMetrics(Collector):
         )
         longest.add_metric([self._name], max(running, default=0.0))
         yield longest
-        for metric in (self._adds, self._retries, self._waits, self._work):
+        for metric in self._metrics:
             yield from metric.collect()

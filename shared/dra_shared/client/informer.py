@@ -70,7 +70,7 @@ class Informer(Generic[T]):
         self._synced = asyncio.Event()
         self._version: str | None = None
         self._relist_seconds = relist_seconds
-        self._removed: OrderedDict[str, int] = OrderedDict()
+        self._removed: OrderedDict[str, str] = OrderedDict()
 
     @property
     def resource_version(self) -> str | None:
@@ -165,41 +165,42 @@ class Informer(Generic[T]):
         )
         async for event in events:
             obj = event.object
+            key = obj.key
             if event.type is EventType.BOOKMARK:
                 self._version = obj.metadata.resource_version
-            elif not self._is_late(obj):
+            elif not self._is_late(key, obj):
                 if event.type is EventType.DELETED:
-                    self._note_removal(obj)
-                    self._remove(obj.key, obj)
+                    self._note_removal(key, obj)
+                    self._remove(key, obj)
                 else:
                     self._apply(obj)
                 self._version = obj.metadata.resource_version
 
-    def _is_late(self, obj: T) -> bool:
+    def _is_late(self, key: str, obj: T) -> bool:
         """Whether the store knows a newer state of the object, or a newer end."""
         version = obj.metadata.resource_version
-        if not version.isdigit():
-            return False
-        known = self.store.get(obj.key)
-        if known is not None and known.metadata.resource_version.isdigit():
-            return int(version) < int(known.metadata.resource_version)
-        return int(version) <= self._removed.get(obj.key, -1)
+        known = self.store.get(key)
+        if known is not None:
+            return _is_older(version, known.metadata.resource_version)
+        removed = self._removed.get(key)
+        return removed is not None and (version == removed or _is_older(version, removed))
 
-    def _note_removal(self, obj: T) -> None:
+    def _note_removal(self, key: str, obj: T) -> None:
         if obj.metadata.resource_version.isdigit():
-            self._removed[obj.key] = int(obj.metadata.resource_version)
+            self._removed[key] = obj.metadata.resource_version
             if len(self._removed) > _TOMBSTONES:
                 self._removed.popitem(last=False)
 
     def _apply(self, obj: T) -> None:
-        old = self.store.get(obj.key)
+        key = obj.key
+        old = self.store.get(key)
         if old is None:
             self.store.put(obj)
             for handler in self._handlers:
                 handler.added(obj)
         elif old.metadata.uid != obj.metadata.uid:
             # Deleted and made again while no one watched: two objects, and both changes matter.
-            self._remove(obj.key, None)
+            self._remove(key, None)
             self._apply(obj)
         elif old.metadata.resource_version != obj.metadata.resource_version:
             self.store.put(obj)
@@ -214,6 +215,11 @@ class Informer(Generic[T]):
         told = final if final is not None and final.metadata.uid == known.metadata.uid else known
         for handler in self._handlers:
             handler.deleted(told)
+
+
+def _is_older(version: str, other: str) -> bool:
+    """Whether a resource version comes before another, as far as that can be told of numbers in text."""
+    return (len(version), version) < (len(other), other) and version.isdigit() and other.isdigit()
 
 
 class _Handler(Generic[T]):

@@ -15,8 +15,7 @@ class Store(Generic[T]):
 
     def __init__(self) -> None:
         self._objects: dict[str, T] = {}
-        self._functions: dict[str, IndexFunc[T]] = {}
-        self._indexes: dict[str, dict[str, dict[str, T]]] = {}
+        self._indexes: dict[str, _Index[T]] = {}
 
     def __len__(self) -> int:
         return len(self._objects)
@@ -38,10 +37,9 @@ class Store(Generic[T]):
 
     def add_index(self, name: str, function: IndexFunc[T]) -> None:
         """Index the objects, present and future, by each value that ``function`` gives for them."""
-        self._functions[name] = function
-        self._indexes[name] = {}
+        index = self._indexes[name] = _Index(function)
         for key, obj in self._objects.items():
-            self._insert(name, key, obj)
+            index.put(key, obj)
 
     def by_index(self, name: str, value: str) -> Sequence[T]:
         """The objects for which the index function gives ``value``.
@@ -49,37 +47,45 @@ class Store(Generic[T]):
         Raises:
             KeyError: there is no such index.
         """
-        return list(self._indexes[name].get(value, {}).values())
+        keys = self._indexes[name].keys.get(value)
+        return [self._objects[key] for key in keys] if keys else []
 
-    def put(self, obj: T) -> T | None:
-        """Take ``obj`` in; gives the object that had its key before."""
+    def put(self, obj: T) -> None:
+        """Take ``obj`` in, in place of the object that had its key before."""
         key = obj.key
-        old = self._objects.get(key)
-        if old is not None:
-            self._remove_from_indexes(key, old)
         self._objects[key] = obj
-        for name in self._functions:
-            self._insert(name, key, obj)
-        return old
+        for index in self._indexes.values():
+            index.put(key, obj)
 
     def pop(self, key: str) -> T | None:
         """Forget the object of that key; gives it."""
         old = self._objects.pop(key, None)
         if old is not None:
-            self._remove_from_indexes(key, old)
+            for index in self._indexes.values():
+                index.drop(key)
         return old
 
-    def _insert(self, name: str, key: str, obj: T) -> None:
-        index = self._indexes[name]
-        for value in self._functions[name](obj):
-            index.setdefault(value, {})[key] = obj
 
-    def _remove_from_indexes(self, key: str, obj: T) -> None:
-        for name, function in self._functions.items():
-            index = self._indexes[name]
-            for value in function(obj):
-                entries = index.get(value)
-                if entries is not None:
-                    entries.pop(key, None)
-                    if not entries:
-                        del index[value]
+class _Index(Generic[T]):
+    def __init__(self, function: IndexFunc[T]) -> None:
+        self.keys: dict[str, dict[str, None]] = {}
+        self._function = function
+        self._values: dict[str, tuple[str, ...]] = {}
+
+    def put(self, key: str, obj: T) -> None:
+        values = tuple(self._function(obj))
+        if values == self._values.get(key, ()):
+            return
+        self.drop(key)
+        for value in values:
+            self.keys.setdefault(value, {})[key] = None
+        if values:
+            self._values[key] = values
+
+    def drop(self, key: str) -> None:
+        for value in self._values.pop(key, ()):
+            keys = self.keys.get(value)
+            if keys is not None:
+                keys.pop(key, None)
+                if not keys:
+                    del self.keys[value]

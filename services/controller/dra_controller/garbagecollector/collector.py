@@ -5,7 +5,7 @@ import contextlib
 from typing import Any
 
 import httpx
-from dra_shared.api.meta import Object, OwnerReference
+from dra_shared.api.meta import Object, ObjectMeta, OwnerReference
 from dra_shared.api.pod import ObjectReference
 from dra_shared.client.errors import ApiError, Conflict, NotFound
 from dra_shared.client.informer import Informer
@@ -122,7 +122,11 @@ class GarbageCollector(Controller):
         def upsert(obj: Object) -> None:
             self._graph.upsert(_identity(kind, obj), obj.metadata)
 
-        informer.add_handler(upsert, lambda _, new: upsert(new), lambda obj: self._gone(obj.metadata.uid))
+        def update(old: Object, new: Object) -> None:
+            if _matters(old.metadata, new.metadata):
+                upsert(new)
+
+        informer.add_handler(upsert, update, lambda obj: self._gone(obj.metadata.uid))
 
     def _gone(self, uid: str) -> None:
         self._unserved.discard(uid)
@@ -335,6 +339,15 @@ def _is_monitored(entry: Served) -> bool:
     resource = entry.resource
     return (
         entry.preferred and entry.verbs >= _NEEDED_VERBS and (resource.group, resource.plural) not in _IGNORED
+    )
+
+
+def _matters(old: ObjectMeta, new: ObjectMeta) -> bool:
+    """Whether the graph is another after the change."""
+    return (
+        old.owner_references != new.owner_references
+        or old.deletion_timestamp != new.deletion_timestamp
+        or (new.deletion_timestamp is not None and old.finalizers != new.finalizers)
     )
 
 
