@@ -18,6 +18,7 @@ from dra_apiserver.strategy.podgroups import (
     PodGroupStrategy,
     SchedulingWorkloadStrategy,
 )
+from dra_apiserver.strategy.registrations import STRATEGIES as REGISTRATIONS
 from dra_apiserver.strategy.resource import (
     DeviceClassStrategy,
     DeviceTaintRuleStrategy,
@@ -50,6 +51,7 @@ _pool_status_requests = ResourcePoolStatusRequestStrategy()
 
 STRATEGIES: dict[tuple[str, str, str], Strategy] = {
     **{(group, plural, ""): CheckedStrategy(check) for (group, plural), check in CHECKS.items()},
+    **REGISTRATIONS,
     ("", "namespaces", ""): _namespaces,
     ("", "namespaces", "finalize"): _namespaces,
     ("", "namespaces", "status"): _namespaces,

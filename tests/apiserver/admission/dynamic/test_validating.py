@@ -154,7 +154,11 @@ async def test_messages_and_reasons(client: httpx.AsyncClient) -> None:
     validations = [
         {"expression": "object.data.a == '1'", "message": " plain ", "reason": "Forbidden"},
         {"expression": "object.data.b == '1'", "messageExpression": "'b is ' + object.data.b"},
-        {"expression": "object.data.c == '1'", "messageExpression": "object.data.none", "message": "instead"},
+        {
+            "expression": "object.data.c == '1'",
+            "messageExpression": "string(object.data.none)",
+            "message": "instead",
+        },
         {"expression": "object.data.d == '1'", "messageExpression": "'two\\nlines'"},
     ]
     await validating(client, "p", {"validations": validations})

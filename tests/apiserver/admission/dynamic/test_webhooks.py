@@ -261,7 +261,7 @@ async def test_a_service_is_where_its_external_name_says(client: httpx.AsyncClie
 
 
 async def test_a_service_is_where_its_endpoint_slices_say(client: httpx.AsyncClient, hook: Hook) -> None:
-    config = {"service": {"name": "hook", "namespace": "default", "path": "check"}, "caBundle": BUNDLE}
+    config = {"service": {"name": "hook", "namespace": "default", "path": "/check"}, "caBundle": BUNDLE}
     await register(client, VALIDATING, webhook("v", config))
 
     async def message() -> str:

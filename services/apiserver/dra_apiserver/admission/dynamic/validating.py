@@ -9,12 +9,11 @@ from typing import Any
 from dra_shared.cel import types as t
 
 from dra_apiserver.admission.dynamic.attributes import Attributes, Place
+from dra_apiserver.admission.dynamic.environment import Environment, Expression
 from dra_apiserver.admission.dynamic.expressions import (
     BUDGET,
     MATCH_BUDGET,
     Activation,
-    Environment,
-    Expression,
     MatchConditions,
     OutOfBudget,
 )

@@ -14,10 +14,10 @@ from dra_shared.log import logger
 from dra_apiserver.admission.dynamic.attributes import Attributes, Place, copied
 from dra_apiserver.admission.dynamic.beside import wait_for
 from dra_apiserver.admission.dynamic.calls import CallError, Calls
+from dra_apiserver.admission.dynamic.environment import Environment
 from dra_apiserver.admission.dynamic.expressions import (
     MATCH_BUDGET,
     Activation,
-    Environment,
     MatchConditions,
 )
 from dra_apiserver.admission.dynamic.matching import matched_place
