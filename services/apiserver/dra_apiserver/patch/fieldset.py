@@ -42,29 +42,35 @@ def union(left: FieldSet, right: FieldSet) -> FieldSet:
 
 def difference(left: FieldSet, right: FieldSet) -> FieldSet:
     """The paths of ``left`` that are not in ``right``."""
-    return _combine(left, right, keep_when_in_right=False)
-
-
-def intersection(left: FieldSet, right: FieldSet) -> FieldSet:
-    """The paths that are in both sets."""
-    return _combine(left, right, keep_when_in_right=True)
-
-
-def _combine(left: FieldSet, right: FieldSet, *, keep_when_in_right: bool) -> FieldSet:
     made: FieldSet = {}
     for step, child in left.items():
         if step == SELF:
             continue
         other = right.get(step)
         if other is None:
-            if not keep_when_in_right:
-                made[step] = child
+            made[step] = child
             continue
-        below = _combine(child, other, keep_when_in_right=keep_when_in_right)
-        member = is_member(child) and is_member(other) is keep_when_in_right
-        if member and below:
-            below[SELF] = {}
-        if member or below:
+        below = difference(child, other) if child else {}
+        if is_member(child) and not is_member(other):
+            made[step] = {**below, SELF: {}} if below else {}
+        elif below:
+            made[step] = below
+    return made
+
+
+def intersection(left: FieldSet, right: FieldSet) -> FieldSet:
+    """The paths that are in both sets."""
+    if len(right) < len(left):
+        left, right = right, left
+    made: FieldSet = {}
+    for step, child in left.items():
+        other = right.get(step)
+        if step == SELF or other is None:
+            continue
+        below = intersection(child, other) if child and other else {}
+        if is_member(child) and is_member(other):
+            made[step] = {**below, SELF: {}} if below else {}
+        elif below:
             made[step] = below
     return made
 

@@ -1,7 +1,7 @@
 """managedFields: reading, merging and writing the entries of an object's field managers."""
 
 from dataclasses import dataclass, field, replace
-from typing import Any
+from typing import Any, NamedTuple
 
 from dra_apiserver.patch.fieldset import FieldSet, difference, intersection, ordered, union
 
@@ -26,8 +26,7 @@ STRIPPED: FieldSet = {
 }
 
 
-@dataclass(frozen=True, slots=True, order=True)
-class ManagerKey:
+class ManagerKey(NamedTuple):
     """Who an entry is of. Appliers have no version in it: they keep one entry as they move between versions."""
 
     manager: str

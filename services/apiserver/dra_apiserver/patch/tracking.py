@@ -1,5 +1,6 @@
 """Field management: who wrote which field, and server-side apply."""
 
+import functools
 from collections.abc import Mapping
 from typing import Any
 
@@ -8,6 +9,7 @@ import orjson
 from dra_apiserver.equality import differs
 from dra_apiserver.patch.errors import ApplyConflict, PatchError
 from dra_apiserver.patch.fieldset import (
+    SELF,
     FieldSet,
     difference,
     intersection,
@@ -52,26 +54,51 @@ _RESET: Mapping[tuple[str, str, str], Paths] = {
 
 def reset_fields(kind: KindInfo, subresource: str) -> Paths:
     """The fields that a write through ``subresource`` (empty: the object itself) leaves as they are."""
-    special = _RESET.get((kind.group, kind.kind, subresource))
+    return _reset(kind.group, kind.kind, subresource, kind.has_status)
+
+
+def _reset(group: str, kind: str, subresource: str, has_status: bool) -> Paths:
+    special = _RESET.get((group, kind, subresource))
     if special is not None:
         return special
     if subresource == "status":
         return [("f:spec",)]
-    return [("f:status",)] if not subresource and kind.has_status else []
+    return [("f:status",)] if not subresource and has_status else []
 
 
 def _empty(node: Struct) -> Object:
-    return node.zero() if node.native else {}
+    return _blank(node) if node.native else {}
 
 
-def _without(comparison: Comparison, paths: Paths) -> Comparison:
-    if not paths:
-        return comparison
-    return Comparison(
-        without(comparison.added, paths),
-        without(comparison.modified, paths),
-        without(comparison.removed, paths),
-    )
+@functools.cache
+def _blank(node: Struct) -> Object:
+    return node.zero()
+
+
+_Names = frozenset[str]
+
+
+@functools.cache
+def _hidden(group: str, kind: str, subresource: str, has_status: bool) -> tuple[_Names, _Names]:
+    """The members of an object, and of its metadata, that nobody comes to own by a write through ``subresource``."""
+    paths = [tuple(step[2:] for step in path) for path in _reset(group, kind, subresource, has_status)]
+    whole = {path[0] for path in paths if len(path) == 1}
+    own = {path[1] for path in paths if path[0] == "metadata" and len(path) > 1}
+    stripped = {step[2:] for step in STRIPPED["f:metadata"] if step != SELF}
+    return frozenset(whole | {"apiVersion", "kind"}), frozenset(own | stripped)
+
+
+def _changes(node: Struct, kind: KindInfo, subresource: str, before: Object, after: Object) -> Comparison:
+    """What a write through ``subresource`` changed of what can be owned."""
+    whole, own = _hidden(kind.group, kind.kind, subresource, kind.has_status)
+    seen = []
+    for obj in (before, after):
+        shown = {key: value for key, value in obj.items() if key not in whole}
+        if "metadata" not in whole:
+            metadata = obj.get("metadata") or {}
+            shown["metadata"] = {key: value for key, value in metadata.items() if key not in own}
+        seen.append(shown)
+    return compare(node, seen[0], seen[1])
 
 
 def _managed(obj: Object | None) -> Any:
@@ -139,15 +166,13 @@ def _update(
     key: ManagerKey,
     now: str | None,
 ) -> None:
-    before = _empty(node) if old is None else _plain(old)
-    found = _without(compare(node, before, _plain(new)), reset_fields(kind, key.subresource))
+    found = _changes(node, kind, key.subresource, _empty(node) if old is None else old, new)
     changed = union(found.modified, found.added)
-    taken = difference(changed, STRIPPED)
     # The manager itself also loses what is gone; what it changed comes back with the union below.
     managers.take_from_others(ManagerKey("", ""), changed, found.removed)
-    if taken:
+    if changed:
         previous = managers.entries.get(key)
-        fields = union(previous.fields, taken) if previous is not None else taken
+        fields = union(previous.fields, changed) if previous is not None else changed
         managers.entries[key] = Entry(key.api_version, fields, now)
 
 
@@ -202,7 +227,7 @@ def server_side_apply(
     merged = merge(node, before, applied)
     managers.entries[key] = Entry(api_version, wanted, last.time if last is not None else None)
     merged = _prune(node, merged, managers, last)
-    comparison = _without(compare(node, before, merged), ignored)
+    comparison = _changes(node, kind, subresource, before, merged)
     allowed = _claimed_by_kubectl(node, before, api_version) if manager == "kubectl" and not force else {}
     _take(managers, key, comparison, force=force, allowed=allowed)
     stripped = difference(wanted, STRIPPED)
