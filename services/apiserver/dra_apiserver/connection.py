@@ -89,7 +89,12 @@ class Connection(HttpToolsProtocol):
     def read(self, scope: Scope) -> bytes | None:
         """The request's whole body; None where some of it is still to come."""
         cycle = self.cycle
-        if cycle.scope is not scope or cycle.more_body or cycle.waiting_for_100_continue or cycle.disconnected:
+        if (
+            cycle.scope is not scope
+            or cycle.more_body
+            or cycle.waiting_for_100_continue
+            or cycle.disconnected
+        ):
             return None
         body = bytes(cycle.body)
         cycle.body = bytearray()

@@ -1,5 +1,6 @@
 """Strategic merge patches: merge keys and directives."""
 
+import copy
 from typing import Any
 
 import orjson
@@ -14,7 +15,7 @@ Object = dict[str, Any]
 def patched(obj: Object, patch: Object, group: str = "", plural: str = "pods") -> Object:
     kind = REGISTRY.get(group, plural)
     assert kind is not None
-    return patch_object(kind, "v1", obj, orjson.dumps(patch), STRATEGIC_MERGE_PATCH)
+    return patch_object(kind, "v1", copy.deepcopy(obj), orjson.dumps(patch), STRATEGIC_MERGE_PATCH)
 
 
 POD: Object = {
@@ -158,4 +159,4 @@ def test_deep_patches_are_refused() -> None:
     assert kind is not None
     body = b'{"spec":' * 600 + b"null" + b"}" * 600
     with pytest.raises(PatchError, match="max depth"):
-        patch_object(kind, "v1", POD, body, STRATEGIC_MERGE_PATCH)
+        patch_object(kind, "v1", copy.deepcopy(POD), body, STRATEGIC_MERGE_PATCH)

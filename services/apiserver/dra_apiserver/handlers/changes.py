@@ -29,7 +29,7 @@ from dra_apiserver.present import canonical
 from dra_apiserver.schema import object_type
 from dra_apiserver.schema.reader import complete, strip
 from dra_apiserver.schema.types import Struct
-from dra_apiserver.storage import Put, Record, Remove, object_key
+from dra_apiserver.storage import Put, Remove, object_key
 from dra_apiserver.strategy import Context, strategy_for
 from dra_apiserver.strategy.objectmeta import validate_metadata, validate_metadata_update
 
@@ -157,10 +157,10 @@ def _complete_status(target: Target, obj: JsonObject) -> None:
 
 
 def prepare_update(
-    api: Api, request: Request, target: Target, obj: JsonObject, current: Record, ctx: Context, options: WriteOptions,
+    api: Api, request: Request, target: Target, obj: JsonObject, old: JsonObject, ctx: Context, options: WriteOptions,
     track: bool = True, common: bool = True, precondition: bool = True,
 ) -> Put | Remove | None:  # fmt: skip
-    """What is stored when `obj`, in the stored version, takes the place of `current`.
+    """What is stored when `obj`, in the stored version, takes the place of `old`; parts of that may be in it already.
 
     Without `common`, only the kind's strategy judges the metadata; with `precondition`, a uid in it means that object.
 
@@ -168,7 +168,6 @@ def prepare_update(
         StatusError: a precondition fails, or admission, validation or the strategy refuses.
     """
     kind = target.kind
-    old = current.object()
     meta, old_meta = obj["metadata"], old["metadata"]
     if precondition:
         check_preconditions(target, meta, old_meta)
@@ -179,15 +178,13 @@ def prepare_update(
     except ValueError as error:
         raise server_error(str(error)) from None
     if wanted:
-        if wanted != current.revision:
+        if str(wanted) != old_meta["resourceVersion"]:
             raise conflict(target.qualified, target.name)
-    elif strategy.allow_unconditional_update:
-        meta["resourceVersion"] = str(current.revision)
-    else:
+    elif not strategy.allow_unconditional_update:
         missing = invalid("metadata.resourceVersion", 0, "must be specified for an update")
         # Upstream names the resource here where it names the kind elsewhere.
         raise invalid_object(kind.group, kind.plural, target.name, [missing])
-    meta["resourceVersion"] = str(current.revision)
+    meta["resourceVersion"] = old_meta["resourceVersion"]
     if track:
         # What the client changed is its own, also where the strategy takes it back.
         obj = track_changes(target, old, obj, ctx, options)
@@ -218,7 +215,7 @@ def prepare_update(
         raise invalid_object(kind.group, kind.kind, meta.get("name", ""), errors)
     request.warn(strategy.warnings_on_update(obj, old, ctx))
     admission.validate(obj, old, ctx, "UPDATE", registered)
-    strip(object_type(kind, kind.storage_version), obj)
+    strip(object_type(kind, kind.storage_version), obj, old)
     removable = (
         old_meta.get("deletionTimestamp")
         and not meta.get("finalizers")

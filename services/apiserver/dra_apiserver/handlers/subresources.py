@@ -269,7 +269,7 @@ async def put_scale(api: Api, request: Request, target: Target) -> None:
         obj["metadata"]["resourceVersion"] = meta.get("resourceVersion") or ""
         if meta.get("uid"):
             obj["metadata"]["uid"] = meta["uid"]
-        outcome = prepare_update(api, request, main, obj, current, ctx, options, track=False)
+        outcome = prepare_update(api, request, main, obj, current.object(), ctx, options, track=False)
         if isinstance(outcome, Put):
             ctx.subresource = "scale"
             scoped = Target(target.kind, target.version, target.namespace, target.name, "scale")

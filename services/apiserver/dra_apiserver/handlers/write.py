@@ -30,7 +30,7 @@ from dra_apiserver.handlers.changes import (
 )
 from dra_apiserver.handlers.options import WriteOptions, write_options
 from dra_apiserver.http import Request
-from dra_apiserver.patch import decode_apply, patch_object, server_side_apply, track_update
+from dra_apiserver.patch import decode_apply, patch_object, reset_fields, server_side_apply, track_update
 from dra_apiserver.present import canonical
 from dra_apiserver.schema import decode, default, sanitize
 from dra_apiserver.schema.unstructured import sanitize_patched
@@ -78,7 +78,10 @@ async def create(api: Api, request: Request, target: Target) -> None:
     check_namespace(api, target, creating=True)
     generated = not target.name and bool(meta.get("generateName"))
     initialize(api, target, obj)
-    _track_new(target, obj, options, ctx.now)
+    kind, version = target.kind, target.version
+    track_update(
+        kind, version, None, obj, manager=options.manager, subresource=target.subresource, now=ctx.now
+    )
     wanted = into_storage(target, obj, target.version)
     if api.dynamic is None:
         stored = prepare_create(api, request, target, wanted, ctx)
@@ -101,23 +104,6 @@ async def create(api: Api, request: Request, target: Target) -> None:
             initialize(api, target, stored)
     assert record is not None
     await request.respond(201, presenter.one(record.data), presenter.accepted.media_type)
-
-
-def _track_new(target: Target, obj: JsonObject, options: WriteOptions, now: str) -> None:
-    # A status in a create request is dropped later and must not be owned; upstream forgot that for pod groups.
-    owned = (target.kind.group, target.kind.plural) == ("scheduling.k8s.io", "podgroups")
-    status = obj.pop("status", None) if target.kind.has_status and not owned else None
-    track_update(
-        target.kind,
-        target.version,
-        None,
-        obj,
-        manager=options.manager,
-        subresource=target.subresource,
-        now=now,
-    )
-    if status is not None:
-        obj["status"] = status
 
 
 async def store_new(api: Api, target: Target, obj: JsonObject, dry_run: bool) -> Record:
@@ -167,10 +153,7 @@ async def update(api: Api, request: Request, target: Target) -> None:
     obj = await _decoded(api, request, target, options)
     check_name(target, obj["metadata"])
     ctx = api.context(target, request.user, options.dry_run)
-    default(target.kind, target.version, obj, ctx.now)
-    drop_duplicate_owners(obj["metadata"], request)
     strategy = strategy_for(target.kind, target.subresource)
-    wanted = into_storage(target, obj, target.version)
     created = False
 
     def change(current: Record | None) -> Put | Remove | None:
@@ -179,14 +162,31 @@ async def update(api: Api, request: Request, target: Target) -> None:
             if not strategy.allow_create_on_update or target.subresource:
                 raise not_found(target.qualified, target.name)
             created = True
-            return _create_by_update(api, request, target, wanted, options)
+            default(target.kind, target.version, obj, ctx.now)
+            drop_duplicate_owners(obj["metadata"], request)
+            return _create_by_update(api, request, target, into_storage(target, obj, target.version), options)
+        old = current.object()
         # With webhooks this may be the second time.
-        obj = wanted if api.dynamic is None else orjson.loads(orjson.dumps(wanted))
-        return prepare_update(api, request, target, obj, current, ctx, options)
+        new = obj if api.dynamic is None else orjson.loads(orjson.dumps(obj))
+        wanted = _in_form(request, target, new, old, ctx.now)
+        return prepare_update(api, request, target, wanted, old, ctx, options)
 
     record = await (api.dynamic or api.store).write(target.resource, target.key, change, options.dry_run)
     assert record is not None
     await request.respond(201 if created else 200, presenter.one(record.data), presenter.accepted.media_type)
+
+
+def _in_form(request: Request, target: Target, obj: JsonObject, old: JsonObject, now: str) -> JsonObject:
+    """A changed object as it is stored: with defaults, and with the old one's spec where a status is written."""
+    same = _is_stored_form(target)
+    if same and ("f:spec",) in reset_fields(target.kind, target.subresource):
+        if "spec" in old:
+            obj["spec"] = old["spec"]
+        else:
+            obj.pop("spec", None)
+    default(target.kind, target.version, obj, now, old if same else {})
+    drop_duplicate_owners(obj["metadata"], request)
+    return into_storage(target, obj, target.version)
 
 
 def _create_by_update(
@@ -215,29 +215,29 @@ async def patch(api: Api, request: Request, target: Target) -> None:
     options = write_options(request, "PatchOptions", apply=applying)
     ctx = api.context(target, request.user, options.dry_run)
     ctx.verb = "patch"
-    mechanism = _Apply(target, body, options) if applying else _Patch(target, body, media_type)
     created = False
 
     def change(current: Record | None) -> Put | Remove | None:
         nonlocal created
+        mechanism = _Apply(target, body, options) if applying else _Patch(target, body, media_type)
         if current is None:
             if not applying or target.subresource:
                 raise not_found(target.qualified, target.name)
             created = True
             return _create_by_apply(api, request, target, mechanism.result(None, ctx.now), options)
-        old = current.object()
-        seen = old if _is_stored_form(target) else convert(target.kind, old, target.version)
+        seen = current.object()
+        if not _is_stored_form(target):
+            seen = convert(target.kind, seen, target.version)
         obj = mechanism.result(seen, ctx.now)
         if obj.get("metadata") is None:
             obj["metadata"] = {}
         request.warn(mechanism.sanitize(obj, options.field_validation))
         obj["kind"], obj["apiVersion"] = target.kind.kind, target.kind.api_version(target.version)
         check_name(target, obj["metadata"])
-        default(target.kind, target.version, obj, ctx.now)
-        drop_duplicate_owners(obj["metadata"], request)
-        wanted = into_storage(target, obj, target.version)
+        old = current.object()
+        wanted = _in_form(request, target, obj, old, ctx.now)
         return prepare_update(
-            api, request, target, wanted, current, ctx, options, track=not applying, precondition=False
+            api, request, target, wanted, old, ctx, options, track=not applying, precondition=False
         )
 
     record = await (api.dynamic or api.store).write(target.resource, target.key, change, options.dry_run)

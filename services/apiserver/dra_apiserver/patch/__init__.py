@@ -1,16 +1,19 @@
 """PATCH bodies, and who owns which field.
 
 ``patch_object(kind, version, obj, body, media_type) -> dict``
-    ``obj`` (left as it is) after a JSON patch, merge patch or strategic merge patch, chosen by
+    ``obj`` (which is used up) after a JSON patch, merge patch or strategic merge patch, chosen by
     ``media_type``. Raises :class:`PatchError` with code, reason, message. The result still has to go through
     ``schema.sanitize`` and ``default``.
 ``server_side_apply(kind, version, live, applied, *, manager, force, subresource, now) -> dict``
-    ``live`` (None to create) after an apply; its managedFields are up to date. Raises :class:`ApplyConflict`
-    (409 Conflict with its ``causes``) where another manager owns a field and ``force`` is false.
+    ``live`` (None to create) after an apply; its managedFields are up to date. The result has parts of ``live`` and
+    ``applied``, which are used up. Raises :class:`ApplyConflict` (409 Conflict with its ``causes``) where another
+    manager owns a field and ``force`` is false.
 ``track_update(kind, version, old, new, *, manager, subresource, now) -> None``
     Writes ``new``'s managedFields after a create, update or patch by ``manager``; ``old`` is None on create.
 ``same_but_times(old, new) -> bool``
     Whether a write changes nothing but managedFields' times: then nothing is written.
+``reset_fields(kind, subresource) -> list[path]``
+    What a write through a subresource leaves as it is.
 ``decode_apply(body) -> dict``
     An apply body: YAML or JSON.
 
@@ -24,7 +27,7 @@ import orjson
 from dra_apiserver.patch.errors import ApplyConflict, PatchError
 from dra_apiserver.patch.simple import json_patch, merge_patch
 from dra_apiserver.patch.strategic import strategic_merge_patch
-from dra_apiserver.patch.tracking import same_but_times, server_side_apply, track_update
+from dra_apiserver.patch.tracking import reset_fields, same_but_times, server_side_apply, track_update
 from dra_apiserver.registry import KindInfo
 from dra_apiserver.schema.types import object_type
 
@@ -44,19 +47,18 @@ def patch_types(kind: KindInfo) -> tuple[str, ...]:
 def patch_object(
     kind: KindInfo, version: str, obj: dict[str, Any], body: bytes, media_type: str
 ) -> dict[str, Any]:
-    """``obj`` (left as it is) after a patch of ``media_type``.
+    """``obj``, which is used up, after a patch of ``media_type``.
 
     Raises:
         PatchError: the patch is malformed or fails; 415 for a media type that is none of the kind's.
     """
-    copy: dict[str, Any] = orjson.loads(orjson.dumps(obj))
     try:
         if media_type == JSON_PATCH:
-            return json_patch(copy, body)
+            return json_patch(obj, body)
         if media_type == MERGE_PATCH:
-            return merge_patch(copy, body)
+            return merge_patch(obj, body)
         if media_type == STRATEGIC_MERGE_PATCH and kind.custom is None:
-            return strategic_merge_patch(object_type(kind, version), copy, body)
+            return strategic_merge_patch(object_type(kind, version), obj, body)
     except RecursionError as error:
         raise PatchError("error decoding patch: exceeded max depth") from error
     raise PatchError("415: Unsupported Media Type", 415, "UnsupportedMediaType")
@@ -74,7 +76,8 @@ def decode_apply(body: bytes) -> dict[str, Any]:
         from dra_apiserver.schema.yamltext import YamlError, load_yaml
 
         try:
-            value = load_yaml(body)
+            # Anchors make one object of several.
+            value = orjson.loads(orjson.dumps(load_yaml(body)))
         except YamlError as error:
             raise PatchError(f"error decoding YAML: error converting YAML to JSON: yaml: {error}") from error
     if value is None:
@@ -96,6 +99,7 @@ __all__ = [
     "decode_apply",
     "patch_object",
     "patch_types",
+    "reset_fields",
     "same_but_times",
     "server_side_apply",
     "track_update",

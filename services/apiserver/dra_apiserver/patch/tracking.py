@@ -188,7 +188,7 @@ def server_side_apply(
     now: str,
 ) -> Object:
     """``live`` (None: a new object) after ``manager`` applied a configuration, with managedFields brought up
-    to date.
+    to date. The result has parts of both, which are used up.
 
     The result still has to be sanitized and defaulted. It equals ``live`` where nothing changes.
 
@@ -237,11 +237,10 @@ def server_side_apply(
         managers.entries.pop(key, None)
     if key in managers.entries and merged != before:
         managers.entries[key].time = now
-    made: Object = orjson.loads(orjson.dumps(merged))
-    _sync_last_applied(made, applied, manager)
+    _sync_last_applied(merged, applied, manager)
     managers.cap()
-    _store(made, managers)
-    return made
+    _store(merged, managers)
+    return merged
 
 
 def _prune(node: Struct, merged: Object, managers: Managers, last: Entry | None) -> Object:

@@ -8,15 +8,17 @@
 ``sanitize(kind, version, obj, field_validation) -> list[str]``
     The same checks for an object that is decoded already (what a patch made); prunes in place, returns
     warnings.
-``default(kind, version, obj, now) -> None``
+``default(kind, version, obj, now, stored) -> None``
     Sets upstream's defaults in place and brings the object to the form that Kubernetes encodes.
-``strip(object_type(kind, version), obj) -> None``
+``strip(object_type(kind, version), obj, stored) -> None``
     Removes what is empty and not encoded: after validation, before an object is stored.
 ``decode_as(registry, group, version, kind, type_of(group, version, kind), body, …) -> Decoded``
     The same for a body that is no resource: a Binding, a Scale, an Eviction, DeleteOptions (group ``""`` and kind; pass
     ``None`` for the type to take any fields).
 """
 
+from collections.abc import Mapping
+from types import MappingProxyType
 from typing import Any
 
 from dra_apiserver.registry import KindInfo
@@ -27,13 +29,20 @@ from dra_apiserver.schema.reader import complete, strip
 from dra_apiserver.schema.types import object_type, type_of
 
 
-def default(kind: KindInfo, version: str, obj: dict[str, Any], now: str = "") -> None:
+def default(
+    kind: KindInfo,
+    version: str,
+    obj: dict[str, Any],
+    now: str = "",
+    stored: Mapping[str, Any] = MappingProxyType({}),
+) -> None:
     """Sets upstream's defaults in place and adds the members that an encoded object always has.
 
-    ``now`` is the RFC 3339 time that defaults which are times take; without it those stay unset.
+    ``now`` is the RFC 3339 time that defaults which are times take; without it those stay unset. Members that are
+    ``stored``'s own, an object's in the same version, need nothing any more.
     """
-    apply_defaults(kind, version, obj, now)
-    complete(object_type(kind, version), obj)
+    apply_defaults(kind, version, obj, now, stored)
+    complete(object_type(kind, version), obj, stored)
 
 
 __all__ = [

@@ -241,10 +241,14 @@ def _go_name(node: Node) -> str:
     return node.value if isinstance(node, Scalar) else ""
 
 
-def strip(node: Struct, obj: dict[str, Any]) -> None:
+_NOTHING: Mapping[str, Any] = {}
+
+
+def strip(node: Struct, obj: dict[str, Any], stored: Mapping[str, Any] = _NOTHING) -> None:
     """Leaves out the empty lists and maps that an encoded object lacks, and makes null what it must have of them.
 
-    Validation sees them; storage does not, as it doesn't tell an empty list from none.
+    Validation sees them; storage does not, as it doesn't tell an empty list from none. Members that are ``stored``'s
+    own have been through it.
     """
     empty: list[str] = []
     walk = node.droppable_below
@@ -254,7 +258,7 @@ def strip(node: Struct, obj: dict[str, Any]) -> None:
                 empty.append(key)
             continue
         found = walk.get(key)
-        if found is None:
+        if found is None or value is stored.get(key):
             continue
         shape, below = found
         if shape is Struct:
@@ -275,8 +279,11 @@ def strip(node: Struct, obj: dict[str, Any]) -> None:
                 obj[key] = None
 
 
-def complete(node: Struct, obj: dict[str, Any]) -> None:
-    """Adds the members that an encoded object always has (``status: {}``, ``lastProbeTime: null``)."""
+def complete(node: Struct, obj: dict[str, Any], stored: Mapping[str, Any] = _NOTHING) -> None:
+    """Adds the members that an encoded object always has (``status: {}``, ``lastProbeTime: null``).
+
+    Members that are ``stored``'s own have them.
+    """
     for member in node.always:
         if member.name not in obj or (obj[member.name] is None and isinstance(member.node, Struct)):
             obj[member.name] = member.zero()
@@ -285,7 +292,7 @@ def complete(node: Struct, obj: dict[str, Any]) -> None:
         return
     for key, value in obj.items():
         found = walk.get(key)
-        if found is None or value is None:
+        if found is None or value is None or value is stored.get(key):
             continue
         shape, below = found
         if shape is Struct:

@@ -415,7 +415,9 @@ def object_type(kind: KindInfo, version: str) -> Struct:
     Raises:
         KeyError: nothing is known of the kind in that version.
     """
-    return _custom_type(kind, version) if kind.custom is not None else _own_type(kind.group, version, kind.kind)
+    return (
+        _custom_type(kind, version) if kind.custom is not None else _own_type(kind.group, version, kind.kind)
+    )
 
 
 @functools.cache

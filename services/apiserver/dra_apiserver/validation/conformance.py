@@ -174,7 +174,9 @@ class _Case:
         record = Record(object_key(target.namespace, target.name), revision, orjson.dumps(old))
         options = WriteOptions(dry_run=False, manager="client", field_validation="Strict", force=None)
         # The recorded answers are the strategies' own.
-        change = prepare_update(api, request, target, wanted, record, ctx, options, track=False, common=False)
+        change = prepare_update(
+            api, request, target, wanted, record.object(), ctx, options, track=False, common=False
+        )
         return change.obj if isinstance(change, Put) else wanted
 
     def seen(self, stored: JsonObject) -> JsonObject:

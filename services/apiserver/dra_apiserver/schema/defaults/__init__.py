@@ -23,7 +23,12 @@ RULES: Mapping[tuple[str, str], Callable[[Object, str], None]] = {
 }
 
 
-def apply_defaults(kind: KindInfo, version: str, obj: Object, now: str = "") -> None:
+_NOTHING: Mapping[str, Any] = {}
+
+
+def apply_defaults(
+    kind: KindInfo, version: str, obj: Object, now: str = "", stored: Mapping[str, Any] = _NOTHING
+) -> None:
     """Sets the defaults of ``obj``, an object of ``kind`` in ``version``; ``now`` is the time that some of them are."""
     if now and kind.group == "resource.k8s.io":
         resource.taint_times(kind.kind, obj, now)
@@ -33,11 +38,11 @@ def apply_defaults(kind: KindInfo, version: str, obj: Object, now: str = "") -> 
     rule = RULES.get((kind.group, kind.kind))
     if rule is not None:
         rule(obj, version)
-    apply_stated(object_type(kind, version), obj)
+    apply_stated(object_type(kind, version), obj, stored)
 
 
-def apply_stated(node: Struct, obj: Object) -> None:
-    """Sets what schemas state as the default of a member."""
+def apply_stated(node: Struct, obj: Object, stored: Mapping[str, Any] = _NOTHING) -> None:
+    """Sets what schemas state as the default of a member; members that are ``stored``'s own have it."""
     for name, value in node.stated:
         if name not in obj:
             obj[name] = value if not isinstance(value, dict | list) else _copy(value)
@@ -46,7 +51,7 @@ def apply_stated(node: Struct, obj: Object) -> None:
         return
     for key, value in obj.items():
         found = walk.get(key)
-        if found is None or not value:
+        if found is None or not value or value is stored.get(key):
             continue
         shape, below = found
         if shape is Struct:
