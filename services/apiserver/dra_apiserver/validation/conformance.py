@@ -43,8 +43,10 @@ class _Warnings:
         self.texts += texts
 
 
-class _Clock:
-    """The part of the API's surroundings that tells the time."""
+class _Surroundings:
+    """The part of the API's surroundings that validation asks: the time, and that no policies are registered."""
+
+    dynamic = None
 
     def now(self) -> str:
         return NOW
@@ -158,7 +160,7 @@ class _Case:
         Raises:
             StatusError: the request is refused.
         """
-        api, request, target = cast(Api, _Clock()), cast(Request, warnings), self._target
+        api, request, target = cast(Api, _Surroundings()), cast(Request, warnings), self._target
         match_namespace(target, obj["metadata"])
         ctx = self._context()
         wanted = to_storage(self._kind, obj, self._version)
