@@ -19,14 +19,38 @@ from collections.abc import AsyncIterator
 from pathlib import Path
 from typing import Any
 
-from dra_shared.api.resources import DEVICE_CLASSES, PODS, RESOURCE_CLAIM_TEMPLATES, RESOURCE_SLICES
+import uvloop
+from dra_shared.api.codec import convert
+from dra_shared.api.meta import Object, Struct
+from dra_shared.api.resources import (
+    DEVICE_CLASSES,
+    NODES,
+    PODS,
+    RESOURCE_CLAIM_TEMPLATES,
+    RESOURCE_SLICES,
+    Resource,
+)
 from dra_shared.client.rest import Client, EventType
+from msgspec import field
 
 from bench._workloads import CLASS, WORKLOADS, Json, Workload
 
 _CONTROLLERS = "resourceclaim-controller,garbage-collector-controller,namespace-controller"
 _PARALLEL = 32
-_PODS_PATH = PODS.path("default")
+_NAMESPACE = "default"
+
+
+class _Place(Struct):
+    node_name: str = ""
+
+
+class _PlacedPod(Object):
+    """As much of a pod as there is to see here."""
+
+    spec: _Place = field(default_factory=_Place)
+
+
+_PLACED_PODS = Resource(PODS.group, PODS.version, PODS.plural, PODS.kind, _PlacedPod)
 
 
 @contextlib.asynccontextmanager
@@ -84,25 +108,19 @@ class Cluster:
         self._client = client
         self._workload = workload
         self._created: dict[str, float] = {}
-        self.placed: dict[str, float] = {}
-        self._news = asyncio.Event()
+        self._placed: dict[str, float] = {}
+        self._awaited: dict[str, asyncio.Future[None]] = {}
 
     async def fill(self, nodes: int, devices: int) -> None:
         """Make the nodes, their slices, the class and the template."""
         work = self._workload
-        await self._post(
-            DEVICE_CLASSES.path(),
-            _object("DeviceClass", CLASS, DEVICE_CLASSES.api_version, work.device_class),
-        )
+        await self._create(DEVICE_CLASSES, _object(DEVICE_CLASSES, CLASS, work.device_class))
         if work.claim is not None:
-            template = _object(
-                "ResourceClaimTemplate", "bench", RESOURCE_CLAIM_TEMPLATES.api_version, {"spec": work.claim}
-            )
-            await self._post(RESOURCE_CLAIM_TEMPLATES.path("default"), template)
+            template = _object(RESOURCE_CLAIM_TEMPLATES, "bench", {"spec": work.claim})
+            await self._create(RESOURCE_CLAIM_TEMPLATES, template)
         names = [f"node-{i:05}" for i in range(nodes)]
-        await self._all([("/api/v1/nodes", _node(name)) for name in names])
-        slices = [piece for name in names for piece in work.slices(name, devices)]
-        await self._all([(RESOURCE_SLICES.path(), piece) for piece in slices])
+        await self._all(NODES, [_node(name) for name in names])
+        await self._all(RESOURCE_SLICES, [piece for name in names for piece in work.slices(name, devices)])
 
     async def run(self, prefix: str, count: int) -> float:
         """Create so many pods and wait until all have a node; seconds from the first create."""
@@ -110,7 +128,7 @@ class Cluster:
         names = [f"{prefix}-{i:05}" for i in range(count)]
         for name in names:
             self._created[name] = started
-        await self._all([(_PODS_PATH, self._pod(name)) for name in names])
+        await self._all(PODS, [self._pod(name) for name in names])
         await self._until(names)
         return time.monotonic() - started
 
@@ -119,37 +137,38 @@ class Cluster:
         started = time.monotonic()
 
         async def one(index: int) -> None:
-            await self._client.delete(PODS, victims[index], "default", grace_period=0)
+            await self._client.delete(PODS, victims[index], _NAMESPACE, grace_period=0)
             name = f"{prefix}-{index:05}"
             self._created[name] = time.monotonic()
-            await self._post(_PODS_PATH, self._pod(name))
+            await self._create(PODS, self._pod(name))
             await self._until([name])
 
         await _limited([one(index) for index in range(count)], 10)
         return time.monotonic() - started
 
     async def _until(self, names: list[str]) -> None:
-        wanted = set(names)
-        deadline = time.monotonic() + 600
-        while wanted := {name for name in wanted if name not in self.placed}:
-            if time.monotonic() > deadline:
-                raise SystemExit(f"{len(wanted)} pods still have no node, such as {sorted(wanted)[:3]}")
-            self._news.clear()
-            with contextlib.suppress(TimeoutError):
-                await asyncio.wait_for(self._news.wait(), 5)
+        loop = asyncio.get_running_loop()
+        wanted = [name for name in names if name not in self._placed]
+        self._awaited |= {name: loop.create_future() for name in wanted}
+        if wanted:
+            await asyncio.wait([self._awaited[name] for name in wanted], timeout=600)
+        missing = [name for name in wanted if name not in self._placed]
+        if missing:
+            raise SystemExit(f"{len(missing)} pods still have no node, such as {missing[:3]}")
 
     async def follow(self) -> None:
         """Note when pods get their nodes."""
-        async for event in self._client.watch(PODS, resource_version="0"):
-            pod = event.object
-            if event.type in (EventType.ADDED, EventType.MODIFIED) and pod.spec.node_name:
-                self.placed.setdefault(pod.metadata.name, time.monotonic())
-                self._news.set()
+        async for event in self._client.watch(_PLACED_PODS, resource_version="0"):
+            pod, name = event.object, event.object.metadata.name
+            if event.type is not EventType.DELETED and pod.spec.node_name and name not in self._placed:
+                self._placed[name] = time.monotonic()
+                if name in self._awaited:
+                    self._awaited.pop(name).set_result(None)
 
     def latencies(self, prefix: str) -> list[float]:
         """Milliseconds from create to node of the pods of that prefix."""
         names = [name for name in self._created if name.startswith(prefix)]
-        return sorted((self.placed[name] - self._created[name]) * 1000 for name in names)
+        return sorted((self._placed[name] - self._created[name]) * 1000 for name in names)
 
     def _pod(self, name: str) -> Json:
         container: Json = {"name": "main", "image": "bench"}
@@ -160,15 +179,13 @@ class Cluster:
         if self._workload.pod_resources is not None:
             resources = self._workload.pod_resources
             container["resources"] = {"requests": resources, "limits": resources}
-        return _object("Pod", name, "v1", spec)
+        return _object(PODS, name, spec)
 
-    async def _all(self, requests: list[tuple[str, Json]]) -> None:
-        await _limited([self._post(path, body) for path, body in requests], _PARALLEL)
+    async def _all(self, resource: Resource[Any], objects: list[Json]) -> None:
+        await _limited([self._create(resource, obj) for obj in objects], _PARALLEL)
 
-    async def _post(self, path: str, body: Json) -> None:
-        response = await self._client.raw("POST", path, content=json.dumps(body).encode())
-        if response.status_code >= 300:
-            raise SystemExit(f"POST {path}: {response.status_code} {response.text}")
+    async def _create(self, resource: Resource[Any], obj: Json) -> None:
+        await self._client.create(resource, convert(resource, obj), _NAMESPACE)
 
 
 async def _limited(work: list[Any], parallel: int) -> None:
@@ -181,8 +198,13 @@ async def _limited(work: list[Any], parallel: int) -> None:
     await asyncio.gather(*(one(item) for item in work))
 
 
-def _object(kind: str, name: str, api_version: str, spec: Json) -> Json:
-    return {"apiVersion": api_version, "kind": kind, "metadata": {"name": name}, "spec": spec}
+def _object(resource: Resource[Any], name: str, spec: Json) -> Json:
+    return {
+        "apiVersion": resource.api_version,
+        "kind": resource.kind,
+        "metadata": {"name": name},
+        "spec": spec,
+    }
 
 
 def _node(name: str) -> Json:
@@ -292,7 +314,7 @@ def main(arguments: list[str] | None = None) -> None:
 
 
 def _run(options: argparse.Namespace) -> None:
-    figures = asyncio.run(measure(options))
+    figures = uvloop.run(measure(options))
     if options.json:
         print(json.dumps(figures))
         return
