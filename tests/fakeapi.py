@@ -185,6 +185,8 @@ class _Stream(httpx.AsyncByteStream):
 
 def _merge(target: Json, patch: Json) -> None:
     for name, value in patch.items():
+        if name.startswith("$setElementOrder/"):
+            continue
         if value is None:
             target.pop(name, None)
         elif name in _MERGE_KEYS and isinstance(value, list):

@@ -1,5 +1,8 @@
 """The whole scheduler against a stand-in for the API server."""
 
+import asyncio
+
+import httpx
 from dra_shared.features import FeatureGates
 
 from tests.fakeapi import Call, FakeApi
@@ -359,3 +362,36 @@ async def test_a_nomination_in_the_api_server_counts() -> None:
         api.remove("pods", "default", "high")
         await quiet(api)
         assert not len(scheduler.cache.nominations)
+
+
+async def test_what_is_told_of_an_attempt_is_not_overtaken_by_the_next_one() -> None:
+    """The condition of the failed attempt was written after the pod had been bound."""
+    held = asyncio.Event()
+
+    class Slow(FakeApi):
+        async def handle_async_request(self, request: httpx.Request) -> httpx.Response:
+            if request.url.path.endswith("/pods/p/status"):
+                await held.wait()
+            return await super().handle_async_request(request)
+
+    api = Slow(node_json("a", unschedulable=True), pod_json("p"))
+    async with running(api):
+        await eventually(lambda: api.writes("events"))
+        api.add(node_json("b"))
+        await quiet(api)
+        assert not node_of(api, "p")
+        held.set()
+        await eventually(lambda: node_of(api, "p") == "b")
+    assert [call.subresource for call in api.writes("pods")] == ["status", "binding"]
+
+
+async def test_preemption_is_not_tried_where_a_plugin_before_its_time_turned_the_pod_away() -> None:
+    names = [{"key": "metadata.name", "operator": "In", "values": [name]} for name in ("a", "b")]
+    required = {"nodeSelectorTerms": [{"matchFields": names}]}
+    affinity = {"nodeAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": required}}
+    api = FakeApi(node_json("a"), pod_json("p", affinity=affinity))
+    async with running(api):
+        await eventually(lambda: condition(api, "p"))
+    assert condition(api, "p")["message"] == (
+        "0/1 nodes are available: pod affinity terms conflict. not found"
+    )

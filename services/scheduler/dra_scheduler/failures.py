@@ -13,6 +13,8 @@ from dra_shared.client.rest import Client, PatchType
 from dra_shared.clock import Clock, rfc3339
 from dra_shared.log import logger
 
+from dra_scheduler.conditions import patch_of
+
 UNSCHEDULABLE = "Unschedulable"
 SCHEDULER_ERROR = "SchedulerError"
 
@@ -36,6 +38,7 @@ class FailureReporter:
         self._recorder = recorder
         self._clock = clock
         self._spawn = spawn
+        self._writing: dict[str, asyncio.Task[None]] = {}
         # One after the other, so that the newest verdict on a group is what stays.
         self._group_writes = asyncio.Lock()
 
@@ -58,7 +61,18 @@ class FailureReporter:
         self._recorder.event(reference(PODS, pod), "Warning", "FailedScheduling", note, "Scheduling")
         if nominated == pod.status.nominated_node_name and not announced:
             nominated = None
-        self._spawn(self._set_condition(pod, reason, message, nominated))
+        uid = pod.metadata.uid
+        self._writing[uid] = task = self._spawn(self._set_condition(pod, reason, message, nominated))
+        task.add_done_callback(lambda done: self._written(uid, done))
+
+    def _written(self, uid: str, task: asyncio.Task[None]) -> None:
+        if self._writing.get(uid) is task:
+            del self._writing[uid]
+
+    async def written(self, uid: str) -> None:
+        """Return once nothing is being written for the pod any more: what comes next must not be overtaken."""
+        while uid in self._writing:
+            await asyncio.wait((self._writing[uid],))
 
     async def _set_condition(self, pod: Pod, reason: str, message: str, nominated: str | None) -> None:
         old = next((c for c in pod.status.conditions if c.type == "PodScheduled"), None)
@@ -76,7 +90,7 @@ class FailureReporter:
             last_transition_time=now if changed or old is None else old.last_transition_time,
         )
         # The uid keeps the patch off another pod that has got the name meanwhile.
-        status: dict[str, object] = {"conditions": [condition]}
+        status = patch_of(pod, condition)
         if nominated is not None:
             status["nominatedNodeName"] = nominated or None
         body = {"metadata": {"uid": pod.metadata.uid}, "status": status}

@@ -290,6 +290,7 @@ class Scheduler:
 
     async def _decide(self, entry: QueuedPod, group: CycleState | None) -> Decision | Failure | None:
         """Choose a node and reserve what the pod uses there; None: the pod went, or someone else placed it."""
+        await self._reporter.written(entry.uid)
         pod = entry.pod
         if not self._volumes.synced and uses_claims(pod):
             await self._volumes.known(self._spawn)

@@ -160,7 +160,7 @@ class Framework:
             if status.code is Code.SUCCESS or status.code is Code.UNSCHEDULABLE_AND_UNRESOLVABLE:
                 return status.of(plugin.name)
             if not status.rejected:
-                return error(f'running PostFilter plugin "{plugin.name}": {status.message}').of(plugin.name)
+                return status.of(plugin.name)
             reasons += status.reasons
         return Status(Code.UNSCHEDULABLE, tuple(reasons))
 

@@ -5,7 +5,7 @@ from collections.abc import Callable, Coroutine, Iterable, Sequence
 from typing import Any
 
 import httpx
-from dra_shared.api.pod import Pod, PodCondition, PodStatus
+from dra_shared.api.pod import Pod, PodCondition
 from dra_shared.api.resources import PODS
 from dra_shared.client.errors import ApiError, NotFound
 from dra_shared.client.events import Recorder, reference
@@ -13,6 +13,7 @@ from dra_shared.client.rest import Client, PatchType
 from dra_shared.clock import Clock, rfc3339
 from dra_shared.log import logger
 
+from dra_scheduler.conditions import patch_of
 from dra_scheduler.framework.nominations import Nominations
 
 _FAILURES = (ApiError, httpx.HTTPError, OSError, TimeoutError)
@@ -106,7 +107,7 @@ class Evictor:
             observed_generation=victim.metadata.generation or None,
             last_transition_time=rfc3339(self._clock.now()),
         )
-        body = {"metadata": {"uid": victim.metadata.uid}, "status": PodStatus(conditions=(condition,))}
+        body = {"metadata": {"uid": victim.metadata.uid}, "status": patch_of(victim, condition)}
         await self._client.patch(
             PODS, name, body, namespace, patch_type=PatchType.STRATEGIC, subresource="status"
         )

@@ -5,7 +5,7 @@ from collections.abc import Hashable, Sequence
 from dataclasses import dataclass, field
 
 from dra_shared.api.node import Node
-from dra_shared.api.pod import Pod
+from dra_shared.api.pod import Pod, PodAffinityTerm
 
 from dra_scheduler.framework.cache import Cache
 from dra_scheduler.framework.events import Action, Event, Interest, Kind
@@ -54,7 +54,7 @@ class InterPodAffinity:
     def events_to_register(self) -> Sequence[Interest]:
         return (
             Interest(Kind.POD, Action.ADD | Action.DELETE | Action.POD_LABEL, self._may_matter),
-            Interest(Kind.NODE, Action.ADD | Action.NODE_LABEL),
+            Interest(Kind.NODE, Action.ADD | Action.NODE_LABEL, _domains_change),
             Interest(Kind.TARGET_POD, Action.POD_LABEL),
         )
 
@@ -169,12 +169,35 @@ class InterPodAffinity:
         )
 
     def _may_matter(self, pod: Pod, event: Event) -> bool:
-        specs = (*required_affinity(pod), *required_anti_affinity(pod))
-        others = [other for other in (event.old, event.new) if other is not None]
-        if any(term(pod, spec).selects(other, self._namespace_labels) for spec in specs for other in others):
-            return True
-        return any(
-            term(other, spec).selects(pod, self._namespace_labels)
-            for other in others
-            for spec in required_anti_affinity(other)
+        """As upstream's hint, which tells what comes from what goes."""
+        if event.old is None:
+            return self._selected(pod, required_affinity(pod), event.new)
+        anti = required_anti_affinity(pod)
+        if event.new is None:
+            return self._selected(pod, anti, event.old) or self._selected(
+                event.old, required_anti_affinity(event.old), pod
+            )
+        terms = required_affinity(pod)
+        return (not self._selected(pod, terms, event.old) and self._selected(pod, terms, event.new)) or (
+            self._selected(pod, anti, event.old) and not self._selected(pod, anti, event.new)
         )
+
+    def _selected(self, owner: Pod, specs: Sequence[PodAffinityTerm], other: Pod) -> bool:
+        """Whether all of the terms are about the other pod; none are, if there are none."""
+        return bool(specs) and all(term(owner, s).selects(other, self._namespace_labels) for s in specs)
+
+
+def _domains_change(pod: Pod, event: Event) -> bool:
+    if event.old is None:
+        # It may be free of what the pod keeps away from; upstream doesn't regard what keeps away from the pod.
+        return bool(required_anti_affinity(pod)) or any(
+            spec.topology_key in event.new.metadata.labels for spec in required_affinity(pod)
+        )
+    before, after = event.old.metadata.labels, event.new.metadata.labels
+    return any(
+        spec.topology_key in after and before.get(spec.topology_key) != after[spec.topology_key]
+        for spec in required_affinity(pod)
+    ) or any(
+        spec.topology_key in before and after.get(spec.topology_key) != before[spec.topology_key]
+        for spec in required_anti_affinity(pod)
+    )

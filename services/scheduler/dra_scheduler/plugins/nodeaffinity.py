@@ -16,7 +16,7 @@ from dra_scheduler.framework.nodeselector import (
 from dra_scheduler.framework.plugin import default_normalize
 from dra_scheduler.framework.state import CycleState
 from dra_scheduler.framework.status import SKIP, Status, unresolvable
-from dra_scheduler.plugins.nodehints import would_do_if_empty
+from dra_scheduler.plugins.nodehints import comes_to_do
 
 
 class NodeAffinity:
@@ -25,7 +25,7 @@ class NodeAffinity:
     name = "NodeAffinity"
 
     def events_to_register(self) -> Sequence[Interest]:
-        return (Interest(Kind.NODE, Action.ADD | Action.NODE_LABEL, would_do_if_empty(self)),)
+        return (Interest(Kind.NODE, Action.ADD | Action.NODE_LABEL, comes_to_do(self)),)
 
     def sign(self, pod: Pod) -> Hashable:
         affinity = pod.spec.affinity

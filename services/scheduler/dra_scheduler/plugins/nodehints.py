@@ -1,5 +1,6 @@
 """Queueing hints about nodes."""
 
+from dra_shared.api.node import Node
 from dra_shared.api.pod import Pod
 
 from dra_scheduler.framework.events import Event, Hint
@@ -8,12 +9,19 @@ from dra_scheduler.framework.plugin import FilterPlugin
 from dra_scheduler.framework.state import CycleState
 
 
-def would_do_if_empty(plugin: FilterPlugin) -> Hint:
-    """A node that came or changed is worth another try if the plugin would let the pod have it all."""
+def would_do(plugin: FilterPlugin, pod: Pod, node: Node) -> bool:
+    """Whether the plugin would let the pod have the node if it were empty."""
+    info = NodeInfo(node.metadata.name)
+    info.set_node(node)
+    return plugin.filter(CycleState(), pod, info) is None
+
+
+def comes_to_do(plugin: FilterPlugin) -> Hint:
+    """A node is worth another try if the plugin would let the pod have it, and would not have before it changed."""
 
     def hint(pod: Pod, event: Event) -> bool:
-        node = NodeInfo(event.new.metadata.name)
-        node.set_node(event.new)
-        return plugin.filter(CycleState(), pod, node) is None
+        return would_do(plugin, pod, event.new) and (
+            event.old is None or not would_do(plugin, pod, event.old)
+        )
 
     return hint

@@ -11,13 +11,15 @@ from dra_scheduler.framework.resources import (
     CPU,
     EPHEMERAL_STORAGE,
     MEMORY,
+    PODS,
     Amounts,
+    amounts,
     pod_requests,
     scoring_requests,
 )
 from dra_scheduler.framework.state import CycleState
 from dra_scheduler.framework.status import SKIP, Status, unresolvable, unschedulable
-from dra_scheduler.plugins.nodehints import would_do_if_empty
+from dra_scheduler.plugins.nodehints import would_do
 
 _SCORED = (CPU, MEMORY)
 
@@ -57,14 +59,21 @@ class NodeResourcesFit:
 
     def events_to_register(self) -> Sequence[Interest]:
         return (
-            Interest(Kind.POD, Action.DELETE | Action.POD_SCALE_DOWN),
+            Interest(Kind.POD, Action.DELETE | Action.POD_SCALE_DOWN, _frees_some),
             Interest(Kind.TARGET_POD, Action.POD_SCALE_DOWN),
-            Interest(
-                Kind.NODE,
-                Action.ADD | Action.NODE_ALLOCATABLE | Action.NODE_LABEL,
-                would_do_if_empty(self),
-            ),
+            Interest(Kind.NODE, Action.ADD | Action.NODE_ALLOCATABLE, self._may_fit),
             Interest(Kind.DEVICE_CLASS, Action.ADD | Action.UPDATE, hint=_asks_for_devices),
+        )
+
+    def _may_fit(self, pod: Pod, event: Event) -> bool:
+        if not would_do(self, pod, event.new):
+            return False
+        if event.old is None:
+            return True
+        before, after = amounts(event.old.status.allocatable), amounts(event.new.status.allocatable)
+        needs = [name for name, value in pod_requests(pod).items() if value]
+        return any(after.get(name, 0) > before.get(name, 0) for name in (PODS, *needs)) or any(
+            self._delegated(name) and not after.get(name) for name in needs
         )
 
     def sign(self, pod: Pod) -> Hashable:
@@ -141,7 +150,17 @@ def _balance(node: NodeInfo, more: Amounts) -> int:
     return int((1 - deviation) * MAX_NODE_SCORE)
 
 
+def _frees_some(pod: Pod, event: Event) -> bool:
+    if event.new is None:
+        return True
+    before, after = pod_requests(event.old), pod_requests(event.new)
+    return any(before.get(name, 0) > after.get(name, 0) for name, value in pod_requests(pod).items() if value)
+
+
 def _asks_for_devices(pod: Pod, event: Event) -> bool:
-    spec = event.new.spec
-    names = {f"deviceclass.resource.kubernetes.io/{event.new.metadata.name}", spec.extended_resource_name}
+    names = {event.new.spec.extended_resource_name}
+    if event.old is None:
+        names.add(f"deviceclass.resource.kubernetes.io/{event.new.metadata.name}")
+    elif event.old.spec.extended_resource_name == event.new.spec.extended_resource_name:
+        return False
     return any(name in names for name in pod_requests(pod))

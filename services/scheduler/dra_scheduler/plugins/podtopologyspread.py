@@ -82,8 +82,10 @@ class PodTopologySpread:
     def events_to_register(self) -> Sequence[Interest]:
         return (
             Interest(Kind.POD, Action.ADD | Action.DELETE | Action.POD_LABEL, _may_matter),
-            Interest(Kind.NODE, Action.ADD | Action.DELETE | Action.NODE_LABEL | Action.NODE_TAINT),
-            Interest(Kind.TARGET_POD, Action.POD_LABEL | Action.POD_TOLERATIONS),
+            Interest(
+                Kind.NODE, Action.ADD | Action.DELETE | Action.NODE_LABEL | Action.NODE_TAINT, _domains_change
+            ),
+            Interest(Kind.TARGET_POD, Action.POD_LABEL | Action.POD_TOLERATIONS, _changes_itself),
         )
 
     def sign(self, pod: Pod) -> Hashable | None:
@@ -217,9 +219,39 @@ def _in_play(pod: Pod, node: Node, spec: TopologySpreadConstraint) -> bool:
 
 def _may_matter(pod: Pod, event: Event) -> bool:
     others = [other for other in (event.old, event.new) if other is not None]
-    return any(
-        other.metadata.namespace == pod.metadata.namespace
-        and label_selector(spec.label_selector).matches(other.metadata.labels)
-        for spec in pod.spec.topology_spread_constraints
-        for other in others
+    if any(other.metadata.namespace != pod.metadata.namespace for other in others):
+        return False
+    counts = [[selector.matches(other.metadata.labels) for selector in _selectors(pod)] for other in others]
+    return counts[0] != counts[1] if len(others) == 2 else any(counts[0])
+
+
+def _changes_itself(pod: Pod, event: Event) -> bool:
+    honors = any(spec.node_taints_policy == "Honor" for spec in _hard(pod))
+    if honors and event.old.spec.tolerations != event.new.spec.tolerations:
+        return True
+    before, after = event.old.metadata.labels, event.new.metadata.labels
+    return any(selector.matches(before) != selector.matches(after) for selector in _selectors(pod))
+
+
+def _domains_change(pod: Pod, event: Event) -> bool:
+    keys = [spec.topology_key for spec in _hard(pod)]
+    labels = [node.metadata.labels for node in (event.old, event.new) if node is not None]
+    counts = [all(key in of_node for key in keys) for of_node in labels]
+    if len(labels) == 1 or counts[0] != counts[1]:
+        return any(counts)
+    return counts[0] and (
+        any(labels[0][key] != labels[1][key] for key in keys)
+        or event.old.spec.taints != event.new.spec.taints
     )
+
+
+def _hard(pod: Pod) -> list[TopologySpreadConstraint]:
+    return [c for c in pod.spec.topology_spread_constraints if c.when_unsatisfiable == "DoNotSchedule"]
+
+
+def _selectors(pod: Pod) -> list[LabelSelector]:
+    labels = pod.metadata.labels
+    return [
+        label_selector(with_label_keys(spec.label_selector, labels, spec.match_label_keys))
+        for spec in _hard(pod)
+    ]

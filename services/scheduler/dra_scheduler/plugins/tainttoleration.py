@@ -12,7 +12,7 @@ from dra_scheduler.framework.nodeinfo import NodeInfo
 from dra_scheduler.framework.plugin import default_normalize
 from dra_scheduler.framework.state import CycleState
 from dra_scheduler.framework.status import SKIP, Status, unresolvable
-from dra_scheduler.plugins.nodehints import would_do_if_empty
+from dra_scheduler.plugins.nodehints import comes_to_do
 
 _KEEPS_OUT = ("NoSchedule", "NoExecute")
 
@@ -35,7 +35,7 @@ class TaintToleration:
 
     def events_to_register(self) -> Sequence[Interest]:
         return (
-            Interest(Kind.NODE, Action.ADD | Action.NODE_TAINT, would_do_if_empty(self)),
+            Interest(Kind.NODE, Action.ADD | Action.NODE_TAINT, comes_to_do(self)),
             Interest(Kind.TARGET_POD, Action.POD_TOLERATIONS),
         )
 
@@ -71,8 +71,8 @@ class NodeUnschedulable:
 
     def events_to_register(self) -> Sequence[Interest]:
         return (
-            Interest(Kind.NODE, Action.ADD | Action.NODE_TAINT, would_do_if_empty(self)),
-            Interest(Kind.TARGET_POD, Action.POD_TOLERATIONS),
+            Interest(Kind.NODE, Action.ADD | Action.NODE_TAINT, comes_to_do(self)),
+            Interest(Kind.TARGET_POD, Action.POD_TOLERATIONS, lambda _, event: bool(self.sign(event.new))),
         )
 
     def sign(self, pod: Pod) -> Hashable:

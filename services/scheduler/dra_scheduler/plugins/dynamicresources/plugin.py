@@ -22,7 +22,7 @@ from dra_scheduler.framework.nodeinfo import NodeInfo
 from dra_scheduler.framework.plugin import default_normalize
 from dra_scheduler.framework.resources import is_extended, pod_requests
 from dra_scheduler.framework.state import CycleState
-from dra_scheduler.framework.status import SKIP, Status, error, unresolvable
+from dra_scheduler.framework.status import SKIP, Status, error, unresolvable, unschedulable
 from dra_scheduler.plugins.dynamicresources.extended import in_memory_claim
 from dra_scheduler.plugins.dynamicresources.hints import claim_keys, interested_in, worth_a_try
 from dra_scheduler.plugins.dynamicresources.manager import DRAManager
@@ -185,7 +185,13 @@ class DynamicResources:
         return self._nodes.check(state, memory, pod, node)
 
     async def post_filter(self, state: CycleState, pod: Pod, statuses: Mapping[str, Status]) -> Status:
-        memory = state.read(self.name, AttemptMemory) if self._enabled else None
+        if not self._enabled:
+            return unschedulable("plugin disabled")
+        memory = state.read(self.name, AttemptMemory)
+        if memory is None:
+            return error(
+                "not found"
+            )  # what upstream says where another plugin's PreFilter turned the pod away
         return await self._release.one_claim(memory, pod)
 
     def pre_score(self, state: CycleState, pod: Pod) -> Status | None:

@@ -37,12 +37,12 @@ class Release:
         self._groups = groups
         self._with_groups = with_groups
 
-    async def one_claim(self, memory: AttemptMemory | None, pod: Pod) -> Status:
+    async def one_claim(self, memory: AttemptMemory, pod: Pod) -> Status:
         """Give one allocated claim back that turned nodes away and that nobody else needs.
 
         Allocating it again may give devices that suit the pod better; the event of its change has the pod tried again.
         """
-        if memory is None or not memory.claims:
+        if not memory.claims:
             return unschedulable("no new claims to deallocate")
         extended = memory.claims.extended
         for index in sorted(memory.unavailable):
