@@ -29,6 +29,9 @@ def apply_patch(obj: JsonObject, operations: list[JsonObject]) -> JsonObject:
     import jsonpatch
 
     for operation in operations:
+        if operation.get("op") == "replace" and _lacks(obj, operation):
+            # Upstream's library sets a member that there is none to replace of.
+            operation = {**operation, "op": "add"}
         try:
             obj = jsonpatch.JsonPatch([operation]).apply(obj)
         except jsonpatch.JsonPatchTestFailed:
@@ -38,15 +41,30 @@ def apply_patch(obj: JsonObject, operations: list[JsonObject]) -> JsonObject:
     return obj
 
 
+def _lacks(obj: Any, operation: JsonObject) -> bool:
+    """Whether the path ends in a member that its object has not."""
+    *parents, key = str(operation.get("path") or "").split("/")[1:] or [""]
+    parent = _at(obj, parents)
+    return isinstance(parent, dict) and _unescaped(key) not in parent
+
+
+_NOTHING = object()
+
+
+def _at(obj: Any, steps: list[str]) -> Any:
+    for one in steps:
+        try:
+            obj = obj[int(one)] if isinstance(obj, list) else obj[_unescaped(one)]
+        except (KeyError, ValueError, IndexError, TypeError):
+            return _NOTHING
+    return obj
+
+
 def _problem(obj: Any, operation: JsonObject, error: Exception) -> str:
     kind, path = operation.get("op"), str(operation.get("path") or "")
     *parents, key = path.split("/")[1:] or [""]
-    current: Any = obj
-    for one in parents:
-        try:
-            current = current[int(one)] if isinstance(current, list) else current[_unescaped(one)]
-        except (KeyError, ValueError, IndexError, TypeError):
-            return f"{kind} operation does not apply: doc is missing path: {quote(path)}: missing value"
+    if _at(obj, parents) is _NOTHING:
+        return f"{kind} operation does not apply: doc is missing path: {quote(path)}: missing value"
     match kind:
         case "remove":
             why = f"Unable to remove nonexistent key: {_unescaped(key)}: missing value"
@@ -73,8 +91,9 @@ def settle(patched: JsonObject, attributes: Attributes, place: Place, strict: bo
         try:
             sanitize(kind, place.kind[1], patched, "Strict" if strict else "Ignore")
         except DecodeError as error:
-            # Of what a patch's error says, the part about the type.
+            # Of what a patch's error says, the part about the fields.
             text = str(error)
-            raise PatchFailed(text[max(text.rfind("json: cannot"), 0) :]) from None
+            at = max(text.rfind("json: cannot"), text.rfind("strict decoding error"), 0)
+            raise PatchFailed(text[at:]) from None
         default(kind, place.kind[1], patched, attributes.ctx.now)
     attributes.take(patched, place)

@@ -7,11 +7,12 @@ from typing import Any, TypeVar
 
 import orjson
 
-from dra_apiserver.admission.dynamic import validating, webhooks
+from dra_apiserver.admission.dynamic import mutating, validating, webhooks
 from dra_apiserver.admission.dynamic.attributes import Attributes, places
 from dra_apiserver.admission.dynamic.beside import beside
 from dra_apiserver.admission.dynamic.calls import Calls
 from dra_apiserver.admission.dynamic.matching import covers
+from dra_apiserver.admission.dynamic.reinvocation import Reinvocation
 from dra_apiserver.handlers.api import Api, Target
 from dra_apiserver.http import Request
 from dra_apiserver.storage import Put, Record, Remove, Resource
@@ -47,6 +48,7 @@ class Dynamic:
         self._changed = False
         self._called: dict[Resource, bool] = {}
         self.calls = Calls(api)
+        self.mutating_policies: list[mutating.Policy] = []
         self.validating_policies: list[validating.Policy] = []
         self.mutating_webhooks: list[webhooks.Webhook] = []
         self.validating_webhooks: list[webhooks.Webhook] = []
@@ -66,13 +68,22 @@ class Dynamic:
         self._changed = False
         self._called = {}
         kept, self._compiled = self._compiled, {}
+        self.mutating_policies = [
+            self._made(kept, mutating.compile_policy, policy, bindings)
+            for policy, bindings in self._bound("mutatingadmissionpolicies")
+        ]
         self.validating_policies = [
             self._made(kept, validating.compile_policy, policy, bindings)
             for policy, bindings in self._bound("validatingadmissionpolicies")
         ]
         self.mutating_webhooks = self._webhooks(kept, "mutatingwebhookconfigurations")
         self.validating_webhooks = self._webhooks(kept, "validatingwebhookconfigurations")
-        every = (self.validating_policies, self.mutating_webhooks, self.validating_webhooks)
+        every = (
+            self.mutating_policies,
+            self.validating_policies,
+            self.mutating_webhooks,
+            self.validating_webhooks,
+        )
         self._api.dynamic = self if any(every) else None
 
     def _stored(self, plural: str) -> list[JsonObject]:
@@ -197,7 +208,8 @@ class Admission:
         self._options = options
         self._named = named
         self._places = places(api.registry, target)
-        self._webhook_rounds = webhooks.Reinvocation()
+        self._policy_rounds = Reinvocation()
+        self._webhook_rounds = Reinvocation()
 
     def _attributes(
         self, obj: JsonObject | None, old: JsonObject | None, ctx: Context, operation: str
@@ -228,12 +240,16 @@ class Admission:
         Raises:
             StatusError: the request is denied.
         """
-        hooks = self._dynamic.mutating_webhooks
-        if not hooks:
+        policies, hooks = self._dynamic.mutating_policies, self._dynamic.mutating_webhooks
+        # What is deleted has nothing that a policy could change.
+        policies = [] if operation == "DELETE" else policies
+        if not policies and not hooks:
             return False
         kept = _set_aside(obj) if operation == "CREATE" and obj is not None else {}
         attributes = self._attributes(obj, old, ctx, operation)
-        changed = webhooks.mutate(hooks, attributes, self._dynamic.calls, self._webhook_rounds, again)
+        changed = mutating.mutate(policies, attributes, self._policy_rounds, again) if policies else False
+        if hooks and webhooks.mutate(hooks, attributes, self._dynamic.calls, self._webhook_rounds, again):
+            changed = True
         if obj is not None:
             obj["metadata"].update(kept)
         return changed

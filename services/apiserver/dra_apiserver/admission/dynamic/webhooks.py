@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any
 
 import orjson
@@ -22,6 +22,7 @@ from dra_apiserver.admission.dynamic.expressions import (
 )
 from dra_apiserver.admission.dynamic.matching import matched_place
 from dra_apiserver.admission.dynamic.patches import PatchFailed, apply_patch, settle
+from dra_apiserver.admission.dynamic.reinvocation import Reinvocation
 from dra_apiserver.admission.dynamic.reviews import (
     Answer,
     InvalidReview,
@@ -71,20 +72,6 @@ def compile_webhooks(configuration: JsonObject) -> tuple[Webhook, ...]:
         key = f"{name}/{said['name']}/{index}"
         made.append(Webhook(key, said["name"], said, match, MatchConditions(conditions, ignore)))
     return tuple(made)
-
-
-@dataclass(slots=True)
-class Reinvocation:
-    """Which webhooks are to look at an object again, because others changed it since."""
-
-    eligible: set[str] = field(default_factory=set)
-    wanted: set[str] = field(default_factory=set)
-    seen: bytes = b""
-
-    def changed(self) -> None:
-        """The object changed: who was asked before is to be asked again."""
-        self.wanted |= self.eligible
-        self.eligible = set()
 
 
 def place_for(webhook: Webhook, attributes: Attributes) -> Place | None:
@@ -177,8 +164,7 @@ def mutate(
     Raises:
         StatusError: one denies the request.
     """
-    if again and orjson.dumps(attributes.obj) != rounds.seen:
-        rounds.changed()
+    rounds.begin(attributes.obj, again)
     any_changed = False
     for webhook in webhooks:
         place = place_for(webhook, attributes)
@@ -195,7 +181,7 @@ def mutate(
             rounds.changed()
         if webhook.said.get("reinvocationPolicy") == "IfNeeded":
             rounds.eligible.add(webhook.key)
-    rounds.seen = orjson.dumps(attributes.obj)
+    rounds.end(attributes.obj)
     return any_changed
 
 
