@@ -1,5 +1,8 @@
 """What the scheduler measures, under kube-scheduler's names."""
 
+import functools
+from collections.abc import Callable
+
 from prometheus_client import Counter, Gauge, Histogram
 
 from dra_scheduler.framework.cache import Cache
@@ -45,8 +48,13 @@ def watch_cache(cache: Cache) -> None:
 def count_attempt(entry: QueuedPod, scheduled: bool, seconds: float) -> None:
     """An attempt has ended; if not with a node, the queue has just been told whether by an error."""
     result = "scheduled" if scheduled else "error" if entry.errors else "unschedulable"
-    profile = entry.pod.spec.scheduler_name
-    ATTEMPTS.labels(result, profile).inc()
-    ATTEMPT_SECONDS.labels(result, profile).observe(seconds)
+    count, observe = _attempts(result, entry.pod.spec.scheduler_name)
+    count()
+    observe(seconds)
     if scheduled:
         POD_ATTEMPTS.observe(entry.attempts)
+
+
+@functools.cache
+def _attempts(result: str, profile: str) -> tuple[Callable[[], None], Callable[[float], None]]:
+    return ATTEMPTS.labels(result, profile).inc, ATTEMPT_SECONDS.labels(result, profile).observe

@@ -4,6 +4,7 @@ import asyncio
 import random
 from collections.abc import Hashable, Sequence
 from dataclasses import dataclass
+from operator import mul
 
 from dra_shared.api.pod import Pod
 from dra_shared.clock import Clock
@@ -160,9 +161,8 @@ class Placement:
             finally:
                 state.patient = False
             if status is None:
-                verdicts.feasible[name] = tuple(
-                    plugin.score(state, pod, node) for plugin, _ in attempt.scorers
-                )
+                scores = tuple([plugin.score(state, pod, node) for plugin, _ in attempt.scorers])
+                verdicts.feasible.put(name, scores)
             elif status.code is Code.ERROR:
                 verdicts.unknown[name] = None
                 raise AttemptError(status.message)
@@ -193,22 +193,16 @@ class Placement:
         if not scorers:
             return self._rng.choice(list(feasible))
         if self._framework.normalizes(scorers):
-            totals = self._framework.total(scorers, attempt.state, attempt.pod, feasible)
+            totals = self._framework.total(scorers, attempt.state, attempt.pod, feasible.scores)
             best = max(totals.values())
             return self._rng.choice([name for name, total in totals.items() if total == best])
-        if all(weight == 1 for _, weight in scorers):
-            # Many nodes, few different scores.
-            found = set(feasible.values())
-            highest = max(map(sum, found))
-            winners = {scores for scores in found if sum(scores) == highest}
-            return self._rng.choice([name for name, scores in feasible.items() if scores in winners])
+        # Many nodes, few different scores.
         weights = [weight for _, weight in scorers]
-        sums = {
-            name: sum(score * weight for score, weight in zip(scores, weights, strict=True))
-            for name, scores in feasible.items()
-        }
+        sums = {scores: sum(map(mul, scores, weights)) for scores in feasible.names}
         best = max(sums.values())
-        return self._rng.choice([name for name, total in sums.items() if total == best])
+        return self._rng.choice(
+            [name for scores in sums if sums[scores] == best for name in feasible.names[scores]]
+        )
 
 
 def feasible_nodes_wanted(nodes: int) -> int:

@@ -1,11 +1,44 @@
 """What is known of the nodes for pods of one signature, so that equal pods don't have every node examined again."""
 
 from collections import OrderedDict
-from collections.abc import Hashable, Iterable
+from collections.abc import Hashable, Iterable, Iterator
 from typing import Any
 
 from dra_scheduler.framework.cache import Cache
 from dra_scheduler.framework.status import Status
+
+Scores = tuple[int, ...]
+
+
+class Feasible:
+    """Nodes that can take the pod, each with its raw scores; those with equal scores are found together."""
+
+    def __init__(self) -> None:
+        self.scores: dict[str, Scores] = {}
+        self.names: dict[Scores, dict[str, None]] = {}
+
+    def __len__(self) -> int:
+        return len(self.scores)
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self.scores)
+
+    def __contains__(self, name: object) -> bool:
+        return name in self.scores
+
+    def put(self, name: str, scores: Scores) -> None:
+        """The node, which is not among them, can take the pod."""
+        self.scores[name] = scores
+        self.names.setdefault(scores, {})[name] = None
+
+    def drop(self, name: str) -> None:
+        """The node is not known to."""
+        scores = self.scores.pop(name, None)
+        if scores is not None:
+            alike = self.names[scores]
+            del alike[name]
+            if not alike:
+                del self.names[scores]
 
 
 class Verdicts:
@@ -18,7 +51,7 @@ class Verdicts:
         self._cache = cache
         self._position = (-1, 0)
         self._start = start
-        self.feasible: dict[str, tuple[int, ...]] = {}
+        self.feasible = Feasible()
         self.failed: dict[str, Status] = {}
         self.unknown: dict[str, None] = {}
         self.shared: dict[str, Any] = {}
@@ -28,7 +61,7 @@ class Verdicts:
         """These plugins score from now on; what others said of the nodes is forgotten."""
         if plugins != self._raters:
             self.unknown = {**dict.fromkeys(self.feasible), **self.unknown}
-            self.feasible = {}
+            self.feasible = Feasible()
             self._raters = plugins
 
     def refresh(self) -> None:
@@ -37,7 +70,7 @@ class Verdicts:
         if changed is None:
             names = [info.name for info in self._cache.nodes()]
             start = self._start % len(names) if names else 0
-            self.feasible, self.failed, self.shared = {}, {}, {}
+            self.feasible, self.failed, self.shared = Feasible(), {}, {}
             self.unknown = dict.fromkeys(names[start:] + names[:start])
         else:
             for name in changed:
@@ -45,7 +78,7 @@ class Verdicts:
         self._position = self._cache.position
 
     def _forget(self, name: str) -> None:
-        self.feasible.pop(name, None)
+        self.feasible.drop(name)
         self.failed.pop(name, None)
         if self._cache.node(name) is not None:
             self.unknown[name] = None

@@ -82,4 +82,6 @@ class Interest:
 
     def covers(self, event: Event) -> bool:
         """Whether the event is among these."""
-        return (self.kind is event.kind and bool(self.action & event.action)) or event.kind is Kind.ANYTHING
+        # The flags' plain values: an enumeration's own arithmetic makes an object of each result.
+        actions = self.action._value_ & event.action._value_
+        return (self.kind is event.kind and bool(actions)) or event.kind is Kind.ANYTHING

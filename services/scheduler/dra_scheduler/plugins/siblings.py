@@ -44,8 +44,10 @@ class SiblingSelectors:
                 selector = service.spec.selector
                 if selector and selector.items() <= labels.items():
                     wanted |= selector
-        requirements = label_selector({"matchLabels": wanted}).requirements
         owner = controller_of(pod)
+        if not wanted and owner is None:
+            return None
+        requirements = label_selector({"matchLabels": wanted}).requirements
         if owner is not None:
             key = f"{namespace}/{owner.name}"
             try:

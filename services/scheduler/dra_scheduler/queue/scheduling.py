@@ -197,11 +197,8 @@ class SchedulingQueue:
         if not self._waiting:
             return
         candidates: dict[str, QueuedPod] = {}
-        for plugin, interests in self._interests.items():
-            waiting = self._by_plugin.get(plugin)
-            if not waiting:
-                continue
-            for interest in interests:
+        for plugin, waiting in self._by_plugin.items():
+            for interest in self._interests.get(plugin, ()):
                 if not interest.covers(event):
                     continue
                 keys = interest.keys(event) if interest.keys is not None else None
@@ -295,13 +292,9 @@ class SchedulingQueue:
 
     def _unindex(self, entry: QueuedPod) -> None:
         for plugin in entry.rejected_by:
-            self._by_plugin.get(plugin, {}).pop(entry.uid, None)
+            _take_out(self._by_plugin, plugin, entry.uid)
         for key in entry.keys:
-            pods = self._by_key.get(key)
-            if pods is not None:
-                pods.pop(entry.uid, None)
-                if not pods:
-                    del self._by_key[key]
+            _take_out(self._by_key, key, entry.uid)
         entry.keys = ()
 
     def _leave(self, entry: QueuedPod) -> None:
@@ -334,6 +327,14 @@ class SchedulingQueue:
         finally:
             for task in tasks:
                 task.cancel()
+
+
+def _take_out(index: dict[str, dict[str, QueuedPod]], key: str, uid: str) -> None:
+    pods = index.get(key)
+    if pods is not None:
+        pods.pop(uid, None)
+        if not pods:
+            del index[key]
 
 
 def _stale(item: tuple[tuple[float, ...], int, int, QueuedPod]) -> bool:

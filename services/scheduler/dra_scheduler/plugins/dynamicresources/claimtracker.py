@@ -7,7 +7,7 @@ Three layers, the newest first: *in flight* (allocated for a pod that is being b
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 
-from dra_shared.api.resource import AllocationResult, ResourceClaim
+from dra_shared.api.resource import AllocationResult, DeviceAllocationResult, ResourceClaim
 from dra_shared.claims import EXTENDED_RESOURCE_ANNOTATION, controller_of
 
 from dra_scheduler.allocator import AllocatedState
@@ -55,7 +55,8 @@ class ClaimTracker:
         # Allocations that came from elsewhere, in the order of their revisions.
         self._strangers: list[tuple[int, ResourceClaim]] = []
         self._strangers_start = 0
-        # Where the holder of that key has devices.
+        # By key of the holder: what it holds, and where.
+        self._held: dict[str, DeviceAllocationResult] = {}
         self._pools: dict[str, frozenset[Pool]] = {}
         self._watchers: dict[str, set[Callable[[], None]]] = {}
 
@@ -250,6 +251,13 @@ class ClaimTracker:
         self._hold(f"{claim.key} {claim.metadata.uid}", allocation)
 
     def _hold(self, key: str, allocation: AllocationResult | None) -> None:
+        devices = allocation.devices if allocation is not None else None
+        if devices == self._held.get(key):
+            return
+        if devices is not None:
+            self._held[key] = devices
+        else:
+            del self._held[key]
         before = self.state.version
         self.state.hold(key, allocation)
         if self.state.version == before:
