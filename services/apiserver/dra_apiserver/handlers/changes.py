@@ -158,11 +158,12 @@ def _complete_status(target: Target, obj: JsonObject) -> None:
 
 def prepare_update(
     api: Api, request: Request, target: Target, obj: JsonObject, old: JsonObject, ctx: Context, options: WriteOptions,
-    track: bool = True, common: bool = True, precondition: bool = True,
+    track: bool = True, common: bool = True, precondition: bool = True, judged: bool = False,
 ) -> Put | Remove | None:  # fmt: skip
     """What is stored when `obj`, in the stored version, takes the place of `old`; parts of that may be in it already.
 
     Without `common`, only the kind's strategy judges the metadata; with `precondition`, a uid in it means that object.
+    What is `judged` already, policies and webhooks are not asked about.
 
     Raises:
         StatusError: a precondition fails, or admission, validation or the strategy refuses.
@@ -194,7 +195,7 @@ def prepare_update(
         meta["generation"] = old_meta["generation"]
     else:
         meta.pop("generation", None)
-    registered = None if api.dynamic is None else api.dynamic.of(request, target)
+    registered = None if api.dynamic is None or judged else api.dynamic.of(request, target)
     admission.mutate(obj, old, ctx, "UPDATE", registered)
     strategy.prepare_for_update(obj, old, ctx)
     if not meta.get("uid"):

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable
-from typing import Protocol
+from typing import Any, Protocol
 from urllib.parse import urlencode
 
 from dra_apiserver.errors import bad_request, internal, not_found
@@ -40,6 +40,15 @@ class Peer(Protocol):
 TakeOver = Callable[[Callable[[bytes], None], Callable[[], None]], Peer]
 
 
+def _options(request: Request, target: Target, container: str) -> dict[str, Any]:
+    """What is asked for, as the object that policies and webhooks see."""
+    flags = {name: True for name, _ in _FLAGS if request.flag(name)}
+    command = [word for name, word in request.parameters if name == "command"]
+    kind = "PodExecOptions" if target.subresource == "exec" else "PodAttachOptions"
+    said = {"kind": kind, "apiVersion": "v1", **flags, "container": container}
+    return said | ({"command": command} if command else {})
+
+
 async def stream(api: Api, request: Request, target: Target) -> None:
     """Hand the connection through to the container's node until either side ends it."""
     record = api.store.get(target.resource, target.key)
@@ -50,6 +59,9 @@ async def stream(api: Api, request: Request, target: Target) -> None:
     host = pod["spec"].get("nodeName")
     if not host:
         raise bad_request(f"pod {target.name} does not have a host assigned")
+    if api.dynamic is not None:
+        ctx = api.context(target, request.user)
+        await api.dynamic.admit(request, target, _options(request, target, container), None, ctx, "CONNECT")
     address, port = node_address(api, host)
     take_over: TakeOver | None = request.scope.get(TAKE_OVER)
     if take_over is None:

@@ -6,6 +6,7 @@ from typing import Any
 
 from dra_shared.selectors import SelectorError, label_selector
 
+from dra_apiserver.admission.dynamic.attributes import copied
 from dra_apiserver.admission.pods import topology_labels
 from dra_apiserver.errors import (
     GroupResource,
@@ -86,6 +87,11 @@ async def bind(api: Api, request: Request, target: Target) -> None:
     if errors:
         raise invalid_object("", "Binding", name, errors)
 
+    if api.dynamic is not None:
+        meta["namespace"] = target.namespace
+        ctx = api.context(target, request.user, options.dry_run)
+        await api.dynamic.admit(request, target, binding, None, ctx, "CREATE")
+
     def change(current: Record | None) -> Put:
         if current is None:
             raise not_found(_PODS, name)
@@ -142,6 +148,9 @@ async def evict(api: Api, request: Request, target: Target) -> None:
     """Delete a pod unless a disruption budget forbids it."""
     options = write_options(request, "CreateOptions")
     eviction = await read_body(api, request, "policy", "v1", "Eviction", options)
+    if api.dynamic is not None:
+        ctx = api.context(target, request.user, options.dry_run)
+        await api.dynamic.admit(request, target, eviction, None, ctx, "CREATE")
     wanted = eviction.get("deleteOptions") or {}
     if not isinstance(wanted, dict):
         raise bad_request("Eviction: deleteOptions must be an object")
@@ -248,8 +257,8 @@ async def put_scale(api: Api, request: Request, target: Target) -> None:
         body = await request.body()
     else:
         wanted = await read_body(api, request, "autoscaling", "v1", "Scale", options)
-    ctx = api.context(Target(target.kind, target.version, target.namespace, target.name), request.user)
     main = Target(target.kind, target.version, target.namespace, target.name)
+    ctx = api.context(main, request.user, options.dry_run)
 
     def change(current: Record | None) -> Put | Remove | None:
         if current is None:
@@ -258,6 +267,11 @@ async def put_scale(api: Api, request: Request, target: Target) -> None:
         scale = wanted
         if patching:
             scale = _patched(_scale_of(target, obj), body, request.header(b"content-type").partition(";")[0])
+        if api.dynamic is not None:
+            before = _scale_of(target, obj)
+            meta = {**before["metadata"], **(scale.get("metadata") or {})}
+            scale = copied({**before, "metadata": meta, "spec": scale.get("spec") or {}})
+            api.dynamic.judge(request, target, scale, before, ctx, "UPDATE")
         replicas = (scale.get("spec") or {}).get("replicas", 0)
         if not isinstance(replicas, int) or isinstance(replicas, bool):
             raise bad_request("Scale: spec.replicas must be a number")
@@ -269,14 +283,16 @@ async def put_scale(api: Api, request: Request, target: Target) -> None:
         obj["metadata"]["resourceVersion"] = meta.get("resourceVersion") or ""
         if meta.get("uid"):
             obj["metadata"]["uid"] = meta["uid"]
-        outcome = prepare_update(api, request, main, obj, current.object(), ctx, options, track=False)
+        outcome = prepare_update(
+            api, request, main, obj, current.object(), ctx, options, track=False, judged=True
+        )
         if isinstance(outcome, Put):
             ctx.subresource = "scale"
             scoped = Target(target.kind, target.version, target.namespace, target.name, "scale")
             return Put(canonical(track_changes(scoped, current.object(), outcome.obj, ctx, options)))
         return outcome
 
-    record = await api.store.write(target.resource, target.key, change, options.dry_run)
+    record = await (api.dynamic or api.store).write(target.resource, target.key, change, options.dry_run)
     assert record is not None
     await reply(request, 200, _scale_of(target, record.object()))
 

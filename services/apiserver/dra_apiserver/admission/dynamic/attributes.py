@@ -124,10 +124,11 @@ class Attributes:
         assert self.obj is not None
         made = changed if self.brings_other_kind else to_storage(self.target.kind, changed, place.kind[1])
         # Who prepares the object holds on to its metadata.
-        meta = self.obj["metadata"]
-        meta.clear()
-        meta.update(made["metadata"])
-        made["metadata"] = meta
+        meta = self.obj.get("metadata")
+        if meta is not None:
+            meta.clear()
+            meta.update(made["metadata"])
+            made["metadata"] = meta
         self.obj.clear()
         self.obj.update(made)
         self._versioned.clear()
@@ -158,7 +159,9 @@ class Attributes:
         }
         return {key: value for key, value in said.items() if value != ""}
 
-    def _query_options(self) -> JsonObject:
+    def _query_options(self) -> JsonObject | None:
+        if self.operation == "CONNECT":
+            return None
         # A patch's options are those of the update or the creation that it comes to.
         query = self.request.query
         said: JsonObject = {"kind": _OPTIONS.get(self.operation, ""), "apiVersion": "meta.k8s.io/v1"}

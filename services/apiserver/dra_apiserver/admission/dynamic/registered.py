@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import partial
 from typing import Any, TypeVar
 
 import orjson
@@ -151,6 +152,44 @@ class Dynamic:
             for rule in webhook.said.get("rules") or ()
         ]
         return any(covers(rule, place, part) for rule in rules for place, part in every)
+
+    async def admit(
+        self,
+        request: Request,
+        target: Target,
+        obj: JsonObject,
+        old: JsonObject | None,
+        ctx: Context,
+        operation: str,
+    ) -> None:
+        """Have a request mutated and judged whose object is not stored: a Binding, an Eviction, what to run in a pod.
+
+        Raises:
+            StatusError: it is denied.
+        """
+        work = partial(self.judge, request, target, obj, old, ctx, operation)
+        await self.run(target.resource, work)
+
+    def judge(
+        self,
+        request: Request,
+        target: Target,
+        obj: JsonObject,
+        old: JsonObject | None,
+        ctx: Context,
+        operation: str,
+    ) -> None:
+        """As `admit`, where webhooks may be waited for.
+
+        Raises:
+            StatusError: the request is denied.
+        """
+        registered = self.of(request, target)
+        if registered is None:
+            return
+        if registered.mutate(obj, old, ctx, operation):
+            registered.mutate(obj, old, ctx, operation, again=True)
+        registered.validate(obj, old, ctx, operation)
 
     async def run(self, resource: Resource, work: Callable[[], T]) -> T:
         """Run what admits a request for the resource; it may call webhooks.
