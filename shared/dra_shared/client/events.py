@@ -7,7 +7,7 @@ nothing may wait for an event.
 
 import asyncio
 import random
-from collections import OrderedDict
+from collections import OrderedDict, deque
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Any, TypeVar
@@ -87,8 +87,8 @@ class Recorder:
         # The newer API counts series and does nothing else.
         self._correlator = None if series else Correlator(self._clock)
         self._seen: OrderedDict[_Key, tuple[str, int]] = OrderedDict()
-        self._pending: asyncio.Queue[_Told] = asyncio.Queue()
-        self._writer: asyncio.Task[None] | None = None
+        self._pending: dict[_Key, deque[_Told]] = {}
+        self._writers: set[asyncio.Task[None]] = set()
 
     def event(
         self,
@@ -110,24 +110,36 @@ class Recorder:
             # As client-go: what is said of another revision of the object is another event.
             key += (involved.resource_version, action)
         told = _Told(key, involved, type_, reason, message, action, self._clock.now(), combined)
-        self._pending.put_nowait(told)
-        if self._writer is None or self._writer.done():
-            self._writer = asyncio.get_running_loop().create_task(self._write_pending())
+        # As client-go: the older API's events are written one after the other, the newer one's side by side.
+        lane = key if self._series else ()
+        pending = self._pending.get(lane)
+        if pending is not None:
+            pending.append(told)
+            return
+        pending = self._pending[lane] = deque((told,))
+        writer = asyncio.get_running_loop().create_task(self._write_pending(lane, pending))
+        self._writers.add(writer)
+        writer.add_done_callback(self._writers.discard)
 
     async def flush(self) -> None:
         """Wait until every event so far is written or dropped."""
-        while self._writer is not None and not self._writer.done():
-            await asyncio.wait((self._writer,))
+        while self._writers:
+            await asyncio.wait(self._writers)
 
-    async def _write_pending(self) -> None:
-        while not self._pending.empty():
-            told = self._pending.get_nowait()
-            try:
-                await self._write(told)
-            except (ApiError, httpx.HTTPError, OSError, TimeoutError) as error:
-                # That a namespace takes its last pods' events with it is nothing to read about.
-                tell = _log.debug if _is_of_a_going_namespace(error) else _log.info
-                tell("event dropped", object=told.involved.name, reason=told.reason, error=str(error))
+    async def _write_pending(self, lane: _Key, pending: deque[_Told]) -> None:
+        try:
+            while pending:
+                await self._write_or_drop(pending.popleft())
+        finally:
+            del self._pending[lane]
+
+    async def _write_or_drop(self, told: _Told) -> None:
+        try:
+            await self._write(told)
+        except (ApiError, httpx.HTTPError, OSError, TimeoutError) as error:
+            # That a namespace takes its last pods' events with it is nothing to read about.
+            tell = _log.debug if _is_of_a_going_namespace(error) else _log.info
+            tell("event dropped", object=told.involved.name, reason=told.reason, error=str(error))
 
     async def _write(self, told: _Told) -> None:
         namespace = told.involved.namespace or "default"

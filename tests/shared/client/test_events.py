@@ -1,5 +1,6 @@
 """What a recorder writes."""
 
+import asyncio
 import json
 import random
 from datetime import UTC, datetime
@@ -10,7 +11,7 @@ import pytest
 from dra_shared.api.pod import ObjectReference
 from dra_shared.client.events import Recorder
 from dra_shared.client.rest import Client
-from dra_shared.clock import FakeClock
+from dra_shared.clock import FakeClock, settle
 from structlog.testing import capture_logs
 
 _POD = ObjectReference(api_version="v1", kind="Pod", namespace="default", name="p", uid="u")
@@ -80,7 +81,36 @@ async def test_a_series_is_about_one_revision_of_its_object() -> None:
             of = msgspec.structs.replace(_POD, resource_version=revision)
             recorder.event(of, "Warning", "FailedScheduling", "no room", "Scheduling")
         await recorder.flush()
-    assert [method for method, _, _ in sink.calls] == ["POST", "PATCH", "POST"]
+    assert sorted(method for method, _, _ in sink.calls) == ["PATCH", "POST", "POST"]
+
+
+class _Slow(_Sink):
+    """Answers when it is told to."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.answer = asyncio.Event()
+
+    async def handle_async_request(self, request: httpx.Request) -> httpx.Response:
+        response = await super().handle_async_request(request)
+        await self.answer.wait()
+        return response
+
+
+@pytest.mark.parametrize(("series", "at_once"), [(False, 1), (True, 2)])
+async def test_the_events_of_a_series_do_not_wait_for_others(series: bool, at_once: int) -> None:
+    """The scheduler's events lagged behind its pods by minutes: each waited for the answer to the one before."""
+    sink = _Slow()
+    async with Client("http://test", transport=sink) as client:
+        recorder = Recorder(client, "c", clock=FakeClock(), rng=random.Random(1), series=series)
+        for reason in ("Pulling", "Pulled", "Pulled"):
+            recorder.event(_POD, "Normal", reason, "image", "Pull")
+        await settle()
+        waiting = len(sink.calls)
+        sink.answer.set()
+        await recorder.flush()
+    assert waiting == at_once
+    assert sorted(method for method, _, _ in sink.calls) == ["PATCH", "POST", "POST"]
 
 
 class _Refusing(httpx.AsyncBaseTransport):
