@@ -144,3 +144,16 @@ async def test_members_that_make_room_hold_their_places(enough: bool) -> None:
             assert not nominated(api, "p1")
             assert _told(api) == ("False", "Unschedulable", "pod group is unschedulable")
             assert not scheduler.cache.assumed
+
+
+async def test_whoever_completes_a_gang_is_tried_first() -> None:
+    api = FakeApi(
+        node_json("a"), class_json(), slice_json("a", 2), claim_json("c0"), claim_json("c1"), _group(2)
+    )
+    async with running(api, gates=GATES):
+        for number in range(2):
+            api.add(_member(f"p{number}", "1", claims={"gpu": f"c{number}"}))
+            await quiet(api)
+        await eventually(lambda: node_of(api, "p0") and node_of(api, "p1"))
+    allocation = api.get("resourceclaims", "default", "c1")["status"]["allocation"]
+    assert [result["device"] for result in allocation["devices"]["results"]] == ["gpu-0"]

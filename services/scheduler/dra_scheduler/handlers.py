@@ -23,6 +23,7 @@ from dra_scheduler.framework.cache import Cache
 from dra_scheduler.framework.events import Action, Event, Kind
 from dra_scheduler.plugins.dynamicresources.manager import DRAManager
 from dra_scheduler.plugins.dynamicresources.podgroups import PodGroups, group_key
+from dra_scheduler.queue.entry import Place
 from dra_scheduler.queue.scheduling import SchedulingQueue
 
 GROUP_GATES = ("GenericWorkload", "GangScheduling", "DRAWorkloadResourceClaims")
@@ -152,7 +153,9 @@ class EventHandlers:
             self._cache.nominations.set(new, after)
 
     def _group_event(self, pod: Pod) -> None:
-        if group_key(pod) is not None:
+        entry = self._queue.get(pod.metadata.uid)
+        # One that can be tried brings the others along, and is the first of them, as upstream.
+        if group_key(pod) is not None and (entry is None or entry.place is not Place.ACTIVE):
             self._queue.move_on(Event(Kind.POD_GROUP, Action.OTHER, None, pod))
 
     def _group_added(self, group: PodGroup) -> None:
