@@ -53,11 +53,12 @@ def status_error(error: DecodeError | PatchError) -> StatusError:
     return StatusError(error.code, error.reason, str(error), details)
 
 
-def _labels(verb: str, target: Target) -> Labels:
+def _labels(verb: str, target: Target, *more: str) -> Labels:
     scope = "resource" if target.name else "namespace" if target.namespace else "cluster"
     kind = target.kind
     return (
         _METRIC_VERBS[verb],
+        *more,
         kind.group,
         target.version,
         kind.plural,
@@ -168,8 +169,7 @@ class Application:
     def _record(self, request: Request, verb: str, target: Target | None, code: int, seconds: float) -> None:
         if target is not None:
             dry_run = "All" if b"dryRun" in request.scope["query_string"] else ""
-            name, *others = _labels(verb, target)
-            labels = (name, dry_run, *others)
+            labels = _labels(verb, target, dry_run)
             self._api.metrics.requests.add((*labels, str(code)))
             if verb != "watch":
                 self._api.metrics.durations.observe(labels, seconds)

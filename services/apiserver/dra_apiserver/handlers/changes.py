@@ -113,12 +113,12 @@ def drop_duplicate_owners(meta: JsonObject, request: Request) -> None:
     meta["ownerReferences"] = kept
 
 
-def initialize(api: Api, target: Target, obj: JsonObject) -> None:
+def initialize(obj: JsonObject, now: str) -> None:
     """Fill in what the server alone decides about a new object; names it where it is to be named."""
     meta = obj["metadata"]
     for field in _SYSTEM_FIELDS:
         meta.pop(field, None)
-    meta["creationTimestamp"] = api.now()
+    meta["creationTimestamp"] = now
     meta["uid"] = _new_uid()
     if not meta.get("name") and meta.get("generateName"):
         meta["name"] = generate_name(meta["generateName"])
@@ -209,8 +209,9 @@ def prepare_update(
     errors: list[FieldError] = []
     if common:
         # Upstream checks the metadata of every kind here, and again in most kinds' own validation.
-        errors += validate_metadata(meta, kind.namespaced, path_segment_name)
+        errors += validate_metadata(meta, kind.namespaced, path_segment_name, stored=old_meta)
         errors += validate_metadata_update(meta, old_meta)
+        ctx.metadata_good = not errors
     errors += strategy.validate_update(obj, old, ctx)
     if errors:
         raise invalid_object(kind.group, kind.kind, meta.get("name", ""), errors)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import random
 import re
 from dataclasses import dataclass
@@ -226,9 +227,10 @@ def write_options(request: Request, options_kind: str, apply: bool = False) -> W
     Raises:
         StatusError: 422.
     """
+    agent = request.header(b"user-agent")
+    if not request.scope["query_string"] and not apply:
+        return _plain_options(agent)
     query = request.query
-    if not query and not apply:
-        return WriteOptions(False, _manager("", request), "Warn", None)
     dry_run = [value for name, value in request.parameters if name == "dryRun"]
     manager = query.get("fieldManager", "")
     validation = query.get("fieldValidation", "")
@@ -244,12 +246,15 @@ def write_options(request: Request, options_kind: str, apply: bool = False) -> W
         errors.append(not_supported("fieldValidation", validation, ("", "Ignore", "Strict", "Warn")))
     if errors:
         raise invalid_object(_META_GROUP, options_kind, "", errors)
-    return WriteOptions(bool(dry_run), _manager(manager, request), validation or "Warn", force)
+    return WriteOptions(bool(dry_run), manager or _manager(agent), validation or "Warn", force)
 
 
-def _manager(name: str, request: Request) -> str:
-    if name:
-        return name
+@functools.lru_cache(maxsize=256)
+def _plain_options(agent: str) -> WriteOptions:
+    return WriteOptions(False, _manager(agent), "Warn", None)
+
+
+def _manager(agent: str) -> str:
     # Upstream's default: the first part of the User-Agent, cut to what a manager's name may be.
-    agent = request.header(b"user-agent").partition("/")[0]
-    return "".join(char for char in agent if char.isprintable())[:128] or "unknown"
+    name = agent.partition("/")[0]
+    return "".join(char for char in name if char.isprintable())[:128] or "unknown"

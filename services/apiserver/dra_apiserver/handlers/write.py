@@ -77,7 +77,7 @@ async def create(api: Api, request: Request, target: Target) -> None:
     target.name = meta.get("name") or ""
     check_namespace(api, target, creating=True)
     generated = not target.name and bool(meta.get("generateName"))
-    initialize(api, target, obj)
+    initialize(obj, ctx.now)
     kind, version = target.kind, target.version
     track_update(
         kind, version, None, obj, manager=options.manager, subresource=target.subresource, now=ctx.now
@@ -101,7 +101,7 @@ async def create(api: Api, request: Request, target: Target) -> None:
                 raise generated_name_taken(target.qualified, target.name) from None
             initialize_again = stored["metadata"]
             initialize_again["name"] = ""
-            initialize(api, target, stored)
+            initialize(stored, ctx.now)
     assert record is not None
     await request.respond(201, presenter.one(record.data), presenter.accepted.media_type)
 
@@ -199,7 +199,7 @@ def _create_by_update(
     check_namespace(api, target, creating=True)
     ctx = api.context(target, request.user, options.dry_run)
     obj["metadata"].pop("resourceVersion", None)
-    initialize(api, target, obj)
+    initialize(obj, ctx.now)
     stored = prepare_create(api, request, target, obj, ctx)
     return Put(canonical(track_changes(target, None, stored, ctx, options)))
 
@@ -231,7 +231,8 @@ async def patch(api: Api, request: Request, target: Target) -> None:
         obj = mechanism.result(seen, ctx.now)
         if obj.get("metadata") is None:
             obj["metadata"] = {}
-        request.warn(mechanism.sanitize(obj, options.field_validation))
+        if problems := mechanism.sanitize(obj, options.field_validation):
+            request.warn(problems)
         obj["kind"], obj["apiVersion"] = target.kind.kind, target.kind.api_version(target.version)
         check_name(target, obj["metadata"])
         old = current.object()
@@ -264,9 +265,12 @@ class _Patch:
 
     def sanitize(self, obj: JsonObject, field_validation: str) -> list[str]:
         kind, version = self._target.kind, self._target.version
+        if self._media_type == _JSON_PATCH:
+            return sanitize(kind, version, obj, field_validation)
+        patch = orjson.loads(self._body)
         if self._media_type == _STRATEGIC_PATCH:
-            return sanitize_patched(kind, version, obj, orjson.loads(self._body), field_validation)
-        return sanitize(kind, version, obj, field_validation)
+            return sanitize_patched(kind, version, obj, patch, field_validation)
+        return sanitize(kind, version, obj, field_validation, touched=patch)
 
 
 class _Apply:
@@ -291,7 +295,8 @@ class _Apply:
             raise bad_request(f"invalid object type: {name}, Kind={found[1]}")
 
     def sanitize(self, obj: JsonObject, field_validation: str) -> list[str]:
-        return sanitize(self._target.kind, self._target.version, obj, field_validation)
+        kind, version = self._target.kind, self._target.version
+        return sanitize(kind, version, obj, field_validation, touched=self._applied)
 
     def result(self, seen: JsonObject | None, now: str) -> JsonObject:
         target, options = self._target, self._options
@@ -327,9 +332,9 @@ def _create_by_apply(
     match_namespace(target, meta)
     check_namespace(api, target, creating=True)
     request.warn(sanitize(target.kind, target.version, obj, options.field_validation))
-    default(target.kind, target.version, obj, api.now())
+    ctx = api.context(target, request.user, options.dry_run)
+    default(target.kind, target.version, obj, ctx.now)
     meta.pop("uid", None)
     meta.pop("resourceVersion", None)
-    initialize(api, target, obj)
-    ctx = api.context(target, request.user, options.dry_run)
+    initialize(obj, ctx.now)
     return Put(prepare_create(api, request, target, into_storage(target, obj, target.version), ctx))

@@ -6,7 +6,7 @@ knows what to say of it.
 """
 
 import functools
-from typing import Any, TypedDict
+from typing import Annotated, Any, TypedDict
 
 import msgspec
 import orjson
@@ -63,9 +63,13 @@ def _scalar(scalar: Scalar) -> Any:
         return bool
     if scalar is Scalar.ANY:
         return Any
+    if scalar in _BITS:
+        most = (1 << (_BITS[scalar] - 1)) - 1
+        return Annotated[int, msgspec.Meta(ge=-most - 1, le=most)]
     return _Anything(scalar.name, (), {"read": staticmethod(READERS[scalar])})
 
 
+_BITS = {Scalar.INT32: 32, Scalar.INT64: 64}
 _SCALARS = {scalar: _scalar(scalar) for scalar in Scalar}
 
 

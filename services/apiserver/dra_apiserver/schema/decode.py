@@ -2,6 +2,7 @@
 
 import json
 import re
+from collections.abc import Container
 from dataclasses import dataclass
 from typing import Any
 
@@ -101,13 +102,15 @@ def _decode(
     form = media_type(content_type)
     plain = plain_object(node, body) if node is not None and form == JSON else None
     parsed = plain if plain is not None else parse_body(body, form, kind, field_validation)
+    name = f"{group}/{version}" if group else version
+    if plain is not None and plain.get("apiVersion") == name and plain.get("kind") == kind:
+        return Decoded(plain, version, [])
     meta = _type_meta(parsed, body, kind)
     found_group, found_version, found_kind = meta[0] or group, meta[1] or version, meta[2] or kind
     if meta[1] and not meta[0]:
         found_group = ""
     if (found_group, found_version, found_kind) != (group, version, kind):
         _refuse_other(registry, (group, version, kind), (found_group, found_version, found_kind))
-    name = f"{group}/{version}".lstrip("/")
     parsed["apiVersion"], parsed["kind"] = name, kind
     reader = Reader()
     if node is not None and plain is None:
@@ -119,16 +122,22 @@ def _decode(
 
 
 def sanitize(
-    kind: KindInfo, version: str, obj: dict[str, Any], field_validation: str = "Ignore"
+    kind: KindInfo,
+    version: str,
+    obj: dict[str, Any],
+    field_validation: str = "Ignore",
+    touched: Container[str] | None = None,
 ) -> list[str]:
     """Prunes and checks an object that a patch made, in place; returns texts for Warning headers.
+
+    Only the members that are ``touched`` (None: all) are looked at; the others come from a stored object.
 
     Raises:
         DecodeError: 422, a value is of the wrong type or (``Strict``) a field is unknown.
     """
     reader = Reader()
     try:
-        reader.read(object_type(kind, version), obj)
+        reader.read(object_type(kind, version), obj, touched)
     except TypeMismatch as error:
         raise _invalid_patch(obj, str(error)) from error
     except RecursionError as error:

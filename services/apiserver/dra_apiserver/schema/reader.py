@@ -1,6 +1,6 @@
 """Walks an object along its type: prunes, checks types, collects unknown and duplicate fields."""
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Container, Mapping, Sequence
 from typing import Any
 
 from dra_apiserver.schema.types import Field, ListNode, MapNode, Node, Scalar, Struct
@@ -55,14 +55,21 @@ class Reader:
         # Inside a custom resource wrong types stay: its schema's validation reports them.
         self._lenient = False
 
-    def read(self, node: Struct, obj: dict[str, Any]) -> None:
-        """Brings ``obj`` to the form that ``node`` says.
+    def read(self, node: Struct, obj: dict[str, Any], touched: Container[str] | None = None) -> None:
+        """Brings ``obj`` to the form that ``node`` says; of its members only those that are ``touched`` (None: all).
 
         Raises:
             TypeMismatch: a value is of the wrong type.
         """
         self._root = node
-        self._members(node, obj)
+        if touched is None:
+            self._members(node, obj)
+            return
+        part = {key: value for key, value in obj.items() if key in touched}
+        self._members(node, part)
+        for key in [key for key in obj if key in touched and key not in part]:
+            del obj[key]
+        obj.update(part)
 
     def _report(self, kind: str, name: str) -> None:
         if len(self.strict) >= _MOST_STRICT_ERRORS:

@@ -60,7 +60,7 @@ def sanitize_patched(
     node = object_type(kind, version)
     reader = _Converter()
     try:
-        reader.read(node, obj)
+        reader.read(node, obj, patch if isinstance(patch, dict) else None)
     except TypeMismatch as error:
         raise _invalid(patch, _problem(node, obj, error)) from error
     except RecursionError as error:

@@ -39,7 +39,10 @@ def _nothing(group: str, plural: str, namespace: str) -> list[bytes]:
 
 @dataclass(slots=True)
 class Context:
-    """A request, as a strategy sees it. `now` is RFC 3339 in seconds, UTC."""
+    """A request, as a strategy sees it. `now` is RFC 3339 in seconds, UTC.
+
+    `metadata_good` says of a change that what every kind's metadata must be is checked, and that nothing is wrong.
+    """
 
     kind: KindInfo
     version: str
@@ -53,6 +56,7 @@ class Context:
     authorize: Authorize = _allow
     verb: str = "update"
     listing: Listing = _nothing
+    metadata_good: bool = False
 
 
 class Strategy(Protocol):

@@ -117,6 +117,8 @@ class GenericStrategy:
 
     def validate_create(self, obj: JsonObject, ctx: Context) -> list[FieldError]:
         """The metadata's errors."""
+        if ctx.metadata_good:
+            return _kube_finalizers(obj, ctx)
         errors = validate_metadata(obj["metadata"], ctx.kind.namespaced, name_rule(ctx))
         return errors + _kube_finalizers(obj, ctx)
 
@@ -146,6 +148,8 @@ class GenericStrategy:
 
     def validate_update(self, obj: JsonObject, old: JsonObject, ctx: Context) -> list[FieldError]:
         """The metadata's errors."""
+        if ctx.metadata_good:
+            return _kube_finalizers(obj, ctx)
         return validate_metadata_update(obj["metadata"], old["metadata"]) + _kube_finalizers(obj, ctx)
 
     def warnings_on_update(self, obj: JsonObject, old: JsonObject, ctx: Context) -> list[str]:

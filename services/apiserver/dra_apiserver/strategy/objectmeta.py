@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import functools
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Any
 
 from dra_shared.names import NameRule, dns_label, label_key, label_value
@@ -174,10 +174,17 @@ def _good_manager(said: tuple[Any, ...]) -> bool:
     return not _manager_errors(entry, "")
 
 
+_NOTHING: Mapping[str, Any] = {}
+
+
 def validate_metadata(
-    meta: JsonObject, namespaced: bool, name_rule: NameRule, path: str = "metadata"
+    meta: JsonObject,
+    namespaced: bool,
+    name_rule: NameRule,
+    path: str = "metadata",
+    stored: Mapping[str, Any] = _NOTHING,
 ) -> list[FieldError]:
-    """The errors of a new object's metadata (ValidateObjectMeta)."""
+    """The errors of a new object's metadata (ValidateObjectMeta); what is as in `stored` has none."""
     errors: list[FieldError] = []
     generate, name = meta.get("generateName", ""), meta.get("name", "")
     if generate and (found := name_rule(generate, True)):
@@ -198,7 +205,7 @@ def validate_metadata(
             errors += [invalid(f"{path}.namespace", namespace, text) for text in found]
     if meta.get("generation", 0) < 0:
         errors.append(invalid(f"{path}.generation", meta["generation"], "must be greater than or equal to 0"))
-    return errors + _validate_members(meta, _CREATED, path)
+    return errors + _validate_members(meta, _CREATED, path, stored)
 
 
 def validate_metadata_update(new: JsonObject, old: JsonObject, path: str = "metadata") -> list[FieldError]:
@@ -232,24 +239,25 @@ def validate_metadata_update(new: JsonObject, old: JsonObject, path: str = "meta
                 else value or ""
             )
             errors.append(invalid(f"{path}.{key}", shown, IMMUTABLE))
-    return errors + _validate_members(new, _CHANGED, path)
+    return errors + _validate_members(new, _CHANGED, path, old)
 
 
-_CHANGED = (
+_Checks = tuple[tuple[str, Callable[[Any, str], list[FieldError]]], ...]
+_CHANGED: _Checks = (
     ("labels", validate_labels),
     ("annotations", validate_annotations),
     ("ownerReferences", validate_owner_references),
     ("managedFields", _validate_managed_fields),
 )
-_CREATED = (*_CHANGED[:-1], ("finalizers", _validate_finalizers), _CHANGED[-1])
+_CREATED: _Checks = (*_CHANGED[:-1], ("finalizers", _validate_finalizers), _CHANGED[-1])
 
 
 def _validate_members(
-    meta: JsonObject, checks: tuple[tuple[str, Callable[[Any, str], list[FieldError]]], ...], path: str
+    meta: JsonObject, checks: _Checks, path: str, stored: Mapping[str, Any]
 ) -> list[FieldError]:
     errors: list[FieldError] = []
     for name, check in checks:
         value = meta.get(name)
-        if value:
+        if value and value != stored.get(name):
             errors += check(value, f"{path}.{name}")
     return errors

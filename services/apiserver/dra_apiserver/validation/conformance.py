@@ -167,7 +167,7 @@ class _Case:
         if self._case.get("operation", "create") == "create":
             # The storage layer refuses it later; what is compared ends before that.
             wanted["metadata"].pop("resourceVersion", None)
-            initialize(api, target, wanted)
+            initialize(wanted, NOW)
             return prepare_create(api, request, target, wanted, ctx)
         old = self.decoded(self._case["oldObject"], strict=False)
         version = wanted["metadata"].get("resourceVersion") or ""
