@@ -7,6 +7,7 @@ from typing import Any
 import orjson
 
 from dra_apiserver.discovery import version_info
+from dra_apiserver.openapi.descriptions import described
 from dra_apiserver.openapi.paths import META, REF, base_path, kind_paths, schema_name
 from dra_apiserver.registry import KindInfo, Registry
 from dra_apiserver.schema.types import definitions
@@ -127,7 +128,7 @@ def _schemas(kinds: list[KindInfo], version: str, paths: Mapping[str, Any]) -> J
         raw = definitions(package).get(short)
         if raw is None:
             continue
-        made[name] = _public(raw)
+        made[name] = described(name, _public(raw))
         pending += _references(made[name])
     return dict(sorted(made.items()))
 

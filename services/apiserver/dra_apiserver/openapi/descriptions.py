@@ -1,0 +1,48 @@
+"""Descriptions of types and their members, for `kubectl explain`."""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Mapping
+from importlib.resources import files
+from typing import Any
+
+Json = dict[str, Any]
+
+_PACKAGE = "io.k8s.api.resource."
+# Where members are described that older versions have in these types.
+_ELSEWHERE = {"BasicDevice": "Device", "DeviceRequest": "ExactDeviceRequest"}
+_COMMON = {
+    "apiVersion": "The group and version that this object is written in.",
+    "kind": "What this object is.",
+    "metadata": "What all lists have.",
+}
+
+
+@functools.cache
+def texts() -> Mapping[str, Mapping[str, str]]:
+    """By type: what is said of it (`type`) and of its members."""
+    # Imported late: few clients ask for documents.
+    import yaml
+
+    text = files(__package__).joinpath("descriptions.yaml").read_text()
+    loaded: dict[str, dict[str, str]] = yaml.safe_load(text)
+    return loaded
+
+
+def described(name: str, schema: Json) -> Json:
+    """The schema of the type called `name` with its descriptions, where it has any."""
+    if not name.startswith(_PACKAGE):
+        return schema
+    short = name.rpartition(".")[2]
+    own = texts().get(short) or {}
+    other = texts().get(_ELSEWHERE.get(short, "")) or {}
+    made = dict(schema)
+    about = own.get("type") or other.get("type")
+    if about:
+        made["description"] = about
+    members: Json = {}
+    for key, member in (schema.get("properties") or {}).items():
+        text = own.get(key) or other.get(key) or _COMMON.get(key)
+        members[key] = {"description": text, **member} if text else member
+    return {**made, "properties": members} if members else made
