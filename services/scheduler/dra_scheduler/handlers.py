@@ -21,6 +21,7 @@ from dra_shared.features import FeatureGates
 
 from dra_scheduler.framework.cache import Cache
 from dra_scheduler.framework.events import Action, Event, Kind
+from dra_scheduler.framework.resize import resized_alike
 from dra_scheduler.plugins.dynamicresources.manager import DRAManager
 from dra_scheduler.plugins.dynamicresources.podgroups import PodGroups, group_key
 from dra_scheduler.queue.entry import Place
@@ -219,7 +220,9 @@ def _placed_pod_changes(old: Pod, new: Pod) -> Action:
     action = Action(0)
     if old.metadata.labels != new.metadata.labels:
         action |= Action.POD_LABEL
-    if [c.resources for c in old.spec.containers] != [c.resources for c in new.spec.containers]:
+    if [c.resources for c in old.spec.containers] != [c.resources for c in new.spec.containers] or (
+        not resized_alike(old, new)
+    ):
         action |= Action.POD_SCALE_DOWN
     return action
 

@@ -2,9 +2,11 @@
 
 import msgspec
 from dra_scheduler.framework.cache import Cache
+from dra_shared.api.codec import convert
 from dra_shared.api.pod import Pod
+from dra_shared.api.resources import PODS
 
-from tests.scheduler.objects import node, pod
+from tests.scheduler.objects import node, pod, pod_json
 
 
 def _on(name: str, node_name: str, **fields: object) -> Pod:
@@ -113,3 +115,31 @@ def test_pods_of_a_node_that_is_gone_are_kept_until_they_go() -> None:
     info = cache.node("a")
     assert info is not None
     assert not info.pods
+
+
+def test_pods_that_are_resized_count_for_the_most_that_they_may_have() -> None:
+    def resized(wanted: str, has: str, allocated: str, reason: str = "") -> Pod:
+        body = pod_json("p", requests={"cpu": wanted}, nodeName="a")
+        status = {
+            "name": "main",
+            "resources": {"requests": {"cpu": has}},
+            "allocatedResources": {"cpu": allocated},
+        }
+        body["status"]["containerStatuses"] = [status]
+        body["status"]["conditions"] = [{"type": "PodResizePending", "status": "True", "reason": reason}]
+        return convert(PODS, body)
+
+    cache = Cache()
+    cache.set_node(node("a"))
+    info = cache.node("a")
+    assert info is not None
+    for pod_, cpu in (
+        (resized("1", "1", "1"), 1000),
+        (resized("3", "1", "1"), 3000),
+        (resized("3", "1", "2", "Deferred"), 3000),
+        (resized("3", "1", "2", "Infeasible"), 2000),
+        (resized("1", "2", "1"), 2000),
+        (resized("1", "1", "1"), 1000),
+    ):
+        cache.set_pod(pod_)
+        assert info.requested["cpu"] == cpu

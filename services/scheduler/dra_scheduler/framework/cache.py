@@ -13,6 +13,7 @@ from dra_shared.api.pod import Pod
 
 from dra_scheduler.framework.nodeinfo import NodeInfo
 from dra_scheduler.framework.nominations import Nominations
+from dra_scheduler.framework.resize import resized_alike
 
 _LOG_LENGTH = 1 << 16
 
@@ -239,4 +240,5 @@ def _counts_alike(old: Pod, new: Pod) -> bool:
                 and old.spec.resources == new.spec.resources
             )
         )
+        and resized_alike(old, new)
     )

@@ -3,6 +3,7 @@
 from dra_shared.api.node import Node
 from dra_shared.api.pod import Pod
 
+from dra_scheduler.framework.resize import as_resized
 from dra_scheduler.framework.resources import (
     PODS,
     Amounts,
@@ -55,7 +56,8 @@ class NodeInfo:
     def add_pod(self, pod: Pod) -> None:
         """Count the pod in."""
         uid = pod.metadata.uid
-        needs, comparable = pod_requests(pod), scoring_requests(pod)
+        counted = as_resized(pod) if pod.status.container_statuses else pod
+        needs, comparable = pod_requests(counted), scoring_requests(counted)
         self.pods[uid] = pod
         self._needs[uid] = needs, comparable
         add(self.requested, needs)

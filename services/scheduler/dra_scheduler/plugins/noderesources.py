@@ -7,6 +7,7 @@ from dra_shared.api.pod import Pod
 from dra_scheduler.framework.events import Action, Event, Interest, Kind
 from dra_scheduler.framework.nodeinfo import NodeInfo
 from dra_scheduler.framework.plugin import MAX_NODE_SCORE
+from dra_scheduler.framework.resize import as_resized
 from dra_scheduler.framework.resources import (
     CPU,
     EPHEMERAL_STORAGE,
@@ -153,7 +154,7 @@ def _balance(node: NodeInfo, more: Amounts) -> int:
 def _frees_some(pod: Pod, event: Event) -> bool:
     if event.new is None:
         return True
-    before, after = pod_requests(event.old), pod_requests(event.new)
+    before, after = pod_requests(as_resized(event.old)), pod_requests(as_resized(event.new))
     return any(before.get(name, 0) > after.get(name, 0) for name, value in pod_requests(pod).items() if value)
 
 
