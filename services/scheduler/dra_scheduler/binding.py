@@ -35,7 +35,12 @@ class NominationWriter:
         body = {"metadata": {"uid": meta.uid}, "status": {"nominatedNodeName": node_name or None}}
         try:
             await self._client.patch(
-                PODS, meta.name, body, meta.namespace, patch_type=PatchType.STRATEGIC, subresource="status"
+                PODS.unread,
+                meta.name,
+                body,
+                meta.namespace,
+                patch_type=PatchType.STRATEGIC,
+                subresource="status",
             )
         except (ApiError, httpx.HTTPError, OSError, TimeoutError) as failure:
             _log.info("nominated node not written", pod=pod.key, node=node_name, error=str(failure))

@@ -6,7 +6,7 @@ from typing import Any, Generic, TypeVar
 
 import msgspec
 
-from dra_shared.api.meta import ListMeta, Object, Struct
+from dra_shared.api.meta import ListMeta, Object, Struct, Unread
 from dra_shared.api.resources import Resource
 
 T = TypeVar("T", bound=Object)
@@ -64,6 +64,8 @@ def decode(resource: Resource[T], data: bytes) -> T:
     Raises:
         msgspec.DecodeError: the JSON is malformed or a field is of another type.
     """
+    if resource.type is Unread:
+        return resource.type()
     decoded: T = reader(resource.type)(data)
     return decoded
 

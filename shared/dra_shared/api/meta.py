@@ -114,3 +114,7 @@ class Status(Struct):
 
 class PartialObjectMetadata(Object):
     """Any object's metadata, for watchers that need no more (meta.k8s.io/v1)."""
+
+
+class Unread(Object):
+    """Stands for an object that nobody reads."""

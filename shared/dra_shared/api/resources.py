@@ -1,5 +1,6 @@
 """The resources that services list, watch and write: where each lives in the API, and its objects' type."""
 
+import functools
 from dataclasses import dataclass
 from typing import Generic, TypeVar
 
@@ -18,7 +19,7 @@ from dra_shared.api.core import (
     ServiceAccount,
 )
 from dra_shared.api.events import Event as SeriesEvent
-from dra_shared.api.meta import Object
+from dra_shared.api.meta import Object, Unread
 from dra_shared.api.node import Node
 from dra_shared.api.pod import Pod
 from dra_shared.api.policy import PodDisruptionBudget
@@ -59,6 +60,11 @@ class Resource(Generic[T]):
     def group_resource(self) -> str:
         """How messages name it: ``pods``, ``resourceclaims.resource.k8s.io``."""
         return f"{self.plural}.{self.group}" if self.group else self.plural
+
+    @functools.cached_property
+    def unread(self) -> "Resource[Unread]":
+        """The same resource, for a write whose answer nobody reads."""
+        return Resource(self.group, self.version, self.plural, self.kind, Unread, self.namespaced)
 
     def path(
         self, namespace: str | None = None, name: str | None = None, subresource: str | None = None

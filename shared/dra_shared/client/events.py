@@ -154,12 +154,12 @@ class Recorder:
             try:
                 if self._series:
                     series = {"count": count + 1, "lastObservedTime": rfc3339_micro(told.when)}
-                    await self._client.patch(SERIES_EVENTS, name, {"series": series}, namespace)
+                    await self._client.patch(SERIES_EVENTS.unread, name, {"series": series}, namespace)
                 else:
                     body: dict[str, Any] = {"count": count + 1, "lastTimestamp": rfc3339(told.when)}
                     if told.combined:
                         body["message"] = told.message
-                    await self._client.patch(EVENTS, name, body, namespace)
+                    await self._client.patch(EVENTS.unread, name, body, namespace)
             except NotFound:
                 del self._seen[told.key]
             else:

@@ -2,6 +2,7 @@
 
 import asyncio
 import enum
+import functools
 import ssl
 from collections.abc import AsyncIterator, Mapping
 from types import TracebackType
@@ -298,7 +299,7 @@ class Client:
     ) -> bytes:
         target = path if path.isascii() and "%" not in path and " " not in path else quote(path)
         if params:
-            target += "?" + urlencode(params)
+            target += "?" + _query(tuple(params.items()))
         head = b"%b %b%b HTTP/1.1%b" % (method.encode(), self._base_path, target.encode(), self._fields)
         if content is None:
             return head + b"\r\n\r\n"
@@ -340,6 +341,11 @@ def _chunks(response: httpx.Response) -> AsyncIterator[bytes]:
     if "content-encoding" in response.headers or not isinstance(response.stream, httpx.AsyncByteStream):
         return response.aiter_bytes()
     return aiter(response.stream)
+
+
+@functools.lru_cache(256)
+def _query(params: tuple[tuple[str, str], ...]) -> str:
+    return urlencode(params)
 
 
 def _params(**values: Any) -> dict[str, str]:

@@ -14,7 +14,8 @@ import httpx
 
 from dra_shared.client.connection import Connection, Dropped
 
-_IDLE_CONNECTIONS = 64
+# As many requests as are under way at once in a burst of pods: what is over is closed, and opened again at once.
+_IDLE_CONNECTIONS = 256
 _SAFE = frozenset(("GET", "HEAD", "OPTIONS"))
 
 # Scheme, host and port.

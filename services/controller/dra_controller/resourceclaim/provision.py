@@ -222,7 +222,7 @@ class Provisioner:
         while made:
             try:
                 await self._views.client.patch(
-                    resource,
+                    resource.unread,
                     meta.name,
                     _status_patch(resource, consumer, made),
                     meta.namespace,

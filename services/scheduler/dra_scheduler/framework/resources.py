@@ -72,18 +72,8 @@ def pod_requests(
     total: Amounts = {}
     for container in pod.spec.containers:
         add(total, _requests(container, defaults))
-    sidecars: Amounts = {}
-    highest: Amounts = {}
-    for container in pod.spec.init_containers:
-        needs = _requests(container, defaults)
-        if is_sidecar(container):
-            add(total, needs)
-            add(sidecars, needs)
-            _raise_to(highest, sidecars)
-        else:
-            add(needs, sidecars)
-            _raise_to(highest, needs)
-    _raise_to(total, highest)
+    if pod.spec.init_containers:
+        _add_init_containers(total, pod.spec.init_containers, defaults)
     if claims:
         for status in pod.status.node_allocatable_resource_claim_statuses:
             add(total, amounts(status.resources))
@@ -96,6 +86,23 @@ def pod_requests(
     return total
 
 
+def _add_init_containers(
+    total: Amounts, containers: Iterable[Container], defaults: Mapping[str, int] | None
+) -> None:
+    sidecars: Amounts = {}
+    highest: Amounts = {}
+    for container in containers:
+        needs = _requests(container, defaults)
+        if is_sidecar(container):
+            add(total, needs)
+            add(sidecars, needs)
+            _raise_to(highest, sidecars)
+        else:
+            add(needs, sidecars)
+            _raise_to(highest, needs)
+    _raise_to(total, highest)
+
+
 def scoring_requests(pod: Pod) -> Amounts:
     """The pod's CPU and memory for comparing nodes: containers without requests count as small, not as nothing."""
     return pod_requests(pod, defaults=_DEFAULT_REQUESTS)
@@ -103,10 +110,7 @@ def scoring_requests(pod: Pod) -> Amounts:
 
 def _requests(container: Container, defaults: Mapping[str, int] | None) -> Amounts:
     needs = amounts(container.resources.requests)
-    if defaults:
-        for name, value in defaults.items():
-            needs.setdefault(name, value)
-    return needs
+    return {**defaults, **needs} if defaults else needs
 
 
 def scalars(needs: Mapping[str, int]) -> Iterable[tuple[str, int]]:

@@ -239,7 +239,12 @@ class ClaimStore:
     async def _patch_pod(self, pod: Pod, body: object) -> None:
         meta = pod.metadata
         await self._client.patch(
-            PODS, meta.name, body, meta.namespace, patch_type=PatchType.STRATEGIC, subresource="status"
+            PODS.unread,
+            meta.name,
+            body,
+            meta.namespace,
+            patch_type=PatchType.STRATEGIC,
+            subresource="status",
         )
 
     async def delete(self, claim: ResourceClaim) -> None:
