@@ -2,16 +2,16 @@
 
 cel-go's parser is made by ANTLR, goes on after an error and reports all that it meets. This walks through the same
 decisions (cel-go's parser/gen/CEL.g4) with the same strategy: drop a token, take one as if it were there, or skip to
-something that can follow. It builds nothing; it is asked only once the text is known to be malformed.
+something that can follow. It is asked only once the text is known to be malformed; what it makes of it nevertheless is
+looked through for what else is wrong (see ``mended``).
 """
 
 import contextlib
-import math
 import re
-from collections.abc import Callable
 from typing import Final, NamedTuple
 
 from dra_shared.cel.errors import Issue
+from dra_shared.cel.mended import Node, findings
 from dra_shared.cel.tokens import END, Token, scan
 
 # In the order of the token types, in which sets are written.
@@ -61,7 +61,8 @@ class _GivenUp(Exception):
 
 def diagnose(text: str, reserved: frozenset[str]) -> list[Issue]:
     """The findings, in the order in which they are met; none if the text is well-formed after all."""
-    return _Diagnosis(text, reserved).issues
+    found = _Diagnosis(text)
+    return found.issues + findings(found.tree, reserved) if found.issues else []
 
 
 def _shown(text: str) -> str:
@@ -77,16 +78,19 @@ def _set_text(kinds: frozenset[str]) -> str:
 
 
 class _Diagnosis:
-    def __init__(self, text: str, reserved: frozenset[str]) -> None:
+    def __init__(self, text: str) -> None:
         self.issues: list[Issue] = []
+        #: What was made of the text; None if that was given up.
+        self.tree: Node | None = None
         self._text = text
-        self._reserved = reserved
         scanned = scan(text)
         self._tokens = scanned.tokens
         self._gaps = scanned.gaps
         self._at = 0
         # What can follow each rule that is under way, the innermost last.
         self._frames: list[_Expecting] = []
+        # What has been made so far of each.
+        self._nodes: list[Node] = []
         self._recovering = False
         self._state = ""
         self._last_at = -1
@@ -182,23 +186,27 @@ class _Diagnosis:
             raise _GivenUp
         self._recoveries += 1
 
-    def _match(self, state: str, kind: str, after: _Expecting) -> None:
+    def _match(self, state: str, kind: str, after: _Expecting) -> Token:
         """Takes one token; ``after`` is what can come then."""
         self._state = state
         here = _one(kind)
         if self._next == kind:
             self._matched()
-            self._consume()
-            return
+            return self._take()
         self._attempt()
         if self._delete(here):
-            self._consume()
-            return
+            return self._take()
         if self._next in self._expected(after):
             token = self._token
-            self._error(token.start, f"missing {_set_text(here.kinds)} at {_shown(token.text)}")
-            return
+            missing = _set_text(here.kinds)
+            self._error(token.start, f"missing {missing} at {_shown(token.text)}")
+            return Token(kind, f"<missing {missing}>", token.start)
         raise self._mismatch(here)
+
+    def _take(self) -> Token:
+        token = self._token
+        self._consume()
+        return token
 
     def _sync(self, state: str, here: _Expecting, *, back: bool = False) -> None:
         """Before a choice, or (``back``) behind a turn of a loop."""
@@ -215,20 +223,24 @@ class _Diagnosis:
         while self._next != END and self._next not in kinds:
             self._consume()
 
-    def _rule(self, name: str, follow: _Expecting) -> bool:
-        """Runs a rule, after which ``follow`` can come in the rule that asked for it; whether it came to its end."""
-        ended = True
+    def _rule(self, name: str, follow: _Expecting) -> Node:
+        """Runs a rule, after which ``follow`` can come in the rule that asked for it."""
         self._frames.append(follow)
+        self._nodes.append(Node("", self._token.start))
         outer = self._state
         try:
             getattr(self, f"_{name}")()
         except _Recognition as problem:
             self._error(problem.token.start, problem.message)
             self._recover()
-            ended = False
         self._frames.pop()
         self._state = outer
-        return ended
+        return self._nodes.pop()
+
+    def _become(self, kind: str, *parts: Node) -> Node:
+        """The rule under way turns out to be an alternative of it, or the left part of a greater one."""
+        node = self._nodes[-1] = Node(kind, self._nodes[-1].start, list(parts))
+        return node
 
     def _recover(self) -> None:
         self._attempt()
@@ -239,28 +251,31 @@ class _Diagnosis:
         self._skip_to(self._recovery_set())
 
     def _start(self) -> None:
+        tree = self._rule("expr", _one(END))
         try:
-            self._rule("expr", _one(END))
             self._match("start", END, _Expecting(frozenset(), True))
         except _Recognition as problem:
             self._error(problem.token.start, problem.message)
+        self.tree = tree
 
     def _expr(self) -> None:
-        self._rule("or", _Expecting(frozenset("?"), True))
+        node = self._become("conditional")
+        node.parts.append(self._rule("or", _Expecting(frozenset("?"), True)))
         self._sync("expr?", _Expecting(frozenset("?"), True))
         if self._next == "?":
-            self._match("expr1", "?", _Expecting(_EXPR))
-            self._rule("or", _one(":"))
+            node.mark("operator", self._match("expr1", "?", _Expecting(_EXPR)))
+            node.parts.append(self._rule("or", _one(":")))
             self._match("expr2", ":", _Expecting(_EXPR))
-            self._rule("expr", _Expecting(frozenset(), True))
+            node.parts.append(self._rule("expr", _Expecting(frozenset(), True)))
 
     def _chain(self, rule: str, operator: str) -> None:
         loop = _Expecting(frozenset((operator,)), True)
-        self._rule(rule, loop)
+        node = self._become("chain")
+        node.parts.append(self._rule(rule, loop))
         self._sync(f"{operator}*", loop)
         while self._next == operator:
-            self._match(operator, operator, _Expecting(_EXPR))
-            self._rule(rule, loop)
+            node.mark("operator", self._match(operator, operator, _Expecting(_EXPR)))
+            node.parts.append(self._rule(rule, loop))
             self._sync(f"{operator}+", loop, back=True)
 
     def _or(self) -> None:
@@ -270,134 +285,140 @@ class _Diagnosis:
         self._chain("relation", "&&")
 
     def _relation(self) -> None:
-        self._binary("relation", "calc", _RELATIONS, "relation2")
+        loop = _Expecting(_RELATIONS, True)
+        node = self._become("chain")
+        node.parts.append(self._rule("calc", loop))
+        while self._next in _RELATIONS:
+            self._matched()
+            self._state = "relationoperator"
+            node.mark("operator", self._take())
+            node.parts.append(self._rule("relation2", loop))
 
     def _relation2(self) -> None:
-        self._rule("calc", _Expecting(_RELATIONS, True))
-
-    def _binary(self, name: str, operand: str, operators: frozenset[str], right: str) -> None:
-        loop = _Expecting(operators, True)
-        self._rule(operand, loop)
-        while self._next in operators:
-            self._matched()
-            self._state = f"{name}operator"
-            self._consume()
-            self._rule(right, loop)
+        self._become("chain").parts.append(self._rule("calc", _Expecting(_RELATIONS, True)))
 
     def _calc(self) -> None:
-        loop = _Expecting(_SUMS | _PRODUCTS, True)
-        self._rule("unary", loop)
-        while self._next in loop.kinds:
-            tight = self._next in _PRODUCTS
-            self._matched()
-            self._consume()
-            self._rule("unary_only" if tight else "product", loop)
+        self._terms(_SUMS | _PRODUCTS)
 
     def _product(self) -> None:
+        self._terms(_PRODUCTS)
+
+    def _terms(self, operators: frozenset[str]) -> None:
         loop = _Expecting(_SUMS | _PRODUCTS, True)
-        self._rule("unary", loop)
-        while self._next in _PRODUCTS:
+        node = self._become("chain")
+        node.parts.append(self._rule("unary", loop))
+        while self._next in operators:
+            tight = self._next in _PRODUCTS
             self._matched()
-            self._consume()
-            self._rule("unary_only", loop)
+            node.mark("operator", self._take())
+            node.parts.append(self._rule("unary_only" if tight else "product", loop))
 
     def _unary_only(self) -> None:
-        self._rule("unary", _Expecting(_SUMS | _PRODUCTS, True))
+        self._become("chain").parts.append(self._rule("unary", _Expecting(_SUMS | _PRODUCTS, True)))
 
     def _unary(self) -> None:
         end = _Expecting(frozenset(), True)
+        node = self._become("unary")
         self._sync("unary", _Expecting(_EXPR))
         if self._next == "-" and self._ahead(1) not in ("NUM_INT", "NUM_FLOAT"):
             if self._ahead(1) not in _PRIMARY:
                 raise self._no_alternative(1)
-            self._repeat("-")
+            node = self._become("signed")
+            self._repeat(node, "-")
         elif self._next == "!":
-            self._repeat("!")
+            node = self._become("signed")
+            self._repeat(node, "!")
         elif self._next not in _PRIMARY:
             raise self._no_alternative()
-        self._rule("member", end)
+        else:
+            node = self._become("wrapped")
+        node.parts.append(self._rule("member", end))
 
-    def _repeat(self, sign: str) -> None:
+    def _repeat(self, node: Node, sign: str) -> None:
         loop = _Expecting(_PRIMARY | {sign})
         self._sync(f"{sign}+", _one(sign))
         while True:
-            self._match(sign, sign, loop)
+            node.mark("operator", self._match(sign, sign, loop))
             self._sync(f"{sign}+again", loop, back=True)
-            if self._next != sign or (sign == "-" and self._ahead(1) in ("NUM_INT", "NUM_FLOAT")):
+            if self._next != sign:
                 return
             if sign == "-" and self._ahead(1) not in _PRIMARY:
                 raise self._no_alternative(1)
 
     def _member(self) -> None:
         loop = _Expecting(_MEMBERS, True)
-        self._rule("primary", loop)
+        node = self._become("wrapped")
+        node.parts.append(self._rule("primary", loop))
         while self._next in _MEMBERS:
             if self._next == "[":
-                self._match("index1", "[", _Expecting(_OPT_EXPR))
+                node = self._become("index", node)
+                node.mark("operator", self._match("index1", "[", _Expecting(_OPT_EXPR)))
                 self._sync("index?", _Expecting(_OPT_EXPR))
                 if self._next == "?":
                     self._match("index2", "?", _Expecting(_EXPR))
-                self._rule("expr", _one("]"))
+                node.parts.append(self._rule("expr", _one("]")))
                 self._match("index3", "]", loop)
             elif self._ahead(1) == "IDENTIFIER" and self._ahead(2) == "(":
+                node = self._become("call", node)
                 self._match("call1", ".", _one("IDENTIFIER"))
-                self._match("call2", "IDENTIFIER", _one("("))
-                self._arguments("call3", loop)
+                node.mark("name", self._match("call2", "IDENTIFIER", _one("(")))
+                self._arguments(node, "call3", loop)
             elif self._ahead(1) in _FIELD:
-                self._match("select1", ".", _Expecting(_FIELD))
+                node = self._become("select", node)
+                node.mark("operator", self._match("select1", ".", _Expecting(_FIELD)))
                 self._sync("select?", _Expecting(_FIELD))
                 if self._next == "?":
-                    self._match("select2", "?", _Expecting(_NAME))
-                self._select_name(loop)
+                    node.mark("optional", self._match("select2", "?", _Expecting(_NAME)))
+                node.parts.append(self._rule("name", loop))
             else:
                 self._state = "member|"
                 raise self._no_alternative(1)
 
-    def _select_name(self, loop: _Expecting) -> None:
-        position = self._token.start
-        if not self._rule("name", loop):
-            self.issues.append(Issue(position, "unsupported ident kind"))
-
-    def _arguments(self, state: str, after: _Expecting) -> None:
-        self._match(state, "(", _Expecting(_EXPR | {")"}))
+    def _arguments(self, node: Node, state: str, after: _Expecting) -> None:
+        node.mark("operator", self._match(state, "(", _Expecting(_EXPR | {")"})))
         self._sync(f"{state}?", _Expecting(_EXPR | {")"}))
         if self._next in _EXPR:
-            self._rule("expr_list", _one(")"))
+            node.items = self._rule("expr_list", _one(")")).parts
         self._match(f"{state})", ")", after)
 
     def _expr_list(self) -> None:
         loop = _Expecting(frozenset(","), True)
-        self._rule("expr", loop)
+        node = self._become("list")
+        node.parts.append(self._rule("expr", loop))
         self._sync("list*", loop)
         while self._next == ",":
             self._match("list,", ",", _Expecting(_EXPR))
-            self._rule("expr", loop)
+            node.parts.append(self._rule("expr", loop))
             self._sync("list+", loop, back=True)
 
     def _name(self) -> None:
         self._sync("name", _Expecting(_NAME))
         if self._next not in _NAME:
             raise self._no_alternative()
-        self._match("name1", self._next, _Expecting(frozenset(), True))
+        self._become("name").mark("name", self._match("name1", self._next, _Expecting(frozenset(), True)))
 
     def _primary(self) -> None:
         end = _Expecting(frozenset(), True)
         self._sync("primary", _Expecting(_PRIMARY))
         match self._next:
             case "(":
+                node = self._become("wrapped")
                 self._match("nested1", "(", _Expecting(_EXPR))
-                self._rule("expr", _one(")"))
+                node.parts.append(self._rule("expr", _one(")")))
                 self._match("nested2", ")", end)
             case "[":
-                self._match("list1", "[", _Expecting(_OPT_EXPR | {",", "]"}))
-                self._entries("list", "list_items", _OPT_EXPR, "]")
+                node = self._become("elements")
+                node.mark("operator", self._match("list1", "[", _Expecting(_OPT_EXPR | {",", "]"})))
+                self._entries(node, "list", "list_items", _OPT_EXPR, "]")
             case "{":
-                self._match("map1", "{", _Expecting(_OPT_EXPR | {",", "}"}))
-                self._entries("map", "map_items", _OPT_EXPR, "}")
+                node = self._become("entries")
+                node.mark("operator", self._match("map1", "{", _Expecting(_OPT_EXPR | {",", "}"})))
+                self._entries(node, "map", "map_items", _OPT_EXPR, "}")
             case "." | "IDENTIFIER":
                 self._named()
             case _ if self._next in _PRIMARY:
-                self._rule("literal", end)
+                node = self._become("wrapped")
+                node.parts.append(self._rule("literal", end))
             case _:
                 raise self._no_alternative()
 
@@ -410,28 +431,24 @@ class _Diagnosis:
         while self._ahead(at) == "." and self._ahead(at + 1) == "IDENTIFIER":
             at += 2
         message = self._ahead(at) == "{"
-        position = self._token.start
+        node = self._become("message" if message else "named")
         if dot:
-            self._match("named.", ".", _one("IDENTIFIER"))
-        name = self._token.text
-        self._match("named", "IDENTIFIER", _Expecting(frozenset(".({"), True))
+            node.mark("dot", self._match("named.", ".", _one("IDENTIFIER")))
+        node.mark("name", self._match("named", "IDENTIFIER", _Expecting(frozenset(".({"), True)))
         if message:
             while self._next == ".":
                 self._match("message.", ".", _one("IDENTIFIER"))
-                self._match("message", "IDENTIFIER", _Expecting(frozenset(".{")))
-            self._match("message{", "{", _Expecting(_FIELD | {",", "}"}))
-            self._entries("message", "field_items", _FIELD, "}")
-            return
-        if name in self._reserved:
-            self.issues.append(Issue(position, f"reserved identifier: {name}"))
-        if self._next == "(":
-            self._arguments("function", _Expecting(frozenset(), True))
+                node.mark("name", self._match("message", "IDENTIFIER", _Expecting(frozenset(".{"))))
+            node.mark("operator", self._match("message{", "{", _Expecting(_FIELD | {",", "}"})))
+            self._entries(node, "message", "field_items", _FIELD, "}")
+        elif self._next == "(":
+            self._arguments(node, "function", _Expecting(frozenset(), True))
 
-    def _entries(self, state: str, rule: str, first: frozenset[str], closing: str) -> None:
+    def _entries(self, node: Node, state: str, rule: str, first: frozenset[str], closing: str) -> None:
         last = frozenset((closing,))
         self._sync(f"{state}?", _Expecting(first | {","} | last))
         if self._next in first:
-            self._rule(rule, _Expecting(last | {","}))
+            node.parts.append(self._rule(rule, _Expecting(last | {","})))
         self._sync(f"{state},?", _Expecting(last | {","}))
         if self._next == ",":
             self._match(f"{state},", ",", _Expecting(last))
@@ -439,10 +456,11 @@ class _Diagnosis:
 
     def _list_items(self) -> None:
         loop = _Expecting(frozenset(","), True)
-        self._rule("opt_expr", loop)
+        node = self._become("list")
+        node.parts.append(self._rule("opt_expr", loop))
         while self._next == "," and self._ahead(1) in _OPT_EXPR:
             self._match("item,", ",", _Expecting(_OPT_EXPR))
-            self._rule("opt_expr", loop)
+            node.parts.append(self._rule("opt_expr", loop))
 
     def _map_items(self) -> None:
         self._pairs("opt_expr", _OPT_EXPR)
@@ -452,50 +470,39 @@ class _Diagnosis:
 
     def _pairs(self, key: str, first: frozenset[str]) -> None:
         loop = _Expecting(frozenset(","), True)
+        node = self._become("pairs")
         while True:
-            self._rule(key, _one(":"))
-            self._match(f"{key}:", ":", _Expecting(_EXPR))
-            self._rule("expr", loop)
+            node.parts.append(self._rule(key, _one(":")))
+            node.mark("operator", self._match(f"{key}:", ":", _Expecting(_EXPR)))
+            node.items.append(self._rule("expr", loop))
             if self._next != "," or self._ahead(1) not in first:
                 return
             self._match(f"{key},", ",", _Expecting(first))
 
     def _opt_expr(self) -> None:
+        node = self._become("optional")
         self._sync("opt?", _Expecting(_OPT_EXPR))
         if self._next == "?":
-            self._match("opt", "?", _Expecting(_EXPR))
-        self._rule("expr", _Expecting(frozenset(), True))
+            node.mark("optional", self._match("opt", "?", _Expecting(_EXPR)))
+        node.parts.append(self._rule("expr", _Expecting(frozenset(), True)))
 
     def _opt_field(self) -> None:
+        node = self._become("optional")
         self._sync("field?", _Expecting(_FIELD))
         if self._next == "?":
-            self._match("field", "?", _Expecting(_NAME))
-        self._rule("name", _Expecting(frozenset(), True))
+            node.mark("optional", self._match("field", "?", _Expecting(_NAME)))
+        node.parts.append(self._rule("name", _Expecting(frozenset(), True)))
 
     def _literal(self) -> None:
         end = _Expecting(frozenset(), True)
         self._sync("literal", _Expecting(_LITERALS | {"-"}))
-        position, sign = self._token.start, ""
         if self._next == "-":
             if self._ahead(1) not in ("NUM_INT", "NUM_FLOAT"):
                 raise self._no_alternative(1)
-            sign = "-"
-            self._match("sign", "-", _Expecting(frozenset((self._ahead(1),))))
-        elif self._next not in _LITERALS:
+            node = self._become("literal")
+            node.mark("sign", self._match("sign", "-", _Expecting(frozenset((self._ahead(1),)))))
+        elif self._next in _LITERALS:
+            node = self._become("literal")
+        else:
             raise self._no_alternative()
-        number = self._token
-        self._match("literal1", number.kind, end)
-        if number.kind in _NUMBERS and not _NUMBERS[number.kind](sign + number.text):
-            kind = {"NUM_INT": "int", "NUM_UINT": "uint"}.get(number.kind, "double")
-            self.issues.append(Issue(position, f"invalid {kind} literal"))
-
-
-def _whole(text: str) -> int:
-    return int(text, 16) if "0x" in text else int(text) if len(text) < 40 else 1 << 70
-
-
-_NUMBERS: Final[dict[str, Callable[[str], bool]]] = {
-    "NUM_INT": lambda text: -(1 << 63) <= _whole(text) < 1 << 63,
-    "NUM_UINT": lambda text: _whole(text[:-1]) < 1 << 64,
-    "NUM_FLOAT": lambda text: math.isfinite(float(text)),
-}
+        node.mark("value", self._match("literal1", self._next, end))

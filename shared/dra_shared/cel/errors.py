@@ -2,6 +2,7 @@
 
 import enum
 from dataclasses import dataclass
+from typing import Final
 
 
 class ErrorKind(enum.StrEnum):
@@ -31,9 +32,13 @@ class Panic(Exception):
     """Upstream's code panics here, which ends the evaluation; the message is Go's."""
 
 
+#: The offset of what upstream's parser has lost the place of, which is shown in front of the text.
+NOWHERE: Final = -2
+
+
 @dataclass(frozen=True, slots=True)
 class Issue:
-    """One finding: ``offset`` is a position in code points, negative for none."""
+    """One finding: ``offset`` is a position in code points, -1 for none."""
 
     offset: int
     message: str
@@ -61,7 +66,7 @@ def render_issues(source: str, issues: list[Issue]) -> str:
 
 def _locate(starts: list[int], offset: int) -> tuple[int, int]:
     if offset < 0:
-        return -1, -1
+        return (1, -1) if offset == NOWHERE else (-1, -1)
     line = 0
     while line + 1 < len(starts) and starts[line + 1] <= offset:
         line += 1
@@ -75,6 +80,7 @@ def _render(lines: list[str], line: int, column: int, message: str) -> str:
     snippet = lines[line - 1].replace("\t", " ")
     if len(snippet.encode("utf-8", "replace")) > _MAX_SNIPPET:
         return text
+    column = max(column, 0)
     dots = "".join("．" if ord(char) > 127 else "." for char in snippet[:column])
     wide = column < len(snippet) and ord(snippet[column]) > 127
     return f"{text}\n | {snippet}\n | {dots}{'＾' if wide else '^'}"

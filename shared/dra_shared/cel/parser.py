@@ -1,10 +1,11 @@
 """From text to the tree of an expression, macros expanded."""
 
-import re
+from collections.abc import Callable
 from typing import Any, Final
 
 from dra_shared.cel.errors import Issue
 from dra_shared.cel.grammar import lark_parser
+from dra_shared.cel.literals import double, integer, text_bytes, unquote, unsigned
 from dra_shared.cel.macros import MacroError, expand
 from dra_shared.cel.syntax import (
     Call,
@@ -17,7 +18,6 @@ from dra_shared.cel.syntax import (
     Select,
     StructLiteral,
 )
-from dra_shared.cel.values import Uint
 
 _MAX_DEPTH: Final = 250
 _MAX_LENGTH: Final = 100_000
@@ -65,13 +65,18 @@ _OPERATORS: Final = {
     "multiplication_div": "_/_",
     "multiplication_mod": "_%_",
 }
-_ESCAPES: Final = {
-    "a": "\a", "b": "\b", "f": "\f", "n": "\n", "r": "\r", "t": "\t", "v": "\v",
-    "\\": "\\", "'": "'", '"': '"', "`": "`", "?": "?",
-}  # fmt: skip
-_ESCAPED: Final = re.compile(
-    r"\\(?:[xX]([0-9a-fA-F]{2})|u([0-9a-fA-F]{4})|U([0-9a-fA-F]{8})|([0-3][0-7][0-7])|([abfnrtv\\'\"`?]))"
-)
+
+
+_VALUES: Final[dict[str, Callable[[str], Any]]] = {
+    "INT_LIT": integer,
+    "UINT_LIT": unsigned,
+    "FLOAT_LIT": double,
+    "BOOL_LIT": lambda text: text == "true",
+    "NULL_LIT": lambda text: None,
+    "BYTES_LIT": text_bytes,
+    "STRING_LIT": unquote,
+    "MLSTRING_LIT": unquote,
+}
 
 
 class ParseFailed(Exception):
@@ -267,40 +272,10 @@ class _Builder:
 
     def _literal(self, parts: list[Any]) -> Expr:
         token = parts[0]
-        pos = token.start_pos
-        value = str(token)
-        match token.type:
-            case "INT_LIT":
-                number = _integer(value)
-                if not -(1 << 63) <= number < 1 << 63:
-                    return self._error(pos, "invalid int literal")
-                return Literal(pos, number)
-            case "UINT_LIT":
-                number = _integer(value[:-1])
-                if not 0 <= number < 1 << 64:
-                    return self._error(pos, "invalid uint literal")
-                return Literal(pos, Uint(number))
-            case "FLOAT_LIT":
-                real = float(value)
-                if real in (float("inf"), float("-inf")):
-                    return self._error(pos, "invalid double literal")
-                return Literal(pos, real)
-            case "BOOL_LIT":
-                return Literal(pos, value == "true")
-            case "NULL_LIT":
-                return Literal(pos, None)
-            case "BYTES_LIT":
-                return self._bytes(pos, value[1:])
         try:
-            return Literal(pos, _unquote(value))
+            return Literal(token.start_pos, _VALUES[token.type](str(token)))
         except ValueError as error:
-            return self._error(pos, str(error))
-
-    def _bytes(self, pos: int, text: str) -> Expr:
-        try:
-            return Literal(pos, _unquote_bytes(text))
-        except ValueError as error:
-            return self._error(pos, str(error))
+            return self._error(token.start_pos, str(error))
 
     def _identifier(self, pos: int, name: Any, dot: str) -> Ident | None:
         if name in _RESERVED:
@@ -309,21 +284,21 @@ class _Builder:
         return Ident(name.start_pos, dot + str(name))
 
     def _ident(self, parts: list[Any]) -> Expr:
-        return self._identifier(parts[0].start_pos, parts[0], "") or Literal(0, None)
+        return self._identifier(parts[0].start_pos, parts[0], "") or Literal(parts[0].start_pos, None)
 
     def _dot_ident(self, parts: list[Any]) -> Expr:
-        return self._identifier(parts[0].start_pos, parts[1], ".") or Literal(0, None)
+        return self._identifier(parts[0].start_pos, parts[1], ".") or Literal(parts[0].start_pos, None)
 
     def _ident_arg(self, parts: list[Any]) -> Expr:
         ident = self._identifier(parts[0].start_pos, parts[0], "")
         if ident is None:
-            return Literal(0, None)
+            return Literal(parts[0].start_pos, None)
         return self._call(parts[1].start_pos, ident.name, None, self._arguments(parts[2:-1]))
 
     def _dot_ident_arg(self, parts: list[Any]) -> Expr:
         ident = self._identifier(parts[0].start_pos, parts[1], ".")
         if ident is None:
-            return Literal(0, None)
+            return Literal(parts[0].start_pos, None)
         return self._call(parts[2].start_pos, ident.name, None, self._arguments(parts[3:-1]))
 
     def _list_lit(self, parts: list[Any]) -> Expr:
@@ -408,59 +383,3 @@ def _balance(function: str, terms: list[Expr], operators: list[int], low: int, h
     left = terms[middle] if middle == low else _balance(function, terms, operators, low, middle - 1)
     right = terms[middle + 1] if middle == high else _balance(function, terms, operators, middle + 1, high)
     return Call(operators[middle], function, [left, right])
-
-
-def _integer(text: str) -> int:
-    negative = text.startswith("-")
-    digits = text[1:] if negative else text
-    number = (
-        int(digits[2:], 16) if digits.startswith("0x") else int(digits) if len(digits) < 4000 else 1 << 70
-    )
-    return -number if negative else number
-
-
-def _body(text: str) -> tuple[str, bool]:
-    """The text between the quotes, and whether it is raw."""
-    text = text.replace("\r\n", "\n").replace("\r", "\n")
-    raw = text[0] in "rR"
-    if raw:
-        text = text[1:]
-    if len(text) >= 6 and text[:3] in ("'''", '"""'):
-        return text[3:-3], raw
-    return text[1:-1], raw
-
-
-def _unquote(text: str) -> str:
-    body, raw = _body(text)
-    if raw or "\\" not in body:
-        return body
-
-    def replace(match: re.Match[str]) -> str:
-        short, four, eight, octal, char = match.groups()
-        if char is not None:
-            return _ESCAPES[char]
-        code = int(octal, 8) if octal is not None else int(short or four or eight, 16)
-        if code > 0x10FFFF or 0xD800 <= code <= 0xDFFF:
-            raise ValueError("invalid unicode code point")
-        return chr(code)
-
-    return _ESCAPED.sub(replace, body)
-
-
-def _unquote_bytes(text: str) -> bytes:
-    body, raw = _body(text)
-    if raw or "\\" not in body:
-        return body.encode()
-    out = bytearray()
-    at = 0
-    for match in _ESCAPED.finditer(body):
-        out += body[at : match.start()].encode()
-        short, four, eight, octal, char = match.groups()
-        if four is not None or eight is not None:
-            raise ValueError("unable to unescape string")
-        if char is not None:
-            out += _ESCAPES[char].encode()
-        elif short is not None or octal is not None:
-            out.append(int(octal, 8) & 0xFF if octal is not None else int(short, 16))
-        at = match.end()
-    return bytes(out + body[at:].encode())

@@ -37,6 +37,27 @@ OPERAND = (
          ["1:30: Syntax error: no viable alternative at input '.-'",
           "1:37: Syntax error: mismatched input ']' expecting ')'",
           "1:40: Syntax error: extraneous input ')' expecting <EOF>"]),
+        ("[has(1)].all(2, true) && in x", [
+            "1:6: invalid argument to has() macro", "1:14: argument must be a simple name",
+            f"1:26: Syntax error: extraneous input 'in' expecting {OPERAND}"]),
+        ("{}.sortBy(x, x) || [1].all(__result__,", [
+            "1:1: sortBy can only be applied to a list, identifier, comprehension, call or select expression",
+            "1:28: iteration variable overwrites accumulator variable",
+            f"1:39: Syntax error: mismatched input '<EOF>' expecting {OPERAND}"]),
+        ("[1].all(a + b + c, true) ) ", [
+            "1:15: argument must be a simple name", "1:26: Syntax error: extraneous input ')' expecting <EOF>"]),
+        ("f(1 --9223372036854775808 2", [
+            "1:27: Syntax error: mismatched input '2' expecting ')'"]),
+        ("f(--9223372036854775808 2", [
+            "1:5: invalid int literal", "1:25: Syntax error: mismatched input '2' expecting ')'"]),
+        ("m{a: has(1), `b`: has(2)} x.`c`", [
+            "1:3: unsupported syntax: '`'", "1:10: invalid argument to has() macro",
+            "1:27: Syntax error: mismatched input 'x' expecting <EOF>"]),
+        ("has(as(1)", ["1:5: reserved identifier: as", "1:5: invalid argument to has() macro",
+                       "1:10: Syntax error: missing ')' at '<EOF>'"]),
+        ("has(. in x)", ["1:0: invalid argument to has() macro",
+                         "1:7: Syntax error: no viable alternative at input '. in'",
+                         "1:11: Syntax error: extraneous input ')' expecting <EOF>"]),
         ("while 1", ["1:1: reserved identifier: while", "1:7: Syntax error: extraneous input '1' expecting <EOF>"]),
         ("[92233720366854775807, d}", ["1:2: invalid int literal",
                                        "1:25: Syntax error: mismatched input '}' expecting {']', ','}"]),
