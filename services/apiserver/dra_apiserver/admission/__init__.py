@@ -8,7 +8,7 @@ plugins, and before the quota.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Protocol
 
 from dra_apiserver.admission.classes import (
@@ -24,21 +24,25 @@ from dra_apiserver.admission.quota import resource_quota
 from dra_apiserver.strategy import Context
 
 JsonObject = dict[str, Any]
+Resource = tuple[str, str]
 Plugin = Callable[[JsonObject | None, JsonObject | None, Context, str], None]
 
-# In upstream's order.
-MUTATING: list[Plugin] = [
-    limit_defaults,
-    service_account,
-    priority,
-    default_tolerations,
-    runtime_class,
-    protect,
-    topology,
-    default_ingress_class,
-    default_storage_class,
-]
-VALIDATING: list[Plugin] = [limit_ranges, workload_exists]
+_PODS, _GROUPS = ("", "pods"), ("scheduling.k8s.io", "podgroups")
+_VOLUME_CLAIMS = ("", "persistentvolumeclaims")
+
+# Those that have to do with a kind, in upstream's order.
+MUTATING: Mapping[Resource, Sequence[Plugin]] = {
+    _PODS: (limit_defaults, service_account, priority, default_tolerations, runtime_class, topology),
+    _GROUPS: (protect,),
+    _VOLUME_CLAIMS: (default_storage_class,),
+    ("networking.k8s.io", "ingresses"): (default_ingress_class,),
+    ("scheduling.k8s.io", "priorityclasses"): (priority,),
+}
+VALIDATING: Mapping[Resource, Sequence[Plugin]] = {
+    _PODS: (limit_ranges,),
+    _GROUPS: (workload_exists,),
+    _VOLUME_CLAIMS: (limit_ranges,),
+}
 
 
 class Registered(Protocol):
@@ -72,10 +76,11 @@ def mutate(
     Raises:
         StatusError: one of them refuses.
     """
-    for plugin in MUTATING:
+    plugins = MUTATING.get((ctx.kind.group, ctx.kind.plural), ())
+    for plugin in plugins:
         plugin(obj, old, ctx, operation)
     if registered is not None and registered.mutate(obj, old, ctx, operation):
-        for plugin in MUTATING:
+        for plugin in plugins:
             plugin(obj, old, ctx, operation)
         registered.mutate(obj, old, ctx, operation, again=True)
 
@@ -92,7 +97,7 @@ def validate(
     Raises:
         StatusError: one of them refuses.
     """
-    for plugin in VALIDATING:
+    for plugin in VALIDATING.get((ctx.kind.group, ctx.kind.plural), ()):
         plugin(obj, old, ctx, operation)
     if registered is not None:
         registered.validate(obj, old, ctx, operation)

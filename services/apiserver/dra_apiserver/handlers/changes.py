@@ -210,7 +210,7 @@ def prepare_update(
     if common:
         # Upstream checks the metadata of every kind here, and again in most kinds' own validation.
         errors += validate_metadata(meta, kind.namespaced, path_segment_name, stored=old_meta)
-        errors += validate_metadata_update(meta, old_meta)
+        errors += validate_metadata_update(meta, old_meta, members_good=not errors)
         ctx.metadata_good = not errors
     errors += strategy.validate_update(obj, old, ctx)
     if errors:

@@ -2,6 +2,7 @@
 merges.
 """
 
+import functools
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -259,6 +260,7 @@ def _quote(text: str) -> str:
     return '"' + text + '"'
 
 
+@functools.lru_cache(maxsize=512)
 def _key_text(step: str) -> str:
     from dra_apiserver.patch.fieldset import path_text
 

@@ -208,8 +208,13 @@ def validate_metadata(
     return errors + _validate_members(meta, _CREATED, path, stored)
 
 
-def validate_metadata_update(new: JsonObject, old: JsonObject, path: str = "metadata") -> list[FieldError]:
-    """The errors of a changed object's metadata (ValidateObjectMetaUpdate)."""
+def validate_metadata_update(
+    new: JsonObject, old: JsonObject, path: str = "metadata", members_good: bool = False
+) -> list[FieldError]:
+    """The errors of a changed object's metadata (ValidateObjectMetaUpdate).
+
+    With `members_good`, `validate_metadata` found nothing wrong with its labels, owners and so on.
+    """
     errors: list[FieldError] = []
     if old.get("deletionTimestamp"):
         extra = sorted(set(new.get("finalizers") or ()) - set(old.get("finalizers") or ()))
@@ -239,7 +244,7 @@ def validate_metadata_update(new: JsonObject, old: JsonObject, path: str = "meta
                 else value or ""
             )
             errors.append(invalid(f"{path}.{key}", shown, IMMUTABLE))
-    return errors + _validate_members(new, _CHANGED, path, old)
+    return errors if members_good else errors + _validate_members(new, _CHANGED, path, old)
 
 
 _Checks = tuple[tuple[str, Callable[[Any, str], list[FieldError]]], ...]
