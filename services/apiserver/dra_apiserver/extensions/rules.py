@@ -33,11 +33,14 @@ _OUT_OF_BUDGET = (
 
 
 @dataclass(slots=True)
-class _Compiled:
+class Compiled:
+    """A rule as it is `said`, compiled, or what is wrong with it."""
+
     said: Json
     rule: Rule | None = None
     message: Rule | None = None
     problem: str = ""
+    message_problem: str = ""
 
 
 @dataclass(slots=True)
@@ -45,7 +48,7 @@ class Rules:
     """The rules of a schema, and of the schemas in it."""
 
     schema: Schema
-    own: list[_Compiled] = field(default_factory=list)
+    own: list[Compiled] = field(default_factory=list)
     properties: dict[str, Rules] = field(default_factory=dict)
     extra: Rules | None = None
     items: Rules | None = None
@@ -61,11 +64,8 @@ def compile_rules(schema: Schema, *, root: bool = False) -> Rules:
     made = Rules(schema)
     said = schema.get("x-kubernetes-validations") or ()
     if said:
-        structs: Structs = {}
-        seen = rooted(schema) if root else schema
-        made.schema = seen
-        kind = declare(seen, "object", structs) or t.DYN
-        made.own = [_compile(one, kind, structs) for one in said]
+        made.schema = rooted(schema) if root else schema
+        made.own = compile_own(schema, root=root)
     for name, below in (schema.get("properties") or {}).items():
         found = compile_rules(below)
         if not found.empty:
@@ -79,17 +79,30 @@ def compile_rules(schema: Schema, *, root: bool = False) -> Rules:
     return made
 
 
-def _compile(said: Json, kind: t.Type, structs: Structs) -> _Compiled:
-    made = _Compiled(said)
-    old = t.optional_of(kind) if said.get("optionalOldSelf") else kind
+def compile_own(schema: Schema, *, root: bool = False) -> list[Compiled]:
+    """The rules of the schema itself, not of those in it."""
+    structs: Structs = {}
+    kind = declare(rooted(schema) if root else schema, "object", structs) or t.DYN
+    return [_compile(one, kind, structs) for one in schema.get("x-kubernetes-validations") or ()]
+
+
+def _compile(said: Json, kind: t.Type, structs: Structs) -> Compiled:
+    made = Compiled(said)
+    both = {"self": kind, "oldSelf": t.optional_of(kind) if said.get("optionalOldSelf") else kind}
     try:
-        made.rule = compile_rule(said.get("rule", ""), {"self": kind, "oldSelf": old}, structs)
-        if said.get("messageExpression"):
-            both = {"self": kind, "oldSelf": old}
-            made.message = compile_rule(said["messageExpression"], both, structs, t.STRING)
+        made.rule = compile_rule(said.get("rule", ""), both, structs)
     except CompileError as error:
-        made.problem = str(error)
+        made.problem = _worded(error, "cel expression ")
+    if made.rule is not None and said.get("messageExpression"):
+        try:
+            made.message = compile_rule(said["messageExpression"], both, structs, t.STRING)
+        except CompileError as error:
+            made.message_problem = f"messageExpression {error}"
     return made
+
+
+def _worded(error: CompileError, subject: str) -> str:
+    return f"{subject}{error}" if error.text.startswith("must evaluate") else error.text
 
 
 class _Same:
@@ -194,7 +207,7 @@ class _Run:
         self._budget -= cost
         return result
 
-    def _message(self, one: _Compiled, values: list[Any]) -> str:
+    def _message(self, one: Compiled, values: list[Any]) -> str:
         """What the message expression says, where it says something that fits in a line."""
         if one.message is None:
             return ""

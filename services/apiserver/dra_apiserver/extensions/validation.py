@@ -36,7 +36,7 @@ def validate_custom(
     ]
     for name, value in obj.items():
         if name not in ("apiVersion", "kind", "metadata") and name in properties:
-            errors += _check(properties[name], value, name, before.get(name, ABSENT))
+            errors += check_value(properties[name], value, name, before.get(name, ABSENT))
     return errors
 
 
@@ -96,7 +96,8 @@ def _fits(kind: str, value: Any) -> bool:
     return isinstance(value, _TYPES.get(kind, object))
 
 
-def _check(schema: Schema, value: Any, path: str, old: Any = ABSENT) -> list[FieldError]:
+def check_value(schema: Schema, value: Any, path: str, old: Any = ABSENT) -> list[FieldError]:
+    """The errors of a value at `path`; what is as it was is not looked at again."""
     if old is not ABSENT and old == value:
         return []
     if value is None and schema.get("nullable"):
@@ -194,7 +195,7 @@ def _check_list(schema: Schema, value: list[Any], path: str, old: Any) -> list[F
     if isinstance(items, Mapping):
         known = correlated(schema, old)
         for index, one in enumerate(value):
-            errors += _check(items, one, f"{path}[{index}]", known(one))
+            errors += check_value(items, one, f"{path}[{index}]", known(one))
     return errors + _duplicates(schema, value, path)
 
 
@@ -230,10 +231,10 @@ def _check_object(schema: Schema, value: Mapping[str, Any], path: str, old: Any)
     before: Mapping[str, Any] = old if isinstance(old, dict) else {}
     for name, one in value.items():
         if name in properties:
-            errors += _check(properties[name], one, f"{path}.{name}", before.get(name, ABSENT))
+            errors += check_value(properties[name], one, f"{path}.{name}", before.get(name, ABSENT))
         elif isinstance(extra, Mapping):
             at = f"{path}.{name}" if _plain(name) else f"{path}[{name}]"
-            errors += _check(extra, one, at, before.get(name, ABSENT))
+            errors += check_value(extra, one, at, before.get(name, ABSENT))
     return errors
 
 

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
+from dra_apiserver.errors import FieldError, invalid
+from dra_apiserver.extensions.checks import check_definition, definition_name
 from dra_apiserver.strategy import Context
 from dra_apiserver.strategy.generic import GenericStrategy
 
@@ -11,7 +13,9 @@ JsonObject = dict[str, Any]
 
 
 class DefinitionStrategy(GenericStrategy):
-    """Keeps in the status which versions objects were ever stored in."""
+    """Keeps in the status which versions objects were ever stored in; what can't be served is refused."""
+
+    allow_unconditional_update = False
 
     def prepare_for_create(self, obj: JsonObject, ctx: Context) -> None:
         """The version that objects are stored in."""
@@ -23,6 +27,18 @@ class DefinitionStrategy(GenericStrategy):
         super().prepare_for_update(obj, old, ctx)
         if ctx.subresource != "status":
             _note_stored(obj)
+
+    def validate_create(self, obj: JsonObject, ctx: Context) -> list[FieldError]:
+        """The metadata's errors, then the definition's own."""
+        name = obj["metadata"].get("name") or ""
+        errors = super().validate_create(obj, ctx)
+        errors += [invalid("metadata.name", name, text) for text in definition_name(obj)]
+        return errors + check_definition(obj, None)
+
+    def validate_update(self, obj: JsonObject, old: JsonObject, ctx: Context) -> list[FieldError]:
+        """The metadata's errors, then the definition's own."""
+        errors = super().validate_update(obj, old, ctx)
+        return errors if ctx.subresource else errors + check_definition(obj, old)
 
 
 def _note_stored(obj: JsonObject) -> None:

@@ -36,9 +36,7 @@ def check_webhooks(obj: JsonObject, old: JsonObject | None) -> Errors:
     for index, webhook in enumerate(webhooks):
         at, name = f"webhooks[{index}]", webhook.get("name") or ""
         errors += _check_webhook(webhook, at, kept)
-        errors += _check_reviews(
-            webhook.get("admissionReviewVersions") or [], f"{at}.admissionReviewVersions"
-        )
+        errors += check_reviews(webhook.get("admissionReviewVersions") or [], f"{at}.admissionReviewVersions")
         if name in seen:
             errors.append(duplicate(f"{at}.name", name))
         seen |= {name} - {""}
@@ -72,13 +70,14 @@ def _check_webhook(webhook: JsonObject, path: str, kept: bool) -> Errors:
     for field in ("namespaceSelector", "objectSelector"):
         errors += check_label_selector(webhook.get(field), f"{path}.{field}")
     errors += among(webhook.get("reinvocationPolicy"), REINVOCATION_POLICIES, f"{path}.reinvocationPolicy")
-    errors += _check_client(webhook.get("clientConfig") or {}, f"{path}.clientConfig")
+    errors += check_client(webhook.get("clientConfig") or {}, f"{path}.clientConfig")
     if not kept:
         errors += check_conditions(webhook.get("matchConditions") or (), f"{path}.matchConditions", False)
     return errors
 
 
-def _check_reviews(versions: list[str], path: str) -> Errors:
+def check_reviews(versions: list[str], path: str) -> Errors:
+    """Versions of reviews, one of which is known."""
     accepted = ", ".join(_REVIEWS)
     if not versions:
         return [required(path, f"must specify one of {accepted}")]
@@ -93,7 +92,8 @@ def _check_reviews(versions: list[str], path: str) -> Errors:
     return errors
 
 
-def _check_client(config: JsonObject, path: str) -> Errors:
+def check_client(config: JsonObject, path: str) -> Errors:
+    """A URL or a service, and only one of them."""
     url, service = config.get("url"), config.get("service")
     if (url is None) == (service is None):
         return [required(path, "exactly one of url or service is required")]
