@@ -133,6 +133,12 @@ class Request:
             self._headers = dict(self.scope["headers"])
         return self._headers.get(name, b"").decode("latin-1")
 
+    def has_any(self, names: frozenset[bytes]) -> bool:
+        """Whether one of these headers, named in lower case, is there."""
+        if self._headers is None:
+            self._headers = dict(self.scope["headers"])
+        return not names.isdisjoint(self._headers)
+
     def flag(self, name: str) -> bool:
         """A boolean parameter, as Go reads it: present without a value means true."""
         value = self.query.get(name)

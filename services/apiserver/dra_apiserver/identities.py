@@ -14,6 +14,7 @@ from dra_apiserver.tokens import Tokens
 
 _USER, _GROUP, _UID = b"impersonate-user", b"impersonate-group", b"impersonate-uid"
 _EXTRA = b"impersonate-extra-"
+_TELLING = frozenset({b"authorization", _USER, _GROUP, _UID})
 _ACCOUNT = "system:serviceaccount:"
 _AUTHENTICATED, _UNAUTHENTICATED = "system:authenticated", "system:unauthenticated"
 _ANONYMOUS = "system:anonymous"
@@ -25,6 +26,8 @@ def identify(request: Request, tokens: Tokens) -> None:
     Raises:
         StatusError: 400, it pretends to have a group and to be nobody; 401, its token holds no longer.
     """
+    if not request.has_any(_TELLING):
+        return
     scheme, _, token = request.header(b"authorization").partition(" ")
     if token and scheme.lower() == "bearer":
         request.user = tokens.user(token.strip()) or request.user
