@@ -117,10 +117,8 @@ def _bound(api: Api, pod: JsonObject, binding: JsonObject) -> JsonObject:
         raise conflict(qualified, name, f"pod {name} has non-empty .spec.schedulingGates")
     spec["nodeName"] = node
     record = api.store.get(("", "nodes"), node)
-    wanted["labels"] = {
-        **(wanted.get("labels") or {}),
-        **topology_labels(record.object() if record else None),
-    }
+    if record is not None and b"topology.kubernetes.io/" in record.data:
+        wanted["labels"] = {**(wanted.get("labels") or {}), **topology_labels(record.object())}
     for field in ("annotations", "labels"):
         if wanted.get(field):
             meta[field] = {**(meta.get(field) or {}), **wanted[field]}
