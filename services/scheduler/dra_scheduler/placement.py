@@ -4,6 +4,7 @@ import asyncio
 import random
 from collections.abc import Hashable, Sequence
 from dataclasses import dataclass
+from itertools import chain, islice
 from operator import mul
 
 from dra_shared.api.pod import Pod
@@ -200,9 +201,9 @@ class Placement:
         weights = [weight for _, weight in scorers]
         sums = {scores: sum(map(mul, scores, weights)) for scores in feasible.names}
         best = max(sums.values())
-        return self._rng.choice(
-            [name for scores in sums if sums[scores] == best for name in feasible.names[scores]]
-        )
+        winners = [feasible.names[scores] for scores in sums if sums[scores] == best]
+        place = self._rng.randrange(sum(map(len, winners)))
+        return next(islice(chain.from_iterable(winners), place, None))
 
 
 def feasible_nodes_wanted(nodes: int) -> int:
