@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 
 from tests.fakeapi import FakeApi, Json
-from tests.scheduler.objects import node_json, pod_json
+from tests.scheduler.objects import claim_json, class_json, node_json, pod_json, slice_json
 from tests.scheduler.running import condition, events, eventually, node_of, nominated, quiet, running
 
 _HELPLESS = "Preemption is not helpful for scheduling."
@@ -377,3 +377,47 @@ async def test_pods_go_to_nodes_that_have_what_they_need() -> None:
         api.add(node)
         await clock.advance(2)
         await eventually(lambda: node_of(api, "p"))
+
+
+def _with_device() -> Json:
+    pod = _pod()
+    pod["spec"]["resourceClaims"] = [{"name": "gpu", "resourceClaimName": "c"}]
+    return pod
+
+
+async def test_devices_are_allocated_while_volumes_are_waited_for() -> None:
+    devices = class_json(), slice_json("a", 1), claim_json("c")
+    api = FakeApi(node_json("a"), _with_device(), _claim(), _class(), *devices)
+    async with running(api):
+        await eventually(lambda: api.get("resourceclaims", "default", "c")["status"].get("allocation"))
+        await quiet(api)
+        assert not node_of(api, "p")
+        api.add(_volume("made", "a"))
+        _finish(api, "made")
+        await eventually(lambda: node_of(api, "p") == "a")
+
+
+async def test_when_volumes_fail_devices_are_reserved_no_longer() -> None:
+    devices = class_json(), slice_json("a", 1), claim_json("c")
+    api = FakeApi(node_json("a"), _with_device(), _claim(), _class(), *devices)
+    async with running(api) as (_, clock):
+        await eventually(lambda: api.get("resourceclaims", "default", "c")["status"].get("reservedFor"))
+        await quiet(api)
+        await clock.advance(601)
+        await eventually(lambda: condition(api, "p"))
+        assert "context deadline exceeded" in condition(api, "p")["message"]
+        given_back = {"reservedFor": [{"$patch": "delete", "uid": "uid-p"}]}
+        assert [c.body["status"] for c in api.writes("resourceclaims") if c.verb == "patch"] == [given_back]
+
+
+async def test_a_pod_whose_volumes_are_waited_for_makes_room_in_memory() -> None:
+    low = _pod(priority=0, requests={"cpu": "3"})
+    api = FakeApi(node_json("a"), low, _claim(), _class())
+    async with running(api):
+        await eventually(lambda: api.writes("persistentvolumeclaims"))
+        await quiet(api)
+        api.add(pod_json("high", requests={"cpu": "3"}, priority=10))
+        await eventually(lambda: condition(api, "p"))
+        text = 'running PreBind plugin "VolumeBinding": preempted by DefaultPreemption'
+        assert condition(api, "p")["message"] == text
+        assert ("pods", "default", "p") in api.objects

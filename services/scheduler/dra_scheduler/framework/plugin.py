@@ -91,7 +91,10 @@ class ReservePlugin(Plugin, Protocol):
 
 @runtime_checkable
 class PreBindPlugin(Plugin, Protocol):
-    """Does what has to be done before the pod is bound."""
+    """Does what has to be done before the pod is bound.
+
+    With a true ``pre_binds_beside`` it does not wait for other plugins to be done.
+    """
 
     def pre_bind_pre_flight(self, state: CycleState, pod: Pod, node_name: str) -> Status | None: ...
 

@@ -40,6 +40,8 @@ class Framework:
         self._scores = [p for p in plugins if isinstance(p, ScorePlugin)]
         self._reserves = [p for p in plugins if isinstance(p, ReservePlugin)]
         self._pre_binds = [p for p in plugins if isinstance(p, PreBindPlugin)]
+        self._beside = [p for p in self._pre_binds if getattr(p, "pre_binds_beside", False)]
+        self._in_turn = [p for p in self._pre_binds if p not in self._beside]
         self._binds = [p for p in plugins if isinstance(p, BindPlugin)]
         judges: list[Any] = [p for p in plugins if isinstance(p, FilterPlugin | ScorePlugin)]
         self._signers = [p for p in judges if isinstance(p, SignPlugin)]
@@ -217,8 +219,36 @@ class Framework:
         return any(plugin.pre_bind_pre_flight(state, pod, node_name) is None for plugin in self._pre_binds)
 
     async def pre_bind(self, state: CycleState, pod: Pod, node_name: str) -> Status | None:
-        """Do what has to be done before binding."""
-        for plugin in self._pre_binds:
+        """Do what has to be done before binding; the first plugin that fails ends it for all."""
+        beside = [p for p in self._beside if p.pre_bind_pre_flight(state, pod, node_name) is None]
+        if not beside:
+            return await self._pre_bind_in_turn(self._in_turn, state, pod, node_name)
+        tasks = [
+            asyncio.ensure_future(self._pre_bind_in_turn(plugins, state, pod, node_name))
+            for plugins in (*([plugin] for plugin in beside), self._in_turn)
+        ]
+        try:
+            for done in asyncio.as_completed(tasks):
+                status = await done
+                if status is not None:
+                    return status
+            return None
+        except asyncio.CancelledError as cancelled:
+            if not cancelled.args:
+                raise
+            for task in tasks:
+                task.cancel(cancelled.args[0])
+            return next(filter(None, await asyncio.gather(*tasks)), None)
+        finally:
+            for task in tasks:
+                task.cancel()
+            await asyncio.gather(*tasks, return_exceptions=True)
+
+    @staticmethod
+    async def _pre_bind_in_turn(
+        plugins: Sequence[PreBindPlugin], state: CycleState, pod: Pod, node_name: str
+    ) -> Status | None:
+        for plugin in plugins:
             flight = plugin.pre_bind_pre_flight(state, pod, node_name)
             if flight is not None and flight.code is Code.SKIP:
                 continue

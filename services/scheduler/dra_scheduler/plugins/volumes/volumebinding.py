@@ -37,6 +37,7 @@ class VolumeBinding:
     """Filters by where the volumes are or can be; before binding has them bound and made, and waits for that."""
 
     name = "VolumeBinding"
+    pre_binds_beside = True
 
     def __init__(self, objects: VolumeObjects, committer: VolumeCommitter) -> None:
         self._objects = objects
