@@ -105,10 +105,11 @@ class Recorder:
         combined = self._correlator is not None and self._correlator.combines(group, message)
         if combined:
             message = (COMBINED + message)[:_MESSAGE_LIMIT]
-        key: _Key = group if combined else (*group, message)
         if self._series:
-            # As client-go: what is said of another revision of the object is another event.
-            key += (involved.resource_version, action)
+            # As client-go: what is said of another revision of the object is another event, other words are not.
+            key: _Key = (*group, involved.resource_version, action)
+        else:
+            key = group if combined else (*group, message)
         told = _Told(key, involved, type_, reason, message, action, self._clock.now(), combined)
         # As client-go: the older API's events are written one after the other, the newer one's side by side.
         lane = key if self._series else ()

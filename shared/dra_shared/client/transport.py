@@ -6,7 +6,7 @@ end closes its connection.
 
 import asyncio
 import ssl
-from collections import deque
+from collections import defaultdict, deque
 from collections.abc import AsyncIterator, Callable
 from functools import partial
 
@@ -40,7 +40,7 @@ class HttpTransport(httpx.AsyncBaseTransport):
         self._ssl = ssl_context
         self._server_name = server_name
         self._connect_timeout = connect_timeout
-        self._idle: dict[Origin, deque[Connection]] = {}
+        self._idle: defaultdict[Origin, deque[Connection]] = defaultdict(deque)
         self._closed = False
 
     async def handle_async_request(self, request: httpx.Request) -> httpx.Response:
@@ -104,7 +104,7 @@ class HttpTransport(httpx.AsyncBaseTransport):
         self._idle.clear()
 
     def _idle_connection(self, origin: Origin) -> Connection | None:
-        idle = self._idle.get(origin)
+        idle = self._idle[origin]
         while idle:
             connection = idle.pop()
             if connection.usable:
@@ -134,7 +134,7 @@ class HttpTransport(httpx.AsyncBaseTransport):
 
     def put_back(self, origin: Origin, connection: Connection) -> None:
         """Keep a connection whose response was read to its end for the next request."""
-        idle = self._idle.setdefault(origin, deque())
+        idle = self._idle[origin]
         if self._closed or not connection.usable or len(idle) >= _IDLE_CONNECTIONS:
             connection.close()
         else:

@@ -77,9 +77,9 @@ async def test_a_series_is_about_one_revision_of_its_object() -> None:
     sink = _Sink()
     async with Client("http://test", transport=sink) as client:
         recorder = Recorder(client, "c", host="h", clock=FakeClock(), rng=random.Random(1), series=True)
-        for revision in ("1", "1", "2"):
+        for revision, message in (("1", "no room"), ("1", "no GPU"), ("2", "no GPU")):
             of = msgspec.structs.replace(_POD, resource_version=revision)
-            recorder.event(of, "Warning", "FailedScheduling", "no room", "Scheduling")
+            recorder.event(of, "Warning", "FailedScheduling", message, "Scheduling")
         await recorder.flush()
     assert sorted(method for method, _, _ in sink.calls) == ["PATCH", "POST", "POST"]
 
