@@ -191,3 +191,9 @@ async def test_when_a_victim_could_not_be_deleted_the_pod_is_tried_again() -> No
         await clock.advance(5)
         await eventually(lambda: node_of(api, "high") == "a")
     assert condition(api, "high")["reason"] == "Unschedulable"
+
+
+async def test_of_pods_that_have_not_started_the_first_goes() -> None:
+    """Upstream compares them by the time at which it looks at them, and so spares the last."""
+    pods = [_placed(name, "a", cpu="1") for name in ("first", "second", "third", "fourth")]
+    assert await _survivors(node_json("a"), *pods, requests={"cpu": "1"}) == ["fourth", "second", "third"]

@@ -121,7 +121,8 @@ class DefaultPreemption:
             status = self._judge(framework, state, pod, trial)
             if status is not None:
                 return status
-            guarded, others = split_by_budgets(sorted(lower, key=_importance), budgets)
+            by_importance = _by_importance(lower)
+            guarded, others = split_by_budgets(by_importance, budgets)
             violations = 0
             for index, other in enumerate((*guarded, *others)):
                 framework.add_pod(state, pod, other, trial)
@@ -130,7 +131,7 @@ class DefaultPreemption:
                 else:
                     framework.remove_pod(state, pod, other, trial)
                     violations += index < len(guarded)
-            victims = sorted(gone.values(), key=_importance)
+            victims = [other for other in by_importance if other.metadata.uid in gone]
         finally:
             # What PreFilter counted is for the cluster as it is.
             for other in gone.values():
@@ -161,9 +162,17 @@ def _started(pod: Pod) -> str:
     return pod.status.start_time or _NOT_STARTED
 
 
-def _importance(pod: Pod) -> tuple[int, str]:
-    """Sorts the pods first that it would be worst to evict: high priority, then long running."""
-    return -_priority(pod), _started(pod)
+def _by_importance(pods: Sequence[Pod]) -> list[Pod]:
+    """The pods first that it would be worst to evict: of high priority, then long running.
+
+    Of those that have not started the last one comes first: for upstream they start when it looks at them.
+    """
+
+    def importance(item: tuple[int, Pod]) -> tuple[int, str, int]:
+        index, pod = item
+        return -_priority(pod), _started(pod), index if pod.status.start_time else -index
+
+    return [pod for _, pod in sorted(enumerate(pods), key=importance)]
 
 
 def _cheapest(candidates: Sequence[_Candidate]) -> _Candidate:
