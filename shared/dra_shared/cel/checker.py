@@ -3,6 +3,7 @@
 from collections.abc import Mapping as AnyMapping
 from typing import Final
 
+from dra_shared.cel import messages
 from dra_shared.cel import types as t
 from dra_shared.cel.declarations import TYPE_IDENTS, Functions
 from dra_shared.cel.errors import Issue
@@ -32,7 +33,13 @@ _LITERALS: Final[dict[type, Type]] = {
 }
 
 
-class TypeIdent(Literal):
+class NamedConstant(Literal):
+    """A constant that goes by a name."""
+
+    __slots__ = ()
+
+
+class TypeIdent(NamedConstant):
     """A reference to a type by its name; ``value`` is the name."""
 
     __slots__ = ()
@@ -125,12 +132,20 @@ class _Checker:
         if name == "device" and self.device_fields:
             found = Ident(pos, name)
             found.type = t.DEVICE
-        elif name in TYPE_IDENTS:
+        elif name == messages.NULL_VALUE:
+            found = NamedConstant(pos, 0)
+            found.type = t.INT
+        elif (named := self._type_named(name)) is not None:
             found = TypeIdent(pos, name)
-            found.type = t.type_of(TYPE_IDENTS[name])
+            found.type = t.type_of(named)
         else:
             return None
         return found
+
+    def _type_named(self, name: str) -> Type | None:
+        if name in self.structs:
+            return Type(Kind.STRUCT, name)
+        return TYPE_IDENTS.get(name) or messages.TYPES.get(name)
 
     def _ident(self, expr: Ident) -> Expr:
         local = self._local(expr.name)
@@ -184,7 +199,7 @@ class _Checker:
         return t.optional_of(result) if optional else result
 
     def _struct_field(self, pos: int, struct: str, name: str) -> Type:
-        members = self.structs.get(struct)
+        members = self._members(struct)
         if members is None:
             self._report(pos, f"unexpected failed resolution of '{struct}'")
             return t.ERROR
@@ -306,32 +321,44 @@ class _Checker:
         expr.type = t.map_of(key, value)
         return expr
 
+    def _members(self, struct: str) -> AnyMapping[str, Type] | None:
+        found = self.structs.get(struct)
+        return messages.MEMBERS.get(struct) if found is None else found
+
     def _struct(self, expr: StructLiteral) -> Expr:
         name = expr.name.removeprefix(".")
-        members = self.structs.get(name)
-        if members is not None:
-            return self._message(expr, name, members)
         expr.type = t.ERROR
-        if name not in TYPE_IDENTS:
+        variable = self._local(expr.name)
+        if variable is None and name == "device" and self.device_fields:
+            variable = t.DEVICE
+        named = None if variable is not None else self._type_named(name)
+        if variable is not None:
+            self._report(expr.pos, f"'{variable.declared}' is not a type")
+        elif named is None:
             self._report(expr.pos, f"undeclared reference to '{expr.name}' (in container '')")
             return expr
-        self._report(expr.pos, f"'{TYPE_IDENTS[name].name}' is not a message type")
-        return expr
-
-    def _message(self, expr: StructLiteral, name: str, members: AnyMapping[str, Type]) -> Expr:
-        expr.type = Type(Kind.STRUCT, name)
+        elif self._members(name) is None:
+            self._report(expr.pos, f"'{named.name}' is not a message type")
+        else:
+            expr.type = named
         for index, (pos, key, value, optional) in enumerate(expr.fields):
             value = self.check(value)
             expr.fields[index] = (pos, key, value, optional)
-            wanted = members.get(key)
-            if wanted is None:
-                self._report(pos, f"undefined field '{key}'")
-                continue
+            wanted = self._initialized(pos, name, key, variable is None, expr.type is named)
             found = self._element(value, optional=optional)
-            if not self._assignable((found, wanted)):
+            if not self._assignable((wanted, found)):
                 text = f"expected type of field '{key}' is '{wanted}' but provided type is '{found}'"
                 self._report(pos, text)
         return expr
+
+    def _initialized(self, pos: int, name: str, key: str, is_type: bool, is_message: bool) -> Type:
+        """The type of the field."""
+        if is_message:
+            return self._struct_field(pos, name, key)
+        self._report(
+            pos, f"undefined field '{key}'" if is_type else f"unexpected failed resolution of '{name}'"
+        )
+        return t.ERROR
 
     def _comprehension(self, expr: Comprehension) -> Expr:
         expr.range = self.check(expr.range)

@@ -4,6 +4,7 @@ import operator
 from collections.abc import Sequence
 from typing import Any, Final
 
+from dra_shared.cel import messages
 from dra_shared.cel.checker import TypeIdent
 from dra_shared.cel.code import (
     LOCALS,
@@ -39,7 +40,7 @@ from dra_shared.cel.syntax import (
     StructLiteral,
     walk,
 )
-from dra_shared.cel.types import Kind
+from dra_shared.cel.types import DEVICE, Kind
 from dra_shared.cel.values import (
     NO_OVERLOAD,
     OptionalValue,
@@ -80,8 +81,14 @@ def compile_tree(
 
 
 def may_panic(expr: Expr) -> bool:
-    """Whether upstream may panic in the expression, which code without account of the cost would not notice."""
-    return any(isinstance(node, Call) and _compares(node.overloads) for node in walk(expr))
+    """Whether upstream may end in a way which code without account of the cost would not notice.
+
+    It panics where a list cannot be compared, and the cost of flattening below nothing is beyond all limits.
+    """
+    return any(
+        isinstance(node, Call) and (_compares(node.overloads) or "list_flatten_int" in node.overloads)
+        for node in walk(expr)
+    )
 
 
 class _Compiler:
@@ -100,6 +107,8 @@ class _Compiler:
     def code(self, expr: Expr) -> Code:
         match expr:
             case TypeIdent():
+                if expr.value in messages.TYPES.keys() - messages.NAMED or expr.value == DEVICE.name:
+                    raise EvaluationError(f"reference to undefined type: {expr.value}")
                 return constant(TypeValue(expr.value))
             case Literal():
                 return constant(expr.value)
@@ -566,7 +575,9 @@ def _map_builder(entries: Sequence[tuple[Run, Run, bool]]) -> Run:
 
 
 def _struct_builder(name: str, fields: Sequence[tuple[str, Run, bool]]) -> Run:
-    def build(frame: Frame) -> StructValue:
+    make = messages.maker(name)
+
+    def build(frame: Frame) -> Any:
         values: dict[str, Any] = {}
         for key, run, optional in fields:
             value = run(frame)
@@ -576,10 +587,11 @@ def _struct_builder(name: str, fields: Sequence[tuple[str, Run, bool]]) -> Run:
                         f"cannot initialize optional entry '{key}' from non-optional value {to_text(value)}"
                     )
                 if not value.present:
+                    values.pop(key, None)
                     continue
                 value = value.value
             values[key] = value
-        return StructValue(name, values)
+        return StructValue(name, values) if make is None else make(values)
 
     return build
 

@@ -129,7 +129,12 @@ def _contains(args: Sequence[Any], result: Any) -> int:
 
 
 def _allocating(by: float, count: int) -> int:
-    return min(int(float(count) * by) + 1 + _LIST, MAX)
+    return _unsigned(float(count) * by) + 1 + _LIST & MAX
+
+
+def _unsigned(value: float) -> int:
+    """As Go on amd64 makes an unsigned integer of a number."""
+    return int(value) & MAX if -(1 << 63) <= value < 1 << 64 else 1 << 63
 
 
 def _output(args: Sequence[Any], result: Any) -> int:

@@ -5,7 +5,7 @@ Costs and sizes are ranges of unsigned 64-bit numbers that stick at the maximum.
 
 from typing import Final
 
-from dra_shared.cel.checker import TypeIdent
+from dra_shared.cel.checker import NamedConstant
 from dra_shared.cel.estimates import (
     MAX,
     ONE,
@@ -37,6 +37,7 @@ from dra_shared.cel.types import Kind, Type
 _ZERO: Final = fixed(0)
 _STRING: Final = 0.1
 _REGEX: Final = 0.25
+_STRUCT: Final = 40
 _FIELD_KINDS: Final = frozenset((Kind.MAP, Kind.STRUCT, Kind.PARAM))
 _SCALARS: Final = frozenset((Kind.BOOL, Kind.DOUBLE, Kind.DURATION, Kind.INT, Kind.TIMESTAMP, Kind.UINT))
 _COMPARED: Final = frozenset(
@@ -129,7 +130,7 @@ class _Coster:
 
     def cost(self, expr: Expr) -> Range:
         match expr:
-            case TypeIdent():
+            case NamedConstant():
                 return ONE
             case Literal():
                 return _ZERO
@@ -148,8 +149,14 @@ class _Coster:
             case Comprehension():
                 return self._bind(expr) if _is_bind(expr) else self._fold(expr)
             case StructLiteral():
-                return fixed(40)
+                return self._struct(expr)
         return _ZERO
+
+    def _struct(self, expr: StructLiteral) -> Range:
+        total = fixed(_STRUCT)
+        for _, _, value, _ in expr.fields:
+            total = add(total, self.cost(value))
+        return total
 
     def _local(self, name: str) -> _Local | None:
         stack = self._locals.get(name)

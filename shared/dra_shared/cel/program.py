@@ -15,6 +15,7 @@ from dra_shared.cel.errors import CompileError, ErrorKind, EvaluationError, Issu
 from dra_shared.cel.estimate import estimate_cost
 from dra_shared.cel.library.lists import CostLimitExceeded
 from dra_shared.cel.library.strings import RegexError
+from dra_shared.cel.messages import refusal
 from dra_shared.cel.parser import ParseFailed, parse
 from dra_shared.cel.reads import Read, reads
 from dra_shared.cel.syntax import Comprehension, Expr, walk
@@ -120,31 +121,11 @@ def _guarded(run: Run, frame: Frame) -> Any:
         raise EvaluationError(f"internal error: {problem}") from problem
 
 
-_NATIVE: Final = {
-    "int": "unsupported type conversion from 'int' to bool",
-    "uint": "unsupported type conversion from 'uint' to bool",
-    "double": "type conversion error from Double to 'bool'",
-    "string": "unsupported native conversion from string to 'bool'",
-    "bytes": "type conversion error from Bytes to 'bool'",
-    "list": "type conversion error from list to 'bool'",
-    "map": "type conversion error from map to 'bool'",
-    "null_type": "type conversion error from 'null_type' to 'bool'",
-    "kubernetes.Quantity": "type conversion error from 'Quantity' to 'bool'",
-    "kubernetes.Semver": "type conversion error from 'Semver' to 'bool'",
-    "kubernetes.URL": "type conversion error from 'URL' to 'bool'",
-    "kubernetes.NamedFormat": "type conversion error from 'Format' to 'bool'",
-    "net.IP": "type conversion error from 'IP' to 'bool'",
-    "net.CIDR": "type conversion error from 'CIDR' to 'bool'",
-    "google.protobuf.Duration": "type conversion error from 'Duration' to 'bool'",
-    "google.protobuf.Timestamp": "type conversion error from 'Timestamp' to 'bool'",
-    "type": "type conversion not supported for 'type'",
-    "optional_type": "optional.none() dereference",
-}
-
-
 def _not_bool(result: Any) -> EvaluationError:
     name = type_name(result)
-    return EvaluationError(f"CEL result of type {name} could not be converted to bool: {_NATIVE[name]}")
+    return EvaluationError(
+        f"CEL result of type {name} could not be converted to bool: {refusal(result, 'bool')}"
+    )
 
 
 def compile_expression(
@@ -203,8 +184,8 @@ def _compile(expression: str, lists: bool, multiple: bool, includes: bool) -> Pr
         raise _failed(expression, [Issue(-1, _TOO_DEEP)]) from None
     if issues:
         raise _failed(expression, issues)
-    attribute = t.DYN if lists else t.ANY
-    if tree.type not in (t.BOOL, attribute):
+    unknown = (t.ANY, t.DYN) if lists else (t.ANY,)
+    if tree.type.nullable or tree.type not in (t.BOOL, *unknown):
         raise CompileError(f"must evaluate to bool or the unknown type, not {tree.type.declared}")
     try:
         return Program(expression, tree, lists, includes, estimate_cost(tree))

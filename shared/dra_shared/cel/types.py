@@ -37,26 +37,34 @@ _SHOWN: Final = {
 class Type:
     """An immutable type; equal when kind, name and parameters are."""
 
-    __slots__ = ("_text", "kind", "name", "params")
+    __slots__ = ("_key", "_text", "kind", "name", "nullable", "params")
 
-    def __init__(self, kind: Kind, name: str, *params: "Type") -> None:
+    _key: str
+
+    def __init__(self, kind: Kind, name: str, *params: "Type", nullable: bool = False) -> None:
         self.kind = kind
         self.name = name
         self.params = params
+        #: Whether it is that of a wrapper, which null can stand for.
+        self.nullable = nullable
         if (shown := _SHOWN.get(kind)) is not None:
             self._text = shown
         elif params:
             self._text = f"{name}({', '.join(param._text for param in params)})"
         else:
             self._text = name
+        # A wrapper's type is equal to what it wraps.
+        self._key = f"{name}({', '.join(param._key for param in params)})" if params else self._text
+        if nullable:
+            self._text = f"wrapper({self._text})"
 
     def __eq__(self, other: object) -> bool:
         return self is other or (
-            isinstance(other, Type) and self.kind is other.kind and self._text == other._text
+            isinstance(other, Type) and self.kind is other.kind and self._key == other._key
         )
 
     def __hash__(self) -> int:
-        return hash(self._text)
+        return hash(self._key)
 
     def __repr__(self) -> str:
         return self._text
@@ -70,7 +78,7 @@ class Type:
         """The name as the output type of a program (``google.protobuf.Any``, ``null_type``)."""
         if self.params:
             return f"{self.name}({', '.join(param.declared for param in self.params)})"
-        return self.name
+        return self._text if self.nullable else self.name
 
     @property
     def is_dyn(self) -> bool:
@@ -119,6 +127,10 @@ def map_of(key: Type, value: Type) -> Type:
 
 def optional_of(value: Type) -> Type:
     return Type(Kind.OPAQUE, "optional_type", value)
+
+
+def nullable(wrapped: Type) -> Type:
+    return Type(wrapped.kind, wrapped.name, nullable=True)
 
 
 def type_of(value: Type) -> Type:
@@ -170,9 +182,9 @@ def _assignable(mapping: Mapping, first: Type, second: Type) -> bool:
     if first.is_dyn or second.is_dyn or first.kind is Kind.ERROR or second.kind is Kind.ERROR:
         return True
     if first.kind is Kind.NULL:
-        return second.kind in NULLABLE
+        return second.nullable or second.kind in NULLABLE
     if second.kind is Kind.NULL:
-        return first.kind in NULLABLE
+        return first.nullable or first.kind in NULLABLE
     if first.kind in _EXACT:
         return first == second
     if first.kind is Kind.TYPE:

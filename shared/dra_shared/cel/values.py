@@ -258,6 +258,10 @@ def equal(left: Any, right: Any) -> bool:
         if type(right) is not OptionalValue or left.present != right.present:
             return False
         return not left.present or equal(left.value, right.value)
+    if kind is StructValue:
+        return (
+            type(right) is StructValue and left.name == right.name and _maps_equal(left.fields, right.fields)
+        )
     return False
 
 
@@ -394,6 +398,8 @@ def lookup(container: Any, key: Any) -> tuple[Any, bool]:
     if kind is LazyMap:
         found: tuple[Any, bool] = container.find(key)
         return found
+    if kind is StructValue:
+        return container.fields.get(key), key in container.fields
     return None, False
 
 

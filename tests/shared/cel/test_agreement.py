@@ -36,6 +36,7 @@ LISTER = "internal error: interface conversion: {} is not traits.Lister: missing
         ('device.attributes["d"].nosuch == [1].slice(2, 3).distinct()', LISTER.format("*types.Err", "Add")),
         ('device.attributes["d"].i.find("a+") == ""', "no such overload"),
         ('device.attributes["d"].s.reason() == ""', "no such overload: reason(string)"),
+        ("[[1], [2], [3], [4], [5]].flatten(-3) == [1]", "operation cancelled: actual cost limit exceeded"),
         ("[18446744073709551615u, 1u].sum() == 0u", "unsigned integer overflow"),
         ('{"a": 1}[device.attributes["d"].v] == 1', "invalid qualifier type: cel.Semver"),
         ('ip("1:").isLoopback()', 'IP Address "1:" parse error during conversion from string: '
@@ -64,6 +65,7 @@ def test_errors(expression: str, error: str | None) -> None:
         'timestamp("2024-01-02T3:04:05Z").getHours() == 3',
         'double("0x1p-2") == 0.25 && double("1_0") == 10.0',
         '"%s".format([[1, "a"]]) != "x"',
+        "optional.ofNonZeroValue(timestamp(0)).hasValue()",
         'isURL("x:y") && isURL("*") && !isURL("http://%41.com/")',
         'device.attributes["d"].l.distinct() == [1, 2]',
         'string(1e6) == "1e+06" && string(123456.0) == "123456" && "%s".format([1e19]) == "1e+19"',

@@ -16,6 +16,7 @@ from dra_shared.cel.values import (
     NONE,
     Duration,
     OptionalValue,
+    StructValue,
     Timestamp,
     Uint,
     comparable,
@@ -36,6 +37,8 @@ _INCLUDES_LIMIT: Final = 48
 _RANGE_LIMIT: Final = 1_000_000
 
 
+# The beginning of the year 1, which is Go's zero of times.
+_FIRST_MOMENT: Final = -62_135_596_800_000_000_000
 _SUMMABLE: Final = frozenset((int, Uint, float, str, bytes, Duration, Timestamp))
 
 
@@ -227,6 +230,10 @@ def is_zero(value: Any) -> bool:
         return True
     if is_list(value) or is_map(value) or isinstance(value, str | bytes):
         return len(value) == 0
+    if isinstance(value, Timestamp):
+        return value == _FIRST_MOMENT
+    if isinstance(value, StructValue):
+        return all(item is None or item == "" for item in value.fields.values())
     return isinstance(value, bool | int | float) and value == 0
 
 
