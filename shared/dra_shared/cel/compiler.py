@@ -420,8 +420,9 @@ def _logic(left: Run, right: Run, absorbing: bool) -> Run:
 def _or(left: Run, right: Run, *, unwrap: bool) -> Run:
     def run(frame: Frame) -> Any:
         value = left(frame)
+        # Upstream leaves what is not optional as it is.
         if type(value) is not OptionalValue:
-            raise EvaluationError(NO_OVERLOAD)
+            return value
         if value.present:
             return value.value if unwrap else value
         return right(frame)

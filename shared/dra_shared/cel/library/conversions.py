@@ -15,6 +15,7 @@ from dra_shared.cel.library.operators import (
     identity,
 )
 from dra_shared.cel.values import Duration, Timestamp, Uint, format_double
+from dra_shared.quoting import go_quote
 
 _NANOS: Final = 1_000_000_000
 _TRUE: Final = frozenset(("1", "t", "T", "TRUE", "true", "True"))
@@ -40,7 +41,7 @@ _CYCLE: Final = 146_097 * 86_400
 _FIRST_WEEK: Final = -62_135_596_800 + 7 * 86_400
 _LAST_WEEK: Final = 253_402_300_799 - 7 * 86_400
 _EPOCH: Final = datetime.datetime(1970, 1, 1, tzinfo=datetime.UTC)
-_OFFSET: Final = re.compile(r"([+-]?)(\d\d):(\d\d)")
+_INTEGER: Final = re.compile(r"[+-]?[0-9]{1,18}")
 
 
 def _fail(source: str, target: str) -> EvaluationError:
@@ -187,12 +188,15 @@ def _shown(seconds: int, zone: str) -> datetime.datetime:
             return when.astimezone(zoneinfo.ZoneInfo(zone))
         except (zoneinfo.ZoneInfoNotFoundError, ValueError, OSError):
             raise EvaluationError(f"unknown time zone {zone}") from None
-    match = _OFFSET.fullmatch(zone)
-    if match is None:
-        hours = zone.partition(":")[0]
-        raise EvaluationError(f'strconv.Atoi: parsing "{hours}": invalid syntax')
-    minutes = int(match[2]) * 60 + int(match[3])
-    return when + datetime.timedelta(minutes=-minutes if match[1] == "-" else minutes)
+    hours, _, minutes = zone.partition(":")
+    whole, part = _atoi(hours), _atoi(minutes)
+    return when + datetime.timedelta(hours=whole, minutes=-part if zone.startswith("-") else part)
+
+
+def _atoi(text: str) -> int:
+    if not _INTEGER.fullmatch(text):
+        raise EvaluationError(f"strconv.Atoi: parsing {go_quote(text)}: invalid syntax")
+    return int(text)
 
 
 def _part(name: str) -> Implementation:
