@@ -26,6 +26,7 @@ ISSUER = "https://kubernetes.default.svc"
 _HEADER = {"alg": "HS256", "typ": "JWT"}
 _KEY_LENGTH = 32
 _LEEWAY = 60
+_EVERY_PODS, _YEAR = 3607, 365 * 24 * 3600
 _EXTRA = "authentication.kubernetes.io/"
 # What a token may be bound to, and where it is.
 _BOUND = (("pod", "pods"), ("secret", "secrets"), ("node", "nodes"))
@@ -76,8 +77,16 @@ class Tokens:
     def issue(
         self, account: JsonObject, seconds: int, audiences: list[str], bound: dict[str, JsonObject]
     ) -> str:
-        """A token of the service account for so long; `bound` are the pod, node or secret that it goes with."""
+        """A token of the service account for so long; `bound` are the pod, node or secret that it goes with.
+
+        What kubelets put into every pod holds for a year, as some who use it never read it again (upstream's
+        `--service-account-extend-token-expiration`).
+        """
         meta, now = account["metadata"], int(self._now().timestamp())
+        warned: JsonObject = {}
+        if "pod" in bound and seconds == _EVERY_PODS and audiences == [ISSUER]:
+            warned = {"warnafter": now + seconds}
+            seconds = _YEAR
         claims = {
             "aud": audiences,
             "exp": now + seconds,
@@ -88,6 +97,7 @@ class Tokens:
                 "namespace": meta["namespace"],
                 **{kind: _reference(obj) for kind, obj in bound.items()},
                 "serviceaccount": _reference(account),
+                **warned,
             },
             "nbf": now,
             "sub": f"system:serviceaccount:{meta['namespace']}:{meta['name']}",

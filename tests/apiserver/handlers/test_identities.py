@@ -129,6 +129,15 @@ async def test_a_token_ends_with_its_time_and_with_its_pod(
     assert late.status_code == 401
 
 
+async def test_the_token_of_every_pod_holds_for_longer_than_it_says(client: httpx.AsyncClient, clock: FakeClock) -> None:
+    await account(client)
+    await pod_on_a_node(client)
+    bound = {"apiVersion": "v1", "kind": "Pod", "name": "p"}
+    issued = (await token(client, boundObjectRef=bound, expirationSeconds=3607)).json()["status"]["token"]
+    await clock.advance(2 * 3600)
+    assert (await whoami(client, {"Authorization": f"Bearer {issued}"}))["username"].endswith(":driver")
+
+
 async def test_a_token_that_is_not_ours_is_the_administrators(client: httpx.AsyncClient) -> None:
     await account(client)
     issued = (await token(client)).json()["status"]["token"]

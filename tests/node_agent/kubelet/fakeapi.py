@@ -76,6 +76,12 @@ class FakeApi(httpx.AsyncBaseTransport):
         return _missing(path) if obj is None else httpx.Response(200, json=obj)
 
     def _create(self, path: str, body: Json) -> httpx.Response:
+        if path.endswith("/token"):
+            account, bound = path.removesuffix("/token"), body["spec"]["boundObjectRef"]
+            if account not in self.objects:
+                return _missing(account)
+            token = f"{account.rpartition('/')[2]} in {bound['name']}"
+            return httpx.Response(201, json={"status": {"token": token}})
         name = body["metadata"]["name"]
         full = f"{path}/{name}"
         if full in self.objects:

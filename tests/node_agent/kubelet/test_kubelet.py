@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 from dra_shared.api.container import ContainerStatus
-from dra_shared.api.resources import CONFIG_MAPS, LEASES, NODES, PODS
+from dra_shared.api.resources import CONFIG_MAPS, LEASES, NODES, PODS, SERVICE_ACCOUNTS
 from dra_shared.clock import settle
 
 from tests.node_agent.kubelet.bench import SLEEPER, Bench, claim, pod, reasons
@@ -454,6 +454,24 @@ async def test_environment_and_volumes_from_config_maps() -> None:
         await until(lambda: bench.runtime.containers())
         await settle(50)
         assert await bench.log() == "blue pod node\nround\n"
+
+
+async def test_pods_have_their_service_accounts_token() -> None:
+    async with Bench() as bench:
+        bench.api.put(SERVICE_ACCOUNTS, {"metadata": {"name": "robot", "namespace": "ns"}})
+        container = {
+            "name": "main",
+            "image": "x",
+            "command": ["sh", "-c", "cat /run/secrets/token; echo; sleep 99"],
+            "volumeMounts": [{"name": "token", "mountPath": "/run/secrets"}],
+        }
+        projection = {"serviceAccountToken": {"path": "token", "expirationSeconds": 3607}}
+        volumes = [{"name": "token", "projected": {"sources": [projection]}}]
+        bench.create(pod("pod", container, volumes=volumes, serviceAccountName="robot"))
+        await until(lambda: bench.phase() == "Running")
+        await until(lambda: bench.runtime.containers())
+        await settle(50)
+        assert await bench.log() == "robot in pod\n"
 
 
 async def test_missing_config_is_reported_and_awaited() -> None:

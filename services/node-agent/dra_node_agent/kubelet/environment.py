@@ -3,17 +3,19 @@
 import base64
 import re
 from collections.abc import Mapping
-from typing import Protocol
+from typing import Any, Protocol
 
+import msgspec
 from dra_shared.api.container import Container, EnvFromSource, EnvVarSource
 from dra_shared.api.pod import Pod
-from dra_shared.api.resources import CONFIG_MAPS, SECRETS
+from dra_shared.api.resources import CONFIG_MAPS, SECRETS, SERVICE_ACCOUNTS
 from dra_shared.api.volume import ObjectFieldSelector, ResourceFieldSelector
 from dra_shared.client.errors import NotFound
 from dra_shared.client.rest import Client
 from dra_shared.quantity import Quantity
 
 _REFERENCE = re.compile(r"\$(\$|\(([A-Za-z_.-][A-Za-z0-9_.-]*)\))")
+_TOKEN_SECONDS = 3600
 _SUBSCRIPT = re.compile(r"(.+)\['(.*)'\]")
 
 
@@ -50,6 +52,28 @@ class ApiSources:
         except NotFound:
             return None
         return {key: base64.b64decode(value) for key, value in found.data.items()}
+
+    async def token(self, pod: Pod, audience: str, seconds: int | None) -> bytes:
+        """A token of the pod's service account that holds as long as the pod is there.
+
+        Raises:
+            ConfigError: there is no such account.
+        """
+        meta = pod.metadata
+        bound = {"apiVersion": "v1", "kind": "Pod", "name": meta.name, "uid": meta.uid}
+        spec: dict[str, Any] = {"expirationSeconds": seconds or _TOKEN_SECONDS, "boundObjectRef": bound}
+        if audience:
+            spec["audiences"] = [audience]
+        wanted = {"kind": "TokenRequest", "apiVersion": "authentication.k8s.io/v1", "spec": spec}
+        name = pod.spec.service_account_name or "default"
+        try:
+            answer = await self._client.create_subresource(
+                SERVICE_ACCOUNTS, name, "token", wanted, meta.namespace
+            )
+        except NotFound as error:
+            raise ConfigError(f"failed to fetch token: {error}") from error
+        token: str = msgspec.json.decode(answer)["status"]["token"]
+        return token.encode()
 
 
 def expand(text: str, env: Mapping[str, str]) -> str:

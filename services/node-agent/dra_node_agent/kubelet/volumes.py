@@ -4,6 +4,7 @@ import asyncio
 import shutil
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path, PurePosixPath
+from typing import Protocol
 
 from dra_shared.api.container import Container
 from dra_shared.api.pod import Pod
@@ -19,10 +20,18 @@ class MountError(Exception):
     """A volume cannot be set up; the pod waits (event FailedMount)."""
 
 
+class VolumeSources(Sources, Protocol):
+    """Where volumes' files come from."""
+
+    async def token(self, pod: Pod, audience: str, seconds: int | None) -> bytes:
+        """A token of the pod's service account."""
+        ...
+
+
 class VolumeManager:
     """The volumes of one node's pods, below ``directory/<pod uid>/volumes``."""
 
-    def __init__(self, directory: Path, sources: Sources, node_name: str, host_ip: str) -> None:
+    def __init__(self, directory: Path, sources: VolumeSources, node_name: str, host_ip: str) -> None:
         self._directory = directory
         self._sources = sources
         self._node_name = node_name
@@ -80,6 +89,11 @@ class VolumeManager:
                     )
                 elif part.downward_api is not None:
                     files |= self._downward(pod, part.downward_api.items, pod_ip)
+                elif part.service_account_token is not None:
+                    token = part.service_account_token
+                    files[token.path] = await self._sources.token(
+                        pod, token.audience, token.expiration_seconds
+                    )
         return files
 
     async def _config_map(
