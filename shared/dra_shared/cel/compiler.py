@@ -19,6 +19,7 @@ from dra_shared.cel.code import (
     plain,
     resolver,
 )
+from dra_shared.cel.construction import hashable, map_builder, optional_list, plain_list, struct_builder
 from dra_shared.cel.costs import FAILED, CallCost, call_cost
 from dra_shared.cel.declarations import Functions
 from dra_shared.cel.dispatch import implementation
@@ -44,12 +45,10 @@ from dra_shared.cel.types import DEVICE, Kind
 from dra_shared.cel.values import (
     NO_OVERLOAD,
     OptionalValue,
-    StructValue,
     TypeValue,
     Uint,
     equal,
     go_type,
-    to_text,
 )
 
 _CONVERSIONS: Final = frozenset(
@@ -242,19 +241,19 @@ class _Compiler:
         if all(element.is_const for element in elements):
             return constant([element.value for element in elements])
         runs = [element.run for element in elements]
-        build = _optional_list(runs, expr.optional) if expr.optional else _plain_list(runs)
+        build = optional_list(runs, expr.optional) if expr.optional else plain_list(runs)
         return plain(self._constructed(build, _LIST_COST))
 
     def _map(self, expr: MapLiteral) -> Code:
         entries = [(self.code(entry.key), self.code(entry.value), entry.optional) for entry in expr.entries]
         if all(key.is_const and value.is_const for key, value, _ in entries):
-            return constant({_hashable(key.value): value.value for key, value, _ in entries})
-        build = _map_builder([(key.run, value.run, optional) for key, value, optional in entries])
+            return constant({hashable(key.value): value.value for key, value, _ in entries})
+        build = map_builder([(key.run, value.run, optional) for key, value, optional in entries])
         return plain(self._constructed(build, _MAP_COST))
 
     def _struct(self, expr: StructLiteral) -> Code:
         fields = [(key, self.code(value).run, optional) for _, key, value, optional in expr.fields]
-        return plain(self._constructed(_struct_builder(expr.name.removeprefix("."), fields), _STRUCT_COST))
+        return plain(self._constructed(struct_builder(expr.name.removeprefix("."), fields), _STRUCT_COST))
 
     def _constructed(self, build: Run, cost: int) -> Run:
         if not self.tracked:
@@ -530,79 +529,3 @@ def _tracked(run: Implementation, runs: Sequence[Run], cost: CallCost) -> Run:
         return _finish(frame, run, args, cost)
 
     return call
-
-
-def _plain_list(runs: Sequence[Run]) -> Run:
-    return lambda frame: [run(frame) for run in runs]
-
-
-def _optional_list(runs: Sequence[Run], optional: frozenset[int]) -> Run:
-    def build(frame: Frame) -> list[Any]:
-        values: list[Any] = []
-        for index, run in enumerate(runs):
-            value = run(frame)
-            if index in optional:
-                if type(value) is not OptionalValue:
-                    raise EvaluationError(
-                        f"cannot initialize optional list element from non-optional value {to_text(value)}"
-                    )
-                if not value.present:
-                    continue
-                value = value.value
-            values.append(value)
-        return values
-
-    return build
-
-
-def _map_builder(entries: Sequence[tuple[Run, Run, bool]]) -> Run:
-    def build(frame: Frame) -> dict[Any, Any]:
-        values: dict[Any, Any] = {}
-        for key_run, value_run, optional in entries:
-            key, value = key_run(frame), value_run(frame)
-            if optional:
-                if type(value) is not OptionalValue:
-                    raise EvaluationError(
-                        f"cannot initialize optional entry '{to_text(key)}' from non-optional value {to_text(value)}"
-                    )
-                if not value.present:
-                    values.pop(key, None)
-                    continue
-                value = value.value
-            values[_hashable(key)] = value
-        return values
-
-    return build
-
-
-def _struct_builder(name: str, fields: Sequence[tuple[str, Run, bool]]) -> Run:
-    make = messages.maker(name)
-
-    def build(frame: Frame) -> Any:
-        values: dict[str, Any] = {}
-        for key, run, optional in fields:
-            value = run(frame)
-            if optional:
-                if type(value) is not OptionalValue:
-                    raise EvaluationError(
-                        f"cannot initialize optional entry '{key}' from non-optional value {to_text(value)}"
-                    )
-                if not value.present:
-                    values.pop(key, None)
-                    continue
-                value = value.value
-            values[key] = value
-        return StructValue(name, values) if make is None else make(values)
-
-    return build
-
-
-def _hashable(key: Any) -> Any:
-    """A list may be the key of an entry, though no lookup ever finds it."""
-    if isinstance(key, list):
-        return tuple(_hashable(item) for item in key)
-    try:
-        hash(key)
-    except TypeError:
-        raise EvaluationError(f"unsupported key type: {go_type(key)}") from None
-    return key
