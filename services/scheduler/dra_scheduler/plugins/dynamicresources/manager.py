@@ -111,9 +111,12 @@ class DRAManager:
 
         ``since`` is the tracker's mark when ``allocation`` was decided on, ``before`` the revision it was stored in.
         """
+        strangers = self.claims.strangers_since(since)
+        if not strangers:
+            return None
         devices = _devices(allocation)
         counted = {device[:2] for device in devices if self._has_counters(device[:2])}
-        for version, claim in self.claims.strangers_since(since):
+        for version, claim in strangers:
             if version >= before or claim.key == key or claim.status.allocation is None:
                 continue
             others = _devices(claim.status.allocation)
