@@ -129,7 +129,9 @@ async def test_a_token_ends_with_its_time_and_with_its_pod(
     assert late.status_code == 401
 
 
-async def test_the_token_of_every_pod_holds_for_longer_than_it_says(client: httpx.AsyncClient, clock: FakeClock) -> None:
+async def test_the_token_of_every_pod_holds_for_longer_than_it_says(
+    client: httpx.AsyncClient, clock: FakeClock
+) -> None:
     await account(client)
     await pod_on_a_node(client)
     bound = {"apiVersion": "v1", "kind": "Pod", "name": "p"}
