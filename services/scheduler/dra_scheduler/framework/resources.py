@@ -108,6 +108,16 @@ def scoring_requests(pod: Pod) -> Amounts:
     return pod_requests(pod, defaults=_DEFAULT_REQUESTS)
 
 
+def extended_requests(pod: Pod) -> Amounts:
+    """What the pod needs of extended resources: of most pods nothing, which is soon seen."""
+    spec = pod.spec
+    if not spec.overhead and not pod.status.node_allocatable_resource_claim_statuses:
+        containers = (*spec.init_containers, *spec.containers)
+        if not any(is_extended(name) for container in containers for name in container.resources.requests):
+            return {}
+    return {name: value for name, value in pod_requests(pod).items() if value and is_extended(name)}
+
+
 def _requests(container: Container, defaults: Mapping[str, int] | None) -> Amounts:
     needs = amounts(container.resources.requests)
     return {**defaults, **needs} if defaults else needs

@@ -20,7 +20,7 @@ from dra_shared.features import FeatureGates
 from dra_scheduler.framework.events import Action, Event, Interest, Kind
 from dra_scheduler.framework.nodeinfo import NodeInfo
 from dra_scheduler.framework.plugin import default_normalize
-from dra_scheduler.framework.resources import is_extended, pod_requests
+from dra_scheduler.framework.resources import extended_requests
 from dra_scheduler.framework.state import CycleState
 from dra_scheduler.framework.status import SKIP, Status, error, unresolvable, unschedulable
 from dra_scheduler.plugins.dynamicresources.extended import in_memory_claim
@@ -305,8 +305,7 @@ class DynamicResources:
 
     def _asks_for_extended(self, pod: Pod) -> bool:
         return self._extended and any(
-            value and is_extended(name) and self._manager.classes.for_resource(name) is not None
-            for name, value in pod_requests(pod).items()
+            self._manager.classes.for_resource(name) is not None for name in extended_requests(pod)
         )
 
     def _containers(self, pod: Pod) -> Hashable:
@@ -321,9 +320,7 @@ class DynamicResources:
     def _extended_claim(self, pod: Pod, memory: AttemptMemory) -> ResourceClaim | None:
         if not self._asks_for_extended(pod):
             return None
-        memory.extended = tuple(
-            name for name, value in pod_requests(pod).items() if value and is_extended(name)
-        )
+        memory.extended = tuple(extended_requests(pod))
         existing = self._manager.claims.for_extended_resources(pod.metadata.uid)
         return existing or in_memory_claim(pod, self._new_uid())
 
