@@ -113,9 +113,9 @@ class Binder:
         uid, node_name = assumed.metadata.uid, assumed.spec.node_name
         announcing = None
         if announces and self._nominations is not None:
-            announcing = asyncio.ensure_future(self._nominations.write(assumed, node_name))
+            announcing = asyncio.create_task(self._nominations.write(assumed, node_name))
         work = self._framework.pre_bind(state, assumed, node_name)
-        self._preparing[uid] = preparing = asyncio.ensure_future(work)
+        self._preparing[uid] = preparing = asyncio.create_task(work)
         try:
             return await preparing
         finally:
