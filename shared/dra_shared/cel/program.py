@@ -21,7 +21,7 @@ from dra_shared.cel.reads import Read, reads
 from dra_shared.cel.syntax import Comprehension, Expr, walk
 from dra_shared.cel.types import Kind, Type
 from dra_shared.cel.validators import validate
-from dra_shared.cel.values import type_name
+from dra_shared.cel.values import OptionalValue, type_name
 from dra_shared.features import FeatureGates
 
 #: What a selector may cost (resource.k8s.io CELSelectorExpressionMaxCost).
@@ -79,7 +79,7 @@ class Program:
         result = _guarded(self._run, frame)
         if result is True or result is False:
             return bool(result)
-        raise _not_bool(result)
+        return _as_bool(result)
 
     def cost(self, device: CelDevice) -> int:
         """The exact cost of evaluating the expression for this device, also when that fails."""
@@ -93,12 +93,9 @@ class Program:
             return Outcome(None, str(error), 0)
         frame: Frame = [view, *self._rest]
         try:
-            result = _guarded(self._limited, frame)
+            return Outcome(_as_bool(_guarded(self._limited, frame)), None, frame[1])
         except EvaluationError as error:
             return Outcome(None, str(error), frame[1])
-        if result is True or result is False:
-            return Outcome(result, None, frame[1])
-        return Outcome(None, str(_not_bool(result)), frame[1])
 
     def _limited(self, frame: Frame) -> Any:
         if self._accounted is None:
@@ -121,11 +118,14 @@ def _guarded(run: Run, frame: Frame) -> Any:
         raise EvaluationError(f"internal error: {problem}") from problem
 
 
-def _not_bool(result: Any) -> EvaluationError:
-    name = type_name(result)
-    return EvaluationError(
-        f"CEL result of type {name} could not be converted to bool: {refusal(result, 'bool')}"
-    )
+def _as_bool(result: Any) -> bool:
+    value = result
+    while type(value) is OptionalValue and value.present:
+        value = value.value
+    if type(value) is bool:
+        return value
+    text = f"CEL result of type {type_name(result)} could not be converted to bool: {refusal(value, 'bool')}"
+    raise EvaluationError(text)
 
 
 def compile_expression(

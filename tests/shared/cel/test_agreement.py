@@ -69,6 +69,7 @@ def test_errors(expression: str, error: str | None) -> None:
         'timestamp(0).getHours("5:30") == 5 && timestamp(0).getHours("-0:30") == 23',
         'format.byte().validate("").hasValue() && !format.byte().validate("YR==").hasValue()',
         'dyn("a").orValue("b") == "a"',
+        "dyn(optional.of(optional.of(true)))",
         'isURL("x:y") && isURL("*") && !isURL("http://%41.com/")',
         'device.attributes["d"].l.distinct() == [1, 2]',
         'string(1e6) == "1e+06" && string(123456.0) == "123456" && "%s".format([1e19]) == "1e+19"',
