@@ -197,3 +197,16 @@ async def test_of_pods_that_have_not_started_the_first_goes() -> None:
     """Upstream compares them by the time at which it looks at them, and so spares the last."""
     pods = [_placed(name, "a", cpu="1") for name in ("first", "second", "third", "fourth")]
     assert await _survivors(node_json("a"), *pods, requests={"cpu": "1"}) == ["fourth", "second", "third"]
+
+
+async def test_a_new_condition_comes_behind_those_that_there_are() -> None:
+    low = _placed("low", "a")
+    low["status"]["conditions"] = [{"type": "PodScheduled", "status": "True"}]
+    api = FakeApi(node_json("a"), low)
+    async with running(api):
+        api.add(pod_json("high", requests={"cpu": "3"}, priority=100))
+        await eventually(lambda: ("pods", "default", "low") not in api.objects)
+    (patch,) = [
+        call.body["status"] for call in api.writes("pods") if call.name == "low" and call.verb == "patch"
+    ]
+    assert patch["$setElementOrder/conditions"] == [{"type": "PodScheduled"}, {"type": "DisruptionTarget"}]
