@@ -52,6 +52,7 @@ async def token(api: Api, request: Request, target: Target) -> None:
         text = f"the UID in the token request ({found['uid']}) does not match the UID of the service account ({uid})"
         raise conflict(_TOKEN, target.name, text)
     spec = wanted.get("spec") or {}
+    audiences = spec.get("audiences") or [ISSUER]
     seconds = spec.get("expirationSeconds") or 3600
     if not isinstance(seconds, int):
         raise bad_request("TokenRequest: spec.expirationSeconds must be a number")
@@ -60,10 +61,14 @@ async def token(api: Api, request: Request, target: Target) -> None:
             "spec.expirationSeconds", seconds, "may not specify a duration less than 10 minutes"
         )
         raise invalid_object(*_TOKEN, "", [problem])
-    bound = _bound_objects(api, target, spec.get("boundObjectRef"))
-    audiences = spec.get("audiences") or [ISSUER]
     wanted["metadata"] = meta
     wanted["spec"] = {**spec, "audiences": audiences, "expirationSeconds": seconds}
+    if api.dynamic is not None:
+        ctx = api.context(target, request.user, options.dry_run)
+        await api.dynamic.admit(request, target, wanted, None, ctx, "CREATE")
+        spec = wanted["spec"]
+        audiences, seconds = spec["audiences"], spec["expirationSeconds"]
+    bound = _bound_objects(api, target, spec.get("boundObjectRef"))
     due = rfc3339(api.clock.now() + timedelta(seconds=seconds))
     issued = api.tokens.issue(account, seconds, audiences, bound)
     wanted["status"] = {"token": issued, "expirationTimestamp": due}

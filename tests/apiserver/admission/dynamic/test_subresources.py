@@ -14,7 +14,7 @@ RULE = {
     "apiGroups": ["", "apps"],
     "apiVersions": ["v1"],
     "operations": ["*"],
-    "resources": ["pods/*", "deployments/*"],
+    "resources": ["pods/*", "deployments/*", "serviceaccounts/token"],
 }
 TELLING = (
     "request.operation + ' ' + request.subResource + ' ' + request.kind.group + '/' + request.kind.kind + ' ' + "
@@ -29,6 +29,8 @@ async def judged(client: httpx.AsyncClient) -> httpx.AsyncClient:
     spec = {"replicas": 1, "selector": {"matchLabels": {"a": "b"}}, "template": template}
     node = {"apiVersion": "v1", "kind": "Node", "metadata": {"name": "n"}}
     await made(client, "/api/v1/nodes", node)
+    account = {"apiVersion": "v1", "kind": "ServiceAccount", "metadata": {"name": "driver"}}
+    await made(client, "/api/v1/namespaces/default/serviceaccounts", account)
     deployment = {"apiVersion": "apps/v1", "kind": "Deployment", "metadata": {"name": "d"}, "spec": spec}
     await made(client, DEPLOYMENTS, deployment)
     for name, more in (("a", {}), ("b", {"nodeName": "n"})):
@@ -69,6 +71,12 @@ async def judged(client: httpx.AsyncClient) -> httpx.AsyncClient:
                 "spec": {"replicas": 3},
             },
             "UPDATE scale autoscaling/Scale d",
+        ),
+        (
+            "POST",
+            "/api/v1/namespaces/default/serviceaccounts/driver/token",
+            {"kind": "TokenRequest", "apiVersion": "authentication.k8s.io/v1", "spec": {}},
+            "CREATE token authentication.k8s.io/TokenRequest driver",
         ),
         ("PATCH", f"{PODS}/a/status", {"status": {"phase": "Running"}}, "UPDATE status /Pod a"),
     ],
