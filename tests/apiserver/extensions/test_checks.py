@@ -204,6 +204,13 @@ def test_schemas(schema: Object, said: list[str]) -> None:
             ],
         ),
         (
+            definition(version={"selectableFields": [{"jsonPath": ".spec.a"}]}),
+            [
+                'spec.selectableFields[0].jsonPath: Invalid value: ".spec.a": is an invalid path: does not refer to a '
+                "valid field"
+            ],
+        ),
+        (
             definition(conversion={"strategy": "Webhook"}),
             [
                 "spec.conversion.webhookClientConfig: Required value: required when strategy is set to Webhook",

@@ -8,6 +8,7 @@ from typing import Any
 from dra_shared.names import dns_1035_label, dns_subdomain
 
 from dra_apiserver.errors import FieldError, forbidden_field, invalid, not_supported, required
+from dra_apiserver.extensions.fieldpaths import check_selectable
 from dra_apiserver.extensions.schemas import check_schema
 from dra_apiserver.strategy.objectmeta import IMMUTABLE
 from dra_apiserver.validation.webhooks import check_client, check_reviews
@@ -178,6 +179,13 @@ def _check_parts(parts: Schema, path: str, schema_path: str) -> Iterator[FieldEr
         yield from _check_scale(scale, f"{path}.subresources.scale")
     for index, column in enumerate(parts.get("additionalPrinterColumns") or ()):
         yield from _check_column(column, f"{path}.additionalPrinterColumns[{index}]")
+    fields, at = parts.get("selectableFields"), f"{path}.selectableFields"
+    if fields and schema is None:
+        shared = "validations.schema is included"
+        own = "`version.schema.openAPIV3Schema` is not included"
+        yield invalid(at, "", f"may only be set when {shared if path == 'spec' else own}")
+    elif fields and schema is not None:
+        yield from check_selectable(fields, schema, at)
 
 
 def _check_root(schema: Schema, path: str) -> Iterator[FieldError]:

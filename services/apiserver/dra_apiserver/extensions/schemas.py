@@ -8,6 +8,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from dra_apiserver.errors import FieldError, forbidden_field, invalid, not_supported, required
+from dra_apiserver.extensions.fieldpaths import PathError, follow
 from dra_apiserver.extensions.rules import compile_own
 from dra_apiserver.extensions.schemadefaults import check_defaults
 from dra_apiserver.extensions.structural import check_structural
@@ -25,8 +26,6 @@ _UNSUPPORTED = (
     ("dependencies", "dependencies is not supported"),
     ("$ref", "$ref is not supported"),
 )
-# A step of a path: .name or ['name'].
-_STEP = r"(\.([A-Za-z_][A-Za-z0-9_]*)|\['((?:[^'\\]|\\.)*)'\])"
 # Go's names of what a rule has, where it is shown as a whole.
 _SHOWN = {
     "rule": "Rule",
@@ -230,16 +229,10 @@ def _check_rule(schema: Schema, rule: Schema, path: str) -> Iterator[FieldError]
 
 def _leads_somewhere(schema: Schema, field: str) -> bool:
     """Whether the path names a field of the schema."""
-    steps = re.findall(_STEP, field)
-    if "".join(step[0] for step in steps) != field:
+    try:
+        follow(field, schema)
+    except PathError:
         return False
-    found: Any = schema
-    for _, plain, quoted in steps:
-        name = plain or quoted.replace("\\", "")
-        extra = found.get("additionalProperties")
-        found = (found.get("properties") or {}).get(name) or (extra if isinstance(extra, Mapping) else None)
-        if found is None:
-            return False
     return True
 
 

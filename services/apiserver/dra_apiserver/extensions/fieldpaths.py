@@ -1,0 +1,102 @@
+"""Paths of fields in a schema: what a rule's error is about, what may be selected by (cel.ValidFieldPath)."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+from dra_apiserver.errors import FieldError, duplicate, invalid, required, too_many
+
+Schema = Mapping[str, Any]
+
+_MOST = 8
+_TYPES = ("string", "boolean", "integer")
+_TOKEN = re.compile(r"'.*?(?<!\\)'|'.*|[.\[\]]|[^.\[\]]+", re.DOTALL)
+_ESCAPED = re.compile(r"\\(.)")
+_ENDS = "unexpected end of JSON path"
+_NOWHERE = "does not refer to a valid field"
+
+
+class PathError(Exception):
+    """A path that cannot be followed."""
+
+
+def follow(path: str, schema: Schema, *, quoted: bool = True) -> tuple[list[str], Schema]:
+    """The names on a path, and the schema at its end.
+
+    Raises:
+        PathError: it is none, or leads nowhere.
+    """
+    tokens, names = iter(_TOKEN.findall(path)), list[str]()
+    for token in tokens:
+        if token == "." or (token == "[" and quoted):
+            name = _after(tokens)
+            if token == "[":
+                name = _unquoted(name)
+            schema = _below(schema, name)
+            names.append(name)
+            if token == "[" and (closed := _after(tokens)) != "]":
+                raise PathError(f"expected ] but got {closed}")
+        elif token == "[":
+            raise PathError("array notation is not allowed")
+        else:
+            raise PathError(f"expected [ or . but got: {token}")
+    return names, schema
+
+
+def _after(tokens: Iterator[str]) -> str:
+    token = next(tokens, None)
+    if token is None:
+        raise PathError(_ENDS)
+    return token
+
+
+def _unquoted(token: str) -> str:
+    if len(token) < 2 or not (token.startswith("'") and token.endswith("'")):
+        raise PathError(f"expected single quoted string but got {token}")
+    return _ESCAPED.sub(_plain, token[1:-1])
+
+
+def _plain(escaped: re.Match[str]) -> str:
+    known = dict(zip("abfnrtv'\\", "\a\b\f\n\r\t\v'\\", strict=True))
+    if escaped[1] not in known:
+        raise PathError(f"invalid string literal: invalid escape char {escaped[0]}")
+    return known[escaped[1]]
+
+
+def _below(schema: Schema, name: str) -> Schema:
+    properties, extra = schema.get("properties"), schema.get("additionalProperties")
+    if properties:
+        if name not in properties:
+            raise PathError(_NOWHERE)
+        found: Schema = properties[name]
+        return found
+    if extra is None:
+        raise PathError(_NOWHERE)
+    return extra if isinstance(extra, Mapping) else {}
+
+
+def check_selectable(fields: list[Schema], schema: Schema, path: str) -> Iterator[FieldError]:
+    """What is wrong with the fields that objects may be selected by."""
+    seen = set[str]()
+    for index, one in enumerate(fields):
+        at, said = f"{path}[{index}].jsonPath", one.get("jsonPath") or ""
+        if not said:
+            yield required(at)
+            continue
+        try:
+            names, found = follow(said, schema, quoted=False)
+        except PathError as error:
+            yield invalid(at, said, f"is an invalid path: {error}")
+            continue
+        if names[0] == "metadata":
+            yield invalid(at, said, "must not point to fields in metadata")
+        if found.get("type") not in _TYPES:
+            text = "must point to a field of type string, boolean or integer. Enum string fields and strings with "
+            yield invalid(at, said, f"{text}formats are allowed.")
+        if ".".join(names) in seen:
+            yield duplicate(at, said)
+        seen.add(".".join(names))
+    if len(seen) > _MOST:
+        yield too_many(path, len(seen), _MOST)
