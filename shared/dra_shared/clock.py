@@ -4,8 +4,9 @@ import asyncio
 import heapq
 import itertools
 import time
+from collections.abc import Coroutine
 from datetime import UTC, datetime, timedelta
-from typing import Protocol
+from typing import Any, Protocol
 
 
 class Clock(Protocol):
@@ -22,6 +23,19 @@ class Clock(Protocol):
     async def sleep(self, seconds: float) -> None:
         """Return after ``seconds``."""
         ...
+
+
+async def wait_for(what: Coroutine[Any, Any, object], seconds: float | None, clock: Clock) -> None:
+    """Wait for ``what``, but no longer than ``seconds`` (None: as long as it takes)."""
+    if seconds is None:
+        await what
+        return
+    tasks = {asyncio.ensure_future(what), asyncio.ensure_future(clock.sleep(seconds))}
+    try:
+        await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
+    finally:
+        for task in tasks:
+            task.cancel()
 
 
 class SystemClock:

@@ -4,7 +4,6 @@ import asyncio
 from collections.abc import Coroutine
 from typing import Any
 
-from dra_shared.clock import Clock
 from dra_shared.log import logger
 
 _log = logger(__name__)
@@ -38,17 +37,3 @@ class Tasks:
         self._running.discard(task)
         if not task.cancelled() and (error := task.exception()) is not None:
             _log.error("background task failed", task=task.get_name(), exc_info=error)
-
-
-async def wait_for(event: asyncio.Event, seconds: float | None, clock: Clock) -> None:
-    """Wait for ``event``, but no longer than ``seconds``."""
-    if seconds is None:
-        await event.wait()
-        return
-    timer = asyncio.ensure_future(clock.sleep(seconds))
-    waiter = asyncio.ensure_future(event.wait())
-    try:
-        await asyncio.wait((timer, waiter), return_when=asyncio.FIRST_COMPLETED)
-    finally:
-        timer.cancel()
-        waiter.cancel()

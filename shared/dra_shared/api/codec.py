@@ -72,7 +72,7 @@ def decode(resource: Resource[T], data: bytes) -> T:
 
 def decode_list(resource: Resource[T], data: bytes) -> ObjectList[T]:
     """A list of objects of ``resource`` from its JSON; raises as :func:`decode`."""
-    decoded: ObjectList[T] = reader(ObjectList[resource.type])(data)  # type: ignore[name-defined]
+    decoded: ObjectList[T] = reader(ObjectList[resource.type])(data)  # type: ignore[name-defined]  # known when it runs
     return decoded
 
 

@@ -232,7 +232,7 @@ class Client:
         try:
             if response.status_code != 200:
                 raise from_response(response.status_code, await response.aread())
-            read = reader(WatchEvent[resource.type])  # type: ignore[name-defined]
+            read = reader(WatchEvent[resource.type])  # type: ignore[name-defined]  # known when it runs
             rest = b""
             async for chunk in _chunks(response):
                 *lines, rest = (rest + chunk).split(b"\n")

@@ -9,7 +9,7 @@ import httpx
 from dra_shared.api.pod import Pod
 from dra_shared.client.events import Recorder
 from dra_shared.client.rest import Client
-from dra_shared.clock import Clock
+from dra_shared.clock import Clock, wait_for
 from dra_shared.features import FeatureGates
 from dra_shared.log import logger
 
@@ -25,7 +25,7 @@ from dra_node_agent.kubelet.statuses import StatusReporter
 from dra_node_agent.kubelet.volumes import VolumeManager
 from dra_node_agent.kubelet.worker import PodWorker, WorkerContext
 from dra_node_agent.runtime.base import ContainerRecord, Runtime
-from dra_node_agent.tasks import Tasks, wait_for
+from dra_node_agent.tasks import Tasks
 
 _log = logger(__name__)
 
@@ -197,7 +197,7 @@ class Kubelet:
         while True:
             self._reconcile_now.clear()
             await self.dra.reconcile([pod.metadata.uid for pod in self.active_pods()])
-            await wait_for(self._reconcile_now, RECONCILE_PERIOD, self._clock)
+            await wait_for(self._reconcile_now.wait(), RECONCILE_PERIOD, self._clock)
 
     def _admit(self, pod: Pod) -> None:
         others = (

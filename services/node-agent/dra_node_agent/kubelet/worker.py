@@ -12,7 +12,7 @@ from dra_shared.api.pod import ObjectReference, Pod
 from dra_shared.api.resources import PODS
 from dra_shared.client.errors import ApiError
 from dra_shared.client.events import Recorder, reference
-from dra_shared.clock import Clock, parse_rfc3339, rfc3339
+from dra_shared.clock import Clock, parse_rfc3339, rfc3339, wait_for
 from dra_shared.log import logger
 
 from dra_node_agent.kubelet import messages
@@ -33,7 +33,6 @@ from dra_node_agent.kubelet.statuses import StatusReporter
 from dra_node_agent.kubelet.termination import stop_containers
 from dra_node_agent.kubelet.volumes import MountError, VolumeManager
 from dra_node_agent.runtime.base import ContainerRecord, Runtime, RuntimeFailure, SandboxSpec, State
-from dra_node_agent.tasks import wait_for
 
 _FIRST_RETRY, _LONGEST_RETRY = 1.0, 10.0
 # A container keeps this many past attempts, for its last state and the log of the previous one.
@@ -131,7 +130,7 @@ class PodWorker:
                 delay, self._retry = self._retry, min(self._retry * 2, _LONGEST_RETRY)
             if self._removed and self._finished:
                 return
-            await wait_for(self._wake, delay, context.clock)
+            await wait_for(self._wake.wait(), delay, context.clock)
 
     # Bringing the pod on
 

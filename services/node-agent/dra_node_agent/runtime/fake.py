@@ -14,7 +14,7 @@ from pathlib import Path
 
 import msgspec
 from dra_shared.api.container import Container, Probe
-from dra_shared.clock import Clock
+from dra_shared.clock import Clock, wait_for
 from dra_shared.log import logger
 
 from dra_node_agent.cdi import ContainerEdits, UnresolvableError, resolve
@@ -208,13 +208,7 @@ class FakeRuntime:
         ended = self._ended[container_id]
         if grace_seconds > 0:
             container.terminate()
-            timer = asyncio.ensure_future(self._clock.sleep(grace_seconds))
-            waiter = asyncio.ensure_future(ended.wait())
-            try:
-                await asyncio.wait((timer, waiter), return_when=asyncio.FIRST_COMPLETED)
-            finally:
-                timer.cancel()
-                waiter.cancel()
+            await wait_for(ended.wait(), grace_seconds, self._clock)
         container.killed.set()
         await ended.wait()
 

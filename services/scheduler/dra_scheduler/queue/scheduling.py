@@ -11,7 +11,7 @@ import itertools
 from collections.abc import Callable, Iterable, Mapping, Sequence
 
 from dra_shared.api.pod import Pod
-from dra_shared.clock import Clock
+from dra_shared.clock import Clock, wait_for
 
 from dra_scheduler.framework.events import Action, Event, Interest, Kind
 from dra_scheduler.framework.status import Status
@@ -315,18 +315,7 @@ class SchedulingQueue:
 
     async def _wait(self, seconds: float | None) -> None:
         """Return when the queue changes, or after that time."""
-        if seconds is None:
-            await self._changed.wait()
-            return
-        tasks = (
-            asyncio.ensure_future(self._changed.wait()),
-            asyncio.ensure_future(self._clock.sleep(seconds)),
-        )
-        try:
-            await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
-        finally:
-            for task in tasks:
-                task.cancel()
+        await wait_for(self._changed.wait(), seconds, self._clock)
 
 
 def _take_out(index: dict[str, dict[str, QueuedPod]], key: str, uid: str) -> None:

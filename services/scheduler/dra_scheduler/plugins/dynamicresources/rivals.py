@@ -14,7 +14,7 @@ from dra_shared.api.resource import AllocationResult, ResourceClaim
 from dra_shared.api.resources import RESOURCE_CLAIMS
 from dra_shared.client.errors import Conflict
 from dra_shared.client.rest import Client
-from dra_shared.clock import Clock
+from dra_shared.clock import Clock, wait_for
 from dra_shared.log import logger
 
 from dra_scheduler.framework.state import CycleState
@@ -71,16 +71,10 @@ class Rivals:
             return True
         known = asyncio.Event()
         stop = tracker.watch(key, lambda: known.set() if tracker.known_version(key) >= version else None)
-        tasks = (
-            asyncio.ensure_future(known.wait()),
-            asyncio.ensure_future(self._clock.sleep(_LONGEST_WAIT)),
-        )
         try:
-            await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
+            await wait_for(known.wait(), _LONGEST_WAIT, self._clock)
         finally:
             stop()
-            for task in tasks:
-                task.cancel()
         return known.is_set()
 
     async def _give_back(self, claim: ResourceClaim, allocation: AllocationResult, pod: Pod) -> ResourceClaim:

@@ -18,7 +18,7 @@ from dra_shared.claims import FINALIZER, is_reserved_for_pod
 from dra_shared.client.errors import ApiError, Conflict, NotFound
 from dra_shared.client.events import Recorder, reference
 from dra_shared.client.rest import Client, PatchType
-from dra_shared.clock import Clock, rfc3339
+from dra_shared.clock import Clock, rfc3339, wait_for
 from dra_shared.features import FeatureGates
 from dra_shared.log import logger
 
@@ -310,15 +310,9 @@ class ClaimStore:
         """Return when one of the claims changes, or after that time."""
         changed = asyncio.Event()
         stops = [self._manager.claims.watch(key, changed.set) for key in keys]
-        tasks = {
-            asyncio.ensure_future(changed.wait()),
-            asyncio.ensure_future(self._clock.sleep(seconds)),
-        }
         try:
-            await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
+            await wait_for(changed.wait(), seconds, self._clock)
         finally:
-            for task in tasks:
-                task.cancel()
             for stop in stops:
                 stop()
 

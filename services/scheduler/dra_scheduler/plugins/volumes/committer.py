@@ -1,6 +1,5 @@
 """Has a pod's volumes bound or made, and waits until they are: what comes before the pod itself is bound."""
 
-import asyncio
 from collections.abc import Callable
 from typing import TypeVar
 
@@ -13,7 +12,7 @@ from dra_shared.api.resources import PERSISTENT_VOLUME_CLAIMS, PERSISTENT_VOLUME
 from dra_shared.api.storage import PersistentVolume
 from dra_shared.client.errors import ApiError
 from dra_shared.client.rest import Client
-from dra_shared.clock import Clock
+from dra_shared.clock import Clock, wait_for
 
 from dra_scheduler.plugins.volumes.finder import SELECTED_NODE, PodVolumes, VolumeError
 from dra_scheduler.plugins.volumes.matching import is_bound, is_reachable, is_reserved_for
@@ -95,7 +94,7 @@ class VolumeCommitter:
                 left = deadline - self._clock.monotonic()
                 if left <= 0:
                     raise VolumeError("context deadline exceeded")
-                await self._news(min(left, _POLL_INTERVAL))
+                await wait_for(self._objects.changed(), min(left, _POLL_INTERVAL), self._clock)
         except VolumeError as problem:
             raise VolumeError(f"binding volumes: {problem}") from problem
 
@@ -161,17 +160,6 @@ class VolumeCommitter:
                 return False
             _check_reachable(volume, node)
         return is_bound(claim)
-
-    async def _news(self, seconds: float) -> None:
-        tasks = {
-            asyncio.ensure_future(self._objects.changed()),
-            asyncio.ensure_future(self._clock.sleep(seconds)),
-        }
-        try:
-            await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
-        finally:
-            for task in tasks:
-                task.cancel()
 
 
 def _bound_to(volume: PersistentVolume, claim: PersistentVolumeClaim) -> PersistentVolume:
