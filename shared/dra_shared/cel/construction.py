@@ -6,7 +6,7 @@ from typing import Any
 from dra_shared.cel import messages
 from dra_shared.cel.code import Frame, Run
 from dra_shared.cel.errors import EvaluationError
-from dra_shared.cel.values import OptionalValue, StructValue, go_type, to_text
+from dra_shared.cel.values import UNHASHABLE, OptionalValue, StructValue, go_type, to_text, unhashable
 
 
 def plain_list(runs: Sequence[Run]) -> Run:
@@ -78,6 +78,8 @@ def hashable(key: Any) -> Any:
     """A list may be the key of an entry, though no lookup ever finds it."""
     if isinstance(key, list):
         return tuple(hashable(item) for item in key)
+    if type(key) in UNHASHABLE:
+        raise unhashable(key)
     try:
         hash(key)
     except TypeError:

@@ -11,7 +11,7 @@ from dra_shared.cel.code import Frame, Run
 from dra_shared.cel.compiler import compile_tree, may_panic
 from dra_shared.cel.declarations import functions
 from dra_shared.cel.device import CelDevice
-from dra_shared.cel.errors import CompileError, ErrorKind, EvaluationError, Issue, render_issues
+from dra_shared.cel.errors import CompileError, ErrorKind, EvaluationError, Issue, Panic, render_issues
 from dra_shared.cel.estimate import estimate_cost
 from dra_shared.cel.library.lists import CostLimitExceeded
 from dra_shared.cel.library.strings import RegexError
@@ -189,7 +189,7 @@ def _compile(expression: str, lists: bool, multiple: bool, includes: bool) -> Pr
         raise CompileError(f"must evaluate to bool or the unknown type, not {tree.type.declared}")
     try:
         return Program(expression, tree, lists, includes, estimate_cost(tree))
-    except (EvaluationError, RegexError) as error:
+    except (EvaluationError, Panic, RegexError) as error:
         raise CompileError(f"program instantiation failed: {error}", ErrorKind.INTERNAL) from None
     except RecursionError:
         raise _failed(expression, [Issue(-1, _TOO_DEEP)]) from None

@@ -14,7 +14,7 @@ from dra_shared.cel.checker import check
 from dra_shared.cel.code import LOCALS
 from dra_shared.cel.compiler import compile_tree
 from dra_shared.cel.declarations import Functions, functions
-from dra_shared.cel.errors import CompileError, ErrorKind, EvaluationError, Issue, render_issues
+from dra_shared.cel.errors import CompileError, ErrorKind, EvaluationError, Issue, Panic, render_issues
 from dra_shared.cel.library.lists import CostLimitExceeded
 from dra_shared.cel.library.strings import RegexError
 from dra_shared.cel.parser import ParseFailed, parse
@@ -53,6 +53,8 @@ class Rule:
             return Result(self._run(frame), None, frame[1])
         except EvaluationError as error:
             return Result(None, str(error), frame[1])
+        except Panic as panic:
+            return Result(None, f"internal error: {panic}", frame[1])
         except CostLimitExceeded:
             return Result(None, _TOO_COSTLY, frame[1])
         except RecursionError:
@@ -111,7 +113,7 @@ def compile_over(
         raise _failed(expression, issues)
     try:
         return Rule(tree, list(variables), known)
-    except (EvaluationError, RegexError) as error:
+    except (EvaluationError, Panic, RegexError) as error:
         raise CompileError(f"program instantiation failed: {error}", ErrorKind.INTERNAL) from None
 
 

@@ -9,7 +9,7 @@ from collections.abc import Callable, Mapping
 from typing import Any, Final
 
 from dra_shared.cel.authorization import Authorizer, Decision, GroupCheck, PathCheck, ResourceCheck
-from dra_shared.cel.errors import EvaluationError
+from dra_shared.cel.errors import EvaluationError, Panic
 from dra_shared.cel.network import Cidr, Ip
 from dra_shared.cel.url import Url
 from dra_shared.quantity import Quantity
@@ -333,6 +333,14 @@ def compare(left: Any, right: Any) -> int:
     raise EvaluationError(NO_OVERLOAD)
 
 
+#: What Go's maps do not take for a key.
+UNHASHABLE: Final = frozenset((NamedFormat, Semver, bytes))
+
+
+def unhashable(key: Any) -> Panic:
+    return Panic(f"runtime error: hash of unhashable type {go_type(key)}")
+
+
 def find(container: dict[Any, Any], key: Any) -> tuple[Any, bool]:
     """A map's value for a key, and whether there is one. Numbers match across types, bools only bools."""
     kind = type(key)
@@ -345,6 +353,8 @@ def find(container: dict[Any, Any], key: Any) -> tuple[Any, bool]:
                 return value, True
     if type(container) is DomainMap:
         return _EMPTY, True
+    if container and kind in UNHASHABLE:
+        raise unhashable(key)
     return None, False
 
 

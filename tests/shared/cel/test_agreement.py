@@ -3,6 +3,8 @@
 import pytest
 from dra_shared.api.resource import DeviceAttribute, DeviceCapacity
 from dra_shared.cel import CelDevice, CompileError, ErrorKind, compile_expression
+from dra_shared.cel import types as t
+from dra_shared.cel.rules import compile_rule
 
 FEATURES = frozenset(("DRAConsumableCapacity", "DRAListTypeAttributes"))
 DEVICE = CelDevice(
@@ -41,6 +43,8 @@ LISTER = "internal error: interface conversion: {} is not traits.Lister: missing
         ('{"a": 1}[device.attributes["d"].v] == 1', "invalid qualifier type: cel.Semver"),
         ('ip("1:").isLoopback()', 'IP Address "1:" parse error during conversion from string: '
          'ParseAddr("1:"): colon must be followed by more characters (at ":")'),
+        ('dyn(semver("1.2.3")) in {"a": 1}', "internal error: runtime error: hash of unhashable type cel.Semver"),
+        ('{semver("1.2.3"): 1} == {}', "internal error: runtime error: hash of unhashable type cel.Semver"),
         ("sign(null) == 1", "no such overload: sign(null_type)"),
         ('(device.attributes["d"].b ? null : quantity("1")).isInteger()', "no such overload: isInteger(null_type)"),
         ('duration("2562047h") + duration("2h") == duration("1h")', "integer overflow"),
@@ -104,6 +108,9 @@ def test_true(expression: str) -> None:
          " | [1].existsOne(x, true)\n | .............^\n"
          "ERROR: <input>:1:15: undeclared reference to 'x' (in container '')\n"
          " | [1].existsOne(x, true)\n | ..............^"),
+        # Upstream's server panics.
+        ('{dyn(b"x"): 1} == {}', ErrorKind.INTERNAL,
+         "program instantiation failed: runtime error: hash of unhashable type types.Bytes"),
         ("[int].exists(x, x == int)", ErrorKind.INTERNAL,
          "program instantiation failed: reference to undefined type: x"),
         ("device.`driver` == 'd'", ErrorKind.INVALID,
@@ -161,3 +168,9 @@ def test_costs(expression: str, estimated: int, actual: int | None) -> None:
     program = compile_expression(expression, features=FEATURES)
     assert program.estimated_cost == estimated
     assert actual is None or program.cost(DEVICE) == actual
+
+
+def test_a_panic_stays_within_a_rule() -> None:
+    rule = compile_rule('dyn(semver(self)) in {"a": 1}', {"self": t.STRING}, {})
+    result = rule.run(["1.2.3"], 1000)
+    assert result.error == "internal error: runtime error: hash of unhashable type cel.Semver"
