@@ -1,7 +1,7 @@
 import asyncio
 
 import pytest
-from dra_shared.clock import FakeClock, parse_rfc3339, rfc3339, rfc3339_micro
+from dra_shared.clock import FakeClock, parse_rfc3339, rfc3339, rfc3339_micro, wait_for
 
 
 async def test_fake_clock_wakes_sleepers_in_order() -> None:
@@ -38,3 +38,16 @@ def test_rfc3339_round_trip() -> None:
 def test_a_time_needs_a_zone() -> None:
     with pytest.raises(ValueError, match="no time zone"):
         parse_rfc3339("2026-02-03T04:05:06")
+
+
+async def test_waiting_ends_with_what_is_waited_for_or_with_the_time() -> None:
+    clock, event = FakeClock(), asyncio.Event()
+    late = asyncio.ensure_future(wait_for(event.wait(), 5.0, clock))
+    patient = asyncio.ensure_future(wait_for(event.wait(), None, clock))
+    await asyncio.sleep(0)
+    await clock.advance(5.0)
+    await late
+    assert not patient.done()
+    event.set()
+    await patient
+    await wait_for(event.wait(), 5.0, clock)
