@@ -6,23 +6,19 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from dra_shared.cel import types as t
 from dra_shared.cel.types import Type
 from dra_shared.cel.values import StructValue, is_list, is_map, type_name
 
+from dra_apiserver.admission.dynamic import policies
 from dra_apiserver.admission.dynamic.attributes import Attributes, Place, copied
 from dra_apiserver.admission.dynamic.environment import OBJECT, PATCHES, Environment, Expression
 from dra_apiserver.admission.dynamic.expressions import (
     MATCH_BUDGET,
     Activation,
-    MatchConditions,
     OutOfBudget,
 )
-from dra_apiserver.admission.dynamic.matching import matched_place
-from dra_apiserver.admission.dynamic.params import ConfigurationError, collect, kind_of_params
 from dra_apiserver.admission.dynamic.patches import PatchFailed, TestFailed, apply_patch, settle
 from dra_apiserver.admission.dynamic.reinvocation import Reinvocation
-from dra_apiserver.admission.dynamic.validating import namespace_of
 from dra_apiserver.errors import StatusError, internal, quote
 from dra_apiserver.patch.typed import TypedError, field_set, merge
 from dra_apiserver.schema import object_type
@@ -33,36 +29,22 @@ JsonObject = dict[str, Any]
 
 @dataclass(frozen=True, slots=True)
 class Policy:
-    """A policy, compiled, and its bindings."""
+    """A policy with its mutations, compiled."""
 
-    name: str
-    spec: JsonObject
-    conditions: MatchConditions
-    variables: dict[str, Expression]
+    common: policies.Policy
     mutations: tuple[Expression, ...]
-    bindings: tuple[JsonObject, ...]
 
     @property
     def ignore(self) -> bool:
         """Whether what goes wrong is ignored."""
-        return bool(self.spec.get("failurePolicy") == "Ignore")
+        return self.common.ignore
 
 
 def compile_policy(policy: JsonObject, bindings: Sequence[JsonObject]) -> Policy:
     """What does not compile is an error of each request that gets there."""
-    spec = policy["spec"]
-    environment = Environment(params=spec.get("paramKind") is not None)
-    variables = {
-        one["name"]: environment.add_variable(one["name"], one.get("expression", ""))
-        for one in spec.get("variables") or ()
-    }
-    conditions = tuple(
-        environment.compile(one.get("expression", ""), (t.BOOL,)) for one in spec.get("matchConditions") or ()
-    )
-    mutations = tuple(_mutation(one, environment) for one in spec.get("mutations") or ())
-    ignore = spec.get("failurePolicy") == "Ignore"
-    name = policy["metadata"]["name"]
-    return Policy(name, spec, MatchConditions(conditions, ignore), variables, mutations, tuple(bindings))
+    common = policies.compile_policy(policy, bindings)
+    mutations = common.spec.get("mutations") or ()
+    return Policy(common, tuple(_mutation(one, common.environment) for one in mutations))
 
 
 def _mutation(said: JsonObject, environment: Environment) -> Expression:
@@ -89,21 +71,28 @@ class _Problem:
 @dataclass(frozen=True, slots=True)
 class _Invocation:
     policy: Policy
-    binding: str
-    params: JsonObject | None
-    place: Place
+    bound: policies.Invocation
 
     @property
     def key(self) -> str:
-        meta = (self.params or {}).get("metadata") or {}
-        return "/".join((self.policy.name, self.binding, meta.get("namespace", ""), meta.get("name", "")))
+        meta = (self.bound.params or {}).get("metadata") or {}
+        parts = (self.policy.common.name, self.bound.binding, meta.get("namespace", ""), meta.get("name", ""))
+        return "/".join(parts)
 
     def problem(self, text: str) -> _Problem:
-        by = f"policy '{self.policy.name}' with binding '{self.binding}'"
-        return _Problem(f"{by} denied request: {text}", "Invalid")
+        return _Problem(_said(self.policy, self.bound.binding, text), "Invalid")
 
 
-def mutate(policies: Sequence[Policy], attributes: Attributes, rounds: Reinvocation, again: bool) -> bool:
+def _said(policy: Policy, binding: str, text: str) -> str:
+    by = (
+        f"policy '{policy.common.name}' with binding '{binding}'"
+        if binding
+        else f"policy {quote(policy.common.name)}"
+    )
+    return f"{by} denied request: {text}"
+
+
+def mutate(every: Sequence[Policy], attributes: Attributes, rounds: Reinvocation, again: bool) -> bool:
     """Have every policy whose binding is for the request change its object; whether there were changes to make.
 
     Raises:
@@ -111,12 +100,12 @@ def mutate(policies: Sequence[Policy], attributes: Attributes, rounds: Reinvocat
     """
     invocations: list[_Invocation] = []
     problems: list[_Problem] = []
-    for policy in policies:
-        for found in _invocations(policy, attributes):
-            if isinstance(found, _Invocation):
-                invocations.append(found)
+    for policy in every:
+        for found in policies.invocations(policy.common, attributes):
+            if isinstance(found, policies.Invocation):
+                invocations.append(_Invocation(policy, found))
             elif not policy.ignore:
-                problems.append(found)
+                problems.append(_Problem(_said(policy, found.binding, found.text)))
     rounds.begin(attributes.obj, again)
     dirty = False
     for invocation in invocations:
@@ -140,40 +129,14 @@ def _denial(problems: list[_Problem], attributes: Attributes) -> StatusError:
     return StatusError(403, first.reason or "Forbidden", first.text, details)
 
 
-def _invocations(policy: Policy, attributes: Attributes) -> Iterator[_Invocation | _Problem]:
-    """The policy with each of its bindings and parameters that are for the request, or what is wrong with them."""
-    itself = f"policy {quote(policy.name)} denied request: failed to configure policy: "
-    try:
-        place = matched_place(policy.spec.get("matchConstraints") or {}, attributes)
-        if place is None:
-            return
-        kind = kind_of_params(attributes.registry, policy.spec.get("paramKind"))
-    except (StatusError, ConfigurationError) as error:
-        yield _Problem(itself + str(error))
-        return
-    for binding in policy.bindings:
-        name, spec = binding["metadata"]["name"], binding["spec"]
-        try:
-            match = spec.get("matchResources")
-            if match is not None and matched_place(match, attributes) is None:
-                continue
-            given = collect(kind, spec.get("paramRef"), attributes.namespace, attributes.ctx)
-        except (StatusError, ConfigurationError) as error:
-            by = f"policy '{policy.name}' with binding '{name}'"
-            yield _Problem(f"{by} denied request: failed to configure binding: {error}")
-            continue
-        for params in given:
-            yield _Invocation(policy, name, params, place)
-
-
 def _invoke(
     invocation: _Invocation, attributes: Attributes, rounds: Reinvocation, again: bool
 ) -> tuple[bool, list[_Problem]]:
     """Whether a mutation was made, and what went wrong with others."""
-    policy, place = invocation.policy, invocation.place
+    policy, place = invocation.policy.common, invocation.bound.place
     if policy.conditions.conditions:
         values = Activation(
-            attributes, place, policy.variables, params=invocation.params, budget=MATCH_BUDGET
+            attributes, place, policy.variables, params=invocation.bound.params, budget=MATCH_BUDGET
         )
         matches, problem = policy.conditions.match(values)
         if problem:
@@ -184,7 +147,7 @@ def _invoke(
         return False, []
     before = attributes.versioned(attributes.obj, place)
     ran, problems = False, []
-    for said, expression in zip(policy.spec.get("mutations") or (), policy.mutations, strict=True):
+    for said, expression in zip(policy.spec.get("mutations") or (), invocation.policy.mutations, strict=True):
         if attributes.obj is None:
             continue
         try:
@@ -206,10 +169,10 @@ def _mutate(
         raise _Refused(expression.problem)
     values = Activation(
         attributes,
-        invocation.place,
-        invocation.policy.variables,
-        params=invocation.params,
-        namespace=namespace_of(attributes),
+        invocation.bound.place,
+        invocation.policy.common.variables,
+        params=invocation.bound.params,
+        namespace=policies.namespace_of(attributes),
     )
     try:
         value, problem = values.evaluate(expression)
@@ -217,12 +180,12 @@ def _mutate(
         raise _Refused(str(error)) from None
     if problem:
         raise _Refused(problem)
-    live = attributes.versioned(attributes.obj, invocation.place)
+    live = attributes.versioned(attributes.obj, invocation.bound.place)
     assert live is not None
     if _form(said)[1] is PATCHES:
-        _patch(value, copied(live), attributes, invocation.place)
+        _patch(value, copied(live), attributes, invocation.bound.place)
     else:
-        _apply(value, live, attributes, invocation.place)
+        _apply(value, live, attributes, invocation.bound.place)
 
 
 def _patch(value: list[StructValue], live: JsonObject, attributes: Attributes, place: Place) -> None:

@@ -8,17 +8,15 @@ from typing import Any
 
 from dra_shared.cel import types as t
 
+from dra_apiserver.admission.dynamic import policies
 from dra_apiserver.admission.dynamic.attributes import Attributes, Place
-from dra_apiserver.admission.dynamic.environment import Environment, Expression
+from dra_apiserver.admission.dynamic.environment import Expression
 from dra_apiserver.admission.dynamic.expressions import (
     BUDGET,
     MATCH_BUDGET,
     Activation,
-    MatchConditions,
     OutOfBudget,
 )
-from dra_apiserver.admission.dynamic.matching import matched_place
-from dra_apiserver.admission.dynamic.params import ConfigurationError, collect, kind_of_params
 from dra_apiserver.errors import StatusError
 
 JsonObject = dict[str, Any]
@@ -44,69 +42,49 @@ class _Validation:
 
 @dataclass(frozen=True, slots=True)
 class Policy:
-    """A policy, compiled, and its bindings."""
+    """A policy with its validations, compiled."""
 
-    name: str
-    spec: JsonObject
-    conditions: MatchConditions
-    variables: dict[str, Expression]
+    common: policies.Policy
     validations: tuple[_Validation, ...]
     annotations: tuple[Expression, ...]
-    bindings: tuple[JsonObject, ...]
 
     @property
     def ignore(self) -> bool:
         """Whether what goes wrong is ignored."""
-        return bool(self.spec.get("failurePolicy") == "Ignore")
+        return self.common.ignore
 
 
 def compile_policy(policy: JsonObject, bindings: Sequence[JsonObject]) -> Policy:
     """What does not compile is an error of each request that gets there."""
-    spec = policy["spec"]
-    environment = Environment(params=spec.get("paramKind") is not None)
-    variables = {
-        one["name"]: environment.add_variable(one["name"], one.get("expression", ""))
-        for one in spec.get("variables") or ()
-    }
-    conditions = tuple(
-        environment.compile(one.get("expression", ""), (t.BOOL,)) for one in spec.get("matchConditions") or ()
-    )
+    common = policies.compile_policy(policy, bindings)
+    compile = common.environment.compile
     validations = tuple(
         _Validation(
             one,
-            environment.compile(one.get("expression", ""), (t.BOOL,)),
-            environment.compile(one["messageExpression"], (t.STRING,), authorizer=False)
+            compile(one.get("expression", ""), (t.BOOL,)),
+            compile(one["messageExpression"], (t.STRING,), authorizer=False)
             if one.get("messageExpression")
             else None,
         )
-        for one in spec.get("validations") or ()
+        for one in common.spec.get("validations") or ()
     )
     annotations = tuple(
-        environment.compile(one.get("valueExpression", ""), (t.STRING, t.NULL))
-        for one in spec.get("auditAnnotations") or ()
+        compile(one.get("valueExpression", ""), (t.STRING, t.NULL))
+        for one in common.spec.get("auditAnnotations") or ()
     )
-    ignore = spec.get("failurePolicy") == "Ignore"
-    return Policy(
-        policy["metadata"]["name"],
-        spec,
-        MatchConditions(conditions, ignore),
-        variables,
-        validations,
-        annotations,
-        tuple(bindings),
-    )
+    return Policy(common, validations, annotations)
 
 
-def validate(policies: Sequence[Policy], attributes: Attributes) -> None:
+def validate(every: Sequence[Policy], attributes: Attributes) -> None:
     """Judge a request by every policy whose binding is for it.
 
     Raises:
         StatusError: one of them denies it.
     """
     denied: StatusError | None = None
-    for policy in policies:
+    for policy in every:
         for binding, decision in _denials(policy, attributes):
-            denied = denied or _denial(policy.name, binding, decision, attributes)
+            denied = denied or _denial(policy.common.name, binding, decision, attributes)
     if denied is not None:
         raise denied
 
@@ -122,29 +100,15 @@ def _denial(policy: str, binding: str, decision: Decision, attributes: Attribute
 
 def _denials(policy: Policy, attributes: Attributes) -> list[tuple[str, Decision]]:
     """The decisions against the request, each with its binding ("": the policy itself is at fault)."""
-    try:
-        place = matched_place(policy.spec.get("matchConstraints") or {}, attributes)
-        if place is None:
-            return []
-        params = kind_of_params(attributes.registry, policy.spec.get("paramKind"))
-    except (StatusError, ConfigurationError) as error:
-        return [] if policy.ignore else [("", Decision(f"failed to configure policy: {error}"))]
     found: list[tuple[str, Decision]] = []
-    for binding in policy.bindings:
-        name, spec = binding["metadata"]["name"], binding["spec"]
-        try:
-            match = spec.get("matchResources")
-            if match is not None and matched_place(match, attributes) is None:
-                continue
-            given = collect(params, spec.get("paramRef"), attributes.namespace, attributes.ctx)
-        except (StatusError, ConfigurationError) as error:
+    for one in policies.invocations(policy.common, attributes):
+        if isinstance(one, policies.Misconfigured):
             if not policy.ignore:
-                found.append((name, Decision(f"failed to configure binding: {error}")))
+                found.append((one.binding, Decision(one.text)))
             continue
-        for one in given:
-            decisions, annotated = _judge(policy, attributes, place, one)
-            found += _acted(policy.name, name, spec, decisions, attributes)
-            found += [(name, decision) for decision in annotated]
+        decisions, annotated = _judge(policy, attributes, one.place, one.params)
+        found += _acted(policy.common.name, one.binding, one.spec, decisions, attributes)
+        found += [(one.binding, decision) for decision in annotated]
     return found
 
 
@@ -163,13 +127,6 @@ def _acted(
     return found
 
 
-def namespace_of(attributes: Attributes) -> JsonObject | None:
-    """The namespace that expressions see: none for what has none, nor for namespaces."""
-    if attributes.is_namespace or not attributes.namespace:
-        return None
-    return attributes.ctx.lookup("", "namespaces", "", attributes.namespace)
-
-
 def _judge(
     policy: Policy, attributes: Attributes, place: Place, params: JsonObject | None
 ) -> tuple[list[Decision], list[Decision]]:
@@ -180,17 +137,17 @@ def _judge(
 
     def activation(budget: int = BUDGET, namespace: JsonObject | None = None) -> Activation:
         return Activation(
-            attributes, place, policy.variables, params=params, namespace=namespace, budget=budget
+            attributes, place, policy.common.variables, params=params, namespace=namespace, budget=budget
         )
 
-    if policy.conditions.conditions:
+    if policy.common.conditions.conditions:
         # Upstream hands no namespace to match conditions.
-        matches, problem = policy.conditions.match(activation(MATCH_BUDGET))
+        matches, problem = policy.common.conditions.match(activation(MATCH_BUDGET))
         if problem:
             return failed(problem), []
         if not matches:
             return [], []
-    namespace = namespace_of(attributes)
+    namespace = policies.namespace_of(attributes)
     values = activation(namespace=namespace)
     try:
         results = [values.evaluate(one.expression) for one in policy.validations]
