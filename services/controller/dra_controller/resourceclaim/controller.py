@@ -36,7 +36,7 @@ class ResourceClaimController(QueueController):
 
     name = "resourceclaim-controller"
     queue_name = "resource_claim"
-    workers = 10
+    workers = 50
 
     def __init__(self, context: Context) -> None:
         super().__init__(context)
