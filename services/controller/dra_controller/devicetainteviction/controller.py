@@ -21,7 +21,7 @@ from dra_controller.framework import Context, Controller
 from dra_controller.queuemetrics import measure_queue
 from dra_controller.uids import RecentUids
 
-_WORKERS = 10
+_WORKERS = 8
 _EVENT_REASON = "DeviceTaintManagerEviction"
 _CONDITION = {
     "type": "DisruptionTarget",
