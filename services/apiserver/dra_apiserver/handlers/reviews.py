@@ -65,7 +65,7 @@ async def token(api: Api, request: Request, target: Target) -> None:
     wanted["spec"] = {**spec, "audiences": audiences, "expirationSeconds": seconds}
     if api.dynamic is not None:
         ctx = api.context(target, request.user, options.dry_run)
-        await api.dynamic.admit(request, target, wanted, None, ctx, "CREATE")
+        await api.dynamic.admit(request, target, wanted, ctx, "CREATE")
         spec = wanted["spec"]
         audiences, seconds = spec["audiences"], spec["expirationSeconds"]
     bound = _bound_objects(api, target, spec.get("boundObjectRef"))

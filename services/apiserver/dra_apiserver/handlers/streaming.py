@@ -61,7 +61,7 @@ async def stream(api: Api, request: Request, target: Target) -> None:
         raise bad_request(f"pod {target.name} does not have a host assigned")
     if api.dynamic is not None:
         ctx = api.context(target, request.user)
-        await api.dynamic.admit(request, target, _options(request, target, container), None, ctx, "CONNECT")
+        await api.dynamic.admit(request, target, _options(request, target, container), ctx, "CONNECT")
     address, port = node_address(api, host)
     take_over: TakeOver | None = request.scope.get(TAKE_OVER)
     if take_over is None:

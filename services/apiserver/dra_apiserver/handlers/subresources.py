@@ -90,7 +90,7 @@ async def bind(api: Api, request: Request, target: Target) -> None:
     if api.dynamic is not None:
         meta["namespace"] = target.namespace
         ctx = api.context(target, request.user, options.dry_run)
-        await api.dynamic.admit(request, target, binding, None, ctx, "CREATE")
+        await api.dynamic.admit(request, target, binding, ctx, "CREATE")
 
     def change(current: Record | None) -> Put:
         if current is None:
@@ -148,7 +148,7 @@ async def evict(api: Api, request: Request, target: Target) -> None:
     eviction = await read_body(api, request, "policy", "v1", "Eviction", options)
     if api.dynamic is not None:
         ctx = api.context(target, request.user, options.dry_run)
-        await api.dynamic.admit(request, target, eviction, None, ctx, "CREATE")
+        await api.dynamic.admit(request, target, eviction, ctx, "CREATE")
     wanted = eviction.get("deleteOptions") or {}
     if not isinstance(wanted, dict):
         raise bad_request("Eviction: deleteOptions must be an object")

@@ -154,20 +154,14 @@ class Dynamic:
         return any(covers(rule, place, part) for rule in rules for place, part in every)
 
     async def admit(
-        self,
-        request: Request,
-        target: Target,
-        obj: JsonObject,
-        old: JsonObject | None,
-        ctx: Context,
-        operation: str,
+        self, request: Request, target: Target, obj: JsonObject, ctx: Context, operation: str
     ) -> None:
         """Have a request mutated and judged whose object is not stored: a Binding, an Eviction, what to run in a pod.
 
         Raises:
             StatusError: it is denied.
         """
-        work = partial(self.judge, request, target, obj, old, ctx, operation)
+        work = partial(self.judge, request, target, obj, None, ctx, operation)
         await self.run(target.resource, work)
 
     def judge(
