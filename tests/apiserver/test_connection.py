@@ -1,8 +1,11 @@
-"""Joined writes."""
+"""A client's connection."""
 
 import asyncio
+from pathlib import Path
 
+from dra_apiserver.config import Config
 from dra_apiserver.connection import JoiningTransport
+from dra_apiserver.server import ApiServer
 
 
 class Socket(asyncio.Transport):
@@ -63,3 +66,51 @@ async def test_nothing_is_written_to_a_closed_socket() -> None:
     socket.close()
     await asyncio.sleep(0)
     assert socket.written == []
+
+
+def _request(method: str, name: str, body: bytes = b"", version: str = "1.1", *headers: str) -> bytes:
+    path = "/api/v1/namespaces/default/configmaps" + (f"/{name}" if method != "POST" else "")
+    lines = [f"{method} {path} HTTP/{version}", "host: x", "content-type: application/json", *headers]
+    return "\r\n".join([*lines, f"content-length: {len(body)}", "", ""]).encode() + body
+
+
+def _config_map(name: str) -> bytes:
+    return b'{"apiVersion":"v1","kind":"ConfigMap","metadata":{"name":"%b"}}' % name.encode()
+
+
+async def test_whatever_way_requests_come_each_gets_its_answer_in_turn(tmp_path: Path) -> None:
+    async with ApiServer(Config(port=0, data=tmp_path, relaxed=True)) as server:
+        host, port = server.url.removeprefix("http://").split(":")
+        reader, writer = await asyncio.open_connection(host, int(port))
+
+        async def answer() -> tuple[int, bytes]:
+            head = await reader.readuntil(b"\r\n\r\n")
+            length = int(head.lower().split(b"content-length: ")[1].split(b"\r\n")[0])
+            return int(head.split()[1]), await reader.readexactly(length)
+
+        # Several at once, the first of which waits for the disk.
+        many = [_request("POST", name, _config_map(name)) for name in ("a", "b")]
+        writer.write(b"".join([*many, _request("GET", "a"), _request("GET", "none")]))
+        answers = [await answer() for _ in range(4)]
+        assert [code for code, _ in answers] == [201, 201, 200, 404]
+        assert [b'"name":"a"' in answers[0][1], b'"name":"b"' in answers[1][1]] == [True, True]
+        assert answers[2][1] == answers[0][1]
+
+        # A body in two parts, and one that waits to be asked for.
+        whole = _request("POST", "c", _config_map("c"))
+        writer.write(whole[:-5])
+        await writer.drain()
+        writer.write(whole[-5:])
+        assert (await answer())[0] == 201
+        body = _config_map("d")
+        expecting = _request("POST", "d", body, "1.1", "expect: 100-continue")
+        writer.write(expecting[: -len(body)])
+        assert await reader.readuntil(b"\r\n\r\n") == b"HTTP/1.1 100 Continue\r\n\r\n"
+        writer.write(body)
+        assert (await answer())[0] == 201
+
+        # A client that knows no lasting connections.
+        writer.write(_request("GET", "a", b"", "1.0"))
+        assert (await answer())[0] == 200
+        assert await reader.read() == b""
+        writer.close()

@@ -32,20 +32,25 @@ def optional_list(runs: Sequence[Run], optional: frozenset[int]) -> Run:
     return build
 
 
+def _optional(value: Any, entry: str) -> OptionalValue:
+    if type(value) is not OptionalValue:
+        raise EvaluationError(
+            f"cannot initialize optional entry '{entry}' from non-optional value {to_text(value)}"
+        )
+    return value
+
+
 def map_builder(entries: Sequence[tuple[Run, Run, bool]]) -> Run:
     def build(frame: Frame) -> dict[Any, Any]:
         values: dict[Any, Any] = {}
         for key_run, value_run, optional in entries:
             key, value = key_run(frame), value_run(frame)
             if optional:
-                if type(value) is not OptionalValue:
-                    raise EvaluationError(
-                        f"cannot initialize optional entry '{to_text(key)}' from non-optional value {to_text(value)}"
-                    )
-                if not value.present:
+                given = _optional(value, to_text(key))
+                if not given.present:
                     values.pop(key, None)
                     continue
-                value = value.value
+                value = given.value
             values[hashable(key)] = value
         return values
 
@@ -60,14 +65,11 @@ def struct_builder(name: str, fields: Sequence[tuple[str, Run, bool]]) -> Run:
         for key, run, optional in fields:
             value = run(frame)
             if optional:
-                if type(value) is not OptionalValue:
-                    raise EvaluationError(
-                        f"cannot initialize optional entry '{key}' from non-optional value {to_text(value)}"
-                    )
-                if not value.present:
+                given = _optional(value, key)
+                if not given.present:
                     values.pop(key, None)
                     continue
-                value = value.value
+                value = given.value
             values[key] = value
         return StructValue(name, values) if make is None else make(values)
 

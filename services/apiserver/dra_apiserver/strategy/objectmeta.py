@@ -169,7 +169,7 @@ _MANAGER_FIELDS = ("operation", "fieldsType", "manager", "subresource")
 
 @functools.lru_cache(maxsize=1024)
 def _good_manager(said: tuple[Any, ...]) -> bool:
-    """Whether an entry that says this of its manager has no errors, which few do."""
+    """Whether an entry that says this of its manager has no errors; most say what another said before."""
     entry = {name: value for name, value in zip(_MANAGER_FIELDS, said, strict=True) if value is not None}
     return not _manager_errors(entry, "")
 
