@@ -141,6 +141,18 @@ async def test_node_with_devices_of_the_class_is_closest() -> None:
     assert summarize(report.nodes[0]) == "[node-1: 1 device taint broken:NoSchedule is not tolerated]"
 
 
+async def test_the_node_that_one_change_would_do_for_is_closest() -> None:
+    scheduler = _scheduler()
+    _world(scheduler, devices=1, request={"selectors": [{"cel": {"expression": "false"}}]})
+    scheduler.cache.set_node(node("node-0"))
+    scheduler.manager.slices.set_slice(piece("node-0", 1))
+    scheduler.manager.claims.set_claim(allocated("theirs", "gpu-0", pool="node-0"))
+    report = _explain(scheduler)
+    assert [part.node for part in report.nodes] == ["node-1", "node-0"]
+    assert report.change is not None
+    assert (report.closest, report.change.node) == ("node-1", "node-1")
+
+
 async def test_a_class_is_only_in_question_if_no_device_is_of_it() -> None:
     scheduler = _scheduler()
     _world(scheduler)

@@ -102,7 +102,10 @@ def test_a_request_that_was_not_reached_and_a_pool_that_is_not_complete() -> Non
             pod="default/p", state="x", nodes=(NodeReport(node="n", pools=usable, requests=(request,)),)
         )
     )
-    assert "not reached" in text
+    assert "not reached\n" in text
+    second = RequestReport(claim="default/mine", request="s", device_class="gpu", count=1)
+    nodes = (NodeReport(node="n", pools=usable, requests=(request, second)),)
+    assert "not reached: what comes before it" in render(PodReport(pod="default/p", state="x", nodes=nodes))
 
 
 def test_something_is_missing() -> None:

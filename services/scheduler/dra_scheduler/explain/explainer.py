@@ -162,6 +162,10 @@ class Explainer:
                 break
         examined.sort(key=lambda entry: _distance(entry[0]))
         change = self._change(state, examined)
+        if change is not None:
+            # No node is closer than one that a single change would do for.
+            best = change.node
+            examined.sort(key=lambda entry: entry[0].node != best)
         if group is not None and any(entry[0].fits for entry in examined):
             change = waiting_for(group)
         shown = tuple(entry[0] for entry in examined[:most_nodes])

@@ -105,20 +105,20 @@ def _node(node: NodeReport, alike: Sequence[str]) -> Iterable[str]:
         suffix = f" ({pool.problem})" if pool.problem else ""
         yield f"  pool {pool.driver}/{pool.pool} generation {pool.generation}: {pool.devices} devices{suffix}"
     usable = any(pool.devices and not pool.problem for pool in node.pools)
-    for request in node.requests:
-        yield from ("  " + line for line in _request(request, usable))
+    for index, request in enumerate(node.requests):
+        yield from ("  " + line for line in _request(request, usable, first=not index))
     if node.allocated:
         yield f"  devices: {', '.join(node.allocated)}"
 
 
-def _request(request: RequestReport, usable: bool) -> Iterable[str]:
+def _request(request: RequestReport, usable: bool, first: bool) -> Iterable[str]:
     wanted = f"{request.count} of" if request.count else "all of"
     suit = f", {request.suitable} would suit" if request.suitable else ""
     yield f"request {request.request} of claim {request.claim} ({wanted} class {request.device_class}{suit})"
     if not usable:
         yield "  no pool to take devices from"
     elif not request.devices and not request.suitable:
-        yield "  not reached: what comes before it cannot be had"
+        yield "  not reached" + ("" if first else ": what comes before it cannot be had")
     for group, devices in gists(request.devices).items():
         saw = "saw " if any(part.saw for part in devices[0].details) else ""
         yield f"  {_count(len(devices))}: {group}{_values(saw, values_of(devices))}"
