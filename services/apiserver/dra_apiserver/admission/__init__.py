@@ -9,7 +9,7 @@ plugins, and before the quota.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any, Protocol
+from typing import TYPE_CHECKING, Any
 
 from dra_apiserver.admission.classes import (
     default_ingress_class,
@@ -22,6 +22,9 @@ from dra_apiserver.admission.podgroups import protect, workload_exists
 from dra_apiserver.admission.pods import default_tolerations, service_account, topology
 from dra_apiserver.admission.quota import resource_quota
 from dra_apiserver.strategy import Context
+
+if TYPE_CHECKING:
+    from dra_apiserver.admission.dynamic.registered import Admission
 
 JsonObject = dict[str, Any]
 Resource = tuple[str, str]
@@ -45,31 +48,12 @@ VALIDATING: Mapping[Resource, Sequence[Plugin]] = {
 }
 
 
-class Registered(Protocol):
-    """The policies and webhooks that may judge a request."""
-
-    def mutate(
-        self,
-        obj: JsonObject | None,
-        old: JsonObject | None,
-        ctx: Context,
-        operation: str,
-        again: bool = False,
-    ) -> bool:
-        """Whether they changed the object, so that everyone is to look at it `again`."""
-        ...
-
-    def validate(
-        self, obj: JsonObject | None, old: JsonObject | None, ctx: Context, operation: str
-    ) -> None: ...
-
-
 def mutate(
     obj: JsonObject | None,
     old: JsonObject | None,
     ctx: Context,
     operation: str,
-    registered: Registered | None = None,
+    registered: Admission | None = None,
 ) -> None:
     """Run the mutating plugins; `operation` is CREATE, UPDATE, DELETE or CONNECT.
 
@@ -90,7 +74,7 @@ def validate(
     old: JsonObject | None,
     ctx: Context,
     operation: str,
-    registered: Registered | None = None,
+    registered: Admission | None = None,
 ) -> None:
     """Run the validating plugins.
 

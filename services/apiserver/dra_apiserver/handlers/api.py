@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+from collections.abc import Callable
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
@@ -22,7 +23,7 @@ from dra_apiserver.tokens import Tokens
 from dra_apiserver.watch import WatchStream
 
 if TYPE_CHECKING:
-    from dra_apiserver.admission.dynamic.registered import Dynamic
+    from dra_apiserver.admission.dynamic.registered import Admission, Dynamic
 
 JsonObject = dict[str, Any]
 
@@ -109,6 +110,16 @@ class Api:
         """The newest version of every object in a namespace ("": in all), whether durable yet or not."""
         prefix = f"{namespace}/" if namespace else ""
         return [record.data for record in self.store.newest_in((group, plural), prefix)]
+
+    def admission(
+        self,
+        request: Request,
+        target: Target,
+        options: Callable[[], JsonObject] | None = None,
+        named: bool = True,
+    ) -> Admission | None:
+        """The policies and webhooks that may judge the request; None where there are none."""
+        return None if self.dynamic is None else self.dynamic.of(request, target, options, named)
 
     def context(self, target: Target, user: UserInfo, dry_run: bool = False) -> Context:
         """The request as strategies see it."""

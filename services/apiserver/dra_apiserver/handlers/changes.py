@@ -9,6 +9,7 @@ import orjson
 from dra_shared.names import path_segment_name
 
 from dra_apiserver import admission
+from dra_apiserver.admission.dynamic.registered import Admission
 from dra_apiserver.conversion import convert, to_storage
 from dra_apiserver.errors import (
     FieldError,
@@ -131,7 +132,7 @@ def prepare_create(api: Api, request: Request, target: Target, obj: JsonObject, 
         StatusError: admission, validation or the strategy refuses.
     """
     strategy = strategy_for(target.kind, target.subresource)
-    registered = None if api.dynamic is None else api.dynamic.of(request, target)
+    registered = api.admission(request, target)
     admission.mutate(obj, None, ctx, "CREATE", registered)
     strategy.prepare_for_create(obj, ctx)
     _complete_status(target, obj)
@@ -156,23 +157,12 @@ def _complete_status(target: Target, obj: JsonObject) -> None:
             complete(member.node, obj["status"])
 
 
-def prepare_update(
-    api: Api, request: Request, target: Target, obj: JsonObject, old: JsonObject, ctx: Context, options: WriteOptions,
-    track: bool = True, common: bool = True, precondition: bool = True, judged: bool = False,
-) -> Put | Remove | None:  # fmt: skip
-    """What is stored when `obj`, in the stored version, takes the place of `old`; parts of that may be in it already.
-
-    Without `common`, only the kind's strategy judges the metadata; with `precondition`, a uid in it means that object.
-    What is `judged` already, policies and webhooks are not asked about.
+def check_version(target: Target, meta: JsonObject, old_meta: JsonObject) -> None:
+    """The object must be changed from its newest version, where it says from which; it has that version then.
 
     Raises:
-        StatusError: a precondition fails, or admission, validation or the strategy refuses.
+        StatusError: 409, it was changed from another; 422, its kind must say so.
     """
-    kind = target.kind
-    meta, old_meta = obj["metadata"], old["metadata"]
-    if precondition:
-        check_preconditions(target, meta, old_meta)
-    strategy = strategy_for(kind, target.subresource)
     version = meta.get("resourceVersion") or ""
     try:
         wanted = parse_resource_version(version)
@@ -181,41 +171,34 @@ def prepare_update(
     if wanted:
         if str(wanted) != old_meta["resourceVersion"]:
             raise conflict(target.qualified, target.name)
-    elif not strategy.allow_unconditional_update:
+    elif not strategy_for(target.kind, target.subresource).allow_unconditional_update:
         missing = invalid("metadata.resourceVersion", 0, "must be specified for an update")
         # Upstream names the resource here where it names the kind elsewhere.
-        raise invalid_object(kind.group, kind.plural, target.name, [missing])
+        raise invalid_object(target.kind.group, target.kind.plural, target.name, [missing])
     meta["resourceVersion"] = old_meta["resourceVersion"]
-    if track:
-        # What the client changed is its own, also where the strategy takes it back.
-        obj = track_changes(target, old, obj, ctx, options)
-        meta = obj["metadata"]
-    match_namespace(target, meta)
-    if "generation" in old_meta:
-        meta["generation"] = old_meta["generation"]
-    else:
-        meta.pop("generation", None)
-    registered = None if api.dynamic is None or judged else api.dynamic.of(request, target)
-    admission.mutate(obj, old, ctx, "UPDATE", registered)
-    strategy.prepare_for_update(obj, old, ctx)
-    if not meta.get("uid"):
-        meta["uid"] = old_meta["uid"]
-    meta["creationTimestamp"] = old_meta.get("creationTimestamp")
-    for field in ("deletionTimestamp", "deletionGracePeriodSeconds"):
-        if old_meta.get(field) is not None:
-            meta[field] = old_meta[field]
-        else:
-            meta.pop(field, None)
-    errors: list[FieldError] = []
-    if common:
-        # Upstream checks the metadata of every kind here, and again in most kinds' own validation.
-        errors += validate_metadata(meta, kind.namespaced, path_segment_name, stored=old_meta)
-        errors += validate_metadata_update(meta, old_meta, members_good=not errors)
-        ctx.metadata_good = not errors
-    errors += strategy.validate_update(obj, old, ctx)
-    if errors:
-        raise invalid_object(kind.group, kind.kind, meta.get("name", ""), errors)
-    request.warn(strategy.warnings_on_update(obj, old, ctx))
+
+
+def prepare_update(
+    request: Request,
+    target: Target,
+    obj: JsonObject,
+    old: JsonObject,
+    ctx: Context,
+    registered: Admission | None,
+) -> Put | Remove | None:
+    """What is stored when `obj`, in the stored version, takes the place of `old`; parts of that may be in it already.
+
+    Raises:
+        StatusError: admission, validation or the strategy refuses.
+    """
+    kind = target.kind
+    meta, old_meta = obj["metadata"], old["metadata"]
+    amend(target, obj, old, ctx, registered)
+    # Upstream checks the metadata of every kind here, and again in most kinds' own validation.
+    errors = validate_metadata(meta, kind.namespaced, path_segment_name, stored=old_meta)
+    errors += validate_metadata_update(meta, old_meta, members_good=not errors)
+    ctx.metadata_good = not errors
+    check_update(request, target, obj, old, ctx, errors)
     admission.validate(obj, old, ctx, "UPDATE", registered)
     strip(object_type(kind, kind.storage_version), obj, old)
     removable = (
@@ -229,6 +212,52 @@ def prepare_update(
     return None if same_but_times(old, obj) else Put(canonical(obj))
 
 
+def amend(
+    target: Target, obj: JsonObject, old: JsonObject, ctx: Context, registered: Admission | None
+) -> None:
+    """Let admission and the strategy change the object, and keep what only the server sets as it was.
+
+    Raises:
+        StatusError: admission refuses.
+    """
+    meta, old_meta = obj["metadata"], old["metadata"]
+    match_namespace(target, meta)
+    if "generation" in old_meta:
+        meta["generation"] = old_meta["generation"]
+    else:
+        meta.pop("generation", None)
+    admission.mutate(obj, old, ctx, "UPDATE", registered)
+    strategy_for(target.kind, target.subresource).prepare_for_update(obj, old, ctx)
+    if not meta.get("uid"):
+        meta["uid"] = old_meta["uid"]
+    meta["creationTimestamp"] = old_meta.get("creationTimestamp")
+    for field in ("deletionTimestamp", "deletionGracePeriodSeconds"):
+        if old_meta.get(field) is not None:
+            meta[field] = old_meta[field]
+        else:
+            meta.pop(field, None)
+
+
+def check_update(
+    request: Request,
+    target: Target,
+    obj: JsonObject,
+    old: JsonObject,
+    ctx: Context,
+    errors: list[FieldError],
+) -> None:
+    """Have the strategy judge the object, which has these `errors` already, and warn of it.
+
+    Raises:
+        StatusError: 422, there are errors.
+    """
+    strategy = strategy_for(target.kind, target.subresource)
+    errors += strategy.validate_update(obj, old, ctx)
+    if errors:
+        raise invalid_object(target.kind.group, target.kind.kind, obj["metadata"].get("name", ""), errors)
+    request.warn(strategy.warnings_on_update(obj, old, ctx))
+
+
 def _namespace_finalizers(target: Target, obj: JsonObject) -> bool:
     # A namespace goes when its content is gone, which spec.finalizers tell.
     if (target.kind.group, target.kind.plural) != ("", "namespaces"):
@@ -236,7 +265,7 @@ def _namespace_finalizers(target: Target, obj: JsonObject) -> bool:
     return bool((obj.get("spec") or {}).get("finalizers"))
 
 
-def check_preconditions(target: Target, meta: JsonObject, old_meta: JsonObject) -> None:
+def check_uid(target: Target, meta: JsonObject, old_meta: JsonObject) -> None:
     """An object that names a uid means that very object.
 
     Raises:
@@ -254,7 +283,7 @@ def check_preconditions(target: Target, meta: JsonObject, old_meta: JsonObject) 
 
 def track_changes(
     target: Target, old: JsonObject | None, obj: JsonObject, ctx: Context, options: WriteOptions
-) -> JsonObject:
+) -> None:
     """Write down in managedFields what the request's manager changed, in the request's version."""
     kind, version = target.kind, target.version
     same = version == kind.storage_version and kind.storage == (kind.group, kind.plural)
@@ -262,7 +291,7 @@ def track_changes(
         track_update(
             kind, version, old, obj, manager=options.manager, subresource=target.subresource, now=ctx.now
         )
-        return obj
+        return
     seen_old = None if old is None else convert(kind, _copy(old), version)
     seen = convert(kind, _copy(obj), version)
     track_update(
@@ -272,7 +301,6 @@ def track_changes(
         obj["metadata"]["managedFields"] = seen["metadata"]["managedFields"]
     else:
         obj["metadata"].pop("managedFields", None)
-    return obj
 
 
 def _copy(obj: JsonObject) -> JsonObject:

@@ -11,6 +11,7 @@ import orjson
 from dra_shared.clock import parse_rfc3339, rfc3339
 
 from dra_apiserver import admission
+from dra_apiserver.admission.dynamic.registered import Admission
 from dra_apiserver.errors import (
     FieldError,
     GroupResource,
@@ -186,7 +187,8 @@ async def delete(api: Api, request: Request, target: Target) -> None:
     """Delete one object, or mark it to be deleted."""
     presenter = api.presenter(target, request)
     options = await delete_options(request)
-    record, gone = await remove(api, request, target, options)
+    registered = api.admission(request, target, options.said)
+    record, gone = await remove(api, request, target, options, registered)
     await _answer(request, target, presenter, record, gone)
 
 
@@ -209,19 +211,14 @@ async def remove(
     request: Request,
     target: Target,
     options: DeleteOptions,
-    evicting: bool = False,
-    named: bool = True,
+    registered: Admission | None,
 ) -> tuple[Record, bool]:
     """Delete an object, or mark it; the version that results, and whether it is gone.
-
-    Policies and webhooks judge an eviction itself, not that the pod goes, and see no name in a request for many.
 
     Raises:
         StatusError: it isn't there, or a precondition fails.
     """
     ctx = api.context(target, request.user, options.dry_run)
-    dynamic = None if evicting else api.dynamic
-    registered = None if dynamic is None else dynamic.of(request, target, options.said(), named)
     gone = True
 
     def change(current: Record | None) -> Put | Remove | None:
@@ -399,7 +396,9 @@ async def delete_collection(api: Api, request: Request, target: Target) -> None:
         namespace, _, name = record.key.rpartition("/")
         item = Target(target.kind, target.version, namespace, name)
         try:
-            await remove(api, request, item, options, named=False)
+            # A request for many names none of them.
+            registered = api.admission(request, item, options.said, named=False)
+            await remove(api, request, item, options, registered)
         except StatusError as error:
             if error.code != 404:
                 raise

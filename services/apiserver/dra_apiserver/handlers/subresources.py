@@ -20,7 +20,12 @@ from dra_apiserver.errors import (
     required,
 )
 from dra_apiserver.handlers.api import Api, Target
-from dra_apiserver.handlers.changes import prepare_update, track_changes
+from dra_apiserver.handlers.changes import (
+    check_uid,
+    check_version,
+    prepare_update,
+    track_changes,
+)
 from dra_apiserver.handlers.delete import DeleteOptions, remove
 from dra_apiserver.handlers.options import WriteOptions, write_options
 from dra_apiserver.http import Request
@@ -165,7 +170,8 @@ async def evict(api: Api, request: Request, target: Target) -> None:
             propagation=wanted.get("propagationPolicy") or "",
             dry_run=options.dry_run or bool(wanted.get("dryRun")),
         ),
-        evicting=True,
+        # Policies and webhooks were asked about the Eviction.
+        registered=None,
     )
     await reply(request, 201, _SUCCESS)
 
@@ -281,13 +287,16 @@ async def put_scale(api: Api, request: Request, target: Target) -> None:
         obj["metadata"]["resourceVersion"] = meta.get("resourceVersion") or ""
         if meta.get("uid"):
             obj["metadata"]["uid"] = meta["uid"]
-        outcome = prepare_update(
-            api, request, main, obj, current.object(), ctx, options, track=False, judged=True
-        )
+        old = current.object()
+        check_uid(main, obj["metadata"], old["metadata"])
+        check_version(main, obj["metadata"], old["metadata"])
+        # Policies and webhooks were asked about the Scale.
+        outcome = prepare_update(request, main, obj, old, ctx, None)
         if isinstance(outcome, Put):
             ctx.subresource = "scale"
             scoped = Target(target.kind, target.version, target.namespace, target.name, "scale")
-            return Put(canonical(track_changes(scoped, current.object(), outcome.obj, ctx, options)))
+            track_changes(scoped, current.object(), outcome.obj, ctx, options)
+            return Put(canonical(outcome.obj))
         return outcome
 
     record = await (api.dynamic or api.store).write(target.resource, target.key, change, options.dry_run)

@@ -20,6 +20,8 @@ from dra_apiserver.errors import (
 from dra_apiserver.handlers.api import Api, Target
 from dra_apiserver.handlers.changes import (
     check_namespace,
+    check_uid,
+    check_version,
     drop_duplicate_owners,
     initialize,
     into_storage,
@@ -169,7 +171,11 @@ async def update(api: Api, request: Request, target: Target) -> None:
         # With webhooks this may be the second time.
         new = obj if api.dynamic is None else orjson.loads(orjson.dumps(obj))
         wanted = _in_form(request, target, new, old, ctx.now)
-        return prepare_update(api, request, target, wanted, old, ctx, options)
+        check_uid(target, wanted["metadata"], old["metadata"])
+        check_version(target, wanted["metadata"], old["metadata"])
+        # What the client changed is its own, also where the strategy takes it back.
+        track_changes(target, old, wanted, ctx, options)
+        return prepare_update(request, target, wanted, old, ctx, api.admission(request, target))
 
     record = await (api.dynamic or api.store).write(target.resource, target.key, change, options.dry_run)
     assert record is not None
@@ -201,7 +207,8 @@ def _create_by_update(
     obj["metadata"].pop("resourceVersion", None)
     initialize(obj, ctx.now)
     stored = prepare_create(api, request, target, obj, ctx)
-    return Put(canonical(track_changes(target, None, stored, ctx, options)))
+    track_changes(target, None, stored, ctx, options)
+    return Put(canonical(stored))
 
 
 async def patch(api: Api, request: Request, target: Target) -> None:
@@ -237,9 +244,10 @@ async def patch(api: Api, request: Request, target: Target) -> None:
         check_name(target, obj["metadata"])
         old = current.object()
         wanted = _in_form(request, target, obj, old, ctx.now)
-        return prepare_update(
-            api, request, target, wanted, old, ctx, options, track=not applying, precondition=False
-        )
+        check_version(target, wanted["metadata"], old["metadata"])
+        if not applying:
+            track_changes(target, old, wanted, ctx, options)
+        return prepare_update(request, target, wanted, old, ctx, api.admission(request, target))
 
     record = await (api.dynamic or api.store).write(target.resource, target.key, change, options.dry_run)
     assert record is not None

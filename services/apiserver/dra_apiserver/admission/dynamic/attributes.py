@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
@@ -72,7 +72,7 @@ class Attributes:
     obj: JsonObject | None
     old: JsonObject | None
     places: list[Place]
-    options: JsonObject | None = None
+    options: Callable[[], JsonObject] | None = None
     named: bool = True
     _versioned: dict[tuple[int, str], JsonObject] = field(default_factory=dict)
 
@@ -155,7 +155,7 @@ class Attributes:
             "operation": self.operation,
             "userInfo": {key: value for key, value in info.items() if value},
             "dryRun": self.ctx.dry_run,
-            "options": self.options if self.options is not None else self._query_options(),
+            "options": self.options() if self.options is not None else self._query_options(),
         }
         return {key: value for key, value in said.items() if value != ""}
 

@@ -118,7 +118,11 @@ class Dynamic:
         return [webhook for some in every for webhook in some]
 
     def of(
-        self, request: Request, target: Target, options: JsonObject | None = None, named: bool = True
+        self,
+        request: Request,
+        target: Target,
+        options: Callable[[], JsonObject] | None = None,
+        named: bool = True,
     ) -> Admission | None:
         """The admission of one request; None where nothing registered may judge it."""
         if self._changed:
@@ -231,7 +235,7 @@ class Admission:
         api: Api,
         request: Request,
         target: Target,
-        options: JsonObject | None,
+        options: Callable[[], JsonObject] | None,
         named: bool,
     ) -> None:
         self._dynamic = dynamic
