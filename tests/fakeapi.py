@@ -33,13 +33,18 @@ class Call:
 
 
 class FakeApi(httpx.AsyncBaseTransport):
-    """See the module's docstring. ``refuse`` may answer a write with (code, reason, message) instead."""
+    """See the module's docstring.
+
+    ``refuse`` may answer a write with (code, reason, message) instead; a write that ``lost`` picks is done, but its
+    answer never comes.
+    """
 
     def __init__(self, *objects: Json) -> None:
         self.objects: dict[tuple[str, str, str], Json] = {}
         self.calls: list[Call] = []
         self.version = 0
         self.refuse: Callable[[Call], tuple[int, str, str] | None] = lambda call: None
+        self.lost: Callable[[Call], bool] = lambda call: False
         self.numbered: Callable[[str, int], str] = lambda prefix, taken: f"{prefix}{taken}"
         """The name for a generateName that so many objects have had before."""
         self.on_write: Callable[[str, str, Json], None] = lambda event, resource, obj: None
@@ -80,7 +85,10 @@ class FakeApi(httpx.AsyncBaseTransport):
         if request.url.params.get("watch") == "true":
             return self._watch(request)
         await asyncio.sleep(0)
+        before = len(self.calls)
         code, body = self._answer(request, await request.aread())
+        if any(self.lost(call) for call in self.calls[before:]):
+            raise httpx.ReadTimeout("timed out")
         return httpx.Response(code, json=body, request=request)
 
     def _watch(self, request: httpx.Request) -> httpx.Response:

@@ -157,3 +157,24 @@ async def test_whoever_completes_a_gang_is_tried_first() -> None:
         await eventually(lambda: node_of(api, "p0") and node_of(api, "p1"))
     allocation = api.get("resourceclaims", "default", "c1")["status"]["allocation"]
     assert [result["device"] for result in allocation["devices"]["results"]] == ["gpu-0"]
+
+
+async def test_members_are_tried_again_after_a_bug_met_one_of_them(monkeypatch: pytest.MonkeyPatch) -> None:
+    api = FakeApi(node_json("a"), _group(2))
+    async with running(api, gates=GATES) as (scheduler, clock):
+        broken = [RuntimeError("a bug")]
+        begin = scheduler.placement.begin
+
+        def once(*arguments: Any) -> Any:
+            if broken:
+                raise broken.pop()
+            return begin(*arguments)
+
+        monkeypatch.setattr(scheduler.placement, "begin", once)
+        api.add(_member("p", cpu="1"))
+        api.add(_member("q", cpu="1"))
+        await eventually(lambda: condition(api, "p") and condition(api, "q"))
+        assert condition(api, "p")["reason"] == "SchedulerError"
+        assert not scheduler.queue.counts()["in flight"]
+        await clock.advance(1)
+        await eventually(lambda: node_of(api, "p") and node_of(api, "q"))

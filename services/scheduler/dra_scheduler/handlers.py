@@ -211,9 +211,7 @@ class EventHandlers:
 
     def _claim_deleted(self, claim: ResourceClaim) -> None:
         self._manager.claims.delete_claim(claim)
-        if claim.status.allocation is not None:
-            # Normally deallocated before; if its finalizer was taken off by hand, its devices are free all the same.
-            self._queue.move_on(Event(Kind.RESOURCE_SLICE, Action.OTHER))
+        self._queue.move_on(Event(Kind.RESOURCE_CLAIM, Action.DELETE, claim, None))
 
 
 def _placed_pod_changes(old: Pod, new: Pod) -> Action:

@@ -28,7 +28,7 @@ from dra_scheduler.failures import SCHEDULER_ERROR, UNSCHEDULABLE, FailureReport
 from dra_scheduler.framework.cache import Cache
 from dra_scheduler.framework.events import Action, Interest, Kind
 from dra_scheduler.framework.state import CycleState
-from dra_scheduler.framework.status import Status
+from dra_scheduler.framework.status import Code, Status
 from dra_scheduler.groupcycle import GroupCycle
 from dra_scheduler.handlers import GROUP_GATES, EventHandlers
 from dra_scheduler.metrics import count_attempt, watch_cache, watch_queue
@@ -284,7 +284,12 @@ class Scheduler:
 
     async def _timed_decision(self, entry: QueuedPod, group: CycleState | None) -> Decision | Failure | None:
         started = self._clock.monotonic()
-        outcome = await self._decide(entry, group)
+        try:
+            outcome = await self._decide(entry, group)
+        except Exception as problem:
+            # Not the end of it for the others of a group, who are in flight with this one.
+            _log.exception("attempt failed unexpectedly", pod=entry.pod.key)
+            outcome = Failure(SCHEDULER_ERROR, str(problem))
         count_attempt(entry, isinstance(outcome, Decision), self._clock.monotonic() - started)
         return outcome
 
@@ -327,11 +332,14 @@ class Scheduler:
         await self._binder.give_up(decision, announce=False)
 
     async def _no_node(self, entry: QueuedPod, state: CycleState, diagnosis: Diagnosis) -> Failure:
+        in_the_way = False
         if not diagnosis.nodes:
             state.nominated = ""
         else:
             status = await self.framework.post_filter(state, entry.pod, diagnosis.statuses)
             diagnosis.post_filter = status.message
+            # A claim that could not be given back: nothing is going to happen that the pod could wait for.
+            in_the_way = status.code is Code.ERROR and not diagnosis.pre_filter and state.group is None
         diagnosis.plugins.discard("")
         if not diagnosis.pre_filter and "DynamicResources" in diagnosis.plugins:
             diagnosis.hint = self._hint(entry.pod, diagnosis)
@@ -339,7 +347,7 @@ class Scheduler:
             UNSCHEDULABLE,
             diagnosis.message,
             diagnosis.explained,
-            frozenset(diagnosis.plugins or {""}),
+            None if in_the_way else frozenset(diagnosis.plugins or {""}),
             state.nominated,
         )
         if state.group is not None and state.nominated:

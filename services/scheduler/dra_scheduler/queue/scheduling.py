@@ -178,13 +178,6 @@ class SchedulingQueue:
         """The pod's attempt gave it a node, where it is now being bound."""
         self._in_flight.pop(entry.uid, None)
 
-    def put_back(self, pod: Pod) -> None:
-        """Binding the pod, which the queue may no longer know, failed in a way that calls for another attempt."""
-        entry = self._pods.get(pod.metadata.uid)
-        if entry is None:
-            entry = self._pods[pod.metadata.uid] = QueuedPod(pod, self._clock.monotonic(), attempts=1)
-        self.fail(entry, entry.message)
-
     # Events
 
     def move_on(self, event: Event, *, priority: int | None = None) -> None:

@@ -2,7 +2,7 @@
 
 from dra_shared.api.pod import Pod
 from dra_shared.api.resource import ResourceClaim
-from dra_shared.claims import ClaimReferenceError, claim_name
+from dra_shared.claims import EXTENDED_RESOURCE_ANNOTATION, ClaimReferenceError, claim_name, controller_of
 
 from dra_scheduler.framework.events import Event
 
@@ -28,6 +28,20 @@ def interested_in(event: Event) -> tuple[str, ...] | None:
 def deallocated(old: ResourceClaim | None, new: ResourceClaim) -> bool:
     """Whether the change made devices free."""
     return old is not None and old.status.allocation is not None and new.status.allocation is None
+
+
+def special(event: Event) -> tuple[str, ...] | None:
+    """As :func:`interested_in`, for claims that go: nobody need know but of those for extended resources."""
+    return None if event.old.metadata.annotations.get(EXTENDED_RESOURCE_ANNOTATION) == "true" else ()
+
+
+def out_of_the_way(pod: Pod, claim: ResourceClaim) -> bool:
+    """Whether a claim for extended resources that went kept the pod out: it was its own, or had devices.
+
+    The scheduler deletes those itself when it could not bind their pod, and nobody deallocates them before.
+    """
+    owner = controller_of(claim)
+    return claim.status.allocation is not None or (owner is not None and owner.uid == pod.metadata.uid)
 
 
 def worth_a_try(old: ResourceClaim | None, new: ResourceClaim, used_by_pod: bool) -> bool:

@@ -24,7 +24,13 @@ from dra_scheduler.framework.resources import extended_requests
 from dra_scheduler.framework.state import CycleState
 from dra_scheduler.framework.status import SKIP, Status, error, unresolvable, unschedulable
 from dra_scheduler.plugins.dynamicresources.extended import in_memory_claim
-from dra_scheduler.plugins.dynamicresources.hints import claim_keys, interested_in, worth_a_try
+from dra_scheduler.plugins.dynamicresources.hints import (
+    claim_keys,
+    interested_in,
+    out_of_the_way,
+    special,
+    worth_a_try,
+)
 from dra_scheduler.plugins.dynamicresources.manager import DRAManager
 from dra_scheduler.plugins.dynamicresources.memory import (
     AttemptMemory,
@@ -92,6 +98,7 @@ class DynamicResources:
         return (
             Interest(Kind.NODE, Action.ADD | Action.NODE_LABEL | Action.NODE_ALLOCATABLE),
             Interest(Kind.RESOURCE_CLAIM, claim_changes, self.schedulable_after_claim_change, interested_in),
+            Interest(Kind.RESOURCE_CLAIM, Action.DELETE, self.schedulable_after_claim_deletion, special),
             Interest(Kind.TARGET_POD, Action.POD_CLAIMS, self.schedulable_after_pod_change),
             Interest(Kind.DEVICE_CLASS, Action.ADD | Action.UPDATE),
             Interest(Kind.RESOURCE_SLICE, Action.ADD | Action.UPDATE),
@@ -108,6 +115,10 @@ class DynamicResources:
         except (ClaimReferenceError, LookupError):
             return False
         return worth_a_try(event.old, event.new, used)
+
+    def schedulable_after_claim_deletion(self, pod: Pod, event: Event) -> bool:
+        """The queueing hint for claims for extended resources that went; upstream has none."""
+        return out_of_the_way(pod, event.old)
 
     def schedulable_after_pod_change(self, pod: Pod, event: Event) -> bool:
         """The queueing hint for the pod itself, whose claims may have been made."""

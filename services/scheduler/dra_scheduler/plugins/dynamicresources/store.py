@@ -51,7 +51,7 @@ class StoreError(Exception):
     """A claim could not be stored; the text is for the pod's event."""
 
 
-REQUEST_ERRORS = (ApiError, httpx.HTTPError, OSError, TimeoutError)
+REQUEST_ERRORS = (ApiError, httpx.HTTPError, OSError, TimeoutError, msgspec.DecodeError)
 
 
 class ClaimStore:

@@ -1,0 +1,160 @@
+"""Whatever write fails on a pod's way to its node, it is tried again, and nothing stays taken."""
+
+import itertools
+
+import pytest
+from dra_shared.features import FeatureGates
+
+from tests.fakeapi import Call, FakeApi, Json
+from tests.scheduler.objects import claim_json, class_json, node_json, pod_json, slice_json
+from tests.scheduler.running import condition, eventually, node_of, quiet, running
+
+_GATES = FeatureGates(GangScheduling=True, GenericWorkload=True, DRAWorkloadResourceClaims=True)
+_SPECIAL = "resource.kubernetes.io/extended-resource-claim"
+_REFUSALS = {"refused": (500, "InternalError", "out of order"), "conflict": (409, "Conflict", "modified")}
+
+
+def _extended(name: str) -> Json:
+    return pod_json(name, requests={"example.com/gpu": "1"})
+
+
+def _cluster(kind: str) -> tuple[FakeApi, list[Json]]:
+    """A node with two devices, and two pods."""
+    claims = [claim_json("c"), claim_json("d")]
+    group: Json = {}
+    match kind:
+        case "extended":
+            claims, pods = [], [_extended("p"), _extended("q")]
+        case "shared":
+            pods = [pod_json(name, claims={"gpu": "c"}) for name in "pq"]
+        case "template":
+            pods = []
+            for name, claim in zip("pq", claims, strict=True):
+                owner = {"apiVersion": "v1", "kind": "Pod", "name": name, "uid": f"uid-{name}"}
+                claim["metadata"]["ownerReferences"] = [{**owner, "controller": True}]
+                template = [{"name": "gpu", "resourceClaimTemplateName": "t"}]
+                made = [{"name": "gpu", "resourceClaimName": claim["metadata"]["name"]}]
+                pod = pod_json(name)
+                pod["spec"]["resourceClaims"], pod["status"]["resourceClaimStatuses"] = template, made
+                pods.append(pod)
+        case _:
+            if kind == "gang":
+                group = {"schedulingGroup": {"podGroupName": "g"}}
+            pods = [pod_json("p", claims={"gpu": "c"}, **group), pod_json("q", claims={"gpu": "d"}, **group)]
+    ready = {"bindingConditions": ["ready"], "bindingFailureConditions": ["broken"]}
+    slices = slice_json("a", 2, **(ready if kind == "conditions" else {}))
+    api = FakeApi(node_json("a"), class_json(extendedResourceName="example.com/gpu"), slices, *claims)
+    if group:
+        policy = {"schedulingPolicy": {"gang": {"minCount": 2}}}
+        meta = {"name": "g", "namespace": "default", "uid": "uid-g"}
+        api.add({"kind": "PodGroup", "metadata": meta, "spec": policy})
+    return api, pods
+
+
+def _devices(claim: Json) -> list[Json]:
+    found: list[Json] = claim["status"].get("allocation", {}).get("devices", {}).get("results", [])
+    return found
+
+
+def _make_ready(api: FakeApi) -> None:
+    for claim in api.of("resourceclaims"):
+        for result in _devices(claim)[: not claim["status"].get("devices")]:
+            device = {name: result[name] for name in ("driver", "pool", "device")}
+            ready = {"type": "ready", "status": "True"}
+            status = {**claim["status"], "devices": [{**device, "conditions": [ready]}]}
+            api.add({**claim, "status": status})
+
+
+def _breaks(api: FakeApi, how: str, first: int, count: int) -> None:
+    """The writes from the first on go wrong, events aside."""
+    numbers = itertools.count()
+    lost: list[Call] = []
+
+    def refuse(call: Call) -> tuple[int, str, str] | None:
+        if call.resource == "events" or not first <= next(numbers) < first + count:
+            return None
+        if how == "lost":
+            lost.append(call)
+        return _REFUSALS.get(how)
+
+    api.refuse, api.lost = refuse, lambda call: any(call is each for each in lost)
+
+
+@pytest.mark.parametrize("how", ["refused", "conflict", "lost"])
+@pytest.mark.parametrize("kind", ["extended", "claims", "shared", "template", "gang", "conditions"])
+async def test_no_pod_is_lost_and_nothing_stays_taken(kind: str, how: str) -> None:
+    for first, count in itertools.product((1, 2, 5, 7), (1, 6)):
+        api, pods = _cluster(kind)
+        _breaks(api, how, first, count)
+        async with running(api, gates=_GATES) as (scheduler, clock):
+            for pod in pods:
+                api.add(pod)
+            for _ in range(26):
+                await quiet(api)
+                if all(node_of(api, name) for name in "pq"):
+                    break
+                _make_ready(api)
+                await clock.advance(1)
+            at = f"{how} from {first} on, {count} of them"
+            assert [node_of(api, name) for name in "pq"] == ["a", "a"], at
+            used = [result["device"] for claim in api.of("resourceclaims") for result in _devices(claim)]
+            assert len(used) == len(set(used)), at
+            if kind == "extended":
+                assert len(api.of("resourceclaims")) == 2, at
+            tracker = scheduler.manager.claims
+            assert not (tracker.in_flight or tracker.assumed or scheduler.cache.assumed), at
+
+
+async def test_a_pod_is_tried_as_soon_as_the_claim_in_its_way_is_gone() -> None:
+    """The claim for its extended resources was made, but the answer got lost: the next attempt deletes it."""
+    api, [pod, _] = _cluster("extended")
+    _breaks(api, "lost", 1, 1)
+    async with running(api) as (_, clock):
+        api.add(pod)
+        await quiet(api)
+        [claim] = api.of("resourceclaims")
+        assert "allocation" not in claim["status"]
+        await clock.advance(1)
+        await quiet(api)
+        assert condition(api, "p")["message"] == (
+            "0/1 nodes are available: 1 cannot schedule extended resource claim. deletion of ResourceClaim "
+            "completed, preemption: 0/1 nodes are available: 1 Preemption is not helpful for scheduling."
+        )
+        await clock.advance(1)
+        await eventually(lambda: node_of(api, "p") == "a")
+        [claim] = api.of("resourceclaims")
+        assert claim["metadata"]["annotations"] == {_SPECIAL: "true"}
+
+
+async def test_a_pod_whose_claim_could_not_be_given_back_is_tried_again() -> None:
+    api, [pod, _] = _cluster("extended")
+    # The claim is made; nothing else succeeds until the next attempt has failed to delete it.
+    _breaks(api, "refused", 2, 5)
+    async with running(api) as (_, clock):
+        api.add(pod)
+        await quiet(api)
+        await clock.advance(1)
+        await quiet(api)
+        assert len(api.of("resourceclaims")) == 1
+        for _ in range(5):
+            await clock.advance(2)
+            await quiet(api)
+        assert node_of(api, "p") == "a"
+
+
+async def test_a_claim_that_is_deleted_while_it_is_allocated_wakes_nobody() -> None:
+    """Its devices are free, but as in kube-scheduler nobody is told."""
+    api = FakeApi(node_json("a"), class_json(), slice_json("a", 1), claim_json("c"), claim_json("d"))
+    async with running(api) as (scheduler, clock):
+        api.add(pod_json("p", claims={"gpu": "c"}))
+        await eventually(lambda: node_of(api, "p"))
+        api.add(pod_json("q", claims={"gpu": "d"}))
+        await eventually(lambda: condition(api, "q"))
+        api.remove("resourceclaims", "default", "c")
+        await quiet(api)
+        await clock.advance(200)
+        await quiet(api)
+        assert node_of(api, "q") is None
+        assert scheduler.queue.counts()["unschedulable"] == 1
+        await clock.advance(130)
+        await eventually(lambda: node_of(api, "q") == "a")
