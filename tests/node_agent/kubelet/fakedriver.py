@@ -7,6 +7,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any, Self
 
+import grpc
 from dra_node_agent.cdi import CdiDevice, ContainerEdits, Spec, write_spec
 from dra_node_agent.proto import (
     dra_v1_pb2,
@@ -27,7 +28,8 @@ class FakeDriver:
     """Serves the DRA protocol on a socket; with ``registry`` also the registration protocol.
 
     ``answers`` by claim UID: a NodePrepareResourceResponse as a dict, or None for an empty one; a claim that isn't in
-    there is skipped. Without ``answers`` every claim gets one device named after it.
+    there is skipped. Without ``answers`` every claim gets one device named after it. A ``deaf`` driver cannot be told
+    of its registration.
     """
 
     def __init__(
@@ -52,6 +54,7 @@ class FakeDriver:
         self.calls: list[tuple[str, list[dict[str, str]]]] = []
         self.prepared: set[str] = set()
         self.errors: dict[str, str] = {}
+        self.deaf = False
         self.registered: asyncio.Queue[tuple[bool, str]] = asyncio.Queue()
         self.reports: asyncio.Queue[list[tuple[str, str, int, str]] | None] = asyncio.Queue()
         # Sockets need short paths.
@@ -191,5 +194,7 @@ class _Registration:
         )
 
     async def NotifyRegistrationStatus(self, request: Any, context: Any) -> Any:
+        if self._driver.deaf:
+            await context.abort(grpc.StatusCode.INTERNAL, "I don't want to know")
         self._driver.registered.put_nowait((request.plugin_registered, request.error))
         return registration_v1_pb2.RegistrationStatusResponse()

@@ -1,5 +1,6 @@
 """Plugins register by their sockets, and are let go when those vanish."""
 
+import shutil
 import tempfile
 from collections.abc import AsyncIterator, Iterator
 from contextlib import asynccontextmanager
@@ -120,3 +121,50 @@ async def test_other_files_are_no_plugins(registry: Path) -> None:
     (registry / "folder").mkdir()
     async with _kubelet(registry) as kubelet:
         assert list(kubelet.plugins.drivers()) == []
+
+
+async def test_sockets_in_folders_are_plugins_too(registry: Path) -> None:
+    folder = registry / "vendor" / "gpus"
+    async with _kubelet(registry) as kubelet:
+        folder.mkdir(parents=True)
+        async with FakeDriver(registry=folder) as driver:
+            assert await driver.registered.get() == (True, "")
+            assert kubelet.serving("test-driver") == driver.endpoint
+        await until(lambda: not kubelet.serving("test-driver"))
+        shutil.rmtree(registry / "vendor")
+        folder.mkdir(parents=True)
+        async with FakeDriver(registry=folder) as driver:
+            assert await driver.registered.get() == (True, "")
+
+
+async def test_a_driver_s_own_order_of_services_counts(registry: Path) -> None:
+    services = ["v1alpha1.DRAResourceHealth", "v1beta1.DRAPlugin", "v1.DRAPlugin"]
+    async with (
+        _kubelet(registry) as kubelet,
+        FakeDriver(registry=registry, version="v1beta1", services=services) as driver,
+    ):
+        assert await driver.registered.get() == (True, "")
+        assert kubelet.plugins.get("test-driver").chosen_service == "v1beta1.DRAPlugin"
+
+
+async def test_a_plugin_that_cannot_be_told_is_not_registered(registry: Path) -> None:
+    async with _kubelet(registry) as kubelet, FakeDriver() as driver:
+        driver.deaf = True
+        registration = registry / "test-driver-reg.sock"
+        registration.hardlink_to(driver.endpoint)
+        await until(lambda: kubelet.clock.sleepers > 1)
+        assert not kubelet.serving("test-driver")
+        driver.deaf = False
+        await kubelet.clock.advance(1)
+        assert await driver.registered.get() == (True, "")
+        assert kubelet.serving("test-driver") == driver.endpoint
+
+
+async def test_permissions_of_a_socket_do_not_make_it_another(registry: Path) -> None:
+    async with _kubelet(registry) as kubelet, FakeDriver(registry=registry) as driver:
+        await driver.registered.get()
+        plugin = kubelet.plugins.get("test-driver")
+        driver.registration_socket.chmod(0o600)
+        async with FakeDriver("other-driver", registry=registry) as other:
+            await other.registered.get()
+        assert kubelet.plugins.get("test-driver") is plugin

@@ -12,7 +12,7 @@ from dra_shared.api.container import Container
 from dra_shared.api.pod import Pod
 from grpc import aio
 
-from dra_node_agent.kubelet.dra.claiminfo import ClaimInfo, device_serves
+from dra_node_agent.kubelet.dra.claiminfo import ClaimInfo
 from dra_node_agent.kubelet.dra.manager import DraError, DraManager
 from dra_node_agent.kubelet.podstatus import TERMINAL, is_sidecar
 from dra_node_agent.proto import podresources_v1_pb2 as pb
@@ -21,17 +21,19 @@ from dra_node_agent.tasks import Tasks
 
 SOCKET = Path("pod-resources", "kubelet.sock")
 
+_Find = Callable[[str, str], Pod | None]
+
 
 class PodResourcesServer:
-    """Serves PodResources for one node; ``pods`` gives the pods that hold resources.
+    """Serves PodResources for one node; ``pods`` gives the pods that hold resources, ``find`` any by its name.
 
     A gRPC server costs far more memory than a socket, and on most of many nodes nobody asks: it starts with the first
     connection, behind the socket that is always there.
     """
 
-    def __init__(self, root: Path, dra: DraManager, pods: Callable[[], Iterable[Pod]]) -> None:
+    def __init__(self, root: Path, dra: DraManager, pods: Callable[[], Iterable[Pod]], find: _Find) -> None:
         self.path = root / SOCKET
-        self._service = _Service(dra, pods)
+        self._service = _Service(dra, pods, find)
         self._behind = self.path.with_name("grpc.sock")
         self._server: aio.Server | None = None
         self._starting = asyncio.Lock()
@@ -98,29 +100,24 @@ async def _pump(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> N
 
 
 class _Service(podresources_v1_pb2_grpc.PodResourcesListerServicer):
-    def __init__(self, dra: DraManager, pods: Callable[[], Iterable[Pod]]) -> None:
+    def __init__(self, dra: DraManager, pods: Callable[[], Iterable[Pod]], find: _Find) -> None:
         self._dra = dra
         self._pods = pods
+        self._find = find
 
     async def List(self, request: pb.ListPodResourcesRequest, context: Any) -> pb.ListPodResourcesResponse:
         pods = [self._of_pod(pod) for pod in self._pods() if pod.status.phase not in TERMINAL]
         return pb.ListPodResourcesResponse(pod_resources=pods)
 
     async def Get(self, request: pb.GetPodResourcesRequest, context: Any) -> pb.GetPodResourcesResponse:
-        for pod in self._pods():
-            meta = pod.metadata
-            if (meta.name, meta.namespace) == (request.pod_name, request.pod_namespace):
-                if pod.status.phase in TERMINAL:
-                    await context.abort(
-                        grpc.StatusCode.UNKNOWN,
-                        f"pod {meta.name} in namespace {meta.namespace} is not active",
-                    )
-                return pb.GetPodResourcesResponse(pod_resources=self._of_pod(pod))
-        await context.abort(
-            grpc.StatusCode.UNKNOWN,
-            f"pod {request.pod_name} in namespace {request.pod_namespace} not found",
-        )
-        raise AssertionError("abort has raised")
+        pod = self._find(request.pod_namespace, request.pod_name)
+        if pod is None:
+            await context.abort(
+                grpc.StatusCode.UNKNOWN,
+                f"pod {request.pod_name} in namespace {request.pod_namespace} not found",
+            )
+            raise AssertionError("abort has raised")
+        return pb.GetPodResourcesResponse(pod_resources=self._of_pod(pod))
 
     async def GetAllocatableResources(
         self, request: pb.AllocatableResourcesRequest, context: Any
@@ -141,24 +138,25 @@ class _Service(podresources_v1_pb2_grpc.PodResourcesListerServicer):
             infos = self._dra.container_claims(pod, container)
         except DraError:
             infos = []
-        requests = {used.request for used in container.resources.claims}
-        wanted = "" if len(requests) != 1 else next(iter(requests))
         return pb.ContainerResources(
-            name=container.name, dynamic_resources=[_dynamic(info, wanted) for info in infos]
+            name=container.name, dynamic_resources=[_dynamic(info) for info in infos]
         )
 
 
-def _dynamic(info: ClaimInfo, request: str) -> pb.DynamicResource:
-    resources = [
-        pb.ClaimResource(
-            cdi_devices=[pb.CDIDevice(name=cdi_id) for cdi_id in device.cdi_device_ids or ()],
-            driver_name=driver,
-            pool_name=device.pool_name,
-            device_name=device.device_name,
-            share_id=device.share_id,
-        )
-        for driver, devices in info.devices.items()
-        for device in devices
-        if device_serves(device, request)
-    ]
+def _dynamic(info: ClaimInfo) -> pb.DynamicResource:
+    resources = []
+    for driver, devices in info.devices.items():
+        # Upstream gives each device the CDI ids of those before it as well (GetDynamicResources).
+        cdi_devices: list[pb.CDIDevice] = []
+        for device in devices:
+            cdi_devices += [pb.CDIDevice(name=cdi_id) for cdi_id in device.cdi_device_ids or ()]
+            resources.append(
+                pb.ClaimResource(
+                    cdi_devices=cdi_devices,
+                    driver_name=driver,
+                    pool_name=device.pool_name,
+                    device_name=device.device_name,
+                    share_id=device.share_id,
+                )
+            )
     return pb.DynamicResource(claim_name=info.name, claim_namespace=info.namespace, claim_resources=resources)

@@ -86,11 +86,8 @@ class ClaimInfo:
 
 
 def device_serves(device: CheckpointDevice, request: str) -> bool:
-    """Whether the device is for ``request``. A request and its subrequests ("main/sub") stand for each other."""
-    if not request or not device.request_names:
-        return True
-    main = request.partition("/")[0]
-    return any(name in (request, main) or name.partition("/")[0] == request for name in device.request_names)
+    """Whether the device is for ``request``, by the name that the driver gave: drivers leave subrequests out."""
+    return not request or not device.request_names or request in device.request_names
 
 
 class ClaimInfoCache:

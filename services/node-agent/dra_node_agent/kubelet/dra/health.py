@@ -36,8 +36,11 @@ def health_from_wire(value: int) -> Health:
 
 
 def truncate_message(message: str) -> str:
-    """A driver's message in at most 1024 characters."""
-    return message if len(message) <= MESSAGE_LIMIT else message[: MESSAGE_LIMIT - 3] + "..."
+    """A driver's message in at most 1024 bytes."""
+    encoded = message.encode()
+    if len(encoded) <= MESSAGE_LIMIT:
+        return message
+    return encoded[: MESSAGE_LIMIT - 3].decode(errors="ignore") + "..."
 
 
 class DeviceHealth(msgspec.Struct, frozen=True, rename="pascal"):

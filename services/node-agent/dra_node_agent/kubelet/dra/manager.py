@@ -212,9 +212,7 @@ class DraManager:
     def _info(self, claim: ResourceClaim) -> ClaimInfo:
         info = self.cache.get(claim.metadata.namespace, claim.metadata.name)
         if info is None:
-            raise DraError(
-                f"internal error: unable to get claim info for ResourceClaim {claim.metadata.name}"
-            )
+            raise DraError(_unknown_claim(claim.metadata.name, claim.metadata.namespace))
         return info
 
     # Unpreparing
@@ -303,27 +301,30 @@ class DraManager:
         Raises:
             DraError: a claim is not prepared.
         """
-        ids: list[str] = []
+        wanted: dict[str, list[str]] = {}
         for entry in pod.spec.resource_claims:
+            requests = [used.request for used in container.resources.claims if used.name == entry.name]
+            if not requests:
+                continue
             try:
                 name, _ = claim_name(pod, entry)
             except ClaimReferenceError as error:
                 raise DraError(str(error)) from error
-            if name is None:
-                continue
-            for used in container.resources.claims:
-                if used.name == entry.name:
-                    info = self.cache.get(pod.metadata.namespace, name)
-                    if info is None:
-                        raise DraError(f"internal error: unable to get claim info for ResourceClaim {name}")
-                    ids.extend(info.cdi_device_ids(used.request))
+            if name is not None:
+                wanted.setdefault(name, []).extend(requests)
         extended = pod.status.extended_resource_claim_status
         if self._extended_resources and extended is not None:
-            info = self._extended_info(pod, extended.resource_claim_name)
             requested = {name for name, value in container.resources.requests.items() if value != "0"}
             for mapping in extended.request_mappings:
                 if mapping.container_name == container.name and mapping.resource_name in requested:
-                    ids.extend(info.cdi_device_ids(mapping.request_name))
+                    wanted.setdefault(extended.resource_claim_name, []).append(mapping.request_name)
+        ids: list[str] = []
+        for name, requests in wanted.items():
+            info = self.cache.get(pod.metadata.namespace, name)
+            if info is None:
+                raise DraError(_unknown_claim(name, pod.metadata.namespace))
+            for request in requests:
+                ids.extend(info.cdi_device_ids(request))
         return ids
 
     def container_claims(self, pod: Pod, container: Container) -> list[ClaimInfo]:
@@ -333,31 +334,30 @@ class DraManager:
             DraError: a claim is not known.
         """
         infos: list[ClaimInfo] = []
+        used = {claim.name for claim in container.resources.claims}
         for entry in pod.spec.resource_claims:
             try:
                 name, _ = claim_name(pod, entry)
             except ClaimReferenceError as error:
                 raise DraError(str(error)) from error
-            if name is None:
+            if name is None or entry.name not in used:
                 continue
-            for used in container.resources.claims:
-                if used.name == entry.name:
-                    info = self.cache.get(pod.metadata.namespace, name)
-                    if info is None:
-                        raise DraError(f"unable to get information for ResourceClaim {name}")
-                    infos.append(info)
+            info = self.cache.get(pod.metadata.namespace, name)
+            if info is None:
+                raise DraError(f"unable to get information for ResourceClaim {name}")
+            infos.append(info)
         extended = pod.status.extended_resource_claim_status
         if self._extended_resources and extended is not None:
             mapped = {mapping.container_name for mapping in extended.request_mappings}
             if container.name in mapped:
-                infos.append(self._extended_info(pod, extended.resource_claim_name))
+                name = extended.resource_claim_name
+                info = self.cache.get(pod.metadata.namespace, name)
+                if info is None:
+                    raise DraError(
+                        f"unable to get claim info for claim {name} in namespace {pod.metadata.namespace}"
+                    )
+                infos.append(info)
         return infos
-
-    def _extended_info(self, pod: Pod, name: str) -> ClaimInfo:
-        info = self.cache.get(pod.metadata.namespace, name)
-        if info is None:
-            raise DraError(f"unable to get claim info for claim {name} in namespace {pod.metadata.namespace}")
-        return info
 
     # Health
 
@@ -380,18 +380,15 @@ class DraManager:
             if info is None:
                 continue
             label = f"claim:{used.name}/{used.request}" if used.request else f"claim:{used.name}"
-            devices = tuple(
-                resource_health(
-                    driver,
-                    device,
-                    self.health.get(driver, device.pool_name, device.device_name),
-                    messages=self._health_messages,
-                )
-                for driver, known in info.devices.items()
-                for device in known
-                if device_serves(device, used.request)
-            )
-            resources[label] = ResourceStatus(name=label, resources=devices)
+            devices: dict[str, ResourceHealth] = {}
+            for driver, known in info.devices.items():
+                for device in known:
+                    if device_serves(device, used.request.partition("/")[0]):
+                        health = self.health.get(driver, device.pool_name, device.device_name)
+                        shown = resource_health(driver, device, health, messages=self._health_messages)
+                        # Devices may share a CDI id, which is what they are told apart by.
+                        devices.setdefault(shown.resource_id, shown)
+            resources[label] = ResourceStatus(name=label, resources=tuple(devices.values()))
         kept = tuple(entry for entry in resources.values() if entry.resources)
         return msgspec.structs.replace(status, allocated_resources_status=kept)
 
@@ -458,6 +455,10 @@ def resource_health(
         health=str(health.health),
         message=health.message if messages else "",
     )
+
+
+def _unknown_claim(name: str, namespace: str) -> str:
+    return f"internal error: unable to get claim info for ResourceClaim {name} in namespace {namespace}"
 
 
 def _request(info: ClaimInfo) -> dra_v1_pb2.Claim:

@@ -45,15 +45,15 @@ class PluginError(Exception):
 
 
 def choose_service(services: Sequence[str]) -> str:
-    """The DRA service to call, out of those that the plugin offers: the newest that the kubelet knows.
+    """The DRA service to call: of those that the plugin offers, the first that the kubelet knows.
 
     Raises:
         PluginError: there is none.
     """
     if not services:
         raise PluginError("empty list of supported gRPC services (aka supported versions)")
-    for service in SUPPORTED_SERVICES:
-        if service in services:
+    for service in services:
+        if service in SUPPORTED_SERVICES:
             return service
     offered = " ".join(map(go_quote, services))
     known = " ".join(map(go_quote, SUPPORTED_SERVICES))

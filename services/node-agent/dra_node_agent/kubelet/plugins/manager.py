@@ -3,12 +3,11 @@
 import asyncio
 import os
 import stat
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Protocol
 
-import grpc
 from dra_shared.clock import Clock
 from dra_shared.log import logger
 from grpc import aio
@@ -19,7 +18,7 @@ from dra_node_agent.proto import registration_v1_pb2, registration_v1_pb2_grpc
 from dra_node_agent.tasks import Tasks
 
 DRA_PLUGIN = "DRAPlugin"
-_DIAL_TIMEOUT = 10.0
+_DIAL_TIMEOUT, _INFO_TIMEOUT, _NOTIFY_TIMEOUT = 10.0, 1.0, 5.0
 _FIRST_RETRY, _LONGEST_RETRY = 0.5, 122.0
 
 _log = logger(__name__)
@@ -39,7 +38,7 @@ class PluginHandler(Protocol):
 class _Socket:
     path: str
     inode: int
-    created: int
+    made: int
 
 
 @dataclass
@@ -63,6 +62,7 @@ class PluginManager:
         self._watcher = watcher
         self._handlers = handlers
         self._clock = clock
+        self._watched: set[str] = set()
         self._sockets: dict[_Socket, asyncio.Task[None]] = {}
         self._registered: dict[_Socket, _Registered] = {}
         self._tasks = Tasks()
@@ -70,7 +70,6 @@ class PluginManager:
     def start(self) -> None:
         """Register what is there, and follow changes from now on."""
         self._directory.mkdir(parents=True, exist_ok=True)
-        self._watcher.watch(self._directory, self._scan)
         self._scan()
 
     async def close(self) -> None:
@@ -78,6 +77,8 @@ class PluginManager:
         await self._tasks.close()
 
     def _scan(self) -> None:
+        while self._watch_folders():
+            pass
         found = set(_sockets(self._directory))
         for socket in self._sockets.keys() - found:
             self._sockets.pop(socket).cancel()
@@ -86,6 +87,15 @@ class PluginManager:
                 self._handlers[known.kind].deregister(known.name, known.endpoint)
         for socket in found - self._sockets.keys():
             self._sockets[socket] = self._tasks.start(self._register(socket))
+
+    def _watch_folders(self) -> bool:
+        """Watch what is not watched yet; True where there was anything, as more may have come in meanwhile."""
+        folders = {folder for folder, _, _ in os.walk(self._directory)}
+        new = folders - self._watched
+        for folder in new:
+            self._watcher.watch(Path(folder), self._scan)
+        self._watched = folders
+        return bool(new)
 
     async def _register(self, socket: _Socket) -> None:
         delay = _FIRST_RETRY
@@ -102,9 +112,9 @@ class PluginManager:
     async def _introduce(self, socket: _Socket) -> None:
         async with aio.insecure_channel(f"unix:{socket.path}", options=CHANNEL_OPTIONS) as channel:
             stub = registration_v1_pb2_grpc.RegistrationStub(channel)
-            info = await stub.GetInfo(
-                registration_v1_pb2.InfoRequest(), timeout=_DIAL_TIMEOUT, wait_for_ready=True
-            )
+            async with asyncio.timeout(_DIAL_TIMEOUT):
+                await channel.channel_ready()
+            info = await stub.GetInfo(registration_v1_pb2.InfoRequest(), timeout=_INFO_TIMEOUT)
             endpoint = info.endpoint or socket.path
             services = list(info.supported_versions)
             handler = self._handlers.get(info.type)
@@ -130,21 +140,21 @@ class PluginManager:
                 await _notify(stub, str(error))
                 raise
             self._registered[socket] = _Registered(info.type, info.name, endpoint)
-            await _notify(stub, "")
+            try:
+                await _notify(stub, "")
+            except aio.AioRpcError:
+                # A plugin that does not learn that it is registered is not.
+                del self._registered[socket]
+                handler.deregister(info.name, endpoint)
+                raise
 
 
 async def _notify(stub: registration_v1_pb2_grpc.RegistrationStub, error: str) -> None:
     status = registration_v1_pb2.RegistrationStatus(plugin_registered=not error, error=error)
-    try:
-        await stub.NotifyRegistrationStatus(status, timeout=_DIAL_TIMEOUT)
-    except aio.AioRpcError as failure:
-        # The plugin works all the same; one that wants to know registers again.
-        level = "debug" if failure.code() is grpc.StatusCode.UNAVAILABLE else "info"
-        getattr(_log, level)("plugin not told of its registration", error=rpc_error_text(failure))
+    await stub.NotifyRegistrationStatus(status, timeout=_NOTIFY_TIMEOUT)
 
 
-def _sockets(directory: Path) -> list[_Socket]:
-    found = []
+def _sockets(directory: Path) -> Iterator[_Socket]:
     for folder, _, names in os.walk(directory):
         for name in names:
             if name.startswith("."):
@@ -155,5 +165,5 @@ def _sockets(directory: Path) -> list[_Socket]:
             except OSError:
                 continue
             if stat.S_ISSOCK(info.st_mode):
-                found.append(_Socket(path, info.st_ino, info.st_ctime_ns))
-    return found
+                # Not the time of its last change: a change of permissions makes no new socket.
+                yield _Socket(path, info.st_ino, info.st_mtime_ns)

@@ -68,7 +68,8 @@ class DirectoryWatcher:
                 directory=str(directory),
                 error=os.strerror(ctypes.get_errno()),
             )
-        self._polled.append(callback)
+        if callback not in self._polled:
+            self._polled.append(callback)
         if self._poller is None:
             self._poller = asyncio.get_running_loop().create_task(self._poll())
 
