@@ -4,7 +4,7 @@ from typing import Any
 
 import prometheus_client
 import pytest
-from dra_shared.api.resources import DEPLOYMENTS, PODS, RESOURCE_QUOTAS, STATEFUL_SETS
+from dra_shared.api.resources import DEPLOYMENTS, PODS, REPLICA_SETS, RESOURCE_QUOTAS, STATEFUL_SETS
 
 from tests.controller.cluster import POD_SPEC, Cluster, controllers
 
@@ -273,6 +273,30 @@ async def test_a_namespace_tells_what_is_left_once_its_pods_are_gone(cluster: Cl
             "Some content in the namespace has finalizers remaining: example.com/hold in 1 resource instances"
         )
         assert told["NamespaceFinalizersRemaining"] == ("True", waiting)
+
+
+async def test_a_replica_set_of_no_deployment_does_not_mind_crowded_nodes(cluster: Cluster) -> None:
+    """kube-controller-manager looks only at the nodes of ReplicaSets that a Deployment has."""
+    async with controllers(cluster, "replicaset-controller"):
+        await cluster.create("ReplicaSet", "web", **_workload(replicas=3))
+
+        async def pods(number: int) -> bool:
+            return len(await cluster.items("Pod")) == number
+
+        await cluster.until(lambda: pods(3))
+        made = await cluster.items("Pod")
+        ready = {"type": "Ready", "status": "True", "lastTransitionTime": "2026-01-01T00:00:00Z"}
+        container = {"name": "c", "image": "busybox", "imageID": "", "ready": True}
+        for pod, node, restarts in zip(made, ("crowded", "crowded", "lonely"), (0, 0, 1), strict=True):
+            binding = {"metadata": {"name": pod.metadata.name}, "target": {"name": node}}
+            await cluster.client.create_subresource(PODS, pod.metadata.name, "binding", binding, "default")
+            statuses = [{**container, "restartCount": restarts}]
+            await cluster.set_status(
+                "Pod", pod, phase="Running", conditions=[ready], containerStatuses=statuses
+            )
+        await cluster.client.patch(REPLICA_SETS, "web", {"spec": {"replicas": 2}}, "default")
+        await cluster.until(lambda: pods(2), meanwhile=cluster.run_pods)
+        assert {pod.spec.node_name for pod in await cluster.items("Pod")} == {"crowded"}
 
 
 @pytest.mark.parametrize("kind", ["ReplicaSet", "ReplicationController"])

@@ -2,10 +2,11 @@
 
 from collections import Counter
 from collections.abc import Sequence
+from typing import Any, ClassVar
 
-from dra_shared.api.apps import ReplicaSet, ReplicaSetCondition, ReplicaSetStatus
+from dra_shared.api.apps import ReplicaSetCondition, ReplicaSetStatus
 from dra_shared.api.pod import Pod
-from dra_shared.api.resources import REPLICA_SETS
+from dra_shared.api.resources import REPLICA_SETS, Resource
 from dra_shared.claims import controller_of
 from dra_shared.client.errors import ApiError
 from dra_shared.clock import rfc3339
@@ -30,97 +31,83 @@ class ReplicaSetController(WorkloadController):
 
     name = "replicaset-controller"
     queue_name = "replicaset"
-    owner = REPLICA_SETS
+    owner: Resource[Any] = REPLICA_SETS
+    status: ClassVar[type[Any]] = ReplicaSetStatus
+    condition: ClassVar[type[Any]] = ReplicaSetCondition
+    counts_terminating: ClassVar[bool] = True
+    """Whether the status tells how many pods are going."""
 
     def __init__(self, context: Context) -> None:
         super().__init__(context)
         index_by_owner(self.owners)
 
     async def reconcile(self, key: str) -> None:
-        replica_set: ReplicaSet | None = self.owners.store.get(key)
-        if replica_set is None:
+        owner = self.owners.store.get(key)
+        if owner is None or owner.spec.template is None:
             return
-        satisfied = self.settled(replica_set)
-        owned = await self.pod_ownership.claim(replica_set, replica_set.spec.selector, self.pods.store)
+        satisfied = self.settled(owner)
+        owned = await self.pod_ownership.claim(owner, self.selector_of(owner), self.pods.store)
         active = [pod for pod in owned if is_active(pod)]
+        missing = (1 if owner.spec.replicas is None else owner.spec.replicas) - len(active)
         failure: ApiError | None = None
-        reason = ""
-        if satisfied and replica_set.metadata.deletion_timestamp is None:
-            wanted = _wanted(replica_set)
+        if satisfied and owner.metadata.deletion_timestamp is None:
             try:
-                if len(active) < wanted:
-                    reason = "FailedCreate"
-                    pod = from_template(
-                        replica_set.spec.template, controller_reference(REPLICA_SETS, replica_set)
-                    )
-                    await self.create_pods(replica_set, [pod] * (wanted - len(active)))
-                elif len(active) > wanted:
-                    reason = "FailedDelete"
-                    await self.delete_pods(
-                        replica_set, self._surplus(replica_set, active, len(active) - wanted)
-                    )
+                if missing > 0:
+                    pod = from_template(owner.spec.template, controller_reference(self.owner, owner))
+                    await self.create_pods(owner, [pod] * missing)
+                elif missing < 0:
+                    await self.delete_pods(owner, self._surplus(owner, active, -missing))
             except ApiError as error:
                 failure = error
-        terminating = [
-            pod for pod in owned if pod.metadata.deletion_timestamp is not None and not is_terminal(pod)
-        ]
-        await self._write_status(replica_set, active, len(terminating), reason, failure)
+        conditions = self._conditions(owner, "FailedCreate" if missing > 0 else "FailedDelete", failure)
+        await self._write_status(owner, owned, active, conditions)
         if failure is not None and not failure.has_cause(TERMINATING):
             raise failure
 
-    def _surplus(self, replica_set: ReplicaSet, active: Sequence[Pod], number: int) -> list[Pod]:
-        """The pods to delete; on crowded nodes first, counting the pods of related ReplicaSets too."""
-        owner = controller_of(replica_set)
-        related = active
-        if owner is not None:
-            related = [
-                pod
-                for sibling in self.owners.store.by_index(OWNER_INDEX, owner.uid)
-                for pod in self.pods.store.by_index(OWNER_INDEX, sibling.metadata.uid)
-                if is_active(pod)
-            ]
-        neighbours = Counter(pod.spec.node_name for pod in related if pod.spec.node_name)
+    def _surplus(self, owner: Any, active: Sequence[Pod], number: int) -> list[Pod]:
+        """The pods to delete; on crowded nodes first, counting those of all ReplicaSets of one Deployment."""
+        above = controller_of(owner)
+        siblings = () if above is None else self.owners.store.by_index(OWNER_INDEX, above.uid)
+        neighbours = Counter(
+            pod.spec.node_name
+            for sibling in siblings
+            for pod in self.pods.store.by_index(OWNER_INDEX, sibling.metadata.uid)
+            if is_active(pod) and pod.spec.node_name
+        )
         return deletion_order(active, neighbours)[:number]
 
+    def _conditions(self, owner: Any, reason: str, failure: ApiError | None) -> list[Any]:
+        known = [entry for entry in owner.status.conditions if entry.type == "ReplicaFailure"]
+        others = [entry for entry in owner.status.conditions if entry.type != "ReplicaFailure"]
+        if failure is None:
+            return others
+        made = self.condition(
+            type="ReplicaFailure",
+            status="True",
+            reason=reason,
+            message=str(failure),
+            last_transition_time=rfc3339(self._clock.now()),
+        )
+        return others + (known or [made])
+
     async def _write_status(
-        self,
-        replica_set: ReplicaSet,
-        active: Sequence[Pod],
-        terminating: int,
-        reason: str,
-        failure: ApiError | None,
+        self, owner: Any, owned: Sequence[Pod], active: Sequence[Pod], conditions: Sequence[Any]
     ) -> None:
+        labels = owner.spec.template.metadata.labels.items()
         now = self._clock.now()
-        min_ready = replica_set.spec.min_ready_seconds or 0
-        labels = replica_set.spec.template.metadata.labels.items()
-        waits = [available_in(pod, min_ready, now) for pod in active]
-        conditions = [entry for entry in replica_set.status.conditions if entry.type != "ReplicaFailure"]
-        if failure is not None:
-            known = [entry for entry in replica_set.status.conditions if entry.type == "ReplicaFailure"]
-            conditions += known or [
-                ReplicaSetCondition(
-                    type="ReplicaFailure",
-                    status="True",
-                    reason=reason,
-                    message=str(failure),
-                    last_transition_time=rfc3339(now),
-                )
-            ]
-        status = ReplicaSetStatus(
+        waits = [available_in(pod, owner.spec.min_ready_seconds or 0, now) for pod in active]
+        status = self.status(
             replicas=len(active),
             fully_labeled_replicas=sum(labels <= pod.metadata.labels.items() for pod in active) or None,
             ready_replicas=sum(is_ready(pod) for pod in active) or None,
             available_replicas=sum(wait == 0 for wait in waits) or None,
-            terminating_replicas=terminating,
-            observed_generation=replica_set.metadata.generation or None,
+            observed_generation=owner.metadata.generation or None,
             conditions=tuple(conditions),
         )
-        later = [wait for wait in waits if wait]
-        if later:
-            self.queue.add_after(replica_set.key, min(later))
-        if status != replica_set.status:
-            await self._client.update(REPLICA_SETS, replace(replica_set, status=status), subresource="status")
-
-
-def _wanted(replica_set: ReplicaSet) -> int:
-    return 1 if replica_set.spec.replicas is None else replica_set.spec.replicas
+        if self.counts_terminating:
+            going = sum(pod.metadata.deletion_timestamp is not None and not is_terminal(pod) for pod in owned)
+            status = replace(status, terminating_replicas=going)
+        if later := [wait for wait in waits if wait]:
+            self.queue.add_after(owner.key, min(later))
+        if status != owner.status:
+            await self._client.update(self.owner, replace(owner, status=status), subresource="status")
