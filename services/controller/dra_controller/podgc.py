@@ -8,7 +8,6 @@ from dra_shared.api.node import Node
 from dra_shared.api.pod import Pod
 from dra_shared.api.resources import NODES, PODS
 from dra_shared.client.errors import ApiError, Conflict, NotFound
-from dra_shared.client.rest import PatchType
 from dra_shared.clock import rfc3339
 from dra_shared.log import logger
 from prometheus_client import Counter
@@ -122,14 +121,7 @@ class PodGarbageCollector(Controller):
                     "lastTransitionTime": rfc3339(self._clock.now()),
                 }
             ]
-        await self._client.patch(
-            PODS,
-            pod.metadata.name,
-            {"metadata": {"uid": pod.metadata.uid}, "status": status},
-            pod.metadata.namespace,
-            patch_type=PatchType.STRATEGIC,
-            subresource="status",
-        )
+        await self._client.patch_status(PODS, pod, status)
 
 
 def _unscheduled(pods: Iterable[Pod]) -> list[Pod]:

@@ -7,7 +7,6 @@ from dra_shared.api.pod import Pod
 from dra_shared.api.resources import NODES, PODS
 from dra_shared.client.errors import NotFound
 from dra_shared.client.events import reference
-from dra_shared.client.rest import PatchType
 from dra_shared.clock import parse_rfc3339, rfc3339
 from dra_shared.log import logger
 from dra_shared.taints import NO_EXECUTE, tolerates
@@ -113,14 +112,7 @@ class TaintEvictionController(QueueController):
             "lastTransitionTime": rfc3339(self._clock.now()),
         }
         try:
-            await self._client.patch(
-                PODS,
-                meta.name,
-                {"metadata": {"uid": meta.uid}, "status": {"conditions": [entry]}},
-                meta.namespace,
-                patch_type=PatchType.STRATEGIC,
-                subresource="status",
-            )
+            await self._client.patch_status(PODS, pod, {"conditions": [entry]})
             await self._client.delete(PODS, meta.name, meta.namespace, uid=meta.uid)
         except NotFound:
             return

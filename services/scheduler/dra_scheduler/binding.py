@@ -8,7 +8,7 @@ from dra_shared.api.pod import Pod
 from dra_shared.api.resources import PODS
 from dra_shared.client.errors import ApiError
 from dra_shared.client.events import Recorder, reference
-from dra_shared.client.rest import Client, PatchType
+from dra_shared.client.rest import Client
 from dra_shared.log import logger
 
 from dra_scheduler.framework.cache import Cache
@@ -30,18 +30,8 @@ class NominationWriter:
 
     async def write(self, pod: Pod, node_name: str) -> None:
         """Store the name, empty for none; a failure is logged and no more, as nothing depends on it."""
-        meta = pod.metadata
-        # The uid keeps the patch off another pod that has got the name meanwhile.
-        body = {"metadata": {"uid": meta.uid}, "status": {"nominatedNodeName": node_name or None}}
         try:
-            await self._client.patch(
-                PODS.unread,
-                meta.name,
-                body,
-                meta.namespace,
-                patch_type=PatchType.STRATEGIC,
-                subresource="status",
-            )
+            await self._client.patch_status(PODS.unread, pod, {"nominatedNodeName": node_name or None})
         except (ApiError, httpx.HTTPError, OSError, TimeoutError) as failure:
             _log.info("nominated node not written", pod=pod.key, node=node_name, error=str(failure))
 

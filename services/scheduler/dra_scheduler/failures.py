@@ -9,7 +9,7 @@ from dra_shared.api.resources import POD_GROUPS, PODS
 from dra_shared.api.scheduling import PodGroup
 from dra_shared.client.errors import ApiError, NotFound
 from dra_shared.client.events import Recorder, reference
-from dra_shared.client.rest import Client, PatchType
+from dra_shared.client.rest import Client
 from dra_shared.clock import Clock, rfc3339
 from dra_shared.log import logger
 
@@ -89,20 +89,11 @@ class FailureReporter:
             observed_generation=pod.metadata.generation or None,
             last_transition_time=now if changed or old is None else old.last_transition_time,
         )
-        # The uid keeps the patch off another pod that has got the name meanwhile.
         status = patch_of(pod, condition)
         if nominated is not None:
             status["nominatedNodeName"] = nominated or None
-        body = {"metadata": {"uid": pod.metadata.uid}, "status": status}
         try:
-            await self._client.patch(
-                PODS,
-                pod.metadata.name,
-                body,
-                pod.metadata.namespace,
-                patch_type=PatchType.STRATEGIC,
-                subresource="status",
-            )
+            await self._client.patch_status(PODS, pod, status)
         except NotFound:
             return
         except (ApiError, httpx.HTTPError, OSError, TimeoutError) as failure:
@@ -129,17 +120,9 @@ class FailureReporter:
             "observedGeneration": group.metadata.generation or None,
             "lastTransitionTime": now if old is None or old.status != status else old.last_transition_time,
         }
-        body = {"metadata": {"uid": group.metadata.uid}, "status": {"conditions": [condition]}}
         try:
             async with self._group_writes:
-                await self._client.patch(
-                    POD_GROUPS,
-                    group.metadata.name,
-                    body,
-                    group.metadata.namespace,
-                    patch_type=PatchType.STRATEGIC,
-                    subresource="status",
-                )
+                await self._client.patch_status(POD_GROUPS, group, {"conditions": [condition]})
         except NotFound:
             return
         except (ApiError, httpx.HTTPError, OSError, TimeoutError) as failure:

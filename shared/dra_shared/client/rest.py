@@ -170,6 +170,18 @@ class Client:
         content = body if isinstance(body, bytes) else msgspec.json.encode(body)
         return decode(resource, await self._send("PATCH", path, params, content, patch_type.value))
 
+    async def patch_status(self, resource: Resource[T], obj: Object, status: Any) -> T:
+        """Merge ``status`` into the object's, list by list where they have keys; never into a namesake's."""
+        meta = obj.metadata
+        return await self.patch(
+            resource,
+            meta.name,
+            {"metadata": {"uid": meta.uid}, "status": status},
+            meta.namespace,
+            patch_type=PatchType.STRATEGIC,
+            subresource="status",
+        )
+
     async def delete(
         self,
         resource: Resource[T],

@@ -161,14 +161,7 @@ class DeviceTaintEvictionController(Controller):
             if known is not None and known.status == "True" and known.last_transition_time:
                 transition = known.last_transition_time
             entry = {**_CONDITION, "lastProbeTime": None, "lastTransitionTime": transition}
-            await self._client.patch(
-                PODS,
-                ref.name,
-                {"metadata": {"uid": ref.uid}, "status": {"conditions": [entry]}},
-                ref.namespace,
-                patch_type=PatchType.STRATEGIC,
-                subresource="status",
-            )
+            await self._client.patch_status(PODS, pod, {"conditions": [entry]})
         await self._client.delete(PODS, ref.name, ref.namespace, uid=ref.uid)
         return True
 

@@ -135,16 +135,8 @@ class NodeLifecycleController(Controller):
             "status": "False",
             "lastTransitionTime": rfc3339(self._clock.now()),
         }
-        body = {"metadata": {"uid": pod.metadata.uid}, "status": {"conditions": [entry]}}
         try:
-            await self._client.patch(
-                PODS,
-                pod.metadata.name,
-                body,
-                pod.metadata.namespace,
-                patch_type=PatchType.STRATEGIC,
-                subresource="status",
-            )
+            await self._client.patch_status(PODS, pod, {"conditions": [entry]})
         except (NotFound, Conflict):
             return
         self._recorder.event(reference(PODS, pod), "Warning", "NodeNotReady", "Node is not ready")

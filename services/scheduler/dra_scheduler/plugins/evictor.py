@@ -9,7 +9,7 @@ from dra_shared.api.pod import Pod, PodCondition
 from dra_shared.api.resources import PODS
 from dra_shared.client.errors import ApiError, NotFound
 from dra_shared.client.events import Recorder, reference
-from dra_shared.client.rest import Client, PatchType
+from dra_shared.client.rest import Client
 from dra_shared.clock import Clock, rfc3339
 from dra_shared.log import logger
 
@@ -98,7 +98,6 @@ class Evictor:
         self._recorder.event(reference(PODS, victim), "Normal", "Preempted", text, "Preempting")
 
     async def _delete(self, pod: Pod, victim: Pod) -> None:
-        name, namespace = victim.metadata.name, victim.metadata.namespace
         condition = PodCondition(
             type="DisruptionTarget",
             status="True",
@@ -107,11 +106,9 @@ class Evictor:
             observed_generation=victim.metadata.generation or None,
             last_transition_time=rfc3339(self._clock.now()),
         )
-        body = {"metadata": {"uid": victim.metadata.uid}, "status": patch_of(victim, condition)}
-        await self._client.patch(
-            PODS, name, body, namespace, patch_type=PatchType.STRATEGIC, subresource="status"
-        )
-        await self._client.delete(PODS, name, namespace, uid=victim.metadata.uid)
+        await self._client.patch_status(PODS, victim, patch_of(victim, condition))
+        meta = victim.metadata
+        await self._client.delete(PODS, meta.name, meta.namespace, uid=meta.uid)
 
     async def _end_nominations(self, pod: Pod, node_name: str) -> None:
         """Pods of lower priority that the node was made free for find another place sooner if they look for one."""
@@ -119,16 +116,7 @@ class Evictor:
             if (other.spec.priority or 0) >= (pod.spec.priority or 0):
                 continue
             self._nominations.delete(other.metadata.uid)
-            meta = other.metadata
-            body = {"metadata": {"uid": meta.uid}, "status": {"nominatedNodeName": None}}
             try:
-                await self._client.patch(
-                    PODS,
-                    meta.name,
-                    body,
-                    meta.namespace,
-                    patch_type=PatchType.STRATEGIC,
-                    subresource="status",
-                )
+                await self._client.patch_status(PODS, other, {"nominatedNodeName": None})
             except _FAILURES as failure:
                 _log.warning("nomination not ended", pod=other.key, node=node_name, error=str(failure))

@@ -6,7 +6,7 @@ from dra_shared.api.resource import ResourceClaim, ResourceClaimStatus
 from dra_shared.api.resources import RESOURCE_CLAIMS
 from dra_shared.api.scheduling import PodGroup
 from dra_shared.claims import is_reserved_for_pod
-from dra_shared.client.rest import Client, PatchType
+from dra_shared.client.rest import Client
 from dra_shared.log import logger
 
 from dra_scheduler.framework.status import Status, error, unresolvable, unschedulable
@@ -118,18 +118,8 @@ class Release:
 
     async def _unreserve(self, claim: ResourceClaim, consumer: str) -> None:
         # A strategic merge patch takes out one entry whatever else the claim's newest state has.
-        body = {
-            "metadata": {"uid": claim.metadata.uid},
-            "status": {"reservedFor": [{"$patch": "delete", "uid": consumer}]},
-        }
-        await self._client.patch(
-            RESOURCE_CLAIMS,
-            claim.metadata.name,
-            body,
-            claim.metadata.namespace,
-            patch_type=PatchType.STRATEGIC,
-            subresource="status",
-        )
+        status = {"reservedFor": [{"$patch": "delete", "uid": consumer}]}
+        await self._client.patch_status(RESOURCE_CLAIMS, claim, status)
 
 
 def _reserved_only_for(claim: ResourceClaim, group: PodGroup) -> bool:
