@@ -55,3 +55,41 @@ async def test_a_resize_changes_resources_only(client: httpx.AsyncClient) -> Non
 async def test_a_resize_keeps_the_quality_of_service(client: httpx.AsyncClient) -> None:
     answer = await put(client, "resize", {"containers": [{"name": "c", "image": "x", "resources": {}}]})
     assert answer.status_code == 422
+
+
+async def test_a_resize_keeps_containers_and_what_else_they_ask_for(client: httpx.AsyncClient) -> None:
+    async def messages(*containers: Json) -> list[tuple[str, str]]:
+        answer = await put(client, "resize", {"containers": list(containers)})
+        assert answer.status_code == 422, answer.text
+        return [(cause["field"], cause["message"]) for cause in answer.json()["details"]["causes"]]
+
+    one: Json = {"name": "c", "image": "x", "resources": {"requests": {"cpu": "1"}}}
+    assert await messages({**one, "name": "d"}) == [
+        ("spec.containers[0].name", "Forbidden: containers may not be renamed or reordered on resize")
+    ]
+    assert await messages(one, {"name": "d", "image": "x"}) == [
+        ("spec.containers", "Forbidden: containers may not be added or removed on resize")
+    ]
+    more = {**one, "resources": {"requests": {"cpu": "1", "ephemeral-storage": "1"}}}
+    assert await messages(more) == [("spec", "Forbidden: only cpu and memory resources are mutable")]
+    memory = {**one, "resources": {"requests": {"memory": "1"}}}
+    assert await messages(memory) == [
+        ("spec.containers[0].resources.requests", "Forbidden: resource requests cannot be removed"),
+    ]
+
+
+async def test_a_pod_whose_container_has_a_claim_is_not_resized(client: httpx.AsyncClient) -> None:
+    resources = {"requests": {"cpu": "1"}, "claims": [{"name": "gpu"}]}
+    pod: Json = {
+        "metadata": {"name": "q"},
+        "spec": {
+            "containers": [{"name": "c", "image": "x", "resources": resources}],
+            "resourceClaims": [{"name": "gpu", "resourceClaimName": "a"}],
+        },
+    }
+    made = (await client.post(PODS, json=pod)).json()
+    made["spec"]["containers"][0]["resources"]["requests"]["cpu"] = "2"
+    answer = await client.put(f"{PODS}/q/resize", json=made)
+    assert answer.status_code == 422
+    expected = 'Pod "q" is invalid: spec: Forbidden: only cpu and memory resources are mutable'
+    assert answer.json()["message"] == expected

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dra_apiserver.strategy import Strategy
 from dra_apiserver.strategy.certificates import SigningRequestStrategy
-from dra_apiserver.strategy.checked import CheckedStrategy
+from dra_apiserver.strategy.checked import CheckedStrategy, StatusStrategy
 from dra_apiserver.strategy.core import (
     NamespaceStrategy,
     PodEphemeralContainersStrategy,
@@ -39,6 +39,7 @@ from dra_apiserver.strategy.workloads import (
     WorkloadStrategy,
 )
 from dra_apiserver.validation.coreobjects import CHECKS
+from dra_apiserver.validation.statuses import STATUS_CHECKS
 
 _RESOURCE = "resource.k8s.io"
 _namespaces = NamespaceStrategy()
@@ -51,6 +52,7 @@ _pool_status_requests = ResourcePoolStatusRequestStrategy()
 
 STRATEGIES: dict[tuple[str, str, str], Strategy] = {
     **{(group, plural, ""): CheckedStrategy(check) for (group, plural), check in CHECKS.items()},
+    **{(group, plural, "status"): StatusStrategy(check) for (group, plural), check in STATUS_CHECKS.items()},
     **REGISTRATIONS,
     ("", "namespaces", ""): _namespaces,
     ("", "namespaces", "finalize"): _namespaces,
@@ -88,4 +90,7 @@ STRATEGIES: dict[tuple[str, str, str], Strategy] = {
     ("scheduling.k8s.io", "podgroups", ""): PodGroupStrategy(),
     ("scheduling.k8s.io", "podgroups", "status"): PodGroupStatusStrategy(),
     ("scheduling.k8s.io", "workloads", ""): SchedulingWorkloadStrategy(),
+    ("storage.k8s.io", "volumeattachments", "status"): StatusStrategy(
+        lambda obj, old: [], keeps_metadata=True
+    ),
 }

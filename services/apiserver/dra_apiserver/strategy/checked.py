@@ -1,15 +1,18 @@
-"""The strategy of kinds of which one function says what is wrong."""
+"""The strategies of kinds, or statuses, of which one function says what is wrong."""
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 from dra_apiserver.errors import FieldError
 from dra_apiserver.strategy import Context
 from dra_apiserver.strategy.generic import GenericStrategy
+from dra_apiserver.strategy.objectmeta import reset_for_status
 from dra_apiserver.validation.coreobjects import Check
 
 JsonObject = dict[str, Any]
+StatusCheck = Callable[[JsonObject, JsonObject], list[FieldError]]
 
 
 class CheckedStrategy(GenericStrategy):
@@ -26,3 +29,24 @@ class CheckedStrategy(GenericStrategy):
         """The errors of metadata, then the kind's own."""
         errors = super().validate_update(obj, old, ctx)
         return errors if ctx.subresource else errors + self._check(obj, old)
+
+
+class StatusStrategy(GenericStrategy):
+    """As any status, with a check of the new one against the old one.
+
+    A kind that `keeps_metadata` lets its status change nothing else.
+    """
+
+    def __init__(self, check: StatusCheck, keeps_metadata: bool = False) -> None:
+        self._check = check
+        self._keeps_metadata = keeps_metadata
+
+    def prepare_for_update(self, obj: JsonObject, old: JsonObject, ctx: Context) -> None:
+        """Everything but the status, and perhaps the metadata, stays."""
+        super().prepare_for_update(obj, old, ctx)
+        if self._keeps_metadata:
+            reset_for_status(obj["metadata"], old["metadata"])
+
+    def validate_update(self, obj: JsonObject, old: JsonObject, ctx: Context) -> list[FieldError]:
+        """The errors of metadata, then those of the status."""
+        return super().validate_update(obj, old, ctx) + self._check(obj, old)

@@ -6,19 +6,23 @@ from typing import Any
 
 from dra_shared.quantity import Quantity
 
-from dra_apiserver.errors import FieldError, invalid
+from dra_apiserver.errors import FieldError, invalid, json_value
 from dra_apiserver.strategy import Context
 from dra_apiserver.strategy.generic import GenericStrategy
+from dra_apiserver.validation.podresize import check_resize
 from dra_apiserver.validation.podspec import check_new_pod, check_pod
+from dra_apiserver.validation.podstatus import check_status_update
 from dra_apiserver.validation.podupdate import (
     check_ephemeral_update,
     check_spec_update,
-    check_status_update,
     same,
 )
+from dra_apiserver.validation.statuses import check_namespace_status
 
 JsonObject = dict[str, Any]
 
+_CONTAINERS = ("containers", "initContainers")
+_RESIZED = ("resources", "resizePolicy")
 _NAME_LABEL = "kubernetes.io/metadata.name"
 
 
@@ -43,6 +47,11 @@ class NamespaceStrategy(GenericStrategy):
         if ctx.subresource != "status":
             obj["status"] = old.get("status", {})
         self._label(obj)
+
+    def validate_update(self, obj: JsonObject, old: JsonObject, ctx: Context) -> list[FieldError]:
+        """The errors of metadata and, where that changes, of the status."""
+        errors = super().validate_update(obj, old, ctx)
+        return errors + check_namespace_status(obj, old) if ctx.subresource == "status" else errors
 
     def _label(self, obj: JsonObject) -> None:
         meta = obj["metadata"]
@@ -127,10 +136,35 @@ class PodStatusStrategy(GenericStrategy):
         status = obj.setdefault("status", {})
         if qos and not status.get("qosClass"):
             status["qosClass"] = qos
+        _align_addresses(status)
+        _keep_generations(status, old.get("status") or {})
 
     def validate_update(self, obj: JsonObject, old: JsonObject, ctx: Context) -> list[FieldError]:
         """The errors of metadata and status."""
         return super().validate_update(obj, old, ctx) + check_status_update(obj, old)
+
+
+def _align_addresses(status: JsonObject) -> None:
+    """`podIP` is the first of `podIPs`, whichever of the two was given; of two that differ the former counts."""
+    first, given = status.get("podIP", ""), status.get("podIPs") or []
+    if first and (not given or given[0].get("ip") != first):
+        status["podIPs"] = [{"ip": first}]
+    elif given:
+        status["podIP"] = given[0].get("ip", "")
+
+
+def _keep_generations(status: JsonObject, before: JsonObject) -> None:
+    """Whoever does not say which generation was observed leaves what another said (`preserveOldObservedGeneration`)."""
+    if not status.get("observedGeneration") and before.get("observedGeneration"):
+        status["observedGeneration"] = before["observedGeneration"]
+    known: dict[str, list[int]] = {}
+    for condition in before.get("conditions") or ():
+        known.setdefault(condition.get("type", ""), []).append(condition.get("observedGeneration", 0))
+    for condition in status.get("conditions") or ():
+        seen = known.get(condition.get("type", ""))
+        observed = seen.pop(0) if seen else 0
+        if observed and not condition.get("observedGeneration"):
+            condition["observedGeneration"] = observed
 
 
 class PodEphemeralContainersStrategy(GenericStrategy):
@@ -147,42 +181,44 @@ class PodEphemeralContainersStrategy(GenericStrategy):
 
 
 class PodResizeStrategy(GenericStrategy):
-    """The resources of a pod's containers change; nothing else does."""
+    """The resources of a pod and its containers change; nothing else does."""
 
     def prepare_for_update(self, obj: JsonObject, old: JsonObject, ctx: Context) -> None:
-        """Keep all but the containers' resources and how they take a change."""
-        wanted = {
-            container.get("name"): container
-            for field in ("containers", "initContainers")
-            for container in (obj.get("spec") or {}).get(field) or ()
+        """Keep all but resources and how containers take a change; containers that are others are refused later."""
+        spec, before = obj.get("spec") or {}, old["spec"]
+        if any(len(spec.get(field) or ()) != len(before.get(field) or ()) for field in _CONTAINERS):
+            obj["metadata"]["generation"] = old["metadata"].get("generation", 0) + 1
+            return
+        changed: JsonObject = {
+            field: _resized(before[field], spec[field]) for field in _CONTAINERS if before.get(field)
         }
-        changed: JsonObject = {}
-        for field in ("containers", "initContainers"):
-            if old["spec"].get(field):
-                changed[field] = [
-                    _resized(container, wanted.get(container.get("name"))) for container in old["spec"][field]
-                ]
-        _keep_but(obj, old, changed)
+        _keep_but(obj, old, {**changed, "resources": spec.get("resources")})
 
     def validate_update(self, obj: JsonObject, old: JsonObject, ctx: Context) -> list[FieldError]:
         """The errors of the pod; its quality of service stays."""
         errors = super().validate_update(obj, old, ctx) + check_pod(obj)
-        if qos_class(obj["spec"]) != qos_class(old["spec"]):
+        spec = obj.get("spec") or {}
+        if qos_class(spec) != qos_class(old["spec"]):
             text = "Pod QOS Class may not change as a result of resizing"
-            errors.append(invalid("spec", qos_class(obj["spec"]), text))
-        return errors
+            shown = json_value((obj.get("status") or {}).get("qosClass", ""))
+            errors.append(invalid("spec", shown, text))
+        return errors + check_resize({**obj, "spec": spec}, old)
 
 
-def _resized(container: JsonObject, wanted: JsonObject | None) -> JsonObject:
-    if wanted is None:
-        return container
-    return {**container, **{name: wanted[name] for name in ("resources", "resizePolicy") if name in wanted}}
+def _resized(before: list[JsonObject], wanted: list[JsonObject]) -> list[JsonObject]:
+    found = []
+    for container, new in zip(before, wanted, strict=True):
+        if container.get("name") != new.get("name"):
+            return wanted
+        kept = {name: value for name, value in container.items() if name not in _RESIZED}
+        found.append(kept | {name: new[name] for name in _RESIZED if name in new})
+    return found
 
 
 def _keep_but(obj: JsonObject, old: JsonObject, changed: JsonObject) -> None:
     """Give ``obj`` the old object's fields, and of its spec those that changed."""
     generation = old["metadata"].get("generation", 0)
-    spec = {**old["spec"], **changed}
+    spec = {name: value for name, value in {**old["spec"], **changed}.items() if value is not None}
     if not same(spec, old["spec"]):
         generation += 1
     obj["metadata"] = {**old["metadata"], "managedFields": obj["metadata"].get("managedFields") or []}

@@ -25,8 +25,9 @@ from dra_apiserver.validation.addresses import check_legacy_range
 from dra_apiserver.validation.autoscaler import check_autoscaler
 from dra_apiserver.validation.counts import check_count_or_percent
 from dra_apiserver.validation.labelselectors import check_label_selector
+from dra_apiserver.validation.limitrange import check_limit_range
 from dra_apiserver.validation.podspec import check_template
-from dra_apiserver.validation.quantities import amounts, check_amount
+from dra_apiserver.validation.resourcequota import check_quota
 
 JsonObject = dict[str, Any]
 _LARGEST = 1024 * 1024
@@ -192,19 +193,6 @@ def check_disruption_budget(obj: JsonObject, old: JsonObject | None) -> list[Fie
     return errors
 
 
-def check_quota(obj: JsonObject, old: JsonObject | None) -> list[FieldError]:
-    """Amounts that can be counted; scopes stay."""
-    spec = obj.get("spec") or {}
-    errors: list[FieldError] = []
-    for name, amount in amounts(spec.get("hard")).items():
-        at = f"spec.hard[{name}]"
-        errors += names.label_name(name, at) + check_amount(name, amount, at)
-    before = (old or {}).get("spec") or {}
-    if old is not None and set(spec.get("scopes") or ()) != set(before.get("scopes") or ()):
-        errors.append(invalid("spec.scopes", spec.get("scopes"), IMMUTABLE))
-    return errors
-
-
 def check_node(obj: JsonObject, old: JsonObject | None) -> list[FieldError]:
     """Taints, each key once an effect; what a cloud or a network gave stays.
 
@@ -249,6 +237,7 @@ Check = Callable[[JsonObject, JsonObject | None], list[FieldError]]
 CHECKS: dict[tuple[str, str], Check] = {
     ("", "configmaps"): check_config_map,
     ("", "events"): check_event,
+    ("", "limitranges"): check_limit_range,
     ("", "nodes"): check_node,
     ("", "podtemplates"): check_pod_template,
     ("", "resourcequotas"): check_quota,

@@ -5,7 +5,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from dra_apiserver.errors import ErrorType, FieldError, duplicate, invalid, required
+from dra_shared.quantity import Quantity
+
+from dra_apiserver.errors import ErrorType, FieldError, duplicate, invalid, json_value, required
 from dra_apiserver.validation import names
 from dra_apiserver.validation.gojson import Shape, show
 
@@ -89,5 +91,61 @@ def check_claim_statuses(
             errors.append(duplicate(at, name))
         seen.add(name)
         if status.get("resourceClaimName") is not None:
-            errors += names.subdomain(status["resourceClaimName"], at)
+            errors += names.subdomain(status["resourceClaimName"], f"{path}[{index}].resourceClaimName")
+    return errors
+
+
+def check_extended_resources(status: JsonObject, spec: JsonObject, path: str) -> list[FieldError]:
+    """The claim that the scheduler made for a pod's extended resources, and whose requests it serves."""
+    containers = [*(spec.get("initContainers") or ()), *(spec.get("containers") or ())]
+    known = {container.get("name", ""): container.get("resources") or {} for container in containers}
+    errors: list[FieldError] = []
+    mappings = status.get("requestMappings") or ()
+    if not mappings:
+        errors.append(required(f"{path}.requestMappings", "at least one request mapping is required"))
+    seen: set[tuple[str, ...]] = set()
+    for index, mapping in enumerate(mappings):
+        at = f"{path}.requestMappings[{index}]"
+        said = {name: mapping.get(name, "") for name in ("containerName", "resourceName", "requestName")}
+        resources = known.get(said["containerName"])
+        if resources is None:
+            text = "must match the name of an entry in spec.initContainers.name or spec.containers.name"
+            errors.append(invalid(f"{at}.containerName", said["containerName"], text))
+        elif said["resourceName"] not in (resources.get("requests") or {}):
+            text = (
+                "must match the extended resource name of an entry in spec.initContainers.resources.requests "
+                "or spec.containers.resources.requests"
+            )
+            errors.append(invalid(f"{at}.resourceName", said["resourceName"], text))
+        # Upstream's path has no mapping in it.
+        errors += names.label(said["requestName"], f"{path}.requestName")
+        if tuple(said.values()) in seen:
+            errors += [duplicate(f"{at}.{name}", value) for name, value in said.items()]
+        seen.add(tuple(said.values()))
+    name = status.get("resourceClaimName", "")
+    at = f"{path}.resourceClaimName"
+    return errors + (names.subdomain(name, at) if name else [required(at)])
+
+
+def check_node_allocatable(
+    statuses: Sequence[JsonObject], claims: Sequence[JsonObject], path: str
+) -> list[FieldError]:
+    """What claims of the pod take of the node's own resources."""
+    errors: list[FieldError] = []
+    for index, status in enumerate(statuses):
+        at = f"{path}[{index}]"
+        name = status.get("resourceClaimName", "")
+        if not name:
+            errors.append(required(f"{at}.resourceClaimName", "must not be empty"))
+        if all(claim.get("resourceClaimName") != name for claim in claims):
+            errors.append(invalid(f"{at}.resourceClaimName", name, "no mapping found in pod reference"))
+        missing = [field for field in ("containers", "resources") if not status.get(field)]
+        errors += [required(f"{at}.{field}", "must not be empty") for field in missing]
+        for resource, amount in (status.get("resources") or {}).items():
+            where = f"{at}.resources[{resource}]"
+            if "/" in resource and "kubernetes.io/" not in resource:
+                text = "must be a node allocatable resource name"
+                errors.append(invalid(where, json_value(resource), text))
+            if Quantity.parse(str(amount)) < Quantity.parse("0"):
+                errors.append(invalid(where, str(amount), "must be non-negative"))
     return errors

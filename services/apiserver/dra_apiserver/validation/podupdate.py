@@ -1,16 +1,12 @@
-"""What may change of a pod (`ValidatePodUpdate`, `ValidatePodStatusUpdate`)."""
+"""What may change of a pod (`ValidatePodUpdate`, `ValidatePodEphemeralContainersUpdate`)."""
 
 from __future__ import annotations
 
 import copy
-from collections.abc import Sequence
 from typing import Any
 
 from dra_apiserver.errors import FieldError, Verbatim, forbidden_field, invalid, quote, required
-from dra_apiserver.strategy.objectmeta import IMMUTABLE
-from dra_apiserver.validation import names
 from dra_apiserver.validation.containers import check_image
-from dra_apiserver.validation.podclaims import check_claim_statuses
 from dra_apiserver.validation.podscheduling import check_tolerations
 
 JsonObject = dict[str, Any]
@@ -20,7 +16,6 @@ _FIXED = (
     "`spec.activeDeadlineSeconds`,`spec.tolerations` (only additions to existing tolerations),"
     "`spec.terminationGracePeriodSeconds` (allow it to be set to 1 if it was previously negative)"
 )
-_SYSTEM_CONDITIONS = frozenset({"PodScheduled", "Ready", "Initialized"})
 
 
 def same(left: Any, right: Any) -> bool:
@@ -137,58 +132,4 @@ def check_ephemeral_update(spec: JsonObject, old: JsonObject, path: str = "spec"
         elif not same(now[name], before):
             text = f"existing ephemeral containers {quote(name)} may not be changed\n"
             errors.append(forbidden_field(f"{path}.ephemeralContainers", text))
-    return errors
-
-
-def check_status_update(pod: JsonObject, old: JsonObject, path: str = "status") -> list[FieldError]:
-    """The status that kubelets, the scheduler and controllers write."""
-    status, before = pod.get("status") or {}, old.get("status") or {}
-    spec = old.get("spec") or {}
-    errors: list[FieldError] = []
-    for index, condition in enumerate(status.get("conditions") or ()):
-        kind = condition.get("type", "")
-        if kind not in _SYSTEM_CONDITIONS:
-            errors += names.label_name(kind, f"metadata.conditions[{index}].Type")
-    nominated = status.get("nominatedNodeName", "")
-    if nominated and nominated != before.get("nominatedNodeName", ""):
-        errors += names.subdomain(nominated, f"{path}.nominatedNodeName")
-    if status.get("qosClass", "") != before.get("qosClass", ""):
-        errors.append(invalid(f"{path}.qosClass", status.get("qosClass", ""), IMMUTABLE))
-    restarts = spec.get("restartPolicy", "")
-    always = {
-        container.get("name")
-        for container in spec.get("initContainers") or ()
-        if container.get("restartPolicy") == "Always"
-    }
-    for field, policy, free in (
-        ("containerStatuses", restarts, set[Any]()),
-        ("initContainerStatuses", restarts, always),
-        ("ephemeralContainerStatuses", "Never", set[Any]()),
-    ):
-        errors += _check_transitions(
-            status.get(field) or (), before.get(field) or (), policy, free, f"{path}.{field}"
-        )
-    claims = (pod.get("spec") or {}).get("resourceClaims") or ()
-    statuses = status.get("resourceClaimStatuses") or ()
-    return errors + check_claim_statuses(statuses, claims, f"{path}.resourceClaimStatuses")
-
-
-def _check_transitions(
-    new: Sequence[JsonObject], old: Sequence[JsonObject], policy: str, free: set[Any], path: str
-) -> list[FieldError]:
-    """A container that ended for good stays ended."""
-    errors: list[FieldError] = []
-    if policy == "Always":
-        return errors
-    for index, before in enumerate(old):
-        ended = (before.get("state") or {}).get("terminated")
-        if ended is None or before.get("name") in free or (policy == "OnFailure" and ended.get("exitCode")):
-            continue
-        for status in new:
-            if (
-                status.get("name") == before.get("name")
-                and (status.get("state") or {}).get("terminated") is None
-            ):
-                text = "may not be transitioned to non-terminated state"
-                errors.append(forbidden_field(f"{path}[{index}].state", text))
     return errors

@@ -32,7 +32,8 @@ def is_native(name: str) -> bool:
     return "/" not in name or "kubernetes.io/" in name
 
 
-def _may_overcommit(name: str) -> bool:
+def may_overcommit(name: str) -> bool:
+    """Whether a limit above the request makes sense."""
     return is_native(name) and not name.startswith(_HUGE_PAGES)
 
 
@@ -46,11 +47,24 @@ def check_amount(name: str, amount: Quantity, path: str) -> list[FieldError]:
     return errors
 
 
-def _check_name(name: str, path: str) -> list[FieldError]:
-    errors = [invalid(path, name, text) for text in label_key(name)]
+def is_standard(name: str) -> bool:
+    """Whether the name, which has no domain, is one that Kubernetes knows."""
+    return name in _STANDARD or name.startswith(_HUGE_PAGES)
+
+
+def check_resource_name(name: str, path: str) -> list[FieldError]:
+    """A name that Kubernetes knows, or one with a domain (`validateResourceName`)."""
+    if problems := label_key(name):
+        return [invalid(path, name, text) for text in problems]
+    if "/" in name or is_standard(name) or name.startswith("requests.hugepages-"):
+        return []
+    return [invalid(path, name, "must be a standard resource type or fully qualified")]
+
+
+def check_container_resource_name(name: str, path: str) -> list[FieldError]:
+    """A resource that containers may ask for (`validateContainerResourceName`)."""
+    errors = check_resource_name(name, path)
     if "/" not in name:
-        if not errors and name not in _STANDARD and not name.startswith(_HUGE_PAGES):
-            errors.append(invalid(path, name, "must be a standard resource type or fully qualified"))
         if name not in _OF_CONTAINERS and not name.startswith(_HUGE_PAGES):
             errors.append(invalid(path, name, "must be a standard resource for containers"))
     elif not is_native(name) and not is_extended_resource_name(name):
@@ -64,16 +78,16 @@ def check_requirements(resources: JsonObject, path: str) -> list[FieldError]:
     limits, requests = amounts(resources.get("limits")), amounts(resources.get("requests"))
     for name, limit in limits.items():
         at = f"{path}.limits[{name}]"
-        errors += _check_name(name, at) + check_amount(name, limit, at)
+        errors += check_container_resource_name(name, at) + check_amount(name, limit, at)
     for name, request in requests.items():
         at = f"{path}.requests[{name}]"
-        errors += _check_name(name, at) + check_amount(name, request, at)
+        errors += check_container_resource_name(name, at) + check_amount(name, request, at)
         known = limits.get(name)
         if known is None:
-            if not _may_overcommit(name):
+            if not may_overcommit(name):
                 text = "Limit must be set for non overcommitable resources"
                 errors.append(required(f"{path}.limits", text))
-        elif request != known and not _may_overcommit(name):
+        elif request != known and not may_overcommit(name):
             errors.append(
                 invalid(f"{path}.requests", str(request), f"must be equal to {name} limit of {known}")
             )

@@ -1,0 +1,137 @@
+"""A pod's status: what kubelets, the scheduler and controllers may write, as kube-apiserver 1.36.2 judges it."""
+
+import copy
+from collections.abc import AsyncIterator
+from pathlib import Path
+from typing import Any
+
+import httpx
+import pytest
+from dra_apiserver.config import Config
+from dra_apiserver.server import ApiServer
+
+Json = dict[str, Any]
+PODS = "/api/v1/namespaces/default/pods"
+RESOURCES: Json = {
+    "requests": {"cpu": "1", "example.com/gpu": "1"},
+    "limits": {"example.com/gpu": "1"},
+    "claims": [{"name": "gpu", "request": "r"}],
+}
+POD: Json = {
+    "metadata": {"name": "p"},
+    "spec": {
+        "containers": [{"name": "c", "image": "x", "resources": RESOURCES}],
+        "resourceClaims": [{"name": "gpu", "resourceClaimName": "a"}],
+        "restartPolicy": "OnFailure",
+    },
+}
+NAME_OF_MAPPING = "must match the name of an entry in spec.initContainers.name or spec.containers.name"
+OF_CLAIM = (
+    "must match one of the container's resource claims in a format 'claim:<claimName>/<request>' or "
+    "'claim:<claimName>' if request is empty"
+)
+
+
+@pytest.fixture
+async def client(tmp_path: Path) -> AsyncIterator[httpx.AsyncClient]:
+    config = Config(port=0, data=tmp_path, relaxed=True)
+    async with ApiServer(config) as server, httpx.AsyncClient(base_url=server.url) as made:
+        assert (await made.post(PODS, json=POD)).status_code == 201
+        yield made
+
+
+async def put(client: httpx.AsyncClient, status: Json) -> httpx.Response:
+    obj: Json = (await client.get(f"{PODS}/p")).json()
+    obj["status"] = copy.deepcopy(status)
+    return await client.put(f"{PODS}/p/status", json=obj)
+
+
+async def causes(client: httpx.AsyncClient, status: Json) -> list[tuple[str, str]]:
+    answer = await put(client, status)
+    assert answer.status_code == 422, answer.text
+    return [(cause["field"], cause["message"]) for cause in answer.json()["details"]["causes"]]
+
+
+async def test_addresses(client: httpx.AsyncClient) -> None:
+    text = "must be a valid IP address, (e.g. 10.9.8.7 or 2001:db8::ffff)"
+    assert await causes(client, {"podIP": "a.b/c"}) == [
+        ("status.podIPs[0]", f'Invalid value: "a.b/c": {text}')
+    ]
+    assert await causes(client, {"hostIPs": [{"ip": "1Gi"}]}) == [
+        ("status.hostIPs[0].ip", 'Invalid value: "1Gi": must be equal to `hostIP`'),
+        ("status.hostIPs[0]", f'Invalid value: "1Gi": {text}'),
+    ]
+    assert await causes(client, {"podIPs": [{"ip": "1.2.3.4"}, {"ip": "1.2.3.5"}]}) == [
+        (
+            "status.podIPs",
+            'Invalid value: [{"IP":"1.2.3.4"},{"IP":"1.2.3.5"}]: '
+            "may specify no more than one IP for each IP family",
+        )
+    ]
+
+
+async def test_one_address_stands_for_the_list(client: httpx.AsyncClient) -> None:
+    status = (await put(client, {"podIP": "1.2.3.4"})).json()["status"]
+    assert status["podIPs"] == [{"ip": "1.2.3.4"}]
+    status = (await put(client, {"podIPs": [{"ip": "1.2.3.5"}, {"ip": "::1"}]})).json()["status"]
+    assert status["podIP"] == "1.2.3.5"
+    status = (await put(client, {"podIP": "1.2.3.4", "podIPs": [{"ip": "1.2.3.5"}, {"ip": "::1"}]})).json()
+    assert status["status"]["podIPs"] == [{"ip": "1.2.3.4"}]
+
+
+async def test_the_claim_for_extended_resources(client: httpx.AsyncClient) -> None:
+    mapping = {"containerName": "a.b/c", "resourceName": "x", "requestName": "r"}
+    status = {"resourceClaimName": "claim", "requestMappings": [mapping]}
+    path = "status.extendedResourceClaimStatus"
+    assert await causes(client, {"extendedResourceClaimStatus": status}) == [
+        (f"{path}.requestMappings[0].containerName", f'Invalid value: "a.b/c": {NAME_OF_MAPPING}')
+    ]
+    mapping |= {"containerName": "c", "resourceName": "example.com/gpu"}
+    assert (await put(client, {"extendedResourceClaimStatus": status})).status_code == 200
+    assert await causes(client, {"extendedResourceClaimStatus": {"requestMappings": []}}) == [
+        (f"{path}.requestMappings", "Required value: at least one request mapping is required"),
+        (f"{path}.resourceClaimName", "Required value"),
+    ]
+
+
+async def test_the_health_of_devices_is_that_of_the_containers_claims(client: httpx.AsyncClient) -> None:
+    device = {"resourceID": "gpu-0", "health": "Healthy"}
+    said = {"name": "claim:gpu", "resources": [device, {**device, "health": "Fine", "message": ""}]}
+    status = {"name": "c", "image": "", "imageID": "", "ready": True, "restartCount": 0}
+    path = "status.containerStatuses[0].allocatedResourcesStatus[0]"
+    found = await causes(client, {"containerStatuses": [{**status, "allocatedResourcesStatus": [said]}]})
+    assert found == [
+        (f"{path}.name", f'Invalid value: "claim:gpu": {OF_CLAIM}'),
+        (
+            f"{path}.resources[1].health",
+            'Unsupported value: "Fine": supported values: "Healthy", "Unhealthy", "Unknown"',
+        ),
+        (f"{path}.resources[1].message", "Required value: must be non-empty if specified"),
+        (f"{path}.resources[1].resourceID", 'Duplicate value: "gpu-0"'),
+    ]
+    said = {"name": "claim:gpu/r", "resources": [device]}
+    answer = await put(client, {"containerStatuses": [{**status, "allocatedResourcesStatus": [said]}]})
+    assert answer.status_code == 200, answer.text
+
+
+async def test_only_containers_that_may_restart_come_back(client: httpx.AsyncClient) -> None:
+    def status(name: str, **state: Json) -> Json:
+        return {"containerStatuses": [{"name": name, "state": state, "image": "", "imageID": ""}]}
+
+    for name, code, allowed in (("c", 1, True), ("c", 0, False), ("stranger", 1, False)):
+        made = await put(client, status(name, terminated={"exitCode": code}))
+        assert made.status_code == 200, made.text
+        answer = await put(client, status(name, waiting={}))
+        assert (answer.status_code == 200) is allowed, (name, code, answer.text)
+        assert (await put(client, {})).status_code == 200
+
+
+async def test_the_observed_generation_stays_until_told(client: httpx.AsyncClient) -> None:
+    condition = {"type": "Ready", "status": "True"}
+    told = {"observedGeneration": 1, "conditions": [{**condition, "observedGeneration": 1}]}
+    assert (await put(client, told)).status_code == 200
+    found = (await put(client, {"conditions": [{**condition, "status": "False"}]})).json()["status"]
+    assert (found["observedGeneration"], found["conditions"][0]["observedGeneration"]) == (1, 1)
+    assert await causes(client, {"observedGeneration": -1}) == [
+        ("status.observedGeneration", "Invalid value: -1: must be a non-negative integer")
+    ]
