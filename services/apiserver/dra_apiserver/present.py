@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import functools
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -245,6 +245,3 @@ class Presenter:
                     "metadata": metadata,
                 }
         return orjson.dumps({"type": "BOOKMARK", "object": obj}) + b"\n"
-
-
-Presenters = Callable[[KindInfo, str, Accepted, str], Presenter]

@@ -52,9 +52,7 @@ def test_the_kind_is_as_defined() -> None:
     assert set(kind.subresources) == {"status", "scale"}
     assert kind.scale is not None
     assert kind.scale.spec_replicas == "spec.size"
-    color = kind.field_getter("spec.color")
-    assert color is not None
-    assert color({"spec": {"color": "red"}}) == "red"
+    assert kind.selectable_fields["spec.color"].value({"spec": {"color": "red"}}) == "red"
     assert kind.deprecated == {"v1beta1": "example.com/v1beta1 Widget is deprecated"}
     assert kind.custom is not None
     assert kind.custom["v1"].columns[0].name == "Size"

@@ -83,18 +83,15 @@ def test_selectable_fields_read_as_text() -> None:
     assert pods is not None
     assert nodes is not None
     assert events is not None
-    node_name = pods.field_getter("spec.nodeName")
-    unschedulable = nodes.field_getter("spec.unschedulable")
-    source = events.field_getter("source")
-    assert node_name is not None
-    assert unschedulable is not None
-    assert source is not None
+    node_name = pods.selectable_fields["spec.nodeName"].value
+    unschedulable = nodes.selectable_fields["spec.unschedulable"].value
+    source = events.selectable_fields["source"].value
     assert node_name({"spec": {}}) == ""
     assert node_name({"spec": {"nodeName": "n"}}) == "n"
     assert unschedulable({}) == "false"
     assert unschedulable({"spec": {"unschedulable": True}}) == "true"
     assert source({"source": {}, "reportingComponent": "c"}) == "c"
-    assert pods.field_getter("spec.volumes") is None
+    assert "spec.volumes" not in pods.selectable_fields
 
 
 def test_versions_sort_as_kubernetes_prefers_them() -> None:

@@ -2,7 +2,7 @@
 
 import base64
 import hashlib
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -127,11 +127,6 @@ class KindInfo:
         return f"{self.plural}.{self.group}" if self.group else self.plural
 
     @property
-    def qualified_kind(self) -> str:
-        """``Kind.group`` as validation errors name a kind; only ``Kind`` in the core group."""
-        return f"{self.kind}.{self.group}" if self.group else self.kind
-
-    @property
     def storage_api_version(self) -> str:
         """``group/version`` that objects are kept in."""
         return api_version(self.storage[0], self.storage_version)
@@ -144,11 +139,6 @@ class KindInfo:
         """The opaque hash that discovery shows, equal to upstream's for equal storage versions."""
         text = f"{self.storage[0]}/{self.storage_version}/{self.kind}"
         return base64.b64encode(hashlib.sha256(text.encode()).digest()[:8]).decode()
-
-    def field_getter(self, label: str) -> Callable[[Object], str] | None:
-        """How to read the selectable field ``label``, or None where selectors may not name it."""
-        found = self.selectable_fields.get(label)
-        return None if found is None else found.value
 
 
 def api_version(group: str, version: str) -> str:

@@ -52,10 +52,6 @@ class Remove:
 ChangeFunction = Callable[[Record | None], Put | Remove | None]
 
 
-class StorageError(Exception):
-    """The database refused a transaction: nothing of it happened."""
-
-
 class Store:
     """Objects by resource and key; `async with` opens and closes it.
 

@@ -124,11 +124,6 @@ DEVICE_ATTRIBUTE: Shape = [
     ("StringValues", "strings", None, "null"),
     ("VersionValues", "versions", None, "null"),
 ]
-POOL_STATUS_SPEC: Shape = [
-    ("Driver", "driver", None, ""),
-    ("PoolName", "poolName", None, "null"),
-    ("Limit", "limit", None, "null"),
-]
 _POOL: Shape = [
     ("Driver", "driver", None, ""),
     ("PoolName", "poolName", None, ""),

@@ -9,7 +9,6 @@ from dra_apiserver.validation import names
 
 JsonObject = dict[str, Any]
 TAINTS = 16
-TOLERATIONS = 16
 EFFECTS = ("NoExecute", "NoSchedule", "None")
 _OPERATORS = ("Equal", "Exists")
 

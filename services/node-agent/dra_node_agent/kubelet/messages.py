@@ -2,7 +2,6 @@
 
 PULLING, PULLED, FAILED_PULL = "Pulling", "Pulled", "Failed"
 CREATED, STARTED, FAILED, KILLING, BACK_OFF = "Created", "Started", "Failed", "Killing", "BackOff"
-FAILED_SYNC, FAILED_KILL_POD = "FailedSync", "FailedKillPod"
 UNHEALTHY = "Unhealthy"
 INSPECT_FAILED = "InspectFailed"
 FAILED_PREPARE = "FailedPrepareDynamicResources"

@@ -70,10 +70,6 @@ class SimulatedLibrary:
             return returned.code
         return _SUCCESS
 
-    def knows(self, name: str) -> bool:
-        """Whether the library has the symbol ``name``."""
-        return name.startswith("nvml") and hasattr(self, f"_{name}")
-
     def _handle(self, key: Any, thing: Any) -> int:
         address = self._handles.get(key)
         if address is None:

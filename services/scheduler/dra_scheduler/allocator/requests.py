@@ -93,11 +93,6 @@ class Attempt:
     requests: tuple[Request, ...]
     classes: tuple[tuple[str, DeviceClass | None], ...]
 
-    @property
-    def wants_all(self) -> bool:
-        """Whether a request is for all devices."""
-        return any(request.all_devices for request in self.requests)
-
 
 class _Checker:
     def __init__(self, features: Features, lookup: ClassLookup, selectors: Selectors, needs: Needs) -> None:

@@ -1,8 +1,6 @@
 """What an allocation looked at and what turned it away: a record by the search itself, kept only on request."""
 
-import dataclasses
 from dataclasses import dataclass, field
-from typing import Any
 
 from dra_shared.api.node import Node
 from dra_shared.api.resource import AllocationResult
@@ -92,30 +90,6 @@ class Trace:
     def fail(self, error: str) -> None:
         """The search has met an error."""
         self.error = error
-
-    def as_dict(self) -> dict[str, Any]:
-        """The whole trace in plain JSON types."""
-        return {
-            "node": self.node,
-            "allocated": self.results is not None,
-            "error": self.error,
-            "pools": [dataclasses.asdict(pool) for pool in self.pools],
-            "requests": [
-                {
-                    "claim": request.claim,
-                    "request": request.request,
-                    "deviceClass": request.device_class,
-                    "count": request.count,
-                    "devices": {
-                        str(device): [
-                            {"reason": type(reason).__name__, "text": str(reason)} for reason in reasons
-                        ]
-                        for device, reasons in request.devices.items()
-                    },
-                }
-                for request in self.requests
-            ],
-        }
 
     def turned_away(self, request: Request, pool: Pool, device: PoolDevice, reason: Reason) -> None:
         """The device was looked at for the request, and not taken."""

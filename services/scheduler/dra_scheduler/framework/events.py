@@ -50,7 +50,6 @@ class Action(enum.Flag):
         NODE_ALLOCATABLE | NODE_LABEL | NODE_TAINT | NODE_CONDITION | NODE_FEATURES | NODE_OTHER
         | POD_LABEL | POD_SCALE_DOWN | POD_GATES | POD_TOLERATIONS | POD_CLAIMS | OTHER
     )  # fmt: skip
-    ALL = ADD | DELETE | UPDATE
 
 
 @dataclass(frozen=True, slots=True)

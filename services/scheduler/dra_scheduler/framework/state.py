@@ -27,7 +27,6 @@ class CycleState:
         self.nominated: str | None = None
         self.patient = False
         self.skip_filter: set[str] = set()
-        self.skip_score: set[str] = set()
         self._data: dict[str, Any] = {}
 
     def write(self, plugin: str, data: Any) -> None:
