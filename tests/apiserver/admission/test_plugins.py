@@ -1,26 +1,13 @@
 """What admission fills in and refuses, over the wire."""
 
-from collections.abc import AsyncIterator
-from pathlib import Path
 from typing import Any
 
 import httpx
 import pytest
-from dra_apiserver.config import Config
-from dra_apiserver.server import ApiServer
 
 CORE = "/api/v1/namespaces/default"
 PODS = f"{CORE}/pods"
 CLASSES = "/apis/scheduling.k8s.io/v1/priorityclasses"
-
-
-@pytest.fixture
-async def client(tmp_path: Path) -> AsyncIterator[httpx.AsyncClient]:
-    async with (
-        ApiServer(Config(port=0, data=tmp_path, relaxed=True)) as server,
-        httpx.AsyncClient(base_url=server.url, timeout=30) as made,
-    ):
-        yield made
 
 
 def pod(name: str = "p", resources: dict[str, Any] | None = None, **spec: Any) -> dict[str, Any]:

@@ -1,7 +1,6 @@
 """What a new cluster has, and what is derived from its objects."""
 
 import asyncio
-from collections.abc import AsyncIterator
 from pathlib import Path
 from typing import Any
 
@@ -14,15 +13,6 @@ from dra_apiserver.server import ApiServer
 API_SERVICES = "/apis/apiregistration.k8s.io/v1/apiservices"
 ADDRESSES = "/apis/networking.k8s.io/v1/ipaddresses"
 PATIENCE = 10.0
-
-
-@pytest.fixture
-async def client(tmp_path: Path) -> AsyncIterator[httpx.AsyncClient]:
-    async with (
-        ApiServer(Config(port=0, data=tmp_path, relaxed=True)) as server,
-        httpx.AsyncClient(base_url=server.url, timeout=30) as made,
-    ):
-        yield made
 
 
 async def names(client: httpx.AsyncClient, path: str) -> set[str]:

@@ -1,24 +1,10 @@
 """What admission fills in over the wire."""
 
-from collections.abc import AsyncIterator
-from pathlib import Path
 from typing import Any
 
 import httpx
-import pytest
-from dra_apiserver.config import Config
-from dra_apiserver.server import ApiServer
 
 PODS = "/api/v1/namespaces/default/pods"
-
-
-@pytest.fixture
-async def client(tmp_path: Path) -> AsyncIterator[httpx.AsyncClient]:
-    async with (
-        ApiServer(Config(port=0, data=tmp_path, relaxed=True)) as server,
-        httpx.AsyncClient(base_url=server.url, timeout=30) as made,
-    ):
-        yield made
 
 
 async def test_a_replaced_pod_keeps_the_tolerations_that_every_pod_has(client: httpx.AsyncClient) -> None:

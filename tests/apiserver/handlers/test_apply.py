@@ -1,14 +1,10 @@
 """Server-side apply over HTTP, as kube-apiserver 1.36 answers it."""
 
 import json
-from collections.abc import AsyncIterator
-from pathlib import Path
 from typing import Any
 
 import httpx
 import pytest
-from dra_apiserver.config import Config
-from dra_apiserver.server import ApiServer
 
 Json = dict[str, Any]
 
@@ -17,13 +13,6 @@ CLAIMS = "/apis/resource.k8s.io/v1/namespaces/default/resourceclaims"
 APPLY = {"Content-Type": "application/apply-patch+yaml"}
 MERGE = {"Content-Type": "application/merge-patch+json"}
 LAST_APPLIED = "kubectl.kubernetes.io/last-applied-configuration"
-
-
-@pytest.fixture
-async def client(tmp_path: Path) -> AsyncIterator[httpx.AsyncClient]:
-    config = Config(port=0, data=tmp_path, relaxed=True)
-    async with ApiServer(config) as server, httpx.AsyncClient(base_url=server.url) as made:
-        yield made
 
 
 def config_map(data: Any = None, **metadata: Any) -> Json:

@@ -1,14 +1,12 @@
 """What kube-apiserver 1.36 answers to requests that are a little off, said of ours."""
 
 import copy
-from collections.abc import AsyncIterator
 from pathlib import Path
 from typing import Any
 
 import httpx
 import pytest
 from dra_apiserver.config import Config
-from dra_apiserver.server import ApiServer
 from dra_shared.features import FeatureGates
 
 Json = dict[str, Any]
@@ -55,11 +53,9 @@ def changed(obj: Json, path: str, value: Any) -> Json:
 
 
 @pytest.fixture
-async def client(tmp_path: Path) -> AsyncIterator[httpx.AsyncClient]:
+def config(tmp_path: Path) -> Config:
     gates = FeatureGates.parse("DRANodeAllocatableResources=true,GenericWorkload=true")
-    config = Config(port=0, data=tmp_path, relaxed=True, runtime_config="api/all=true", features=gates)
-    async with ApiServer(config) as server, httpx.AsyncClient(base_url=server.url) as made:
-        yield made
+    return Config(port=0, data=tmp_path, relaxed=True, runtime_config="api/all=true", features=gates)
 
 
 @pytest.mark.parametrize(

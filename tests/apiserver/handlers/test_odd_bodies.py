@@ -3,14 +3,12 @@
 import copy
 import json
 import random
-from collections.abc import AsyncIterator
 from pathlib import Path
 from typing import Any
 
 import httpx
 import pytest
 from dra_apiserver.config import Config
-from dra_apiserver.server import ApiServer
 
 from tests.apiserver.validation import objects
 
@@ -44,10 +42,8 @@ REQUESTS = 1500
 
 
 @pytest.fixture
-async def client(tmp_path: Path) -> AsyncIterator[httpx.AsyncClient]:
-    config = Config(port=0, data=tmp_path, relaxed=True, runtime_config="api/all=true")
-    async with ApiServer(config) as server, httpx.AsyncClient(base_url=server.url) as made:
-        yield made
+def config(tmp_path: Path) -> Config:
+    return Config(port=0, data=tmp_path, relaxed=True, runtime_config="api/all=true")
 
 
 def collection(obj: Json) -> str:

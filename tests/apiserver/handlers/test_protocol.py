@@ -1,7 +1,6 @@
 """Deletes, lists, watches and media types, as kube-apiserver 1.36 answers them."""
 
 import json
-from collections.abc import AsyncIterator
 from pathlib import Path
 from typing import Any
 
@@ -19,10 +18,8 @@ TABLE = "application/json;as=Table;g=meta.k8s.io;v="
 
 
 @pytest.fixture
-async def client(tmp_path: Path) -> AsyncIterator[httpx.AsyncClient]:
-    config = Config(port=0, data=tmp_path, relaxed=True, runtime_config="api/all=true")
-    async with ApiServer(config) as server, httpx.AsyncClient(base_url=server.url) as made:
-        yield made
+def config(tmp_path: Path) -> Config:
+    return Config(port=0, data=tmp_path, relaxed=True, runtime_config="api/all=true")
 
 
 @pytest.mark.parametrize(

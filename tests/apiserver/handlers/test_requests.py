@@ -2,7 +2,6 @@
 
 import asyncio
 import gzip
-from collections.abc import AsyncIterator
 from pathlib import Path
 from typing import Any
 
@@ -16,18 +15,6 @@ PODS = "/api/v1/namespaces/default/pods"
 CONFIGMAPS = "/api/v1/namespaces/default/configmaps"
 MERGE = {"Content-Type": "application/merge-patch+json"}
 JsonObject = dict[str, Any]
-
-
-@pytest.fixture
-async def server(tmp_path: Path) -> AsyncIterator[ApiServer]:
-    async with ApiServer(Config(port=0, data=tmp_path, relaxed=True)) as started:
-        yield started
-
-
-@pytest.fixture
-async def client(server: ApiServer) -> AsyncIterator[httpx.AsyncClient]:
-    async with httpx.AsyncClient(base_url=server.url, timeout=30) as made:
-        yield made
 
 
 def configmap(name: str, **data: str) -> JsonObject:

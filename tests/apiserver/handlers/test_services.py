@@ -1,26 +1,13 @@
 """Addresses and node ports of services over the wire."""
 
-from collections.abc import AsyncIterator
 from ipaddress import ip_address, ip_network
-from pathlib import Path
 from typing import Any
 
 import httpx
 import pytest
-from dra_apiserver.config import Config
-from dra_apiserver.server import ApiServer
 
 SERVICES = "/api/v1/namespaces/default/services"
 _IN_USE = "provided port is already allocated"
-
-
-@pytest.fixture
-async def client(tmp_path: Path) -> AsyncIterator[httpx.AsyncClient]:
-    async with (
-        ApiServer(Config(port=0, data=tmp_path, relaxed=True)) as server,
-        httpx.AsyncClient(base_url=server.url, timeout=30) as made,
-    ):
-        yield made
 
 
 def service(name: str, **spec: Any) -> dict[str, Any]:

@@ -1,26 +1,13 @@
 """Certificate signing requests over the wire, as ``kubectl certificate`` drives them."""
 
 import base64
-from collections.abc import AsyncIterator
-from pathlib import Path
 from typing import Any
 
 import httpx
 import pytest
-from dra_apiserver.config import Config
-from dra_apiserver.server import ApiServer
 
 REQUESTS = "/apis/certificates.k8s.io/v1/certificatesigningrequests"
 PEM = b"-----BEGIN CERTIFICATE REQUEST-----\nMIIB\n-----END CERTIFICATE REQUEST-----\n"
-
-
-@pytest.fixture
-async def client(tmp_path: Path) -> AsyncIterator[httpx.AsyncClient]:
-    async with (
-        ApiServer(Config(port=0, data=tmp_path, relaxed=True)) as server,
-        httpx.AsyncClient(base_url=server.url, timeout=30) as made,
-    ):
-        yield made
 
 
 def request(**spec: Any) -> dict[str, Any]:

@@ -3,28 +3,13 @@
 import asyncio
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
-from pathlib import Path
 from typing import Any
 
 import httpx
-import pytest
-from dra_apiserver.config import Config
 from dra_apiserver.server import ApiServer
 
 _POD = "/api/v1/namespaces/default/pods/p"
 _UPGRADE = "Connection: Upgrade\r\nUpgrade: websocket\r\nAuthorization: Bearer secret\r\nX-Other: 1\r\n"
-
-
-@pytest.fixture
-async def server(tmp_path: Path) -> AsyncIterator[ApiServer]:
-    async with ApiServer(Config(port=0, data=tmp_path, relaxed=True)) as started:
-        yield started
-
-
-@pytest.fixture
-async def client(server: ApiServer) -> AsyncIterator[httpx.AsyncClient]:
-    async with httpx.AsyncClient(base_url=server.url, timeout=30) as made:
-        yield made
 
 
 async def _pod_on(client: httpx.AsyncClient, port: int, node: str = "n") -> None:

@@ -1,7 +1,6 @@
 """PodGroup and Workload as kube-apiserver 1.36 treats them."""
 
 import copy
-from collections.abc import AsyncIterator
 from pathlib import Path
 from typing import Any
 
@@ -29,11 +28,9 @@ def workload(**template: Any) -> Json:
 
 
 @pytest.fixture
-async def client(tmp_path: Path) -> AsyncIterator[httpx.AsyncClient]:
+def config(tmp_path: Path) -> Config:
     gates = FeatureGates.parse(ALPHA)
-    config = Config(port=0, data=tmp_path, relaxed=True, runtime_config="api/all=true", features=gates)
-    async with ApiServer(config) as server, httpx.AsyncClient(base_url=server.url) as made:
-        yield made
+    return Config(port=0, data=tmp_path, relaxed=True, runtime_config="api/all=true", features=gates)
 
 
 async def test_without_the_feature_nothing_is_served(tmp_path: Path) -> None:

@@ -1,26 +1,14 @@
 """Statuses that controllers and kubelets write, as kube-apiserver 1.36.2 judges them."""
 
 import copy
-from collections.abc import AsyncIterator
-from pathlib import Path
 from typing import Any
 
 import httpx
-import pytest
-from dra_apiserver.config import Config
-from dra_apiserver.server import ApiServer
 
 Json = dict[str, Any]
 CORE = "/api/v1/namespaces/default"
 APPS = "/apis/apps/v1/namespaces/default"
 JOBS = "/apis/batch/v1/namespaces/default/jobs"
-
-
-@pytest.fixture
-async def client(tmp_path: Path) -> AsyncIterator[httpx.AsyncClient]:
-    config = Config(port=0, data=tmp_path, relaxed=True)
-    async with ApiServer(config) as server, httpx.AsyncClient(base_url=server.url) as made:
-        yield made
 
 
 def job(**spec: Any) -> Json:
