@@ -1,26 +1,13 @@
 """Deployments, jobs and their like: selectors, templates and what may not change."""
 
-from collections.abc import AsyncIterator
-from pathlib import Path
 from typing import Any
 
 import httpx
 import pytest
-from dra_apiserver.config import Config
-from dra_apiserver.server import ApiServer
 
 JsonObject = dict[str, Any]
 JOBS = "/apis/batch/v1/namespaces/default/jobs"
 APPS = "/apis/apps/v1/namespaces/default"
-
-
-@pytest.fixture
-async def client(tmp_path: Path) -> AsyncIterator[httpx.AsyncClient]:
-    async with (
-        ApiServer(Config(port=0, data=tmp_path, relaxed=True)) as server,
-        httpx.AsyncClient(base_url=server.url, timeout=30) as made,
-    ):
-        yield made
 
 
 def template(restart: str = "Always", **labels: str) -> JsonObject:
@@ -164,3 +151,24 @@ async def test_of_a_stateful_set_only_some_fields_change(client: httpx.AsyncClie
     )
     assert field == "spec"
     assert message.startswith("Forbidden: updates to statefulset spec for fields other than 'replicas'")
+
+
+async def test_a_suspended_jobs_pods_may_ask_for_other_resources(client: httpx.AsyncClient) -> None:
+    made = (await client.post(JOBS, json=job(suspend=True))).json()
+    container = made["spec"]["template"]["spec"]["containers"][0]
+    container["resources"] = {"requests": {"cpu": "2"}}
+    changed = await client.put(f"{JOBS}/j", json=made)
+    assert changed.status_code == 200, changed.text
+    del made["metadata"]["resourceVersion"]
+    container["image"] = "other"
+    found = causes(await client.put(f"{JOBS}/j", json=made))
+    assert [(field, text[-18:]) for field, text in found] == [("spec.template.spec", "field is immutable")]
+
+
+async def test_the_labels_of_a_jobs_pods_are_its_own(client: httpx.AsyncClient) -> None:
+    made = (await client.post(JOBS, json=job(suspend=True))).json()
+    made["spec"]["template"]["metadata"]["labels"]["job-name"] = "other"
+    assert (
+        "spec.template.metadata.labels[job-name]",
+        "must be 'j'",
+    ) in [(field, text[-11:]) for field, text in causes(await client.put(f"{JOBS}/j", json=made))]

@@ -11,8 +11,12 @@ from dra_apiserver.errors import FieldError, Verbatim, forbidden_field, invalid,
 from dra_apiserver.strategy import Context
 from dra_apiserver.strategy.generic import GenericStrategy
 from dra_apiserver.validation.cronjob import check_cron_job
+from dra_apiserver.validation.gojson import show
+from dra_apiserver.validation.jobpolicies import JOB_POLICIES
+from dra_apiserver.validation.jobspec import check_job_spec
 from dra_apiserver.validation.labelselectors import check_label_selector
 from dra_apiserver.validation.podspec import check_template
+from dra_apiserver.validation.podupdate import same
 from dra_apiserver.validation.rollouts import check_strategy
 from dra_apiserver.validation.storage import check_claim_spec
 
@@ -36,13 +40,6 @@ _SET_FIXED = (
 )
 # Room for the time that a job's name ends in.
 _CRON_JOB_NAME_LENGTH = 52
-_JOB_COUNTS = (
-    "parallelism",
-    "completions",
-    "activeDeadlineSeconds",
-    "backoffLimit",
-    "ttlSecondsAfterFinished",
-)
 _JOB_FIXED = (
     "selector", "template", "completionMode", "podFailurePolicy", "backoffLimitPerIndex", "managedBy", "successPolicy",
 )  # fmt: skip
@@ -78,7 +75,11 @@ class WorkloadStrategy(GenericStrategy):
     def _validate_spec(self, spec: JsonObject) -> list[FieldError]:
         errors = [
             invalid(f"spec.{name}", spec[name], _NEGATIVE)
-            for name in ("replicas", "minReadySeconds", "revisionHistoryLimit")
+            for name in (
+                "replicas",
+                "minReadySeconds",
+                *(() if self._fixed_rest else ("revisionHistoryLimit",)),
+            )
             if isinstance(spec.get(name), int) and spec[name] < 0
         ]
         selector = spec.get("selector")
@@ -243,40 +244,56 @@ class JobStrategy(GenericStrategy):
         if ctx.subresource == "status":
             return errors
         spec, before = obj.get("spec") or {}, dict(old.get("spec") or {})
-        errors += self._validate_spec(obj)
-        status = old.get("status") or {}
-        if before.get("suspend") and not status.get("startTime"):
-            before["template"] = _redirected(before.get("template") or {}, spec.get("template") or {})
-        errors += [
-            invalid(f"spec.{name}", spec.get(name), _IMMUTABLE)
-            for name in _JOB_FIXED
-            if spec.get(name) != before.get(name)
-        ]
+        # Upstream judges the new job, and then the spec once more as that of a changed one.
+        errors += self._validate_spec(obj) + self._validate_rest(spec)
         if spec.get("completions") != before.get("completions") and not _is_elastic(spec):
-            errors.append(invalid("spec.completions", spec.get("completions"), _IMMUTABLE))
+            tandem = "can only be modified in tandem with spec.parallelism"
+            if spec.get("completionMode") != "Indexed":
+                shown = Verbatim("null") if spec.get("completions") is None else spec["completions"]
+                errors.append(invalid("spec.completions", shown, _IMMUTABLE))
+            elif spec.get("completions") is not None:
+                errors.append(invalid("spec.completions", spec["completions"], tandem))
+        redirected = _may_change_template(old)
+        if redirected:
+            before["template"] = _redirected(before.get("template") or {}, spec.get("template") or {})
+        for name in _JOB_FIXED:
+            if spec.get(name) == before.get(name):
+                continue
+            if name == "template" and redirected:
+                if same(spec.get(name), before.get(name)):
+                    continue
+                shown = (spec.get("template") or {}).get("spec")
+                errors.append(invalid("spec.template.spec", shown, _IMMUTABLE))
+            else:
+                errors.append(invalid(f"spec.{name}", _shown_member(spec, name), _IMMUTABLE))
         return errors
 
     def _validate_spec(self, job: JsonObject) -> list[FieldError]:
         spec = job.get("spec") or {}
-        errors = [
-            invalid(f"spec.{name}", spec[name], _NEGATIVE)
-            for name in _JOB_COUNTS
-            if isinstance(spec.get(name), int) and spec[name] < 0
-        ]
+        errors = _generated_labels(job) + self._validate_rest(spec)
+        name, completions = job["metadata"].get("name", ""), spec.get("completions") or 0
+        host = f"{name}-{completions - 1}"
+        if spec.get("completionMode") == "Indexed" and completions > 0 and dns_label(host):
+            text = f"will not able to create pod with invalid DNS label: {host}"
+            errors.append(invalid("metadata.name", name, text))
+        return errors
+
+    def _validate_rest(self, spec: JsonObject) -> list[FieldError]:
+        errors = check_job_spec(spec, "spec")
         selector = spec.get("selector")
         if selector is None:
             errors.append(required("spec.selector"))
-        template = spec.get("template") or {}
-        errors += _mismatch(selector, template)
-        errors += check_template(template, "spec.template")
-        policy = (template.get("spec") or {}).get("restartPolicy", "Always")
-        if policy not in ("OnFailure", "Never"):
-            field = "spec.template.spec.restartPolicy"
-            if policy == "Always":
-                errors.append(required(field, 'valid values: "OnFailure", "Never"'))
-            else:
-                errors.append(not_supported(field, policy, ["OnFailure", "Never"]))
-        return errors
+        else:
+            errors += check_label_selector(selector, "spec.selector")
+        return errors + _mismatch(selector, spec.get("template") or {})
+
+
+def _shown_member(spec: JsonObject, name: str) -> Any:
+    if name == "selector":
+        return shown_selector(spec.get(name))
+    if spec.get(name) is None:
+        return Verbatim("null")
+    return show(spec[name], JOB_POLICIES[name]) if name in JOB_POLICIES else spec[name]
 
 
 def _generate_selector(spec: JsonObject, meta: JsonObject) -> None:
@@ -346,10 +363,56 @@ def _is_elastic(spec: JsonObject) -> bool:
     return spec.get("completionMode") == "Indexed" and spec.get("completions") == spec.get("parallelism")
 
 
+def _may_change_template(job: JsonObject) -> bool:
+    """Whether the job is suspended and none of its pods is there (`shouldAllowMutablePodTemplate`)."""
+    status = job.get("status") or {}
+    suspended = any(
+        condition.get("type") == "Suspended" and condition.get("status") == "True"
+        for condition in status.get("conditions") or ()
+    )
+    waits = bool((job.get("spec") or {}).get("suspend")) and not status.get("active")
+    return waits and (suspended or not status.get("startTime"))
+
+
+def _take_resources(spec: JsonObject, wanted: JsonObject) -> None:
+    """Give the containers of ``spec`` the resources of those in ``wanted``, where they are the same containers."""
+    for field in ("containers", "initContainers"):
+        old, new = spec.get(field) or [], wanted.get(field) or []
+        if len(old) == len(new) and old:
+            spec[field] = [
+                {**container, "resources": other.get("resources")}
+                if container.get("name") == other.get("name")
+                else container
+                for container, other in zip(old, new, strict=True)
+            ]
+
+
+def _generated_labels(job: JsonObject) -> list[FieldError]:
+    """The labels that name a job on its pods, unless it selects by hand."""
+    spec, meta = job.get("spec") or {}, job["metadata"]
+    if spec.get("manualSelector") or spec.get("selector") is None:
+        return []
+    labels = ((spec.get("template") or {}).get("metadata") or {}).get("labels") or {}
+    errors = []
+    for key, value in (
+        ("controller-uid", meta.get("uid", "")),
+        ("job-name", meta.get("name", "")),
+        ("batch.kubernetes.io/controller-uid", meta.get("uid", "")),
+        ("batch.kubernetes.io/job-name", meta.get("name", "")),
+    ):
+        path, text = f"spec.template.metadata.labels[{key}]", f"must be '{value}'"
+        if key not in labels:
+            errors.append(required(path, text))
+        elif labels[key] != value:
+            errors.append(invalid(path, dict(sorted(labels.items())), text))
+    return errors
+
+
 def _redirected(template: JsonObject, wanted: JsonObject) -> JsonObject:
-    """``template`` with the scheduling directives, labels and annotations of ``wanted``."""
+    """``template`` with the scheduling directives, resources, labels and annotations of ``wanted``."""
     meta = {**(template.get("metadata") or {})}
     spec = {**(template.get("spec") or {})}
+    _take_resources(spec, wanted.get("spec") or {})
     for target, source, names in (
         (meta, wanted.get("metadata") or {}, ("labels", "annotations")),
         (spec, wanted.get("spec") or {}, _DIRECTIVES),
@@ -358,4 +421,8 @@ def _redirected(template: JsonObject, wanted: JsonObject) -> JsonObject:
             target.pop(name, None)
             if name in source:
                 target[name] = source[name]
-    return {**template, "metadata": meta, "spec": spec}
+    wanted_meta = {
+        **(wanted.get("metadata") or {}),
+        **{name: meta.get(name) for name in ("labels", "annotations")},
+    }
+    return {**template, "metadata": wanted_meta, "spec": spec}

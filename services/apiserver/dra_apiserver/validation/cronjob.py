@@ -5,13 +5,12 @@ from __future__ import annotations
 import re
 from typing import Any
 
-from dra_apiserver.errors import FieldError, invalid, not_supported, required
-from dra_apiserver.validation.podspec import check_template
+from dra_apiserver.errors import FieldError, Verbatim, invalid, not_supported, required
+from dra_apiserver.validation.jobspec import check_job_spec
 from dra_apiserver.validation.probes import check_not_negative
 
 JsonObject = dict[str, Any]
 _CONCURRENCY = ("Allow", "Forbid", "Replace")
-_RESTARTS = ("OnFailure", "Never")
 _WORDS = ("@yearly", "@annually", "@monthly", "@weekly", "@daily", "@midnight", "@hourly")
 _MONTHS = ("jan", "feb", "mar", "apr", "may", "jun", "jul", "aug", "sep", "oct", "nov", "dec")
 _DAYS = ("sun", "mon", "tue", "wed", "thu", "fri", "sat")
@@ -46,14 +45,13 @@ def check_cron_job(spec: JsonObject) -> list[FieldError]:
     elif policy not in _CONCURRENCY:
         errors.append(not_supported("spec.concurrencyPolicy", policy, _CONCURRENCY))
     job = (spec.get("jobTemplate") or {}).get("spec") or {}
-    path = "spec.jobTemplate.spec.template"
-    template = job.get("template") or {}
-    errors += check_template(template, path)
-    restart = (template.get("spec") or {}).get("restartPolicy", "Always")
-    if restart == "Always":
-        errors.append(required(f"{path}.spec.restartPolicy", 'valid values: "OnFailure", "Never"'))
-    elif restart not in _RESTARTS:
-        errors.append(not_supported(f"{path}.spec.restartPolicy", restart, _RESTARTS))
+    path = "spec.jobTemplate.spec"
+    errors += check_job_spec(job, path)
+    if job.get("selector") is not None:
+        text = "`selector` will be auto-generated"
+        errors.append(invalid(f"{path}.selector", job["selector"], text))
+    if job.get("manualSelector"):
+        errors.append(not_supported(f"{path}.manualSelector", Verbatim("true"), ("nil", "false")))
     for field in ("successfulJobsHistoryLimit", "failedJobsHistoryLimit"):
         if spec.get(field) is not None:
             errors += check_not_negative(spec[field], f"spec.{field}")

@@ -27,7 +27,7 @@ def _job(obj: Object, _version: str) -> None:
     policy = spec.get("podFailurePolicy")
     for rule in (policy or {}).get("rules") or ():
         for pattern in rule.get("onPodConditions") or ():
-            pattern.setdefault("status", "True")
+            pattern["status"] = pattern.get("status") or "True"
     spec.setdefault("manualSelector", False)
     spec.setdefault("podReplacementPolicy", "TerminatingOrFailed" if policy is None else "Failed")
     pod_template(template)
