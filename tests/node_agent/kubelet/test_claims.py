@@ -5,13 +5,16 @@ from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any
 
+import msgspec
 import pytest
 from dra_node_agent.kubelet.dra.checkpoint import CheckpointDevice
 from dra_node_agent.kubelet.dra.claiminfo import ClaimInfo
 from dra_node_agent.kubelet.dra.health import truncate_message
 from dra_node_agent.kubelet.dra.manager import DraError, DraManager
 from dra_node_agent.kubelet.podresources import SOCKET, PodResourcesServer
+from dra_node_agent.kubelet.podstatus import Observed, pod_status
 from dra_node_agent.proto import podresources_v1_pb2, podresources_v1_pb2_grpc
+from dra_node_agent.runtime.base import ContainerRecord, State
 from dra_shared.api.codec import convert
 from dra_shared.api.container import ContainerStatus
 from dra_shared.api.pod import Pod, PodStatus
@@ -22,6 +25,9 @@ from grpc import aio
 
 from tests.node_agent.kubelet.bench import pod
 from tests.node_agent.kubelet.fakeapi import FakeApi
+
+_NOW = "2026-01-01T00:00:00Z"
+_RECORD = ContainerRecord("id", "ns", "pod", "pod-uid", "main", 0, "x", "x", state=State.RUNNING)
 
 
 @asynccontextmanager
@@ -48,9 +54,7 @@ def _pod(*claims: dict[str, Any], phase: str = "Pending") -> Pod:
 
 
 @asynccontextmanager
-async def _pod_resources(
-    folder: Path, manager: DraManager, pod: Pod
-) -> AsyncIterator[Any]:
+async def _pod_resources(folder: Path, manager: DraManager, pod: Pod) -> AsyncIterator[Any]:
     server = PodResourcesServer(folder, manager, list, lambda namespace, name: pod)
     options = (("grpc.default_authority", "localhost"),)
     async with server, aio.insecure_channel(f"unix:{folder / SOCKET}", options=options) as channel:
@@ -82,6 +86,19 @@ async def test_devices_of_one_cdi_id_show_their_health_once(tmp_path: Path) -> N
         (main,) = manager.with_device_health(pod, status).container_statuses
         (resource,) = main.allocated_resources_status
         assert [entry.resource_id for entry in resource.resources] == [shared]
+
+
+async def test_health_goes_with_the_claim(tmp_path: Path) -> None:
+    async with _manager(tmp_path, _device("a")) as manager:
+        pod = _pod({"name": "gpus"})
+        records = {"main": [_RECORD]}
+        pod = msgspec.structs.replace(
+            pod, status=manager.with_device_health(pod, pod_status(pod, Observed(records), _NOW))
+        )
+        assert pod.status.container_statuses[0].allocated_resources_status
+        manager.cache.delete("ns", "gpus")
+        status = manager.with_device_health(pod, pod_status(pod, Observed(records), _NOW))
+        assert status.container_statuses[0].allocated_resources_status == ()
 
 
 async def test_pod_resources_has_a_claim_once_with_all_its_devices(tmp_path: Path) -> None:

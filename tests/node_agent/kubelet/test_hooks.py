@@ -53,7 +53,7 @@ async def test_failed_post_start_hook_ends_the_container(hook: dict[str, Any]) -
         bench.create(obj)
         await until(lambda: bench.phase() in ("Failed", "Succeeded"))
         told: list[tuple[str, str]] = []
-        async with asyncio.timeout(10):
+        async with asyncio.timeout(60):
             while not told:
                 told = [
                     (reason, text)

@@ -3,6 +3,7 @@
 from datetime import UTC, datetime
 from typing import Any
 
+import msgspec
 import pytest
 from dra_node_agent.kubelet.podstatus import Observed, pod_status
 from dra_node_agent.kubelet.qos import qos_class
@@ -73,10 +74,11 @@ def test_phase(policy: str, records: list[ContainerRecord], terminal: bool, phas
 def test_a_pod_that_was_stopped_has_ended_though_it_would_restart(code: int, phase: str, reason: str) -> None:
     records = {"a": [_record("a", code)], "b": [_record("b", 0)]}
     pod = _pod("Always", phase="Running")
-    # Its claims are still prepared: only the conditions tell.
+    # Its claims are still prepared: it has not ended yet.
     stopping = pod_status(pod, Observed(records=records, stopped=True), _NOW)
     assert stopping.phase == "Running"
-    assert {c.reason for c in stopping.conditions if c.type in ("Ready", "ContainersReady")} == {reason}
+    unready = {c.reason for c in stopping.conditions if c.type in ("Ready", "ContainersReady")}
+    assert unready == {"ContainersNotReady"}
     ended = pod_status(pod, Observed(records=records, stopped=True, terminal=True), _NOW)
     assert ended.phase == phase
 
@@ -127,7 +129,7 @@ def test_container_that_vanished_with_its_node() -> None:
     pod = _pod(containerStatuses=[known], phase="Running")
     status = pod_status(pod, Observed(terminal=True), _NOW).container_statuses[0]
     assert status.state.terminated is not None
-    assert (status.state.terminated.reason, status.restart_count) == ("ContainerStatusUnknown", 3)
+    assert (status.state.terminated.reason, status.restart_count) == ("ContainerStatusUnknown", 4)
 
 
 def test_patch_has_only_what_changed() -> None:
@@ -164,3 +166,63 @@ def test_patch_has_only_what_changed() -> None:
 def test_qos_class(resources: list[dict[str, Any]], expected: str) -> None:
     containers = [{"name": str(number), "resources": entry} for number, entry in enumerate(resources)]
     assert qos_class(convert(PODS, {"spec": {"containers": containers}})) == expected
+
+
+def test_a_sidecar_that_runs_keeps_a_pod_running() -> None:
+    pod = _pod("Never", init=[{"name": "side", "image": "x", "restartPolicy": "Always"}], phase="Running")
+    records = {"side": [_record("side")], "a": [_record("a", 0)], "b": [_record("b", 0)]}
+    status = pod_status(pod, Observed(records=records), _NOW)
+    reasons = {entry.reason for entry in status.conditions if entry.type in ("Ready", "ContainersReady")}
+    assert (status.phase, reasons) == ("Running", {"ContainersNotReady"})
+
+
+def test_containers_of_a_pod_that_was_not_initialized_did_not_end() -> None:
+    pod = _pod("Never", init=[{"name": "i", "image": "x"}, {"name": "j", "image": "x"}])
+    status = pod_status(pod, Observed(records={"i": [_record("i", 3)]}, stopped=True, terminal=True), _NOW)
+    assert status.phase == "Failed"
+    assert [entry.state.waiting is None for entry in status.init_container_statuses] == [True, False]
+    assert [entry.state.waiting is None for entry in status.container_statuses] == [False, False]
+
+
+def test_a_pod_that_never_began_was_not_ready_rather_than_failed() -> None:
+    status = pod_status(_pod(), Observed(stopped=True, terminal=True), _NOW)
+    assert status.phase == "Failed"
+    assert [entry.state.terminated is not None for entry in status.container_statuses] == [True, True]
+    reasons = {entry.reason for entry in status.conditions if entry.type in ("Ready", "ContainersReady")}
+    assert reasons == {"ContainersNotReady"}
+
+
+def test_what_is_deleted_does_not_wait_for_another_start() -> None:
+    pod = _pod(phase="Running")
+    deleted = msgspec.structs.replace(pod.metadata, deletion_timestamp=_NOW)
+    observed = Observed(
+        records={"a": [_record("a", 3)], "b": [_record("b")]},
+        waiting={"a": ContainerStateWaiting(reason="CrashLoopBackOff")},
+    )
+    assert pod_status(pod, observed, _NOW).container_statuses[0].state.waiting is not None
+    pod = msgspec.structs.replace(pod, metadata=deleted)
+    ended = pod_status(pod, observed, _NOW).container_statuses[0].state.terminated
+    assert ended is not None
+    assert ended.exit_code == 3
+
+
+def test_containers_are_told_of_by_name() -> None:
+    pod = _pod()
+    pod = msgspec.structs.replace(
+        pod, spec=msgspec.structs.replace(pod.spec, containers=pod.spec.containers[::-1])
+    )
+    assert [entry.name for entry in pod_status(pod, Observed(), _NOW).container_statuses] == ["a", "b"]
+
+
+def test_of_a_rejected_pod_only_the_reason_is_told() -> None:
+    pod = _pod(conditions=[{"type": "PodScheduled", "status": "True"}, {"type": "Mine", "status": "True"}])
+    observed = Observed(
+        terminal=True, rejected=True, failed_reason="NodeAffinity", failed_message="Pod was rejected: no"
+    )
+    status = pod_status(pod, observed, _NOW)
+    assert (status.phase, status.reason, status.message) == ("Failed", "NodeAffinity", "Pod was rejected: no")
+    assert [entry.type for entry in status.conditions] == ["Mine"]
+    assert status.container_statuses == ()
+    patch = status_patch("uid", pod.status, msgspec.structs.replace(status, conditions=()))
+    assert patch is not None
+    assert patch["status"]["conditions"] == [{"$patch": "delete", "type": "PodScheduled"}]

@@ -7,7 +7,7 @@ from dra_shared.clock import FakeClock
 
 
 async def until(
-    condition: Callable[[], object], seconds: float = 10.0, clock: FakeClock | None = None
+    condition: Callable[[], object], seconds: float = 60.0, clock: FakeClock | None = None
 ) -> None:
     """Return as soon as ``condition`` holds; fails after ``seconds``.
 

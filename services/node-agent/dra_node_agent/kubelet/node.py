@@ -33,6 +33,9 @@ _REPORT_SECONDS = 300.0
 _RETRY_SECONDS = 0.05
 _LONGEST_RETRY = 7.0
 
+# What pods may need of a kubelet that not every version of it has.
+_FEATURES = ("RestartAllContainersOnContainerExits",)
+
 _log = logger(__name__)
 
 
@@ -220,6 +223,7 @@ class NodeReporter:
                 NodeAddress(type="Hostname", address=shape.name),
             ),
             daemon_endpoints=NodeDaemonEndpoints(kubelet_endpoint=DaemonEndpoint(port=shape.port)),
+            declared_features=_FEATURES,
             node_info=_info(shape),
         )
 

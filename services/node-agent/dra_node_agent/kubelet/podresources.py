@@ -14,7 +14,8 @@ from grpc import aio
 
 from dra_node_agent.kubelet.dra.claiminfo import ClaimInfo
 from dra_node_agent.kubelet.dra.manager import DraError, DraManager
-from dra_node_agent.kubelet.podstatus import TERMINAL, is_sidecar
+from dra_node_agent.kubelet.podstatus import TERMINAL
+from dra_node_agent.kubelet.restarts import is_sidecar
 from dra_node_agent.proto import podresources_v1_pb2 as pb
 from dra_node_agent.proto import podresources_v1_pb2_grpc
 from dra_node_agent.tasks import Tasks

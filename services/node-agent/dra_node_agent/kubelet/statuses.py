@@ -13,6 +13,8 @@ from dra_shared.client.rest import Client, PatchType
 from dra_shared.clock import Clock
 from dra_shared.log import logger
 
+from dra_node_agent.kubelet.podstatus import OWNED
+
 _FIRST_RETRY, _LONGEST_RETRY = 0.2, 10.0
 
 # Of a container that ends again and again while the server is away, only the newest ends are told.
@@ -32,14 +34,17 @@ def status_patch(uid: str, old: PodStatus, new: PodStatus) -> dict[str, Any] | N
         if before.get(name) == after.get(name):
             continue
         if name == "conditions":
+            wanted = after.get(name, ())
             known = {condition["type"]: condition for condition in before.get(name, ())}
             changed = [
                 _with_nulls(known.get(condition["type"], {}), condition)
-                for condition in after.get(name, ())
+                for condition in wanted
                 if known.get(condition["type"]) != condition
             ]
+            gone = known.keys() - {condition["type"] for condition in wanted}
+            changed += [{"$patch": "delete", "type": kind} for kind in OWNED if kind in gone]
             if changed:
-                changes["$setElementOrder/conditions"] = [{"type": c["type"]} for c in after[name]]
+                changes["$setElementOrder/conditions"] = [{"type": c["type"]} for c in wanted]
                 changes[name] = changed
         else:
             changes[name] = after.get(name)

@@ -8,7 +8,7 @@ from dra_shared.clock import Clock
 
 from dra_node_agent.kubelet import messages
 from dra_node_agent.kubelet.containers import EventSink, run_hook
-from dra_node_agent.kubelet.podstatus import is_sidecar
+from dra_node_agent.kubelet.restarts import is_sidecar
 from dra_node_agent.runtime.base import PRE_STOP, ContainerRecord, Runtime, State
 
 _SHORTEST_GRACE = 2.0

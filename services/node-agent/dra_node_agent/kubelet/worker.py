@@ -24,11 +24,10 @@ from dra_node_agent.kubelet.podstatus import (
     TERMINAL,
     Observed,
     ephemeral_containers,
-    is_sidecar,
     pod_status,
-    restarts,
 )
 from dra_node_agent.kubelet.probes import LIVENESS, ProbeFailure, Prober, has_probes
+from dra_node_agent.kubelet.restarts import causes_restart_of_all, is_sidecar, may_restart_all, restarts
 from dra_node_agent.kubelet.statuses import StatusReporter
 from dra_node_agent.kubelet.termination import stop_containers
 from dra_node_agent.kubelet.volumes import MountError, VolumeManager
@@ -76,6 +75,7 @@ class PodWorker:
         self._finished = False
         self._removed = False
         self._failed_reason = self._failed_message = ""
+        self._rejected = False
         self._retry = _FIRST_RETRY
         self._volumes: dict[str, Path] = {}
 
@@ -144,6 +144,7 @@ class PodWorker:
                 self._context.admission(self.pod)
             except Rejected as error:
                 self._event("Warning", error.reason, str(error))
+                self._rejected = True
                 return await self._fail(error.reason, f"Pod was rejected: {error}")
             self._admitted = True
             self._report()
@@ -156,6 +157,8 @@ class PodWorker:
             self._report()
         if self._some_ended():
             self._report(kept=True)
+        if self._causes_restart_of_all():
+            await self._reset()
         delay = await self._step()
         self._report()
         if self._over():
@@ -234,6 +237,32 @@ class PodWorker:
                 delays += await self._start(container, latest, init=False)
         return min(delays, default=None)
 
+    def _causes_restart_of_all(self) -> list[str]:
+        """The names of the containers that have ended in such a way that all of them start anew."""
+        if not may_restart_all(self.pod):
+            return []
+        records, spec = self._records(), self.pod.spec
+        return [
+            container.name
+            for container in (*spec.containers, *spec.init_containers)
+            if causes_restart_of_all(container, records.get(container.name, ()))
+        ]
+
+    async def _reset(self) -> None:
+        """Remove all containers, those that are the reason for it last."""
+        self._report(kept=True)
+        runtime, records = self._context.runtime, self._records()
+        causes = self._causes_restart_of_all()
+        containers = (*self.pod.spec.containers, *self.pod.spec.init_containers)
+        for container in sorted(containers, key=lambda container: container.name in causes):
+            for record in records.get(container.name, ()):
+                if record.state is State.RUNNING:
+                    self._event("Normal", messages.KILLING, "killing", container=container)
+                    await runtime.stop(record.id, 0)
+                await runtime.remove(record.id)
+        self._waiting.clear()
+        self._report(kept=True)
+
     def _ran_before(self, ephemeral: str) -> bool:
         """Whether the status tells of an ephemeral container of which the runtime knows nothing any more."""
         statuses = self._statuses.newest.ephemeral_container_statuses
@@ -246,7 +275,7 @@ class PodWorker:
         context, pod = self._context, self.pod
         key = container.name
         now = context.clock.monotonic()
-        attempt = 0
+        attempt = self._restart_count(key)
         if latest is not None:
             attempt = latest.attempt + 1
             ended = latest.finished_at or context.clock.now()
@@ -275,6 +304,11 @@ class PodWorker:
         await self._forget_past_attempts(key)
         self._follow_probes()
         return []
+
+    def _restart_count(self, name: str) -> int:
+        status = self._statuses.newest
+        known = (*status.init_container_statuses, *status.container_statuses)
+        return next((entry.restart_count for entry in known if entry.name == name), 0)
 
     def _failed_start(self, key: str, now: float) -> float:
         self._backoff.next(f"{key} start", now, now)
@@ -365,9 +399,11 @@ class PodWorker:
         context = self._context
         if not self._finished:
             self._stop_probes()
+            if self._stopped:
+                # Something could not be given back: until it can, the pod shows that nothing runs any more.
+                self._report()
             await self._kill()
             self._stopped = True
-            self._report()
             # Before the pod is declared ended: from then on its claims may be given to another.
             if context.dra.might_need_to_unprepare(self.pod.metadata.uid):
                 await context.dra.unprepare(self.pod)
@@ -478,6 +514,7 @@ class PodWorker:
             terminal=self._finished,
             failed_reason=self._failed_reason,
             failed_message=self._failed_message,
+            rejected=self._rejected,
         )
         status = pod_status(self._with_reported_status(), observed, rfc3339(self._context.clock.now()))
         self._statuses.report(self._context.dra.with_device_health(self.pod, status), kept=kept)
