@@ -86,6 +86,9 @@ def test_a_good_object_of_each_kind_is_taken(obj: Json) -> None:
     ours = answer(_case(new, new, "create"))
     assert ours["server"]["allowed"], ours
     stored = {**ours["server"]["object"], "apiVersion": obj["apiVersion"], "kind": obj["kind"]}
+    if obj["kind"] == "Job":
+        # Answers leave the uid out, and a job's pods are named after it.
+        stored["metadata"]["uid"] = stored["metadata"]["labels"]["controller-uid"]
     again = answer(_case(stored, stored, "update"))
     assert again["server"]["allowed"], again
 
