@@ -281,3 +281,15 @@ def test_custom_columns_follow_their_paths() -> None:
     assert json_path(".spec.items[*].name")(item) == ["a", "b"]
     assert json_path("{.spec.items[1].name}")(item) == ["b"]
     assert json_path(".spec.nope")(item) == []
+
+
+def test_a_nodes_kernel_is_shown_with_its_architecture() -> None:
+    info = {"kernelVersion": "6.1", "architecture": "amd64"}
+    assert cells("", "nodes", {"metadata": {"name": "n"}, "status": {"nodeInfo": info}})[8] == "6.1 (amd64)"
+
+
+def test_workloads_have_an_age() -> None:
+    assert [column["name"] for column in show("scheduling.k8s.io", "workloads")["columnDefinitions"]] == [
+        "Name",
+        "Age",
+    ]

@@ -87,7 +87,7 @@ def test_roles_and_bindings() -> None:
     ]
     changed = {**role, "name": "other"}
     assert texts(RBAC, "rolebindings", {"roleRef": changed}, {"roleRef": role}) == [
-        'roleRef: Invalid value: {"apiGroup":"rbac.authorization.k8s.io","kind":"Role","name":"other"}: '
+        'roleRef: Invalid value: {"APIGroup":"rbac.authorization.k8s.io","Kind":"Role","Name":"other"}: '
         "cannot change roleRef"
     ]
 

@@ -40,6 +40,7 @@ JsonObject = dict[str, Any]
 _ALPHABET = "bcdfghjklmnpqrstvwxz2456789"
 _GENERATED_BASE = 58
 _NAMESPACES = GroupResource("", "namespaces")
+_IMMORTAL = ("default", "kube-public", "kube-system")
 _SYSTEM_FIELDS = ("deletionTimestamp", "deletionGracePeriodSeconds", "selfLink")
 
 
@@ -76,6 +77,16 @@ def check_namespace(api: Api, target: Target, creating: bool) -> None:
             }
         ]
         raise forbidden(target.qualified, target.name, text, causes)
+
+
+def check_immortal(target: Target) -> None:
+    """What NamespaceLifecycle says of a namespace that is to be deleted.
+
+    Raises:
+        StatusError: 403, it must always be there.
+    """
+    if (target.kind.group, target.kind.plural) == ("", "namespaces") and target.name in _IMMORTAL:
+        raise forbidden(target.qualified, target.name, "this namespace may not be deleted")
 
 
 def match_namespace(target: Target, meta: JsonObject) -> None:

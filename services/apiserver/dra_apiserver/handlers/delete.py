@@ -24,6 +24,7 @@ from dra_apiserver.errors import (
     not_supported,
 )
 from dra_apiserver.handlers.api import Api, Target
+from dra_apiserver.handlers.changes import check_immortal
 from dra_apiserver.handlers.options import check_dry_run, list_options
 from dra_apiserver.handlers.read import select
 from dra_apiserver.http import Request
@@ -41,6 +42,12 @@ from dra_apiserver.watch import Selection
 JsonObject = dict[str, Any]
 
 _ORPHAN, _FOREGROUND = "orphan", "foregroundDeletion"
+# Kinds whose dependents stay unless the client says otherwise, as they did before there was a garbage collector.
+_ORPHANING = {("batch", "jobs"), ("", "replicationcontrollers")}
+_PRESERVED = (
+    "child pods are preserved by default when jobs are deleted; set propagationPolicy=Background to remove them or set "
+    "propagationPolicy=Orphan to suppress this warning"
+)
 _DEFAULT_GRACE = 30
 _DELETE_TOGETHER = 32
 
@@ -77,6 +84,11 @@ class DeleteOptions:
     propagation: str = ""
     orphan: bool | None = None
     dry_run: bool = False
+
+    @property
+    def unpropagated(self) -> bool:
+        """Whether they leave it to the kind what becomes of dependents."""
+        return self.orphan is None and not self.propagation
 
     def said(self) -> JsonObject:
         """The options as an object."""
@@ -187,9 +199,16 @@ async def delete(api: Api, request: Request, target: Target) -> None:
     """Delete one object, or mark it to be deleted."""
     presenter = api.presenter(target, request)
     options = await delete_options(request)
+    check_immortal(target)
+    _warn_of_orphans(request, target, options)
     registered = api.admission(request, target, options.said)
     record, gone = await remove(api, request, target, options, registered)
     await _answer(request, target, presenter, record, gone)
+
+
+def _warn_of_orphans(request: Request, target: Target, options: DeleteOptions) -> None:
+    if (target.kind.group, target.kind.plural) == ("batch", "jobs") and options.unpropagated:
+        request.warn([_PRESERVED])
 
 
 async def _answer(request: Request, target: Target, presenter: Presenter, record: Record, gone: bool) -> None:
@@ -286,11 +305,11 @@ def check_preconditions(target: Target, meta: JsonObject, options: DeleteOptions
 def _outcome(api: Api, target: Target, obj: JsonObject, options: DeleteOptions) -> Put | Remove | None:
     meta = obj["metadata"]
     if (target.kind.group, target.kind.plural) == ("", "namespaces"):
-        return _terminate_namespace(api, obj, options)
+        return _terminate_namespace(api, target, obj, options)
     graceful, pending = _begin_grace(api, target, obj, options)
     if pending:
         return None
-    changed = _propagate(meta, options)
+    changed = _propagate(target, meta, options)
     if meta.get("finalizers"):
         if not graceful:
             before = (meta.get("deletionTimestamp"), meta.get("deletionGracePeriodSeconds"))
@@ -339,7 +358,7 @@ def _begin_grace(api: Api, target: Target, obj: JsonObject, options: DeleteOptio
     return True, False
 
 
-def _propagate(meta: JsonObject, options: DeleteOptions) -> bool:
+def _propagate(target: Target, meta: JsonObject, options: DeleteOptions) -> bool:
     """Set the garbage collector's finalizers as the options want; whether that changed anything."""
     old = meta.get("finalizers") or []
     orphan, foreground = _ORPHAN in old, _FOREGROUND in old
@@ -347,6 +366,8 @@ def _propagate(meta: JsonObject, options: DeleteOptions) -> bool:
         orphan, foreground = options.orphan, False
     elif options.propagation:
         orphan, foreground = options.propagation == "Orphan", options.propagation == "Foreground"
+    elif not orphan and not foreground:
+        orphan = (target.kind.group, target.kind.plural) in _ORPHANING
     new = [name for name in old if name not in {_ORPHAN, _FOREGROUND}]
     if orphan:
         new.append(_ORPHAN)
@@ -371,9 +392,11 @@ def _mark(api: Api, meta: JsonObject) -> None:
     meta["deletionGracePeriodSeconds"] = 0
 
 
-def _terminate_namespace(api: Api, obj: JsonObject, options: DeleteOptions) -> Put | Remove | None:
+def _terminate_namespace(
+    api: Api, target: Target, obj: JsonObject, options: DeleteOptions
+) -> Put | Remove | None:
     meta = obj["metadata"]
-    changed = _propagate(meta, options)
+    changed = _propagate(target, meta, options)
     if not meta.get("deletionTimestamp"):
         meta["deletionTimestamp"] = api.now()
         obj.setdefault("status", {})["phase"] = "Terminating"
@@ -388,6 +411,7 @@ async def delete_collection(api: Api, request: Request, target: Target) -> None:
     presenter = api.presenter(target, request)
     listing = list_options(request, target.kind, watch=False, version=target.version)
     options = await delete_options(request)
+    _warn_of_orphans(request, target, options)
     selection = Selection(target.kind, target.namespace, listing.labels, listing.fields)
     records, metadata = await select(api, target, replace(listing, limit=0), selection)
     done: list[Record] = []

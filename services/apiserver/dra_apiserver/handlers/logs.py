@@ -6,7 +6,7 @@ import asyncio
 from typing import Any
 from urllib.parse import urlencode
 
-from dra_apiserver.errors import StatusError, bad_request, internal, not_found
+from dra_apiserver.errors import GroupResource, StatusError, bad_request, internal, not_found
 from dra_apiserver.handlers.api import Api, Target
 from dra_apiserver.http import Request
 
@@ -58,11 +58,12 @@ def node_address(api: Api, host: str) -> tuple[str, int]:
     """Where the agent of the node called ``host`` listens.
 
     Raises:
-        StatusError: 500, there is no such node, or it has no address.
+        StatusError: 404, there is no such node; 500, it has no address.
     """
     node = api.store.get(("", "nodes"), host)
     if node is None:
-        raise internal(f'nodes "{host}" not found')
+        # Upstream looks for the node with the request's resource.
+        raise not_found(GroupResource("", "pods"), host)
     status = node.object().get("status") or {}
     port = ((status.get("daemonEndpoints") or {}).get("kubeletEndpoint") or {}).get("Port") or 0
     found = {item.get("type"): item.get("address") for item in status.get("addresses") or []}

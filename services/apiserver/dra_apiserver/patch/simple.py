@@ -1,11 +1,18 @@
 """JSON patch and JSON merge patch."""
 
-from typing import Any
+from __future__ import annotations
+
+import functools
+from types import MappingProxyType
+from typing import TYPE_CHECKING, Any
 
 import orjson
 
 from dra_apiserver.patch.errors import PatchError
 from dra_apiserver.schema.jsontext import syntax_error
+
+if TYPE_CHECKING:
+    import jsonpatch
 
 _MOST_OPERATIONS = 10_000
 _UNPROCESSABLE = "the server rejected our request due to an error in our request"
@@ -48,7 +55,7 @@ def json_patch(obj: dict[str, Any], body: bytes) -> dict[str, Any]:
         if isinstance(operation, dict) and isinstance(operation.get("path"), str):
             operation["path"] = _rooted(operation["path"])
     try:
-        patched = jsonpatch.JsonPatch(operations).apply(obj)
+        patched = _lenient()(operations).apply(obj)
     except (
         jsonpatch.JsonPatchException,
         jsonpatch.JsonPointerException,
@@ -60,6 +67,25 @@ def json_patch(obj: dict[str, Any], body: bytes) -> dict[str, Any]:
     if not isinstance(patched, dict):
         raise PatchError(_UNPROCESSABLE, 422, "Invalid")
     return patched
+
+
+@functools.cache
+def _lenient() -> type[jsonpatch.JsonPatch]:
+    """Patches in which `replace` may name a member that is not there, as in Kubernetes' library."""
+    import jsonpatch
+
+    class Replace(jsonpatch.ReplaceOperation):
+        def apply(self, obj: Any) -> Any:
+            below, part = self.pointer.to_last(obj)
+            if isinstance(below, dict) and part is not None and part not in below:
+                below[part] = self.operation["value"]
+                return obj
+            return super().apply(obj)
+
+    class Patch(jsonpatch.JsonPatch):
+        operations = MappingProxyType({**jsonpatch.JsonPatch.operations, "replace": Replace})
+
+    return Patch
 
 
 def _rooted(path: str) -> str:

@@ -20,6 +20,7 @@ from dra_apiserver.strategy.objectmeta import (
     validate_metadata,
     validate_metadata_update,
 )
+from dra_apiserver.warnings import warnings_on_create, warnings_on_update
 
 JsonObject = dict[str, Any]
 
@@ -123,8 +124,8 @@ class GenericStrategy:
         return errors + _kube_finalizers(obj, ctx)
 
     def warnings_on_create(self, obj: JsonObject, ctx: Context) -> list[str]:
-        """None."""
-        return []
+        """What it asks for that will not be as hoped."""
+        return [] if ctx.kind.custom is not None else warnings_on_create(obj, _resource(ctx))
 
     def prepare_for_update(self, obj: JsonObject, old: JsonObject, ctx: Context) -> None:
         """Keep what this request can't change, and count the generation."""
@@ -153,5 +154,9 @@ class GenericStrategy:
         return validate_metadata_update(obj["metadata"], old["metadata"]) + _kube_finalizers(obj, ctx)
 
     def warnings_on_update(self, obj: JsonObject, old: JsonObject, ctx: Context) -> list[str]:
-        """None."""
-        return []
+        """What it asks for that will not be as hoped."""
+        return [] if ctx.kind.custom is not None else warnings_on_update(obj, old, _resource(ctx))
+
+
+def _resource(ctx: Context) -> tuple[str, str, str]:
+    return ctx.kind.group, ctx.kind.plural, ctx.subresource

@@ -173,7 +173,9 @@ class ServiceStrategy(GenericStrategy):
 
     def warnings_on_update(self, obj: JsonObject, old: JsonObject, ctx: Context) -> list[str]:
         """What it asks for that will not be as hoped."""
-        return [] if ctx.subresource == "status" else service_warnings(obj)
+        if ctx.subresource == "status":
+            return super().warnings_on_update(obj, old, ctx)
+        return service_warnings(obj)
 
 
 def _refuse(obj: JsonObject, errors: list[FieldError]) -> StatusError:

@@ -146,6 +146,7 @@ TABLES: Mapping[tuple[str, str], tuple[str, Cells]] = {
         others.pool_status,
     ),
     ("resource.k8s.io", "ResourceSlice"): ("Name|Node|Driver|Pool|Age", others.device_slice),
+    ("scheduling.k8s.io", "Workload"): ("Name|Age", others.named),
     ("scheduling.k8s.io", "PodGroup"): ("Name|Policy|Workload|Status|Age", others.pod_group),
 }
 

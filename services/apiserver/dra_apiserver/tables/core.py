@@ -252,9 +252,14 @@ def node(obj: Object, now: datetime) -> list[Any]:
         addresses.get("InternalIP") or NONE,
         addresses.get("ExternalIP") or NONE,
         info.get("osImage") or UNKNOWN,
-        info.get("kernelVersion") or UNKNOWN,
+        _kernel(info),
         info.get("containerRuntimeVersion") or UNKNOWN,
     ]
+
+
+def _kernel(info: Object) -> str:
+    version, architecture = info.get("kernelVersion") or UNKNOWN, info.get("architecture")
+    return f"{version} ({architecture})" if architecture else version
 
 
 def event(obj: Object, now: datetime) -> list[Any]:

@@ -31,6 +31,8 @@ def table(
     ``Object`` or ``None``. Later events of a watch go without ``headers``.
     """
     columns, cells = _columns(kind, version)
+    if (kind.group, kind.kind) == ("flowcontrol.apiserver.k8s.io", "FlowSchema"):
+        items = sorted(items, key=_precedence)
     rows = []
     for item in items:
         row: Object = {"cells": cells(item, now)}
@@ -46,6 +48,12 @@ def table(
         "columnDefinitions": columns if headers else None,
         "rows": rows,
     }
+
+
+def _precedence(schema: Object) -> tuple[int, str]:
+    """In the order that requests are matched."""
+    spec = schema.get("spec") or {}
+    return spec.get("matchingPrecedence", 0), schema["metadata"]["name"]
 
 
 def _row_object(item: Object, include: str) -> Object | None:

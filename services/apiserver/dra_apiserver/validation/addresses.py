@@ -28,19 +28,34 @@ def parse_address(value: str) -> Address | None:
 
 def check_legacy_address(value: str, path: str, known: Collection[str] = ()) -> list[FieldError]:
     """An address; one that the old object has is not looked at again."""
-    if value in known or parse_address(value) is not None:
+    if value in known:
         return []
-    return [invalid(path, value, _NO_ADDRESS)]
+    found = parse_address(value)
+    if found is None:
+        return [invalid(path, value, _NO_ADDRESS)]
+    if found.version == 4 and str(found) != value:
+        return [invalid(path, value, "must not have leading 0s")]
+    mapped = isinstance(found, ipaddress.IPv6Address) and found.ipv4_mapped is not None
+    return [invalid(path, value, "must not be an IPv4-mapped IPv6 address")] if mapped else []
 
 
 def check_legacy_range(value: str, path: str, known: Collection[str] = ()) -> list[FieldError]:
     """A range of addresses; one that the old object has is not looked at again."""
+    if value in known:
+        return []
     address, slash, length = value.partition("/")
     found = parse_address(address)
-    good = found is not None and bool(slash) and length.isascii() and length.isdigit()
-    if value in known or (good and found is not None and int(length) <= found.max_prefixlen):
-        return []
-    return [invalid(path, value, _NO_RANGE)]
+    good = bool(slash) and length.isascii() and length.isdigit()
+    if found is None or not good or int(length) > found.max_prefixlen:
+        return [invalid(path, value, _NO_RANGE)]
+    if (found.version == 4 and str(found) != address) or str(int(length)) != length:
+        return [invalid(path, value, "must not have leading 0s in IP or prefix length")]
+    if isinstance(found, ipaddress.IPv6Address) and found.ipv4_mapped is not None:
+        return [invalid(path, value, "must not have an IPv4-mapped IPv6 address")]
+    network = ipaddress.ip_network(f"{found}/{length}", strict=False)
+    if found != network.network_address:
+        return [invalid(path, value, "must not have bits set beyond the prefix length")]
+    return []
 
 
 def check_endpoint_address(value: str, path: str) -> list[FieldError]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection, Iterator
 from typing import Any
 
 from dra_shared.names import dns_label, dns_subdomain, regex_message
@@ -124,6 +125,7 @@ def _check_backend(backend: JsonObject, path: str) -> list[FieldError]:
 def check_network_policy(obj: JsonObject, old: JsonObject | None) -> list[FieldError]:
     """Whose traffic is let through."""
     spec = obj.get("spec") or {}
+    known = set() if old is None else set(_ranges(old.get("spec") or {}))
     errors = check_label_selector(spec.get("podSelector"), "spec.podSelector")
     for direction, peers in (("ingress", "from"), ("egress", "to")):
         for index, rule in enumerate(spec.get(direction) or ()):
@@ -131,7 +133,7 @@ def check_network_policy(obj: JsonObject, old: JsonObject | None) -> list[FieldE
             for number, port in enumerate(rule.get("ports") or ()):
                 errors += _check_policy_port(port, f"{at}.ports[{number}]")
             for number, peer in enumerate(rule.get(peers) or ()):
-                errors += _check_peer(peer, f"{at}.{peers}[{number}]")
+                errors += _check_peer(peer, f"{at}.{peers}[{number}]", known)
     kinds = spec.get("policyTypes") or []
     if len(kinds) > len(_POLICY_TYPES):
         return [*errors, invalid("spec.policyTypes", kinds, "may not specify more than two policyTypes")]
@@ -139,6 +141,15 @@ def check_network_policy(obj: JsonObject, old: JsonObject | None) -> list[FieldE
         if kind not in _POLICY_TYPES:
             errors.append(not_supported(f"spec.policyTypes[{index}]", kind, _POLICY_TYPES))
     return errors
+
+
+def _ranges(spec: JsonObject) -> Iterator[str]:
+    for direction, peers in (("ingress", "from"), ("egress", "to")):
+        for rule in spec.get(direction) or ():
+            for peer in rule.get(peers) or ():
+                block = peer.get("ipBlock") or {}
+                yield block.get("cidr") or ""
+                yield from block.get("except") or ()
 
 
 def _check_policy_port(port: JsonObject, path: str) -> list[FieldError]:
@@ -160,7 +171,7 @@ def _check_policy_port(port: JsonObject, path: str) -> list[FieldError]:
     return errors
 
 
-def _check_peer(peer: JsonObject, path: str) -> list[FieldError]:
+def _check_peer(peer: JsonObject, path: str, known: Collection[str]) -> list[FieldError]:
     errors: list[FieldError] = []
     block = peer.get("ipBlock")
     selectors = [kind for kind in ("podSelector", "namespaceSelector") if peer.get(kind) is not None]
@@ -168,9 +179,9 @@ def _check_peer(peer: JsonObject, path: str) -> list[FieldError]:
         errors += check_label_selector(peer[kind], f"{path}.{kind}")
     if block is not None:
         at, where = f"{path}.ipBlock", block.get("cidr") or ""
-        errors += check_legacy_range(where, f"{at}.cidr") if where else [required(f"{at}.cidr")]
+        errors += check_legacy_range(where, f"{at}.cidr", known) if where else [required(f"{at}.cidr")]
         for index, one in enumerate(block.get("except") or ()):
-            errors += check_legacy_range(one, f"{at}.except[{index}]")
+            errors += check_legacy_range(one, f"{at}.except[{index}]", known)
     if block is None and not selectors:
         errors.append(required(path, "must specify a peer"))
     elif block is not None and selectors:

@@ -84,7 +84,7 @@ def _check_binding(
     for index, subject in enumerate(obj.get("subjects") or ()):
         errors += _check_subject(subject, f"subjects[{index}]", namespaced)
     if old is not None and role != (old.get("roleRef") or {}):
-        shown = {"apiGroup": group, "kind": kind, "name": name}
+        shown = {"APIGroup": group, "Kind": kind, "Name": name}
         errors.append(invalid("roleRef", shown, "cannot change roleRef"))
     return errors
 

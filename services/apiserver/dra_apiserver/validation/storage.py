@@ -288,8 +288,12 @@ def check_csi_driver(obj: JsonObject, old: JsonObject | None) -> list[FieldError
     spec, name = obj.get("spec") or {}, (obj.get("metadata") or {}).get("name", "")
     if old is not None:
         before = old.get("spec") or {}
-        fixed = ("attachRequired", "volumeLifecycleModes")
-        return [found for field in fixed for found in _unchanged(spec, before, field, f"spec.{field}")]
+        # The first path is misspelt upstream, too.
+        fixed = {
+            "attachRequired": "spec.attachedRequired",
+            "volumeLifecycleModes": "spec.volumeLifecycleModes",
+        }
+        return [found for field, path in fixed.items() for found in _unchanged(spec, before, field, path)]
     errors = []
     if _LONGEST_DRIVER < len(name) <= _LONGEST_NAME:
         errors.append(too_long("metadata.name", _LONGEST_DRIVER))

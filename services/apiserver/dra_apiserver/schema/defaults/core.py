@@ -165,6 +165,10 @@ def _service(obj: Object, _version: str) -> None:
         spec.setdefault("internalTrafficPolicy", "Cluster")
     if spec["type"] == "LoadBalancer":
         spec.setdefault("allocateLoadBalancerNodePorts", True)
+        balancer = (obj.get("status") or {}).get("loadBalancer") or {}
+        for ingress in balancer.get("ingress") or ():
+            if ingress.get("ip"):
+                ingress.setdefault("ipMode", "VIP")
 
 
 def _secret(obj: Object, _version: str) -> None:

@@ -1,0 +1,160 @@
+"""What kubectl shows and is told, as by kube-apiserver 1.36."""
+
+from collections.abc import AsyncIterator
+from pathlib import Path
+from typing import Any
+
+import httpx
+import pytest
+from dra_apiserver.config import Config
+from dra_apiserver.server import ApiServer
+
+Json = dict[str, Any]
+
+DEFAULT = "namespaces/default"
+TABLE = {"Accept": "application/json;as=Table;g=meta.k8s.io;v=v1"}
+
+
+@pytest.fixture
+async def client(tmp_path: Path) -> AsyncIterator[httpx.AsyncClient]:
+    config = Config(port=0, data=tmp_path, relaxed=True, runtime_config="api/all=true")
+    async with ApiServer(config) as server, httpx.AsyncClient(base_url=server.url) as made:
+        yield made
+
+
+def _warnings(answer: httpx.Response) -> list[str]:
+    return [text.split('"', 1)[1][:-1] for text in answer.headers.get_list("warning")]
+
+
+async def test_what_will_not_do_as_hoped_is_warned_of(client: httpx.AsyncClient) -> None:
+    spec = {"containers": [{"name": "c", "image": "x"}], "imagePullSecrets": [{"name": "a"}, {"name": "a"}]}
+    answer = await client.post(f"/api/v1/{DEFAULT}/pods", json={"metadata": {"name": "p"}, "spec": spec})
+    assert answer.status_code == 201
+    assert _warnings(answer) == ['spec.imagePullSecrets[1].name: duplicate name \\"a\\"']
+
+
+async def test_grouped_events_are_selected_by_what_they_regard(client: httpx.AsyncClient) -> None:
+    about = {"kind": "Pod", "name": "p", "namespace": "default"}
+    event = {"metadata": {"name": "e"}, "involvedObject": about, "reportingComponent": "kubelet"}
+    await client.post(f"/api/v1/{DEFAULT}/events", json=event)
+    path = f"/apis/events.k8s.io/v1/{DEFAULT}/events"
+    selector = "regarding.name=p,reportingController=kubelet"
+    answer = await client.get(path, params={"fieldSelector": selector})
+    assert [item["metadata"]["name"] for item in answer.json()["items"]] == ["e"]
+
+
+async def test_replica_sets_are_not_selected_by_their_status(client: httpx.AsyncClient) -> None:
+    path = f"/apis/apps/v1/{DEFAULT}/replicasets"
+    answer = await client.get(path, params={"fieldSelector": "status.replicas=3"})
+    text = '"status.replicas" is not a known field selector: only "metadata.name", "metadata.namespace"'
+    assert answer.json()["message"] == text
+
+
+async def test_flow_schemas_are_shown_in_the_order_that_they_match(client: httpx.AsyncClient) -> None:
+    answer = await client.get("/apis/flowcontrol.apiserver.k8s.io/v1/flowschemas", headers=TABLE)
+    precedences = [row["cells"][2] for row in answer.json()["rows"]]
+    assert precedences[0] == 1
+    assert precedences == sorted(precedences)
+
+
+async def test_a_load_balancers_address_is_a_virtual_one(client: httpx.AsyncClient) -> None:
+    path = f"/api/v1/{DEFAULT}/services"
+    spec = {"type": "LoadBalancer", "ports": [{"port": 80}]}
+    await client.post(path, json={"metadata": {"name": "s"}, "spec": spec})
+    answer = await client.patch(
+        f"{path}/s/status",
+        json={"status": {"loadBalancer": {"ingress": [{"ip": "9.9.9.9"}, {"hostname": "a.example.com"}]}}},
+        headers={"Content-Type": "application/merge-patch+json"},
+    )
+    assert answer.json()["status"]["loadBalancer"]["ingress"] == [
+        {"ip": "9.9.9.9", "ipMode": "VIP"},
+        {"hostname": "a.example.com"},
+    ]
+
+
+async def test_dependents_of_jobs_stay_unless_the_client_says_otherwise(client: httpx.AsyncClient) -> None:
+    path = f"/apis/batch/v1/{DEFAULT}/jobs"
+    template = {"spec": {"restartPolicy": "Never", "containers": [{"name": "c", "image": "x"}]}}
+    for name in ("one", "two"):
+        await client.post(path, json={"metadata": {"name": name}, "spec": {"template": template}})
+    silent = await client.delete(f"{path}/one")
+    assert silent.json()["metadata"]["finalizers"] == ["orphan"]
+    assert _warnings(silent) == [
+        "child pods are preserved by default when jobs are deleted; set propagationPolicy=Background to remove them "
+        "or set propagationPolicy=Orphan to suppress this warning"
+    ]
+    said = await client.delete(f"{path}/two", params={"propagationPolicy": "Background"})
+    assert (said.json()["status"], _warnings(said)) == ("Success", [])
+
+
+async def test_dependents_of_replication_controllers_stay_too(client: httpx.AsyncClient) -> None:
+    path = f"/api/v1/{DEFAULT}/replicationcontrollers"
+    template = {"metadata": {"labels": {"a": "b"}}, "spec": {"containers": [{"name": "c", "image": "x"}]}}
+    await client.post(path, json={"metadata": {"name": "r"}, "spec": {"template": template}})
+    answer = await client.delete(f"{path}/r")
+    assert (answer.json()["metadata"]["finalizers"], _warnings(answer)) == (["orphan"], [])
+
+
+@pytest.mark.parametrize(
+    ("block", "problem"),
+    [
+        (
+            {"cidr": "10.0.0.1/8"},
+            'ipBlock.cidr: Invalid value: "10.0.0.1/8": must not have bits set beyond the prefix length',
+        ),
+        (
+            {"cidr": "10.0.0.0/8", "except": ["010.1.0.0/16"]},
+            'ipBlock.except[0]: Invalid value: "010.1.0.0/16": must not have leading 0s in IP or prefix length',
+        ),
+        (
+            {"cidr": "::ffff:10.0.0.0/104"},
+            'ipBlock.cidr: Invalid value: "::ffff:10.0.0.0/104": must not have an IPv4-mapped IPv6 address',
+        ),
+    ],
+)
+async def test_ranges_are_written_strictly(client: httpx.AsyncClient, block: Json, problem: str) -> None:
+    path = f"/apis/networking.k8s.io/v1/{DEFAULT}/networkpolicies"
+    spec = {"podSelector": {}, "ingress": [{"from": [{"ipBlock": block}]}]}
+    answer = await client.post(path, json={"metadata": {"name": "n"}, "spec": spec})
+    assert answer.json()["message"] == (
+        f'NetworkPolicy.networking.k8s.io "n" is invalid: spec.ingress[0].from[0].{problem}'
+    )
+
+
+@pytest.mark.parametrize(
+    ("address", "problem"),
+    [("1.2.3.04", "must not have leading 0s"), ("::ffff:1.2.3.4", "must not be an IPv4-mapped IPv6 address")],
+)
+async def test_addresses_are_written_strictly(client: httpx.AsyncClient, address: str, problem: str) -> None:
+    spec = {"containers": [{"name": "c", "image": "x"}], "hostAliases": [{"ip": address, "hostnames": ["a"]}]}
+    answer = await client.post(f"/api/v1/{DEFAULT}/pods", json={"metadata": {"name": "p"}, "spec": spec})
+    text = f'Pod "p" is invalid: spec.hostAliases[0].ip: Invalid value: "{address}": {problem}'
+    assert answer.json()["message"] == text
+
+
+@pytest.mark.parametrize("name", ["default", "kube-public", "kube-system"])
+async def test_some_namespaces_may_not_be_deleted(client: httpx.AsyncClient, name: str) -> None:
+    answer = await client.delete(f"/api/v1/namespaces/{name}")
+    text = f'namespaces "{name}" is forbidden: this namespace may not be deleted'
+    assert (answer.status_code, answer.json()["message"]) == (403, text)
+
+
+async def test_replacing_what_is_not_there_adds_it(client: httpx.AsyncClient) -> None:
+    path = f"/api/v1/{DEFAULT}/configmaps"
+    await client.post(path, json={"metadata": {"name": "c"}, "data": {"a": "b"}})
+    patch = [
+        {"op": "replace", "path": "/data/x", "value": "y"},
+        {"op": "replace", "path": "/data/a", "value": "c"},
+    ]
+    headers = {"Content-Type": "application/json-patch+json"}
+    answer = await client.patch(f"{path}/c", json=patch, headers=headers)
+    assert answer.json()["data"] == {"a": "c", "x": "y"}
+    lost = [{"op": "replace", "path": "/nope/x", "value": "y"}]
+    assert (await client.patch(f"{path}/c", json=lost, headers=headers)).status_code == 422
+
+
+async def test_the_log_of_a_pod_on_a_node_that_is_not_there(client: httpx.AsyncClient) -> None:
+    spec = {"nodeName": "gone", "containers": [{"name": "c", "image": "x"}]}
+    await client.post(f"/api/v1/{DEFAULT}/pods", json={"metadata": {"name": "p"}, "spec": spec})
+    answer = await client.get(f"/api/v1/{DEFAULT}/pods/p/log")
+    assert (answer.status_code, answer.json()["message"]) == (404, 'pods "gone" not found')
