@@ -140,7 +140,6 @@ async def _grpc_reused(case: Case, tmp_path: Path) -> None:
 async def _watch_resources(case: Case, tmp_path: Path) -> None:
     async with FakeDriver(services=["v1.DRAPlugin", "v1.DRAResourceHealth"]) as driver:
         plugin = DraPlugin("driver", driver.endpoint, driver.services)
-        assert plugin.reports_health
         driver.reports.put_nowait([("pool", "dev", 1, "fine")])
         driver.reports.put_nowait(None)
         reports = [report async for report in plugin.health()]

@@ -16,6 +16,8 @@ from dra_node_agent.proto import (
     dra_v1beta1_pb2_grpc,
     health_v1_pb2,
     health_v1_pb2_grpc,
+    health_v1alpha1_pb2,
+    health_v1alpha1_pb2_grpc,
     registration_v1_pb2,
     registration_v1_pb2_grpc,
 )
@@ -69,7 +71,9 @@ class FakeDriver:
             dra_v1_pb2_grpc.add_DRAPluginServicer_to_server(_Service(self, dra_v1_pb2), server)
         else:
             dra_v1beta1_pb2_grpc.add_DRAPluginServicer_to_server(_Service(self, dra_v1beta1_pb2), server)
-        health_v1_pb2_grpc.add_DRAResourceHealthServicer_to_server(_Health(self), server)
+        health_v1_pb2_grpc.add_DRAResourceHealthServicer_to_server(_Health(self, health_v1_pb2), server)
+        old = _Health(self, health_v1alpha1_pb2)
+        health_v1alpha1_pb2_grpc.add_DRAResourceHealthServicer_to_server(old, server)
         registration_v1_pb2_grpc.add_RegistrationServicer_to_server(_Registration(self), server)
         server.add_insecure_port(f"unix:{self.endpoint}")
         if self._registry is not None:
@@ -166,16 +170,17 @@ class _Service:
 
 
 class _Health:
-    def __init__(self, driver: FakeDriver) -> None:
+    def __init__(self, driver: FakeDriver, pb: Any) -> None:
         self._driver = driver
+        self._pb = pb
 
     async def NodeWatchResources(self, request: Any, context: Any) -> Any:
         while (report := await self._driver.reports.get()) is not None:
-            yield health_v1_pb2.NodeWatchResourcesResponse(
+            yield self._pb.NodeWatchResourcesResponse(
                 devices=[
-                    health_v1_pb2.DeviceHealth(
-                        device=health_v1_pb2.DeviceIdentifier(pool_name=pool, device_name=device),
-                        health=health,  # type: ignore[arg-type]
+                    self._pb.DeviceHealth(
+                        device=self._pb.DeviceIdentifier(pool_name=pool, device_name=device),
+                        health=health,
                         message=message,
                     )
                     for pool, device, health, message in report

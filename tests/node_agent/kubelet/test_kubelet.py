@@ -304,9 +304,10 @@ async def test_force_deleted_pod_leaves_nothing_behind() -> None:
         await until(lambda: not bench.kubelet.pods())
 
 
-async def test_device_health_shows_in_the_pods_status() -> None:
+@pytest.mark.parametrize("offered", [["v1.DRAResourceHealth"], ["v1alpha1.DRAResourceHealth"], []])
+async def test_device_health_shows_in_the_pods_status(offered: list[str]) -> None:
     bench = Bench()
-    services = ["v1.DRAPlugin", "v1.DRAResourceHealth"]
+    services = ["v1.DRAPlugin", *offered]
     async with FakeDriver(registry=_registry(bench), cdi=bench.cdi, services=services) as driver, bench:
         await driver.registered.get()
         bench.add_claim(claim("gpu", "pod"))
@@ -328,6 +329,9 @@ async def test_device_health_shows_in_the_pods_status() -> None:
             ]
 
         await until(lambda: shown() == [("claim:gpu", "Unhealthy", "too hot")])
+        # The driver ends its reports.
+        driver.reports.put_nowait(None)
+        await until(lambda: shown() == [("claim:gpu", "Unknown", "")])
 
 
 async def test_sidecars_end_after_the_main_containers() -> None:

@@ -112,9 +112,9 @@ class HealthInfoCache:
                 changed.append(new)
         return changed
 
-    def clear(self, driver: str) -> None:
-        """Forget what a driver has said."""
-        self._drivers.pop(driver, None)
+    def clear(self, driver: str) -> bool:
+        """Forget what a driver has said; True where there was anything."""
+        return bool(self._drivers.pop(driver, None))
 
     async def save(self) -> None:
         """Write the file. A failure is logged: health comes again with the next report."""

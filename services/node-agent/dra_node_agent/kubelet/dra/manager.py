@@ -97,7 +97,7 @@ class DraManager:
             client,
             clock,
             on_health=self._health_report if watch_health else None,
-            on_health_end=self.health.clear,
+            on_health_end=self._health_end,
             on_register=on_register,
         )
 
@@ -413,6 +413,12 @@ class DraManager:
                     pods |= info.pod_uids
         if pods and self._on_health_change is not None:
             self._on_health_change(pods)
+
+    def _health_end(self, driver: str) -> None:
+        if self.health.clear(driver) and self._on_health_change is not None:
+            self._on_health_change(
+                {uid for info in self.cache if driver in info.devices for uid in info.pod_uids}
+            )
 
     # Helpers
 

@@ -44,6 +44,10 @@ class PluginError(Exception):
     """A plugin cannot be used, or a call to it failed."""
 
 
+class NoHealth(PluginError):
+    """The plugin does not tell of its devices' health."""
+
+
 def choose_service(services: Sequence[str]) -> str:
     """The DRA service to call: of those that the plugin offers, the first that the kubelet knows.
 
@@ -159,15 +163,11 @@ class DraPlugin:
         finally:
             CALLS.labels(self.driver, name, code).observe(self._clock.monotonic() - started)
 
-    @property
-    def reports_health(self) -> bool:
-        """Whether the plugin offers the health service."""
-        return HEALTH_V1 in self._services or HEALTH_V1ALPHA1 in self._services
-
     async def health(self) -> AsyncIterator[list[DeviceHealth]]:
-        """The driver's health reports, until the stream ends.
+        """The driver's health reports, until the stream ends. A plugin may give them without having said so.
 
         Raises:
+            NoHealth: there are none, nor has the plugin said that there are.
             PluginError: the stream broke.
         """
         if HEALTH_V1 in self._services:
@@ -189,7 +189,9 @@ class DraPlugin:
                     for entry in report.devices
                 ]
         except aio.AioRpcError as error:
-            raise PluginError(rpc_error_text(error)) from error
+            promised = HEALTH_V1 in self._services or HEALTH_V1ALPHA1 in self._services
+            missing = error.code() is grpc.StatusCode.UNIMPLEMENTED and not promised
+            raise (NoHealth if missing else PluginError)(rpc_error_text(error)) from error
         finally:
             stream.cancel()
 

@@ -17,7 +17,7 @@ from dra_shared.clock import Clock
 from dra_shared.log import logger
 
 from dra_node_agent.kubelet.dra.health import DeviceHealth
-from dra_node_agent.kubelet.dra.plugin import CALL_TIMEOUT, DraPlugin, PluginError, choose_service
+from dra_node_agent.kubelet.dra.plugin import CALL_TIMEOUT, DraPlugin, NoHealth, PluginError, choose_service
 from dra_node_agent.tasks import Tasks
 
 WIPING_DELAY = 30.0
@@ -119,7 +119,7 @@ class DraPluginManager:
         plugin = DraPlugin(driver, endpoint, services, timeout=timeout, clock=self._clock)
         plugins.append(plugin)
         watchers = [self._tasks.start(self._watch_connection(plugin))]
-        if plugin.reports_health and self._on_health is not None:
+        if self._on_health is not None:
             watchers.append(self._tasks.start(self._watch_health(plugin, self._on_health)))
         self._watchers[plugin] = watchers
         _log.info(
@@ -198,6 +198,8 @@ class DraPluginManager:
             try:
                 async for devices in plugin.health():
                     await handle(plugin.driver, devices)
+            except NoHealth:
+                return
             except PluginError as error:
                 _log.debug("health stream broke, trying again", driver=plugin.driver, error=str(error))
             finally:
