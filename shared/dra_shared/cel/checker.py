@@ -148,40 +148,33 @@ class _Checker:
         return TYPE_IDENTS.get(name) or messages.TYPES.get(name)
 
     def _ident(self, expr: Ident) -> Expr:
-        local = self._local(expr.name)
-        if local is not None:
-            expr.type = local
-            return expr
-        name = expr.name.removeprefix(".")
-        found = self._global(expr.pos, name)
+        found = self._named(expr.pos, expr.name)
         if found is None:
             self._report(expr.pos, f"undeclared reference to '{expr.name}' (in container '')")
             expr.type = t.ERROR
             return expr
-        if isinstance(found, Ident) and self._local(name) is not None:
-            found.name = "." + name
+        return found
+
+    def _named(self, pos: int, name: str) -> Expr | None:
+        """What a name stands for; with a dot in front it may still be a local variable."""
+        name = name.removeprefix(".")
+        local = self._local(name)
+        if local is None:
+            return self._global(pos, name)
+        found = Ident(pos, name)
+        found.type = local
         return found
 
     def _select(self, expr: Select) -> Expr:
         qualifiers = _qualifiers(expr)
         if qualifiers is not None:
-            found = self._qualified(expr.pos, qualifiers)
+            found = self._named(expr.pos, ".".join(qualifiers))
             if found is not None:
                 return found
         expr.operand = self.check(expr.operand)
         result = self._field(expr.pos, expr.operand.type, expr.name, optional=False)
         expr.type = t.BOOL if expr.test_only else self._now(result)
         return expr
-
-    def _qualified(self, pos: int, names: tuple[str, ...]) -> Expr | None:
-        """What the names mean together: a variable whose name has dots, or a type."""
-        variables, *scopes = self._scopes
-        whole = ".".join(names)
-        if whole in variables and not any(names[0] in scope for scope in scopes):
-            found = Ident(pos, whole)
-            found.type = variables[whole]
-            return found
-        return self._global(pos, whole.removeprefix(".")) if self._local(names[0]) is None else None
 
     def _field(self, pos: int, operand: Type, name: str, *, optional: bool) -> Type:
         target = self._now(operand)
@@ -328,7 +321,7 @@ class _Checker:
     def _struct(self, expr: StructLiteral) -> Expr:
         name = expr.name.removeprefix(".")
         expr.type = t.ERROR
-        variable = self._local(expr.name)
+        variable = self._local(name)
         if variable is None and name == "device" and self.device_fields:
             variable = t.DEVICE
         named = None if variable is not None else self._type_named(name)

@@ -22,12 +22,13 @@ from dra_shared.cel.code import (
 from dra_shared.cel.construction import hashable, map_builder, optional_list, plain_list, struct_builder
 from dra_shared.cel.costs import FAILED, CallCost, call_cost
 from dra_shared.cel.declarations import Functions
+from dra_shared.cel.depth import room, with_room
 from dra_shared.cel.dispatch import implementation
 from dra_shared.cel.errors import EvaluationError
 from dra_shared.cel.folds import Fold, fold_code
 from dra_shared.cel.library import Implementation
 from dra_shared.cel.library.lists import failed_list
-from dra_shared.cel.library.strings import compile_regex
+from dra_shared.cel.library.patterns import compile_regex
 from dra_shared.cel.syntax import (
     ACCUMULATOR,
     Call,
@@ -75,8 +76,9 @@ def compile_tree(
     compiler = _Compiler(functions, tracked, nulls)
     for name in variables:
         compiler.declare(name)
-    code = compiler.code(expr)
-    return code.run, LOCALS + compiler.slots
+    with room():
+        code = compiler.code(expr)
+    return with_room(expr, code.run), LOCALS + compiler.slots
 
 
 def may_panic(expr: Expr) -> bool:

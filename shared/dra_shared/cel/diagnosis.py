@@ -8,8 +8,10 @@ looked through for what else is wrong (see ``mended``).
 
 import contextlib
 import re
+from collections import Counter
 from typing import Final, NamedTuple
 
+from dra_shared.cel.depth import MAX_DEPTH
 from dra_shared.cel.errors import Issue
 from dra_shared.cel.mended import Node, findings
 from dra_shared.cel.tokens import END, Token, scan
@@ -77,6 +79,10 @@ def _set_text(kinds: frozenset[str]) -> str:
     return names[0] if len(names) == 1 else f"{{{', '.join(names)}}}"
 
 
+# Rules that are one in cel-go's grammar, which counts how deep each is.
+_KINDS: Final = {"relation2": "relation", "product": "calc", "unary_only": "calc"}
+
+
 class _Diagnosis:
     def __init__(self, text: str) -> None:
         self.issues: list[Issue] = []
@@ -89,6 +95,8 @@ class _Diagnosis:
         self._at = 0
         # What can follow each rule that is under way, the innermost last.
         self._frames: list[_Expecting] = []
+        # How often each kind is inside of itself.
+        self._depths: Counter[str] = Counter()
         # What has been made so far of each.
         self._nodes: list[Node] = []
         self._recovering = False
@@ -228,11 +236,17 @@ class _Diagnosis:
         self._frames.append(follow)
         self._nodes.append(Node("", self._token.start))
         outer = self._state
+        kind = _KINDS.get(name, name)
+        self._depths[kind] += 1
+        if self._depths[kind] > MAX_DEPTH:
+            self.issues.append(Issue(-1, f"expression recursion limit exceeded: {MAX_DEPTH}"))
+            raise _GivenUp
         try:
             getattr(self, f"_{name}")()
         except _Recognition as problem:
             self._error(problem.token.start, problem.message)
             self._recover()
+        self._depths[kind] -= 1
         self._frames.pop()
         self._state = outer
         return self._nodes.pop()

@@ -3,6 +3,7 @@
 from collections.abc import Callable
 from typing import Any, Final
 
+from dra_shared.cel.depth import MAX_DEPTH, nesting
 from dra_shared.cel.errors import Issue
 from dra_shared.cel.grammar import lark_parser
 from dra_shared.cel.literals import double, integer, text_bytes, unquote, unsigned
@@ -19,7 +20,6 @@ from dra_shared.cel.syntax import (
     StructLiteral,
 )
 
-_MAX_DEPTH: Final = 250
 _MAX_LENGTH: Final = 100_000
 _KEYWORDS: Final = frozenset(("true", "false", "null", "in"))
 _RESERVED: Final = frozenset(
@@ -98,6 +98,8 @@ def parse(text: str) -> Expr:
         tree = lark_parser().parse(text)
     except lark.UnexpectedInput:
         raise ParseFailed(_syntax_errors(text)) from None
+    if len(text) > MAX_DEPTH and nesting(tree) > MAX_DEPTH:
+        raise ParseFailed([Issue(-1, f"expression recursion limit exceeded: {MAX_DEPTH}")])
     builder = _Builder()
     expr = builder.expr(tree)
     if any(issue.message.startswith("Syntax error") for issue in builder.issues):
@@ -110,11 +112,7 @@ def parse(text: str) -> Expr:
 def _syntax_errors(text: str) -> list[Issue]:
     from dra_shared.cel.diagnosis import diagnose
 
-    try:
-        issues = diagnose(text, _RESERVED)
-    except RecursionError:
-        issues = []
-    return issues or [Issue(-1, "Syntax error: not an expression")]
+    return diagnose(text, _RESERVED) or [Issue(-1, "Syntax error: not an expression")]
 
 
 class _Builder:
@@ -125,24 +123,25 @@ class _Builder:
         self._depth = 0
 
     def expr(self, tree: Any) -> Expr:
-        tree, parentheses = _unnest(tree)
-        self._depth += parentheses + 1
-        if self._depth > _MAX_DEPTH:
-            raise ParseFailed([Issue(-1, f"expression recursion limit exceeded: {_MAX_DEPTH}")])
-        try:
-            result: Expr = getattr(self, f"_{tree.data}")(tree.children)
-            return result
-        finally:
-            self._depth -= parentheses + 1
+        tree = _unnest(tree)[0]
+        result: Expr = getattr(self, f"_{tree.data}")(tree.children)
+        return result
+
+    def _enter(self) -> None:
+        """Counts what cel-go counts on its way down: operators with two sides, selections, indices, conditions."""
+        self._depth += 1
+        if self._depth > MAX_DEPTH:
+            raise ParseFailed([Issue(-1, "max recursion depth exceeded")])
 
     def _error(self, pos: int, message: str) -> Expr:
         self.issues.append(Issue(pos, message))
         return Literal(pos, None)
 
     def _expr(self, parts: list[Any]) -> Expr:
-        condition = self.expr(parts[0])
-        mark = parts[1].start_pos
-        return Call(mark, "_?_:_", [condition, self.expr(parts[2]), self.expr(parts[4])])
+        self._enter()
+        built = [self.expr(part) for part in parts[::2]]
+        self._depth -= 1
+        return Call(parts[1].start_pos, "_?_:_", built)
 
     def _conditionalor(self, parts: list[Any]) -> Expr:
         return self._logic("conditionalor", "_||_", parts)
@@ -173,18 +172,18 @@ class _Builder:
         pending: list[tuple[Any, Any]] = []
         chain: list[Any] = parts
         while True:
+            self._enter()
             pending.append((chain[0], chain[1]))
             left, _ = _unnest(chain[0].children[0])
             if left.data in ("relation", "addition", "multiplication") and len(left.children) == 2:
                 chain = left.children
                 continue
             break
-        if len(pending) >= _MAX_DEPTH - 1:
-            raise ParseFailed([Issue(-1, f"expression recursion limit exceeded: {_MAX_DEPTH}")])
         built = self.expr(left)
         for operator, right in reversed(pending):
             mark = operator.children[1].start_pos
             built = Call(mark, _OPERATORS[operator.data], [built, self.expr(right)])
+            self._depth -= 1
         return built
 
     _relation = _addition = _multiplication = _binary
@@ -224,7 +223,9 @@ class _Builder:
         return name
 
     def _member_dot(self, parts: list[Any]) -> Expr:
+        self._enter()
         operand = self.expr(parts[0])
+        self._depth -= 1
         name = parts[-1]
         if name in _KEYWORDS:
             return self._error(name.start_pos, f"Syntax error: no viable alternative at input '.{name}'")
@@ -234,16 +235,21 @@ class _Builder:
         return Select(parts[1].start_pos, operand, field)
 
     def _member_dot_arg(self, parts: list[Any]) -> Expr:
+        self._enter()
         operand = self.expr(parts[0])
         name, mark = parts[2], parts[3].start_pos
         if name in _KEYWORDS:
             return self._error(name.start_pos, f"Syntax error: no viable alternative at input '.{name}'")
-        return self._call(mark, str(name), operand, self._arguments(parts[4:-1]))
+        arguments = self._arguments(parts[4:-1])
+        self._depth -= 1
+        return self._call(mark, str(name), operand, arguments)
 
     def _member_index(self, parts: list[Any]) -> Expr:
-        operand = self.expr(parts[0])
+        self._enter()
         function = "_[?_]" if len(parts) == 5 else "_[_]"
-        return Call(parts[1].start_pos, function, [operand, self.expr(parts[-2])])
+        built = [self.expr(parts[0]), self.expr(parts[-2])]
+        self._depth -= 1
+        return Call(parts[1].start_pos, function, built)
 
     def _member_object(self, parts: list[Any]) -> Expr:
         mark = parts[1].start_pos

@@ -10,11 +10,12 @@ from dra_shared.cel.checker import check
 from dra_shared.cel.code import Frame, Run
 from dra_shared.cel.compiler import compile_tree, may_panic
 from dra_shared.cel.declarations import functions
+from dra_shared.cel.depth import room
 from dra_shared.cel.device import CelDevice
 from dra_shared.cel.errors import CompileError, ErrorKind, EvaluationError, Issue, Panic, render_issues
 from dra_shared.cel.estimate import estimate_cost
 from dra_shared.cel.library.lists import CostLimitExceeded
-from dra_shared.cel.library.strings import RegexError
+from dra_shared.cel.library.patterns import RegexError
 from dra_shared.cel.messages import refusal
 from dra_shared.cel.parser import ParseFailed, parse
 from dra_shared.cel.reads import Read, reads
@@ -152,7 +153,8 @@ def compile_expression(
 @functools.lru_cache(maxsize=4096)
 def _compile_cached(expression: str, lists: bool, multiple: bool, includes: bool) -> Program | CompileError:
     try:
-        return _compile(expression, lists, multiple, includes)
+        with room():
+            return _compile(expression, lists, multiple, includes)
     except CompileError as error:
         return error
 

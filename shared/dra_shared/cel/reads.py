@@ -30,7 +30,7 @@ def _path(expr: Expr, bound: dict[str, _Path | None]) -> _Path | None:
         case Ident(name=name):
             if name in bound:
                 return bound[name]
-            return () if name.removeprefix(".") == "device" else None
+            return () if name == "device" else None
         case Select(operand=operand, name=name):
             base = _path(operand, bound)
             return None if base is None else (*base, name)

@@ -14,9 +14,10 @@ from dra_shared.cel.checker import check
 from dra_shared.cel.code import LOCALS
 from dra_shared.cel.compiler import compile_tree
 from dra_shared.cel.declarations import Functions, functions
+from dra_shared.cel.depth import room
 from dra_shared.cel.errors import CompileError, ErrorKind, EvaluationError, Issue, Panic, render_issues
 from dra_shared.cel.library.lists import CostLimitExceeded
-from dra_shared.cel.library.strings import RegexError
+from dra_shared.cel.library.patterns import RegexError
 from dra_shared.cel.parser import ParseFailed, parse
 from dra_shared.cel.syntax import Expr, Ident, walk
 from dra_shared.cel.types import Type
@@ -101,7 +102,16 @@ def compile_over(
     Raises:
         CompileError: with upstream's text.
     """
-    known = functions(includes=False, patches=patches)
+    with room():
+        return _compiled(expression, variables, structs, functions(includes=False, patches=patches))
+
+
+def _compiled(
+    expression: str,
+    variables: Mapping[str, Type],
+    structs: Mapping[str, Mapping[str, Type]],
+    known: Functions,
+) -> Rule:
     try:
         tree, issues = check(parse(expression), known, {}, dict(variables), structs)
         issues = issues or validate(tree)

@@ -6,14 +6,14 @@ from typing import Any, Final
 from dra_shared.cel.errors import EvaluationError, Issue
 from dra_shared.cel.library.conversions import int_to_timestamp, string_to_duration, string_to_timestamp
 from dra_shared.cel.library.formatting import ALLOWED, FormatError, expand, refuse
-from dra_shared.cel.library.strings import RegexError, compile_regex
-from dra_shared.cel.syntax import Call, Expr, ListLiteral, Literal, MapLiteral, walk
+from dra_shared.cel.library.patterns import RegexError, compile_regex
+from dra_shared.cel.syntax import Call, Expr, ListLiteral, Literal, MapLiteral, children, walk
 from dra_shared.cel.types import Kind, Type
 
 
 def validate(expr: Expr) -> list[Issue]:
     """The findings of cel-go's literal validators for a checked tree."""
-    nodes = walk(expr)
+    nodes = _bottom_up(expr)
     calls = [node for node in nodes if isinstance(node, Call)]
     issues: list[Issue] = []
     for function in ("duration", "timestamp", "matches"):
@@ -30,6 +30,17 @@ def validate(expr: Expr) -> list[Issue]:
     for call in calls:
         issues += _format(call)
     return issues
+
+
+def _bottom_up(expr: Expr) -> list[Expr]:
+    found: list[Expr] = []
+    pending = [expr]
+    while pending:
+        current = pending.pop()
+        found.append(current)
+        pending.extend(children(current))
+    found.reverse()
+    return found
 
 
 def _literal(call: Call, function: str) -> Issue | None:

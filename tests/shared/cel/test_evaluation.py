@@ -21,6 +21,10 @@ DEVICE = CelDevice(
 )
 
 TRUE = [
+    # names with a dot in front
+    "[1].all(x, .x == 1)",
+    "[1].all(device, device == 1 && .device == 1)",
+    "[{'a': 1}].all(x, .x.a == 1 && .x.size() == 1)",
     # the device
     'device.driver == "gpu.example.com"',
     "device.allowMultipleAllocations",

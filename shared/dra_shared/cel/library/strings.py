@@ -1,12 +1,11 @@
 """String functions: cel-go's ext.Strings (version 2) and Kubernetes' regular expressions."""
 
-import functools
-import re
 from typing import Any, Final
 
 from dra_shared.cel.errors import EvaluationError
 from dra_shared.cel.library import Implementation
 from dra_shared.cel.library.formatting import format_string
+from dra_shared.cel.library.patterns import RegexError, compile_regex
 from dra_shared.cel.values import NO_OVERLOAD, to_text
 
 _UPPER: Final = {code: code - 32 for code in range(ord("a"), ord("z") + 1)}
@@ -120,45 +119,6 @@ def starts_with(text: Any, prefix: Any) -> bool:
 def ends_with(text: Any, suffix: Any) -> bool:
     _both_strings(text, suffix)
     return bool(text.endswith(suffix))
-
-
-class RegexError(ValueError):
-    """The pattern is no regular expression; the message is Go's."""
-
-
-_GO_WORDS: Final = {
-    "missing ]": "missing closing ]",
-    "missing )": "missing closing )",
-    "no argument for repetition operator": "missing argument to repetition operator",
-    "bad repetition operator": "invalid nested repetition operator",
-    "invalid repetition size": "invalid repeat count",
-    "bad repetition size": "invalid repeat count",
-    "trailing \\": "trailing backslash at end of expression",
-    "invalid perl operator": "invalid or unsupported Perl syntax",
-    "invalid named capture group": "invalid named capture",
-}
-
-
-# C++ knows it, Go does not.
-_ANY_BYTE: Final = re.compile(r"(?:[^\\]|\\Q.*?\\E|\\[^CQ])*\\C", re.DOTALL)
-
-
-@functools.lru_cache(maxsize=1024)
-def compile_regex(pattern: str) -> Any:
-    """An RE2 expression. Raises RegexError."""
-    import re2
-
-    if _ANY_BYTE.match(pattern):
-        raise RegexError("error parsing regexp: invalid escape sequence: `\\C`")
-    options = re2.Options()
-    options.log_errors = False
-    try:
-        return re2.compile(pattern, options)
-    except re2.error as error:
-        reason = error.args[0] if error.args else ""
-        text = reason.decode("utf-8", "replace") if isinstance(reason, bytes) else str(reason)
-        head, _, tail = text.partition(": ")
-        raise RegexError(f"error parsing regexp: {_GO_WORDS.get(head, head)}: `{tail}`") from None
 
 
 def matches(text: Any, pattern: Any) -> bool:

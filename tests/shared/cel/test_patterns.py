@@ -1,0 +1,42 @@
+"""Patterns are Go's, where C++ reads them otherwise."""
+
+import pytest
+from dra_shared.cel.library.patterns import RegexError, compile_regex
+
+
+@pytest.mark.parametrize(
+    ("pattern", "text"),
+    [
+        ("x{99999999999}", "invalid repeat count: `{99999999999}`"),
+        ("(x{1,99999999999}?", "invalid repeat count: `{1,99999999999}`"),
+        ("x{1001}?", "invalid repeat count: `{1001}`"),
+        ("(?<!x)", "invalid named capture: `(?<!x)`"),
+        ("[(?<=](?<=y>", "invalid named capture: `(?<=y>`"),
+        ("(?P<é>a){2}{3}", "invalid named capture: `(?P<é>`"),
+        (r"\p{Foo}", r"invalid character class range: `\p{Foo}`"),
+        (r"\p{foo}", r"invalid character class range: `\p{foo}`"),
+        (r"\p{lo}(", r"missing closing ): `\p{lo}(`"),
+        (r"a\C", r"invalid escape sequence: `\C`"),
+        (r"(?u)\C", "invalid or unsupported Perl syntax: `(?u`"),
+    ],
+)
+def test_refused(pattern: str, text: str) -> None:
+    with pytest.raises(RegexError) as caught:
+        compile_regex(pattern)
+    assert str(caught.value) == f"error parsing regexp: {text}"
+
+
+@pytest.mark.parametrize(
+    ("pattern", "text", "found"),
+    [
+        ("[{99999999999}]+", "a{9}", "{9}"),
+        (r"\Q(?<!\C\E", r"a(?<!\C", r"(?<!\C"),
+        (r"\\C", r"\C", r"\C"),
+        ("x{099999999999}", "x{099999999999}", "x{099999999999}"),
+        (r"\p{uppercase_letter}\p{lu}\p{Letter}", "aABc", "ABc"),
+        (r"\p{greek}+", "aλμb", "λμ"),
+        (r"\p{^lu}", "Aa", "a"),
+    ],
+)
+def test_accepted(pattern: str, text: str, found: str) -> None:
+    assert compile_regex(pattern).search(text).group() == found
