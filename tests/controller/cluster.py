@@ -118,7 +118,7 @@ class Cluster:
         condition: Callable[[], Awaitable[bool]],
         *,
         meanwhile: Callable[[], Awaitable[None]] | None = None,
-        seconds: float = 20.0,
+        seconds: float = 60.0,
     ) -> None:
         """Wait for ``condition``; ``meanwhile`` is done again and again."""
         async with asyncio.timeout(seconds):
@@ -154,6 +154,6 @@ async def controllers(
         Client(cluster.url, transport=transport) as client,
         ControllerManager(config, client) as manager,
     ):
-        async with asyncio.timeout(10):
+        async with asyncio.timeout(60):
             await manager.synced()
         yield manager

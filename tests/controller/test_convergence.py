@@ -62,9 +62,9 @@ async def _empty(cluster: Cluster) -> bool:
 async def test_a_bad_network(cluster: Cluster, seed: int) -> None:
     async with controllers(cluster, *_NAMES, transport=UnreliableTransport(seed), relist_seconds=1.0):
         await _start(cluster)
-        await cluster.until(lambda: _settled(cluster), meanwhile=cluster.run_pods, seconds=60)
+        await cluster.until(lambda: _settled(cluster), meanwhile=cluster.run_pods)
         await cluster.delete("Deployment", "web")
-        await cluster.until(lambda: _empty(cluster), meanwhile=cluster.run_pods, seconds=60)
+        await cluster.until(lambda: _empty(cluster), meanwhile=cluster.run_pods)
 
 
 @pytest.mark.parametrize("seed", range(2))
@@ -87,7 +87,7 @@ async def test_a_job_on_a_bad_network(cluster: Cluster, seed: int) -> None:
     transport = UnreliableTransport(seed)
     async with controllers(cluster, "job-controller", transport=transport, relist_seconds=1.0):
         await cluster.create("Job", "work", spec=spec)
-        await cluster.until(complete, meanwhile=finish, seconds=30)
+        await cluster.until(complete, meanwhile=finish)
     (job,) = await cluster.items("Job")
     # One that is deleted as superfluous may succeed at the same time: it counts, and is gone.
     assert job.status.succeeded == 6 <= len(succeeded)
@@ -97,9 +97,9 @@ async def test_a_job_on_a_bad_network(cluster: Cluster, seed: int) -> None:
 async def test_two_at_once(cluster: Cluster) -> None:
     async with controllers(cluster, *_NAMES), controllers(cluster, *_NAMES):
         await _start(cluster)
-        await cluster.until(lambda: _settled(cluster), meanwhile=cluster.run_pods, seconds=60)
+        await cluster.until(lambda: _settled(cluster), meanwhile=cluster.run_pods)
         await cluster.delete("Deployment", "web")
-        await cluster.until(lambda: _empty(cluster), meanwhile=cluster.run_pods, seconds=60)
+        await cluster.until(lambda: _empty(cluster), meanwhile=cluster.run_pods)
 
 
 @pytest.mark.parametrize("writes", [1, 2, 3, 5, 8, 13])
@@ -116,7 +116,7 @@ async def test_a_controller_that_dies_after_any_write(cluster: Cluster, writes: 
                 done = await _settled(cluster)
                 return done or transport.left <= 0
 
-            await cluster.until(dead_or_settled, meanwhile=cluster.run_pods, seconds=30)
+            await cluster.until(dead_or_settled, meanwhile=cluster.run_pods)
         if done:
             return
     pytest.fail("not settled after forty lives")

@@ -105,3 +105,23 @@ async def test_users_are_told_of_budgets_without_pods_and_of_pods_with_two(clust
         await cluster.until(lambda: told(*none))
         await cluster.create("Pod", "p", metadata={"labels": _LABELS}, spec=POD_SPEC)
         await cluster.until(lambda: told(*none, ("p", "MultiplePodDisruptionBudgets", both)))
+
+
+async def test_users_are_told_of_pods_that_nobody_manages(cluster: Cluster) -> None:
+    await _budget(cluster, maxUnavailable=1)
+    await cluster.create("Pod", "p", metadata={"labels": _LABELS}, spec=POD_SPEC)
+    (name, value), *_ = _LABELS.items()
+    text = (
+        "Pods selected by this PodDisruptionBudget (selector: "
+        f"&LabelSelector{{MatchLabels:map[string]string{{{name}: {value},}},"
+        "MatchExpressions:[]LabelSelectorRequirement{},}) were found to be unmanaged. As a result, the status of the "
+        "PDB cannot be calculated correctly, which may result in undefined behavior. To account for these pods please "
+        'set ".spec.minAvailable" field of the PDB to an integer value.'
+    )
+
+    async def told() -> bool:
+        events = (await cluster.client.list(EVENTS, "default")).items
+        return [(event.reason, event.message) for event in events] == [("UnmanagedPods", text)]
+
+    async with controllers(cluster, _NAME):
+        await cluster.until(told)

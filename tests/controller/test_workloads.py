@@ -167,6 +167,42 @@ async def test_a_success_policy_ends_a_job_early(cluster: Cluster) -> None:
             return any(c.type == "Complete" and c.reason == "SuccessPolicy" for c in job.status.conditions)
 
         await cluster.until(complete, meanwhile=lead)
+        job = await cluster.get("Job", "work")
+        assert job is not None
+        assert (job.status.succeeded, job.status.failed) == (1, None)
+
+
+async def test_what_a_job_ends_with_itself_has_failed_but_is_no_failed_index(cluster: Cluster) -> None:
+    spec = {
+        "completions": 3,
+        "parallelism": 3,
+        "completionMode": "Indexed",
+        "backoffLimitPerIndex": 0,
+        "maxFailedIndexes": 0,
+        "template": {"spec": {**POD_SPEC, "restartPolicy": "Never"}},
+    }
+    async with controllers(cluster, "job-controller"):
+        await cluster.create("Job", "work", spec=spec)
+
+        async def fail() -> None:
+            for pod in await cluster.items("Pod"):
+                if pod.metadata.annotations["batch.kubernetes.io/job-completion-index"] == "1":
+                    await cluster.set_status("Pod", pod, phase="Failed")
+
+        async def failed() -> bool:
+            job = await cluster.get("Job", "work")
+            assert job is not None
+            return any(c.type == "Failed" for c in job.status.conditions)
+
+        async def all_there() -> bool:
+            return len(await cluster.items("Pod")) == 3
+
+        await cluster.until(all_there)
+        await cluster.until(failed, meanwhile=fail)
+        job = await cluster.get("Job", "work")
+        assert job is not None
+        assert (job.status.failed, job.status.failed_indexes) == (3, "1")
+        assert [c.reason for c in job.status.conditions] == ["MaxFailedIndexesExceeded"] * 2
 
 
 async def test_a_stateful_set_starts_in_order_and_updates_from_the_end(cluster: Cluster) -> None:
@@ -328,3 +364,28 @@ async def test_pods_that_a_quota_refused_are_made_once_it_allows_them(cluster: C
         assert await pods(1)
         await cluster.client.patch(RESOURCE_QUOTAS, "quota", {"spec": {"hard": {"pods": "5"}}}, "default")
         await cluster.until(lambda: pods(2))
+
+
+async def test_scaling_in_the_middle_of_a_roll_out_favours_the_newest(cluster: Cluster) -> None:
+    limits = {"maxSurge": "50%", "maxUnavailable": "25%"}
+    spec = _workload(replicas=4, strategy={"type": "RollingUpdate", "rollingUpdate": limits})
+
+    async def sizes(*wanted: int) -> bool:
+        found = {
+            replica_set.metadata.annotations["deployment.kubernetes.io/revision"]: replica_set.spec.replicas
+            for replica_set in await cluster.items("ReplicaSet")
+        }
+        return found == {"1": wanted[0], "2": wanted[1]}
+
+    async def available() -> bool:
+        found = await cluster.get("Deployment", "d")
+        return found is not None and found.status.available_replicas == 4
+
+    async with controllers(cluster, "deployment-controller", "replicaset-controller"):
+        await cluster.create("Deployment", "d", **spec)
+        await cluster.until(available, meanwhile=cluster.run_pods)
+        await cluster.client.patch(DEPLOYMENTS, "d", _version("2"), "default")
+        # None of the new pods ever becomes ready.
+        await cluster.until(lambda: sizes(3, 3))
+        await cluster.client.patch(DEPLOYMENTS, "d", {"spec": {"replicas": 10}}, "default")
+        await cluster.until(lambda: sizes(7, 8))

@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from typing import Any
 
-from dra_shared.api.meta import Condition
+from dra_shared.api.meta import Condition, LabelSelector
 from dra_shared.api.pod import Pod
 from dra_shared.api.policy import PodDisruptionBudget, PodDisruptionBudgetStatus
 from dra_shared.api.resources import (
@@ -144,6 +144,15 @@ class DisruptionController(QueueController):
         most, least = budget.spec.max_unavailable, budget.spec.min_available
         if most is None and isinstance(least, int):
             return len(pods), least
+        if any(controller_of(pod) is None for pod in pods):
+            text = (
+                f"Pods selected by this PodDisruptionBudget (selector: {_as_go(budget.spec.selector)}) were found to "
+                "be unmanaged. As a result, the status of the PDB cannot be calculated correctly, which may result in "
+                'undefined behavior. To account for these pods please set ".spec.minAvailable" field of the PDB to '
+                "an integer value."
+            )
+            involved = reference(POD_DISRUPTION_BUDGETS, budget)
+            self._recorder.event(involved, "Warning", "UnmanagedPods", text)
         expected = self._wanted(pods)
         if most is not None:
             return expected, max(expected - scaled(most, expected, up=True), 0)
@@ -184,3 +193,18 @@ class DisruptionController(QueueController):
             reason=reason,
         )
         return (*(entry for entry in budget.status.conditions if entry.type != _ALLOWED), made)
+
+
+def _as_go(selector: LabelSelector | None) -> str:
+    """The selector as Go prints it, which the event has."""
+    if selector is None:
+        return "nil"
+    labels = "".join(f"{name}: {value}," for name, value in sorted(selector.match_labels.items()))
+    expressions = "".join(
+        f"LabelSelectorRequirement{{Key:{each.key},Operator:{each.operator},Values:[{' '.join(each.values)}],}},"
+        for each in selector.match_expressions
+    )
+    return (
+        f"&LabelSelector{{MatchLabels:map[string]string{{{labels}}},"
+        f"MatchExpressions:[]LabelSelectorRequirement{{{expressions}}},}}"
+    )

@@ -78,7 +78,7 @@ class TaintEvictionController(QueueController):
         uid = pod.metadata.uid
         taints = self._taints(pod)
         now = self._clock.now()
-        left = _tolerated_for(pod, taints)
+        left = tolerated_for(pod, taints)
         if left is None:
             if self._since.pop(uid, None) is not None:
                 self._report(pod, f"Cancelling deletion of Pod {key}")
@@ -125,15 +125,15 @@ def _evicting(node: Node) -> list[Taint]:
     return [taint for taint in node.spec.taints if taint.effect == NO_EXECUTE]
 
 
-def _tolerated_for(pod: Pod, taints: list[Taint]) -> float | None:
+def tolerated_for(pod: Pod, taints: list[Taint]) -> float | None:
     """Seconds for which the pod tolerates all taints; None for ever."""
     shortest: float | None = None
     for taint in taints:
-        covering = [toleration for toleration in pod.spec.tolerations if tolerates(toleration, taint)]
-        if not covering:
+        # The first that covers the taint counts alone, as upstream.
+        covering = next((entry for entry in pod.spec.tolerations if tolerates(entry, taint)), None)
+        if covering is None:
             return 0.0
-        for toleration in covering:
-            if toleration.toleration_seconds is not None:
-                seconds = max(0.0, float(toleration.toleration_seconds))
-                shortest = seconds if shortest is None else min(shortest, seconds)
+        if covering.toleration_seconds is not None:
+            seconds = max(0.0, float(covering.toleration_seconds))
+            shortest = seconds if shortest is None else min(shortest, seconds)
     return shortest

@@ -166,7 +166,7 @@ async def test_a_kind_that_is_served_later(cluster: Cluster) -> None:
         await cluster.until(served)
         async with asyncio.TaskGroup() as tasks:
             await collector._resync(tasks)
-            await cluster.until(lambda: _gone(cluster, "ResourceClaim", "child"), seconds=5)
+            await cluster.until(lambda: _gone(cluster, "ResourceClaim", "child"))
             for _, monitor in collector._monitors.values():
                 if monitor is not None:
                     monitor.cancel()

@@ -2,10 +2,13 @@
 
 from typing import Any
 
+import pytest
 from dra_controller.framework import Context
 from dra_controller.nodelifecycle import NodeLifecycleController
-from dra_controller.tainteviction import TaintEvictionController
+from dra_controller.tainteviction import TaintEvictionController, tolerated_for
 from dra_shared.api.codec import convert
+from dra_shared.api.node import Taint, Toleration
+from dra_shared.api.pod import Pod, PodSpec
 from dra_shared.api.resources import LEASES, NODES, PODS
 from dra_shared.client.informer import InformerFactory
 from dra_shared.clock import FakeClock, parse_rfc3339
@@ -155,3 +158,17 @@ async def test_only_pods_of_silent_nodes_are_marked_unready() -> None:
     later = {"type": "Ready", "status": "False", "lastTransitionTime": _START}
     assert await readiness("Unknown") == later
     await controller._recorder.flush()
+
+
+@pytest.mark.parametrize(
+    ("seconds", "tolerated"), [((60, 2), 60.0), ((2, 60), 2.0), ((None, 2), None), ((0, 60), 0.0), ((), 0.0)]
+)
+def test_the_first_toleration_that_covers_a_taint_counts(
+    seconds: tuple[int | None, ...], tolerated: float | None
+) -> None:
+    entries = tuple(
+        Toleration(key="k", operator="Exists", effect="NoExecute", toleration_seconds=each)
+        for each in seconds
+    )
+    taint = Taint(key="k", effect="NoExecute")
+    assert tolerated_for(Pod(spec=PodSpec(tolerations=entries)), [taint]) == tolerated

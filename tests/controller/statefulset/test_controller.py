@@ -85,3 +85,27 @@ async def test_events_are_worded_as_upstream_words_them(cluster: Cluster) -> Non
             }
 
         await cluster.until(told)
+
+
+async def test_a_pod_that_ended_is_made_again(cluster: Cluster) -> None:
+    """Without an event of its own, as in 1.36."""
+    async with controllers(cluster, "statefulset-controller"):
+        await cluster.create("StatefulSet", "db", **_stateful_set(replicas=1))
+        await cluster.until(lambda: _updated(cluster, 1), meanwhile=cluster.run_pods)
+        (pod,) = await cluster.items("Pod")
+        await cluster.set_status("Pod", pod, phase="Failed")
+
+        async def back() -> bool:
+            found = await cluster.get("Pod", "db-0")
+            return found is not None and found.metadata.uid != pod.metadata.uid
+
+        await cluster.until(back, meanwhile=cluster.run_pods)
+
+        async def told() -> bool:
+            events = await cluster.client.list(EVENTS, "default")
+            return sorted((event.reason, event.count or 1) for event in events.items) == [
+                ("SuccessfulCreate", 2),
+                ("SuccessfulDelete", 1),
+            ]
+
+        await cluster.until(told)

@@ -54,6 +54,7 @@ def make(deployment: Deployment, number: int, replicas: int) -> ReplicaSet:
             name=f"{deployment.metadata.name}-{digest}",
             namespace=deployment.metadata.namespace,
             labels=labels,
+            annotations=size_annotations(deployment),
             owner_references=(controller_reference(DEPLOYMENTS, deployment),),
         ),
         spec=ReplicaSetSpec(
@@ -70,7 +71,7 @@ def make(deployment: Deployment, number: int, replicas: int) -> ReplicaSet:
 
 
 def annotated(deployment: Deployment, replica_set: ReplicaSet, number: int) -> ReplicaSet:
-    """The ReplicaSet with the Deployment's annotations, its own number in the history and the present limits."""
+    """The ReplicaSet with the Deployment's annotations, and its own number in the history."""
     copied = {key: value for key, value in deployment.metadata.annotations.items() if key not in _NOT_COPIED}
     annotations = replica_set.metadata.annotations | copied
     old = revision(replica_set)
@@ -79,7 +80,6 @@ def annotated(deployment: Deployment, replica_set: ReplicaSet, number: int) -> R
         if old:
             history = [entry for entry in annotations.get(_REVISION_HISTORY, "").split(",") if entry]
             annotations[_REVISION_HISTORY] = ",".join([*history, str(old)])
-    annotations |= size_annotations(deployment)
     return replace(replica_set, metadata=replace(replica_set.metadata, annotations=annotations))
 
 

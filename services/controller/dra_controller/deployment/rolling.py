@@ -92,10 +92,9 @@ def proportional(deployment: Deployment, active: Sequence[ReplicaSet]) -> dict[s
     allowed = wanted + surge if wanted > 0 else 0
     current = total(active)
     change = allowed - current
-    ordered = sorted(
-        active,
-        key=lambda rs: (-replicas_of(rs), _age(rs) if change <= 0 else _youth(rs)),
-    )
+    # The largest first; of equal ones those that are to keep or get more: the newest.
+    ordered = sorted(active, key=_age, reverse=change > 0)
+    ordered.sort(key=lambda replica_set: -replicas_of(replica_set))
     result: dict[str, int] = {}
     added = 0
     for replica_set in ordered:
@@ -117,7 +116,7 @@ def _share(replica_set: ReplicaSet, deployment: Deployment, allowed: int, change
     if size == 0:
         return 0
     annotated = replica_set.metadata.annotations.get(MAX, "")
-    before = int(annotated) if annotated.isdigit() and annotated != "0" else replicas_of(deployment)
+    before = int(annotated) if annotated.isdigit() and annotated != "0" else deployment.status.replicas or 0
     fraction = round_half_away(size * allowed / before) - size if before else 0
     left = change - added
     return min(fraction, left) if change > 0 else max(fraction, left)
@@ -130,8 +129,3 @@ def round_half_away(value: float) -> int:
 
 def _age(replica_set: ReplicaSet) -> tuple[str, str]:
     return replica_set.metadata.creation_timestamp or "", replica_set.metadata.name
-
-
-def _youth(replica_set: ReplicaSet) -> tuple[str, str]:
-    created, name = _age(replica_set)
-    return "".join(chr(0x10FFFF - ord(character)) for character in created), name

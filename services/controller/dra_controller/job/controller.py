@@ -135,16 +135,35 @@ class JobController(WorkloadController):
         if status.start_time is None and not job.spec.suspend:
             status = replace(status, start_time=rfc3339(now))
         status = self._judge(job, status, pods, (succeeded, failed), (indexes, lost), now)
+        rest: list[Pod] = []
+        judged = policy.outcome(status)
+        if judged is not None:
+            # Nobody waits for the others' end: they have failed with the Job, and a success doesn't count them.
+            known = {*uncounted.succeeded, *uncounted.failed}
+            rest = [pod for uid, pod in tracked.items() if uid not in known and pod not in ignored]
+            if judged.type == "FailureTarget":
+                counted = (pod.metadata.uid for pod in rest if not policy.is_ignored(job, pod))
+                uncounted = replace(uncounted, failed=(*uncounted.failed, *counted))
+            status = replace(
+                status,
+                active=None,
+                ready=0,
+                terminating=(status.terminating or 0) + len(active),
+                uncounted_terminated_pods=uncounted,
+            )
         job = await self._write(job, status)
         ended = [pod for uid, pod in tracked.items() if uid in uncounted.succeeded or uid in uncounted.failed]
-        if ended or ignored:
-            await self._untrack([*ended, *ignored])
+        if ended or ignored or rest:
+            await self._untrack([*ended, *ignored, *(pod for pod in rest if pod not in ended)])
             gone = tracked.keys() - {pod.metadata.uid for pod in ended}
             job = await self._write(job, _fold(job.status, uncounted, gone))
+        if judged is not None and active and self.settled(job):
+            # Only now: a pod that is going and carries the finalizer counts as failed.
+            await self.delete_pods(job, active)
         left = policy.deadline_left(job, now)
         if left is not None and left > 0 and not policy.is_finished(job):
             self.queue.add_after(job.key, left)
-        return await self._conclude(job, active)
+        return await self._conclude(job)
 
     def _judge(
         self,
@@ -183,17 +202,13 @@ class JobController(WorkloadController):
             return replace(status, start_time=rfc3339(now))
         return status
 
-    async def _conclude(self, job: Job, active: Sequence[Pod]) -> Job:
-        """End the pods of a Job whose outcome is certain; say so when none is left."""
-        target = next(
-            (c for c in job.status.conditions if c.type in ("FailureTarget", "SuccessCriteriaMet")), None
-        )
-        if target is None or target.status != "True":
+    async def _conclude(self, job: Job) -> Job:
+        """Say how it went once that is certain and no pod is left."""
+        target = policy.outcome(job.status)
+        if target is None:
             return job
-        if active:
-            await self.delete_pods(job, active)
         uncounted = job.status.uncounted_terminated_pods or UncountedTerminatedPods()
-        if active or job.status.terminating or uncounted.failed or uncounted.succeeded:
+        if job.status.terminating or uncounted.failed or uncounted.succeeded:
             return job
         now = self._clock.now()
         succeeded = target.type == "SuccessCriteriaMet"

@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from datetime import datetime, timedelta
 
-from dra_shared.api.batch import Job, PodFailurePolicyRule
+from dra_shared.api.batch import Job, JobCondition, JobStatus, PodFailurePolicyRule
 from dra_shared.api.pod import Pod
 from dra_shared.clock import parse_rfc3339
 
@@ -22,6 +22,19 @@ def is_indexed(job: Job) -> bool:
 def has_condition(job: Job, *kinds: str) -> bool:
     """Whether one of these conditions is True."""
     return any(entry.type in kinds and entry.status == "True" for entry in job.status.conditions)
+
+
+def outcome(status: JobStatus) -> JobCondition | None:
+    """The condition that says how the Job is going to end, once that is certain."""
+    return next(
+        (
+            entry
+            for kind in ("SuccessCriteriaMet", "FailureTarget")
+            for entry in status.conditions
+            if entry.type == kind and entry.status == "True"
+        ),
+        None,
+    )
 
 
 def is_finished(job: Job) -> bool:

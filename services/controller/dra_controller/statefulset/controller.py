@@ -76,9 +76,6 @@ class StatefulSetController(WorkloadController):
         for number in numbers:
             pod = pods.get(number)
             if pod is not None and is_terminal(pod) and pod.metadata.deletion_timestamp is None:
-                kind = "RecreatingFailedPod" if pod.status.phase == "Failed" else "RecreatingTerminatedPod"
-                text = f"StatefulSet {stateful_set.key} is recreating failed Pod {pod.metadata.name}"
-                self.recorder.event(reference(STATEFUL_SETS, stateful_set), "Warning", kind, text)
                 await self.delete_pods(stateful_set, [pod])
                 return
             if pod is None:
