@@ -139,3 +139,10 @@ def test_every_environment_variable_is_an_option_of_its_service(compose: dict[st
 def test_containers_have_the_gates_of_up(compose: dict[str, Any]) -> None:
     for service in compose["services"].values():
         assert service["environment"]["DRALAB_FEATURE_GATES"] == DEFAULT_GATES
+
+
+def test_health_checks_are_words_that_every_engine_keeps_apart(compose: dict[str, Any]) -> None:
+    for name, service in compose["services"].items():
+        command = service["healthcheck"]["test"]
+        assert command[:4] == ["CMD", "python3", "-m", "dra_shared.health"], name
+        assert all(re.fullmatch(r"[\w./:-]+", word) for word in command)

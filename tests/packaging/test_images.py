@@ -1,5 +1,6 @@
 """Each Dockerfile against the tree: what it copies and starts exists, and nobody is root."""
 
+import itertools
 import json
 import re
 import shlex
@@ -78,3 +79,13 @@ def test_the_lock_has_every_dependency_with_its_hash(service: str) -> None:
             assert name is not None
             if not need.startswith("dra-"):
                 assert name.group().lower() in pinned
+
+
+@pytest.mark.parametrize("service", SERVICES)
+def test_only_what_keeps_something_has_a_volume(service: str) -> None:
+    assert _values(service, "VOLUME") == [
+        command["--data"]
+        for (text,) in [_values(service, "CMD")]
+        for command in [dict(itertools.pairwise(json.loads(text)))]
+        if "--data" in command
+    ]
