@@ -29,6 +29,6 @@ def run_benchmark(name: str, arguments: list[str]) -> None:
     """
     known = sorted(path.stem for path in folder("bench").glob("*.py") if not path.stem.startswith("_"))
     if name not in known:
-        raise CommandError(f"unknown benchmark {name!r}: choose {', '.join(known)}")
+        raise CommandError(f"unknown benchmark {name!r}: choose {', '.join(known)}", 2)
     sys.path.insert(0, str(_ROOT))
     importlib.import_module(f"bench.{name}").main(arguments)

@@ -3,6 +3,7 @@
 import contextlib
 import fcntl
 import os
+import shlex
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -56,8 +57,10 @@ class Cluster:
             except BlockingIOError:
                 raise CommandError(
                     f"a cluster is already running in {self.data}{self._holder()}; "
-                    f"stop it with `dralab down --data {self.data}` or choose another --data"
+                    f"stop it with `dralab down --data {shlex.quote(str(self.data))}` or choose another --data"
                 ) from None
+            # One that was killed said until the end that it is ready.
+            self.forget()
             yield
         finally:
             os.close(lock)
@@ -86,7 +89,8 @@ class Cluster:
             with contextlib.suppress(OSError, msgspec.DecodeError):
                 return msgspec.json.decode(self._record.read_bytes(), type=Record)
         raise CommandError(
-            f"no cluster is running in {self.data}; start one with `dralab up --data {self.data}`"
+            f"no cluster is running in {self.data}; "
+            f"start one with `dralab up --data {shlex.quote(str(self.data))}`"
         )
 
     def write(self, record: Record) -> None:

@@ -39,7 +39,7 @@ def subject(name: str) -> Subject:
         CommandError: there is none of that name.
     """
     if name not in SUBJECTS:
-        raise CommandError(f"unknown subject {name!r}: choose {', '.join(SUBJECTS)}")
+        raise CommandError(f"unknown subject {name!r}: choose {', '.join(SUBJECTS)}", 2)
     module: Any = importlib.import_module(SUBJECTS[name])
     return module  # type: ignore[no-any-return]
 

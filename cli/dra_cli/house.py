@@ -100,7 +100,7 @@ class House:
         }
         for name in options.without:
             if clients.pop(name, None) is None:
-                raise CommandError(f'cannot do without "{name}"; give {", ".join(clients)}')
+                raise CommandError(f"--without {name}: choose {', '.join(clients)}", 2)
         return [
             ServiceSpec("apiserver", "dra_apiserver.main", self.server, apiserver),
             *(client(name, module, *arguments) for name, (module, arguments) in clients.items()),

@@ -31,7 +31,7 @@ async def explain(data: Path, target: str, namespace: str, nodes: int, output: s
     if not slash:
         kind, name = "pod", target
     if kind not in _KINDS:
-        raise CommandError(f"cannot explain {target!r}: choose pod/NAME or claim/NAME")
+        raise CommandError(f"cannot explain {target!r}: choose pod/NAME or claim/NAME", 2)
     params = {"nodes": str(nodes)}
     if output != "json":
         params["format"] = "text"
@@ -68,7 +68,7 @@ async def free(data: Path, output: str) -> None:
 
 def _check(output: str) -> None:
     if output not in ("", "json"):
-        raise CommandError(f"unknown output {output!r}: choose json, or leave it out")
+        raise CommandError(f"unknown output {output!r}: choose json, or leave it out", 2)
 
 
 def _table(title: str, usages: Iterable[tuple[str, dict[str, Any]]]) -> None:
@@ -87,7 +87,9 @@ def _print(rows: list[tuple[str, ...]]) -> None:
 
 
 async def _ask(data: Path, path: str, params: dict[str, str]) -> str:
-    scheduler = Cluster(data).record().services["scheduler"]
+    scheduler = Cluster(data).record().services.get("scheduler")
+    if scheduler is None:
+        raise CommandError("only dralab's own scheduler can tell, and this cluster runs without it")
     try:
         async with Client(scheduler.url, user_agent="dralab") as client:
             response = await client.raw("GET", path, params=params)

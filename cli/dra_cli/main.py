@@ -16,6 +16,7 @@ app = typer.Typer(
     name="dralab",
     help="A Kubernetes DRA control plane in a box.",
     no_args_is_help=True,
+    context_settings={"help_option_names": ["--help", "-h"]},
     add_completion=False,
     pretty_exceptions_enable=False,
 )
@@ -31,7 +32,9 @@ Files = Annotated[
     list[str], typer.Option("--filename", "-f", help="Manifest: a file, a folder, or - for standard input.")
 ]
 Nodes = Annotated[int, typer.Option(min=0, max=500, help="How many nodes to simulate.")]
-Gpus = Annotated[str, typer.Option(help="GPUs of each node: COUNTxMODEL.")]
+Gpus = Annotated[
+    str, typer.Option(help="GPUs of each node: COUNTxMODEL[:LAYOUT],… or host; see docs/gpu-models.md.")
+]
 Port = Annotated[
     int, typer.Option(min=0, max=65535, help="The API server's port on loopback; 0: any free one.")
 ]
@@ -136,9 +139,11 @@ def apply(filename: Files, namespace: Namespace = None, data: Data = DEFAULT_DAT
 @app.command()
 def get(
     kind: Annotated[str, typer.Argument(help="Kind, plural or short name; KIND/NAME too.")],
-    name: Annotated[str | None, typer.Argument()] = None,
+    name: Annotated[str | None, typer.Argument(help="Only the one of this name.")] = None,
     namespace: Namespace = None,
-    all_namespaces: Annotated[bool, typer.Option("--all-namespaces", "-A")] = False,
+    all_namespaces: Annotated[
+        bool, typer.Option("--all-namespaces", "-A", help="Objects of all namespaces.")
+    ] = False,
     output: Annotated[str, typer.Option("--output", "-o", help="wide, yaml, json or name.")] = "",
     selector: Annotated[str | None, typer.Option("--selector", "-l", help="Label selector.")] = None,
     field_selector: Annotated[str | None, typer.Option(help="Field selector.")] = None,
@@ -148,7 +153,7 @@ def get(
     from dra_cli import objects
 
     if output not in ("", "wide", "yaml", "json", "name"):
-        raise CommandError(f"unknown output {output!r}: choose wide, yaml, json or name")
+        raise CommandError(f"unknown output {output!r}: choose wide, yaml, json or name", 2)
     kind, _, inline = kind.partition("/")
 
     async def work(client: Any, discovery: Any) -> None:
@@ -163,7 +168,7 @@ def get(
 @app.command()
 def delete(
     kind: Annotated[str | None, typer.Argument(help="Kind, plural or short name; KIND/NAME too.")] = None,
-    names: Annotated[list[str] | None, typer.Argument()] = None,
+    names: Annotated[list[str] | None, typer.Argument(help="Which ones.")] = None,
     filename: Annotated[
         list[str] | None, typer.Option("--filename", "-f", help="Delete what these manifests name.")
     ] = None,
@@ -179,7 +184,7 @@ def delete(
 
     loaded = manifests.load(filename) if filename else []
     if bool(loaded) == bool(kind):
-        raise CommandError("say what to delete: either KIND NAME… or --filename")
+        raise CommandError("say what to delete: either KIND NAME… or --filename", 2)
 
     async def work(client: Any, discovery: Any) -> None:
         targets = [objects.target(discovery, obj, namespace) for obj in reversed(loaded)]
@@ -189,7 +194,7 @@ def delete(
             space = (namespace or "default") if resource.namespaced else None
             wanted = [inline] if inline else list(names or ())
             if not wanted:
-                raise CommandError("resource name is missing")
+                raise CommandError("say which to delete: KIND NAME…", 2)
             targets = [objects.Target(resource, space, name) for name in wanted]
         await objects.delete(
             client,
@@ -207,9 +212,13 @@ def delete(
 @app.command()
 def logs(
     pod: Annotated[str, typer.Argument(help="The pod's name.")],
-    container: Annotated[str | None, typer.Option("--container", "-c")] = None,
+    container: Annotated[
+        str | None, typer.Option("--container", "-c", help="Which one, where the pod has several.")
+    ] = None,
     follow: Annotated[bool, typer.Option("--follow", "-f", help="Go on as the log grows.")] = False,
-    previous: Annotated[bool, typer.Option("--previous", "-p", help="Of the container before.")] = False,
+    previous: Annotated[
+        bool, typer.Option("--previous", "-p", help="Of the container before its last restart.")
+    ] = False,
     tail: Annotated[int | None, typer.Option(help="Only the last lines.")] = None,
     namespace: Namespace = None,
     data: Data = DEFAULT_DATA,
@@ -338,7 +347,9 @@ def main() -> None:
         # Without arguments the help was shown, and there is nothing more to say.
         if not str(error):
             sys.exit(error.exit_code)
-        _fail(f"{error.format_message().rstrip('.')}; see dralab --help", error.exit_code)
+        context = getattr(error, "ctx", None)
+        command = context.command_path if context is not None else app.info.name
+        _fail(f"{error.format_message().rstrip('.')}; see {command} --help", error.exit_code)
     except CommandError as error:
         _fail(str(error), error.code)
     except ApiError as error:

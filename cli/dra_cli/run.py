@@ -3,6 +3,7 @@
 import asyncio
 import contextlib
 import os
+import shlex
 import signal
 import subprocess
 import sys
@@ -42,7 +43,7 @@ async def up(data: Path, options: HouseOptions) -> None:
                 if not stop.is_set():
                     house.publish(supervisor, ready=True)
                     report(f"ready in {time.monotonic() - began:.1f} s: {house.server}")
-                    report(f"export KUBECONFIG={cluster.kubeconfig}")
+                    report(f"export KUBECONFIG={shlex.quote(str(cluster.kubeconfig))}")
                 await stop.wait()
                 report("stopping")
         finally:
@@ -83,7 +84,10 @@ def detach(data: Path, arguments: list[str]) -> None:
     while time.monotonic() < deadline:
         if process.poll() is not None:
             words = log.read_text(errors="replace").strip().splitlines()
-            raise CommandError(words[-1].removeprefix("dralab: ") if words else f"up ended; see {log}")
+            raise CommandError(
+                words[-1].removeprefix("dralab: ") if words else f"up ended; see {log}",
+                max(process.returncode, 1),
+            )
         with contextlib.suppress(CommandError):
             if cluster.record().ready:
                 print(log.read_text().strip())

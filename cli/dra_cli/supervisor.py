@@ -109,7 +109,10 @@ class Supervisor:
                     ]
                     for service in waiting:
                         if service.refused or service.restarts >= 3:
-                            raise CommandError(f"{service.spec.name} does not start: {service.last_words()}")
+                            raise CommandError(
+                                f"{service.spec.name} does not start: {service.last_words()}",
+                                _USAGE if service.refused else 1,
+                            )
                     await self._clock.sleep(_POLL)
         except TimeoutError:
             service = waiting[0]
@@ -217,7 +220,7 @@ def _plain(line: str) -> str:
         entry = msgspec.json.decode(line, type=dict[str, Any])
     except msgspec.DecodeError:
         return line.partition(": error: ")[2] or line
-    return ": ".join(str(entry[key]) for key in ("event", "error") if key in entry) or line
+    return ": ".join(str(entry[key]) for key in ("event", "resource", "error") if key in entry) or line
 
 
 async def _is_ready(client: Client, url: str) -> bool:

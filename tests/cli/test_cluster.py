@@ -5,6 +5,7 @@ import pytest
 import yaml
 from dra_cli.cluster import Cluster, Record
 from dra_cli.errors import CommandError
+from dra_cli.insight import free
 
 
 def test_a_directory_has_one_cluster_at_a_time(tmp_path: Path) -> None:
@@ -27,6 +28,27 @@ def test_a_record_left_by_a_crash_is_no_cluster(tmp_path: Path) -> None:
         cluster.write(Record(pid=1, server="http://127.0.0.1:1"))
     with pytest.raises(CommandError, match="no cluster is running"):
         cluster.record()
+
+
+def test_what_a_killed_cluster_said_of_itself_is_not_taken_for_the_next_ones_word(tmp_path: Path) -> None:
+    cluster = Cluster(tmp_path)
+    with cluster.locked():
+        cluster.write(Record(pid=1, server="http://127.0.0.1:1", ready=True))
+    with cluster.locked(), pytest.raises(CommandError, match="no cluster is running"):
+        cluster.record()
+
+
+def test_commands_to_copy_survive_a_space(tmp_path: Path) -> None:
+    with pytest.raises(CommandError, match=f"dralab up --data '{tmp_path}/a b'`"):
+        Cluster(tmp_path / "a b").record()
+
+
+async def test_without_a_scheduler_of_ours_nothing_is_explained(tmp_path: Path) -> None:
+    cluster = Cluster(tmp_path)
+    with cluster.locked():
+        cluster.write(Record(pid=1, server="http://127.0.0.1:1", ready=True))
+        with pytest.raises(CommandError, match="only dralab's own scheduler can tell"):
+            await free(tmp_path, "")
 
 
 def test_kubeconfig_points_at_the_server(tmp_path: Path) -> None:

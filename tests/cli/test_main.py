@@ -10,9 +10,15 @@ from dra_cli.main import main
     ("arguments", "message"),
     [
         ("nosuch", "dralab: No such command 'nosuch'; see dralab --help\n"),
-        ("get --bogus", "dralab: No such option: --bogus; see dralab --help\n"),
-        ("apply", "dralab: Missing option '--filename' / '-f'; see dralab --help\n"),
-        ("bench", "dralab: Missing argument 'name'; see dralab --help\n"),
+        ("get --bogus", "dralab: No such option: --bogus; see dralab get --help\n"),
+        ("apply", "dralab: Missing option '--filename' / '-f'; see dralab apply --help\n"),
+        ("bench", "dralab: Missing argument 'name'; see dralab bench --help\n"),
+        ("bench nothing", "dralab: unknown benchmark 'nothing': choose allocator, "),
+        ("conformance nothing x", "dralab: unknown subject 'nothing': choose alloc, "),
+        ("delete", "dralab: say what to delete: either KIND NAME… or --filename\n"),
+        ("get pods -o table", "dralab: unknown output 'table': choose wide, yaml, json or name\n"),
+        ("explain job/x", "dralab: cannot explain 'job/x': choose pod/NAME or claim/NAME\n"),
+        ("free -o yaml", "dralab: unknown output 'yaml': choose json, or leave it out\n"),
     ],
 )
 def test_misuse_is_one_line(
@@ -22,7 +28,20 @@ def test_misuse_is_one_line(
     with pytest.raises(SystemExit) as ended:
         main()
     assert ended.value.code == 2
-    assert capsys.readouterr().err == message
+    said = capsys.readouterr().err
+    assert said.startswith(message)
+    assert said.count("\n") == 1
+
+
+@pytest.mark.parametrize("arguments", ["-h", "up -h", "bench -h"])
+def test_help_may_be_asked_for_in_short(
+    arguments: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(sys, "argv", ["dralab", *arguments.split()])
+    with pytest.raises(SystemExit) as ended:
+        main()
+    assert not ended.value.code
+    assert "Usage: dralab" in capsys.readouterr().out
 
 
 def test_help_of_a_benchmark_is_its_own(

@@ -60,8 +60,9 @@ async def test_a_service_that_keeps_dying_says_why(tmp_path: Path) -> None:
 
 async def test_a_service_that_refuses_its_options_is_not_tried_again(tmp_path: Path) -> None:
     async with Supervisor([_stub("bad", "--refuse")], tmp_path, report=lambda _: None) as supervisor:
-        with pytest.raises(CommandError, match="bad does not start: no such GPU"):
+        with pytest.raises(CommandError, match="bad does not start: no such GPU") as refused:
             await supervisor.ready()
+        assert refused.value.code == 2
         assert supervisor.restarts() == {"bad": 0}
 
 

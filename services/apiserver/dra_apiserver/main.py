@@ -12,7 +12,7 @@ from dra_shared.features import FeatureGates
 from dra_shared.service import Options, run
 
 from dra_apiserver.config import Config
-from dra_apiserver.registry import RuntimeConfig, RuntimeConfigError
+from dra_apiserver.registry import Registry, RuntimeConfigError
 
 _UNITS = {"ms": 0.001, "s": 1.0, "m": 60.0, "h": 3600.0}
 
@@ -59,7 +59,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
     chosen = parser.parse_args(arguments)
     try:
         features = FeatureGates.parse(chosen.feature_gates)
-        RuntimeConfig.parse(chosen.runtime_config)
+        Registry.configured(chosen.runtime_config)
     except (ValueError, RuntimeConfigError) as error:
         parser.error(str(error))
     config = Config(

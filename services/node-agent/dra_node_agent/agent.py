@@ -188,7 +188,10 @@ class NodeAgent:
         config = self._config
         home = config.data.absolute() / "nodes" / name
         home.mkdir(parents=True, exist_ok=True)
-        root = config.root or short_path(home) / "kubelet"
+        short = short_path(home)
+        if short != home:
+            self._stack.callback(short.unlink, missing_ok=True)
+        root = config.root or short / "kubelet"
         cdi = config.cdi or home / "cdi"
         cdi.mkdir(parents=True, exist_ok=True)
         self._cdi[name] = cdi

@@ -117,6 +117,12 @@ class Informer(Generic[T]):
                 continue
             except NotFound:
                 # The kind is not served (yet), as with a runtime-config that leaves a version out.
+                if delay < _LONGEST_DELAY:
+                    _log.info(
+                        "waiting for a kind that the API server does not serve",
+                        resource=self.resource.group_resource,
+                        version=self.resource.version,
+                    )
                 self._version = None
                 delay = _LONGEST_DELAY
             except (ApiError, httpx.HTTPError, msgspec.DecodeError, OSError, TimeoutError) as error:

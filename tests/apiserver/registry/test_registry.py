@@ -47,10 +47,22 @@ def test_most_specific_entry_wins(text: str, served: bool) -> None:
     assert RuntimeConfig.parse(text).serves("resource.k8s.io", "v1beta2", "resourceclaims") is served
 
 
-@pytest.mark.parametrize("text", ["api/gamma=true", "apps/v1=maybe", "a/b/c/d=true"])
+@pytest.mark.parametrize("text", ["api/gamma=true", "apps/v1=maybe", "a/b/c/d=true", "foo"])
 def test_malformed_runtime_config_is_refused(text: str) -> None:
     with pytest.raises(RuntimeConfigError):
         RuntimeConfig.parse(text)
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("foo=true", "runtime-config invalid key foo"),
+        ("resource.k8s.io/v1,nvidia.com/v1", "unknown api groups nvidia.com/v1"),
+    ],
+)
+def test_a_runtime_config_about_what_does_not_exist_is_refused(text: str, message: str) -> None:
+    with pytest.raises(RuntimeConfigError, match=f"^{message}$"):
+        Registry.default(text)
 
 
 def test_events_are_views_of_the_same_objects() -> None:

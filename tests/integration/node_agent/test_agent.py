@@ -103,3 +103,13 @@ async def test_deep_data_directories_get_a_short_path(folder: Path) -> None:
         assert short_path(Path("/tmp")) == Path("/tmp")
     finally:
         link.unlink()
+
+
+async def test_the_short_path_goes_with_the_agent(folder: Path) -> None:
+    deep = folder.joinpath(*["a-rather-long-name"] * 6)
+    async with _server(folder) as client:
+        async with _agent(client, deep, "node-0") as agent:
+            link = agent.kubelets[0].config.root.parent
+            assert link.is_symlink()
+        assert not link.is_symlink()
+    assert (deep / "nodes" / "node-0" / "kubelet").is_dir()

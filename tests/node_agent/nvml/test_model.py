@@ -85,3 +85,12 @@ def test_a_broken_model_file_is_told_with_its_path(tmp_path: Path, text: str, sa
     path.write_text(text)
     with pytest.raises(ModelError, match=f"(?s){path}.*{said}"):
         load_model(str(path))
+
+
+def test_a_file_or_folder_that_is_not_there_is_told_in_one_line(tmp_path: Path) -> None:
+    with pytest.raises(
+        ModelError, match=f"^cannot read GPU model {tmp_path}/x.yaml: No such file or directory$"
+    ):
+        load_model(f"{tmp_path}/x.yaml")
+    with pytest.raises(ModelError, match=f"^{tmp_path}/nowhere is no folder with GPU models$"):
+        load_model("T4", (tmp_path / "nowhere",))

@@ -7,6 +7,7 @@ from dra_shared.api.resources import CONFIG_MAPS
 from dra_shared.client.informer import Informer
 from dra_shared.client.rest import Client
 from dra_shared.clock import FakeClock
+from structlog.testing import capture_logs
 
 from tests.shared.client.fake_server import CHUNKED, chunk, reply, serving
 
@@ -44,10 +45,15 @@ class _Script:
         writer.write(CHUNKED + answers.pop(0) + b"0\r\n\r\n" if watch else answers.pop(0))
 
 
+class _Hurried(FakeClock):
+    async def sleep(self, seconds: float) -> None:
+        await asyncio.sleep(0)
+
+
 async def _told(script: _Script) -> list[str]:
     told: list[str] = []
     async with serving(script) as url, Client(url) as client:
-        informer = Informer(client, CONFIG_MAPS, clock=FakeClock(), rng=random.Random(1))
+        informer = Informer(client, CONFIG_MAPS, clock=_Hurried(), rng=random.Random(1))
         informer.add_handler(
             lambda obj: told.append(f"add {obj.metadata.name}@{obj.metadata.resource_version}"),
             lambda old, new: told.append(
@@ -84,6 +90,16 @@ async def test_lists_again_when_the_history_is_gone() -> None:
         [_event("ERROR", expired)],
     )
     assert await _told(script) == ["add a@3", "add b@4", "update 4->15", "add c@12", "delete a", "ns/b,ns/c"]
+
+
+async def test_a_kind_that_is_not_served_is_told_of_once() -> None:
+    refused = reply(orjson.dumps({"kind": "Status", "code": 404, "reason": "NotFound"}), "404 Not Found")
+    script = _Script([refused, refused, _list(5, _object("a", 3))], [])
+    with capture_logs() as logs:
+        assert await _told(script) == ["add a@3", "ns/a"]
+    assert [(entry["event"], entry["resource"]) for entry in logs] == [
+        ("waiting for a kind that the API server does not serve", "configmaps")
+    ]
 
 
 async def test_an_object_made_again_is_deleted_and_added() -> None:

@@ -56,9 +56,9 @@ class Registry:
         ``features``: without kinds whose feature gate is off; None leaves them all in.
 
         Raises:
-            RuntimeConfigError: ``runtime_config`` is malformed.
+            RuntimeConfigError: ``runtime_config`` is malformed, or about what does not exist.
         """
-        config = RuntimeConfig.parse(runtime_config) if isinstance(runtime_config, str) else runtime_config
+        config = cls.configured(runtime_config) if isinstance(runtime_config, str) else runtime_config
         document = _document()
         every = [_parse(entry) for entry in document["kinds"]]
         served = []
@@ -71,6 +71,17 @@ class Registry:
                 served.append(replace(info, versions=versions))
         groups = [(group["name"], group["versions"]) for group in document["groups"]]
         return cls(served, groups, all_kinds=every)
+
+    @staticmethod
+    def configured(runtime_config: str) -> RuntimeConfig:
+        """What ``--runtime-config`` says about the built-in kinds.
+
+        Raises:
+            RuntimeConfigError: it is malformed, or about what does not exist.
+        """
+        config = RuntimeConfig.parse(runtime_config)
+        config.check({group["name"] for group in _document()["groups"]})
+        return config
 
     def add(self, info: KindInfo) -> None:
         """Serve ``info``, in place of a kind of the same group and plural."""

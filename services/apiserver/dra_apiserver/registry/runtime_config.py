@@ -1,7 +1,7 @@
 """Which API versions are served: the meaning of ``--runtime-config``."""
 
 import re
-from collections.abc import Mapping
+from collections.abc import Container, Mapping
 from dataclasses import dataclass, field
 
 _STAGE = re.compile(r"^v[1-9][0-9]*(?:(alpha|beta)[0-9]+)?$")
@@ -50,10 +50,20 @@ class RuntimeConfig:
                 )
             if key.startswith("api/") and key not in _STAGES:
                 raise RuntimeConfigError(f"unknown API group {key!r} in --runtime-config")
-            if not key.startswith("api/") and key.count("/") > 2:
-                raise RuntimeConfigError(f"malformed entry {part!r} in --runtime-config")
+            if key not in _STAGES and key.count("/") not in (1, 2):
+                raise RuntimeConfigError(f"runtime-config invalid key {key}")
             entries[key] = not equals or value.lower() in ("true", "1", "t")
         return cls(entries)
+
+    def check(self, groups: Container[str]) -> None:
+        """See that all entries are about ``groups``.
+
+        Raises:
+            RuntimeConfigError: one is about another, told as by kube-apiserver.
+        """
+        named = {tuple(key.split("/")[:2]) for key in self.entries if key not in _STAGES}
+        if unknown := sorted(f"{group}/{version}" for group, version in named if group not in groups):
+            raise RuntimeConfigError(f"unknown api groups {','.join(unknown)}")
 
     @classmethod
     def everything(cls) -> "RuntimeConfig":

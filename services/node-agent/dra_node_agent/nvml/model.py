@@ -102,7 +102,9 @@ def load_model_file(path: Path) -> GpuModel:
     """
     try:
         model = msgspec.convert(yaml.load(path.read_text(), Loader=_LOADER), GpuModel)
-    except (OSError, yaml.YAMLError, msgspec.ValidationError) as error:
+    except OSError as error:
+        raise ModelError(f"cannot read GPU model {path}: {error.strerror}") from error
+    except (UnicodeDecodeError, yaml.YAMLError, msgspec.ValidationError) as error:
         raise ModelError(f"GPU model {path}: {error}") from error
     unknown = [p.profile for p in model.mig_profiles if p.profile not in GPU_INSTANCE_SLOTS]
     if unknown:
@@ -114,6 +116,8 @@ def load_model_file(path: Path) -> GpuModel:
 
 @functools.cache
 def _directory(directory: Path) -> dict[str, Path]:
+    if not directory.is_dir():
+        raise ModelError(f"{directory} is no folder with GPU models")
     return {path.stem.lower(): path for path in sorted(directory.glob("*.yaml"))}
 
 
@@ -137,7 +141,7 @@ def load_model(name: str, directories: tuple[Path, ...] = ()) -> GpuModel:
 
     Raises:
         UnknownModelError: there is no such model.
-        ModelError: its data file is broken.
+        ModelError: its data file is broken, or one of the directories does not exist.
     """
     if name.endswith((".yaml", ".yml")):
         return load_model_file(Path(name))

@@ -135,6 +135,11 @@ class TestDevices:
         with pytest.raises(DriverConfigError, match=f"driver profile {path}"):
             load_profile(str(path))
 
+    def test_a_file_that_is_not_there(self, tmp_path: Path) -> None:
+        said = f"^cannot read driver profile {tmp_path}/p.yaml: No such file or directory$"
+        with pytest.raises(DriverConfigError, match=said):
+            load_profile(f"{tmp_path}/p.yaml")
+
 
 class TestConfigs:
     def test_defaults(self) -> None:

@@ -171,7 +171,9 @@ def load_profile(name: str) -> Profile:
     path, variant = _locate(name)
     try:
         profile = msgspec.convert(yaml.load(path.read_text(), Loader=_LOADER), Profile)
-    except (OSError, yaml.YAMLError, msgspec.ValidationError) as error:
+    except OSError as error:
+        raise DriverConfigError(f"cannot read driver profile {path}: {error.strerror}") from error
+    except (UnicodeDecodeError, yaml.YAMLError, msgspec.ValidationError) as error:
         raise DriverConfigError(f"driver profile {path}: {error}") from error
     return profile.variant(variant) if variant else profile
 
