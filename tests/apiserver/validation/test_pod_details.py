@@ -3,7 +3,8 @@
 from typing import Any
 
 import pytest
-from dra_apiserver.strategy.workloads import ReplicationControllerStrategy, shown_selector
+from dra_apiserver.strategy.workloads import ReplicationControllerStrategy
+from dra_apiserver.validation.labelselectors import shown_selector
 from dra_apiserver.validation.podspec import check_pod_spec
 from dra_apiserver.validation.rollouts import check_strategy
 

@@ -14,7 +14,7 @@ from dra_apiserver.validation.cronjob import check_cron_job
 from dra_apiserver.validation.gojson import show
 from dra_apiserver.validation.jobpolicies import JOB_POLICIES
 from dra_apiserver.validation.jobspec import check_job_spec
-from dra_apiserver.validation.labelselectors import check_label_selector
+from dra_apiserver.validation.labelselectors import check_label_selector, shown_selector
 from dra_apiserver.validation.podspec import check_template
 from dra_apiserver.validation.podupdate import same
 from dra_apiserver.validation.rollouts import check_strategy
@@ -336,22 +336,6 @@ def _mismatch(
     text = "`selector` does not match template `labels`"
     given = (template.get("metadata") or {}).get("labels")
     return [invalid("spec.template.metadata.labels", Verbatim("null") if given is None else labels, text)]
-
-
-def shown_selector(selector: JsonObject | None) -> Any:
-    """A selector as messages show it: in Go's order, without what is empty."""
-    if selector is None:
-        return Verbatim("null")
-    shown: JsonObject = {}
-    if selector.get("matchLabels"):
-        shown["matchLabels"] = dict(sorted(selector["matchLabels"].items()))
-    if selector.get("matchExpressions"):
-        shown["matchExpressions"] = [
-            {"key": one.get("key", ""), "operator": one.get("operator", "")}
-            | ({"values": one["values"]} if one.get("values") else {})
-            for one in selector["matchExpressions"]
-        ]
-    return shown
 
 
 def _without(spec: JsonObject, names: tuple[str, ...]) -> JsonObject:

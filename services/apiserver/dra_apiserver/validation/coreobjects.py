@@ -20,10 +20,11 @@ from dra_apiserver.errors import (
     too_long,
 )
 from dra_apiserver.strategy.objectmeta import IMMUTABLE
-from dra_apiserver.validation import names, networking, rbac, storage
+from dra_apiserver.validation import csi, names, networking, rbac, storage
 from dra_apiserver.validation.addresses import check_legacy_range
 from dra_apiserver.validation.autoscaler import check_autoscaler
 from dra_apiserver.validation.counts import check_count_or_percent
+from dra_apiserver.validation.endpointslices import check_endpoint_slice
 from dra_apiserver.validation.labelselectors import check_label_selector
 from dra_apiserver.validation.limitrange import check_limit_range
 from dra_apiserver.validation.podspec import check_template
@@ -252,9 +253,13 @@ CHECKS: dict[tuple[str, str], Check] = {
     ("rbac.authorization.k8s.io", "clusterroles"): rbac.check_cluster_role,
     ("rbac.authorization.k8s.io", "rolebindings"): rbac.check_role_binding,
     ("rbac.authorization.k8s.io", "roles"): rbac.check_role,
+    ("discovery.k8s.io", "endpointslices"): check_endpoint_slice,
     ("storage.k8s.io", "csidrivers"): storage.check_csi_driver,
+    ("storage.k8s.io", "csinodes"): csi.check_csi_node,
+    ("storage.k8s.io", "csistoragecapacities"): csi.check_storage_capacity,
     ("storage.k8s.io", "storageclasses"): storage.check_storage_class,
     ("storage.k8s.io", "volumeattachments"): storage.check_attachment,
+    ("storage.k8s.io", "volumeattributesclasses"): csi.check_volume_attributes_class,
     ("scheduling.k8s.io", "priorityclasses"): check_priority_class,
 }
 """By (group, plural): the check of a new object, or of one changed from another."""

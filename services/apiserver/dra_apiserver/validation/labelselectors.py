@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from dra_apiserver.errors import FieldError, forbidden_field, invalid, required
+from dra_apiserver.errors import FieldError, Verbatim, forbidden_field, invalid, required
 from dra_apiserver.strategy.objectmeta import validate_labels
 from dra_apiserver.validation import names
 
@@ -37,3 +37,19 @@ def _check_requirement(requirement: JsonObject, path: str) -> list[FieldError]:
     for index, value in enumerate(values):
         errors += names.label_text(value, f"{path}.values[{index}]")
     return errors
+
+
+def shown_selector(selector: JsonObject | None) -> Any:
+    """A selector as messages show it: in Go's order, without what is empty."""
+    if selector is None:
+        return Verbatim("null")
+    shown: JsonObject = {}
+    if selector.get("matchLabels"):
+        shown["matchLabels"] = dict(sorted(selector["matchLabels"].items()))
+    if selector.get("matchExpressions"):
+        shown["matchExpressions"] = [
+            {"key": one.get("key", ""), "operator": one.get("operator", "")}
+            | ({"values": one["values"]} if one.get("values") else {})
+            for one in selector["matchExpressions"]
+        ]
+    return shown
