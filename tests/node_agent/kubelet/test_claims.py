@@ -55,7 +55,7 @@ def _pod(*claims: dict[str, Any], phase: str = "Pending") -> Pod:
 
 @asynccontextmanager
 async def _pod_resources(folder: Path, manager: DraManager, pod: Pod) -> AsyncIterator[Any]:
-    server = PodResourcesServer(folder, manager, list, lambda namespace, name: pod)
+    server = PodResourcesServer(folder, manager, lambda: [pod])
     options = (("grpc.default_authority", "localhost"),)
     async with server, aio.insecure_channel(f"unix:{folder / SOCKET}", options=options) as channel:
         yield podresources_v1_pb2_grpc.PodResourcesListerStub(channel)
@@ -105,7 +105,9 @@ async def test_pod_resources_has_a_claim_once_with_all_its_devices(tmp_path: Pat
     async with _manager(tmp_path, _device("gpu-0", "a"), _device("gpu-1", "b")) as manager:
         pod = _pod({"name": "gpus", "request": "a"}, {"name": "gpus", "request": "b"})
         async with _pod_resources(tmp_path, manager, pod) as stub:
-            answer = await stub.Get(podresources_v1_pb2.GetPodResourcesRequest())
+            answer = await stub.Get(
+                podresources_v1_pb2.GetPodResourcesRequest(pod_name="pod", pod_namespace="ns")
+            )
         (claim,) = answer.pod_resources.containers[0].dynamic_resources
         assert [
             (device.device_name, [cdi.name for cdi in device.cdi_devices]) for device in claim.claim_resources
@@ -115,11 +117,12 @@ async def test_pod_resources_has_a_claim_once_with_all_its_devices(tmp_path: Pat
         ]
 
 
-async def test_pod_resources_of_a_pod_that_has_ended_can_be_asked_for(tmp_path: Path) -> None:
+async def test_pod_resources_does_not_know_pods_that_have_ended(tmp_path: Path) -> None:
     async with _manager(tmp_path) as manager:
         async with _pod_resources(tmp_path, manager, _pod(phase="Succeeded")) as stub:
-            answer = await stub.Get(podresources_v1_pb2.GetPodResourcesRequest())
-        assert answer.pod_resources.name == "pod"
+            with pytest.raises(aio.AioRpcError) as raised:
+                await stub.Get(podresources_v1_pb2.GetPodResourcesRequest(pod_name="pod", pod_namespace="ns"))
+        assert raised.value.details() == "pod pod in namespace ns not found"
 
 
 def test_health_messages_end_at_1024_bytes() -> None:

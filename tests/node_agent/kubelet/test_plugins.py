@@ -1,5 +1,6 @@
 """Plugins register by their sockets, and are let go when those vanish."""
 
+import asyncio
 import shutil
 import tempfile
 from collections.abc import AsyncIterator, Iterator
@@ -7,7 +8,7 @@ from contextlib import asynccontextmanager
 from pathlib import Path
 
 import pytest
-from dra_node_agent.kubelet.dra.plugin import PluginError
+from dra_node_agent.kubelet.dra.plugin import DraPlugin, PluginError
 from dra_node_agent.kubelet.dra.plugins import DraPluginManager
 from dra_node_agent.kubelet.plugins.manager import DRA_PLUGIN, PluginManager
 from dra_node_agent.kubelet.plugins.watch import DirectoryWatcher
@@ -16,6 +17,8 @@ from dra_shared.clock import FakeClock
 from tests.node_agent.kubelet.fakeapi import FakeApi
 from tests.node_agent.kubelet.fakedriver import FakeDriver
 from tests.node_agent.kubelet.waiting import until
+
+_HTTP2_SETTINGS = bytes((0, 0, 0, 4, 0, 0, 0, 0, 0))
 
 
 @pytest.fixture
@@ -168,3 +171,30 @@ async def test_permissions_of_a_socket_do_not_make_it_another(registry: Path) ->
         async with FakeDriver("other-driver", registry=registry) as other:
             await other.registered.get()
         assert kubelet.plugins.get("test-driver") is plugin
+
+
+async def test_a_driver_that_is_not_there_is_told_of_in_go_s_words(registry: Path) -> None:
+    plugin = DraPlugin("driver", f"{registry}/dra.sock", ["v1.DRAPlugin"])
+    with pytest.raises(PluginError) as raised:
+        await plugin.prepare([])
+    await plugin.close()
+    assert str(raised.value) == (
+        'rpc error: code = Unavailable desc = connection error: desc = "transport: Error while dialing:'
+        f' dial unix {registry}/dra.sock: connect: no such file or directory"'
+    )
+
+
+async def test_a_driver_that_dies_in_a_call_is_told_of_in_go_s_words(registry: Path) -> None:
+    async def die(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        writer.write(_HTTP2_SETTINGS)
+        # The client's preface and settings, and some of its request.
+        await reader.readexactly(150)
+        writer.close()
+
+    endpoint = f"{registry}/dra.sock"
+    plugin = DraPlugin("driver", endpoint, ["v1.DRAPlugin"])
+    async with await asyncio.start_unix_server(die, endpoint):
+        with pytest.raises(PluginError) as raised:
+            await plugin.prepare([])
+        await plugin.close()
+    assert str(raised.value) == "rpc error: code = Unavailable desc = error reading from server: EOF"

@@ -24,7 +24,7 @@ async def _served(bench: Bench) -> AsyncIterator[httpx.AsyncClient]:
     routes = KubeletServer([bench.kubelet], bench.clock).routes()
     async with (
         HealthServer("127.0.0.1", 0, {}, routes) as server,
-        httpx.AsyncClient(base_url=f"http://127.0.0.1:{server.port}") as client,
+        httpx.AsyncClient(base_url=f"http://127.0.0.1:{server.port}", timeout=30) as client,
     ):
         yield client
 

@@ -102,7 +102,7 @@ class Kubelet:
         self._ready = False
         self._wiped = asyncio.Event()
         self._reconcile_now = asyncio.Event()
-        self._pod_resources = PodResourcesServer(config.root, self.dra, self.active_pods, self.find_pod)
+        self._pod_resources = PodResourcesServer(config.root, self.dra, self.active_pods)
         runtime.on_change(self._container_changed)
 
     async def start(self) -> None:

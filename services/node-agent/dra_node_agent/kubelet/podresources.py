@@ -22,19 +22,17 @@ from dra_node_agent.tasks import Tasks
 
 SOCKET = Path("pod-resources", "kubelet.sock")
 
-_Find = Callable[[str, str], Pod | None]
-
 
 class PodResourcesServer:
-    """Serves PodResources for one node; ``pods`` gives the pods that hold resources, ``find`` any by its name.
+    """Serves PodResources for one node; ``pods`` gives the pods that hold resources.
 
     A gRPC server costs far more memory than a socket, and on most of many nodes nobody asks: it starts with the first
     connection, behind the socket that is always there.
     """
 
-    def __init__(self, root: Path, dra: DraManager, pods: Callable[[], Iterable[Pod]], find: _Find) -> None:
+    def __init__(self, root: Path, dra: DraManager, pods: Callable[[], Iterable[Pod]]) -> None:
         self.path = root / SOCKET
-        self._service = _Service(dra, pods, find)
+        self._service = _Service(dra, pods)
         self._behind = self.path.with_name("grpc.sock")
         self._server: aio.Server | None = None
         self._starting = asyncio.Lock()
@@ -101,29 +99,30 @@ async def _pump(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> N
 
 
 class _Service(podresources_v1_pb2_grpc.PodResourcesListerServicer):
-    def __init__(self, dra: DraManager, pods: Callable[[], Iterable[Pod]], find: _Find) -> None:
+    def __init__(self, dra: DraManager, pods: Callable[[], Iterable[Pod]]) -> None:
         self._dra = dra
         self._pods = pods
-        self._find = find
 
     async def List(self, request: pb.ListPodResourcesRequest, context: Any) -> pb.ListPodResourcesResponse:
-        pods = [self._of_pod(pod) for pod in self._pods() if pod.status.phase not in TERMINAL]
-        return pb.ListPodResourcesResponse(pod_resources=pods)
+        return pb.ListPodResourcesResponse(pod_resources=[self._of_pod(pod) for pod in self._active()])
 
     async def Get(self, request: pb.GetPodResourcesRequest, context: Any) -> pb.GetPodResourcesResponse:
-        pod = self._find(request.pod_namespace, request.pod_name)
-        if pod is None:
-            await context.abort(
-                grpc.StatusCode.UNKNOWN,
-                f"pod {request.pod_name} in namespace {request.pod_namespace} not found",
-            )
-            raise AssertionError("abort has raised")
-        return pb.GetPodResourcesResponse(pod_resources=self._of_pod(pod))
+        for pod in self._active():
+            if (pod.metadata.name, pod.metadata.namespace) == (request.pod_name, request.pod_namespace):
+                return pb.GetPodResourcesResponse(pod_resources=self._of_pod(pod))
+        await context.abort(
+            grpc.StatusCode.UNKNOWN,
+            f"pod {request.pod_name} in namespace {request.pod_namespace} not found",
+        )
+        raise AssertionError("abort has raised")
 
     async def GetAllocatableResources(
         self, request: pb.AllocatableResourcesRequest, context: Any
     ) -> pb.AllocatableResourcesResponse:
         return pb.AllocatableResourcesResponse()
+
+    def _active(self) -> list[Pod]:
+        return [pod for pod in self._pods() if pod.status.phase not in TERMINAL]
 
     def _of_pod(self, pod: Pod) -> pb.PodResources:
         containers = [container for container in pod.spec.init_containers if is_sidecar(container)]

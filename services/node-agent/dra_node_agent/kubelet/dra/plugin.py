@@ -1,5 +1,6 @@
 """One registered plugin of a DRA driver: its gRPC connection and the calls that the kubelet makes on it."""
 
+import re
 from collections.abc import AsyncIterator, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import Any
@@ -38,6 +39,10 @@ CHANNEL_OPTIONS: Sequence[tuple[str, Any]] = (
     ("grpc.min_reconnect_backoff_ms", 100),
     ("grpc.max_reconnect_backoff_ms", 2000),
 )
+
+# How a dial fails here, and how a connection that the driver closes.
+_DIALED = re.compile(r"connect failed: addr: unix:(?P<path>.+) error: (?P<why>.+)$")
+_CLOSED = ("Socket closed", "Stream removed (Socket closed)")
 
 
 class PluginError(Exception):
@@ -203,6 +208,11 @@ def rpc_error_text(error: aio.AioRpcError) -> str:
     details = error.details() or ""
     if code == "DEADLINE_EXCEEDED" and details == "Deadline Exceeded":
         details = "context deadline exceeded"
+    elif code == "UNAVAILABLE" and (dialed := _DIALED.search(details)):
+        cause = f"dial unix {dialed['path']}: connect: {dialed['why'].lower()}"
+        details = f"connection error: desc = {go_quote(f'transport: Error while dialing: {cause}')}"
+    elif code == "UNAVAILABLE" and details in _CLOSED:
+        details = "error reading from server: EOF"
     return f"rpc error: code = {name} desc = {details}"
 
 
