@@ -22,7 +22,7 @@ DEBUGGER: Json = {"name": "debug", "image": "busybox"}
 @pytest.fixture
 async def client(tmp_path: Path) -> AsyncIterator[httpx.AsyncClient]:
     config = Config(port=0, data=tmp_path, relaxed=True)
-    async with ApiServer(config) as server, httpx.AsyncClient(base_url=server.url) as made:
+    async with ApiServer(config) as server, httpx.AsyncClient(base_url=server.url, timeout=30) as made:
         await made.post(PODS, json=POD)
         yield made
 
@@ -93,3 +93,32 @@ async def test_a_pod_whose_container_has_a_claim_is_not_resized(client: httpx.As
     assert answer.status_code == 422
     expected = 'Pod "q" is invalid: spec: Forbidden: only cpu and memory resources are mutable'
     assert answer.json()["message"] == expected
+
+
+async def test_a_resize_stays_within_the_quota(client: httpx.AsyncClient) -> None:
+    quota = {"metadata": {"name": "q"}, "spec": {"hard": {"requests.cpu": "3"}}}
+    assert (await client.post("/api/v1/namespaces/default/resourcequotas", json=quota)).status_code == 201
+
+    def wanted(cpu: str) -> Json:
+        return {"containers": [{"name": "c", "image": "x", "resources": {"requests": {"cpu": cpu}}}]}
+
+    refused = await put(client, "resize", wanted("4"))
+    assert refused.status_code == 403
+    assert refused.json()["message"] == (
+        'pods "p" is forbidden: exceeded quota: q, requested: requests.cpu=3, used: requests.cpu=1, '
+        "limited: requests.cpu=3"
+    )
+    assert (await put(client, "resize", wanted("3"))).status_code == 200
+    assert (await put(client, "resize", wanted("2"))).status_code == 200
+
+
+async def test_a_pod_pulls_with_its_accounts_secrets(client: httpx.AsyncClient) -> None:
+    account = {"metadata": {"name": "puller"}, "imagePullSecrets": [{"name": "registry"}]}
+    made = await client.post("/api/v1/namespaces/default/serviceaccounts", json=account)
+    assert made.status_code == 201
+    spec: Json = {"serviceAccountName": "puller", "containers": [{"name": "c", "image": "x"}]}
+    pod = (await client.post(PODS, json={"metadata": {"name": "a"}, "spec": spec})).json()
+    assert pod["spec"]["imagePullSecrets"] == [{"name": "registry"}]
+    spec["imagePullSecrets"] = [{"name": "own"}]
+    pod = (await client.post(PODS, json={"metadata": {"name": "b"}, "spec": spec})).json()
+    assert pod["spec"]["imagePullSecrets"] == [{"name": "own"}]

@@ -23,7 +23,7 @@ def _new_pod(obj: JsonObject | None, ctx: Context, operation: str) -> JsonObject
 
 
 def service_account(obj: JsonObject | None, old: JsonObject | None, ctx: Context, operation: str) -> None:
-    """The ServiceAccount plugin: a pod runs as `default` and finds its token mounted.
+    """The ServiceAccount plugin: a pod runs as `default`, finds its token mounted and may pull what its account may.
 
     The account itself need not be there yet: the controller makes it, and a pod must not fail for being quicker. The
     token is mounted where the namespace has the ConfigMap that upstream's root certificate publisher makes.
@@ -35,6 +35,9 @@ def service_account(obj: JsonObject | None, old: JsonObject | None, ctx: Context
     name = spec.get("serviceAccountName") or "default"
     spec["serviceAccountName"] = spec["serviceAccount"] = name
     account = ctx.lookup("", "serviceaccounts", ctx.namespace, name) or {}
+    secrets_of_account = account.get("imagePullSecrets") or []
+    if secrets_of_account and not spec.get("imagePullSecrets"):
+        spec["imagePullSecrets"] = [dict(one) for one in secrets_of_account]
     wanted = spec.get("automountServiceAccountToken", account.get("automountServiceAccountToken"))
     # Without a published root certificate no kubelet could set the volume up.
     if wanted is not False and ctx.lookup("", "configmaps", ctx.namespace, _ROOT_CERTIFICATE) is not None:

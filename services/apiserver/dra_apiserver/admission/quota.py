@@ -34,12 +34,14 @@ _CONSTRAINED = ("cpu", "limits.cpu", "limits.memory", "memory", "requests.cpu", 
 
 
 def resource_quota(obj: JsonObject | None, old: JsonObject | None, ctx: Context, operation: str) -> None:
-    """The ResourceQuota plugin, for what is created in a namespace.
+    """The ResourceQuota plugin, for what is created in a namespace and for pods that are resized.
 
     Raises:
         StatusError: 403, a quota would be exceeded, or limits what the pod does not name.
     """
-    if operation != "CREATE" or obj is None or ctx.subresource or not ctx.namespace:
+    resized = (operation, ctx.kind.plural, ctx.subresource) == ("UPDATE", "pods", "resize")
+    created = operation == "CREATE" and not ctx.subresource
+    if obj is None or not ctx.namespace or not (created or resized):
         return
     stored = ctx.listing("", "resourcequotas", ctx.namespace)
     if not stored:
@@ -50,9 +52,9 @@ def resource_quota(obj: JsonObject | None, old: JsonObject | None, ctx: Context,
     quotas = sorted((decode(RESOURCE_QUOTAS, data) for data in stored), key=lambda q: q.metadata.name)
     match (ctx.kind.group, ctx.kind.plural):
         case ("", "pods"):
-            pod = convert(PODS, obj)
+            pod, before = convert(PODS, obj), convert(PODS, old) if old is not None else None
             for quota in quotas:
-                _check_pod(quota, pod, ctx)
+                _check_pod(quota, pod, before, ctx)
         case ("resource.k8s.io", "resourceclaims"):
             claim = convert(RESOURCE_CLAIMS, obj)
             for quota in quotas:
@@ -62,12 +64,17 @@ def resource_quota(obj: JsonObject | None, old: JsonObject | None, ctx: Context,
                 _check_count(quota, obj, ctx)
 
 
-def _check_pod(quota: ResourceQuota, pod: Pod, ctx: Context) -> None:
+def _check_pod(quota: ResourceQuota, pod: Pod, before: Pod | None, ctx: Context) -> None:
     from dra_shared.api.codec import decode
     from dra_shared.api.resources import PODS
     from dra_shared.quota import add, pod_usage, selects
 
     requested = _limited(quota, pod_usage(pod))
+    if before is not None:
+        had = pod_usage(before)
+        requested = {
+            name: amount.sub(had[name]) if name in had else amount for name, amount in requested.items()
+        }
     named = [name for name in _CONSTRAINED if name in quota.spec.hard]
     if not (requested or named) or not selects(quota, pod):
         return
