@@ -11,6 +11,7 @@ from dra_shared.api.resources import (
 )
 from dra_shared.client.errors import AlreadyExists, ApiError
 from dra_shared.client.events import reference
+from dra_shared.client.rest import PatchType
 from dra_shared.client.workqueue import Retry
 from msgspec.structs import replace
 
@@ -19,6 +20,7 @@ from dra_controller.hashing import revision_hash
 from dra_controller.pods import available_in, is_ready, is_terminal
 from dra_controller.revisions import HASH, History
 from dra_controller.statefulset.identity import make, ordinal, volume_claims
+from dra_controller.statefulset.retention import goes_with, retained
 from dra_controller.workload import WorkloadController, index_by_owner
 
 
@@ -33,6 +35,7 @@ class StatefulSetController(WorkloadController):
         super().__init__(context)
         revisions = self.watch(CONTROLLER_REVISIONS)
         index_by_owner(revisions)
+        self._claims = self.watch(PERSISTENT_VOLUME_CLAIMS).store
         self._history = History(
             context.client,
             STATEFUL_SETS,
@@ -73,6 +76,9 @@ class StatefulSetController(WorkloadController):
         """The next step: with OrderedReady, the first pod that isn't as it should be holds up all later ones."""
         parallel = stateful_set.spec.pod_management_policy == "Parallel"
         numbers = _numbers(stateful_set)
+        surplus = sorted((number for number in pods if number not in numbers), reverse=True)
+        for number in surplus:
+            await self._retain(stateful_set, number, pods[number], surplus=True)
         for number in numbers:
             pod = pods.get(number)
             if pod is not None and is_terminal(pod) and pod.metadata.deletion_timestamp is None:
@@ -84,11 +90,19 @@ class StatefulSetController(WorkloadController):
                 if not parallel:
                     return
                 continue
+            if pod.status.phase == "Pending":
+                await self._create_claims(stateful_set, number, pod)
             if not parallel and (
                 pod.metadata.deletion_timestamp is not None or self._wait(stateful_set, pod)
             ):
                 return
-        surplus = sorted((number for number in pods if number not in numbers), reverse=True)
+            if await self._retain(stateful_set, number, pod, surplus=False):
+                text = (
+                    f"Update Pod {pod.metadata.name} in StatefulSet {stateful_set.metadata.name} successful"
+                )
+                self.recorder.event(
+                    reference(STATEFUL_SETS, stateful_set), "Normal", "SuccessfulUpdate", text
+                )
         for number in surplus:
             pod = pods[number]
             if pod.metadata.deletion_timestamp is None:
@@ -134,14 +148,13 @@ class StatefulSetController(WorkloadController):
         return left != 0
 
     async def _create(self, stateful_set: StatefulSet, number: int, revision: str) -> None:
-        for claim in volume_claims(stateful_set, number):
-            try:
-                await self._client.create(PERSISTENT_VOLUME_CLAIMS, claim)
-            except AlreadyExists:
-                continue
         pod = make(self._at(stateful_set, revision), number, revision)
         involved = reference(STATEFUL_SETS, stateful_set)
         name = pod.metadata.name
+        known = [self._claims.get(claim.key) for claim in volume_claims(stateful_set, number)]
+        if any(claim is not None and goes_with(claim, name) for claim in known):
+            raise Retry(f"volume claims of the former pod {pod.key} are still there")
+        await self._create_claims(stateful_set, number, pod)
         try:
             made = await self._client.create(PODS, pod)
         except AlreadyExists as error:
@@ -156,6 +169,49 @@ class StatefulSetController(WorkloadController):
         self.expectations.created(stateful_set.metadata.uid, made)
         text = f"Create Pod {name} in StatefulSet {stateful_set.metadata.name} successful"
         self.recorder.event(involved, "Normal", "SuccessfulCreate", text)
+
+    async def _create_claims(self, stateful_set: StatefulSet, number: int, pod: Pod) -> None:
+        involved = reference(STATEFUL_SETS, stateful_set)
+        where = f"Pod {pod.metadata.name} in StatefulSet {stateful_set.metadata.name}"
+        for claim in volume_claims(stateful_set, number):
+            if self._claims.get(claim.key) is not None:
+                continue
+            what = claim.metadata.name
+            try:
+                await self._client.create(
+                    PERSISTENT_VOLUME_CLAIMS, retained(claim, stateful_set, pod, surplus=False)
+                )
+            except AlreadyExists:
+                continue
+            except ApiError as error:
+                text = f"Create Claim {what} for {where} failed error: {error}"
+                self.recorder.event(involved, "Warning", "FailedCreate", text)
+                raise
+            text = f"Create Claim {what} {where} success"
+            self.recorder.event(involved, "Normal", "SuccessfulCreate", text)
+
+    async def _retain(self, stateful_set: StatefulSet, number: int, pod: Pod, *, surplus: bool) -> bool:
+        """Have the pod's volume claims go with whom they should; whether any didn't."""
+        changed = False
+        for template in volume_claims(stateful_set, number):
+            claim = self._claims.get(template.key)
+            if claim is None:
+                continue
+            wanted = retained(claim, stateful_set, pod, surplus=surplus)
+            if wanted != claim:
+                meta = {
+                    "resourceVersion": claim.metadata.resource_version,
+                    "ownerReferences": wanted.metadata.owner_references or None,
+                }
+                await self._client.patch(
+                    PERSISTENT_VOLUME_CLAIMS,
+                    claim.metadata.name,
+                    {"metadata": meta},
+                    claim.metadata.namespace,
+                    patch_type=PatchType.MERGE,
+                )
+                changed = True
+        return changed
 
     def _at(self, stateful_set: StatefulSet, name: str) -> StatefulSet:
         """The StatefulSet with the template of the revision of that name."""
