@@ -286,11 +286,6 @@ def forbidden(
     return StatusError(403, "Forbidden", f"{subject} is forbidden: {why}", details)
 
 
-def method_not_supported(resource: GroupResource, action: str) -> StatusError:
-    text = f"{action} is not supported on resources of kind {quote(str(resource))}"
-    return StatusError(405, "MethodNotAllowed", text, {"group": resource.group, "kind": resource.plural})
-
-
 def method_not_allowed() -> StatusError:
     text = "the server does not allow this method on the requested resource"
     return StatusError(405, "MethodNotAllowed", text, {})

@@ -9,6 +9,8 @@ from collections.abc import Awaitable, Callable, Iterable, Mapping, MutableMappi
 from typing import Any, Protocol
 from urllib.parse import parse_qsl
 
+import orjson
+
 from dra_apiserver.auth import ADMINISTRATOR, UserInfo
 from dra_apiserver.errors import StatusError, bad_request, timeout, too_large
 
@@ -23,6 +25,9 @@ _BODY_TIMEOUT = 60.0
 # In characters, of all warnings together and, once they are more than that, of each.
 _WARNINGS = 4096
 _WARNING = 256
+# Go's strconv.ParseBool.
+_TRUE = frozenset({"1", "t", "T", "true", "TRUE", "True"})
+_READERS = ("curl", "Wget", "Mozilla/5.0")
 _GZIP_FROM = 128 << 10
 _GZIP_IN_LOOP = 256 << 10
 
@@ -221,11 +226,20 @@ class Request:
             headers.extend((name.lower().encode(), value.encode("latin-1")) for name, value in extra.items())
         return headers
 
+    def _pretty(self) -> bool:
+        """Whether a person reads the answer, by upstream's rule: the client says so, or is a browser, curl or wget."""
+        said = self.query.get("pretty") if self.scope["query_string"] else ""
+        if said:
+            return said in _TRUE
+        return self.header(b"user-agent").startswith(_READERS) and not self.path.startswith("/openapi/")
+
     async def respond(
         self, code: int, body: bytes, media_type: str = JSON, headers: Mapping[str, str] | None = None
     ) -> None:
         """Send an answer, packed where it is large and the client takes it."""
         sent = self._base_headers(headers)
+        if media_type == JSON and self._pretty():
+            body = orjson.dumps(orjson.loads(body), option=orjson.OPT_INDENT_2)
         sent.append(_JSON_HEADER if media_type == JSON else (b"content-type", media_type.encode()))
         if len(body) >= _GZIP_FROM and "gzip" in self.header(b"accept-encoding"):
             if len(body) <= _GZIP_IN_LOOP:

@@ -1,5 +1,6 @@
 """What kubectl shows and is told, as by kube-apiserver 1.36."""
 
+import json
 from collections.abc import AsyncIterator
 from pathlib import Path
 from typing import Any
@@ -158,3 +159,29 @@ async def test_the_log_of_a_pod_on_a_node_that_is_not_there(client: httpx.AsyncC
     await client.post(f"/api/v1/{DEFAULT}/pods", json={"metadata": {"name": "p"}, "spec": spec})
     answer = await client.get(f"/api/v1/{DEFAULT}/pods/p/log")
     assert (answer.status_code, answer.json()["message"]) == (404, 'pods "gone" not found')
+
+
+async def test_people_get_answers_that_they_can_read(client: httpx.AsyncClient) -> None:
+    path = f"/api/v1/{DEFAULT}/configmaps/nope"
+    read = '{\n  "kind": "Status",\n  "apiVersion": "v1",\n  "metadata": {},\n'
+    asked = await client.get(path, params={"pretty": "true"})
+    assert asked.text.startswith(read)
+    curl = {"User-Agent": "curl/8.5.0"}
+    assert (await client.get(path, headers=curl)).text.startswith(read)
+    assert "\n" not in (await client.get(path, headers=curl, params={"pretty": "false"})).text
+    assert "\n" not in (await client.get(path)).text
+
+
+async def test_one_object_is_watched_at_the_old_path(client: httpx.AsyncClient) -> None:
+    path = f"/api/v1/{DEFAULT}/configmaps"
+    for name in ("a", "b"):
+        await client.post(path, json={"metadata": {"name": name}})
+    answer = await client.get(f"/api/v1/watch/{DEFAULT}/configmaps/b", params={"timeoutSeconds": "1"})
+    (event,) = map(json.loads, answer.text.splitlines())
+    assert (event["type"], event["object"]["metadata"]["name"]) == ("ADDED", "b")
+
+
+async def test_namespaces_are_not_deleted_together(client: httpx.AsyncClient) -> None:
+    answer = await client.delete("/api/v1/namespaces")
+    text = "the server does not allow this method on the requested resource"
+    assert (answer.status_code, answer.json()["message"]) == (405, text)

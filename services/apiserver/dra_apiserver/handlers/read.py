@@ -11,6 +11,7 @@ import re
 from typing import Any
 
 import orjson
+from dra_shared.selectors import parse_field_selector
 
 from dra_apiserver.errors import (
     StatusError,
@@ -213,7 +214,11 @@ async def watch(api: Api, request: Request, target: Target) -> None:
     """A stream of events."""
     presenter = api.presenter(target, request)
     options = list_options(request, target.kind, watch=True, version=target.version)
-    selection = Selection(target.kind, target.namespace, options.labels, options.fields)
+    fields = options.fields
+    if target.name:
+        # An old path, /watch/… with a name; upstream looks at no other field then.
+        fields = parse_field_selector(f"metadata.name={target.name}")
+    selection = Selection(target.kind, target.namespace, options.labels, fields)
     store = api.store
     initial = options.send_initial_events
     from_now = not options.revision if initial is None else initial

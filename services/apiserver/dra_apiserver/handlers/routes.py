@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Awaitable, Callable
 
-from dra_apiserver.errors import method_not_allowed, method_not_supported, no_such_resource
+from dra_apiserver.errors import method_not_allowed, no_such_resource
 from dra_apiserver.handlers import components, logs, read, reviews, streaming, subresources, write
 from dra_apiserver.handlers import delete as deletion
 from dra_apiserver.handlers.api import Api, Target
@@ -69,7 +69,8 @@ def resolve(registry: Registry, method: str, path: str, watching: bool) -> tuple
         group, version, rest = parts[2], parts[3], parts[4:]
     else:
         raise NotResource
-    if rest[0] == "watch" and method == "GET" and len(rest) > 1:
+    old_watch = rest[0] == "watch" and method == "GET" and len(rest) > 1
+    if old_watch:
         watching = True
         rest = rest[1:]
     namespace = ""
@@ -94,7 +95,7 @@ def resolve(registry: Registry, method: str, path: str, watching: bool) -> tuple
             return "create", reviews.review, target
         found = _COLLECTION.get(method)
         if found is None or found[0] not in info.verbs:
-            raise method_not_allowed() if found is None else method_not_supported(target.qualified, found[0])
+            raise method_not_allowed()
         if info.namespaced and not namespace and found[0] in {"create", "deletecollection"}:
             raise method_not_allowed()
         if (group, rest[0]) == _COMPONENTS:
@@ -105,6 +106,10 @@ def resolve(registry: Registry, method: str, path: str, watching: bool) -> tuple
     target.name = rest[1]
     if info.namespaced and not namespace:
         raise no_such_resource()
+    if len(rest) == 2 and old_watch:
+        if "watch" not in info.verbs:
+            raise no_such_resource()
+        return "watch", read.watch, target
     if len(rest) == 2:
         found = _OBJECT.get(method)
         if found is None or found[0] not in info.verbs:
