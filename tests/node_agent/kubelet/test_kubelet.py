@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 from dra_shared.api.container import ContainerStatus
-from dra_shared.api.resources import CONFIG_MAPS, LEASES, NODES, PODS, SERVICE_ACCOUNTS
+from dra_shared.api.resources import CONFIG_MAPS, EVENTS, LEASES, NODES, PODS, SERVICE_ACCOUNTS
 from dra_shared.clock import settle
 
 from tests.node_agent.kubelet.bench import SLEEPER, Bench, claim, pod, reasons
@@ -476,6 +476,30 @@ async def test_pods_have_their_service_accounts_token() -> None:
         await until(lambda: bench.runtime.containers())
         await settle(50)
         assert await bench.log() == "robot in pod\n"
+
+        def asked() -> int:
+            return [path.endswith("/robot/token") for _, path in bench.api.requests].count(True)
+
+        await bench.clock.advance(2800)
+        assert asked() == 1
+        # A fifth of its time is left.
+        await bench.clock.advance(100)
+        await until(lambda: asked() == 2)
+
+
+async def test_drivers_are_not_called_before_the_volumes_are_there() -> None:
+    bench = Bench()
+    async with FakeDriver(registry=_registry(bench), cdi=bench.cdi) as driver, bench:
+        await driver.registered.get()
+        bench.add_claim(claim("gpu", "pod"))
+        volumes = [{"name": "settings", "configMap": {"name": "settings"}}]
+        bench.create(pod(volumes=volumes, resourceClaims=[{"name": "gpu", "resourceClaimName": "gpu"}]))
+        await until(lambda: any(event.reason == "FailedMount" for event in bench.api.list(EVENTS)))
+        assert driver.calls == []
+        bench.api.put(CONFIG_MAPS, {"metadata": {"name": "settings", "namespace": "ns"}})
+        await bench.clock.advance(11)
+        await until(lambda: bench.phase() == "Running")
+        assert [method for method, _ in driver.calls] == ["NodePrepareResources"]
 
 
 async def test_missing_config_is_reported_and_awaited() -> None:

@@ -14,6 +14,8 @@ from dra_node_agent.kubelet.environment import ConfigError, Sources, expand, fie
 from dra_node_agent.runtime.base import Mount
 
 _FILES_LIMIT = 4 << 20
+# Tokens are renewed when a fifth of their time is left, and once a day (pkg/kubelet/token).
+_TOKEN_SECONDS, _LONGEST_TOKEN = 3600, 86400.0
 
 
 class MountError(Exception):
@@ -60,6 +62,19 @@ class VolumeManager:
             await asyncio.to_thread(_write, folder, files)
             paths[volume.name] = folder
         return paths
+
+    def renew_after(self, pod: Pod) -> float | None:
+        """The seconds after which a token in the pod's volumes is to be renewed; None where there is none."""
+        return min(
+            (
+                min((part.service_account_token.expiration_seconds or _TOKEN_SECONDS) * 0.8, _LONGEST_TOKEN)
+                for volume in pod.spec.volumes
+                if volume.projected is not None
+                for part in volume.projected.sources
+                if part.service_account_token is not None
+            ),
+            default=None,
+        )
 
     async def tear_down(self, pod_uid: str) -> None:
         """Remove the pod's volumes. Fine to call again."""
@@ -171,4 +186,7 @@ def _write(folder: Path, files: Mapping[str, bytes]) -> None:
     for name, content in files.items():
         path = folder / _safe(name)
         path.parent.mkdir(parents=True, exist_ok=True)
-        path.write_bytes(content[:_FILES_LIMIT])
+        # Whoever reads it meanwhile gets the old content or the new.
+        temporary = path.with_name(f".{path.name}.tmp")
+        temporary.write_bytes(content[:_FILES_LIMIT])
+        temporary.replace(path)

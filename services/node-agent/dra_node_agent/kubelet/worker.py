@@ -78,6 +78,7 @@ class PodWorker:
         self._rejected = False
         self._retry = _FIRST_RETRY
         self._volumes: dict[str, Path] = {}
+        self._renew_at: float | None = None
 
     # What the kubelet tells
 
@@ -163,7 +164,8 @@ class PodWorker:
         self._report()
         if self._over():
             return await self._end()
-        return min((value for value in (delay, deadline) if value is not None), default=None)
+        delays = (delay, deadline, await self._renew_tokens())
+        return min((value for value in delays if value is not None), default=None)
 
     async def _set_up(self) -> bool:
         """Claims, volumes and sandbox; True where something was done."""
@@ -171,6 +173,7 @@ class PodWorker:
             return False
         context, pod = self._context, self.pod
         resumed = bool(self._records())
+        await self._set_up_volumes()
         if not self._prepared:
             # A pod that already runs keeps what it has; the manager knows it from its checkpoint.
             if not resumed and (pod.spec.resource_claims or pod.status.extended_resource_claim_status):
@@ -182,11 +185,6 @@ class PodWorker:
                     )
                     raise
             self._prepared = True
-        try:
-            self._volumes = await context.volumes.set_up(pod, self._pod_ip)
-        except MountError as error:
-            self._event("Warning", messages.FAILED_MOUNT, str(error))
-            raise
         meta = pod.metadata
         try:
             self._pod_ip = await context.runtime.create_sandbox(
@@ -203,6 +201,25 @@ class PodWorker:
             raise
         self._has_sandbox = True
         return True
+
+    async def _set_up_volumes(self) -> None:
+        context = self._context
+        try:
+            self._volumes = await context.volumes.set_up(self.pod, self._pod_ip)
+        except MountError as error:
+            self._event("Warning", messages.FAILED_MOUNT, str(error))
+            raise
+        lifetime = context.volumes.renew_after(self.pod)
+        self._renew_at = None if lifetime is None else context.clock.monotonic() + lifetime
+
+    async def _renew_tokens(self) -> float | None:
+        """Renew the tokens in the pod's volumes when it is time; gives the seconds until then."""
+        if self._renew_at is None:
+            return None
+        now = self._context.clock.monotonic()
+        if now >= self._renew_at:
+            await self._set_up_volumes()
+        return self._renew_at - now
 
     async def _step(self) -> float | None:
         """Start what is to be started now; gives the seconds until there may be more to do."""
