@@ -195,6 +195,39 @@ def test_a_gated_pod_may_be_told_where() -> None:
     assert [field for field, _ in found] == ["spec.nodeSelector"]
 
 
+def test_required_nodes_of_a_gated_pod_only_become_fewer() -> None:
+    def affine(*terms: list[str]) -> Json:
+        def one(values: list[str]) -> Json:
+            return {"matchExpressions": [{"key": key, "operator": "Exists"} for key in values]}
+
+        selector = {"nodeSelectorTerms": [one(values) for values in terms]}
+        return changed(
+            affinity={"nodeAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": selector}}
+        )
+
+    old = affine(["zone"])
+    assert errors(affine(["zone", "rack"]), old, "update") == []
+    path = "spec.affinity.nodeAffinity.requiredDuringSchedulingIgnoredDuringExecution.nodeSelectorTerms"
+    ((field, message),) = errors(affine(["rack"]), old, "update")
+    assert (field, message[-55:]) == (
+        f"{path}[0]",
+        ": only additions are allowed (no mutations or deletions)"[1:],
+    )
+    ((field, message),) = errors(affine(["zone"], ["rack"]), old, "update")
+    assert (field, message[-30:]) == (path, "NodeSelectorTerms list are allowed"[-30:])
+    assert errors(affine(["rack"]), changed(affinity={}), "update") == []
+
+
+def test_preferred_nodes_are_looked_at_too() -> None:
+    preference = {"matchExpressions": [{"key": "a", "operator": "Like"}]}
+    term = {"weight": 1, "preference": preference}
+    affinity = {"nodeAffinity": {"preferredDuringSchedulingIgnoredDuringExecution": [term]}}
+    path = "spec.affinity.nodeAffinity.preferredDuringSchedulingIgnoredDuringExecution[0].preference"
+    assert errors(new_pod(affinity=affinity)) == [
+        (f"{path}.matchExpressions[0].operator", 'Invalid value: "Like": not a valid selector operator')
+    ]
+
+
 def test_the_deadline_only_comes_nearer() -> None:
     text = "Invalid value: 90: must be less than or equal to previous value"
     assert errors(changed(activeDeadlineSeconds=90), POD, "update") == [("spec.activeDeadlineSeconds", text)]

@@ -10,7 +10,7 @@ from dra_shared.names import label_value
 from dra_apiserver.errors import FieldError, duplicate, invalid, not_supported, required
 from dra_apiserver.validation import names
 from dra_apiserver.validation.labelselectors import check_label_selector
-from dra_apiserver.validation.selectors import check_node_selector
+from dra_apiserver.validation.selectors import check_node_selector, check_node_selector_term
 
 JsonObject = dict[str, Any]
 _EFFECTS = ("NoSchedule", "PreferNoSchedule", "NoExecute")
@@ -77,7 +77,9 @@ def check_affinity(affinity: JsonObject, path: str) -> list[FieldError]:
     if wanted is not None:
         errors += check_node_selector(wanted, f"{at}.requiredDuringSchedulingIgnoredDuringExecution")
     for index, term in enumerate(nodes.get("preferredDuringSchedulingIgnoredDuringExecution") or ()):
-        errors += _check_weight(term, f"{at}.preferredDuringSchedulingIgnoredDuringExecution[{index}]")
+        preferred = f"{at}.preferredDuringSchedulingIgnoredDuringExecution[{index}]"
+        errors += _check_weight(term, preferred)
+        errors += check_node_selector_term(term.get("preference") or {}, f"{preferred}.preference")
     for kind in ("podAffinity", "podAntiAffinity"):
         errors += _check_pod_affinity(affinity.get(kind) or {}, f"{path}.{kind}")
     return errors

@@ -7,10 +7,12 @@ from typing import Any
 
 from dra_apiserver.errors import FieldError, Verbatim, forbidden_field, invalid, quote, required
 from dra_apiserver.validation.containers import check_image
+from dra_apiserver.validation.gojson import NODE_SELECTOR_TERM, show
 from dra_apiserver.validation.podscheduling import check_tolerations
 
 JsonObject = dict[str, Any]
 _LONGEST = 2**31 - 1
+_REQUIRED = "requiredDuringSchedulingIgnoredDuringExecution"
 _FIXED = (
     "pod updates may not change fields other than `spec.containers[*].image`,`spec.initContainers[*].image`,"
     "`spec.activeDeadlineSeconds`,`spec.tolerations` (only additions to existing tolerations),"
@@ -54,6 +56,7 @@ def check_spec_update(spec: JsonObject, old: JsonObject, path: str = "spec") -> 
     munged = _munged(spec, old)
     if old.get("schedulingGates"):
         errors += _check_node_selector(munged, old, f"{path}.nodeSelector")
+        errors += _check_node_affinity(munged, old, f"{path}.affinity.nodeAffinity.{_REQUIRED}")
         # A pod that is not to be scheduled yet may still be told where.
         affinity = {
             **(munged.get("affinity") or {}),
@@ -105,6 +108,36 @@ def _check_node_selector(spec: JsonObject, old: JsonObject, path: str) -> list[F
         return []
     text = "only additions to spec.nodeSelector are allowed (no mutations or deletions)"
     return [invalid(path, selector, text)]
+
+
+def _check_node_affinity(spec: JsonObject, old: JsonObject, path: str) -> list[FieldError]:
+    """A pod's required terms only grow, each by itself (`validateNodeAffinityMutation`)."""
+
+    def terms(holder: JsonObject) -> list[JsonObject] | None:
+        required_terms = ((holder.get("affinity") or {}).get("nodeAffinity") or {}).get(_REQUIRED) or {}
+        found: list[JsonObject] | None = required_terms.get("nodeSelectorTerms")
+        return found
+
+    given, before = terms(spec), terms(old) or []
+    now = given or []
+    if before and len(now) != len(before):
+        text = "no additions/deletions to non-empty NodeSelectorTerms list are allowed"
+        return [invalid(f"{path}.nodeSelectorTerms", show(given, [NODE_SELECTOR_TERM]), text)]
+    text = "only additions are allowed (no mutations or deletions)"
+    return [
+        invalid(f"{path}.nodeSelectorTerms[{index}]", show(term, NODE_SELECTOR_TERM), text)
+        for index, (term, known) in enumerate(zip(now, before, strict=False))
+        if not _only_added(term, known)
+    ]
+
+
+def _only_added(term: JsonObject, known: JsonObject) -> bool:
+    fields = ("matchExpressions", "matchFields")
+    if not any(known.get(field) for field in fields):
+        return not any(term.get(field) for field in fields)
+    return all(
+        (term.get(field) or [])[: len(known.get(field) or ())] == (known.get(field) or []) for field in fields
+    )
 
 
 def _munged(spec: JsonObject, old: JsonObject) -> JsonObject:

@@ -59,11 +59,17 @@ def check_node_selector(selector: JsonObject, path: str) -> list[FieldError]:
         return [required(f"{path}.nodeSelectorTerms", "must have at least one node selector term")]
     errors: list[FieldError] = []
     for index, term in enumerate(terms):
-        at = f"{path}.nodeSelectorTerms[{index}]"
-        for number, expression in enumerate(term.get("matchExpressions") or ()):
-            errors += _check_expression(expression, f"{at}.matchExpressions[{number}]")
-        for number, expression in enumerate(term.get("matchFields") or ()):
-            errors += _check_field(expression, f"{at}.matchFields[{number}]")
+        errors += check_node_selector_term(term, f"{path}.nodeSelectorTerms[{index}]")
+    return errors
+
+
+def check_node_selector_term(term: JsonObject, path: str) -> list[FieldError]:
+    """What one term asks of a node's labels and fields."""
+    errors: list[FieldError] = []
+    for index, expression in enumerate(term.get("matchExpressions") or ()):
+        errors += _check_expression(expression, f"{path}.matchExpressions[{index}]")
+    for index, expression in enumerate(term.get("matchFields") or ()):
+        errors += _check_field(expression, f"{path}.matchFields[{index}]")
     return errors
 
 
