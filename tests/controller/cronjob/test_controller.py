@@ -115,3 +115,29 @@ async def test_a_job_that_is_ahead_of_its_cron_job_is_no_surprise() -> None:
     await controller._recorder.flush()
     (event,) = api.writes("events")
     assert event.body["reason"] == "UnexpectedJob"
+
+
+async def test_a_job_that_was_cleaned_up_is_not_missed() -> None:
+    """The informers may know that the Job went before they know that the CronJob lists it no more."""
+    cron_job: dict[str, Any] = {
+        "apiVersion": "batch/v1",
+        "kind": "CronJob",
+        "metadata": {"name": "tick", "namespace": "default", "uid": "tick", "resourceVersion": "1"},
+        **_every_minute(suspend=True),
+    }
+    active = {"active": [{"kind": "Job", "name": "tick-1", "namespace": "default", "uid": "job"}]}
+    api, clock = FakeApi(cron_job), FakeClock()
+    informers = InformerFactory(api.client(), clock)
+    controller = CronJobController(
+        Context(api.client(), informers, clock, FeatureGates(), CollectorRegistry())
+    )
+    informers.informer(CRON_JOBS)._apply(convert(CRON_JOBS, {**cron_job, "status": active}))
+    await controller.reconcile("default/tick")
+    await controller._recorder.flush()
+    assert not api.writes("events")
+    api.add({**cron_job, "status": active})
+    informers.informer(CRON_JOBS)._apply(convert(CRON_JOBS, api.get("cronjobs", "default", "tick")))
+    await controller.reconcile("default/tick")
+    await controller._recorder.flush()
+    (event,) = api.writes("events")
+    assert event.body["reason"] == "MissingJob"

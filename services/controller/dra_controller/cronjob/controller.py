@@ -79,8 +79,7 @@ class CronJobController(QueueController):
         known = {job.metadata.uid: job for job in jobs}
         if any(uid not in listed and not is_finished(job) for uid, job in known.items()):
             # The Jobs' informer may be ahead of the CronJobs'.
-            live = await self._client.get(CRON_JOBS, cron_job.metadata.name, cron_job.metadata.namespace)
-            listed |= {entry.uid for entry in live.status.active}
+            listed |= await self._active(cron_job)
         success = status.last_successful_time
         for job in jobs:
             uid, name = job.metadata.uid, job.metadata.name
@@ -107,11 +106,16 @@ class CronJobController(QueueController):
                 missing = job.metadata.uid != entry.uid
             except NotFound:
                 missing = True
-            if missing:
+            if missing and entry.uid in await self._active(cron_job):
                 self._say(cron_job, "MissingJob", f"Active job went missing: {entry.name}")
-            else:
+            elif not missing:
                 active.append(entry)
         return replace(status, active=tuple(active), last_successful_time=success)
+
+    async def _active(self, cron_job: CronJob) -> set[str]:
+        """The uids of the Jobs that the API server knows as active."""
+        live = await self._client.get(CRON_JOBS, cron_job.metadata.name, cron_job.metadata.namespace)
+        return {entry.uid for entry in live.status.active}
 
     async def _clean_up(self, cron_job: CronJob, jobs: Sequence[Job]) -> None:
         """Delete the oldest Jobs that are done, beyond as many as are to be kept."""
