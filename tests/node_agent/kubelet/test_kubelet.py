@@ -5,6 +5,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from dra_node_agent.runtime.base import Image, RuntimeFailure
 from dra_shared.api.container import ContainerStatus
 from dra_shared.api.resources import CONFIG_MAPS, EVENTS, LEASES, NODES, PODS, SERVICE_ACCOUNTS
 from dra_shared.clock import settle
@@ -25,6 +26,11 @@ def _state(bench: Bench, container: str = "main", name: str = "pod") -> Any:
     assert found is not None
     statuses = (*found.status.container_statuses, *found.status.init_container_statuses)
     return next((status for status in statuses if status.name == container), ContainerStatus())
+
+
+def _waits(bench: Bench, reason: str) -> bool:
+    waiting = _state(bench).state.waiting
+    return waiting is not None and waiting.reason == reason
 
 
 async def test_node_registers_and_keeps_its_lease() -> None:
@@ -500,6 +506,37 @@ async def test_drivers_are_not_called_before_the_volumes_are_there() -> None:
         await bench.clock.advance(11)
         await until(lambda: bench.phase() == "Running")
         assert [method for method, _ in driver.calls] == ["NodePrepareResources"]
+
+
+@pytest.mark.parametrize(
+    ("reason", "told"),
+    [
+        (
+            "ErrImageNeverPull",
+            [("ErrImageNeverPull", "why"), ("Failed", "Error: ErrImageNeverPull")],
+        ),
+        (
+            "ErrImagePull",
+            [
+                ("Pulling", 'Pulling image "x"'),
+                ("Failed", 'Failed to pull image "x": why'),
+                ("Failed", "Error: ErrImagePull"),
+            ],
+        ),
+        ("InvalidImageName", [("InspectFailed", "why"), ("Failed", "Error: InvalidImageName")]),
+    ],
+)
+async def test_an_image_that_cannot_be_had(
+    monkeypatch: pytest.MonkeyPatch, reason: str, told: list[tuple[str, str]]
+) -> None:
+    async def fail(image: str, policy: str) -> Image:
+        raise RuntimeFailure(reason, "why")
+
+    async with Bench() as bench:
+        monkeypatch.setattr(bench.runtime, "pull", fail)
+        bench.create(pod("pod", {"name": "main", "image": "x"}))
+        await until(lambda: _waits(bench, reason))
+        assert (await bench.events("Pod"))[: len(told)] == told
 
 
 async def test_missing_config_is_reported_and_awaited() -> None:

@@ -108,7 +108,10 @@ class ContainerStarter:
         except RuntimeFailure as error:
             if error.reason == "InvalidImageName":
                 event("Warning", messages.INSPECT_FAILED, str(error), container=container)
-            elif error.reason != "ErrImageNeverPull":
+            elif error.reason == messages.NEVER_PULL:
+                event("Warning", messages.NEVER_PULL, str(error), container=container)
+            else:
+                event("Normal", messages.PULLING, messages.pulling(container.image), container=container)
                 event(
                     "Warning",
                     messages.FAILED_PULL,
