@@ -141,3 +141,36 @@ async def test_a_job_that_was_cleaned_up_is_not_missed() -> None:
     await controller._recorder.flush()
     (event,) = api.writes("events")
     assert event.body["reason"] == "MissingJob"
+
+
+async def test_nobody_is_told_of_the_end_of_a_job_that_goes_at_once() -> None:
+    cron_job: dict[str, Any] = {
+        "apiVersion": "batch/v1",
+        "kind": "CronJob",
+        "metadata": {"name": "tick", "namespace": "default", "uid": "tick", "resourceVersion": "1"},
+        **_every_minute(suspend=True, successfulJobsHistoryLimit=0),
+        "status": {"active": [{"kind": "Job", "name": "tick-1", "namespace": "default", "uid": "job"}]},
+    }
+    owner = {"apiVersion": "batch/v1", "kind": "CronJob", "name": "tick", "uid": "tick", "controller": True}
+    time = "2026-01-01T00:00:00Z"
+    complete = {"type": "Complete", "status": "True"}
+    job = {
+        "apiVersion": "batch/v1",
+        "kind": "Job",
+        "metadata": {"name": "tick-1", "namespace": "default", "uid": "job", "ownerReferences": [owner]},
+        "spec": _TEMPLATE["spec"],
+        "status": {"conditions": [complete], "completionTime": time},
+    }
+    api, clock = FakeApi(cron_job, job), FakeClock()
+    informers = InformerFactory(api.client(), clock)
+    controller = CronJobController(
+        Context(api.client(), informers, clock, FeatureGates(), CollectorRegistry())
+    )
+    informers.informer(CRON_JOBS)._apply(convert(CRON_JOBS, api.get("cronjobs", "default", "tick")))
+    informers.informer(JOBS)._apply(convert(JOBS, api.get("jobs", "default", "tick-1")))
+    await controller.reconcile("default/tick")
+    await controller._recorder.flush()
+    assert [call.body["reason"] for call in api.writes("events")] == ["SuccessfulDelete"]
+    assert not api.of("jobs")
+    status = api.get("cronjobs", "default", "tick")["status"]
+    assert (status.get("active", []), status["lastSuccessfulTime"]) == ([], time)

@@ -65,16 +65,17 @@ class CronJobController(QueueController):
         if cron_job is None:
             return
         jobs = self._jobs.by_index(OWNER_INDEX, cron_job.metadata.uid)
-        status = await self._follow(cron_job, jobs)
-        await self._clean_up(cron_job, jobs)
+        gone = await self._clean_up(cron_job, jobs)
+        status = await self._follow(cron_job, jobs, gone)
         if cron_job.metadata.deletion_timestamp is None and not cron_job.spec.suspend:
             cron_job = await self._write(cron_job, status)
             status = await self._start(cron_job, status)
         await self._write(cron_job, status)
 
-    async def _follow(self, cron_job: CronJob, jobs: Sequence[Job]) -> CronJobStatus:
-        """The status with those Jobs as active that are, and the time of the last success."""
-        status = cron_job.status
+    async def _follow(self, cron_job: CronJob, jobs: Sequence[Job], gone: set[str]) -> CronJobStatus:
+        """The status with those Jobs as active that are, and the time of the last success; ``gone`` are deleted."""
+        left = tuple(entry for entry in cron_job.status.active if entry.uid not in gone)
+        status = replace(cron_job.status, active=left)
         listed = {entry.uid for entry in status.active}
         known = {job.metadata.uid: job for job in jobs}
         if any(uid not in listed and not is_finished(job) for uid, job in known.items()):
@@ -117,8 +118,9 @@ class CronJobController(QueueController):
         live = await self._client.get(CRON_JOBS, cron_job.metadata.name, cron_job.metadata.namespace)
         return {entry.uid for entry in live.status.active}
 
-    async def _clean_up(self, cron_job: CronJob, jobs: Sequence[Job]) -> None:
-        """Delete the oldest Jobs that are done, beyond as many as are to be kept."""
+    async def _clean_up(self, cron_job: CronJob, jobs: Sequence[Job]) -> set[str]:
+        """Delete the oldest Jobs that are done, beyond as many as are to be kept; the uids of these."""
+        gone: set[str] = set()
         for kind, limit in (
             ("Complete", cron_job.spec.successful_jobs_history_limit),
             ("Failed", cron_job.spec.failed_jobs_history_limit),
@@ -129,6 +131,8 @@ class CronJobController(QueueController):
             done.sort(key=lambda job: (job.status.start_time or "", job.metadata.name))
             for job in done[: max(0, len(done) - limit)]:
                 await self._delete(cron_job, job.metadata.name, job.metadata.uid)
+                gone.add(job.metadata.uid)
+        return gone
 
     async def _start(self, cron_job: CronJob, status: CronJobStatus) -> CronJobStatus:
         """Start what is due; comes back when the next is."""
