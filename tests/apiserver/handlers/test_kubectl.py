@@ -185,3 +185,30 @@ async def test_namespaces_are_not_deleted_together(client: httpx.AsyncClient) ->
     answer = await client.delete("/api/v1/namespaces")
     text = "the server does not allow this method on the requested resource"
     assert (answer.status_code, answer.json()["message"]) == (405, text)
+
+
+async def test_an_indexed_job_has_a_name_that_its_pods_can_have(client: httpx.AsyncClient) -> None:
+    template = {"spec": {"restartPolicy": "Never", "containers": [{"name": "c", "image": "x"}]}}
+    spec = {"completionMode": "Indexed", "completions": 3, "template": template}
+    path = f"/apis/batch/v1/{DEFAULT}/jobs"
+    answer = await client.post(path, json={"metadata": {"name": "a.b"}, "spec": spec})
+    assert answer.json()["message"] == (
+        'Job.batch "a.b" is invalid: metadata.name: Invalid value: "a.b": '
+        "will not able to create pod with invalid DNS label: a.b-2"
+    )
+
+
+async def test_a_stateful_set_may_keep_all_its_revisions(client: httpx.AsyncClient) -> None:
+    template = {"metadata": {"labels": {"a": "b"}}, "spec": {"containers": [{"name": "c", "image": "x"}]}}
+    spec = {"revisionHistoryLimit": -1, "selector": {"matchLabels": {"a": "b"}}, "template": template}
+    path = f"/apis/apps/v1/{DEFAULT}"
+    answer = await client.post(f"{path}/statefulsets", json={"metadata": {"name": "s"}, "spec": spec})
+    assert (answer.status_code, _warnings(answer)) == (
+        201,
+        [
+            "spec.revisionHistoryLimit: a negative value retains all historical revisions; "
+            "a value >= 0 is recommended"
+        ],
+    )
+    refused = await client.post(f"{path}/deployments", json={"metadata": {"name": "d"}, "spec": spec})
+    assert refused.status_code == 422
