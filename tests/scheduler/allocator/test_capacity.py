@@ -38,6 +38,12 @@ def test_what_a_request_takes(capacity: DeviceCapacity, requested: str | None, t
     assert consumed_amount(capacity, requested)[:2] == (amount(text), text)
 
 
+def test_what_has_no_64_bits_is_rounded_up_from_below_the_minimum() -> None:
+    capacity = _capacity("20", default="4", validRange={"min": "1", "step": "3", "max": "10"})
+
+    assert consumed_amount(capacity, "12E") == (4 * G, "4", True)
+
+
 def test_steps_are_taken_in_64_bits() -> None:
     capacity = _capacity("10Gi", validRange={"min": "2", "step": "3", "max": "8"})
 

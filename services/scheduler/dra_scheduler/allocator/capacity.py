@@ -52,9 +52,12 @@ def _consumed(capacity: DeviceCapacity, requested: str | None) -> Quantity:
         step = _step(valid_range)
         if not step:
             return wanted
-        # In whole units, rounded up; what exceeds 64 bits turns negative, as upstream.
+        # In whole units, rounded up. What exceeds 64 bits has none and comes before the minimum, where Go's division
+        # rounds up once more.
         low = least.value()
-        return Quantity(_int64(low - (low - wanted.value()) // step * step), 0, Format.BINARY_SI)
+        above = wanted.value() - low
+        steps = abs(above) // step * (1 if above > 0 else -1) + (above % step != 0)
+        return Quantity(_int64(low + steps * step), 0, Format.BINARY_SI)
     for text in policy.valid_values:
         valid = Quantity.parse(text)
         if wanted <= valid:
