@@ -180,7 +180,7 @@ class Run:
     async def until(self, condition: Callable[[], Awaitable[bool]]) -> None:
         # What never comes shows when the record is compared.
         with contextlib.suppress(TimeoutError):
-            async with asyncio.timeout(5):
+            async with asyncio.timeout(30):
                 while not await condition():  # noqa: ASYNC110 - the server is asked, it can't tell
                     await asyncio.sleep(0.02)
 

@@ -134,7 +134,9 @@ def compare(answer: httpx.Response, wanted: Step) -> list[str]:
 @pytest.mark.parametrize("name", NAMES)
 async def test_conversation(name: str, server: ApiServer) -> None:
     failures = []
-    async with httpx.AsyncClient(base_url=server.url, headers={"User-Agent": "Python-urllib/3.11"}) as client:
+    async with httpx.AsyncClient(
+        base_url=server.url, headers={"User-Agent": "Python-urllib/3.11"}, timeout=30
+    ) as client:
         made = {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": f"t-{name}"}}
         assert (await client.post("/api/v1/namespaces", json=made)).status_code == 201
         root = {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "kube-root-ca.crt"}}

@@ -244,7 +244,7 @@ class Lab:
         self,
         check: Callable[[], Awaitable[T | None]],
         describe: Callable[[], Awaitable[str]],
-        seconds: float = 20.0,
+        seconds: float = 60.0,
     ) -> T:
         """The first true result of ``check``; fails with what ``describe`` says."""
         try:

@@ -12,7 +12,7 @@ from dra_apiserver.server import ApiServer
 
 API_SERVICES = "/apis/apiregistration.k8s.io/v1/apiservices"
 ADDRESSES = "/apis/networking.k8s.io/v1/ipaddresses"
-PATIENCE = 10.0
+PATIENCE = 60.0
 
 
 async def names(client: httpx.AsyncClient, path: str) -> set[str]:
@@ -57,11 +57,11 @@ async def test_the_defaults_are_there(client: httpx.AsyncClient, path: str, some
 async def test_what_users_changed_stays_so_after_a_restart(tmp_path: Path) -> None:
     config = Config(port=0, data=tmp_path, relaxed=True)
     role = "/apis/rbac.authorization.k8s.io/v1/clusterroles/system:basic-user"
-    async with ApiServer(config) as server, httpx.AsyncClient(base_url=server.url) as client:
+    async with ApiServer(config) as server, httpx.AsyncClient(base_url=server.url, timeout=30) as client:
         await client.patch(role, json={"rules": []}, headers={"content-type": "application/merge-patch+json"})
         before = (await client.get(role)).json()
         revision = (await client.get(API_SERVICES)).json()["metadata"]["resourceVersion"]
-    async with ApiServer(config) as server, httpx.AsyncClient(base_url=server.url) as client:
+    async with ApiServer(config) as server, httpx.AsyncClient(base_url=server.url, timeout=30) as client:
         assert (await client.get(role)).json() == before
         # Nothing was missing, so nothing was written.
         assert (await client.get(API_SERVICES)).json()["metadata"]["resourceVersion"] == revision

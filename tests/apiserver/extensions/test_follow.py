@@ -54,12 +54,15 @@ def config(folder: Path) -> Config:
 
 @pytest.fixture
 async def client(tmp_path: Path) -> AsyncIterator[httpx.AsyncClient]:
-    async with ApiServer(config(tmp_path)) as server, httpx.AsyncClient(base_url=server.url) as made:
+    async with (
+        ApiServer(config(tmp_path)) as server,
+        httpx.AsyncClient(base_url=server.url, timeout=30) as made,
+    ):
         yield made
 
 
 async def until_established(client: httpx.AsyncClient) -> Object:
-    async with asyncio.timeout(10):
+    async with asyncio.timeout(60):
         while True:
             found: Object = (await client.get(f"{CRDS}/widgets.example.com")).json()
             conditions = found.get("status", {}).get("conditions") or ()
@@ -69,7 +72,7 @@ async def until_established(client: httpx.AsyncClient) -> Object:
 
 
 async def until_gone(client: httpx.AsyncClient, path: str) -> None:
-    async with asyncio.timeout(10):
+    async with asyncio.timeout(60):
         while (await client.get(path)).status_code != 404:  # noqa: ASYNC110 - the server is asked, it cannot tell
             await asyncio.sleep(0.01)
 
@@ -113,7 +116,10 @@ async def test_objects_of_a_defined_kind_live_and_die_with_it(client: httpx.Asyn
 
 
 async def test_defined_kinds_are_served_after_a_restart(tmp_path: Path) -> None:
-    async with ApiServer(config(tmp_path)) as server, httpx.AsyncClient(base_url=server.url) as client:
+    async with (
+        ApiServer(config(tmp_path)) as server,
+        httpx.AsyncClient(base_url=server.url, timeout=30) as client,
+    ):
         assert (await client.post(CRDS, json=DEFINITION)).status_code == 201
         await until_established(client)
         body = {
@@ -123,5 +129,8 @@ async def test_defined_kinds_are_served_after_a_restart(tmp_path: Path) -> None:
             "spec": {"size": 1},
         }
         assert (await client.post(WIDGETS, json=body)).status_code == 201
-    async with ApiServer(config(tmp_path)) as server, httpx.AsyncClient(base_url=server.url) as client:
+    async with (
+        ApiServer(config(tmp_path)) as server,
+        httpx.AsyncClient(base_url=server.url, timeout=30) as client,
+    ):
         assert (await client.get(f"{WIDGETS}/w")).json()["spec"]["size"] == 1

@@ -82,7 +82,7 @@ def definition() -> dict[str, Any]:
 @pytest.fixture
 async def client(tmp_path: Path) -> AsyncIterator[httpx.AsyncClient]:
     config = Config(port=0, data=tmp_path, relaxed=True)
-    async with ApiServer(config) as server, httpx.AsyncClient(base_url=server.url) as made:
+    async with ApiServer(config) as server, httpx.AsyncClient(base_url=server.url, timeout=30) as made:
         answer = await made.post(DEFINITIONS, json=definition())
         assert answer.json()["status"]["storedVersions"] == ["v1"]
     # Definitions that were there before are served at once.

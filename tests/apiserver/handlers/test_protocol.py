@@ -107,7 +107,7 @@ async def test_bad_continue_tokens(client: httpx.AsyncClient, token: str, proble
 
 async def test_a_watch_from_a_revision_that_is_gone_begins_and_fails(tmp_path: Path) -> None:
     config = Config(port=0, data=tmp_path, relaxed=True, history=0.0)
-    async with ApiServer(config) as server, httpx.AsyncClient(base_url=server.url) as client:
+    async with ApiServer(config) as server, httpx.AsyncClient(base_url=server.url, timeout=30) as client:
         for number in range(3):
             await client.post(MAPS, json={"metadata": {"name": f"c{number}"}})
         server.store.compact(server.store.revision)

@@ -35,7 +35,7 @@ def config(tmp_path: Path) -> Config:
 
 async def test_without_the_feature_nothing_is_served(tmp_path: Path) -> None:
     config = Config(port=0, data=tmp_path, relaxed=True, runtime_config="api/all=true")
-    async with ApiServer(config) as server, httpx.AsyncClient(base_url=server.url) as client:
+    async with ApiServer(config) as server, httpx.AsyncClient(base_url=server.url, timeout=30) as client:
         assert (await client.get(GROUPS)).status_code == 404
         assert (await client.get("/apis/scheduling.k8s.io/v1alpha2")).status_code == 404
         assert (await client.get("/apis/scheduling.k8s.io/v1")).status_code == 200

@@ -45,7 +45,7 @@ class Client:
     async def until(self, count: int) -> None:
         while len(self.parts) < count:
             self.news.clear()
-            await asyncio.wait_for(self.news.wait(), 5)
+            await asyncio.wait_for(self.news.wait(), 60)
 
 
 @pytest.fixture

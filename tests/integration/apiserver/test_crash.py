@@ -37,7 +37,7 @@ async def start(data: Path, port: int) -> asyncio.subprocess.Process:
         "--log-level",
         "error",
     )
-    async with httpx.AsyncClient(base_url=f"http://127.0.0.1:{port}") as client:
+    async with httpx.AsyncClient(base_url=f"http://127.0.0.1:{port}", timeout=60) as client:
         while True:
             try:
                 if (await client.get("/readyz")).status_code == 200:
@@ -58,7 +58,7 @@ class Writer:
         self.unsure: set[str] = set()
         self.newest = 0
 
-    async def run(self, client: httpx.AsyncClient) -> None:
+    async def run(self, client: httpx.AsyncClient, answered: asyncio.Semaphore) -> None:
         while True:
             self._count += 1
             name = f"{self._prefix}-{self._rng.randrange(6)}"
@@ -79,6 +79,7 @@ class Writer:
             except httpx.TransportError:
                 return
             assert answer.status_code < 300, answer.text
+            answered.release()
             self.unsure.discard(name)
             document = answer.json()
             if document["kind"] == "Status":
@@ -106,7 +107,7 @@ async def test_kill_9_loses_nothing_that_was_answered(tmp_path: Path) -> None:
     newest = 0
     for _ in range(ROUNDS):
         process = await start(tmp_path, port)
-        async with httpx.AsyncClient(base_url=f"http://127.0.0.1:{port}") as client:
+        async with httpx.AsyncClient(base_url=f"http://127.0.0.1:{port}", timeout=60) as client:
             listed = (await client.get(BASE)).json()
             assert int(listed["metadata"]["resourceVersion"]) >= newest
             items = {item["metadata"]["name"]: item for item in listed["items"]}
@@ -114,8 +115,10 @@ async def test_kill_9_loses_nothing_that_was_answered(tmp_path: Path) -> None:
                 item.update(kind="ConfigMap", apiVersion="v1")
             for writer in writers:
                 writer.check(items)
-            tasks = [asyncio.create_task(writer.run(client)) for writer in writers]
-            await asyncio.sleep(rng.uniform(0.2, 0.5))
+            answered = asyncio.Semaphore(0)
+            tasks = [asyncio.create_task(writer.run(client, answered)) for writer in writers]
+            for _ in range(rng.randint(3, 30)):
+                await answered.acquire()
             process.send_signal(signal.SIGKILL)
             await process.wait()
             await asyncio.gather(*tasks)
@@ -132,15 +135,17 @@ async def test_sigterm_ends_watches_and_exits_cleanly(tmp_path: Path) -> None:
     port = free_port()
     process = await start(tmp_path, port)
     async with httpx.AsyncClient(base_url=f"http://127.0.0.1:{port}", timeout=20) as client:
+        begun = asyncio.Event()
 
         async def watch() -> list[bytes]:
             async with client.stream("GET", BASE, params={"watch": "1"}) as answer:
+                begun.set()
                 return [orjson.loads(line) async for line in answer.aiter_lines()]
 
         watching = asyncio.create_task(watch())
-        await asyncio.sleep(0.2)
+        await begun.wait()
         process.terminate()
-        assert await asyncio.wait_for(process.wait(), 10) == 0
+        assert await asyncio.wait_for(process.wait(), 60) == 0
         assert await watching == []
 
 
@@ -168,6 +173,6 @@ async def test_a_wrong_option_is_an_error(flag: list[str], tmp_path: Path) -> No
         sys.executable, "-m", "dra_apiserver.main", "--port", "0", "--data", str(tmp_path), *flag,
         stderr=asyncio.subprocess.PIPE,
     )  # fmt: skip
-    _, errors = await asyncio.wait_for(process.communicate(), 20)
+    _, errors = await asyncio.wait_for(process.communicate(), 60)
     assert process.returncode not in {0, None}
     assert b"Traceback" not in errors

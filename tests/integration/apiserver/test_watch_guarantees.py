@@ -94,6 +94,7 @@ class Watcher:
     events: list[JsonObject] = field(default_factory=list)
     bookmarks: int = 0
     last: int = 0
+    begun: asyncio.Event = field(default_factory=asyncio.Event)
 
     async def run(self, client: httpx.AsyncClient, after: int, until: Callable[[], int | None]) -> None:
         self.last = after
@@ -115,6 +116,7 @@ class Watcher:
         }  # fmt: skip
         async with client.stream("GET", self.base, params=parameters) as answer:
             assert answer.status_code == 200, await answer.aread()
+            self.begun.set()
             async for line in answer.aiter_lines():
                 event = orjson.loads(line)
                 assert event["type"] != "ERROR", event
@@ -395,10 +397,10 @@ async def test_compaction_drops_nothing_that_is_being_watched(
 ) -> None:
     """W9: compaction right at a delete's and at a watch's own revision."""
     made = (await client.post(path("default"), json=claim("a", team="a"))).json()
-    watcher = Watcher({"labelSelector": "team=a"})
+    watcher = Watcher({"labelSelector": "team=a"}, cut_after=lambda: 2)
     watcher.last = revision(made)
-    watching = asyncio.create_task(watcher._once(client, seconds=2))
-    await asyncio.sleep(0.1)
+    watching = asyncio.create_task(watcher._once(client, seconds=60))
+    await watcher.begun.wait()
     gone = (await client.delete(path("default", "a"))).json()
     server.store.compact(revision(gone))
     late = Watcher({})

@@ -54,19 +54,19 @@ async def test_a_pod_runs_and_speaks(api: Any, name: str) -> None:
     await shape.create()
     pod = await Pod(gpu_pod(name, name, "echo hello from kr8s; sleep 1000"), api=api)
     await pod.create()
-    await pod.wait("condition=Ready", timeout=20)
+    await pod.wait("condition=Ready", timeout=60)
     assert await pod.ready()
     lines = [line async for line in pod.logs(tail_lines=1)]
     assert lines == ["hello from kr8s"]
     await pod.delete()
-    await pod.wait("delete", timeout=20)
+    await pod.wait("delete", timeout=60)
 
 
 async def test_a_deployment_scales(api: Any, name: str) -> None:
     made = await Deployment(deployment(name, 1), api=api)
     await made.create()
-    await made.wait("condition=Available", timeout=20)
+    await made.wait("condition=Available", timeout=60)
     await made.scale(3)
-    await made.wait("jsonpath='{.status.readyReplicas}'=3", timeout=20)
+    await made.wait("jsonpath='{.status.readyReplicas}'=3", timeout=60)
     assert len(await made.pods()) == 3
     await made.delete()

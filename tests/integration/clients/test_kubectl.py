@@ -45,7 +45,7 @@ def kubectl(environment: dict[str, str]) -> Kubectl:
             input=text,
             capture_output=True,
             text=True,
-            timeout=60,
+            timeout=90,
             check=False,
             env={**environment, **variables},
         )
@@ -136,14 +136,14 @@ def test_patches_labels_and_edit(kubectl: Kubectl, name: str) -> None:
 
 def test_a_rollout_from_first_to_last(kubectl: Kubectl, name: str) -> None:
     kubectl("create", "deployment", name, "--image=nginx:1", "--replicas=2", "--port=80")
-    assert "successfully rolled out" in kubectl("rollout", "status", f"deploy/{name}", "--timeout=20s")
+    assert "successfully rolled out" in kubectl("rollout", "status", f"deploy/{name}", "--timeout=60s")
     kubectl("scale", f"deploy/{name}", "--replicas=3")
     kubectl("set", "image", f"deploy/{name}", "nginx=nginx:2")
-    kubectl("rollout", "status", f"deploy/{name}", "--timeout=20s")
+    kubectl("rollout", "status", f"deploy/{name}", "--timeout=60s")
     assert re.findall(r"^(\d+) ", kubectl("rollout", "history", f"deploy/{name}"), re.M) == ["1", "2"]
     kubectl("rollout", "undo", f"deploy/{name}")
     kubectl("rollout", "restart", f"deploy/{name}")
-    kubectl("rollout", "status", f"deploy/{name}", "--timeout=20s")
+    kubectl("rollout", "status", f"deploy/{name}", "--timeout=60s")
     image = "jsonpath={.spec.template.spec.containers[0].image}"
     assert kubectl("get", "deploy", name, "-o", image) == "nginx:1"
     assert re.search(
@@ -161,8 +161,8 @@ def test_a_rollout_from_first_to_last(kubectl: Kubectl, name: str) -> None:
 def test_a_pod_with_a_claim(kubectl: Kubectl, name: str) -> None:
     kubectl("create", stdin=template(name))
     kubectl("create", stdin=gpu_pod(name, name, "echo one; echo two; sleep 1000"))
-    kubectl("wait", "--for=condition=Ready", f"pod/{name}", "--timeout=20s")
-    kubectl("wait", "--for=jsonpath={.status.phase}=Running", f"pod/{name}", "--timeout=20s")
+    kubectl("wait", "--for=condition=Ready", f"pod/{name}", "--timeout=60s")
+    kubectl("wait", "--for=jsonpath={.status.phase}=Running", f"pod/{name}", "--timeout=60s")
     assert kubectl("logs", name, "--tail=1") == "two\n"
     told = kubectl("describe", "pod", name)
     reasons = re.findall(r"^  Normal  (\w+)", told, re.M)
@@ -178,12 +178,12 @@ def test_a_pod_with_a_claim(kubectl: Kubectl, name: str) -> None:
     node = kubectl("get", "pod", name, "-o", "jsonpath={.spec.nodeName}")
     assert name in kubectl("describe", "node", node)
     kubectl("delete", "pod", name, "--grace-period=0", "--force")
-    kubectl("wait", "--for=delete", f"resourceclaim/{generated}", "--timeout=20s")
+    kubectl("wait", "--for=delete", f"resourceclaim/{generated}", "--timeout=60s")
 
 
 def test_jobs_and_their_logs(kubectl: Kubectl, name: str) -> None:
     kubectl("create", "job", name, "--image=busybox", "--", "echo", "done")
-    kubectl("wait", "--for=condition=complete", f"job/{name}", "--timeout=20s")
+    kubectl("wait", "--for=condition=complete", f"job/{name}", "--timeout=60s")
     assert kubectl("logs", f"job/{name}") == "done\n"
     assert kubectl("logs", "-f", "-l", f"job-name={name}", "--all-containers", "--prefix").endswith(
         "] done\n"
@@ -224,7 +224,7 @@ def test_what_create_makes(kubectl: Kubectl, name: str) -> None:
     kinds = "cm,secret,sa,quota,role,rolebinding,clusterrole,clusterrolebinding,pc,pdb,svc,ing,cj"
     assert len(kubectl("get", kinds, "-o", "name", "--field-selector", f"metadata.name={name}").split()) == 13
     kubectl("delete", kinds, name)
-    kubectl("delete", "namespace", name, "--timeout=20s")
+    kubectl("delete", "namespace", name, "--timeout=60s")
 
 
 def test_lists_as_users_ask_for_them(kubectl: Kubectl, name: str) -> None:
@@ -261,13 +261,13 @@ def test_watches_show_tables(kubectl: Kubectl, environment: dict[str, str], name
 
 def test_nodes_are_cordoned_tainted_and_drained(kubectl: Kubectl, name: str) -> None:
     kubectl("create", stdin=deployment(name, 2))
-    kubectl("rollout", "status", f"deploy/{name}", "--timeout=20s")
+    kubectl("rollout", "status", f"deploy/{name}", "--timeout=60s")
     kubectl("create", "poddisruptionbudget", name, f"--selector=app={name}", "--max-unavailable=1")
-    kubectl("wait", "--for=jsonpath={.status.disruptionsAllowed}=1", f"pdb/{name}", "--timeout=20s")
+    kubectl("wait", "--for=jsonpath={.status.disruptionsAllowed}=1", f"pdb/{name}", "--timeout=60s")
     kubectl("cordon", "node-1")
     assert "SchedulingDisabled" in kubectl("get", "node", "node-1")
     assert "drained" in kubectl("drain", "node-1", "--ignore-daemonsets", "--force", "--delete-emptydir-data")
-    kubectl("rollout", "status", f"deploy/{name}", "--timeout=20s")
+    kubectl("rollout", "status", f"deploy/{name}", "--timeout=60s")
     where = kubectl("get", "pods", "-l", f"app={name}", "-o", "jsonpath={.items[*].spec.nodeName}")
     assert set(where.split()) == {"node-0"}
     kubectl("uncordon", "node-1")
@@ -296,7 +296,7 @@ def test_mistakes_are_told_as_by_kubernetes(kubectl: Kubectl, name: str) -> None
 
 def test_children_may_be_left_behind(kubectl: Kubectl, name: str) -> None:
     kubectl("create", stdin=deployment(name, 1))
-    kubectl("rollout", "status", f"deploy/{name}", "--timeout=20s")
+    kubectl("rollout", "status", f"deploy/{name}", "--timeout=60s")
     kubectl("delete", "deploy", name, "--cascade=orphan")
     (left,) = kubectl("get", "rs", "-l", f"app={name}", "-o", "name").split()
     assert kubectl("get", left, "-o", "jsonpath={.metadata.ownerReferences}") == ""

@@ -75,7 +75,7 @@ def test_patch_replace_apply_and_errors(client: lightkube.Client, name: str) -> 
 def test_a_pod_runs_and_is_watched(client: lightkube.Client, name: str) -> None:
     client.create(TEMPLATES(metadata={"name": name}, spec=template(name)["spec"]))
     client.create(Pod.from_dict(gpu_pod(name, name)))
-    for _, pod in client.watch(Pod, labels={"app": name}, server_timeout=20):
+    for _, pod in client.watch(Pod, labels={"app": name}, server_timeout=60):
         if pod.status.phase == "Running":
             break
     assert client.get(Pod, name).status.phase == "Running"

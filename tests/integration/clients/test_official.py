@@ -33,7 +33,7 @@ def name() -> str:
     return f"o-{uuid.uuid4().hex[:8]}"
 
 
-def until(condition: Callable[[], bool], seconds: float = 20.0) -> None:
+def until(condition: Callable[[], bool], seconds: float = 60.0) -> None:
     end = time.monotonic() + seconds
     while not condition():
         assert time.monotonic() < end

@@ -16,7 +16,7 @@ _SCRIPT = "nvidia-smi -L; trap 'exit 0' TERM; sleep 9999 & wait"
 
 async def until(check: Callable[[], Awaitable[Any]]) -> Any:
     """The first true result of an async check."""
-    async with asyncio.timeout(20):
+    async with asyncio.timeout(60):
         while not (result := await check()):  # noqa: ASYNC110 - the server is asked, it cannot tell
             await asyncio.sleep(0.01)
         return result

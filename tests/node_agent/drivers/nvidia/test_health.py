@@ -18,7 +18,7 @@ class _Watched:
         self._events = self.monitor.events()
 
     async def next(self) -> tuple[list[str], DeviceTaint]:
-        return await asyncio.wait_for(anext(self._events), 5)
+        return await asyncio.wait_for(anext(self._events), 60)
 
 
 @pytest.fixture
