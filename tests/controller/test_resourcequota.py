@@ -76,3 +76,19 @@ async def test_the_status_follows(cluster: Cluster) -> None:
             return quota is not None and quota.status.used == {"pods": "0", _DEVICES: "5"}
 
         await cluster.until(freed)
+
+
+async def test_only_pods_count_for_a_quota_with_scopes(cluster: Cluster) -> None:
+    hard = {"pods": "2", _DEVICES: "8", "count/configmaps": "3"}
+    async with controllers(cluster, "resourcequota-controller"):
+        await cluster.create("ConfigMap", "m")
+        await cluster.create("ResourceClaim", "c", **_claim(5))
+        await cluster.create("Pod", "p", spec=POD_SPEC)
+        await cluster.create("ResourceQuota", "q", spec={"hard": hard, "scopes": ["NotTerminating"]})
+
+        async def told() -> bool:
+            quota = await cluster.get("ResourceQuota", "q")
+            expected = {"pods": "1", _DEVICES: "0", "count/configmaps": "0"}
+            return quota is not None and quota.status.used == expected
+
+        await cluster.until(told)

@@ -95,6 +95,9 @@ class ResourceQuotaController(QueueController):
         for pod in self._pods.by_index("namespace", namespace):
             if selects(quota, pod):
                 used = add(used, pod_usage(pod))
+        if quota.spec.scopes or quota.spec.scope_selector is not None:
+            # Scopes tell of pods: nothing else is in one.
+            return used
         if any(is_claim_resource(name) for name in quota.spec.hard):
             for claim in self._claims.by_index("namespace", namespace):
                 counts = claim_usage(claim, self._pod_of(claim), self._extended_name)
