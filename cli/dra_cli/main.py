@@ -360,6 +360,8 @@ def main() -> None:
         sys.exit(130)
     except BrokenPipeError:
         sys.exit(0)
+    except OSError as error:
+        _fail(str(error), 1)
 
 
 def _fail(message: str, code: int) -> None:

@@ -133,8 +133,11 @@ class Supervisor:
             await self._clock.sleep(delay)
             delay = min(delay * 2, _LONGEST_RESTART_DELAY)
             service.restarts += 1
-            await service.start()
-            self._changed()
+            try:
+                await service.start()
+                self._changed()
+            except OSError as error:
+                self._report(f"{service.spec.name}: {error}")
 
     async def _stop(self) -> None:
         # The API server goes last, so that the others can still write what they must.

@@ -52,6 +52,24 @@ async def test_a_dead_service_is_reported_and_restarted(tmp_path: Path) -> None:
     assert "one was killed by SIGKILL; restarting it" in lines[0]
 
 
+async def test_services_are_restarted_though_it_cannot_be_written_down(tmp_path: Path) -> None:
+    lines: list[str] = []
+    told = asyncio.Event()
+
+    def full() -> None:
+        told.set()
+        raise OSError(28, "No space left on device", "cluster.json.part")
+
+    async with Supervisor([_stub("one")], tmp_path, report=lines.append, changed=full) as supervisor:
+        for restarts in (1, 2):
+            await supervisor.ready()
+            told.clear()
+            os.kill(supervisor.pids()["one"], signal.SIGKILL)
+            await asyncio.wait_for(told.wait(), 30)
+            assert supervisor.restarts() == {"one": restarts}
+    assert "one: [Errno 28] No space left on device: 'cluster.json.part'" in lines
+
+
 async def test_a_service_that_keeps_dying_says_why(tmp_path: Path) -> None:
     async with Supervisor([_stub("bad", "--crash")], tmp_path, report=lambda _: None) as supervisor:
         with pytest.raises(CommandError, match="bad does not start: cannot open the thing"):

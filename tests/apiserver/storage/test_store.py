@@ -1,6 +1,7 @@
 """What every engine behind the store must hold; a second engine adds itself to `ENGINES`."""
 
 import asyncio
+import sqlite3
 import threading
 from collections.abc import Callable, Sequence
 from pathlib import Path
@@ -12,6 +13,7 @@ from dra_apiserver.storage.engine import Engine
 from dra_apiserver.storage.records import Change
 from dra_apiserver.storage.sqlite import SqliteEngine
 from dra_shared.clock import FakeClock
+from sqlalchemy.exc import OperationalError
 
 PODS = ("", "pods")
 CLAIMS = ("resource.k8s.io", "resourceclaims")
@@ -203,7 +205,7 @@ class Failing(SqliteEngine):
     def write(self, changes: Sequence[Change]) -> None:
         self.proceed.wait()
         if self.full:
-            raise OSError("database or disk is full")
+            raise OperationalError("INSERT", None, sqlite3.OperationalError("database or disk is full"))
         super().write(changes)
 
 
@@ -215,7 +217,8 @@ async def test_a_failed_transaction_happened_for_nobody(tmp_path: Path) -> None:
         with pytest.raises(StatusError) as caught:
             await store.write(PODS, "ns/a", put("a", spec=2))
         assert caught.value.code == 500
-        assert store.failure is not None
+        assert str(caught.value) == "storage: database or disk is full"
+        assert store.failure == "database or disk is full"
         assert store.get(PODS, "ns/a") is first
         assert store.newest(PODS, "ns/a") is first
         engine.full = False

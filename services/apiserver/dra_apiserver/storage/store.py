@@ -254,13 +254,13 @@ class Store:
 
     def _fail(self, batch: Sequence[Pending], failure: Exception) -> None:
         # Whatever was queued behind may build on what did not happen.
-        self.failure = str(failure)
-        _log.error("writes are refused: the database failed", error=str(failure), writes=len(batch))
+        self.failure = str(getattr(failure, "orig", None) or failure)
+        _log.error("writes are refused: the database failed", error=self.failure, writes=len(batch))
         queued, self._queued = self._queued, []
         for write in [*batch, *queued]:
             write.collection.inflight.pop(write.change.event.key, None)
             if not write.done.done():
-                write.done.set_exception(server_error(f"storage: {failure}"))
+                write.done.set_exception(server_error(f"storage: {self.failure}"))
                 write.done.exception()
 
     def state(self, resource: Resource, revision: int) -> dict[str, Record | None] | None:
