@@ -337,6 +337,13 @@ def _run(work: Coroutine[Any, Any, T]) -> T:
 
 def main() -> None:
     """The command's entry: every error is one line on standard error and an exit code."""
+    try:
+        _main()
+    except (KeyboardInterrupt, typer.Abort):
+        sys.exit(130)
+
+
+def _main() -> None:
     import httpx
     from dra_shared.client.errors import ApiError
     from typer.exceptions import TyperException
@@ -356,8 +363,6 @@ def main() -> None:
         _fail(f"Error from server ({error.reason or error.code}): {error}", 1)
     except httpx.HTTPError as error:
         _fail(f"cannot reach the API server: {error}", 1)
-    except (KeyboardInterrupt, typer.Abort):
-        sys.exit(130)
     except BrokenPipeError:
         sys.exit(0)
     except OSError as error:

@@ -52,3 +52,16 @@ def test_help_of_a_benchmark_is_its_own(
         main()
     assert ended.value.code == 0
     assert "usage: bench allocator" in capsys.readouterr().out
+
+
+def test_ctrl_c_while_modules_are_loaded_is_no_error(monkeypatch: pytest.MonkeyPatch) -> None:
+    class Interrupted:
+        def find_spec(self, name: str, *_: object) -> None:
+            if name == "httpx":
+                raise KeyboardInterrupt
+
+    monkeypatch.setattr(sys, "meta_path", [Interrupted(), *sys.meta_path])
+    monkeypatch.delitem(sys.modules, "httpx")
+    with pytest.raises(SystemExit) as ended:
+        main()
+    assert ended.value.code == 130
