@@ -57,7 +57,7 @@ def compare(name: str, path: Path) -> tuple[dict[str, Any], bool]:
     cases = 0
     for number, line in _lines(path):
         if not isinstance(line.get("out"), dict):
-            raise CommandError(f"{path}, line {number}: no `out` to compare with")
+            raise CommandError(f"{path}, line {number}: no `out` to compare with", 2)
         cases += 1
         try:
             agrees = about.agrees(about.answer(line["in"]), line["out"])
@@ -94,14 +94,14 @@ def _lines(path: Path) -> Iterator[tuple[int, dict[str, Any]]]:
             data = gzip.decompress(data)
     except (OSError, EOFError, zlib.error) as error:
         reason = error.strerror if isinstance(error, OSError) and error.strerror else error
-        raise CommandError(f"cannot read {path}: {reason}") from error
+        raise CommandError(f"cannot read {path}: {reason}", 2) from error
     for number, text in enumerate(data.split(b"\n"), start=1):
         if not text.strip():
             continue
         try:
             line = orjson.loads(text)
         except orjson.JSONDecodeError as error:
-            raise CommandError(f"{path}, line {number}: {error}") from error
+            raise CommandError(f"{path}, line {number}: {error}", 2) from error
         if not isinstance(line, dict) or not isinstance(line.get("in"), dict):
-            raise CommandError(f"{path}, line {number}: not a case with `in`")
+            raise CommandError(f"{path}, line {number}: not a case with `in`", 2)
         yield number, line

@@ -49,8 +49,9 @@ def test_reads_gzipped_files(tmp_path: Path) -> None:
 def test_refuses_what_is_no_case(tmp_path: Path, content: bytes, message: str) -> None:
     file = tmp_path / "bad.jsonl"
     file.write_bytes(content)
-    with pytest.raises(CommandError, match=message):
+    with pytest.raises(CommandError, match=message) as caught:
         compare("cel", file)
+    assert caught.value.code == 2
 
 
 @pytest.mark.parametrize("name", SUBJECTS)
