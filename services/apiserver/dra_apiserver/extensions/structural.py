@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from dra_shared.cel.library.strings import RegexError, compile_regex
+from dra_shared.cel.library.patterns import RegexError, compile_regex
 
 from dra_apiserver.errors import FieldError, forbidden_field, invalid, required
 
