@@ -146,7 +146,7 @@ async def _until(client: Client, name: str, phase: str | None) -> None:
     async for event in events:
         gone = event.type.value == "DELETED"
         if gone == (phase is None) and (gone or event.object.status.phase == phase):
-            await events.aclose()  # type: ignore[attr-defined]
+            await events.aclose()  # type: ignore[attr-defined]  # it is a generator
             return
     raise SystemExit(f"pod {name} was not {phase or 'gone'} within a minute")
 

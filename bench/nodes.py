@@ -157,7 +157,7 @@ async def _process(module: str, *arguments: str) -> AsyncIterator[asyncio.subpro
 
 async def _until(check: Any, seconds: float) -> None:
     async with asyncio.timeout(seconds):
-        while not await check():  # noqa: ASYNC110
+        while not await check():  # noqa: ASYNC110 - nothing announces it
             await asyncio.sleep(0.2)
 
 

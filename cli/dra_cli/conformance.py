@@ -6,7 +6,7 @@ import sys
 import zlib
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any, Protocol, cast
 
 import orjson
 
@@ -40,8 +40,7 @@ def subject(name: str) -> Subject:
     """
     if name not in SUBJECTS:
         raise CommandError(f"unknown subject {name!r}: choose {', '.join(SUBJECTS)}", 2)
-    module: Any = importlib.import_module(SUBJECTS[name])
-    return module  # type: ignore[no-any-return]
+    return cast("Subject", importlib.import_module(SUBJECTS[name]))
 
 
 def compare(name: str, path: Path) -> tuple[dict[str, Any], bool]:

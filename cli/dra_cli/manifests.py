@@ -13,7 +13,7 @@ from dra_cli.errors import CommandError
 _SUFFIXES = (".yaml", ".yml", ".json")
 
 
-class _Loader(getattr(yaml, "CSafeLoader", yaml.SafeLoader)):  # type: ignore[misc]
+class _Loader(getattr(yaml, "CSafeLoader", yaml.SafeLoader)):  # type: ignore[misc]  # PyYAML may lack its C part
     """YAML as Kubernetes reads it: a time stays text, ``=`` and ``<<`` mean nothing."""
 
 

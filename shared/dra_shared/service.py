@@ -174,7 +174,7 @@ class HealthServer:
         from starlette.routing import Route
 
         # Go's client library shows no *_created series.
-        prometheus_client.disable_created_metrics()  # type: ignore[no-untyped-call]
+        prometheus_client.disable_created_metrics()  # type: ignore[no-untyped-call]  # the library has no types for it
         routes = [
             Route("/healthz", self._live),
             Route("/livez", self._live),

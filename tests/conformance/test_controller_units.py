@@ -158,7 +158,7 @@ def test_is_expired(table: Json) -> None:
     # The table was written at 15:38:53 on that day; its times are relative to that.
     now = parse_rfc3339("2026-11-20T15:38:53Z") + timedelta(minutes=1)
     request: Object = _typed(table["request"])
-    assert is_expired(request, now) == table["expectedDelete"]  # type: ignore[arg-type]
+    assert is_expired(request, now) == table["expectedDelete"]  # type: ignore[arg-type]  # read by its kind
 
 
 @pytest.mark.parametrize("table", _cases("TestResourceClaimEvaluatorUsage"))

@@ -73,7 +73,7 @@ class _World:
         for entry in initial["deletePodAt"]:
             eviction = self._eviction(entry["eviction"])
             assert eviction is not None
-            self.state.evictions[_work(entry)] = eviction  # type: ignore[index]
+            self.state.evictions[_work(entry)] = eviction  # type: ignore[index]  # typed loosely
         for uid, stats in initial["ruleStats"].items():
             self.state.evicted_by_rule[uid] = stats["numEvictedPods"]
         for item in initial["queued"]["ready"]:

@@ -79,7 +79,7 @@ class Connection(HttpToolsProtocol):
     _received: Callable[[bytes], None] | None = None
     _ended: Callable[[], None] | None = None
 
-    def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
+    def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]  # uvicorn narrows it
         super().connection_made(JoiningTransport(transport, self.loop))
 
     def on_message_begin(self) -> None:

@@ -201,7 +201,7 @@ class ApiServer:
             ("dralab_store_commits_total", "Database transactions.", lambda: store.commits),
             ("dralab_store_writes_total", "Writes in those transactions.", lambda: store.committed_writes),
         ):
-            metrics.gauge(name, help, (), lambda read=read: [((), float(read()))])  # type: ignore[misc]
+            metrics.gauge(name, help, (), lambda read=read: [((), float(read()))])  # type: ignore[misc]  # a default binds the loop's value
 
 
 def _remove_if(revision: int) -> Any:

@@ -35,7 +35,7 @@ PENDING = Gauge("scheduler_pending_pods", "Pods without a node, by where in the 
 def watch_queue(queue: SchedulingQueue) -> None:
     """Show the queue's lengths whenever metrics are read."""
     for place in ("active", "backoff", "unschedulable", "gated"):
-        PENDING.labels(place).set_function(lambda place=place: queue.counts()[place])  # type: ignore[misc]
+        PENDING.labels(place).set_function(lambda place=place: queue.counts()[place])  # type: ignore[misc]  # a default binds the loop's value
 
 
 def watch_cache(cache: Cache) -> None:

@@ -6,6 +6,7 @@ import tempfile
 from collections.abc import AsyncIterator, Iterator
 from contextlib import asynccontextmanager
 from pathlib import Path
+from typing import Any
 
 import pytest
 from dra_node_agent.kubelet.dra.plugin import DraPlugin, PluginError
@@ -99,8 +100,8 @@ async def test_update_of_a_driver_keeps_its_slices(registry: Path) -> None:
         ),
     ],
 )
-async def test_unusable_plugin_is_told_why(registry: Path, driver: dict[str, object], error: str) -> None:
-    async with _kubelet(registry) as kubelet, FakeDriver(registry=registry, **driver) as plugin:  # type: ignore[arg-type]
+async def test_unusable_plugin_is_told_why(registry: Path, driver: dict[str, Any], error: str) -> None:
+    async with _kubelet(registry) as kubelet, FakeDriver(registry=registry, **driver) as plugin:
         registered, text = await plugin.registered.get()
         assert not registered
         assert text.startswith(error)

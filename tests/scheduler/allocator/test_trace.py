@@ -189,9 +189,9 @@ def _check_truth(world: World, device_id: DeviceID, reason: Reason) -> World | N
     return None
 
 
-def _overlap(value: tuple[str, object], others: tuple[Any, ...]) -> bool:
+def _overlap(value: tuple[str, Any], others: tuple[Any, ...]) -> bool:
     return any(
-        kind == value[0] and (bool(mine & value[1]) if isinstance(mine, frozenset) else mine == value[1])  # type: ignore[operator]
+        kind == value[0] and (bool(mine & value[1]) if isinstance(mine, frozenset) else mine == value[1])
         for kind, mine in others
     )
 

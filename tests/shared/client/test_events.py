@@ -4,6 +4,7 @@ import asyncio
 import json
 import random
 from datetime import UTC, datetime
+from typing import Any
 
 import httpx
 import msgspec
@@ -41,7 +42,8 @@ async def _record(series: bool) -> _Sink:
 
 async def test_names_sort_by_time() -> None:
     sink = await _record(series=False)
-    names = [str(body["metadata"]["name"]) for method, _, body in sink.calls if method == "POST"]  # type: ignore[index]
+    posted: list[Any] = [body for method, _, body in sink.calls if method == "POST"]
+    names = [body["metadata"]["name"] for body in posted]
     assert len(names) == 2
     assert names == sorted(names)
     assert all(name.startswith("p.") and len(name) == 2 + 16 for name in names)

@@ -23,7 +23,7 @@ class YamlError(ValueError):
 _BASE: Any = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
 
 
-class _Loader(_BASE):  # type: ignore[misc]
+class _Loader(_BASE):  # type: ignore[misc]  # PyYAML may lack its C part
     """Scalars resolve as Go's YAML library resolves them: no dates, no sexagesimal numbers."""
 
 

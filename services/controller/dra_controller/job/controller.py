@@ -362,7 +362,7 @@ class JobController(WorkloadController):
                 _log.debug("pod is gone", pod=pod.key)
             self._untracked.add(pod.metadata.uid)
 
-        await gather([lambda pod=pod: untrack(pod) for pod in pods])  # type: ignore[misc]
+        await gather([lambda pod=pod: untrack(pod) for pod in pods])  # type: ignore[misc]  # a default binds the loop's value
 
     async def _write(self, job: Job, status: JobStatus) -> Job:
         if status == job.status:

@@ -210,7 +210,7 @@ class DistinctAttribute(_Base):
 def _intersection(left: Value, right: Value) -> Value:
     if left is None or right is None or left[0] != right[0]:
         return None
-    both = left[1] & right[1]  # type: ignore[operator]
+    both = left[1] & right[1]  # type: ignore[operator]  # equal kinds: both are sets
     return (left[0], both) if both else None
 
 

@@ -1,5 +1,6 @@
 import json
 from pathlib import Path
+from typing import Any
 
 import pytest
 from dra_node_agent.drivers.gojson import checksum
@@ -51,8 +52,7 @@ def test_a_mig_device_is_written_so_that_it_can_be_found_again(tmp_path: Path) -
     node = Node(tmp_path, "1xH100:whole", "DynamicMIG=true")
     node.start().prepare(claim("uid-1", "gpu-0-mig-2g20gb-14-2"))
     instance, compute = next(node.system.gpus[0].mig_devices())
-    second: dict[str, dict[str, dict[str, list[dict[str, list[dict[str, dict[str, object]]]]]]]]
-    second = _file(node)["v2"]  # type: ignore[assignment]
+    second: Any = _file(node)["v2"]
     entry = second["preparedClaims"]["uid-1"]["preparedDevices"][0]["devices"][0]
     assert entry["mig"]["concrete"] == {
         "parentMinor": 0,
