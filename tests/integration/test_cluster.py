@@ -123,7 +123,7 @@ async def test_a_killed_service_comes_back_and_nothing_is_lost(up: Path) -> None
 
 def test_an_unknown_gpu_model_is_a_clear_error(tmp_path: Path) -> None:
     result = dralab(tmp_path, "up", "--port", "0", "--gpus", "8xG9000", check=False)
-    assert result.returncode == 1
+    assert result.returncode == 2
     assert "G9000" in result.stderr
     assert "A100-SXM4-40GB" in result.stderr
 
