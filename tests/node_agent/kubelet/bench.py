@@ -58,6 +58,8 @@ class Bench:
         self.cdi = self.folder / "cdi"
         self.cdi.mkdir(exist_ok=True)
         self.root = self.folder / "kubelet"
+        self.registry = self.root / "plugins_registry"
+        self.registry.mkdir(parents=True, exist_ok=True)
         self._watcher = DirectoryWatcher()
         self.runtime = FakeRuntime(
             self.folder / "runtime", self.cdi, self.clock, readable=(self.root,), node_ip="127.0.0.1"

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 from dra_node_agent.runtime.base import Image, RuntimeFailure
 from dra_shared.api.container import ContainerStatus
-from dra_shared.api.resources import CONFIG_MAPS, EVENTS, LEASES, NODES, PODS, SERVICE_ACCOUNTS
+from dra_shared.api.resources import CONFIG_MAPS, LEASES, NODES, PODS
 from dra_shared.clock import settle
 
 from tests.node_agent.kubelet.bench import SLEEPER, Bench, claim, pod, reasons
@@ -225,7 +225,7 @@ async def test_failing_network_probe_by_annotation() -> None:
 
 async def test_claims_are_prepared_injected_and_unprepared() -> None:
     bench = Bench()
-    async with FakeDriver(registry=_registry(bench), cdi=bench.cdi) as driver, bench:
+    async with FakeDriver(registry=bench.registry, cdi=bench.cdi) as driver, bench:
         assert await driver.registered.get() == (True, "")
         bench.add_claim(claim("gpu", "pod"))
         container = {
@@ -256,14 +256,14 @@ async def test_pod_waits_for_its_driver_and_says_so() -> None:
         await settle(100)
         assert ("FailedPrepareDynamicResources", message) in await bench.events()
         assert bench.phase() == "Pending"
-        async with FakeDriver(registry=_registry(bench), cdi=bench.cdi) as driver:
+        async with FakeDriver(registry=bench.registry, cdi=bench.cdi) as driver:
             await driver.registered.get()
             await until(lambda: bench.phase() == "Running", clock=bench.clock)
 
 
 async def test_pod_is_not_ended_before_its_claim_is_unprepared() -> None:
     bench = Bench()
-    async with FakeDriver(registry=_registry(bench), cdi=bench.cdi) as driver, bench:
+    async with FakeDriver(registry=bench.registry, cdi=bench.cdi) as driver, bench:
         await driver.registered.get()
         bench.add_claim(claim("gpu", "pod"))
         container = {"name": "main", "image": "x", "command": ["sleep", "5"]}
@@ -283,7 +283,7 @@ async def test_pod_is_not_ended_before_its_claim_is_unprepared() -> None:
 
 async def test_two_pods_share_a_claim() -> None:
     bench = Bench()
-    async with FakeDriver(registry=_registry(bench), cdi=bench.cdi) as driver, bench:
+    async with FakeDriver(registry=bench.registry, cdi=bench.cdi) as driver, bench:
         await driver.registered.get()
         bench.add_claim(claim("gpu", "one", "two"))
         claims = [{"name": "gpu", "resourceClaimName": "gpu"}]
@@ -300,7 +300,7 @@ async def test_two_pods_share_a_claim() -> None:
 
 async def test_force_deleted_pod_leaves_nothing_behind() -> None:
     bench = Bench()
-    async with FakeDriver(registry=_registry(bench), cdi=bench.cdi) as driver, bench:
+    async with FakeDriver(registry=bench.registry, cdi=bench.cdi) as driver, bench:
         await driver.registered.get()
         bench.add_claim(claim("gpu", "pod"))
         bench.create(pod(resourceClaims=[{"name": "gpu", "resourceClaimName": "gpu"}]))
@@ -314,7 +314,7 @@ async def test_force_deleted_pod_leaves_nothing_behind() -> None:
 async def test_device_health_shows_in_the_pods_status(offered: list[str]) -> None:
     bench = Bench()
     services = ["v1.DRAPlugin", *offered]
-    async with FakeDriver(registry=_registry(bench), cdi=bench.cdi, services=services) as driver, bench:
+    async with FakeDriver(registry=bench.registry, cdi=bench.cdi, services=services) as driver, bench:
         await driver.registered.get()
         bench.add_claim(claim("gpu", "pod"))
         container = {
@@ -438,76 +438,6 @@ async def test_pod_placed_by_hand_where_it_does_not_fit(spec: dict[str, Any], re
         assert found.status.message.startswith("Pod was rejected: ")
 
 
-async def test_environment_and_volumes_from_config_maps() -> None:
-    async with Bench() as bench:
-        bench.api.put(
-            CONFIG_MAPS,
-            {
-                "metadata": {"name": "settings", "namespace": "ns"},
-                "data": {"color": "blue", "shape": "round"},
-            },
-        )
-        container = {
-            "name": "main",
-            "image": "x",
-            "command": ["sh", "-c", "echo $COLOR $(NAME) $NODE; cat /etc/settings/shape; echo; sleep 99"],
-            "env": [
-                {"name": "NAME", "valueFrom": {"fieldRef": {"fieldPath": "metadata.name"}}},
-                {"name": "NODE", "valueFrom": {"fieldRef": {"fieldPath": "spec.nodeName"}}},
-                {"name": "COLOR", "valueFrom": {"configMapKeyRef": {"name": "settings", "key": "color"}}},
-            ],
-            "volumeMounts": [{"name": "settings", "mountPath": "/etc/settings"}],
-        }
-        volumes = [{"name": "settings", "configMap": {"name": "settings"}}]
-        bench.create(pod("pod", container, volumes=volumes))
-        await until(lambda: bench.phase() == "Running")
-        await until(lambda: bench.runtime.containers())
-        await settle(50)
-        assert await bench.log() == "blue pod node\nround\n"
-
-
-async def test_pods_have_their_service_accounts_token() -> None:
-    async with Bench() as bench:
-        bench.api.put(SERVICE_ACCOUNTS, {"metadata": {"name": "robot", "namespace": "ns"}})
-        container = {
-            "name": "main",
-            "image": "x",
-            "command": ["sh", "-c", "cat /run/secrets/token; echo; sleep 99"],
-            "volumeMounts": [{"name": "token", "mountPath": "/run/secrets"}],
-        }
-        projection = {"serviceAccountToken": {"path": "token", "expirationSeconds": 3607}}
-        volumes = [{"name": "token", "projected": {"sources": [projection]}}]
-        bench.create(pod("pod", container, volumes=volumes, serviceAccountName="robot"))
-        await until(lambda: bench.phase() == "Running")
-        await until(lambda: bench.runtime.containers())
-        await settle(50)
-        assert await bench.log() == "robot in pod\n"
-
-        def asked() -> int:
-            return [path.endswith("/robot/token") for _, path in bench.api.requests].count(True)
-
-        await bench.clock.advance(2800)
-        assert asked() == 1
-        # A fifth of its time is left.
-        await bench.clock.advance(100)
-        await until(lambda: asked() == 2)
-
-
-async def test_drivers_are_not_called_before_the_volumes_are_there() -> None:
-    bench = Bench()
-    async with FakeDriver(registry=_registry(bench), cdi=bench.cdi) as driver, bench:
-        await driver.registered.get()
-        bench.add_claim(claim("gpu", "pod"))
-        volumes = [{"name": "settings", "configMap": {"name": "settings"}}]
-        bench.create(pod(volumes=volumes, resourceClaims=[{"name": "gpu", "resourceClaimName": "gpu"}]))
-        await until(lambda: any(event.reason == "FailedMount" for event in bench.api.list(EVENTS)))
-        assert driver.calls == []
-        bench.api.put(CONFIG_MAPS, {"metadata": {"name": "settings", "namespace": "ns"}})
-        await bench.clock.advance(11)
-        await until(lambda: bench.phase() == "Running")
-        assert [method for method, _ in driver.calls] == ["NodePrepareResources"]
-
-
 @pytest.mark.parametrize(
     ("reason", "told"),
     [
@@ -562,7 +492,7 @@ async def test_missing_config_is_reported_and_awaited() -> None:
 async def test_pods_survive_a_restart_of_the_kubelet() -> None:
     folder = tempfile.TemporaryDirectory(prefix="k", dir="/tmp")
     first = Bench(Path(folder.name))
-    async with FakeDriver(registry=_registry(first), cdi=first.cdi) as driver:
+    async with FakeDriver(registry=first.registry, cdi=first.cdi) as driver:
         async with first:
             await driver.registered.get()
             first.add_claim(claim("gpu", "pod"))
@@ -586,7 +516,7 @@ async def test_pods_survive_a_restart_of_the_kubelet() -> None:
 async def test_what_was_deleted_while_the_kubelet_was_away_is_cleaned_up() -> None:
     folder = tempfile.TemporaryDirectory(prefix="k", dir="/tmp")
     first = Bench(Path(folder.name))
-    async with FakeDriver(registry=_registry(first), cdi=first.cdi) as driver:
+    async with FakeDriver(registry=first.registry, cdi=first.cdi) as driver:
         async with first:
             await driver.registered.get()
             first.add_claim(claim("gpu", "pod"))
@@ -614,9 +544,3 @@ async def test_status_is_sent_again_when_the_server_fails() -> None:
         bench.api.failing = lambda method, path: None
         await bench.clock.advance(1)
         await until(lambda: bench.phase() == "Running")
-
-
-def _registry(bench: Bench) -> Any:
-    folder = bench.root / "plugins_registry"
-    folder.mkdir(parents=True, exist_ok=True)
-    return folder

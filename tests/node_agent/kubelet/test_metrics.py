@@ -9,9 +9,7 @@ from tests.node_agent.kubelet.waiting import until
 
 async def test_claims_and_calls_are_counted() -> None:
     bench = Bench()
-    registry = bench.root / "plugins_registry"
-    registry.mkdir(parents=True, exist_ok=True)
-    async with FakeDriver("metrics-driver", registry=registry, cdi=bench.cdi) as driver, bench:
+    async with FakeDriver("metrics-driver", registry=bench.registry, cdi=bench.cdi) as driver, bench:
         await driver.registered.get()
         bench.add_claim(claim("gpu", "pod", driver="metrics-driver"))
         bench.create(pod(resourceClaims=[{"name": "gpu", "resourceClaimName": "gpu"}]))

@@ -127,9 +127,7 @@ async def test_pods() -> None:
 
 async def test_pod_resources() -> None:
     bench = Bench()
-    registry = bench.root / "plugins_registry"
-    registry.mkdir(parents=True, exist_ok=True)
-    async with FakeDriver(registry=registry, cdi=bench.cdi) as driver, bench:
+    async with FakeDriver(registry=bench.registry, cdi=bench.cdi) as driver, bench:
         await driver.registered.get()
         bench.add_claim(claim("gpu", "pod"))
         container = {"name": "main", "image": "x", "resources": {"claims": [{"name": "gpu"}]}}
