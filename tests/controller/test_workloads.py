@@ -373,11 +373,11 @@ async def test_scaling_in_the_middle_of_a_roll_out_favours_the_newest(cluster: C
     spec = _workload(replicas=4, strategy={"type": "RollingUpdate", "rollingUpdate": limits})
 
     async def sizes(*wanted: int) -> bool:
-        found = {
-            replica_set.metadata.annotations["deployment.kubernetes.io/revision"]: replica_set.spec.replicas
-            for replica_set in await cluster.items("ReplicaSet")
-        }
-        return found == {"1": wanted[0], "2": wanted[1]}
+        # Times are of a second: of those made in the same one, the name tells the newest.
+        found = sorted(
+            await cluster.items("ReplicaSet"), key=lambda each: (each.metadata.creation_timestamp, each.key)
+        )
+        return tuple(each.spec.replicas for each in found) == wanted
 
     async def available() -> bool:
         found = await cluster.get("Deployment", "d")
