@@ -30,6 +30,8 @@ from dra_apiserver.storage.sqlite import SqliteEngine
 _SWEEP_EVERY = 60.0
 _SWEEP_STEP = 500
 _DRAIN = 2.0
+# As many callers as may knock at once: a refused one waits for TCP to try again, seconds later. asyncio has 100.
+_BACKLOG = 2048
 
 _log = logger(__name__)
 
@@ -93,7 +95,7 @@ class ApiServer:
         except OSError:
             listener.close()
             raise
-        listener.listen(2048)
+        listener.listen(_BACKLOG)
         listener.setblocking(False)
         return listener
 
@@ -117,7 +119,7 @@ class ApiServer:
         def protocol() -> asyncio.Protocol:
             return Connection(config=settings, server_state=state, app_state={}, _loop=loop)
 
-        self._server = await loop.create_server(protocol, sock=listener)
+        self._server = await loop.create_server(protocol, sock=listener, backlog=_BACKLOG)
         self._tasks += [asyncio.create_task(self._date()), asyncio.create_task(self._expire_events())]
         host, port = listener.getsockname()[:2]
         self.url = f"http://{f'[{host}]' if ':' in host else host}:{port}"
