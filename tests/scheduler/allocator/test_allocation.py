@@ -271,7 +271,7 @@ def test_a_snapshot_for_other_features_is_refused() -> None:
 
 
 def test_features_from_gates() -> None:
-    assert Features.from_gates(()) == Features()
+    assert Features.from_gates(()) == Features(stable=True)
     assert not Features.from_gates(("DRADeviceBindingConditions",)).device_binding
     assert Features.from_gates(("DRADeviceBindingConditions", "DRAResourceClaimDeviceStatus")).device_binding
     assert (
@@ -288,3 +288,32 @@ def test_features_from_gates() -> None:
         )
         == Features.all()
     )
+
+
+@pytest.mark.parametrize(
+    "newer", ["DRAConsumableCapacity", "DRADeviceBindingConditions", "DRAListTypeAttributes"]
+)
+def test_the_oldest_allocator_is_asked_only_where_no_newer_feature_is_on(newer: str) -> None:
+    older = {"DRAAdminAccess", "DRAResourceClaimDeviceStatus", "DRAPartitionableDevices"}
+
+    assert Features.from_gates(older).stable
+    assert not Features.from_gates({*older, newer}).stable
+
+
+def test_the_oldest_allocator_does_not_know_what_came_after_it() -> None:
+    devices = [{"name": "d", "bindsToNode": True, "attributes": {"c": {"int": 1}}}]
+    request = exactly("r", capacity={"requests": {"memory": "1Gi"}})
+    distinct = {"distinctAttribute": "a.b/c"}
+    world = World(
+        features=Features(stable=True),
+        slices=[slice_of("s", devices, allNodes=True)],
+        claims=[claim_of([request])],
+    )
+
+    assert _one(world).node_selector is None
+
+    world.claims = [claim_of([request], constraints=[distinct])]
+    with pytest.raises(
+        AllocationError, match=r"constraint #0: empty constraint \(unsupported constraint type"
+    ):
+        _one(world)

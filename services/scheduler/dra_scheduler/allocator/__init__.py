@@ -1,8 +1,8 @@
 """The structured allocator: which devices satisfy a pod's claims on one node.
 
 Pure: no I/O, no clock, no randomness of its own. The answer (devices, order, every field, every error text) is that
-of Kubernetes 1.36 (k8s.io/dynamic-resource-allocation/structured, "incubating", and "experimental" where list
-attributes are on). In three lines::
+of Kubernetes 1.36 (k8s.io/dynamic-resource-allocation/structured; "stable", "incubating" or "experimental", as the
+features have it). In three lines::
 
     from dra_scheduler.allocator import Allocator, AllocatedState, Features
     allocator = Allocator(Features.from_gates(gates), AllocatedState(), classes, slices)

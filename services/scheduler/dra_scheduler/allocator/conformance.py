@@ -1,6 +1,7 @@
 """Answers in the form of the reference vectors, to compare with what the real allocator answered."""
 
 from collections.abc import Mapping
+from dataclasses import replace
 from typing import Any
 
 from dra_shared.api.codec import convert, to_builtins
@@ -19,11 +20,16 @@ _MOST_CHECKS = 4_000
 
 
 def case_features(case: Mapping[str, Any]) -> Features:
-    """The features of a case: gate names, where binding conditions imply the device status that they need."""
+    """The features of a case: gate names, where binding conditions imply the device status that they need.
+
+    The case's ``implementation`` answers, or the one that upstream picks for these features.
+    """
     names = set(case["features"])
     if "DRADeviceBindingConditions" in names:
         names.add("DRAResourceClaimDeviceStatus")
-    return Features.from_gates(names)
+    features = Features.from_gates(names)
+    implementation = case.get("implementation")
+    return features if implementation is None else replace(features, stable=implementation == "stable")
 
 
 def case_state(case: Mapping[str, Any]) -> AllocatedState:

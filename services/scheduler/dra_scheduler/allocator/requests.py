@@ -12,7 +12,7 @@ from dra_shared.api.resource import (
     ResourceClaim,
 )
 
-from dra_scheduler.allocator.constraints import new_constraint
+from dra_scheduler.allocator.constraints import MatchAttribute, new_constraint
 from dra_scheduler.allocator.errors import AllocationError, ClassLookupError
 from dra_scheduler.allocator.features import Features
 from dra_scheduler.allocator.selectors import Selection, Selectors
@@ -140,7 +140,7 @@ class _Checker:
                 f"claim {claim.key}, request {spec.name}: has subrequests, "
                 "but the DRAPrioritizedList feature is disabled"
             )
-        if self._features.consumable_capacity:
+        if self._features.consumable_capacity or self._features.stable:
             return
         disabled = "has capacity requests, but the DRAConsumableCapacity feature is disabled"
         if spec.exactly is not None and spec.exactly.capacity is not None:
@@ -213,7 +213,8 @@ class _Checker:
 
     def _constraint_error(self, claim: ResourceClaim) -> AllocationError | None:
         for index, spec in enumerate(claim.spec.devices.constraints):
-            if new_constraint(spec, lists=False) is None:
+            known = new_constraint(spec, lists=False)
+            if known is None or (self._features.stable and not isinstance(known, MatchAttribute)):
                 return AllocationError(
                     f"claim {claim.key}, constraint #{index}: empty constraint (unsupported constraint type?)"
                 )

@@ -52,7 +52,7 @@ def results(
                 results=tuple(_device(pick, features, share_id) for pick in picks[index]),
                 config=_configuration(claim, chosen[index]),
             ),
-            node_selector=_node_selector(claim, picks[index], node_name),
+            node_selector=_node_selector(claim, picks[index], node_name, features),
         )
         for index, claim in enumerate(attempt.claims)
     )
@@ -104,14 +104,16 @@ def _configuration(
     return tuple(found)
 
 
-def _node_selector(claim: ResourceClaim, picks: Iterable[Pick], node_name: str) -> NodeSelector | None:
+def _node_selector(
+    claim: ResourceClaim, picks: Iterable[Pick], node_name: str, features: Features
+) -> NodeSelector | None:
     """Where the devices can be reached: one node, what all their selectors ask for, or (None) everywhere."""
     fields: list[NodeSelectorRequirement] = []
     expressions: list[NodeSelectorRequirement] = []
     for pick in picks:
         spec, device = pick.device.slice.spec, pick.device.spec
         where = device if spec.per_device_node_selection else spec
-        if where.node_name is not None or device.binds_to_node:
+        if where.node_name is not None or (device.binds_to_node and not features.stable):
             only = NodeSelectorRequirement(key="metadata.name", operator="In", values=(node_name,))
             return NodeSelector(node_selector_terms=(NodeSelectorTerm(match_fields=(only,)),))
         terms = () if where.node_selector is None else where.node_selector.node_selector_terms
