@@ -95,13 +95,13 @@ def test_random_objects_survive_the_round_trip_through_v1beta1() -> None:
         if kind is None or "v1beta1" not in kind.versions:
             continue
         try:
-            schema.sanitize(kind, "v1", obj)
+            schema.sanitize(schema.object_type(kind, "v1"), obj)
         except schema.DecodeError:
             continue
         schema.default(kind, "v1", obj)
         before = copy.deepcopy(obj)
         there = convert(kind, obj, "v1beta1")
-        assert schema.sanitize(kind, "v1beta1", there, "Warn") == []
+        assert schema.sanitize(schema.object_type(kind, "v1beta1"), there, "Warn") == []
         schema.default(kind, "v1beta1", there)
         assert to_storage(kind, there, "v1beta1") == before
         tried += 1

@@ -94,7 +94,8 @@ async def test_no_body_is_an_internal_error(client: httpx.AsyncClient) -> None:
         obj["metadata"]["name"] = f"n{number}" if way == "post" else "base"
         spoil(obj, dice)
         answer = await send(client, obj, way, path)
-        assert answer.status_code < 500, (way, path, obj, answer.text)
         if answer.status_code >= 400:
             assert answer.json()["kind"] == "Status"
+            # Upstream has 500 without a reason for strategic merge patches that it did not think of.
+            assert answer.json().get("reason") != "InternalError", (way, path, obj, answer.text)
     assert (await client.get("/readyz")).status_code == 200

@@ -40,7 +40,7 @@ def apply(kind: KindInfo, live: Object | None, config: Object, manager: str = "a
         now=options.pop("now", "2026-11-20T15:00:01Z"),
         **options,
     )
-    schema.sanitize(kind, kind.versions[0], made)
+    schema.sanitize(schema.object_type(kind, kind.versions[0]), made)
     schema.default(kind, kind.versions[0], made)
     return made
 

@@ -354,7 +354,7 @@ def test_custom_resources_are_pruned_and_defaulted_but_keep_wrong_types() -> Non
 def test_what_a_patch_made_is_checked_too() -> None:
     broken: Object = {"apiVersion": "v1", "kind": "Pod", "metadata": {"name": 5}}
     with pytest.raises(schema.DecodeError) as caught:
-        schema.sanitize(PODS, "v1", broken)
+        schema.sanitize(schema.object_type(PODS, "v1"), broken)
     assert caught.value.code == 422
     assert caught.value.causes[0]["field"] == "patch"
 

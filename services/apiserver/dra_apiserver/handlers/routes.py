@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Awaitable, Callable
 
 from dra_apiserver.errors import method_not_allowed, no_such_resource
-from dra_apiserver.handlers import components, logs, read, reviews, streaming, subresources, write
+from dra_apiserver.handlers import components, logs, read, reviews, scales, streaming, subresources, write
 from dra_apiserver.handlers import delete as deletion
 from dra_apiserver.handlers.api import Api, Target
 from dra_apiserver.http import Request
@@ -29,9 +29,9 @@ _COLLECTION: dict[str, tuple[str, Handler]] = {
     "DELETE": ("deletecollection", deletion.delete_collection),
 }
 _SCALE: dict[str, tuple[str, Handler]] = {
-    "GET": ("get", subresources.get_scale),
-    "PUT": ("update", subresources.put_scale),
-    "PATCH": ("patch", subresources.put_scale),
+    "GET": ("get", scales.get_scale),
+    "PUT": ("update", scales.put_scale),
+    "PATCH": ("patch", scales.put_scale),
 }
 _STREAM: dict[str, tuple[str, Handler]] = {
     "GET": ("get", streaming.stream),

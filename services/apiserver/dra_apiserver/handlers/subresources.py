@@ -6,34 +6,24 @@ from typing import Any
 
 from dra_shared.selectors import SelectorError, label_selector
 
-from dra_apiserver.admission.dynamic.attributes import copied
 from dra_apiserver.admission.pods import topology_labels
 from dra_apiserver.errors import (
     GroupResource,
     StatusError,
     bad_request,
     conflict,
-    invalid,
     invalid_object,
     not_found,
     not_supported,
     required,
 )
 from dra_apiserver.handlers.api import Api, Target
-from dra_apiserver.handlers.changes import (
-    check_uid,
-    check_version,
-    prepare_update,
-    track_changes,
-)
 from dra_apiserver.handlers.delete import DeleteOptions, remove
 from dra_apiserver.handlers.options import WriteOptions, write_options
 from dra_apiserver.http import Request
-from dra_apiserver.patch import JSON_PATCH, MERGE_PATCH, STRATEGIC_MERGE_PATCH
-from dra_apiserver.patch.simple import json_patch, merge_patch
 from dra_apiserver.present import canonical, encode, negotiate
 from dra_apiserver.schema import decode_as
-from dra_apiserver.storage import Put, Record, Remove
+from dra_apiserver.storage import Put, Record
 
 JsonObject = dict[str, Any]
 
@@ -222,92 +212,3 @@ def _no_disruption(budget: JsonObject) -> StatusError:
     ]
     text = "Cannot evict pod as it would violate the pod's disruption budget."
     return StatusError(429, "TooManyRequests", text, {"causes": causes})
-
-
-def _scale_of(target: Target, obj: JsonObject) -> JsonObject:
-    meta, spec, status = obj["metadata"], obj.get("spec") or {}, obj.get("status") or {}
-    try:
-        chosen = spec.get("selector") or {}
-        if target.kind.plural == "replicationcontrollers":
-            chosen = {"matchLabels": chosen}
-        selector = str(label_selector(chosen))
-    except SelectorError:
-        selector = ""
-    kept = ("name", "namespace", "uid", "resourceVersion", "creationTimestamp")
-    return {
-        "kind": "Scale",
-        "apiVersion": "autoscaling/v1",
-        "metadata": {key: meta[key] for key in kept if key in meta},
-        "spec": {"replicas": spec["replicas"]} if spec.get("replicas") else {},
-        "status": {"replicas": status.get("replicas", 0), **({"selector": selector} if selector else {})},
-    }
-
-
-async def get_scale(api: Api, request: Request, target: Target) -> None:
-    """How many replicas the object wants and has."""
-    record = api.store.get(target.resource, target.key)
-    if record is None:
-        raise not_found(target.qualified, target.name)
-    await reply(request, 200, _scale_of(target, record.object()))
-
-
-async def put_scale(api: Api, request: Request, target: Target) -> None:
-    """Set how many replicas the object wants, by an update or a patch of its Scale."""
-    patching = request.method == "PATCH"
-    options = write_options(request, "PatchOptions" if patching else "UpdateOptions")
-    body = b""
-    wanted: JsonObject = {}
-    if patching:
-        body = await request.body()
-    else:
-        wanted = await read_body(api, request, "autoscaling", "v1", "Scale", options)
-    main = Target(target.kind, target.version, target.namespace, target.name)
-    ctx = api.context(main, request.user, options.dry_run)
-
-    def change(current: Record | None) -> Put | Remove | None:
-        if current is None:
-            raise not_found(target.qualified, target.name)
-        obj = current.object()
-        scale = wanted
-        if patching:
-            scale = _patched(_scale_of(target, obj), body, request.header(b"content-type").partition(";")[0])
-        if api.dynamic is not None:
-            before = _scale_of(target, obj)
-            meta = {**before["metadata"], **(scale.get("metadata") or {})}
-            scale = copied({**before, "metadata": meta, "spec": scale.get("spec") or {}})
-            api.dynamic.judge(request, target, scale, before, ctx, "UPDATE")
-        replicas = (scale.get("spec") or {}).get("replicas", 0)
-        if not isinstance(replicas, int) or isinstance(replicas, bool):
-            raise bad_request("Scale: spec.replicas must be a number")
-        if replicas < 0:
-            problem = invalid("spec.replicas", replicas, "must be greater than or equal to 0")
-            raise invalid_object("autoscaling", "Scale", target.name, [problem])
-        meta = scale.get("metadata") or {}
-        obj.setdefault("spec", {})["replicas"] = replicas
-        obj["metadata"]["resourceVersion"] = meta.get("resourceVersion") or ""
-        if meta.get("uid"):
-            obj["metadata"]["uid"] = meta["uid"]
-        old = current.object()
-        check_uid(main, obj["metadata"], old["metadata"])
-        check_version(main, obj["metadata"], old["metadata"])
-        # Policies and webhooks were asked about the Scale.
-        outcome = prepare_update(request, main, obj, old, ctx, None)
-        if isinstance(outcome, Put):
-            ctx.subresource = "scale"
-            scoped = Target(target.kind, target.version, target.namespace, target.name, "scale")
-            track_changes(scoped, current.object(), outcome.obj, ctx, options)
-            return Put(canonical(outcome.obj))
-        return outcome
-
-    record = await (api.dynamic or api.store).write(target.resource, target.key, change, options.dry_run)
-    assert record is not None
-    await reply(request, 200, _scale_of(target, record.object()))
-
-
-def _patched(scale: JsonObject, body: bytes, media_type: str) -> JsonObject:
-    # A Scale has no lists, so a strategic merge patch is a merge patch.
-    if media_type == JSON_PATCH:
-        return json_patch(scale, body)
-    if media_type in {MERGE_PATCH, STRATEGIC_MERGE_PATCH}:
-        return merge_patch(scale, body)
-    raise StatusError(415, "UnsupportedMediaType", "415: Unsupported Media Type", {})

@@ -30,22 +30,17 @@ from dra_apiserver.handlers.changes import (
     prepare_update,
     track_changes,
 )
+from dra_apiserver.handlers.mechanisms import Apply, Patched, mechanism
 from dra_apiserver.handlers.options import WriteOptions, write_options
 from dra_apiserver.http import Request
-from dra_apiserver.patch import decode_apply, patch_object, reset_fields, server_side_apply, track_update
+from dra_apiserver.patch import APPLY_PATCH, patch_types, reset_fields, track_update
 from dra_apiserver.present import canonical
-from dra_apiserver.schema import decode, default, sanitize
-from dra_apiserver.schema.unstructured import sanitize_patched
+from dra_apiserver.schema import decode, default
 from dra_apiserver.storage import Put, Record, Remove
 from dra_apiserver.strategy import strategy_for
 
 JsonObject = dict[str, Any]
 
-_JSON_PATCH = "application/json-patch+json"
-_MERGE_PATCH = "application/merge-patch+json"
-_STRATEGIC_PATCH = "application/strategic-merge-patch+json"
-_APPLY_PATCH = "application/apply-patch+yaml"
-_PATCHES = frozenset({_JSON_PATCH, _MERGE_PATCH, _STRATEGIC_PATCH, _APPLY_PATCH})
 _GENERATE_ATTEMPTS = 8
 
 
@@ -214,11 +209,11 @@ def _create_by_update(
 async def patch(api: Api, request: Request, target: Target) -> None:
     """Change the stored object as the body says."""
     media_type = request.header(b"content-type").partition(";")[0].strip()
-    if media_type not in _PATCHES or (media_type == _STRATEGIC_PATCH and target.kind.custom is not None):
+    if media_type not in patch_types(target.kind):
         raise StatusError(415, "UnsupportedMediaType", "415: Unsupported Media Type", {})
     presenter = api.presenter(target, request)
     body = await request.body()
-    applying = media_type == _APPLY_PATCH
+    applying = media_type == APPLY_PATCH
     options = write_options(request, "PatchOptions", apply=applying)
     ctx = api.context(target, request.user, options.dry_run)
     ctx.verb = "patch"
@@ -226,20 +221,20 @@ async def patch(api: Api, request: Request, target: Target) -> None:
 
     def change(current: Record | None) -> Put | Remove | None:
         nonlocal created
-        mechanism = _Apply(target, body, options) if applying else _Patch(target, body, media_type)
+        if current is None and (not applying or target.subresource):
+            raise not_found(target.qualified, target.name)
+        how = mechanism(api.registry, target, body, media_type, options)
         if current is None:
-            if not applying or target.subresource:
-                raise not_found(target.qualified, target.name)
+            assert isinstance(how, Apply)
             created = True
-            return _create_by_apply(api, request, target, mechanism.result(None, ctx.now), options)
-        seen = current.object()
-        if not _is_stored_form(target):
-            seen = convert(target.kind, seen, target.version)
-        obj = mechanism.result(seen, ctx.now)
+            return _create_by_apply(api, request, target, how.create(ctx.now), options)
+        seen = partial(_seen, target, current)
+        patched = how.patch(seen, ctx.now)
+        if patched.warnings:
+            request.warn(patched.warnings)
+        obj = patched.obj
         if obj.get("metadata") is None:
             obj["metadata"] = {}
-        if problems := mechanism.sanitize(obj, options.field_validation):
-            request.warn(problems)
         obj["kind"], obj["apiVersion"] = target.kind.kind, target.kind.api_version(target.version)
         check_name(target, obj["metadata"])
         old = current.object()
@@ -254,92 +249,30 @@ async def patch(api: Api, request: Request, target: Target) -> None:
     await request.respond(201 if created else 200, presenter.one(record.data), presenter.accepted.media_type)
 
 
+def _seen(target: Target, current: Record) -> JsonObject:
+    """A stored object as the request's version shows it."""
+    obj = current.object()
+    return obj if _is_stored_form(target) else convert(target.kind, obj, target.version)
+
+
 def _is_stored_form(target: Target) -> bool:
     kind = target.kind
     return target.version == kind.storage_version and kind.storage == (kind.group, kind.plural)
 
 
-class _Patch:
-    """A JSON, merge or strategic merge patch."""
-
-    def __init__(self, target: Target, body: bytes, media_type: str) -> None:
-        self._target = target
-        self._body = body
-        self._media_type = media_type
-
-    def result(self, seen: JsonObject | None, now: str) -> JsonObject:
-        assert seen is not None
-        return patch_object(self._target.kind, self._target.version, seen, self._body, self._media_type)
-
-    def sanitize(self, obj: JsonObject, field_validation: str) -> list[str]:
-        kind, version = self._target.kind, self._target.version
-        if self._media_type == _JSON_PATCH:
-            return sanitize(kind, version, obj, field_validation)
-        patch = orjson.loads(self._body)
-        if self._media_type == _STRATEGIC_PATCH:
-            return sanitize_patched(kind, version, obj, patch, field_validation)
-        return sanitize(kind, version, obj, field_validation, touched=patch)
-
-
-class _Apply:
-    """A server-side apply."""
-
-    def __init__(self, target: Target, body: bytes, options: WriteOptions) -> None:
-        self._target = target
-        self._options = options
-        self._applied = decode_apply(body)
-        self._check()
-
-    def _check(self) -> None:
-        target, applied = self._target, self._applied
-        if applied.get("metadata") is None:
-            applied["metadata"] = {}
-        if not isinstance(applied["metadata"], dict):
-            raise bad_request("error decoding patch: metadata must be an object")
-        want = (target.kind.api_version(target.version), target.kind.kind)
-        found = (applied.get("apiVersion") or "", applied.get("kind") or "")
-        if found != want:
-            name = found[0] if "/" in str(found[0]) else f"/{found[0]}"
-            raise bad_request(f"invalid object type: {name}, Kind={found[1]}")
-
-    def sanitize(self, obj: JsonObject, field_validation: str) -> list[str]:
-        kind, version = self._target.kind, self._target.version
-        return sanitize(kind, version, obj, field_validation, touched=self._applied)
-
-    def result(self, seen: JsonObject | None, now: str) -> JsonObject:
-        target, options = self._target, self._options
-        meta = self._applied.get("metadata") or {}
-        if meta.get("managedFields"):
-            raise bad_request("metadata.managedFields must be nil")
-        return server_side_apply(
-            target.kind,
-            target.version,
-            seen,
-            self._applied,
-            manager=options.manager,
-            force=bool(options.force),
-            subresource=target.subresource,
-            now=now,
-        )
-
-
 def _create_by_apply(
-    api: Api, request: Request, target: Target, obj: JsonObject, options: WriteOptions
+    api: Api, request: Request, target: Target, patched: Patched, options: WriteOptions
 ) -> Put:
+    obj = patched.obj
+    request.warn(patched.warnings)
     meta = obj.setdefault("metadata", {})
-    meta.setdefault("name", target.name)
     if meta.get("uid"):
         text = (
             f"uid mismatch: the provided object specified uid {meta['uid']}, and no existing object was found"
         )
         raise conflict(target.qualified, target.name, text)
-    if meta["name"] != target.name:
-        raise bad_request(
-            f"the name of the object ({meta['name']}) does not match the name on the URL ({target.name})"
-        )
-    match_namespace(target, meta)
+    check_name(target, meta)
     check_namespace(api, target, creating=True)
-    request.warn(sanitize(target.kind, target.version, obj, options.field_validation))
     ctx = api.context(target, request.user, options.dry_run)
     default(target.kind, target.version, obj, ctx.now)
     meta.pop("uid", None)

@@ -1,9 +1,8 @@
 """PATCH bodies, and who owns which field.
 
-``patch_object(kind, version, obj, body, media_type) -> dict``
-    ``obj`` (which is used up) after a JSON patch, merge patch or strategic merge patch, chosen by
-    ``media_type``. Raises :class:`PatchError` with code, reason, message. The result still has to go through
-    ``schema.sanitize`` and ``default``.
+``load_operations``, ``json_patch``; ``load_merge``, ``merge_patch``; ``load_strategic``, ``strategic_merge_patch``
+    The patch in a body, and an object (which is used up) after it. They raise :class:`PatchError` with code, reason,
+    message. The result still has to go through ``schema.sanitize`` and ``default``.
 ``server_side_apply(kind, version, live, applied, *, manager, force, subresource, now) -> dict``
     ``live`` (None to create) after an apply; its managedFields are up to date. The result has parts of ``live`` and
     ``applied``, which are used up. Raises :class:`ApplyConflict` (409 Conflict with its ``causes``) where another
@@ -25,11 +24,11 @@ from typing import Any
 import orjson
 
 from dra_apiserver.patch.errors import ApplyConflict, PatchError
-from dra_apiserver.patch.simple import json_patch, merge_patch
-from dra_apiserver.patch.strategic import strategic_merge_patch
+from dra_apiserver.patch.operations import copied
+from dra_apiserver.patch.simple import json_patch, load_merge, load_operations, merge_patch, repeated_keys
+from dra_apiserver.patch.strategic import load_strategic, strategic_merge_patch
 from dra_apiserver.patch.tracking import reset_fields, same_but_times, server_side_apply, track_update
 from dra_apiserver.registry import KindInfo
-from dra_apiserver.schema.types import object_type
 
 JSON_PATCH = "application/json-patch+json"
 MERGE_PATCH = "application/merge-patch+json"
@@ -42,26 +41,6 @@ def patch_types(kind: KindInfo) -> tuple[str, ...]:
     if kind.custom is not None:
         return JSON_PATCH, MERGE_PATCH, APPLY_PATCH
     return JSON_PATCH, MERGE_PATCH, STRATEGIC_MERGE_PATCH, APPLY_PATCH
-
-
-def patch_object(
-    kind: KindInfo, version: str, obj: dict[str, Any], body: bytes, media_type: str
-) -> dict[str, Any]:
-    """``obj``, which is used up, after a patch of ``media_type``.
-
-    Raises:
-        PatchError: the patch is malformed or fails; 415 for a media type that is none of the kind's.
-    """
-    try:
-        if media_type == JSON_PATCH:
-            return json_patch(obj, body)
-        if media_type == MERGE_PATCH:
-            return merge_patch(obj, body)
-        if media_type == STRATEGIC_MERGE_PATCH and kind.custom is None:
-            return strategic_merge_patch(object_type(kind, version), obj, body)
-    except RecursionError as error:
-        raise PatchError("error decoding patch: exceeded max depth") from error
-    raise PatchError("415: Unsupported Media Type", 415, "UnsupportedMediaType")
 
 
 def decode_apply(body: bytes) -> dict[str, Any]:
@@ -96,11 +75,18 @@ __all__ = [
     "STRATEGIC_MERGE_PATCH",
     "ApplyConflict",
     "PatchError",
+    "copied",
     "decode_apply",
-    "patch_object",
+    "json_patch",
+    "load_merge",
+    "load_operations",
+    "load_strategic",
+    "merge_patch",
     "patch_types",
+    "repeated_keys",
     "reset_fields",
     "same_but_times",
     "server_side_apply",
+    "strategic_merge_patch",
     "track_update",
 ]

@@ -2,20 +2,21 @@
 
 from __future__ import annotations
 
-import functools
-from types import MappingProxyType
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import orjson
 
 from dra_apiserver.patch.errors import PatchError
+from dra_apiserver.patch.operations import OperationFailed, apply_operations, copied
+from dra_apiserver.schema.decode import JSON, parse_body
 from dra_apiserver.schema.jsontext import syntax_error
-
-if TYPE_CHECKING:
-    import jsonpatch
+from dra_apiserver.schema.reader import RepeatedKeys
 
 _MOST_OPERATIONS = 10_000
-_UNPROCESSABLE = "the server rejected our request due to an error in our request"
+_MOST_PROBLEMS = 100
+_OPERATION = {"op": "string", "path": "string", "from": "string", "value": ""}
+UNPROCESSABLE = "the server rejected our request due to an error in our request"
+"""What upstream says of a patch that can't be carried out."""
 
 
 def load(body: bytes, prefix: str = "error decoding patch: ") -> Any:
@@ -30,82 +31,114 @@ def load(body: bytes, prefix: str = "error decoding patch: ") -> Any:
         raise PatchError(f"{prefix}{syntax_error(body)}") from error
 
 
-def json_patch(obj: dict[str, Any], body: bytes) -> dict[str, Any]:
-    """``obj`` after the operations of a JSON patch (RFC 6902).
+def repeated_keys(body: bytes) -> list[str]:
+    """What strict decoding says of a well-formed body whose members have no types."""
+    problems: list[str] = []
+    _collect_repeated(parse_body(body, JSON, "", "Strict"), "", problems)
+    return problems
+
+
+def _collect_repeated(value: Any, path: str, problems: list[str]) -> None:
+    if isinstance(value, list):
+        for index, one in enumerate(value):
+            _collect_repeated(one, f"{path}[{index}]", problems)
+    elif isinstance(value, dict):
+        seen: set[str] = set()
+        for key in value.keys_in_order if isinstance(value, RepeatedKeys) else ():
+            if key in seen:
+                _add(problems, f'duplicate field "{f"{path}.{key}".removeprefix(".")}"')
+            seen.add(key)
+        for key, one in value.items():
+            _collect_repeated(one, f"{path}.{key}", problems)
+
+
+def _add(problems: list[str], problem: str) -> None:
+    if problem not in problems and len(problems) < _MOST_PROBLEMS:
+        problems.append(problem)
+
+
+def load_operations(body: bytes, strict: bool) -> tuple[list[Any], list[str]]:
+    """The operations of a JSON patch, and where it is read strictly what is odd about them.
 
     Raises:
-        PatchError: malformed (400), too many operations (413), or an operation failed (422).
+        PatchError: malformed (400), or too many operations (413).
     """
-    # Imported late: only JSON patches need it.
-    import jsonpatch
-
-    operations = load(body)
+    operations = load(body, "error decoding patch: " if strict else "")
+    if operations is None:
+        operations = []
+    of, one_of = ("[]handlers.jsonPatchOp", "handlers.jsonPatchOp")
+    if not strict:
+        of, one_of = ("jsonpatch.Patch", "jsonpatch.Operation")
+    prefix = "error decoding patch: " if strict else ""
     if not isinstance(operations, list):
-        found = {dict: "object", str: "string", bool: "bool"}.get(type(operations), "number")
-        raise PatchError(
-            f"error decoding patch: json: cannot unmarshal {found} into Go value of type []handlers.jsonPatchOp"
-        )
+        raise PatchError(f"{prefix}json: cannot unmarshal {_found(operations)} into Go value of type {of}")
+    for one in operations:
+        if one is not None and not isinstance(one, dict):
+            raise PatchError(f"{prefix}json: cannot unmarshal {_found(one)} into Go value of type {one_of}")
+        if strict and one:
+            _check_types(one)
+    problems: list[str] = []
+    if strict:
+        for index, one in enumerate(operations):
+            for name in one or ():
+                if name not in _OPERATION:
+                    _add(problems, f'unknown field "[{index}].{name}"')
+        for problem in repeated_keys(body):
+            _add(problems, problem)
     if len(operations) > _MOST_OPERATIONS:
         raise PatchError(
             f"The allowed maximum operations in a JSON patch is {_MOST_OPERATIONS}, got {len(operations)}",
             413,
             "RequestEntityTooLarge",
         )
-    for operation in operations:
-        if isinstance(operation, dict) and isinstance(operation.get("path"), str):
-            operation["path"] = _rooted(operation["path"])
+    return operations, [f"json patch {problem}" for problem in problems]
+
+
+def _check_types(operation: dict[str, Any]) -> None:
+    for name, value in operation.items():
+        if _OPERATION.get(name) and value is not None and not isinstance(value, str):
+            field = f"Go struct field jsonPatchOp.{name} of type string"
+            raise PatchError(f"error decoding patch: json: cannot unmarshal {_found(value)} into {field}")
+
+
+def _found(value: Any) -> str:
+    kinds = {dict: "object", list: "array", str: "string", bool: "bool", type(None): "null"}
+    return kinds.get(type(value), "number")
+
+
+def json_patch(obj: dict[str, Any], operations: list[Any]) -> Any:
+    """``obj``, which is used up, after the operations of a JSON patch (RFC 6902); they may make it a list.
+
+    Raises:
+        PatchError: an operation failed (422).
+    """
     try:
-        patched = _lenient()(operations).apply(obj)
-    except (
-        jsonpatch.JsonPatchException,
-        jsonpatch.JsonPointerException,
-        TypeError,
-        KeyError,
-        AttributeError,
-    ) as error:
-        raise PatchError(_UNPROCESSABLE, 422, "Invalid") from error
-    if not isinstance(patched, dict):
-        raise PatchError(_UNPROCESSABLE, 422, "Invalid")
-    return patched
+        made = apply_operations(obj, operations)
+    except OperationFailed as error:
+        raise PatchError(UNPROCESSABLE, 422, "Invalid") from error
+    # As the encoder of upstream's library orders them, which shows where the result is refused.
+    return dict(sorted(made.items())) if isinstance(made, dict) else made
 
 
-@functools.cache
-def _lenient() -> type[jsonpatch.JsonPatch]:
-    """Patches in which `replace` may name a member that is not there, as in Kubernetes' library."""
-    import jsonpatch
-
-    class Replace(jsonpatch.ReplaceOperation):
-        def apply(self, obj: Any) -> Any:
-            below, part = self.pointer.to_last(obj)
-            if isinstance(below, dict) and part is not None and part not in below:
-                below[part] = self.operation["value"]
-                return obj
-            return super().apply(obj)
-
-    class Patch(jsonpatch.JsonPatch):
-        operations = MappingProxyType({**jsonpatch.JsonPatch.operations, "replace": Replace})
-
-    return Patch
-
-
-def _rooted(path: str) -> str:
-    return path if not path or path.startswith("/") else "/" + path
-
-
-def merge_patch(obj: dict[str, Any], body: bytes) -> dict[str, Any]:
-    """``obj`` after a JSON merge patch (RFC 7386).
+def load_merge(body: bytes, strict: bool) -> tuple[Any, list[str]]:
+    """A merge patch, and where it is read strictly what is odd about it.
 
     Raises:
         PatchError: the body is no JSON object.
     """
     patch = load(body)
+    if patch is None:
+        raise PatchError("Invalid JSON Patch")
     if not isinstance(patch, dict):
-        found = {list: "array", str: "string", bool: "bool", type(None): "null"}.get(type(patch), "number")
-        if found == "null":
-            raise PatchError("Invalid JSON Patch")
         raise PatchError(
-            f"error decoding patch: json: cannot unmarshal {found} into Go value of type map[string]interface {{}}"
+            f"error decoding patch: json: cannot unmarshal {_found(patch)} into Go value of type "
+            "map[string]interface {}"
         )
+    return patch, repeated_keys(body) if strict else []
+
+
+def merge_patch(obj: dict[str, Any], patch: dict[str, Any]) -> dict[str, Any]:
+    """``obj`` after a JSON merge patch (RFC 7386)."""
     return merge(obj, patch)
 
 
@@ -119,7 +152,7 @@ def merge(target: Any, patch: dict[str, Any]) -> dict[str, Any]:
         elif isinstance(value, dict) and isinstance(current, dict):
             made[key] = merge(current, value)
         elif isinstance(current, dict):
-            made[key] = value
+            made[key] = copied(value)
         else:
             made[key] = _without_nulls(value)
     # Upstream's encoder sorts what it took apart, which shows where a patch's result is refused.

@@ -3,8 +3,9 @@
 from typing import Any
 
 from dra_apiserver.patch.errors import PatchError
-from dra_apiserver.patch.simple import load
-from dra_apiserver.schema.types import Field, ListNode, MapNode, Node, Struct
+from dra_apiserver.patch.simple import UNPROCESSABLE, load
+from dra_apiserver.schema.gotext import go_text, go_type, go_value
+from dra_apiserver.schema.types import ListNode, MapNode, Node, Struct
 
 _PATCH = "$patch"
 _RETAIN = "$retainKeys"
@@ -14,76 +15,123 @@ _ORDER = "$setElementOrder/"
 Object = dict[str, Any]
 
 
-def strategic_merge_patch(node: Struct, obj: Object, body: bytes) -> Object:
+def strategic_merge_patch(node: Struct, obj: Object, patch: Object) -> Object:
     """``obj`` (changed in place) after a strategic merge patch for objects of type ``node``.
 
+    ``patch`` is used up: what is left of it is what upstream shows where the result is refused.
+
     Raises:
-        PatchError: the patch is malformed or contradicts itself.
+        PatchError: the patch contradicts itself; without a reason and 500 where upstream did not think of it.
     """
-    patch = load(body, "")
-    if not isinstance(patch, dict):
-        found = {list: "array", str: "string", bool: "bool", type(None): "null"}.get(type(patch), "number")
-        raise PatchError(f"json: cannot unmarshal {found} into Go value of type map[string]interface {{}}")
     return _merge_map(obj, patch, node)
 
 
-def _fail(message: str, reason: str = "BadRequest") -> PatchError:
-    return PatchError(message, 400, reason)
+def load_strategic(body: bytes) -> Object:
+    """The patch in a request's body.
+
+    Raises:
+        PatchError: it is malformed or no object.
+    """
+    patch = load(body, "")
+    if patch is None:
+        return {}
+    if not isinstance(patch, dict):
+        found = {list: "array", str: "string", bool: "bool"}.get(type(patch), "number")
+        raise PatchError(f"json: cannot unmarshal {found} into Go value of type map[string]interface {{}}")
+    _large_as_floats(patch)
+    return patch
 
 
-def _member(node: Node | None, key: str) -> tuple[Node | None, frozenset[str]]:
-    """The type and patch strategies of a member."""
-    if isinstance(node, Struct):
-        field: Field | None = node.fields.get(key)
-        return (None, frozenset()) if field is None else (field.node, field.strategies)
-    return (node.value, frozenset()) if isinstance(node, MapNode) else (None, frozenset())
+def _large_as_floats(value: Any) -> Any:
+    """Whole numbers beyond 64 bits are floats to Go's decoder."""
+    if isinstance(value, dict):
+        value.update({key: _large_as_floats(one) for key, one in value.items()})
+    elif isinstance(value, list):
+        value[:] = map(_large_as_floats, value)
+    elif type(value) is int and not -(2**63) <= value < 2**63:
+        return float(value)
+    return value
+
+
+def _bad(message: str) -> PatchError:
+    """A patch whose form upstream knows to be wrong."""
+    return PatchError(message)
+
+
+def _failed(message: str) -> PatchError:
+    """An error that upstream hands on as it is."""
+    return PatchError(message, 500, "")
+
+
+def _unmapped(node: Node | None) -> PatchError:
+    found = {ListNode: "slice", MapNode: "map"}.get(type(node), "interface")
+    return _failed(f"merging an object in json but data type is not struct, instead is: {found}")
+
+
+def _member(node: Node | None, key: str) -> tuple[Node, frozenset[str]]:
+    """The type and patch strategies of a member that is to be merged."""
+    if not isinstance(node, Struct):
+        raise _unmapped(node)
+    field = node.fields.get(key)
+    if field is None:
+        name = node.name.rpartition(".")[2]
+        raise _failed(f'unable to find api field in struct {name} for the json field "{key}"')
+    return field.node, field.strategies
 
 
 def _merge_map(original: Object, patch: Object, node: Node | None) -> Object:
     if _PATCH in patch:
-        directive = patch.pop(_PATCH)
+        directive = patch[_PATCH]
         if directive == "replace":
+            del patch[_PATCH]
             return patch
         if directive == "delete":
             return {}
-        raise _fail(f"unknown patch type: {directive} in map: {_go_map(patch | {_PATCH: directive})}")
+        raise _unknown_directive(directive, patch)
     _retain_keys(original, patch)
     _merge_ordered(original, patch, node)
-    for key, value in patch.items():
-        if key.startswith(_DELETE_FROM):
-            _delete_from(original, key.removeprefix(_DELETE_FROM), value)
-            continue
+    for name, value in patch.items():
+        key = name.removeprefix(_DELETE_FROM)
+        deleting = key != name
         if value is None:
             original.pop(key, None)
-            continue
-        current: Any = original.get(key)
-        kind, strategies = _member(node, key)
-        if key not in original or type(current) is not type(value):
-            kept, keep = _without_directives(_without_nulls(value))
-            if keep:
-                original[key] = kept
-            else:
-                original.pop(key, None)
+        elif key not in original or type(original[key]) is not type(value):
+            if not deleting:
+                _discard_nulls(value)
+                _set(original, key, value)
         elif isinstance(value, dict):
-            original[key] = (
-                _replacement(value) if "replace" in strategies else _merge_map(current, value, kind)
-            )
+            kind, strategies = _member(node, key)
+            original[key] = value if "replace" in strategies else _merge_map(original[key], value, kind)
         elif isinstance(value, list):
-            original[key] = _merge_list_member(current, value, kind)
+            kind, _ = _member(node, key)
+            original[key] = _merge_lists(original[key], value, kind, deleting)
         else:
             original[key] = value
     return original
 
 
-def _replacement(value: Object) -> Object:
-    value.pop(_PATCH, None)
+def _set(original: Object, key: str, value: Any) -> None:
+    kept, keep = _without_directives(value)
+    if keep:
+        original[key] = kept
+    else:
+        original.pop(key, None)
+
+
+def _unknown_directive(directive: Any, found: Object) -> PatchError:
+    return _failed(f"unknown patch type: {go_text(directive)} in map: {go_value(found)}")
+
+
+def _merge_lists(current: list[Any], value: list[Any], kind: Node, deleting: bool = False) -> list[Any]:
+    if not isinstance(kind, ListNode):
+        raise _failed(f"expected slice or array type, but got: {_go_kind(kind)}")
+    if deleting or "merge" in kind.strategies:
+        return _merge_list(current, value, kind, deleting)
     return value
 
 
-def _merge_list_member(current: list[Any], value: list[Any], kind: Node | None) -> list[Any]:
-    if isinstance(kind, ListNode) and "merge" in kind.strategies:
-        return _merge_list(current, value, kind)
-    return value
+def _go_kind(node: Node) -> str:
+    return {Struct: "struct", MapNode: "map"}.get(type(node), "string")
 
 
 def _retain_keys(original: Object, patch: Object) -> None:
@@ -91,92 +139,148 @@ def _retain_keys(original: Object, patch: Object) -> None:
         return
     keep = patch.pop(_RETAIN)
     if not isinstance(keep, list):
-        raise _fail("invalid patch format of retainKeys")
+        raise _bad("invalid patch format of retainKeys")
     for key, value in patch.items():
         if value is not None and not key.startswith((_DELETE_FROM, _ORDER)) and key not in keep:
-            raise _fail("invalid patch format of retainKeys")
+            raise _bad("invalid patch format of retainKeys")
     for key in [key for key in original if key not in keep]:
         del original[key]
-
-
-def _delete_from(original: Object, key: str, gone: Any) -> None:
-    if not isinstance(gone, list):
-        raise _fail("invalid patch format of primitive list")
-    current = original.get(key)
-    if isinstance(current, list):
-        original[key] = [one for one in current if one not in gone]
 
 
 def _merge_ordered(original: Object, patch: Object, node: Node | None) -> None:
     """Lists that the patch also orders with ``$setElementOrder``."""
     for marker in [key for key in patch if key.startswith(_ORDER)]:
-        order = patch.pop(marker)
+        order = _list(patch.pop(marker))
         key = marker.removeprefix(_ORDER)
-        if not isinstance(order, list):
-            raise _fail(f"expected a []interface {{}}, but received a {_go_type(order)}")
-        deletions = patch.pop(_DELETE_FROM + key, None)
-        if deletions is not None:
-            _delete_from(original, key, deletions)
+        current, wanted = original.get(key), patch.get(key)
+        for value in (holder[key] for holder in (original, patch) if key in holder):
+            _list(value)
         kind, _ = _member(node, key)
-        merge_key = kind.merge_key if isinstance(kind, ListNode) else ""
-        current, wanted = original.get(key), patch.pop(key, None)
-        for value in (current, wanted):
-            if value is not None and not isinstance(value, list):
-                raise _fail(f"expected a []interface {{}}, but received a {_go_type(value)}")
-        if wanted is not None:
-            _check_order(wanted, order, merge_key)
+        if not isinstance(kind, ListNode):
+            raise _failed(f"expected slice or array type, but got: {_go_kind(kind)}")
+        _check_order(wanted or [], order, kind.merge_key)
         if current is None and wanted is None:
             continue
         server_order = list(current or ())
         if wanted is None:
-            merged = list(current or ())
+            merged = list(server_order)
         elif current is None:
             merged, _ = _without_directives(wanted)
         else:
-            merged = _merge_list_member(current, wanted, kind)
-        original[key] = _normalized(merged, order, server_order, merge_key)
+            merged = _merge_lists(current, wanted, kind)
+        _check_keys(merged, order, kind.merge_key)
+        _element_type(server_order, wanted or [])
+        original[key] = _normalized(merged, order, server_order, kind.merge_key)
+        patch.pop(key, None)
+
+
+def _list(value: Any) -> list[Any]:
+    if not isinstance(value, list):
+        found = go_text(None) if value is None else go_type(value)
+        raise _failed(f"expected a []interface {{}}, but received a {found}")
+    return value
 
 
 def _check_order(items: list[Any], order: list[Any], merge_key: str) -> None:
     """The patch's items must come in the order that it states itself."""
-    position = 0
-    for item in items:
-        if isinstance(item, dict) and item.get(_PATCH) is not None:
+    if not items or not order:
+        return
+    left = items
+    if merge_key:
+        left = [one for one in items if not (isinstance(one, dict) and one.get(_PATCH) == "delete")]
+    at = position = 0
+    while at < len(left) and position < len(order):
+        if isinstance(left[at], dict) and _PATCH in left[at]:
+            at += 1
             continue
-        while position < len(order) and not _same(order[position], item, merge_key):
-            position += 1
-        if position == len(order):
-            shown, wanted = _go_list(items), _go_list(order)
-            raise _fail(
-                f"The order in patch list:\n{shown}\n doesn't match $setElementOrder/ list:\n{wanted}\n"
-            )
+        if _equal_keys(left[at], order[position], merge_key):
+            at += 1
+        position += 1
+    if at < len(left) and position >= len(order):
+        shown = f"{go_value(items)}\n doesn't match $setElementOrder list:\n{go_value(order)}"
+        raise _failed(f"The order in patch list:\n{shown}\n")
 
 
-def _merge_list(original: list[Any], patch: list[Any], node: ListNode) -> list[Any]:
+def _equal_keys(left: Any, right: Any, merge_key: str) -> bool:
+    if not merge_key:
+        return _is(left, right)
+    for one in (left, right):
+        if not isinstance(one, dict):
+            found = go_text(None) if one is None else go_type(one)
+            raise _failed(f"expected a map[string]interface {{}}, but received a {found}")
+        if merge_key not in one:
+            raise _keyless(one, merge_key)
+    return _is(left[merge_key], right[merge_key])
+
+
+def _keyless(item: Object, merge_key: str) -> PatchError:
+    return _failed(f"map: {go_value(item)} does not contain declared merge key: {merge_key}")
+
+
+def _is(left: Any, right: Any) -> bool:
+    return type(left) is type(right) and bool(left == right)
+
+
+def _check_keys(items: list[Any], others: list[Any], merge_key: str) -> None:
+    """Where a list is put in order, its items have keys, and those that give the order are objects."""
+    if not merge_key:
+        return
+    for item in items:
+        if not isinstance(item, dict):
+            found = go_text(None) if item is None else go_type(item)
+            raise _failed(f"expected a map[string]interface {{}}, but received a {found}")
+        if merge_key not in item:
+            raise _keyless(item, merge_key)
+        for index, one in enumerate(others):
+            if not isinstance(one, dict):
+                raise _failed(f"value for key {index} is not a map")
+            if merge_key in one and _is(one[merge_key], item[merge_key]):
+                break
+
+
+def _element_type(*lists: list[Any]) -> type:
+    """The type that all items have.
+
+    Raises:
+        PatchError: they have several, or none.
+    """
+    kinds = [type(one) for items in lists for one in items]
+    if not kinds:
+        raise _failed("no elements in any of the given slices")
+    if kinds[0] is list:
+        raise PatchError(UNPROCESSABLE, 422, "Invalid")
+    if len(set(kinds)) > 1:
+        raise _failed(f"list element types are not identical: {go_value(list(lists))}")
+    return kinds[0]
+
+
+def _merge_list(original: list[Any], patch: list[Any], node: ListNode, deleting: bool) -> list[Any]:
     if not original and not patch:
         return original
-    kinds = {dict if isinstance(one, dict) else type(one) for one in [*original, *patch]}
-    if list in kinds:
-        raise _fail("lists of lists are not supported")
-    if dict not in kinds:
-        merged = list(dict.fromkeys([*original, *patch]))
-        return _normalized(merged, patch, original, "")
-    if len(kinds) > 1:
-        raise _fail(f"list element types are not identical: {_go_list(patch)}")
     key = node.merge_key
+    if _element_type(original, patch) is not dict:
+        if deleting:
+            return [one for one in original if not any(_is(one, gone) for gone in patch)]
+        merged: list[Any] = []
+        for one in [*original, *patch]:
+            if not any(_is(one, known) for known in merged):
+                merged.append(one)
+        return _normalized(merged, patch, original, "")
     if not key:
-        raise _fail("cannot merge lists without merge key for ")
+        raise _failed(f"cannot merge lists without merge key for {_go_kind(node.item)}")
     original, patch = _special_items(original, patch, key)
     merged = [*original]
     for item in patch:
         if key not in item:
-            raise _fail(f"map: {_go_map(item)} does not contain declared merge key: {key}")
-        found = next((index for index, one in enumerate(merged) if one.get(key) == item[key]), None)
+            raise _keyless(item, key)
+        found = next(
+            (index for index, one in enumerate(merged) if key in one and _is(one[key], item[key])), None
+        )
         if found is None:
-            kept, _ = _without_directives(_without_nulls(item))
-            merged.append(kept)
+            merged.append(item)
         else:
-            merged[found] = _merge_map(merged[found], dict(item), node.item)
+            merged[found] = _merge_map(merged[found], item, node.item)
+    _check_keys(merged, patch, key)
     return _normalized(merged, patch, original, key)
 
 
@@ -185,26 +289,28 @@ def _special_items(original: list[Any], patch: list[Any], key: str) -> tuple[lis
     plain: list[Any] = []
     replace = False
     for item in patch:
-        directive = item.get(_PATCH)
-        if directive is None:
+        if _PATCH not in item:
             plain.append(item)
-        elif directive == "delete":
+            continue
+        directive = item[_PATCH]
+        if directive == "delete":
             if key not in item:
-                raise _fail(f"map: {_go_map(item)} does not contain declared merge key: {key}")
-            original = [one for one in original if one.get(key) != item[key]]
+                raise _keyless(item, key)
+            original = [one for one in original if not (key in one and _is(one[key], item[key]))]
         elif directive == "replace":
             replace = True
         elif directive == "merge":
-            raise _fail("merging lists cannot yet be specified in the patch")
+            raise _failed("merging lists cannot yet be specified in the patch")
         else:
-            raise _fail(f"unknown patch type: {directive} in map: {_go_map(item)}")
+            raise _unknown_directive(directive, item)
     return (plain, []) if replace else (original, plain)
 
 
 def _same(left: Any, right: Any, key: str) -> bool:
     if not key:
-        return bool(left == right)
-    return isinstance(left, dict) and isinstance(right, dict) and left.get(key) == right.get(key)
+        return _is(left, right)
+    both = isinstance(left, dict) and isinstance(right, dict) and key in left and key in right
+    return both and _is(left[key], right[key])
 
 
 def _index(items: list[Any], item: Any, key: str) -> int:
@@ -237,53 +343,25 @@ def _normalized(merged: list[Any], order: list[Any], server: list[Any], key: str
     return made
 
 
-def _without_nulls(value: Any) -> Any:
+def _discard_nulls(value: Any) -> None:
+    """Removes members that are null, also below lists."""
     if isinstance(value, dict):
-        return {key: _without_nulls(one) for key, one in value.items() if one is not None}
+        for key in [key for key, one in value.items() if one is None]:
+            del value[key]
+        value = list(value.values())
     if isinstance(value, list):
-        return [_without_nulls(one) if isinstance(one, dict) else one for one in value]
-    return value
+        for one in value:
+            _discard_nulls(one)
 
 
 def _without_directives(value: Any) -> tuple[Any, bool]:
-    """A new value without its directives, and whether it is to be kept at all."""
+    """A value without the objects that carry a directive, and whether it is to be kept itself."""
     if isinstance(value, dict):
-        if value.get(_PATCH) == "delete":
+        if _PATCH in value:
             return None, False
-        made = {}
-        for key, one in value.items():
-            if key in (_PATCH, _RETAIN) or key.startswith((_DELETE_FROM, _ORDER)):
-                continue
-            kept, keep = _without_directives(one)
-            if keep:
-                made[key] = kept
-        return made, True
+        for key in list(value):
+            _set(value, key, value[key])
+        return value, True
     if isinstance(value, list):
         return [kept for kept, keep in map(_without_directives, value) if keep], True
     return value, True
-
-
-def _go_type(value: Any) -> str:
-    if isinstance(value, dict):
-        return "map[string]interface {}"
-    return {list: "[]interface {}", str: "string", bool: "bool", int: "int64", float: "float64"}.get(
-        type(value), "<nil>"
-    )
-
-
-def _go_value(value: Any) -> str:
-    if isinstance(value, dict):
-        return _go_map(value)
-    if isinstance(value, list):
-        return _go_list(value)
-    if value is None:
-        return "<nil>"
-    return str(value).lower() if isinstance(value, bool) else str(value)
-
-
-def _go_map(value: Object) -> str:
-    return "map[" + " ".join(f"{key}:{_go_value(value[key])}" for key in sorted(value)) + "]"
-
-
-def _go_list(value: list[Any]) -> str:
-    return "[" + " ".join(map(_go_value, value)) + "]"

@@ -19,6 +19,7 @@ from dra_apiserver.patch.fieldset import (
     without,
 )
 from dra_apiserver.patch.managers import STRIPPED, Entry, ManagerKey, Managers, read_managers, write_managers
+from dra_apiserver.patch.operations import copied
 from dra_apiserver.patch.typed import (
     Comparison,
     TypedError,
@@ -30,6 +31,7 @@ from dra_apiserver.patch.typed import (
 )
 from dra_apiserver.registry import KindInfo
 from dra_apiserver.schema.types import Struct, object_type
+from dra_apiserver.schema.unstructured import convert_applied
 
 LAST_APPLIED = "kubectl.kubernetes.io/last-applied-configuration"
 _BEFORE_FIRST_APPLY = "before-first-apply"
@@ -48,8 +50,24 @@ _RESET: Mapping[tuple[str, str, str], Paths] = {
     ("certificates.k8s.io", "CertificateSigningRequest", ""): [("f:status",)],
     ("", "Namespace", "finalize"): [],
     ("scheduling.k8s.io", "PodGroup", ""): [],
-    ("scheduling.k8s.io", "PodGroup", "status"): [("f:metadata",), ("f:spec",)],
 }
+# Kinds whose status endpoint writes no metadata, either.
+_STATUS_ALONE = frozenset(
+    {
+        ("admissionregistration.k8s.io", "ValidatingAdmissionPolicy"),
+        ("apiregistration.k8s.io", "APIService"),
+        ("flowcontrol.apiserver.k8s.io", "FlowSchema"),
+        ("flowcontrol.apiserver.k8s.io", "PriorityLevelConfiguration"),
+        ("internal.apiserver.k8s.io", "StorageVersion"),
+        ("networking.k8s.io", "ServiceCIDR"),
+        ("resource.k8s.io", "DeviceTaintRule"),
+        ("resource.k8s.io", "ResourceClaim"),
+        ("resource.k8s.io", "ResourcePoolStatusRequest"),
+        ("scheduling.k8s.io", "PodGroup"),
+        ("storage.k8s.io", "VolumeAttachment"),
+        ("storagemigration.k8s.io", "StorageVersionMigration"),
+    }
+)
 
 
 def reset_fields(kind: KindInfo, subresource: str) -> Paths:
@@ -62,7 +80,7 @@ def _reset(group: str, kind: str, subresource: str, has_status: bool) -> Paths:
     if special is not None:
         return special
     if subresource == "status":
-        return [("f:spec",)]
+        return [("f:metadata",), ("f:spec",)] if (group, kind) in _STATUS_ALONE else [("f:spec",)]
     return [("f:status",)] if not subresource and has_status else []
 
 
@@ -99,6 +117,18 @@ def _changes(node: Struct, kind: KindInfo, subresource: str, before: Object, aft
             shown["metadata"] = {key: value for key, value in metadata.items() if key not in own}
         seen.append(shown)
     return compare(node, seen[0], seen[1])
+
+
+def _metadata(obj: Object) -> Object:
+    found = obj.get("metadata")
+    return found if isinstance(found, dict) else {}
+
+
+def _named(kind: KindInfo, version: str, obj: Object) -> str:
+    """An object as upstream's errors of an apply name it."""
+    name, namespace = (_metadata(obj).get(field) for field in ("name", "namespace"))
+    where = f"{namespace if isinstance(namespace, str) else ''}/{name if isinstance(name, str) else ''}"
+    return f"{where}; {kind.group}/{version}, Kind={kind.kind}"
 
 
 def _managed(obj: Object | None) -> Any:
@@ -190,7 +220,7 @@ def server_side_apply(
     """``live`` (None: a new object) after ``manager`` applied a configuration, with managedFields brought up
     to date. The result has parts of both, which are used up.
 
-    The result still has to be sanitized and defaulted. It equals ``live`` where nothing changes.
+    The result still has to be defaulted. It equals ``live`` where nothing changes.
 
     Raises:
         PatchError: the configuration is malformed.
@@ -198,7 +228,8 @@ def server_side_apply(
     """
     node = object_type(kind, version)
     api_version = kind.api_version(version)
-    if (applied.get("metadata") or {}).get("managedFields") is not None:
+    sent = _metadata(applied).get("managedFields")
+    if isinstance(sent, list) and all(isinstance(one, dict) for one in sent):
         raise PatchError("metadata.managedFields must be nil")
     if applied.get("apiVersion") != api_version:
         raise PatchError(
@@ -214,12 +245,9 @@ def server_side_apply(
     except RecursionError as error:
         raise PatchError("error decoding YAML: exceeded max depth") from error
     except TypedError as error:
-        metadata = applied.get("metadata") or {}
-        group_version = f"{kind.group}/{version}"
-        where = (
-            f"{metadata.get('namespace', '')}/{metadata.get('name', '')}; {group_version}, Kind={kind.kind}"
-        )
-        raise PatchError(f"failed to create typed patch object ({where}): {error}") from error
+        raise PatchError(
+            f"failed to create typed patch object ({_named(kind, version, applied)}): {error}"
+        ) from error
     ignored = reset_fields(kind, subresource)
     wanted = without(wanted, ignored)
     key = ManagerKey(manager, "Apply", "", subresource)
@@ -227,6 +255,10 @@ def server_side_apply(
     merged = merge(node, before, applied)
     managers.entries[key] = Entry(api_version, wanted, last.time if last is not None else None)
     merged = _prune(node, merged, managers, last)
+    # Upstream converts to the versions of other managers to find out what they lose.
+    several = any(entry.api_version != api_version for entry in managers.entries.values())
+    if several and (problem := convert_applied(kind, version, copied(merged))):
+        raise PatchError(f"failed to convert new object: {problem}")
     comparison = _changes(node, kind, subresource, before, merged)
     allowed = _claimed_by_kubectl(node, before, api_version) if manager == "kubectl" and not force else {}
     _take(managers, key, comparison, force=force, allowed=allowed)
@@ -239,6 +271,9 @@ def server_side_apply(
         managers.entries[key].time = now
     _sync_last_applied(merged, applied, manager)
     managers.cap()
+    if problem := convert_applied(kind, version, merged):
+        named = _named(kind, version, applied)
+        raise PatchError(f"failed to convert new object ({named}) to proper version: {problem}")
     _store(merged, managers)
     return merged
 

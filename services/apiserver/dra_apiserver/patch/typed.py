@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from dra_apiserver.patch.fieldset import SELF, FieldSet, is_member, key_step, value_step
+from dra_apiserver.schema.gotext import go_syntax, go_type, go_value
 from dra_apiserver.schema.types import Field, ListNode, ListType, MapNode, Node, Scalar, Struct, is_whole
 
 _ABSENT = object()
@@ -193,20 +194,23 @@ def field_set(node: Struct, config: dict[str, Any]) -> FieldSet:
     Raises:
         TypedError: a field is unknown, of the wrong type, or a list names an item twice.
     """
-    return _named_members(node, config, "")
+    problems: list[str] = []
+    _check_members(node, config, "", problems)
+    if len(problems) == 1:
+        raise TypedError(problems[0])
+    if problems:
+        raise TypedError("\n  ".join(["errors:", *problems]))
+    return _named_members(node, config)
 
 
-def _named_members(node: Struct | MapNode, value: dict[str, Any], text: str) -> FieldSet:
+def _named_members(node: Struct | MapNode, value: dict[str, Any]) -> FieldSet:
     made: FieldSet = {}
     for key, one in value.items():
         kind, whole = _child(node, key)
-        name = f"{text}.{key}"
         if kind is None:
-            if isinstance(node, Struct) and not node.open:
-                raise TypedError(f"{name}: field not declared in schema")
             made[f"f:{key}"] = {}
             continue
-        below = _named(kind, whole, one, name)
+        below = _named(kind, whole, one)
         if one is None or one == {} or isinstance(node, MapNode):
             below = _as_member(below)
         if below is not None:
@@ -214,30 +218,69 @@ def _named_members(node: Struct | MapNode, value: dict[str, Any], text: str) -> 
     return made
 
 
-def _named(node: Node, whole: bool, value: Any, text: str) -> FieldSet | None:
+def _named(node: Node, whole: bool, value: Any) -> FieldSet | None:
     """What is named at and below a value; None where nothing is."""
-    _check_shape(node, value, text)
     if whole:
         return {}
     if value is None:
         return None
     if isinstance(node, ListNode):
-        return _named_items(node, value, text) or None
+        return _named_items(node, value) or None
     assert isinstance(node, Struct | MapNode)
-    return _named_members(node, value, text) or None
+    return _named_members(node, value) or None
 
 
-def _named_items(node: ListNode, items: list[Any], text: str) -> FieldSet:
-    made: FieldSet = {}
+def _named_items(node: ListNode, items: list[Any]) -> FieldSet:
     whole = is_whole(node.item)
+    return {item_step(node, item) or "": _as_member(_named(node.item, whole, item)) for item in items}
+
+
+def _as_member(below: FieldSet | None) -> FieldSet:
+    return {**below, SELF: {}} if below else {}
+
+
+def _check(node: Node, value: Any, text: str, problems: list[str]) -> None:
+    """Adds what is wrong with the types of a value and all below it."""
+    if value is None:
+        return
+    if isinstance(node, Scalar):
+        if problem := _check_scalar(node, value):
+            problems.append(f"{text}: {problem}")
+    elif isinstance(node, ListNode):
+        if isinstance(value, list):
+            _check_items(node, value, text, problems)
+        else:
+            problems.append(f"{text}: expected list, got &{{{go_value(value)}}}")
+    elif isinstance(value, dict):
+        _check_members(node, value, text, problems)
+    else:
+        problems.append(f"{text}: expected map, got &{{{go_value(value)}}}")
+
+
+def _check_members(node: Struct | MapNode, value: dict[str, Any], text: str, problems: list[str]) -> None:
+    for key, one in value.items():
+        kind, _ = _child(node, key)
+        if kind is not None:
+            _check(kind, one, f"{text}.{key}", problems)
+        elif isinstance(node, Struct) and not node.open:
+            problems.append(f"{text}.{key}: field not declared in schema")
+            return
+
+
+def _check_items(node: ListNode, items: list[Any], text: str, problems: list[str]) -> None:
+    seen: set[str] = set()
     for index, item in enumerate(items):
+        if node.list_type is ListType.ATOMIC:
+            _check(node.item, item, f"{text}[{index}]", problems)
+            continue
         step = item_step(node, item)
         if step is None:
-            raise TypedError(f"{text}: element {index}: {_unkeyed(node, item)}")
-        if step in made:
-            raise TypedError(f"{text}: duplicate entries for key {_key_text(step)}")
-        made[step] = _as_member(_named(node.item, whole, item, text + _key_text(step)))
-    return made
+            problems.append(f"{text}: element {index}: {_unkeyed(node, item)}")
+            return
+        if step in seen:
+            problems.append(f"{text}: duplicate entries for key {_key_text(step)}")
+        seen.add(step)
+        _check(node.item, item, text + _key_text(step), problems)
 
 
 def _unkeyed(node: ListNode, item: Any) -> str:
@@ -252,10 +295,6 @@ def _unkeyed(node: ListNode, item: Any) -> str:
     )
 
 
-def _as_member(below: FieldSet | None) -> FieldSet:
-    return {**below, SELF: {}} if below else {}
-
-
 def _quote(text: str) -> str:
     return '"' + text + '"'
 
@@ -267,38 +306,21 @@ def _key_text(step: str) -> str:
     return path_text((step,))
 
 
-def _check_shape(node: Node, value: Any, text: str) -> None:
-    if value is None:
-        return
-    if isinstance(node, Scalar):
-        if node in _NUMERIC and type(value) not in (int, float):
-            raise TypedError(f"{text}: expected numeric (int or float), got {_GO_TYPES[type(value)]}")
-        if node in _TEXTUAL and not isinstance(value, str):
-            raise TypedError(f"{text}: expected string, got &value.valueUnstructured{{Value:{_go(value)}}}")
-        if node is Scalar.BOOL and not isinstance(value, bool):
-            raise TypedError(f"{text}: expected boolean, got &{{{_go(value)}}}")
-    elif isinstance(node, ListNode) and not isinstance(value, list):
-        raise TypedError(f"{text}: expected list, got &{{{_go(value)}}}")
-    elif isinstance(node, Struct | MapNode) and not isinstance(value, dict):
-        raise TypedError(f"{text}: expected map, got &{{{_go(value)}}}")
+def _check_scalar(node: Scalar, value: Any) -> str:
+    if node in _NUMERIC and type(value) not in (int, float):
+        return f"expected numeric (int or float), got {go_type(value)}"
+    if node in _TEXTUAL and not isinstance(value, str):
+        return f"expected string, got &value.valueUnstructured{{Value:{go_syntax(value)}}}"
+    if node is Scalar.BOOL and not isinstance(value, bool):
+        return f"expected boolean, got &{{{go_value(value)}}}"
+    if node in _UNTYPED and isinstance(value, list | dict):
+        return f"expected any scalar, got &{{{go_value(value)}}}"
+    return ""
 
 
 _NUMERIC = frozenset({Scalar.INT32, Scalar.INT64, Scalar.FLOAT})
 _TEXTUAL = frozenset({Scalar.STRING, Scalar.BYTES})
-_GO_TYPES = {
-    str: "string",
-    bool: "bool",
-    int: "int64",
-    float: "float64",
-    list: "[]interface {}",
-    dict: "map[string]interface {}",
-}
-
-
-def _go(value: Any) -> str:
-    from dra_apiserver.schema.unstructured import go_value
-
-    return go_value(value)
+_UNTYPED = frozenset({Scalar.QUANTITY, Scalar.INT_OR_STRING, Scalar.TIME, Scalar.MICRO_TIME})
 
 
 def merge(node: Node | None, live: Any, config: Any, whole: bool = False) -> Any:

@@ -2,7 +2,7 @@
 
 import json
 import re
-from collections.abc import Container
+from collections.abc import Callable, Container, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -14,6 +14,7 @@ from dra_apiserver.schema.errors import DecodeError
 from dra_apiserver.schema.jsontext import syntax_error
 from dra_apiserver.schema.reader import Reader, RepeatedKeys, TypeMismatch
 from dra_apiserver.schema.types import Struct, object_type, package_name
+from dra_apiserver.schema.values import json_type
 
 JSON = "application/json"
 YAML = "application/yaml"
@@ -22,6 +23,7 @@ _MEDIA_TYPES = {"": JSON, "*/*": JSON, JSON: JSON, YAML: YAML, PROTOBUF: PROTOBU
 _STRINGS = re.compile(rb'"(?:[^"\\]|\\.)*"', re.DOTALL)
 _META_PACKAGE = "io.k8s.apimachinery.pkg.apis.meta.v1"
 _META_KINDS = frozenset({"DeleteOptions", "Status"})
+_SCHEME = "pkg/api/legacyscheme/scheme.go:30"
 _TYPE_META = (
     'struct { APIVersion string "json:\\"apiVersion,omitempty\\""; Kind string "json:\\"kind,omitempty\\"" }'
 )
@@ -122,37 +124,88 @@ def _decode(
 
 
 def sanitize(
-    kind: KindInfo,
-    version: str,
+    node: Struct,
     obj: dict[str, Any],
     field_validation: str = "Ignore",
     touched: Container[str] | None = None,
+    shown: Callable[[], Any] | None = None,
+    problems: Sequence[str] = (),
 ) -> list[str]:
     """Prunes and checks an object that a patch made, in place; returns texts for Warning headers.
 
-    Only the members that are ``touched`` (None: all) are looked at; the others come from a stored object.
+    Only the members that are ``touched`` (None: all) are looked at; the others come from a stored object. ``shown``
+    gives the object as errors show it, and ``problems`` are what was odd before.
 
     Raises:
         DecodeError: 422, a value is of the wrong type or (``Strict``) a field is unknown.
     """
     reader = Reader()
+    shown = shown or (lambda: obj)
     try:
-        reader.read(object_type(kind, version), obj, touched)
+        reader.read(node, obj, touched)
     except TypeMismatch as error:
-        raise _invalid_patch(obj, str(error)) from error
+        raise invalid_patch(shown(), str(error)) from error
     except RecursionError as error:
         raise DecodeError("exceeded max depth", 422, "Invalid") from error
-    if field_validation == "Strict" and reader.strict:
-        raise _invalid_patch(obj, _strict_message(reader.strict))
-    return reader.strict if field_validation == "Warn" else []
+    found = [*problems, *reader.strict]
+    if field_validation == "Strict" and found:
+        raise invalid_patch(shown(), strict_message(found))
+    return found if field_validation == "Warn" else []
 
 
-def _invalid_patch(obj: dict[str, Any], problem: str) -> DecodeError:
+def invalid_patch(obj: Any, problem: str) -> DecodeError:
     """Upstream's answer to a patch whose result is no object: it shows the whole result."""
     shown = json.dumps(orjson.dumps(obj).decode(), ensure_ascii=False)
     message = f"Invalid value: {shown}: {problem}"
     cause = {"reason": "FieldValueInvalid", "message": message, "field": "patch"}
     return DecodeError(f' "" is invalid: patch: {message}', 422, "Invalid", [cause])
+
+
+def claimed_version(
+    registry: Registry, kind: KindInfo, version: str, obj: Any, shown: Callable[[], Any]
+) -> str | None:
+    """The version of its kind that an object which a patch made says to be of; None where it says nothing.
+
+    Raises:
+        DecodeError: 422, it says to be of another kind.
+    """
+    if not isinstance(obj, dict):
+        problem = f"json: cannot unmarshal {json_type(obj)} into Go value of type {_TYPE_META}"
+        raise invalid_patch(shown(), f"couldn't get version/kind; json parse error: {problem}")
+    name, found = (_claim(obj, member, shown) for member in ("apiVersion", "kind"))
+    if (name, found) == (kind.api_version(version), kind.kind) or kind.custom is not None:
+        obj["apiVersion"], obj["kind"] = kind.api_version(version), kind.kind
+        return version
+    try:
+        claimed_group, claimed = split_api_version(name)
+    except ValueError as error:
+        raise invalid_patch(shown(), str(error)) from error
+    found = found or kind.kind
+    if not name and found == kind.kind:
+        return None
+    known = registry.known_kind(claimed_group, claimed, found)
+    if known is None:
+        where = f'version "{name}"' if name else f'the internal version of group "{kind.group}"'
+        raise invalid_patch(shown(), f'no kind "{found}" is registered for {where} in scheme "{_SCHEME}"')
+    if (claimed_group, found) != (kind.group, kind.kind):
+        sanitize(object_type(known, claimed), obj, shown=shown)
+        internal = f"({_internal_package(kind.group)}.{kind.kind})"
+        raise invalid_patch(shown(), f"converting ({claimed}.{found}) to {internal}: unknown conversion")
+    obj["kind"] = found
+    return claimed
+
+
+def _claim(obj: dict[str, Any], member: str, shown: Callable[[], Any]) -> str:
+    said = ""
+    # Go's own decoder, which looks for them here, does not mind case.
+    for key in sorted(obj):
+        if key.lower() == member.lower() and obj[key] is not None:
+            if not isinstance(obj[key], str):
+                found = json_type(obj[key])
+                problem = f"json: cannot unmarshal {found} into Go struct field .{member} of type string"
+                raise invalid_patch(shown(), f"couldn't get version/kind; json parse error: {problem}")
+            said = obj[key]
+    return said
 
 
 def parse_body(body: bytes, form: str, kind: str, field_validation: str) -> Any:
@@ -303,7 +356,7 @@ def _refuse_other(registry: Registry, want: tuple[str, str, str], found: tuple[s
     name = f"{group}/{version}".lstrip("/")
     known = registry.known_kind(group, version, kind)
     if known is None:
-        problem = f'no kind "{kind}" is registered for version "{name}" in scheme "pkg/api/legacyscheme/scheme.go:30"'
+        problem = f'no kind "{kind}" is registered for version "{name}" in scheme "{_SCHEME}"'
         raise _cannot_handle(kind, version, want[2], problem)
     if kind != want[2] or group != want[0]:
         internal = f"({_internal_package(want[0])}.{want[2]})"
@@ -324,11 +377,12 @@ def _cannot_handle(kind: str, version: str, wanted: str, problem: str) -> Decode
     return DecodeError(f'{kind} in version "{version}" cannot be handled as a {wanted}: {problem}')
 
 
-def _strict_message(problems: list[str]) -> str:
+def strict_message(problems: list[str]) -> str:
+    """What is said where decoding was strict and found these problems."""
     return "strict decoding error: " + ", ".join(problems)
 
 
 def _judge(problems: list[str], field_validation: str, kind: str, version: str) -> list[str]:
     if problems and field_validation == "Strict":
-        raise _cannot_handle(kind, version, kind, _strict_message(problems))
+        raise _cannot_handle(kind, version, kind, strict_message(problems))
     return problems if field_validation == "Warn" else []

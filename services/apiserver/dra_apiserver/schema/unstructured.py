@@ -4,11 +4,12 @@ apimachinery's converter has its own words for wrong types, takes whole numbers 
 written, and names unknown fields without the keys of maps.
 """
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from dra_apiserver.registry import KindInfo
 from dra_apiserver.schema.errors import DecodeError
+from dra_apiserver.schema.gotext import go_value
 from dra_apiserver.schema.reader import Reader, TypeMismatch
 from dra_apiserver.schema.types import ListNode, MapNode, Node, Scalar, Struct, object_type
 from dra_apiserver.schema.values import READERS, WrongType, json_type
@@ -50,9 +51,16 @@ class _Converter(Reader):
 
 
 def sanitize_patched(
-    kind: KindInfo, version: str, obj: Object, patch: Any, field_validation: str = "Ignore"
+    kind: KindInfo,
+    version: str,
+    obj: Object,
+    patch: Any,
+    field_validation: str = "Ignore",
+    problems: Sequence[str] = (),
 ) -> list[str]:
     """Prunes and checks ``obj``, which ``patch`` made, in place; returns texts for Warning headers.
+
+    ``problems`` are what was odd about the patch itself.
 
     Raises:
         DecodeError: 422, a value is of the wrong type or (``Strict``) a field is unknown.
@@ -65,10 +73,22 @@ def sanitize_patched(
         raise _invalid(patch, _problem(node, obj, error)) from error
     except RecursionError as error:
         raise DecodeError("exceeded max depth", 422, "Invalid") from error
-    problems = sorted(reader.strict)
-    if field_validation == "Strict" and problems:
-        raise _invalid(patch, "strict decoding error: " + ", ".join(problems))
-    return problems if field_validation == "Warn" else []
+    found = [*problems, *sorted(reader.strict)]
+    if field_validation == "Strict" and found:
+        raise _invalid(patch, "strict decoding error: " + ", ".join(found))
+    return found if field_validation == "Warn" else []
+
+
+def convert_applied(kind: KindInfo, version: str, obj: Object) -> str:
+    """Prunes and checks in place what a server-side apply made; returns why that can't be done."""
+    node = object_type(kind, version)
+    try:
+        _Converter().read(node, obj)
+    except TypeMismatch as error:
+        name = f"{kind.group}/{version}".removeprefix("/")
+        problem = _problem(node, obj, error)
+        return f"unable to convert unstructured object to {name}, Kind={kind.kind}: {problem}"
+    return ""
 
 
 def _invalid(patch: Any, problem: str) -> DecodeError:
@@ -109,14 +129,3 @@ def _problem(root: Node, obj: Object, error: TypeMismatch) -> str:
     if (found, wanted) == ("int64", "string") or (found == "float64" and wanted in ("int32", "int64")):
         return f"cannot convert {found} to {error.go}"
     return f"unrecognized type: {wanted}"
-
-
-def go_value(value: Any) -> str:
-    """A JSON value as Go's ``%+v`` prints it."""
-    if isinstance(value, dict):
-        return "map[" + " ".join(f"{key}:{go_value(value[key])}" for key in sorted(value)) + "]"
-    if isinstance(value, list):
-        return "[" + " ".join(map(go_value, value)) + "]"
-    if value is None:
-        return "<nil>"
-    return str(value).lower() if isinstance(value, bool) else str(value)

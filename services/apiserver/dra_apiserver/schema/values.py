@@ -138,7 +138,9 @@ def parse_time(text: str, layout: str = _LAYOUT) -> datetime:
     Raises:
         Malformed: it is none, in the words of Go's ``time.Parse``.
     """
-    match = _TIME.fullmatch(text)
+    match = _TIME.match(text)
+    if match is not None and match.end() < len(text):
+        raise Malformed(f'parsing time "{text}": extra text: "{text[match.end() :]}"')
     if match is None:
         raise Malformed(f'parsing time "{text}" as "{layout}": cannot parse "{_remainder(text)}"')
     year, month, day, hour, minute, second, fraction, zone = match.groups()

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+import orjson
 from dra_shared.names import (
     NameRule,
     dns_label_name,
@@ -14,6 +15,7 @@ from dra_shared.names import (
 
 from dra_apiserver.equality import differs
 from dra_apiserver.errors import FieldError
+from dra_apiserver.schema import object_type, strip
 from dra_apiserver.strategy import Context
 from dra_apiserver.strategy.objectmeta import (
     validate_kube_finalizers,
@@ -97,6 +99,16 @@ def _kube_finalizers(obj: JsonObject, ctx: Context) -> list[FieldError]:
     return validate_kube_finalizers(obj["metadata"])
 
 
+def _changes(obj: JsonObject, old: JsonObject, ctx: Context) -> bool:
+    """Whether more than metadata and status differ; to a built-in kind an empty list is none."""
+    new, before = _payload(obj), _payload(old)
+    if ctx.kind.custom is not None or not differs(new, before):
+        return differs(new, before)
+    new = orjson.loads(orjson.dumps(new))
+    strip(object_type(ctx.kind, ctx.kind.storage_version), new)
+    return differs(new, before)
+
+
 def _payload(obj: JsonObject) -> JsonObject:
     return {
         key: value for key, value in obj.items() if key not in {"metadata", "status", "apiVersion", "kind"}
@@ -137,7 +149,7 @@ class GenericStrategy:
                 obj["status"] = old["status"]
             else:
                 obj.pop("status", None)
-        if counts_generation(ctx) and differs(_payload(obj), _payload(old)):
+        if counts_generation(ctx) and _changes(obj, old, ctx):
             obj["metadata"]["generation"] = old["metadata"].get("generation", 0) + 1
 
     def _keep_all_but_status(self, obj: JsonObject, old: JsonObject) -> None:

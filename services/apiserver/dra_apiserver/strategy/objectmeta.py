@@ -132,11 +132,13 @@ def validate_field_manager(manager: str, path: str) -> list[FieldError]:
     errors: list[FieldError] = []
     if len(manager.encode()) > _FIELD_MANAGER_LIMIT:
         errors.append(too_long(path, _FIELD_MANAGER_LIMIT))
-    for index, char in enumerate(manager):
+    position = 0
+    for char in manager:
         if not char.isprintable():
             errors.append(
-                invalid(path, manager, f"invalid character U+{ord(char):04X} (at position {index})")
+                invalid(path, manager, f"invalid character U+{ord(char):04X} (at position {position})")
             )
+        position += len(char.encode())
     return errors
 
 

@@ -164,6 +164,8 @@ def _shaped(value: Any, shape: Any) -> Any:
         found = value.get(name)
         if found == {} and zero == "null" and isinstance(inner, list) and isinstance(inner[0], tuple):
             fields[go_name] = _shaped({}, inner)
+        elif found == {} and zero == "null" and (inner is None or inner is MAP):
+            fields[go_name] = {}
         elif found is None or found == {} or (found == "" and zero == "null"):
             fields[go_name] = _shaped({}, inner) if zero == "struct" else _ZERO[zero]
         else:

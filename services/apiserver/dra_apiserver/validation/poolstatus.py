@@ -47,8 +47,8 @@ def check_request_status(
         return []
     errors: list[FieldError] = []
     if old:
-        errors.append(invalid(path, show(status or None, POOL_STATUS), IMMUTABLE))
-    if not status:
+        errors.append(invalid(path, show(status, POOL_STATUS), IMMUTABLE))
+    if status is None:
         return errors
     if status.get("conditions"):
         errors += check_conditions(status["conditions"], f"{path}.conditions")

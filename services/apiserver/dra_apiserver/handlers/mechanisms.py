@@ -1,0 +1,180 @@
+"""What the body of a PATCH makes of an object, one class a media type (apiserver's `endpoints/handlers/patch.go`)."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Any, Protocol
+
+from dra_apiserver.conversion import convert, to_storage
+from dra_apiserver.errors import bad_request
+from dra_apiserver.handlers.api import Target
+from dra_apiserver.handlers.options import WriteOptions
+from dra_apiserver.patch import (
+    APPLY_PATCH,
+    JSON_PATCH,
+    STRATEGIC_MERGE_PATCH,
+    PatchError,
+    copied,
+    decode_apply,
+    json_patch,
+    load_merge,
+    load_operations,
+    load_strategic,
+    merge_patch,
+    repeated_keys,
+    server_side_apply,
+    strategic_merge_patch,
+)
+from dra_apiserver.registry import Registry
+from dra_apiserver.schema import default, object_type, sanitize
+from dra_apiserver.schema.decode import claimed_version, invalid_patch, strict_message
+from dra_apiserver.schema.unstructured import sanitize_patched
+
+JsonObject = dict[str, Any]
+Seen = Callable[[], JsonObject]
+
+
+@dataclass(slots=True)
+class Patched:
+    """An object in the request's version, and texts for Warning headers."""
+
+    obj: JsonObject
+    warnings: list[str] = field(default_factory=list)
+
+
+class Mechanism(Protocol):
+    """A way to patch; ``seen`` gives the object in the request's version, each time anew."""
+
+    def patch(self, seen: Seen, now: str) -> Patched:
+        """The object as it is to be.
+
+        Raises:
+            DecodeError: it is no object of its kind any more.
+            PatchError: the patch can't be carried out.
+        """
+
+
+def mechanism(
+    registry: Registry, target: Target, body: bytes, media_type: str, options: WriteOptions
+) -> Mechanism:
+    """What carries a request's patch out.
+
+    Raises:
+        PatchError: the patch is malformed.
+        StatusError: it is for another kind of objects.
+    """
+    try:
+        if media_type == APPLY_PATCH:
+            return Apply(target, body, options)
+        if media_type == STRATEGIC_MERGE_PATCH:
+            return _Strategic(target, body, options)
+        return _Plain(registry, target, body, media_type, options)
+    except RecursionError as error:
+        raise PatchError("error decoding patch: exceeded max depth") from error
+
+
+class _Plain:
+    """A JSON patch or a merge patch: its result is read as a body is."""
+
+    def __init__(
+        self, registry: Registry, target: Target, body: bytes, media_type: str, options: WriteOptions
+    ) -> None:
+        self._registry, self._target = registry, target
+        self._validation = options.field_validation
+        strict = self._validation != "Ignore"
+        self._operations: list[Any] | None = None
+        self._merge: JsonObject = {}
+        if media_type == JSON_PATCH:
+            self._operations, self._problems = load_operations(body, strict)
+        else:
+            self._merge, self._problems = load_merge(body, strict)
+
+    def _result(self, seen: Seen) -> Any:
+        try:
+            if self._operations is None:
+                return merge_patch(seen(), self._merge)
+            return json_patch(seen(), self._operations)
+        except RecursionError as error:
+            raise PatchError("error decoding patch: exceeded max depth") from error
+
+    def patch(self, seen: Seen, now: str) -> Patched:
+        obj = self._result(seen)
+        target, shown = self._target, lambda: self._result(seen)
+        version = claimed_version(self._registry, target.kind, target.version, obj, shown)
+        if version is None:
+            return self._internal(obj, shown)
+        touched = None
+        if self._operations is None and version == target.version:
+            touched = self._merge
+        node = object_type(target.kind, version)
+        warnings = sanitize(node, obj, self._validation, touched, shown, self._problems)
+        if version != target.version:
+            default(target.kind, version, obj, now)
+            obj = convert(target.kind, to_storage(target.kind, obj, version), target.version)
+        return Patched(obj, warnings)
+
+    def _internal(self, obj: JsonObject, shown: Callable[[], Any]) -> Patched:
+        """Without an apiVersion upstream reads an internal object, whose members have other names."""
+        unknown = [f'unknown field "{key}"' for key in obj if key not in {"apiVersion", "kind"}]
+        problems = [*self._problems, *unknown]
+        if self._validation == "Strict" and problems:
+            raise invalid_patch(shown(), strict_message(problems))
+        return Patched({}, problems if self._validation == "Warn" else [])
+
+
+class _Strategic:
+    """A strategic merge patch: its result never was text."""
+
+    def __init__(self, target: Target, body: bytes, options: WriteOptions) -> None:
+        self._target = target
+        self._validation = options.field_validation
+        self._patch = load_strategic(body)
+        self._problems = repeated_keys(body) if self._validation != "Ignore" else []
+
+    def patch(self, seen: Seen, now: str) -> Patched:
+        kind, version = self._target.kind, self._target.version
+        patch = copied(self._patch)
+        obj = strategic_merge_patch(object_type(kind, version), seen(), patch)
+        patch = copied(patch)
+        return Patched(obj, sanitize_patched(kind, version, obj, patch, self._validation, self._problems))
+
+
+class Apply:
+    """A server-side apply; :meth:`create` where there is no object yet."""
+
+    def __init__(self, target: Target, body: bytes, options: WriteOptions) -> None:
+        self._target, self._options = target, options
+        self._body = body
+        self._check(decode_apply(body))
+
+    def _check(self, applied: JsonObject) -> None:
+        target = self._target
+        want = (target.kind.api_version(target.version), target.kind.kind)
+        found = tuple(
+            applied[name] if isinstance(applied.get(name), str) else "" for name in ("apiVersion", "kind")
+        )
+        if found != want:
+            name = found[0] if "/" in found[0] else f"/{found[0]}"
+            raise bad_request(f"invalid object type: {name}, Kind={found[1]}")
+
+    def patch(self, seen: Seen, now: str) -> Patched:
+        return self._applied(seen(), now)
+
+    def create(self, now: str) -> Patched:
+        """A new object of what is applied."""
+        return self._applied(None, now)
+
+    def _applied(self, seen: JsonObject | None, now: str) -> Patched:
+        target, options = self._target, self._options
+        obj = server_side_apply(
+            target.kind,
+            target.version,
+            seen,
+            decode_apply(self._body),
+            manager=options.manager,
+            force=bool(options.force),
+            subresource=target.subresource,
+            now=now,
+        )
+        return Patched(obj)

@@ -1,0 +1,265 @@
+"""What kube-apiserver 1.36 answers to patches that are a little off, said of ours."""
+
+import json
+from pathlib import Path
+from typing import Any
+
+import httpx
+import pytest
+from dra_apiserver.config import Config
+
+from tests.apiserver.handlers.test_as_upstream import CLAIM, RULE, changed
+
+Json = dict[str, Any]
+
+CLAIMS = "/apis/resource.k8s.io/v1/namespaces/default/resourceclaims"
+RULES = "/apis/resource.k8s.io/v1beta2/devicetaintrules"
+TYPES = {
+    "json": "application/json-patch+json",
+    "merge": "application/merge-patch+json",
+    "strategic": "application/strategic-merge-patch+json",
+    "apply": "application/apply-patch+yaml",
+}
+
+
+@pytest.fixture
+def config(tmp_path: Path) -> Config:
+    return Config(port=0, data=tmp_path, relaxed=True, runtime_config="api/all=true")
+
+
+async def patch(
+    client: httpx.AsyncClient, way: str, body: Any, path: str = f"{CLAIMS}/c", **query: str
+) -> httpx.Response:
+    content = body if isinstance(body, str) else json.dumps(body)
+    return await client.patch(path, params=query, content=content, headers={"Content-Type": TYPES[way]})
+
+
+def problem(answer: httpx.Response) -> str:
+    """What is wrong with the result of a patch, which the message shows before."""
+    cause: str = answer.json()["details"]["causes"][0]["message"]
+    return cause.rpartition('}": ')[2]
+
+
+@pytest.mark.parametrize(
+    ("body", "said"),
+    [
+        (
+            {"kind": "Pod"},
+            'no kind "Pod" is registered for version "resource.k8s.io/v1" '
+            'in scheme "pkg/api/legacyscheme/scheme.go:30"',
+        ),
+        (
+            {"kind": "DeviceClass"},
+            "converting (v1.DeviceClass) to (resource.ResourceClaim): unknown conversion",
+        ),
+        (
+            {"apiVersion": "resource.k8s.io/v9"},
+            'no kind "ResourceClaim" is registered for version "resource.k8s.io/v9" '
+            'in scheme "pkg/api/legacyscheme/scheme.go:30"',
+        ),
+        ({"apiVersion": "a/b/c"}, "unexpected GroupVersion string: a/b/c"),
+        (
+            {"Kind": 5},
+            "couldn't get version/kind; json parse error: json: cannot unmarshal number "
+            "into Go struct field .kind of type string",
+        ),
+    ],
+)
+async def test_a_patch_may_not_make_it_another_kind(client: httpx.AsyncClient, body: Json, said: str) -> None:
+    await client.post(CLAIMS, json=CLAIM)
+    answer = await patch(client, "merge", body)
+    assert (answer.status_code, problem(answer)) == (422, said)
+
+
+async def test_a_patch_may_go_on_in_another_version(client: httpx.AsyncClient) -> None:
+    await client.post(CLAIMS, json=CLAIM)
+    body = {
+        "apiVersion": "resource.k8s.io/v1beta1",
+        "metadata": {"labels": {"a": "b"}},
+        "spec": {"devices": {"requests": [{"name": "r", "deviceClassName": "gpu"}]}},
+    }
+    answer = await patch(client, "merge", body)
+    assert answer.status_code == 200
+    assert answer.json()["metadata"]["labels"] == {"a": "b"}
+    assert answer.json()["spec"]["devices"]["requests"][0]["exactly"]["deviceClassName"] == "gpu"
+
+
+async def test_without_an_api_version_nothing_is_known(client: httpx.AsyncClient) -> None:
+    await client.post(CLAIMS, json=CLAIM)
+    answer = await patch(client, "merge", {"apiVersion": None})
+    assert answer.status_code == 400
+    assert answer.json()["message"].endswith("was undeterminable: name must be provided")
+    answer = await patch(client, "merge", {"apiVersion": None}, fieldValidation="Strict")
+    assert problem(answer).startswith('strict decoding error: unknown field "metadata", unknown field "spec"')
+
+
+async def test_members_that_are_named_twice(client: httpx.AsyncClient) -> None:
+    await client.post(CLAIMS, json=CLAIM)
+    answer = await patch(client, "merge", '{"metadata":{"labels":{"a":"1","a":"2"}}}')
+    assert answer.headers["warning"] == r'299 - "duplicate field \"metadata.labels.a\""'
+    body = '[{"op":"add","path":"/metadata/labels","value":{},"value":{"x":"y"},"more":1}]'
+    answer = await patch(client, "json", body, fieldValidation="Strict")
+    said = 'json patch unknown field "[0].more", json patch duplicate field "[0].value"'
+    assert (answer.status_code, problem(answer)) == (422, f"strict decoding error: {said}")
+
+
+async def test_an_object_that_is_not_there_is_looked_for_first(client: httpx.AsyncClient) -> None:
+    assert (await patch(client, "merge", "[")).status_code == 404
+    assert (await patch(client, "json", "{}")).status_code == 404
+
+
+async def test_an_error_shows_what_the_patch_made(client: httpx.AsyncClient) -> None:
+    await client.post(CLAIMS, json=CLAIM)
+    body = [{"op": "add", "path": "/spec/devices/x", "value": {"y": 1}}]
+    answer = await patch(client, "json", body, fieldValidation="Strict")
+    assert r"\"x\":{\"y\":1}" in answer.json()["message"]
+    assert problem(answer) == 'strict decoding error: unknown field "spec.devices.x"'
+
+
+async def test_a_status_endpoint_of_ours_owns_no_metadata(client: httpx.AsyncClient) -> None:
+    await client.post(RULES, json=RULE)
+    body = {**RULE, "metadata": {"name": "r", "labels": {"a": "b"}}, "spec": None}
+    del body["spec"]
+    answer = await patch(client, "apply", body, f"{RULES}/r/status", fieldManager="m")
+    assert answer.status_code == 200
+    assert [one["manager"] for one in answer.json()["metadata"]["managedFields"]] == ["python-httpx"]
+
+
+@pytest.mark.parametrize(
+    ("body", "said"),
+    [
+        (
+            changed(CLAIM, "spec.devices.constraints", [2]),
+            ".spec.devices.constraints[0]: expected map, got &{2}",
+        ),
+        (
+            changed(CLAIM, "spec.devices.requests.0.exactly.nope", 1),
+            ".spec.devices.requests[0].exactly.nope: field not declared in schema",
+        ),
+        (
+            changed(changed(CLAIM, "spec.devices.requests.0.name", 1.0), "spec.devices.config", "x"),
+            "errors:\n"
+            "  .spec.devices.requests[0].name: expected string, got &value.valueUnstructured{Value:1}\n"
+            "  .spec.devices.config: expected list, got &{x}",
+        ),
+        (
+            changed(CLAIM, "metadata.labels", {"a": [{"b": None}]}),
+            ".metadata.labels.a: expected string, got &value.valueUnstructured"
+            '{Value:[]interface {}{map[string]interface {}{"b":interface {}(nil)}}}',
+        ),
+    ],
+)
+async def test_all_that_is_wrong_with_what_is_applied(
+    client: httpx.AsyncClient, body: Json, said: str
+) -> None:
+    answer = await patch(client, "apply", body, fieldManager="m")
+    assert answer.json()["message"].partition("Kind=ResourceClaim): ")[2] == said
+
+
+async def test_a_bad_quantity_comes_before_conflicts_between_versions(client: httpx.AsyncClient) -> None:
+    await client.post(CLAIMS, json=CLAIM)
+    body = changed(CLAIM, "spec.devices.requests.0.exactly.capacity", {"requests": {"m": "1X"}})
+    body["apiVersion"] = "resource.k8s.io/v1beta2"
+    answer = await patch(client, "apply", body, f"{CLAIMS}/c".replace("v1", "v1beta2"), fieldManager="m")
+    assert answer.json()["message"] == (
+        "failed to convert new object: unable to convert unstructured object to resource.k8s.io/v1beta2, "
+        "Kind=ResourceClaim: quantities must match the regular expression "
+        "'^([+-]?[0-9.]+)([eEinumkKMGTP]*[-+]?[0-9]*)$'"
+    )
+
+
+async def test_a_name_must_be_applied_with_a_new_object(client: httpx.AsyncClient) -> None:
+    answer = await patch(client, "apply", {**CLAIM, "metadata": {}}, fieldManager="m")
+    assert (answer.status_code, answer.json()["message"]) == (
+        400,
+        "the name of the object (c based on URL) was undeterminable: name must be provided",
+    )
+
+
+async def test_an_empty_list_is_no_change(client: httpx.AsyncClient) -> None:
+    rule = {"metadata": {"name": "k"}, "spec": {}}
+    path = "/apis/resource.k8s.io/v1/deviceclasses"
+    await client.post(path, json=rule)
+    answer = await patch(client, "merge", {"spec": {"config": []}}, f"{path}/k")
+    assert answer.json()["metadata"]["generation"] == 1
+
+
+DEFINITION: Json = {
+    "apiVersion": "apiextensions.k8s.io/v1",
+    "kind": "CustomResourceDefinition",
+    "metadata": {"name": "widgets.example.com"},
+    "spec": {
+        "group": "example.com",
+        "scope": "Namespaced",
+        "names": {"plural": "widgets", "singular": "widget", "kind": "Widget", "listKind": "WidgetList"},
+        "versions": [
+            {
+                "name": "v1",
+                "served": True,
+                "storage": True,
+                "schema": {
+                    "openAPIV3Schema": {"type": "object", "x-kubernetes-preserve-unknown-fields": True}
+                },
+                "subresources": {
+                    "scale": {
+                        "specReplicasPath": ".spec.size.wanted",
+                        "statusReplicasPath": ".status.size",
+                        "labelSelectorPath": ".status.selector",
+                    }
+                },
+            }
+        ],
+    },
+}
+
+
+async def test_a_custom_resource_is_scaled_at_its_own_paths(client: httpx.AsyncClient) -> None:
+    await client.post("/apis/apiextensions.k8s.io/v1/customresourcedefinitions", json=DEFINITION)
+    path = "/apis/example.com/v1/namespaces/default/widgets"
+    widget = {"apiVersion": "example.com/v1", "kind": "Widget", "metadata": {"name": "w"}}
+    await client.post(path, json={**widget, "status": {"size": 3, "selector": "a=b"}})
+    answer = await patch(client, "merge", {"metadata": {"labels": {}}}, f"{path}/w/scale")
+    assert (answer.status_code, answer.json()["message"]) == (
+        400,
+        'the spec replicas field ".spec.size.wanted" cannot be empty',
+    )
+    answer = await patch(client, "merge", {"spec": {"replicas": 2}}, f"{path}/w/scale")
+    assert answer.json()["spec"] == {"replicas": 2}
+    assert answer.json()["status"] == {"replicas": 3, "selector": "a=b"}
+    assert (await client.get(f"{path}/w")).json()["spec"] == {"size": {"wanted": 2}}
+
+
+DEPLOYMENT: Json = {
+    "apiVersion": "apps/v1",
+    "kind": "Deployment",
+    "metadata": {"name": "d"},
+    "spec": {
+        "replicas": 1,
+        "selector": {"matchLabels": {"a": "b"}},
+        "template": {
+            "metadata": {"labels": {"a": "b"}},
+            "spec": {"containers": [{"name": "c", "image": "i"}]},
+        },
+    },
+}
+
+
+async def test_replicas_are_applied_through_the_scale(client: httpx.AsyncClient) -> None:
+    path = "/apis/apps/v1/namespaces/default/deployments"
+    await client.post(path, json=DEPLOYMENT, params={"fieldManager": "maker"})
+    scale = {
+        "apiVersion": "autoscaling/v1",
+        "kind": "Scale",
+        "metadata": {"name": "d"},
+        "spec": {"replicas": 4},
+    }
+    answer = await patch(client, "apply", scale, f"{path}/d/scale", fieldManager="m")
+    assert answer.status_code == 409
+    assert answer.json()["details"]["causes"][0]["field"] == ".spec.replicas"
+    answer = await patch(client, "apply", scale, f"{path}/d/scale", fieldManager="m", force="true")
+    assert answer.json()["spec"] == {"replicas": 4}
+    managed = (await client.get(f"{path}/d")).json()["metadata"]["managedFields"]
+    own = next(one for one in managed if one["manager"] == "m")
+    assert (own["apiVersion"], own["fieldsV1"]) == ("apps/v1", {"f:spec": {"f:replicas": {}}})
+    maker = next(one for one in managed if one["manager"] == "maker")
+    assert "f:replicas" not in maker["fieldsV1"]["f:spec"]
