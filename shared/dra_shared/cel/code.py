@@ -16,8 +16,10 @@ from dra_shared.cel.values import (
     OptionalValue,
     Uint,
     go_type,
+    innermost,
     lookup,
     qualify,
+    reread,
 )
 
 VIEW: Final = 0
@@ -221,7 +223,7 @@ def _entry(field: str, domain: str, key: Any) -> Run:
 
 def _more(base: Run, keys: list[Any]) -> Run:
     if not keys:
-        return base
+        return _reread(base)
     if len(keys) == 1:
         return _one(base, keys[0])
 
@@ -232,6 +234,14 @@ def _more(base: Run, keys: list[Any]) -> Run:
         for key in keys:
             value = qualify(value, key)
         return value
+
+    return run
+
+
+def _reread(base: Run) -> Run:
+    def run(frame: Frame) -> Any:
+        value = base(frame)
+        return reread(value) if type(value) is OptionalValue and value.present else value
 
     return run
 
@@ -270,7 +280,7 @@ def _through(value: OptionalValue, keys: list[Any]) -> OptionalValue:
     """Selections from an optional give optionals."""
     if not value.present:
         return value
-    current = value.value
+    current = innermost(value)
     for key in keys:
         current, found = lookup(current, key)
         if not found:
@@ -294,7 +304,9 @@ def _general(base: Run, qualifiers: tuple[Qualifier, ...]) -> Run:
         if type(value) is OptionalValue:
             if not value.present:
                 return value
-            optional, value = True, value.value
+            if not qualifiers:
+                return reread(value)
+            optional, value = True, innermost(value)
         for qualifier in qualifiers:
             key = _key(qualifier, frame)
             if optional or qualifier.optional:
@@ -318,7 +330,9 @@ def _tracked(base: Run, qualifiers: tuple[Qualifier, ...]) -> Run:
         if type(value) is OptionalValue:
             if not value.present:
                 return value
-            optional, value = True, value.value
+            if not qualifiers:
+                return reread(value)
+            optional, value = True, innermost(value)
         for qualifier in qualifiers:
             if optional or qualifier.optional:
                 optional = True

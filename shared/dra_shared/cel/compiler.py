@@ -42,7 +42,7 @@ from dra_shared.cel.syntax import (
     StructLiteral,
     walk,
 )
-from dra_shared.cel.types import DEVICE, Kind
+from dra_shared.cel.types import DEVICE, DYN, Kind
 from dra_shared.cel.values import (
     NO_OVERLOAD,
     OptionalValue,
@@ -167,7 +167,7 @@ class _Compiler:
                 member = self._membership(args[0].run, args[1].value)
                 if member is not None:
                     return member
-        return self._function(expr, args, [operand.type for operand in operands])
+        return self._function(expr, args, [DYN if _lies(operand) else operand.type for operand in operands])
 
     def _index(self, args: Sequence[Code], *, optional: bool) -> Code:
         key = args[1]
@@ -416,6 +416,18 @@ def _logic(left: Run, right: Run, absorbing: bool) -> Run:
         raise failure
 
     return run
+
+
+def _lies(expr: Expr) -> bool:
+    """Whether values may be of another type than the expression: what is no optional is not touched by orValue."""
+    if not isinstance(expr, Call):
+        return False
+    match expr.function:
+        case "or" | "orValue" if expr.target is not None:
+            return expr.target.type.is_dyn or _lies(expr.target)
+        case "_?_:_" | "_[_]":
+            return any(map(_lies, expr.args))
+    return False
 
 
 def _or(left: Run, right: Run, *, unwrap: bool) -> Run:

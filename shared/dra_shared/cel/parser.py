@@ -253,7 +253,7 @@ class _Builder:
 
     def _member_object(self, parts: list[Any]) -> Expr:
         mark = parts[1].start_pos
-        name = _qualified(_unnest(parts[0])[0])
+        name = _name(parts[0])
         if name is None:
             return self._error(mark, "Syntax error: extraneous input '{' expecting <EOF>")
         fields = []
@@ -379,9 +379,15 @@ def _qualified(tree: Any) -> str | None:
     if tree.data == "dot_ident":
         return "." + str(tree.children[1])
     if tree.data == "member_dot" and len(tree.children) == 3:
-        below = _qualified(_unnest(tree.children[0])[0])
+        below = _name(tree.children[0])
         return None if below is None else f"{below}.{tree.children[2]}"
     return None
+
+
+def _name(tree: Any) -> str | None:
+    """The name that the tree is, without parentheses."""
+    tree, parentheses = _unnest(tree)
+    return None if parentheses else _qualified(tree)
 
 
 def _balance(function: str, terms: list[Expr], operators: list[int], low: int, high: int) -> Expr:

@@ -120,13 +120,16 @@ def _guarded(run: Run, frame: Frame) -> Any:
 
 
 def _as_bool(result: Any) -> bool:
-    value = result
-    while type(value) is OptionalValue and value.present:
-        value = value.value
+    value, problem = result, ""
+    try:
+        while type(value) is OptionalValue and value.present:
+            value = value.value
+    except EvaluationError as error:
+        problem = str(error)
     if type(value) is bool:
         return value
-    text = f"CEL result of type {type_name(result)} could not be converted to bool: {refusal(value, 'bool')}"
-    raise EvaluationError(text)
+    problem = problem or refusal(value, "bool")
+    raise EvaluationError(f"CEL result of type {type_name(result)} could not be converted to bool: {problem}")
 
 
 def compile_expression(

@@ -4,6 +4,7 @@ Plain Python values stand for CEL's where they can: bool, int (64-bit), float, s
 rest are the classes here, ``dra_shared.quantity`` and ``dra_shared.semver``.
 """
 
+import decimal
 import math
 from collections.abc import Callable, Mapping
 from typing import Any, Final
@@ -66,13 +67,19 @@ class NamedFormat:
 
 
 class OptionalValue:
-    """A value that may be missing."""
+    """A value that may be missing, or an error that whoever takes it meets."""
 
-    __slots__ = ("present", "value")
+    __slots__ = ("held", "present")
 
     def __init__(self, value: Any, present: bool = True) -> None:
-        self.value = value
+        self.held = value
         self.present = present
+
+    @property
+    def value(self) -> Any:
+        if isinstance(self.held, EvaluationError):
+            raise EvaluationError(str(self.held))
+        return self.held
 
     def get(self) -> Any:
         if not self.present:
@@ -186,10 +193,45 @@ _GO_NAMES: Final[dict[type, str]] = {
     ResourceCheck: "library.resourceCheckVal",
     Decision: "library.decisionVal",
 }
+#: What Go's type is called that such a value wraps.
+_WRAPPED: Final[dict[type, str]] = {
+    Ip: "netip.Addr",
+    Cidr: "netip.Prefix",
+    Semver: "semver.Version",
+    Quantity: "*resource.Quantity",
+    DerivedQuantity: "*resource.Quantity",
+    Url: "*url.URL",
+}
 _PLAIN: Final = frozenset((str, int, bool, Uint, bytes, Duration, Timestamp, TypeValue))
 _NUMBERS: Final = frozenset((int, Uint, float))
 _LISTS: Final = frozenset((list, tuple))
 _STRICT: Final = frozenset((Quantity, DerivedQuantity, Semver, Url, Ip, Cidr, NamedFormat))
+
+
+def innermost(optional: OptionalValue) -> Any:
+    """What optionals in an optional hold, null for nothing."""
+    value: Any = optional
+    while type(value) is OptionalValue:
+        value = value.value if value.present else None
+    return value
+
+
+def reread(optional: OptionalValue) -> OptionalValue:
+    """What a variable or a branch gives that holds ``optional``.
+
+    cel-go unwraps the value down to Go's own and makes a value of that again, which it can of plain ones only.
+    """
+    try:
+        value = innermost(optional)
+    except EvaluationError:
+        return optional
+    kind = type(value)
+    if kind is TypeValue:
+        return OptionalValue(str(value))
+    if kind in _WRAPPED:
+        message = f"unsupported conversion to ref.Val: ({_WRAPPED[kind]}){value}"
+        return OptionalValue(EvaluationError(message))
+    return OptionalValue(value)
 
 
 def type_name(value: Any) -> str:
@@ -205,7 +247,7 @@ def go_type(value: Any) -> str:
 def type_text(value: Any) -> str:
     """The type with its parameters, as Go prints it."""
     name = type_name(value)
-    count = {"list": 1, "map": 2, "optional_type": 1}.get(name, 0)
+    count = {"list": 1, "map": 2}.get(name, 0)
     return f"{name}({', '.join(['dyn'] * count)})" if count else name
 
 
@@ -235,7 +277,7 @@ def cost_size(value: Any) -> int:
     if known is not None:
         return known
     if type(value) is OptionalValue and value.present:
-        return cost_size(value.value)
+        return cost_size(value.held)
     return 1
 
 
@@ -353,6 +395,8 @@ def find(container: dict[Any, Any], key: Any) -> tuple[Any, bool]:
                 return value, True
     if type(container) is DomainMap:
         return _EMPTY, True
+    if key is None and None in container:
+        return container[None], True
     if container and kind in UNHASHABLE:
         raise unhashable(key)
     return None, False
@@ -441,13 +485,12 @@ def format_double(value: float) -> str:
         return "+Inf" if value > 0 else "-Inf"
     if value == 0:
         return "-0" if math.copysign(1, value) < 0 else "0"
-    _, _, exponent = f"{value:.17e}".partition("e")
     shortest = repr(value)
     digits, _, _ = shortest.partition("e")
     sign = "-" if shortest.startswith("-") else ""
     whole, _, fraction = digits.lstrip("-").partition(".")
     figures = (whole + fraction).lstrip("0").rstrip("0") or "0"
-    power = int(exponent)
+    power = decimal.Decimal(shortest).adjusted()
     if power < -4 or power >= 6:
         rest = "." + figures[1:] if len(figures) > 1 else ""
         return f"{sign}{figures[0]}{rest}e{'-' if power < 0 else '+'}{abs(power):02d}"

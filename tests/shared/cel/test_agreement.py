@@ -50,6 +50,29 @@ LISTER = "internal error: interface conversion: {} is not traits.Lister: missing
         ('duration("2562047h") + duration("2h") == duration("1h")', "integer overflow"),
         ('duration(1 + 1) == duration("2s")',
          "type conversion error from 'int' to 'google.protobuf.Duration'"),
+        # An optional in a variable or a branch is unwrapped down to Go's own value, which may be none of CEL's.
+        ('cel.bind(m, device.capacity["d"].?m, m.value().isInteger())',
+         "unsupported conversion to ref.Val: (*resource.Quantity)1Gi"),
+        ('device.attributes["d"].?v.optMap(v, v).value().major() == 1',
+         "unsupported conversion to ref.Val: (semver.Version)1.2.3"),
+        ('cel.bind(o, optional.of(ip("::1")), o == o)', "unsupported conversion to ref.Val: (netip.Addr)::1"),
+        ('(true ? optional.of(cidr("::1/64")) : optional.none()).orValue(cidr("::/0")).masked() == cidr("::/0")',
+         "unsupported conversion to ref.Val: (netip.Prefix)::1/64"),
+        ('dyn(cel.bind(o, optional.of(url("http://a/b")), o))',
+         "CEL result of type optional_type could not be converted to bool: "
+         "unsupported conversion to ref.Val: (*url.URL)http://a/b"),
+        ("dyn(optional.of(1)).flatten()[7] == 1", "no such overload: optional_type.flatten()"),
+        ('dyn(timestamp(0)).orValue(ip("::1")).isLoopback()',
+         "no such overload: isLoopback(google.protobuf.Timestamp)"),
+        ("dyn(1).orValue(timestamp(0)).getHours() == 0", "no such overload: getHours(int)"),
+        ("dyn(1).or(optional.of(2)).value() == 2", "no such overload: value(int)"),
+        ('timestamp(0).getHours("/etc") == 0', "time: invalid location name"),
+        ('timestamp(0).getHours("a\\x00") == 0', "invalid argument"),
+        ('timestamp(0).getHours("Europe") == 0', "is a directory"),
+        ('timestamp(0).getHours("Europe/Berlin/x") == 0', "not a directory"),
+        ('timestamp(0).getHours("europe/berlin") == 0', "unknown time zone europe/berlin"),
+        ('"%s".format([b"\\xff"]) == ""', "error during formatting: could not convert argument "
+         '"invalid UTF-8 in bytes, cannot convert to string" to string'),
     ],
 )  # fmt: skip
 def test_errors(expression: str, error: str | None) -> None:
@@ -80,6 +103,15 @@ def test_errors(expression: str, error: str | None) -> None:
         '"%e".format([1.5]) == "1.500000×10⁰⁰" && "%.15e".format([0.0]) == "  0.000000×10⁰⁰"',
         '"%e".format(["NaN"]) == "   NaN" && "%.1f".format([-0.0]) == "0.0"',
         'string(timestamp("2023-06-15T01:02:03+05:30") + duration("1h")) == "2023-06-15T02:02:03+05:30"',
+        'cel.bind(o, device.capacity["d"].?m, o.hasValue() && o != optional.none())',
+        "cel.bind(o, optional.of(optional.of(1)), dyn(o.value()) == 1)",
+        "cel.bind(o, optional.of(optional.none()), dyn(o.value()) == null)",
+        "cel.bind(o, optional.of(type(1)), dyn(o.value()) == 'int')",
+        'timestamp(0).getHours("Local") == 0 && timestamp(0).getHours("./UTC") == 0',
+        'timestamp(0).getFullYear("99999999999:0") == 1759',
+        "string(1e-320) == '1e-320'",
+        "null in {null: 1}",
+        'string([3.0, double("NaN"), 1.0, 2.0].sort()[2]) == "1" && [2, 1].sortBy(x, double("NaN")) == [2, 1]',
     ],
 )
 def test_true(expression: str) -> None:
@@ -161,6 +193,7 @@ def test_compile_errors(expression: str, kind: ErrorKind, text: str) -> None:
         ('format.date().validate("2024-01-01").hasValue()', 34, 38),
         ('cidr("10.0.0.0/8").containsIP(string([][0]))', 1844674407370955281, 6),
         ('[{"a": 1}.b].sortBy(a, a) == [1]', 101, 14),
+        ('cel.bind(o, optional.of(ip("::1")), o == o)', 1844674407370955278, 5),
         ("[true].map(x, [1, 2]) == [[1]]", 64, 4),
     ],
 )

@@ -21,6 +21,7 @@ OPERAND = (
         ("true.", ["1:6: Syntax error: no viable alternative at input '.'"]),
         ("5. == 1", ["1:4: Syntax error: no viable alternative at input '. =='"]),
         ("a.true", ["1:3: Syntax error: mismatched input 'true' expecting IDENTIFIER"]),
+        ("(a).b{}", ["1:6: Syntax error: mismatched input '{' expecting <EOF>"]),
         ("a inb", ["1:3: Syntax error: extraneous input 'inb' expecting <EOF>"]),
         ("&t", ["1:1: Syntax error: token recognition error at: '&t'",
                 f"1:3: Syntax error: mismatched input '<EOF>' expecting {OPERAND}"]),

@@ -1,7 +1,9 @@
 """Conversions between types, and the parts of times and durations."""
 
 import datetime
+import functools
 import math
+import posixpath
 import re
 import zoneinfo
 from typing import Any, Final
@@ -172,6 +174,8 @@ def timestamp_text(value: Timestamp) -> str:
 def _in_zone(value: Timestamp, zone: str) -> tuple[datetime.datetime, int]:
     """The time there, and by how many years that is off: near the ends the calendar is used of 400 years away."""
     seconds = int(value) // _NANOS
+    if ":" in zone:
+        seconds, zone = seconds + _offset(zone), ""
     if seconds < _FIRST_WEEK:
         return _shown(seconds + _CYCLE, zone), -400
     if seconds > _LAST_WEEK:
@@ -181,16 +185,48 @@ def _in_zone(value: Timestamp, zone: str) -> tuple[datetime.datetime, int]:
 
 def _shown(seconds: int, zone: str) -> datetime.datetime:
     when = _EPOCH + datetime.timedelta(seconds=seconds)
-    if zone in ("UTC", ""):
+    if zone in ("UTC", "", "Local"):
         return when
-    if ":" not in zone:
-        try:
-            return when.astimezone(zoneinfo.ZoneInfo(zone))
-        except (zoneinfo.ZoneInfoNotFoundError, ValueError, OSError):
-            raise EvaluationError(f"unknown time zone {zone}") from None
+    problem = _zone_problem(zone)
+    if problem is not None:
+        raise EvaluationError(problem)
+    try:
+        return when.astimezone(zoneinfo.ZoneInfo(posixpath.normpath(zone)))
+    except (zoneinfo.ZoneInfoNotFoundError, ValueError, OSError):
+        raise EvaluationError(_unknown_zone(zone)) from None
+
+
+def _zone_problem(zone: str) -> str | None:
+    """Why Go does not even look for the zone's file."""
+    if ".." in zone or zone.startswith(("/", "\\")):
+        return "time: invalid location name"
+    if "\0" in zone:
+        return "invalid argument"
+    return "not a directory" if zone.endswith("/") and posixpath.normpath(zone) in _zones() else None
+
+
+def _unknown_zone(zone: str) -> str:
+    """What Go says when there is no such file."""
+    path = posixpath.normpath(zone)
+    if any(known.startswith(f"{path}/") for known in _zones()):
+        return "is a directory"
+    if any(path.startswith(f"{known}/") for known in _zones()):
+        return "not a directory"
+    return f"unknown time zone {zone}"
+
+
+@functools.cache
+def _zones() -> frozenset[str]:
+    return frozenset(zoneinfo.available_timezones())
+
+
+def _offset(zone: str) -> int:
+    """Seconds east of UTC; too many go round, as in Go."""
     hours, _, minutes = zone.partition(":")
     whole, part = _atoi(hours), _atoi(minutes)
-    return when + datetime.timedelta(hours=whole, minutes=-part if zone.startswith("-") else part)
+    total = whole * 60 + (-part if zone.startswith("-") else part)
+    nanos = (total * 60 * _NANOS + (1 << 63)) % (1 << 64) - (1 << 63)
+    return nanos // _NANOS if nanos >= 0 else -(-nanos // _NANOS)
 
 
 def _atoi(text: str) -> int:

@@ -194,7 +194,11 @@ def _text(value: Any) -> str:
     if kind is float:
         return format_double(value)
     if kind is bytes:
-        return str(_CONVERT["bytes_to_string"](value))
+        try:
+            return str(_CONVERT["bytes_to_string"](value))
+        except EvaluationError as error:
+            message = f"error during formatting: could not convert argument {go_quote(str(error))} to string"
+            raise FormatError(message) from None
     if kind is Duration:
         return str(_CONVERT["duration_to_string"](value))
     if kind is Timestamp:

@@ -174,7 +174,20 @@ def sort_by_keys(values: list[Any], keys: list[Any]) -> list[Any]:
     def by_key(first: int, second: int) -> int:
         return compare(keys[first], keys[second])
 
+    if any(key != key for key in keys):
+        return [values[index] for index in _inserted(keys)]
     return [values[index] for index in sorted(range(len(keys)), key=functools.cmp_to_key(by_key))]
+
+
+def _inserted(keys: list[float]) -> list[int]:
+    """Indices in the order that Go's sort leaves them in where no number is less than NaN, nor NaN than any."""
+    order: list[int] = []
+    for index, key in enumerate(keys):
+        at = index
+        while at and key < keys[order[at - 1]]:
+            at -= 1
+        order.insert(at, index)
+    return order
 
 
 def sort(values: Any) -> list[Any]:
@@ -248,9 +261,9 @@ def unwrap(values: list[Any]) -> list[Any]:
     return [value.value for value in values if value.present]
 
 
-def _present(value: Any) -> OptionalValue:
+def _optional(value: Any, function: str) -> OptionalValue:
     if not isinstance(value, OptionalValue):
-        raise EvaluationError(f"{NO_OVERLOAD}: hasValue({type_name(value)})")
+        raise EvaluationError(f"{NO_OVERLOAD}: {function}({type_name(value)})")
     return value
 
 
@@ -281,8 +294,8 @@ OVERLOADS: Final[dict[str, Implementation]] = {
     "optional_of": OptionalValue,
     "optional_ofNonZeroValue": of_non_zero,
     "optional_none": lambda: NONE,
-    "optional_value": lambda value: _present(value).get(),
-    "optional_hasValue": lambda value: _present(value).present,
+    "optional_value": lambda value: _optional(value, "value").get(),
+    "optional_hasValue": lambda value: _optional(value, "hasValue").present,
     "list_last": lambda values: OptionalValue(values[-1]) if values else NONE,
     "list_first": lambda values: OptionalValue(values[0]) if values else NONE,
     "optional_unwrap": unwrap,
