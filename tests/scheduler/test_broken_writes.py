@@ -114,13 +114,13 @@ async def test_a_pod_is_tried_as_soon_as_the_claim_in_its_way_is_gone() -> None:
         await quiet(api)
         [claim] = api.of("resourceclaims")
         assert "allocation" not in claim["status"]
-        await clock.advance(1)
+        await clock.advance(2)
         await quiet(api)
         assert condition(api, "p")["message"] == (
             "0/1 nodes are available: 1 cannot schedule extended resource claim. deletion of ResourceClaim "
             "completed, preemption: 0/1 nodes are available: 1 Preemption is not helpful for scheduling."
         )
-        await clock.advance(1)
+        await clock.advance(2)
         await eventually(lambda: node_of(api, "p") == "a")
         [claim] = api.of("resourceclaims")
         assert claim["metadata"]["annotations"] == {_SPECIAL: "true"}
@@ -133,7 +133,7 @@ async def test_a_pod_whose_claim_could_not_be_given_back_is_tried_again() -> Non
     async with running(api) as (_, clock):
         api.add(pod)
         await quiet(api)
-        await clock.advance(1)
+        await clock.advance(2)
         await quiet(api)
         assert len(api.of("resourceclaims")) == 1
         for _ in range(5):

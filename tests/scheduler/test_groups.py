@@ -176,5 +176,5 @@ async def test_members_are_tried_again_after_a_bug_met_one_of_them(monkeypatch: 
         await eventually(lambda: condition(api, "p") and condition(api, "q"))
         assert condition(api, "p")["reason"] == "SchedulerError"
         assert not scheduler.queue.counts()["in flight"]
-        await clock.advance(1)
+        await clock.advance(2)
         await eventually(lambda: node_of(api, "p") and node_of(api, "q"))

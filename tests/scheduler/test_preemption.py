@@ -165,6 +165,22 @@ async def test_a_pod_that_is_being_prepared_is_put_back_instead_of_deleted() -> 
         assert note.endswith("on node a (in kube-scheduler memory).")
 
 
+async def test_the_room_of_a_pod_that_is_deleted_while_it_is_prepared_is_free_at_once() -> None:
+    """It waited for its device, whose binding condition nobody sets."""
+    slice_ = slice_json("a", 1)
+    slice_["spec"]["devices"][0].update({"bindingConditions": ["ready"], "bindingFailureConditions": ["no"]})
+    api = FakeApi(node_json("a"), class_json(), slice_, claim_json("c"))
+    async with running(api) as (scheduler, _):
+        api.add(pod_json("p", claims={"gpu": "c"}, requests={"cpu": "3"}))
+        await eventually(lambda: api.get("resourceclaims", "default", "c")["status"].get("allocation"))
+        api.add(pod_json("q", requests={"cpu": "3"}))
+        await eventually(lambda: condition(api, "q"))
+        api.remove("pods", "default", "p")
+        await eventually(lambda: node_of(api, "q") == "a")
+        await quiet(api)
+        assert scheduler.cache.assumed == 0
+
+
 async def test_a_pod_is_not_tried_again_while_others_go_for_it() -> None:
     """The end of the first victim alone would have it look for victims once more."""
     api = FakeApi(node_json("a"), *(_placed(name, "a", cpu="1") for name in ("one", "two", "three")))

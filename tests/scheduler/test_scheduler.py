@@ -198,7 +198,7 @@ async def test_failed_binding_is_taken_back_and_tried_again() -> None:
         assert "reservedFor" not in api.get("resourceclaims", "default", "c")["status"]
         assert not scheduler.manager.claims.in_flight
         assert scheduler.cache.place_of("uid-p") is None
-        await clock.advance(1)
+        await clock.advance(2)
         await eventually(lambda: node_of(api, "p") == "a")
     assert len(_devices(api)) == 1
 

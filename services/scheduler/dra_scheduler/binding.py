@@ -119,7 +119,7 @@ class Binder:
         """The pod does not get the node after all; ``announce`` lets other pods be tried for what gets free."""
         assumed = decision.assumed
         await self._framework.unreserve(decision.state, assumed, assumed.spec.node_name)
-        self._cache.forget(assumed)
+        self._cache.forget(assumed.metadata.uid)
         if announce:
             # As if a pod had left the node: others may fit now.
             self._queue.move_on(Event(Kind.POD, Action.DELETE, assumed, None))

@@ -126,6 +126,8 @@ class EventHandlers:
             if before is _Concern.PLACED:
                 self._cache.remove_pod(uid)
                 self._queue.move_on(Event(Kind.POD, Action.DELETE, old, None))
+            else:
+                self._assumption_ended(uid)
 
     def _pod_deleted(self, pod: Pod) -> None:
         uid = pod.metadata.uid
@@ -133,12 +135,19 @@ class EventHandlers:
         self._queue.delete(uid)
         self._cache.nominations.delete(uid)
         self._on_gone(uid)
-        # One that is being bound is given up by its binding, which fails now.
-        if self._cache.place_of(uid) is not None and not self._cache.is_assumed(uid):
+        if self._cache.is_assumed(uid):
+            self._assumption_ended(uid)
+        elif self._cache.place_of(uid) is not None:
             self._cache.remove_pod(uid)
             self._queue.move_on(Event(Kind.POD, Action.DELETE, pod, None))
         elif pod.status.nominated_node_name:
             self._nomination_ended(pod)
+
+    def _assumption_ended(self, uid: str) -> None:
+        """The pod's place is free at once; what it was given beside that, its binding gives back, which fails now."""
+        assumed = self._cache.forget(uid)
+        if assumed is not None:
+            self._queue.move_on(Event(Kind.POD, Action.DELETE, assumed, None))
 
     def _nomination_ended(self, pod: Pod) -> None:
         """No room is kept for the pod any more: for those that it counted for, as if it had left the node."""

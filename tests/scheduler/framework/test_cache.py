@@ -48,7 +48,7 @@ def test_assumed_pod_counts_until_it_is_forgotten() -> None:
     cache.assume(assumed, "a")
     assert cache.is_assumed("uid-p")
     assert cache.place_of("uid-p") == "a"
-    cache.forget(assumed)
+    assert cache.forget("uid-p") is assumed
     assert cache.place_of("uid-p") is None
     info = cache.node("a")
     assert info is not None
@@ -63,7 +63,7 @@ def test_confirmation_of_an_assumed_pod_changes_nothing() -> None:
     cache.set_pod(_on("p", "a"))
     assert not cache.is_assumed("uid-p")
     assert _changes(cache, position) == set()
-    cache.forget(_on("p", "a"))
+    assert cache.forget("uid-p") is None
     assert cache.place_of("uid-p") == "a"
 
 

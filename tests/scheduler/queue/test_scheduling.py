@@ -85,6 +85,18 @@ async def test_others_go_before_a_pod_that_backs_off() -> None:
     assert _take(queue) is loser
 
 
+async def test_of_pods_whose_back_offs_end_in_the_same_second_the_important_one_goes_first() -> None:
+    clock = FakeClock()
+    queue = _queue(clock)
+    for name, priority in (("low", 1), ("high", 10)):
+        queue.add(pod(name, priority=priority))
+        queue.reject(_take(queue), {"Fit"}, "no room")
+        await clock.advance(0.1)
+    await clock.advance(0.85)  # low has backed off for a second, high not yet
+    queue.move_on(Event(Kind.NODE, Action.ADD, None, node("n")))
+    assert [_take(queue).pod.metadata.name for _ in range(2)] == ["high", "low"]
+
+
 async def test_event_during_the_attempt_counts() -> None:
     queue = _queue(FakeClock())
     queue.add(pod("p"))
@@ -101,7 +113,8 @@ async def test_error_backs_off_longer_each_time() -> None:
     for delay in (1, 2, 4, 8, 10, 10):
         entry = _take(queue)
         queue.fail(entry, "server down")
-        await clock.advance(delay - 0.5)
+        # To the end of the second in which it ends.
+        await clock.advance(delay + 0.5)
         assert queue.try_pop() is None
         await clock.advance(0.5)
     assert _take(queue).attempts == 7
@@ -113,7 +126,7 @@ async def test_pop_wakes_when_a_back_off_ends() -> None:
     queue.add(pod("p"))
     queue.fail(_take(queue), "server down")
     popped = asyncio.ensure_future(queue.pop())
-    await clock.advance(0.9)
+    await clock.advance(1.9)
     assert not popped.done()
     await clock.advance(0.2)
     assert (await popped).pod.metadata.name == "p"

@@ -120,12 +120,12 @@ class Cache:
         self._assumed.add(pod.metadata.uid)
         self._place(pod, node_name)
 
-    def forget(self, pod: Pod) -> None:
-        """The pod is not going to be bound after all."""
-        uid = pod.metadata.uid
-        if uid in self._assumed:
-            self._assumed.discard(uid)
-            self._displace(uid)
+    def forget(self, uid: str) -> Pod | None:
+        """The pod is not going to be bound after all; gives it as it was assumed, if it still was."""
+        if uid not in self._assumed:
+            return None
+        self._assumed.discard(uid)
+        return self._displace(uid)
 
     def set_pod(self, pod: Pod) -> None:
         """A pod that has a node came or changed."""
@@ -154,16 +154,18 @@ class Cache:
         self.affine_pods += _is_affine(pod)
         self.touch(node_name)
 
-    def _displace(self, uid: str) -> None:
+    def _displace(self, uid: str) -> Pod | None:
         node_name = self._places.pop(uid, None)
         if node_name is None:
-            return
+            return None
         info = self._infos[node_name]
-        self.affine_pods -= _is_affine(info.pods[uid])
+        pod = info.pods[uid]
+        self.affine_pods -= _is_affine(pod)
         info.remove_pod(uid)
         if info.node is None and not info.pods:
             del self._infos[node_name]
         self.touch(node_name)
+        return pod
 
     def _info(self, name: str) -> NodeInfo:
         info = self._infos.get(name)

@@ -21,7 +21,11 @@ INITIAL_BACKOFF = 1.0
 MAX_BACKOFF = 10.0
 MAX_WAIT = 300.0
 
-_Heap = list[tuple[tuple[float, ...], int, int, QueuedPod]]
+# Back-offs that end within one such window end with it.
+_WINDOW = 1.0
+
+_Item = tuple[tuple[float, ...], int, int, QueuedPod]
+_Heap = list[_Item]
 
 
 class SchedulingQueue:
@@ -46,7 +50,7 @@ class SchedulingQueue:
         self._pods: dict[str, QueuedPod] = {}
         self._order = itertools.count()
         self._active: _Heap = []
-        # By when the back-off ends: after a rejection it may be cut short, after an error it may not.
+        # By when the back-off ends, then as the active ones: after a rejection it may be cut short, after an error it may not.
         self._backoff: _Heap = []
         self._error_backoff: _Heap = []
         self._waiting: dict[str, QueuedPod] = {}
@@ -125,7 +129,7 @@ class SchedulingQueue:
         """The next pod to try, if there is one now."""
         now = self._clock.monotonic()
         for heap in (self._backoff, self._error_backoff):
-            while heap and (_stale(heap[0]) or heap[0][0][0] <= now):
+            while heap and (_stale(heap[0]) or _end(heap[0]) <= now):
                 due = heapq.heappop(heap)
                 if not _stale(due):
                     self._admit(due[3])
@@ -248,8 +252,7 @@ class SchedulingQueue:
     def _activate(self, entry: QueuedPod) -> None:
         self._leave(entry)
         entry.place, entry.gated = Place.ACTIVE, False
-        key = (-float(entry.pod.spec.priority or 0), entry.since)
-        heapq.heappush(self._active, (key, next(self._order), entry.version, entry))
+        heapq.heappush(self._active, (_turn(entry), next(self._order), entry.version, entry))
         self._changed.set()
 
     def _retry(self, entry: QueuedPod) -> None:
@@ -262,11 +265,13 @@ class SchedulingQueue:
     def _back_off(self, entry: QueuedPod, heap: _Heap, failures: int) -> None:
         self._leave(entry)
         due = entry.since + min(INITIAL_BACKOFF * 2.0 ** min(failures - 1, 10), MAX_BACKOFF)
-        if due <= self._clock.monotonic():
+        # Back-offs end together with all others of that second: among those the usual order holds.
+        item = ((float(due // _WINDOW), *_turn(entry)), next(self._order), entry.version, entry)
+        if _end(item) <= self._clock.monotonic():
             self._admit(entry)
             return
         entry.place = Place.BACKOFF
-        heapq.heappush(heap, ((due,), next(self._order), entry.version, entry))
+        heapq.heappush(heap, item)
         self._changed.set()
 
     def _wait_for_events(self, entry: QueuedPod) -> None:
@@ -303,7 +308,7 @@ class SchedulingQueue:
         )
 
     def _next_due(self) -> float | None:
-        dues = [heap[0][0][0] for heap in (self._backoff, self._error_backoff) if heap]
+        dues = [_end(heap[0]) for heap in (self._backoff, self._error_backoff) if heap]
         return min(dues) - self._clock.monotonic() if dues else None
 
     async def _wait(self, seconds: float | None) -> None:
@@ -319,8 +324,16 @@ def _take_out(index: dict[str, dict[str, QueuedPod]], key: str, uid: str) -> Non
             del index[key]
 
 
-def _stale(item: tuple[tuple[float, ...], int, int, QueuedPod]) -> bool:
+def _stale(item: _Item) -> bool:
     return item[2] != item[3].version
+
+
+def _turn(entry: QueuedPod) -> tuple[float, float]:
+    return -float(entry.pod.spec.priority or 0), entry.since
+
+
+def _end(backing_off: _Item) -> float:
+    return (backing_off[0][0] + 1) * _WINDOW
 
 
 def _changes(old: Pod, new: Pod) -> Action:
