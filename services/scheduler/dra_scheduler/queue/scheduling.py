@@ -50,7 +50,7 @@ class SchedulingQueue:
         self._pods: dict[str, QueuedPod] = {}
         self._order = itertools.count()
         self._active: _Heap = []
-        # By when the back-off ends, then as the active ones: after a rejection it may be cut short, after an error it may not.
+        # By when the back-off ends, then as the active ones. After a rejection it may be cut short, after an error not.
         self._backoff: _Heap = []
         self._error_backoff: _Heap = []
         self._waiting: dict[str, QueuedPod] = {}
