@@ -1,5 +1,6 @@
 """The controllers that there are, by name."""
 
+from dra_controller.clusterroleaggregation import ClusterRoleAggregationController
 from dra_controller.cronjob import CronJobController
 from dra_controller.daemonset import DaemonSetController
 from dra_controller.deployment import DeploymentController
@@ -24,6 +25,7 @@ from dra_controller.ttl import TTLController
 from dra_controller.ttlafterfinished import TTLAfterFinishedController
 
 _CLASSES: tuple[type[Controller], ...] = (
+    ClusterRoleAggregationController,
     CronJobController,
     DaemonSetController,
     DeploymentController,

@@ -25,6 +25,7 @@ from dra_shared.api.pod import Pod
 from dra_shared.api.policy import PodDisruptionBudget
 from dra_shared.api.poolstatus import ResourcePoolStatusRequest
 from dra_shared.api.priorityclass import PriorityClass
+from dra_shared.api.rbac import ClusterRole
 from dra_shared.api.resource import DeviceClass, ResourceClaim, ResourceClaimTemplate, ResourceSlice
 from dra_shared.api.scheduling import PodGroup, Workload
 from dra_shared.api.storage import (
@@ -123,6 +124,9 @@ JOBS = Resource("batch", "v1", "jobs", "Job", Job)
 CRON_JOBS = Resource("batch", "v1", "cronjobs", "CronJob", CronJob)
 POD_DISRUPTION_BUDGETS = Resource(
     "policy", "v1", "poddisruptionbudgets", "PodDisruptionBudget", PodDisruptionBudget
+)
+CLUSTER_ROLES = Resource(
+    "rbac.authorization.k8s.io", "v1", "clusterroles", "ClusterRole", ClusterRole, namespaced=False
 )
 LEASES = Resource("coordination.k8s.io", "v1", "leases", "Lease", Lease)
 DEVICE_CLASSES = Resource(
