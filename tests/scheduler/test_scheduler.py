@@ -395,3 +395,18 @@ async def test_preemption_is_not_tried_where_a_plugin_before_its_time_turned_the
     assert condition(api, "p")["message"] == (
         "0/1 nodes are available: pod affinity terms conflict. not found"
     )
+
+
+async def test_changed_taints_have_every_pod_tried_again_that_a_new_node_might_help() -> None:
+    """As upstream does (kubernetes/kubernetes#109437), so a condition tells of a node that was tainted since."""
+    api = FakeApi(node_json("a"), node_json("b"))
+    async with running(api):
+        api.add(pod_json("p", requests={"cpu": "5"}))
+        await eventually(lambda: condition(api, "p"))
+        await quiet(api)
+        assert condition(api, "p")["message"].startswith("0/2 nodes are available: 2 Insufficient cpu.")
+        api.add(node_json("a", taints=[{"key": "t", "effect": "NoSchedule"}]))
+        await quiet(api)
+        assert condition(api, "p")["message"].startswith(
+            "0/2 nodes are available: 1 Insufficient cpu, 1 node(s) had untolerated taint(s)."
+        )

@@ -240,7 +240,7 @@ def _node_changes(old: Node, new: Node) -> Action:
         action |= Action.NODE_ALLOCATABLE
     if old.metadata.labels != new.metadata.labels:
         action |= Action.NODE_LABEL
-    if old.spec.taints != new.spec.taints or old.spec.unschedulable != new.spec.unschedulable:
+    if old.spec.taints != new.spec.taints or (old.spec.unschedulable and not new.spec.unschedulable):
         action |= Action.NODE_TAINT
     if old.status.declared_features != new.status.declared_features:
         action |= Action.NODE_FEATURES

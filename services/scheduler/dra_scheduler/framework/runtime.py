@@ -6,7 +6,7 @@ from typing import Any
 
 from dra_shared.api.pod import Pod
 
-from dra_scheduler.framework.events import Interest
+from dra_scheduler.framework.events import Action, Interest, Kind
 from dra_scheduler.framework.nodeinfo import NodeInfo
 from dra_scheduler.framework.plugin import (
     BindPlugin,
@@ -61,7 +61,11 @@ class Framework:
 
     def interests(self) -> dict[str, Sequence[Interest]]:
         """The events that each plugin wants to hear of."""
-        return {p.name: p.events_to_register() for p in self.plugins if isinstance(p, EnqueueExtensions)}
+        return {
+            p.name: _with_taints(p.events_to_register())
+            for p in self.plugins
+            if isinstance(p, EnqueueExtensions)
+        }
 
     def sign(self, pod: Pod) -> Hashable | None:
         """What pods have in common that get equal verdicts; None: this one is one of a kind."""
@@ -274,3 +278,11 @@ class Framework:
             if status.code is not Code.SKIP:
                 return error(f'running Bind plugin "{plugin.name}": {status.message}').of(plugin.name)
         return error("no bind plugin took the pod")
+
+
+def _with_taints(interests: Sequence[Interest]) -> Sequence[Interest]:
+    """Pods that a new node may help are tried again when taints change, too (kubernetes/kubernetes#109437)."""
+    actions = [interest.action for interest in interests if interest.kind is Kind.NODE]
+    if any(Action.ADD in a for a in actions) and not any(Action.NODE_TAINT in a for a in actions):
+        return (*interests, Interest(Kind.NODE, Action.NODE_TAINT))
+    return interests
