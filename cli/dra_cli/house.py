@@ -27,6 +27,7 @@ class HouseOptions:
     relaxed: bool = False
     feature_gates: str = ""
     runtime_config: str = "api/all=true"
+    authorization_mode: str = "AlwaysAllow"
     nvidia_gates: str = ""
     gpu_models: Sequence[str] = field(default_factory=tuple)
     consumable_shares: str = ""
@@ -81,6 +82,7 @@ class House:
 
         apiserver = ["--port", str(port), "--data", str(data), *common]
         apiserver += ["--runtime-config", options.runtime_config]
+        apiserver += ["--authorization-mode", options.authorization_mode]
         if options.relaxed:
             apiserver.append("--relaxed")
         agent = ["--data", str(data), "--nodes", str(options.nodes), "--gpus", options.gpus]

@@ -60,6 +60,9 @@ def up(
     relaxed: Annotated[bool, typer.Option(help="Do not wait for the disk at each write.")] = False,
     feature_gates: Annotated[str, typer.Option(help="Feature gates: A=true,B=false.")] = "",
     runtime_config: Annotated[str, typer.Option(help="API versions to serve.")] = "api/all=true",
+    authorization_mode: Annotated[
+        str, typer.Option(help="AlwaysAllow, or RBAC: roles tell what service accounts may do.")
+    ] = "AlwaysAllow",
     nvidia_gates: Annotated[str, typer.Option(help="Feature gates of the NVIDIA driver.")] = "",
     gpu_models: Annotated[
         list[str] | None, typer.Option(help="Folder with GPU models of your own. May be repeated.")
@@ -84,6 +87,7 @@ def up(
         relaxed=relaxed,
         feature_gates=feature_gates,
         runtime_config=runtime_config,
+        authorization_mode=authorization_mode,
         nvidia_gates=nvidia_gates,
         gpu_models=tuple(gpu_models or ()),
         consumable_shares=consumable_shares,

@@ -11,6 +11,7 @@ from typing import Any
 import orjson
 from dra_shared.log import logger
 
+from dra_apiserver.authorization.requests import Gate
 from dra_apiserver.errors import StatusError, internal, no_such_resource, too_many_requests
 from dra_apiserver.handlers.api import Api, Target
 from dra_apiserver.handlers.deprecations import deprecation
@@ -18,7 +19,7 @@ from dra_apiserver.handlers.documents import Documents
 from dra_apiserver.handlers.routes import Handler, NotResource, resolve
 from dra_apiserver.health import Health
 from dra_apiserver.http import Disconnected, Receive, Request, Scope, Send
-from dra_apiserver.identities import identify
+from dra_apiserver.identities import identify, impersonated
 from dra_apiserver.metrics import Labels, Sample
 from dra_apiserver.patch import ApplyConflict, PatchError
 from dra_apiserver.schema import DecodeError
@@ -75,6 +76,7 @@ class Application:
         self._api = api
         self._health = health
         self._documents = Documents(api)
+        self._gate = None if api.rbac is None else Gate(api.rbac)
         self._access_log = access_log
         self._ids = itertools.count(1)
         self._prefix = secrets.token_hex(6)
@@ -106,7 +108,11 @@ class Application:
         verb, target = "", None
         self._running += 1
         try:
-            identify(request, self._api.tokens)
+            wanted = identify(request, self._api.tokens, known_only=self._gate is not None)
+            if self._gate is not None:
+                self._gate.check(request, wanted)
+            elif wanted is not None:
+                request.user = impersonated(wanted)
             query = scope["query_string"]
             watching = b"watch=" in query and request.flag("watch")
             try:

@@ -1,4 +1,4 @@
-"""Who asks. Every caller of the loopback port is the cluster's administrator."""
+"""Who asks. A caller who does not say is the cluster's administrator."""
 
 from __future__ import annotations
 
@@ -14,6 +14,15 @@ class UserInfo:
     uid: str = field(default="", kw_only=True)
     groups: tuple[str, ...] = ()
     extra: Mapping[str, tuple[str, ...]] = field(default_factory=dict, hash=False)
+
+
+_ACCOUNT = "system:serviceaccount:"
+
+
+def service_account(user: str) -> tuple[str, str] | None:
+    """Namespace and name of the service account that has this user name; None where it is somebody else's."""
+    parts = user.removeprefix(_ACCOUNT).split(":")
+    return (parts[0], parts[1]) if user.startswith(_ACCOUNT) and len(parts) == 2 and all(parts) else None
 
 
 ADMINISTRATOR = UserInfo("system:admin", ("system:masters", "system:authenticated"))

@@ -21,6 +21,7 @@ class Config:
     features: FeatureGates = field(default_factory=FeatureGates)
     event_ttl: float = 3600.0
     access_log: bool = False
+    authorization_mode: str = "AlwaysAllow"
 
     @property
     def database(self) -> Path:

@@ -281,9 +281,9 @@ def bad_request(message: str) -> StatusError:
 def forbidden(
     resource: GroupResource, name: str, why: str, causes: Sequence[Mapping[str, str]] = ()
 ) -> StatusError:
-    subject = f"{resource} {quote(name)}" if name else str(resource)
+    subject = f"{resource} {quote(name)} is " if name else f"{resource} is " if any(resource) else ""
     details = _named(resource, name, causes=list(causes))
-    return StatusError(403, "Forbidden", f"{subject} is forbidden: {why}", details)
+    return StatusError(403, "Forbidden", f"{subject}forbidden: {why}", details)
 
 
 def method_not_allowed() -> StatusError:

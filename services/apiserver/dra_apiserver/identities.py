@@ -1,42 +1,47 @@
 """Who asks: a service account by its token, whom a client pretends to be, or else the administrator.
 
-Nobody is kept out, so a token that is not one of this server's is as good as none.
+Where nobody is kept out, a token that is not one of this server's is as good as none.
 """
 
 from __future__ import annotations
 
+from dataclasses import replace
 from urllib.parse import unquote
 
-from dra_apiserver.auth import UserInfo
+from dra_apiserver.auth import UserInfo, service_account
 from dra_apiserver.errors import bad_request, quote
 from dra_apiserver.http import Request
-from dra_apiserver.tokens import Tokens
+from dra_apiserver.tokens import Tokens, unauthorized
 
 _USER, _GROUP, _UID = b"impersonate-user", b"impersonate-group", b"impersonate-uid"
 _EXTRA = b"impersonate-extra-"
 _TELLING = frozenset({b"authorization", _USER, _GROUP, _UID})
-_ACCOUNT = "system:serviceaccount:"
 _AUTHENTICATED, _UNAUTHENTICATED = "system:authenticated", "system:unauthenticated"
 _ANONYMOUS = "system:anonymous"
 
 
-def identify(request: Request, tokens: Tokens) -> None:
-    """Give the request its user.
+def identify(request: Request, tokens: Tokens, known_only: bool = False) -> UserInfo | None:
+    """Give the request its user; who it pretends to be, as its headers say it.
+
+    With ``known_only`` a token that is not one of this server's is refused.
 
     Raises:
         StatusError: 400, it pretends to have a group and to be nobody; 401, its token holds no longer.
     """
     if not request.has_any(_TELLING):
-        return
+        return None
     scheme, _, token = request.header(b"authorization").partition(" ")
     if token and scheme.lower() == "bearer":
-        request.user = tokens.user(token.strip()) or request.user
+        user = tokens.user(token.strip())
+        if user is None and known_only:
+            raise unauthorized()
+        request.user = user or request.user
     if request.header(_USER) or request.header(_GROUP) or request.header(_UID):
-        request.user = _impersonated(request.scope["headers"]) or request.user
+        return _wanted(request.scope["headers"])
+    return None
 
 
-def _impersonated(headers: list[tuple[bytes, bytes]]) -> UserInfo | None:
-    """Upstream's impersonation filter (apiserver/pkg/endpoints/filters/impersonation); anybody may."""
+def _wanted(headers: list[tuple[bytes, bytes]]) -> UserInfo | None:
     name, uid = "", ""
     groups: list[str] = []
     extra: dict[str, tuple[str, ...]] = {}
@@ -54,15 +59,21 @@ def _impersonated(headers: list[tuple[bytes, bytes]]) -> UserInfo | None:
     if not name:
         _check_nobody(groups, extra, uid)
         return None
-    parts = name.removeprefix(_ACCOUNT).split(":")
-    if not groups and name.startswith(_ACCOUNT) and len(parts) == 2 and all(parts):
-        groups = ["system:serviceaccounts", f"system:serviceaccounts:{parts[0]}"]
-    if name == _ANONYMOUS:
+    return UserInfo(name, tuple(groups), extra, uid=uid)
+
+
+def impersonated(wanted: UserInfo) -> UserInfo:
+    """The user with the groups that go without saying (apiserver/pkg/endpoints/filters/impersonation)."""
+    groups = list(wanted.groups)
+    account = service_account(wanted.name)
+    if not groups and account is not None:
+        groups = ["system:serviceaccounts", f"system:serviceaccounts:{account[0]}"]
+    if wanted.name == _ANONYMOUS:
         if _UNAUTHENTICATED not in groups:
             groups.append(_UNAUTHENTICATED)
     elif not {_AUTHENTICATED, _UNAUTHENTICATED} & set(groups):
         groups.append(_AUTHENTICATED)
-    return UserInfo(name, tuple(groups), extra, uid=uid)
+    return replace(wanted, groups=tuple(groups))
 
 
 def _check_nobody(groups: list[str], extra: dict[str, tuple[str, ...]], uid: str) -> None:

@@ -49,6 +49,12 @@ def options() -> Options:
         "--runtime-config", default="", help="versions to serve: api/all=true,resource.k8s.io/v1beta1=true"
     )
     made.option("--feature-gates", default="", help="A=true,B=false")
+    made.option(
+        "--authorization-mode",
+        default="AlwaysAllow",
+        choices=("AlwaysAllow", "RBAC"),
+        help="RBAC: service accounts and who is impersonated may do what roles and bindings say",
+    )
     made.option("--access-log", default=False, action="store_true", help="log every request")
     return made
 
@@ -71,6 +77,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
         runtime_config=chosen.runtime_config,
         features=features,
         access_log=chosen.access_log,
+        authorization_mode=chosen.authorization_mode,
     )
 
     async def serve() -> None:

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 from dra_shared.clock import Clock, rfc3339
 
 from dra_apiserver.auth import UserInfo
+from dra_apiserver.authorization import RBAC, Attributes
 from dra_apiserver.config import Config
 from dra_apiserver.errors import GroupResource
 from dra_apiserver.http import Request
@@ -70,6 +71,8 @@ class Api:
         #: What policies and webhooks are registered; None while there are none.
         self.dynamic: Dynamic | None = None
         self.tokens = Tokens(config.database.with_name("service-account.key"), self.lookup, clock.now)
+        #: Who may do what; None while everybody may do everything.
+        self.rbac = RBAC(store) if config.authorization_mode == "RBAC" else None
         self.stopping = False
         self._moment = (datetime.min.replace(tzinfo=UTC), "")
         self._presenter = functools.lru_cache(maxsize=4096)(self._make_presenter)
@@ -123,7 +126,7 @@ class Api:
 
     def context(self, target: Target, user: UserInfo, dry_run: bool = False) -> Context:
         """The request as strategies see it."""
-        return Context(
+        made = Context(
             kind=target.kind,
             version=target.version,
             namespace=target.namespace,
@@ -135,3 +138,14 @@ class Api:
             user=user,
             dry_run=dry_run,
         )
+        if self.rbac is not None:
+            made.authorize = functools.partial(_refusal, self.rbac, user, target.kind.group)
+        return made
+
+
+def _refusal(
+    rbac: RBAC, user: UserInfo, group: str, verb: str, resource: str, namespace: str, name: str
+) -> str | None:
+    plural, _, subresource = resource.partition("/")
+    decision = rbac.authorize(Attributes(user, verb, group, plural, subresource, namespace, name))
+    return None if decision.allowed else decision.reason

@@ -10,6 +10,8 @@ from dra_shared.names import path_segment_name
 
 from dra_apiserver import admission
 from dra_apiserver.admission.dynamic.registered import Admission
+from dra_apiserver.authorization import check_escalation
+from dra_apiserver.authorization.rbac import GROUP as RBAC_GROUP
 from dra_apiserver.conversion import convert, to_storage
 from dra_apiserver.errors import (
     FieldError,
@@ -33,6 +35,7 @@ from dra_apiserver.schema.types import Struct
 from dra_apiserver.storage import Put, Remove, object_key
 from dra_apiserver.strategy import Context, strategy_for
 from dra_apiserver.strategy.objectmeta import validate_metadata, validate_metadata_update
+from dra_apiserver.strategy.updates import needs_version
 
 JsonObject = dict[str, Any]
 
@@ -125,6 +128,29 @@ def drop_duplicate_owners(meta: JsonObject, request: Request) -> None:
     meta["ownerReferences"] = kept
 
 
+def confirm_grant(
+    api: Api, request: Request, target: Target, obj: JsonObject, old: JsonObject | None = None
+) -> None:
+    """Let nobody store a role or a binding that gives more than the request's user has.
+
+    Raises:
+        StatusError: 403, or 404, as ``check_escalation``.
+    """
+    if api.rbac is not None and target.kind.group == RBAC_GROUP:
+        check_escalation(api.rbac, request.user, target.kind.plural, target.namespace, obj, old)
+
+
+def confirm_create(ctx: Context, target: Target) -> None:
+    """A change that makes the object needs the permission to create it, too.
+
+    Raises:
+        StatusError: 403, there is none.
+    """
+    reason = ctx.authorize("create", target.kind.plural, target.namespace, target.name)
+    if reason is not None:
+        raise forbidden(target.qualified, target.name, reason)
+
+
 def initialize(obj: JsonObject, now: str) -> None:
     """Fill in what the server alone decides about a new object; names it where it is to be named."""
     meta = obj["metadata"]
@@ -182,7 +208,7 @@ def check_version(target: Target, meta: JsonObject, old_meta: JsonObject) -> Non
     if wanted:
         if str(wanted) != old_meta["resourceVersion"]:
             raise conflict(target.qualified, target.name)
-    elif not strategy_for(target.kind, target.subresource).allow_unconditional_update:
+    elif needs_version(target.kind):
         missing = invalid("metadata.resourceVersion", 0, "must be specified for an update")
         # Upstream names the resource here where it names the kind elsewhere.
         raise invalid_object(target.kind.group, target.kind.plural, target.name, [missing])

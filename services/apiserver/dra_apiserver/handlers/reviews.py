@@ -19,6 +19,7 @@ from dra_apiserver.errors import (
     not_found,
     quote,
 )
+from dra_apiserver.handlers.access import review_access, review_rules
 from dra_apiserver.handlers.api import Api, Target
 from dra_apiserver.handlers.options import write_options
 from dra_apiserver.handlers.subresources import read_body, reply
@@ -115,17 +116,17 @@ async def review(api: Api, request: Request, target: Target) -> None:
     kind = target.kind
     obj = await read_body(api, request, kind.group, target.version, kind.kind, options)
     user = _shown_user(request.user)
+    if target.namespace:
+        obj["metadata"]["namespace"] = target.namespace
     match kind.kind:
         case "SelfSubjectReview":
             obj["status"] = {"userInfo": user}
         case "TokenReview":
             obj["status"] = _reviewed(api, request, obj)
         case "SelfSubjectRulesReview":
-            rules = [{"verbs": ["*"], "apiGroups": ["*"], "resources": ["*"]}]
-            paths = [{"verbs": ["*"], "nonResourceURLs": ["*"]}]
-            obj["status"] = {"resourceRules": rules, "nonResourceRules": paths, "incomplete": False}
+            obj |= {"status": review_rules(api, request, obj), "spec": {}}
         case "SelfSubjectAccessReview" | "SubjectAccessReview" | "LocalSubjectAccessReview":
-            obj["status"] = {"allowed": True, "reason": "every caller is an administrator"}
+            obj["status"] = review_access(api, request, target, obj)
         case _:
             raise no_such_resource()
     await reply(request, 201, obj)

@@ -11,7 +11,7 @@ from collections.abc import Callable
 from typing import Any, Protocol
 from urllib.parse import urlencode
 
-from dra_apiserver.errors import bad_request, internal, not_found
+from dra_apiserver.errors import bad_request, forbidden, internal, not_found
 from dra_apiserver.handlers.api import Api, Target
 from dra_apiserver.handlers.logs import choose_container, node_address
 from dra_apiserver.http import Request
@@ -51,6 +51,12 @@ def _options(request: Request, target: Target, container: str) -> dict[str, Any]
 
 async def stream(api: Api, request: Request, target: Target) -> None:
     """Hand the connection through to the container's node until either side ends it."""
+    # As upstream: to read is not enough, also where a WebSocket comes by GET.
+    reason = api.context(target, request.user).authorize(
+        "create", f"pods/{target.subresource}", target.namespace, target.name
+    )
+    if reason is not None:
+        raise forbidden(target.qualified, target.name, reason)
     record = api.store.get(target.resource, target.key)
     if record is None:
         raise not_found(target.qualified, target.name)

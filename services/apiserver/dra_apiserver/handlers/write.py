@@ -22,6 +22,8 @@ from dra_apiserver.handlers.changes import (
     check_namespace,
     check_uid,
     check_version,
+    confirm_create,
+    confirm_grant,
     drop_duplicate_owners,
     initialize,
     into_storage,
@@ -37,7 +39,7 @@ from dra_apiserver.patch import APPLY_PATCH, patch_types, reset_fields, track_up
 from dra_apiserver.present import canonical
 from dra_apiserver.schema import decode, default
 from dra_apiserver.storage import Put, Record, Remove
-from dra_apiserver.strategy import strategy_for
+from dra_apiserver.strategy.updates import makes_by_update
 
 JsonObject = dict[str, Any]
 
@@ -74,6 +76,7 @@ async def create(api: Api, request: Request, target: Target) -> None:
     target.name = meta.get("name") or ""
     check_namespace(api, target, creating=True)
     generated = not target.name and bool(meta.get("generateName"))
+    confirm_grant(api, request, target, obj)
     initialize(obj, ctx.now)
     kind, version = target.kind, target.version
     track_update(
@@ -150,13 +153,12 @@ async def update(api: Api, request: Request, target: Target) -> None:
     obj = await _decoded(api, request, target, options)
     check_name(target, obj["metadata"])
     ctx = api.context(target, request.user, options.dry_run)
-    strategy = strategy_for(target.kind, target.subresource)
     created = False
 
     def change(current: Record | None) -> Put | Remove | None:
         nonlocal created
         if current is None:
-            if not strategy.allow_create_on_update or target.subresource:
+            if not makes_by_update(target.kind) or target.subresource:
                 raise not_found(target.qualified, target.name)
             created = True
             default(target.kind, target.version, obj, ctx.now)
@@ -170,6 +172,7 @@ async def update(api: Api, request: Request, target: Target) -> None:
         check_version(target, wanted["metadata"], old["metadata"])
         # What the client changed is its own, also where the strategy takes it back.
         track_changes(target, old, wanted, ctx, options)
+        confirm_grant(api, request, target, wanted, old)
         return prepare_update(request, target, wanted, old, ctx, api.admission(request, target))
 
     record = await (api.dynamic or api.store).write(target.resource, target.key, change, options.dry_run)
@@ -201,7 +204,9 @@ def _create_by_update(
     ctx = api.context(target, request.user, options.dry_run)
     obj["metadata"].pop("resourceVersion", None)
     initialize(obj, ctx.now)
+    confirm_grant(api, request, target, obj)
     stored = prepare_create(api, request, target, obj, ctx)
+    confirm_create(ctx, target)
     track_changes(target, None, stored, ctx, options)
     return Put(canonical(stored))
 
@@ -242,6 +247,7 @@ async def patch(api: Api, request: Request, target: Target) -> None:
         check_version(target, wanted["metadata"], old["metadata"])
         if not applying:
             track_changes(target, old, wanted, ctx, options)
+        confirm_grant(api, request, target, wanted, old)
         return prepare_update(request, target, wanted, old, ctx, api.admission(request, target))
 
     record = await (api.dynamic or api.store).write(target.resource, target.key, change, options.dry_run)
@@ -278,4 +284,8 @@ def _create_by_apply(
     meta.pop("uid", None)
     meta.pop("resourceVersion", None)
     initialize(obj, ctx.now)
-    return Put(prepare_create(api, request, target, into_storage(target, obj, target.version), ctx))
+    wanted = into_storage(target, obj, target.version)
+    confirm_grant(api, request, target, wanted)
+    stored = prepare_create(api, request, target, wanted, ctx)
+    confirm_create(ctx, target)
+    return Put(stored)

@@ -62,9 +62,6 @@ class Context:
 class Strategy(Protocol):
     """The behaviour of a kind or subresource. Objects are in the stored version; `prepare_*` change `obj` in place."""
 
-    allow_create_on_update: bool
-    allow_unconditional_update: bool
-
     def prepare_for_create(self, obj: JsonObject, ctx: Context) -> None: ...
 
     def validate_create(self, obj: JsonObject, ctx: Context) -> list[FieldError]: ...

@@ -15,8 +15,6 @@ JsonObject = dict[str, Any]
 class DefinitionStrategy(GenericStrategy):
     """Keeps in the status which versions objects were ever stored in; what can't be served is refused."""
 
-    allow_unconditional_update = False
-
     def prepare_for_create(self, obj: JsonObject, ctx: Context) -> None:
         """The version that objects are stored in."""
         super().prepare_for_create(obj, ctx)

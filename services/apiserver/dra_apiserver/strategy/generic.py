@@ -118,9 +118,6 @@ def _payload(obj: JsonObject) -> JsonObject:
 class GenericStrategy:
     """Names and metadata as upstream has them; a status only through its subresource; generations counted."""
 
-    allow_create_on_update = False
-    allow_unconditional_update = True
-
     def prepare_for_create(self, obj: JsonObject, ctx: Context) -> None:
         """A new object has no status where the kind has a status subresource; a kubelet's node brings its own."""
         if ctx.kind.has_status and "status" in obj and (ctx.kind.group, ctx.kind.plural) != ("", "nodes"):

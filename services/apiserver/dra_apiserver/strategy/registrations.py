@@ -15,13 +15,6 @@ _CHECKS = {
 }
 
 
-class RegistrationStrategy(CheckedStrategy):
-    """As any kind with a check, but a change must say which version it changes."""
-
-    allow_unconditional_update = False
-
-
 STRATEGIES = {
-    ("admissionregistration.k8s.io", plural, ""): RegistrationStrategy(check)
-    for plural, check in _CHECKS.items()
+    ("admissionregistration.k8s.io", plural, ""): CheckedStrategy(check) for plural, check in _CHECKS.items()
 }

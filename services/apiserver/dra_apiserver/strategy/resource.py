@@ -273,8 +273,6 @@ class DeviceTaintRuleStrategy(GenericStrategy):
 class ResourcePoolStatusRequestStrategy(GenericStrategy):
     """A question about pools; its spec never changes and its status is written once."""
 
-    allow_unconditional_update = False
-
     def prepare_for_create(self, obj: JsonObject, ctx: Context) -> None:
         """Without a status: that there is none says that the answer is still to come."""
         super().prepare_for_create(obj, ctx)

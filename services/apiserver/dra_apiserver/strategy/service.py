@@ -120,8 +120,6 @@ class _Pool:
 class ServiceStrategy(GenericStrategy):
     """Gives a service its addresses and node ports, and takes back those it needs no more."""
 
-    allow_create_on_update = True
-
     def prepare_for_create(self, obj: JsonObject, ctx: Context) -> None:
         """Its addresses, families and node ports.
 

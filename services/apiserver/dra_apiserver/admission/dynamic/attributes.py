@@ -8,6 +8,7 @@ from typing import Any, NamedTuple
 
 import orjson
 
+from dra_apiserver.authorization import RBAC
 from dra_apiserver.conversion import convert, to_storage
 from dra_apiserver.errors import GroupResource, StatusError, forbidden
 from dra_apiserver.handlers.api import Target
@@ -74,6 +75,7 @@ class Attributes:
     places: list[Place]
     options: Callable[[], JsonObject] | None = None
     named: bool = True
+    rbac: RBAC | None = None
     _versioned: dict[tuple[int, str], JsonObject] = field(default_factory=dict)
 
     @property

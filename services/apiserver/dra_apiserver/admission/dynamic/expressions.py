@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
+from functools import partial
 from typing import Any, Final
 
 from dra_shared.cel import EvaluationError
@@ -12,6 +13,8 @@ from dra_shared.cel.values import LazyMap
 
 from dra_apiserver.admission.dynamic.attributes import Attributes, Place
 from dra_apiserver.admission.dynamic.environment import Expression
+from dra_apiserver.auth import UserInfo, service_account
+from dra_apiserver.authorization import Attributes as Wanted
 from dra_apiserver.errors import quote
 
 JsonObject = dict[str, Any]
@@ -31,8 +34,25 @@ class OutOfBudget(Exception):
         super().__init__(_OUT_OF_BUDGET)
 
 
-def _allow(question: Question) -> Decision:
-    return Decision(True)
+def _authorize(attributes: Attributes, question: Question) -> Decision:
+    """Answer by what the request's user, or the service account that the expression names, may do."""
+    if attributes.rbac is None:
+        return Decision(True)
+    user, account = attributes.request.user, service_account(question.user)
+    if question.user != user.name and account is not None:
+        user = UserInfo(question.user, ("system:serviceaccounts", f"system:serviceaccounts:{account[0]}"))
+    return attributes.rbac.authorize(
+        Wanted(
+            user,
+            question.verb,
+            question.group,
+            question.resource,
+            question.subresource,
+            question.namespace,
+            question.name,
+            question.path or None,
+        )
+    )
 
 
 def _namespace(obj: JsonObject | None) -> JsonObject | None:
@@ -59,7 +79,7 @@ class Activation:
         self.budget = budget
         self._spent = 0
         kind, target = attributes.target.kind, attributes.target
-        authorizer = Authorizer(attributes.request.user.name, _allow)
+        authorizer = Authorizer(attributes.request.user.name, partial(_authorize, attributes))
         resource = ResourceCheck(
             GroupCheck(authorizer, kind.group),
             kind.plural,

@@ -262,6 +262,7 @@ class Admission:
             self._places,
             self._options,
             self._named,
+            self._api.rbac,
         )
 
     def mutate(

@@ -1,0 +1,44 @@
+"""What somebody wants to do, and the answer to those who may not (apiserver's authorizer.Attributes)."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from dra_apiserver.auth import UserInfo
+from dra_apiserver.errors import GroupResource, StatusError, forbidden, quote
+
+# Upstream keeps its answers from looking like HTML.
+_HTML = str.maketrans({"&": "&amp;", "<": "&lt;", ">": "&gt;"})
+
+
+@dataclass(frozen=True, slots=True)
+class Attributes:
+    """A verb on a resource, or on a ``path`` that is none."""
+
+    user: UserInfo
+    verb: str
+    group: str = ""
+    resource: str = ""
+    subresource: str = ""
+    namespace: str = ""
+    name: str = ""
+    path: str | None = None
+
+    @property
+    def combined(self) -> str:
+        """The resource as rules name it, with its subresource."""
+        return f"{self.resource}/{self.subresource}" if self.subresource else self.resource
+
+
+def refusal(wanted: Attributes, reason: str) -> StatusError:
+    """The 403 for those who may not, in upstream's words."""
+    text = f"User {quote(wanted.user.name)} cannot {wanted.verb} "
+    if wanted.path is not None:
+        text += f"path {quote(wanted.path)}"
+    else:
+        text += f"resource {quote(wanted.combined)} in API group {quote(wanted.group)} "
+        text += f"in the namespace {quote(wanted.namespace)}" if wanted.namespace else "at the cluster scope"
+    text = text.translate(_HTML)
+    return forbidden(
+        GroupResource(wanted.group, wanted.resource), wanted.name, f"{text}: {reason}" if reason else text
+    )

@@ -1,0 +1,88 @@
+"""Whether a request may pass: what it wants is told by its path and method alone, also of what isn't served.
+
+Mirrors apiserver's RequestInfoFactory and its filters for impersonation and authorization.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from dra_shared.names import path_segment_name
+from dra_shared.selectors import SelectorError, parse_field_selector
+
+from dra_apiserver.auth import UserInfo
+from dra_apiserver.authorization.attributes import Attributes, refusal
+from dra_apiserver.authorization.impersonation import Impersonation
+from dra_apiserver.authorization.rbac import RBAC
+from dra_apiserver.http import Request
+from dra_apiserver.identities import impersonated
+
+_VERBS = {
+    "POST": "create",
+    "GET": "get",
+    "HEAD": "get",
+    "PUT": "update",
+    "PATCH": "patch",
+    "DELETE": "delete",
+}
+_ALWAYS_ALLOWED = frozenset({"/healthz", "/livez", "/readyz"})
+_OF_NAMESPACES = frozenset({"status", "finalize"})
+
+
+class Gate:
+    """Lets requests pass, or not."""
+
+    def __init__(self, rbac: RBAC) -> None:
+        self._rbac = rbac
+        self._impersonation = Impersonation(rbac)
+
+    def check(self, request: Request, wanted: UserInfo | None) -> None:
+        """Let the request's user do what it asks for, under the name that it ``wanted``, if any; gives it that.
+
+        Raises:
+            StatusError: 403, it may not.
+        """
+        action = attributes_of(request)
+        if wanted is not None:
+            request.user = impersonated(self._impersonation.check(action, wanted))
+            action = replace(action, user=request.user)
+        if action.path in _ALWAYS_ALLOWED:
+            return
+        decision = self._rbac.authorize(action)
+        if not decision.allowed:
+            raise refusal(action, decision.reason)
+
+
+def attributes_of(request: Request) -> Attributes:
+    """The request as the authorizer sees it."""
+    parts = request.path.strip("/").split("/")
+    wanted = 3 if parts[0] == "api" else 4 if parts[0] == "apis" else len(parts) + 1
+    if len(parts) < wanted:
+        return Attributes(request.user, request.method.lower(), path=request.path)
+    group, rest = (parts[1], parts[3:]) if parts[0] == "apis" else ("", parts[2:])
+    verb, old_watch = _VERBS.get(request.method, ""), rest[0] == "watch" and len(rest) > 1
+    if old_watch:
+        verb, rest = "watch", rest[1:]
+    namespace = ""
+    if rest[0] == "namespaces" and len(rest) > 1:
+        namespace = rest[1]
+        if len(rest) > 2 and rest[2] not in _OF_NAMESPACES:
+            rest = rest[2:]
+    name = rest[1] if len(rest) > 1 else ""
+    subresource = rest[2] if len(rest) > 2 and not old_watch else ""
+    if not name and verb == "get":
+        verb = "watch" if request.flag("watch") else "list"
+        name = _selected(request.query.get("fieldSelector", ""))
+    elif not name and verb == "delete":
+        verb = "deletecollection"
+    return Attributes(request.user, verb, group, rest[0], subresource, namespace, name)
+
+
+def _selected(selector: str) -> str:
+    """The name of the one object that a field selector leaves."""
+    try:
+        terms = parse_field_selector(selector).terms
+    except SelectorError:
+        return ""
+    found = next((term.value for term in terms if term.field == "metadata.name" and term.equal), "")
+    return "" if path_segment_name(found) else found
