@@ -263,3 +263,76 @@ async def test_replicas_are_applied_through_the_scale(client: httpx.AsyncClient)
     assert (own["apiVersion"], own["fieldsV1"]) == ("apps/v1", {"f:spec": {"f:replicas": {}}})
     maker = next(one for one in managed if one["manager"] == "maker")
     assert "f:replicas" not in maker["fieldsV1"]["f:spec"]
+
+
+async def test_what_is_applied_leaves_nothing_in_what_comes_after(client: httpx.AsyncClient) -> None:
+    path = "/apis/apps/v1/namespaces/default/deployments"
+    await patch(client, "apply", DEPLOYMENT, f"{path}/d", fieldManager="m")
+    made = (await client.post(path, json=changed(DEPLOYMENT, "metadata.name", "e"))).json()
+    owned = made["metadata"]["managedFields"][0]["fieldsV1"]["f:spec"]
+    assert owned["f:strategy"]["f:type"] == {}
+    assert owned["f:template"]["f:spec"]["f:dnsPolicy"] == {}
+
+
+async def test_an_empty_list_that_is_applied_conflicts_with_whose_it_was(client: httpx.AsyncClient) -> None:
+    node = {"apiVersion": "v1", "kind": "Node", "metadata": {"name": "n"}}
+    taints = [{"key": "k", "effect": "NoSchedule"}]
+    await client.post("/api/v1/nodes", json={**node, "spec": {"taints": taints}})
+    answer = await patch(
+        client, "apply", {**node, "spec": {"taints": []}}, "/api/v1/nodes/n", fieldManager="m"
+    )
+    assert answer.json()["details"]["causes"][0]["field"] == ".spec.taints"
+
+
+async def test_keys_that_are_applied_twice(client: httpx.AsyncClient) -> None:
+    body = "apiVersion: v1\nkind: ConfigMap\nmetadata: {name: m}\ndata:\n  a: b\n  a: c\n"
+    path = "/api/v1/namespaces/default/configmaps/m"
+    answer = await patch(client, "apply", body, path, fieldManager="m")
+    assert (answer.status_code, answer.json()["data"]) == (201, {"a": "c"})
+    assert answer.headers["warning"] == r'299 - "line 6: key \"a\" already set in map"'
+    answer = await patch(client, "apply", body, path, fieldManager="m", fieldValidation="Strict")
+    assert (answer.status_code, answer.json()["message"]) == (
+        400,
+        "error strict decoding YAML: error converting YAML to JSON: yaml: unmarshal errors:\n"
+        '  line 6: key "a" already set in map',
+    )
+
+
+async def test_conflicts_come_level_by_level(client: httpx.AsyncClient) -> None:
+    path = "/api/v1/namespaces/default/secrets"
+    secret = {
+        "apiVersion": "v1",
+        "kind": "Secret",
+        "metadata": {"name": "s", "labels": {"a": "b"}},
+        "type": "x",
+    }
+    await client.post(path, json=secret)
+    other = changed(changed(secret, "metadata.labels.a", "c"), "type", "y")
+    answer = await patch(client, "apply", other, f"{path}/s", fieldManager="m")
+    assert [one["field"] for one in answer.json()["details"]["causes"]] == [".type", ".metadata.labels.a"]
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        ("AA=", "illegal base64 data at input byte 3"),
+        ("ZA==2", "illegal base64 data at input byte 4"),
+        ("A=AA", "illegal base64 data at input byte 1"),
+        ("AAA", "illegal base64 data at input byte 0"),
+        ("AA=A", "illegal base64 data at input byte 2"),
+    ],
+)
+async def test_where_base64_goes_wrong(client: httpx.AsyncClient, text: str, said: str) -> None:
+    path = "/api/v1/namespaces/default/secrets"
+    await client.post(path, json={"metadata": {"name": "s"}})
+    answer = await patch(client, "merge", {"data": {"a": text}}, f"{path}/s")
+    assert problem(answer) == said
+    answer = await patch(client, "strategic", {"data": {"a": text}}, f"{path}/s")
+    assert answer.json()["message"].endswith(f": error decoding from json: {said}")
+
+
+async def test_lines_of_base64_are_one(client: httpx.AsyncClient) -> None:
+    answer = await client.post(
+        "/api/v1/namespaces/default/secrets", json={"metadata": {"name": "s"}, "data": {"a": "Y\ng==\n"}}
+    )
+    assert answer.json()["data"] == {"a": "Yg=="}

@@ -172,3 +172,18 @@ async def test_the_labels_of_a_jobs_pods_are_its_own(client: httpx.AsyncClient) 
         "spec.template.metadata.labels[job-name]",
         "must be 'j'",
     ) in [(field, text[-11:]) for field, text in causes(await client.put(f"{JOBS}/j", json=made))]
+
+
+async def test_what_never_changes_of_a_set_is_not_judged_again(client: httpx.AsyncClient) -> None:
+    path = f"{APPS}/statefulsets"
+    await client.post(path, json=workload("StatefulSet", serviceName="s"))
+    answer = await client.put(f"{path}/w", json=workload("StatefulSet", serviceName="S"))
+    assert [field for field, _ in causes(answer)] == ["spec"]
+
+
+async def test_a_daemon_sets_selector_is_told_of_first(client: httpx.AsyncClient) -> None:
+    path = f"{APPS}/daemonsets"
+    await client.post(path, json=workload("DaemonSet"))
+    changed = workload("DaemonSet", selector={"matchLabels": {"app": "y"}})
+    answer = await client.put(f"{path}/w", json=changed)
+    assert [field for field, _ in causes(answer)] == ["spec.selector", "spec.template.metadata.labels"]

@@ -268,6 +268,9 @@ def amend(
     if not meta.get("uid"):
         meta["uid"] = old_meta["uid"]
     meta["creationTimestamp"] = old_meta.get("creationTimestamp")
+    if not ctx.dry_run:
+        # Storage drops it.
+        meta.pop("selfLink", None)
     for field in ("deletionTimestamp", "deletionGracePeriodSeconds"):
         if old_meta.get(field) is not None:
             meta[field] = old_meta[field]

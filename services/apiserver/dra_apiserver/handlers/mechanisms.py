@@ -22,6 +22,7 @@ from dra_apiserver.patch import (
     load_operations,
     load_strategic,
     merge_patch,
+    repeated_in_apply,
     repeated_keys,
     server_side_apply,
     strategic_merge_patch,
@@ -177,4 +178,8 @@ class Apply:
             subresource=target.subresource,
             now=now,
         )
-        return Patched(obj)
+        repeated = [] if options.field_validation == "Ignore" else repeated_in_apply(self._body)
+        if repeated and options.field_validation == "Strict":
+            text = "\n  ".join(["error converting YAML to JSON: yaml: unmarshal errors:", *repeated])
+            raise PatchError(f"error strict decoding YAML: {text}")
+        return Patched(obj, repeated)

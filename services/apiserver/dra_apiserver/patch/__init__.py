@@ -25,10 +25,18 @@ import orjson
 
 from dra_apiserver.patch.errors import ApplyConflict, PatchError
 from dra_apiserver.patch.operations import copied
-from dra_apiserver.patch.simple import json_patch, load_merge, load_operations, merge_patch, repeated_keys
+from dra_apiserver.patch.simple import (
+    json_patch,
+    large_as_floats,
+    load_merge,
+    load_operations,
+    merge_patch,
+    repeated_keys,
+)
 from dra_apiserver.patch.strategic import load_strategic, strategic_merge_patch
 from dra_apiserver.patch.tracking import reset_fields, same_but_times, server_side_apply, track_update
 from dra_apiserver.registry import KindInfo
+from dra_apiserver.schema.errors import DecodeError
 
 JSON_PATCH = "application/json-patch+json"
 MERGE_PATCH = "application/merge-patch+json"
@@ -65,7 +73,20 @@ def decode_apply(body: bytes) -> dict[str, Any]:
         found = {list: "array", str: "string", bool: "bool"}.get(type(value), "number")
         problem = f"json: cannot unmarshal {found} into Go value of type map[string]interface {{}}"
         raise PatchError(f"error decoding YAML: error unmarshaling JSON: while decoding JSON: {problem}")
+    large_as_floats(value)
     return value
+
+
+def repeated_in_apply(body: bytes) -> list[str]:
+    """Which lines of a well-formed apply request repeat a key."""
+    try:
+        if not repeated_keys(body):
+            return []
+    except DecodeError:
+        pass  # It is no JSON.
+    from dra_apiserver.schema.yamltext import repeated_lines
+
+    return repeated_lines(body)
 
 
 __all__ = [
@@ -83,6 +104,7 @@ __all__ = [
     "load_strategic",
     "merge_patch",
     "patch_types",
+    "repeated_in_apply",
     "repeated_keys",
     "reset_fields",
     "same_but_times",

@@ -96,14 +96,13 @@ def without(tree: FieldSet, paths: list[tuple[str, ...]]) -> FieldSet:
 
 
 def members(tree: FieldSet, prefix: tuple[str, ...] = ()) -> Iterator[tuple[str, ...]]:
-    """All paths of a set, parents before children, in order."""
-    for step in sorted(tree):
-        if step == SELF:
-            continue
-        child = tree[step]
-        if is_member(child):
+    """All paths of a set in upstream's order: those of a level before any below it."""
+    steps = sorted(step for step in tree if step != SELF)
+    for step in steps:
+        if is_member(tree[step]):
             yield (*prefix, step)
-        yield from members(child, (*prefix, step))
+    for step in steps:
+        yield from members(tree[step], (*prefix, step))
 
 
 def ordered(tree: FieldSet) -> FieldSet:

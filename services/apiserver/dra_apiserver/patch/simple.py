@@ -31,6 +31,17 @@ def load(body: bytes, prefix: str = "error decoding patch: ") -> Any:
         raise PatchError(f"{prefix}{syntax_error(body)}") from error
 
 
+def large_as_floats(value: Any) -> Any:
+    """Whole numbers beyond 64 bits are floats to Go's decoder."""
+    if isinstance(value, dict):
+        value.update({key: large_as_floats(one) for key, one in value.items()})
+    elif isinstance(value, list):
+        value[:] = map(large_as_floats, value)
+    elif type(value) is int and not -(2**63) <= value < 2**63:
+        return float(value)
+    return value
+
+
 def repeated_keys(body: bytes) -> list[str]:
     """What strict decoding says of a well-formed body whose members have no types."""
     problems: list[str] = []

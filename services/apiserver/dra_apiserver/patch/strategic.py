@@ -3,7 +3,7 @@
 from typing import Any
 
 from dra_apiserver.patch.errors import PatchError
-from dra_apiserver.patch.simple import UNPROCESSABLE, load
+from dra_apiserver.patch.simple import UNPROCESSABLE, large_as_floats, load
 from dra_apiserver.schema.gotext import go_text, go_type, go_value
 from dra_apiserver.schema.types import ListNode, MapNode, Node, Struct
 
@@ -38,19 +38,8 @@ def load_strategic(body: bytes) -> Object:
     if not isinstance(patch, dict):
         found = {list: "array", str: "string", bool: "bool"}.get(type(patch), "number")
         raise PatchError(f"json: cannot unmarshal {found} into Go value of type map[string]interface {{}}")
-    _large_as_floats(patch)
+    large_as_floats(patch)
     return patch
-
-
-def _large_as_floats(value: Any) -> Any:
-    """Whole numbers beyond 64 bits are floats to Go's decoder."""
-    if isinstance(value, dict):
-        value.update({key: _large_as_floats(one) for key, one in value.items()})
-    elif isinstance(value, list):
-        value[:] = map(_large_as_floats, value)
-    elif type(value) is int and not -(2**63) <= value < 2**63:
-        return float(value)
-    return value
 
 
 def _bad(message: str) -> PatchError:

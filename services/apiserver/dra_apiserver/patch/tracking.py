@@ -106,7 +106,9 @@ def _hidden(group: str, kind: str, subresource: str, has_status: bool) -> tuple[
     return frozenset(whole | {"apiVersion", "kind"}), frozenset(own | stripped)
 
 
-def _changes(node: Struct, kind: KindInfo, subresource: str, before: Object, after: Object) -> Comparison:
+def _changes(
+    node: Struct, kind: KindInfo, subresource: str, before: Object, after: Object, literal: bool = False
+) -> Comparison:
     """What a write through ``subresource`` changed of what can be owned."""
     whole, own = _hidden(kind.group, kind.kind, subresource, kind.has_status)
     seen = []
@@ -116,7 +118,7 @@ def _changes(node: Struct, kind: KindInfo, subresource: str, before: Object, aft
             metadata = obj.get("metadata") or {}
             shown["metadata"] = {key: value for key, value in metadata.items() if key not in own}
         seen.append(shown)
-    return compare(node, seen[0], seen[1])
+    return compare(node, seen[0], seen[1], literal)
 
 
 def _metadata(obj: Object) -> Object:
@@ -237,7 +239,8 @@ def server_side_apply(
             f"expected: {api_version}"
         )
     managers = read_managers(_managed(live), stored=True)
-    before = _empty(node) if live is None else _plain(live)
+    # What becomes of it has parts of it.
+    before = copied(_empty(node)) if live is None else _plain(live)
     if live is not None and not managers.entries:
         _update(node, kind, None, live, managers, ManagerKey(_BEFORE_FIRST_APPLY, "Update", api_version), now)
     try:
@@ -259,7 +262,7 @@ def server_side_apply(
     several = any(entry.api_version != api_version for entry in managers.entries.values())
     if several and (problem := convert_applied(kind, version, copied(merged))):
         raise PatchError(f"failed to convert new object: {problem}")
-    comparison = _changes(node, kind, subresource, before, merged)
+    comparison = _changes(node, kind, subresource, before, merged, literal=True)
     allowed = _claimed_by_kubectl(node, before, api_version) if manager == "kubectl" and not force else {}
     _take(managers, key, comparison, force=force, allowed=allowed)
     stripped = difference(wanted, STRIPPED)

@@ -24,6 +24,12 @@ class Comparison:
     added: FieldSet = field(default_factory=dict)
     modified: FieldSet = field(default_factory=dict)
     removed: FieldSet = field(default_factory=dict)
+    literal: bool = False
+    """Whether an empty list or map on the new side is one, as in what is applied, and not left out."""
+
+    def below(self) -> "Comparison":
+        """One for what is below a path."""
+        return Comparison(literal=self.literal)
 
 
 def _child(node: Struct | MapNode, key: str) -> tuple[Node | None, bool]:
@@ -54,9 +60,9 @@ def _key_default(item: Node, key: str) -> Any:
     return item.default(key) if isinstance(item, Struct) else None
 
 
-def compare(node: Struct, old: dict[str, Any], new: dict[str, Any]) -> Comparison:
+def compare(node: Struct, old: dict[str, Any], new: dict[str, Any], literal: bool = False) -> Comparison:
     """What ``new`` adds to, changes in and lacks of ``old``."""
-    result = Comparison()
+    result = Comparison(literal=literal)
     _compare_members(node, old, new, result)
     return result
 
@@ -75,7 +81,7 @@ def _compare_members(node: Struct, old: Any, new: Any, result: Comparison) -> No
         if member is None:
             if not node.native and before != value:
                 (result.added if before is _ABSENT else result.modified)[f"f:{key}"] = {}
-        elif not value and _void(member, value):
+        elif not value and not result.literal and _void(member, value):
             void.add(key)
         elif before is _ABSENT:
             result.added[member.step] = {} if member.whole else _everything(member.node, value)
@@ -147,7 +153,7 @@ def _compare(node: Node, old: Any, new: Any, step: str, result: Comparison) -> N
     if is_whole(node) or not comparable:
         result.modified[step] = {}
         return
-    below = Comparison()
+    below = result.below()
     if isinstance(node, Struct):
         _compare_members(node, old or {}, new or {}, below)
     elif isinstance(node, ListNode):

@@ -85,7 +85,7 @@ def convert_applied(kind: KindInfo, version: str, obj: Object) -> str:
     try:
         _Converter().read(node, obj)
     except TypeMismatch as error:
-        name = f"{kind.group}/{version}".removeprefix("/")
+        name = f"{kind.group}/{version}"
         problem = _problem(node, obj, error)
         return f"unable to convert unstructured object to {name}, Kind={kind.kind}: {problem}"
     return ""
@@ -101,7 +101,8 @@ def _invalid(patch: Any, problem: str) -> DecodeError:
 
 def _problem(root: Node, obj: Object, error: TypeMismatch) -> str:
     if not error.parts:
-        return str(error)
+        text = str(error)
+        return f"error decoding from json: {text}" if text.startswith("illegal base64") else text
     node: Node | None = root
     value: Any = obj
     for part in error.parts:

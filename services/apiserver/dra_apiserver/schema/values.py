@@ -84,13 +84,34 @@ def _float(value: Any) -> float:
 def _bytes(value: Any) -> str:
     if type(value) is not str:
         raise WrongType(json_type(value))
+    plain: str = value.replace("\n", "").replace("\r", "")
     try:
-        base64.b64decode(value, validate=True)
+        base64.b64decode(plain, validate=True)
     except (binascii.Error, ValueError) as error:
-        bad = re.search(r"[^A-Za-z0-9+/\r\n]", value)
-        position = bad.start() if bad else len(value) // 4 * 4
-        raise Malformed(f"illegal base64 data at input byte {position}") from error
-    return value
+        raise Malformed(f"illegal base64 data at input byte {_bad_base64(value)}") from error
+    return plain
+
+
+def _bad_base64(text: str) -> int:
+    """Where Go's decoder stops."""
+    taken = 0
+    for position, char in enumerate(text):
+        if char in "\r\n":
+            continue
+        if not char.isascii() or not (char.isalnum() or char in "+/"):
+            if char != "=" or taken % 4 < 2:
+                return position
+            rest = position + 1
+            if taken % 4 == 2:
+                rest += len(text[rest:]) - len(text[rest:].lstrip("\r\n"))
+                if rest == len(text):
+                    return rest
+                if text[rest] != "=":
+                    return rest - 1
+                rest += 1
+            return rest
+        taken += 1
+    return len(text) - taken % 4
 
 
 def _any(value: Any) -> Any:

@@ -5,6 +5,7 @@ from typing import Any
 
 import yaml
 
+from dra_apiserver.schema.gotext import go_syntax
 from dra_apiserver.schema.reader import RepeatedKeys
 
 _NULL = "tag:yaml.org,2002:null"
@@ -94,3 +95,27 @@ def load_yaml(data: bytes) -> Any:
         # Go's library counts lines from zero, but for its scanner's errors, and leaves zero out.
         line = mark.line + isinstance(error, yaml.scanner.ScannerError) if mark and mark.line else 0
         raise YamlError(f"line {line}: {problem}" if line else problem) from error
+
+
+def repeated_lines(data: bytes) -> list[str]:
+    """What Go's library says of keys that a well-formed document has more than once in a mapping."""
+    problems: list[str] = []
+    node = next(iter(yaml.compose_all(data, Loader=_Loader)), None)
+    if node is not None:
+        _collect_repeated(node, problems)
+    return problems
+
+
+def _collect_repeated(node: yaml.Node, problems: list[str]) -> None:
+    if isinstance(node, yaml.SequenceNode):
+        for item in node.value:
+            _collect_repeated(item, problems)
+    elif isinstance(node, yaml.MappingNode):
+        seen: set[str] = set()
+        for key, value in node.value:
+            _collect_repeated(value, problems)
+            if isinstance(key, yaml.ScalarNode):
+                if key.value in seen:
+                    line = value.start_mark.line + 1
+                    problems.append(f"line {line}: key {go_syntax(key.value)} already set in map")
+                seen.add(key.value)

@@ -64,15 +64,19 @@ class WorkloadStrategy(GenericStrategy):
         if ctx.subresource == "status":
             return errors
         spec, before = obj.get("spec") or {}, old.get("spec") or {}
-        errors += self._validate_spec(spec)
         if self._fixed_rest:
-            if _without(spec, _SET_MAY_CHANGE) != _without(before, _SET_MAY_CHANGE):
+            errors += self._validate_spec(spec, before)
+            if _fixed(spec) != _fixed(before):
                 errors.append(forbidden_field("spec", _SET_FIXED))
-        elif spec.get("selector") != before.get("selector"):
-            errors.append(invalid("spec.selector", shown_selector(spec.get("selector")), _IMMUTABLE))
-        return errors
+            return errors
+        fixed = []
+        if spec.get("selector") != before.get("selector"):
+            fixed.append(invalid("spec.selector", shown_selector(spec.get("selector")), _IMMUTABLE))
+        found = self._validate_spec(spec)
+        return errors + (fixed + found if self._word == "daemonset" else found + fixed)
 
-    def _validate_spec(self, spec: JsonObject) -> list[FieldError]:
+    def _validate_spec(self, spec: JsonObject, before: JsonObject | None = None) -> list[FieldError]:
+        """The errors of a spec; of a set's, which was ``before``, only in what may change."""
         errors = [
             invalid(f"spec.{name}", spec[name], _NEGATIVE)
             for name in (
@@ -94,10 +98,13 @@ class WorkloadStrategy(GenericStrategy):
         # Upstream says nothing more to a set's selector.
         errors += _mismatch(selector, template, "" if self._fixed_rest else "invalid label selector")
         if self._fixed_rest:
-            service = spec.get("serviceName") or ""
-            errors += [invalid("spec.serviceName", service, text) for text in dns_label(service) if service]
             found, template = _with_claims(spec, template)
-            errors += found
+            if before is None:
+                service = spec.get("serviceName") or ""
+                errors += [
+                    invalid("spec.serviceName", service, text) for text in dns_label(service) if service
+                ]
+                errors += found
         errors += check_template(template, "spec.template")
         pods = template.get("spec") or {}
         policy = pods.get("restartPolicy", "Always")
@@ -191,6 +198,13 @@ def _template_generation(obj: JsonObject) -> int:
 def _count_template(obj: JsonObject, generation: int) -> None:
     annotations = obj["metadata"].get("annotations") or {}
     obj["metadata"]["annotations"] = {**annotations, _TEMPLATE_GENERATION: str(generation)}
+
+
+def _fixed(spec: JsonObject) -> JsonObject:
+    """What never changes of a StatefulSet; that its claims are claims goes without saying."""
+    made = _without(spec, _SET_MAY_CHANGE)
+    claims = made.get("volumeClaimTemplates") or ()
+    return {**made, "volumeClaimTemplates": [_without(one, ("apiVersion", "kind")) for one in claims]}
 
 
 def _with_claims(spec: JsonObject, template: JsonObject) -> tuple[list[FieldError], JsonObject]:

@@ -200,6 +200,21 @@ def check_node(obj: JsonObject, old: JsonObject | None) -> list[FieldError]:
     Upstream says `metadata.taints`, where they once were an annotation.
     """
     spec, before = obj.get("spec") or {}, (old or {}).get("spec") or {}
+    taints = _check_node_taints(spec)
+    errors = [*taints]
+    for index, one in enumerate(spec.get("podCIDRs") or ()):
+        errors += check_legacy_range(one, f"spec.podCIDRs[{index}]", before.get("podCIDRs") or ())
+    if before.get("podCIDRs") and (spec.get("podCIDRs") or []) != before["podCIDRs"]:
+        text = 'node updates may not change podCIDR except from "" to valid'
+        errors.append(forbidden_field("spec.podCIDRs", text))
+    if before.get("providerID") and spec.get("providerID", "") != before["providerID"]:
+        text = 'node updates may not change providerID except from "" to valid'
+        errors.append(forbidden_field("spec.providerID", text))
+    # Upstream looks at the taints of a changed node twice.
+    return errors + (taints if old is not None else [])
+
+
+def _check_node_taints(spec: JsonObject) -> list[FieldError]:
     errors: list[FieldError] = []
     seen: set[tuple[str, str]] = set()
     for index, taint in enumerate(spec.get("taints") or ()):
@@ -218,14 +233,6 @@ def check_node(obj: JsonObject, old: JsonObject | None) -> list[FieldError]:
                 FieldError(ErrorType.DUPLICATE, at, {**shown, "TimeAdded": taint.get("timeAdded")}, text)
             )
         seen.add((key, effect))
-    for index, one in enumerate(spec.get("podCIDRs") or ()):
-        errors += check_legacy_range(one, f"spec.podCIDRs[{index}]", before.get("podCIDRs") or ())
-    if before.get("providerID") and spec.get("providerID", "") != before["providerID"]:
-        text = 'node updates may not change providerID except from "" to valid'
-        errors.append(forbidden_field("spec.providerID", text))
-    for field, text in (("podCIDRs", 'node updates may not change podCIDR except from "" to valid'),):
-        if before.get(field) and (spec.get(field) or []) != before[field]:
-            errors.append(forbidden_field(f"spec.{field}", text))
     return errors
 
 
