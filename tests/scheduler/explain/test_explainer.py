@@ -44,6 +44,21 @@ def _explain(scheduler: Scheduler) -> PodReport:
     return report
 
 
+async def test_what_was_said_last_stays_when_the_claim_is_deleted_later() -> None:
+    scheduler = _scheduler()
+    _world(scheduler, devices=0)
+    _explain(scheduler)
+    entry = scheduler.queue.try_pop()
+    assert entry is not None
+    scheduler.queue.reject(entry, {"DynamicResources"}, "0/1 nodes are available")
+    scheduler.manager.claims.delete_claim(claim("mine"))
+    report = scheduler.explainer.pod("default", "p")
+    assert report is not None
+    assert report.message == "0/1 nodes are available"
+    assert report.change is not None
+    assert report.change.text == "until ResourceClaim default/mine exists"
+
+
 async def test_device_in_use() -> None:
     scheduler = _scheduler()
     _world(scheduler, devices=1)

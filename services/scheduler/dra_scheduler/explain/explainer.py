@@ -150,7 +150,11 @@ class Explainer:
         gate = self._framework.pre_enqueue(pod)
         if gate is not None:
             change = self._missing(pod)
-            return msgspec.structs.replace(report, message=gate.message, change=change)
+            if entry is None or entry.gated or not message:
+                return msgspec.structs.replace(report, message=gate.message, change=change)
+            # It was tried before, and nothing has happened since that would have it tried again.
+            change = change or Change(node="", kind="gate", text=f"until this changes: {gate.message}")
+            return msgspec.structs.replace(report, change=change)
         state = self._begin(pod)
         if state is None:
             return msgspec.structs.replace(report, change=self._missing(pod))
