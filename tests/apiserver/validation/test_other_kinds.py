@@ -123,3 +123,150 @@ def test_autoscalers() -> None:
         "spec.metrics[0].resource.target.averageUtilization: Required value: "
         "must set either a target raw value or a target utilization",
     ]
+
+
+FLOW = "flowcontrol.apiserver.k8s.io"
+SUBJECT = {"kind": "User", "user": {"name": "u"}}
+RULE = {"verbs": ["get"], "apiGroups": [""], "resources": ["pods"], "namespaces": ["*"]}
+
+
+def flow_schema(**spec: Any) -> dict[str, Any]:
+    base = {"priorityLevelConfiguration": {"name": "p"}, "matchingPrecedence": 5}
+    return {"spec": {**base, **spec}}
+
+
+def flow_rule(**rule: Any) -> dict[str, Any]:
+    return flow_schema(rules=[{"subjects": [SUBJECT], "resourceRules": [RULE], **rule}])
+
+
+@pytest.mark.parametrize(
+    ("obj", "found"),
+    [
+        (flow_rule(), []),
+        (
+            flow_schema(matchingPrecedence=1),
+            [
+                "spec.matchingPrecedence: Invalid value: 1: "
+                "only the schema named 'exempt' may have matchingPrecedence 1"
+            ],
+        ),
+        (
+            flow_schema(distinguisherMethod={"type": "x"}),
+            [
+                'spec.distinguisherMethod.type: Unsupported value: {"Type":"x"}: '
+                'supported values: "ByNamespace", "ByUser"'
+            ],
+        ),
+        (
+            flow_schema(priorityLevelConfiguration={}),
+            ["spec.priorityLevelConfiguration.name: Required value: must reference a priority level"],
+        ),
+        (
+            flow_rule(subjects=[], resourceRules=[]),
+            [
+                "spec.rules[0].subjects: Required value: subjects must contain at least one value",
+                "spec.rules[0]: Required value: "
+                "at least one of resourceRules and nonResourceRules has to be non-empty",
+            ],
+        ),
+        (
+            flow_rule(subjects=[{"kind": "Group", "user": {"name": "u"}}, {"kind": "x"}]),
+            [
+                "spec.rules[0].subjects[0].group: Required value: group is required when subject kind is 'Group'",
+                "spec.rules[0].subjects[0].user: Forbidden: user is forbidden when subject kind is not 'User'",
+                'spec.rules[0].subjects[1].kind: Unsupported value: "x": '
+                'supported values: "Group", "ServiceAccount", "User"',
+            ],
+        ),
+        (
+            flow_rule(resourceRules=[{**RULE, "verbs": ["get", "*"], "namespaces": []}]),
+            [
+                'spec.rules[0].resourceRules[0].verbs: Invalid value: ["get","*"]: '
+                "if '*' is present, must not specify other verbs",
+                "spec.rules[0].resourceRules[0].namespaces: Required value: "
+                "resource rules that are not cluster scoped must supply at least one namespace",
+            ],
+        ),
+        (
+            flow_rule(nonResourceRules=[{"verbs": ["x"], "nonResourceURLs": ["a", "/a*", "/a//b", "/a/*"]}]),
+            [
+                'spec.rules[0].nonResourceRules[0].verbs: Unsupported value: ["x"]: supported values: "create", '
+                '"delete", "deletecollection", "get", "list", "patch", "proxy", "update", "watch"',
+                'spec.rules[0].nonResourceRules[0].nonResourceURLs[0]: Invalid value: "a": must start with slash',
+                'spec.rules[0].nonResourceRules[0].nonResourceURLs[1]: Invalid value: "/a*": '
+                "wildcard can only do suffix matching",
+                'spec.rules[0].nonResourceRules[0].nonResourceURLs[2]: Invalid value: "/a//b": '
+                "must not contain double slash",
+            ],
+        ),
+    ],
+)
+def test_flow_schemas(obj: dict[str, Any], found: list[str]) -> None:
+    assert texts(FLOW, "flowschemas", obj) == found
+
+
+def priority_level(response: dict[str, Any], **limited: Any) -> dict[str, Any]:
+    limit = {"nominalConcurrencyShares": 5, "lendablePercent": 0, "limitResponse": response, **limited}
+    return {"spec": {"type": "Limited", "limited": limit}}
+
+
+def queue(**queuing: Any) -> dict[str, Any]:
+    base = {"queues": 64, "handSize": 8, "queueLengthLimit": 50}
+    return {"type": "Queue", "queuing": {**base, **queuing}}
+
+
+@pytest.mark.parametrize(
+    ("obj", "found"),
+    [
+        (priority_level(queue()), []),
+        (
+            priority_level(queue(handSize=11)),
+            [
+                "spec.limited.limitResponse.queuing.handSize: Invalid value: 11: "
+                "required entropy bits of deckSize 64 and handSize 11 should not be greater than 60"
+            ],
+        ),
+        (
+            priority_level(queue(queues=2, queueLengthLimit=-1)),
+            [
+                "spec.limited.limitResponse.queuing.queueLengthLimit: Invalid value: -1: must be positive",
+                "spec.limited.limitResponse.queuing.handSize: Invalid value: 8: "
+                "should not be greater than queues (2)",
+            ],
+        ),
+        (
+            priority_level({"type": "x"}, lendablePercent=101, borrowingLimitPercent=-1),
+            [
+                'spec.limited.limitResponse.type: Unsupported value: "x": supported values: "Queue", "Reject"',
+                "spec.limited.lendablePercent: Invalid value: 101: must be between 0 and 100, inclusive",
+                "spec.limited.borrowingLimitPercent: Invalid value: -1: "
+                "if specified, must be a non-negative integer",
+            ],
+        ),
+        (
+            {"spec": {"type": "Exempt"}},
+            ["spec.type: Invalid value: \"Exempt\": must be 'Exempt' if and only if `name` is 'exempt'"],
+        ),
+        (
+            {"spec": {"type": "Limited"}},
+            ["spec.limited: Required value: must not be empty when type is Limited"],
+        ),
+        (
+            {"metadata": {"name": "exempt"}, "spec": {"type": "Exempt", "exempt": {"lendablePercent": 3}}},
+            [],
+        ),
+        (
+            {
+                "metadata": {"name": "catch-all"},
+                "spec": {"type": "Limited", "limited": {"limitResponse": {"type": "Reject"}}},
+            },
+            [
+                'spec: Invalid value: {"Type":"Limited","Limited":{"NominalConcurrencyShares":0,"LimitResponse":'
+                '{"Type":"Reject","Queuing":null},"LendablePercent":null,"BorrowingLimitPercent":null},'
+                "\"Exempt\":null}: spec of 'catch-all' must equal the fixed value"
+            ],
+        ),
+    ],
+)
+def test_priority_levels(obj: dict[str, Any], found: list[str]) -> None:
+    assert texts(FLOW, "prioritylevelconfigurations", obj) == found

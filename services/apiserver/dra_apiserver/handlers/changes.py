@@ -99,7 +99,7 @@ def match_namespace(target: Target, meta: JsonObject) -> None:
         StatusError: 400, the object names another.
     """
     found = meta.get("namespace") or ""
-    if found and found != target.namespace:
+    if found and target.namespace and found != target.namespace:
         raise bad_request(
             "the namespace of the provided object does not match the namespace sent on the request"
         )

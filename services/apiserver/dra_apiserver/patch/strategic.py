@@ -158,6 +158,7 @@ def _merge_ordered(original: Object, patch: Object, node: Node | None) -> None:
         else:
             merged = _merge_lists(current, wanted, kind)
         _check_keys(merged, order, kind.merge_key)
+        _check_keys([one for one in order if not isinstance(one, dict)], [], kind.merge_key)
         _element_type(server_order, wanted or [])
         original[key] = _normalized(merged, order, server_order, kind.merge_key)
         patch.pop(key, None)

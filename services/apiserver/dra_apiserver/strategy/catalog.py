@@ -39,13 +39,16 @@ from dra_apiserver.strategy.workloads import (
     WorkloadStrategy,
 )
 from dra_apiserver.validation.coreobjects import CHECKS
+from dra_apiserver.validation.flowcontrol import check_conditions
 from dra_apiserver.validation.statuses import STATUS_CHECKS
 
+_FLOW = "flowcontrol.apiserver.k8s.io"
 _RESOURCE = "resource.k8s.io"
 _namespaces = NamespaceStrategy()
 _claims = ClaimStrategy()
 _requests = SigningRequestStrategy()
 _services = ServiceStrategy()
+_flow_statuses = StatusStrategy(check_conditions, keeps_all=True)
 _volumes = VolumeStrategy()
 _taint_rules = DeviceTaintRuleStrategy()
 _pool_status_requests = ResourcePoolStatusRequestStrategy()
@@ -87,6 +90,8 @@ STRATEGIES: dict[tuple[str, str, str], Strategy] = {
     (_RESOURCE, "resourcepoolstatusrequests", ""): _pool_status_requests,
     (_RESOURCE, "resourcepoolstatusrequests", "status"): _pool_status_requests,
     (_RESOURCE, "resourceslices", ""): ResourceSliceStrategy(),
+    (_FLOW, "flowschemas", "status"): _flow_statuses,
+    (_FLOW, "prioritylevelconfigurations", "status"): _flow_statuses,
     ("scheduling.k8s.io", "podgroups", ""): PodGroupStrategy(),
     ("scheduling.k8s.io", "podgroups", "status"): PodGroupStatusStrategy(),
     ("scheduling.k8s.io", "workloads", ""): SchedulingWorkloadStrategy(),

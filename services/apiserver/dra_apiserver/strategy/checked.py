@@ -34,18 +34,25 @@ class CheckedStrategy(GenericStrategy):
 class StatusStrategy(GenericStrategy):
     """As any status, with a check of the new one against the old one.
 
-    A kind that `keeps_metadata` lets its status change nothing else.
+    A kind that `keeps_metadata` lets its status change nothing else; one that `keeps_all` of it not even looks at it.
     """
 
-    def __init__(self, check: StatusCheck, keeps_metadata: bool = False) -> None:
+    def __init__(self, check: StatusCheck, keeps_metadata: bool = False, keeps_all: bool = False) -> None:
         self._check = check
         self._keeps_metadata = keeps_metadata
+        self._keeps_all = keeps_all
 
     def prepare_for_update(self, obj: JsonObject, old: JsonObject, ctx: Context) -> None:
         """Everything but the status, and perhaps the metadata, stays."""
         super().prepare_for_update(obj, old, ctx)
         if self._keeps_metadata:
             reset_for_status(obj["metadata"], old["metadata"])
+        if self._keeps_all:
+            meta = obj["metadata"]
+            managed = {"managedFields": meta["managedFields"]} if "managedFields" in meta else {}
+            kept = {key: value for key, value in old["metadata"].items() if key != "managedFields"}
+            meta.clear()
+            meta.update({**kept, **managed})
 
     def validate_update(self, obj: JsonObject, old: JsonObject, ctx: Context) -> list[FieldError]:
         """The errors of metadata, then those of the status."""

@@ -20,7 +20,7 @@ from dra_apiserver.errors import (
     too_long,
 )
 from dra_apiserver.strategy.objectmeta import IMMUTABLE
-from dra_apiserver.validation import csi, names, networking, rbac, storage
+from dra_apiserver.validation import csi, flowcontrol, names, networking, rbac, storage
 from dra_apiserver.validation.addresses import check_legacy_range
 from dra_apiserver.validation.autoscaler import check_autoscaler
 from dra_apiserver.validation.counts import check_count_or_percent
@@ -31,6 +31,7 @@ from dra_apiserver.validation.podspec import check_template
 from dra_apiserver.validation.resourcequota import check_quota
 
 JsonObject = dict[str, Any]
+_FLOW = "flowcontrol.apiserver.k8s.io"
 _LARGEST = 1024 * 1024
 _NO_CHANGE = "field is immutable when `immutable` is set"
 _KEY = "[-._a-zA-Z0-9]+"
@@ -252,6 +253,8 @@ CHECKS: dict[tuple[str, str], Check] = {
     ("", "secrets"): check_secret,
     ("autoscaling", "horizontalpodautoscalers"): check_autoscaler,
     ("coordination.k8s.io", "leases"): check_lease,
+    (_FLOW, "flowschemas"): flowcontrol.check_flow_schema,
+    (_FLOW, "prioritylevelconfigurations"): flowcontrol.check_priority_level,
     ("networking.k8s.io", "ingresses"): networking.check_ingress,
     ("networking.k8s.io", "networkpolicies"): networking.check_network_policy,
     ("node.k8s.io", "runtimeclasses"): networking.check_runtime_class,
