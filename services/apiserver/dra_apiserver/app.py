@@ -31,6 +31,7 @@ _METRIC_VERBS = {
     "create": "POST",
     "update": "PUT",
     "patch": "PATCH",
+    "apply": "APPLY",
     "delete": "DELETE",
     "deletecollection": "DELETECOLLECTION",
 }
@@ -174,6 +175,8 @@ class Application:
 
     def _record(self, request: Request, verb: str, target: Target | None, code: int, seconds: float) -> None:
         if target is not None:
+            if verb == "patch" and request.header(b"content-type").startswith("application/apply-patch"):
+                verb = "apply"
             dry_run = "All" if b"dryRun" in request.scope["query_string"] else ""
             labels = _labels(verb, target, dry_run)
             self._api.metrics.requests.add((*labels, str(code)))

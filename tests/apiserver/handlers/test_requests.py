@@ -339,6 +339,20 @@ async def test_health_and_metrics(server: ApiServer, client: httpx.AsyncClient) 
     assert 'apiserver_current_inflight_requests{request_kind="readOnly"} 1' in metrics
 
 
+async def test_metrics_tell_what_is_applied_from_other_patches(client: httpx.AsyncClient) -> None:
+    obj = {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "applied"}}
+    for kind, code in (("apply-patch+yaml", 201), ("merge-patch+json", 200)):
+        answer = await client.patch(
+            "/api/v1/namespaces/default/configmaps/applied?fieldManager=x",
+            json=obj,
+            headers={"content-type": f"application/{kind}"},
+        )
+        assert answer.status_code == code
+    counted = [line for line in (await client.get("/metrics")).text.splitlines() if '"configmaps"' in line]
+    for verb in ("APPLY", "PATCH"):
+        assert [line for line in counted if line.startswith(f'apiserver_request_total{{verb="{verb}"')]
+
+
 async def test_metrics_count_watches_and_their_events(client: httpx.AsyncClient) -> None:
     namespaces = "/api/v1/namespaces"
     async with client.stream("GET", namespaces, params={"watch": "true"}) as watch:
