@@ -235,7 +235,17 @@ async def test_a_driver_needs_leave_for_its_devices_status(client: httpx.AsyncCl
     )
     leave = rule("arbitrary-node:update", "resourceclaims/driver", "resource.k8s.io", names="gpu.example.com")
     await give(client, DRIVER, leave, namespace="default")
-    assert (await client.put(f"{CLAIMS}/c/status", json=claim, headers=headers)).status_code == 200
+    told = await client.put(f"{CLAIMS}/c/status", json=claim, headers=headers)
+    assert told.status_code == 200
+    # Whoever may take the allocation back may take back with it what drivers said.
+    await give(
+        client,
+        user("bob"),
+        rule("update", "resourceclaims/status,resourceclaims/binding", "resource.k8s.io"),
+    )
+    taken_back = {**told.json(), "status": {}}
+    answer = await client.put(f"{CLAIMS}/c/status", json=taken_back, headers=under("bob"))
+    assert answer.status_code == 200, answer.text
 
 
 async def test_reviews_tell_what_would_be_allowed(client: httpx.AsyncClient) -> None:

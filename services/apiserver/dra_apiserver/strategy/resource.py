@@ -111,7 +111,9 @@ class ResourceClaimStatusStrategy(GenericStrategy):
         if ctx.features.enabled("DRAResourceClaimGranularStatusAuthorization"):
             status, before = obj.get("status") or {}, old.get("status") or {}
             errors += check_binding(status, before, ctx, "status.allocation")
-            errors += check_drivers(status, before, ctx, "status.devices")
+            # What drivers said goes with the allocation, whoever takes that back.
+            if status.get("allocation") is not None and ctx.features.enabled("DRAResourceClaimDeviceStatus"):
+                errors += check_drivers(status, before, ctx, "status.devices")
         errors += super().validate_update(obj, old, ctx)
         return errors + check_status(obj, old)
 
