@@ -62,7 +62,7 @@ class RBAC:
         key = f"{namespace}/{name}" if kind == "Role" else name
         rules = self._rules.get((plural, key))
         if rules is None:
-            record = self._roles[plural].newest(key)
+            record = self._roles[plural].records.get(key)
             if record is None:
                 return None
             rules = self._rules[plural, key] = record.object().get("rules") or ()
