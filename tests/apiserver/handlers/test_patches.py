@@ -336,3 +336,31 @@ async def test_lines_of_base64_are_one(client: httpx.AsyncClient) -> None:
         "/api/v1/namespaces/default/secrets", json={"metadata": {"name": "s"}, "data": {"a": "Y\ng==\n"}}
     )
     assert answer.json()["data"] == {"a": "Yg=="}
+
+
+async def test_an_empty_list_is_none_to_managers_of_another_version(client: httpx.AsyncClient) -> None:
+    path = "/apis/resource.k8s.io/v1/deviceclasses"
+    selector = {"cel": {"expression": "true"}}
+    made = {"metadata": {"name": "k"}, "spec": {"selectors": [selector]}}
+    await client.post(path, json=made)
+    body = {
+        "apiVersion": "resource.k8s.io/v1beta1",
+        "kind": "DeviceClass",
+        "metadata": {"name": "k"},
+        "spec": {"selectors": []},
+    }
+    answer = await patch(client, "apply", body, f"{path}/k".replace("v1", "v1beta1"), fieldManager="m")
+    assert answer.status_code == 200
+    body["apiVersion"] = "resource.k8s.io/v1"
+    await client.patch(f"{path}/k", json=made, headers={"Content-Type": TYPES["merge"]})
+    assert (await patch(client, "apply", body, f"{path}/k", fieldManager="m")).status_code == 409
+
+
+async def test_custom_resources_tell_which_patches_they_take(client: httpx.AsyncClient) -> None:
+    await client.post("/apis/apiextensions.k8s.io/v1/customresourcedefinitions", json=DEFINITION)
+    answer = await patch(client, "strategic", {}, "/apis/example.com/v1/namespaces/default/widgets/w")
+    assert (answer.status_code, answer.json()["message"]) == (
+        415,
+        "the body of the request was in an unknown format - accepted media types include: "
+        "application/json-patch+json, application/merge-patch+json, application/apply-patch+yaml",
+    )

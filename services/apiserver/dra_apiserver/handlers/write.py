@@ -214,8 +214,12 @@ def _create_by_update(
 async def patch(api: Api, request: Request, target: Target) -> None:
     """Change the stored object as the body says."""
     media_type = request.header(b"content-type").partition(";")[0].strip()
-    if media_type not in patch_types(target.kind):
-        raise StatusError(415, "UnsupportedMediaType", "415: Unsupported Media Type", {})
+    accepted = patch_types(target.kind)
+    if media_type not in accepted:
+        if target.kind.custom is None:
+            raise StatusError(415, "UnsupportedMediaType", "415: Unsupported Media Type", {})
+        text = f"the body of the request was in an unknown format - accepted media types include: {', '.join(accepted)}"
+        raise StatusError(415, "UnsupportedMediaType", text)
     presenter = api.presenter(target, request)
     body = await request.body()
     applying = media_type == APPLY_PATCH

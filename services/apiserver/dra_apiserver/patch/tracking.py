@@ -259,12 +259,13 @@ def server_side_apply(
     managers.entries[key] = Entry(api_version, wanted, last.time if last is not None else None)
     merged = _prune(node, merged, managers, last)
     # Upstream converts to the versions of other managers to find out what they lose.
-    several = any(entry.api_version != api_version for entry in managers.entries.values())
-    if several and (problem := convert_applied(kind, version, copied(merged))):
+    several_versions = any(entry.api_version != api_version for entry in managers.entries.values())
+    if several_versions and (problem := convert_applied(kind, version, copied(merged))):
         raise PatchError(f"failed to convert new object: {problem}")
     comparison = _changes(node, kind, subresource, before, merged, literal=True)
+    converted = _changes(node, kind, subresource, before, merged) if several_versions else comparison
     allowed = _claimed_by_kubectl(node, before, api_version) if manager == "kubectl" and not force else {}
-    _take(managers, key, comparison, force=force, allowed=allowed)
+    _take(managers, key, api_version, (comparison, converted), force=force, allowed=allowed)
     stripped = difference(wanted, STRIPPED)
     if stripped:
         managers.entries[key].fields = stripped
@@ -308,17 +309,28 @@ def _claimed_by_kubectl(node: Struct, live: Object, api_version: str) -> FieldSe
     return fields
 
 
-def _take(managers: Managers, key: ManagerKey, found: Comparison, *, force: bool, allowed: FieldSet) -> None:
-    changed = union(found.modified, found.added)
+def _take(
+    managers: Managers,
+    key: ManagerKey,
+    api_version: str,
+    found: tuple[Comparison, Comparison],
+    *,
+    force: bool,
+    allowed: FieldSet,
+) -> None:
+    """``found``: what changed for managers of the same version, and for others, to whom an empty list is none."""
+    same, converted = (union(one.modified, one.added) for one in found)
     conflicts: list[tuple[ManagerKey, tuple[str, ...]]] = []
     if not force:
         for other in sorted(managers.entries):
+            entry = managers.entries[other]
+            changed = same if entry.api_version == api_version else converted
             if other != key:
-                overlap = difference(intersection(managers.entries[other].fields, changed), allowed)
+                overlap = difference(intersection(entry.fields, changed), allowed)
                 conflicts += [(other, path) for path in members(overlap)]
     if conflicts:
         raise _conflict(conflicts)
-    managers.take_from_others(key, changed, found.removed)
+    managers.take_from_others(key, same, found[0].removed)
 
 
 def _conflict(conflicts: list[tuple[ManagerKey, tuple[str, ...]]]) -> ApplyConflict:
