@@ -11,7 +11,7 @@ from dra_scheduler.plugins.dynamicresources.claimtracker import ClaimTracker
 from dra_scheduler.plugins.dynamicresources.extended import requests_and_mappings
 from dra_scheduler.plugins.dynamicresources.manager import DRAManager
 from dra_scheduler.plugins.dynamicresources.nodeallocatable import (
-    DeviceNotFound,
+    NeedsUnknown,
     check_pod_level,
     claim_statuses,
 )
@@ -69,7 +69,7 @@ def test_node_allocatable_statuses(case: Json) -> None:
     ]
     slices = [typed(RESOURCE_SLICES, piece) for piece in inputs["resourceSlices"]]
     if case["actual"]["statuses"] is None:
-        with pytest.raises(DeviceNotFound) as failure:
+        with pytest.raises(NeedsUnknown) as failure:
             claim_statuses(pod, allocations, slices)
         # The real one was given an object reference without a namespace.
         assert str(failure.value).replace("test-ns", "") == case["actual"]["error"]

@@ -21,8 +21,8 @@ from dra_scheduler.plugins.noderesources import shortfalls
 _NANO = 9
 
 
-class DeviceNotFound(Exception):
-    """An allocated device is in no slice (any more)."""
+class NeedsUnknown(Exception):
+    """What an allocated device takes from the node can't be told."""
 
 
 def find_device(slices: Iterable[ResourceSlice], result: DeviceRequestAllocationResult) -> Device | None:
@@ -45,7 +45,7 @@ def claim_statuses(
     ``allocations``: the claims, what is allocated for them, and what the pod's containers call them.
 
     Raises:
-        DeviceNotFound: a device is in none of the slices.
+        NeedsUnknown: a device is in none of the slices, or has no consumed capacity where that counts.
     """
     statuses = []
     for claim, allocation, pod_claim in allocations:
@@ -70,12 +70,10 @@ def _taken(
 ) -> dict[str, Quantity]:
     taken: dict[str, Quantity] = {}
     for result in allocation.devices.results:
+        where = f"claim {claim.metadata.namespace}/{claim.metadata.name}, device {result.device}"
         device = find_device(slices, result)
         if device is None:
-            raise DeviceNotFound(
-                f"claim {claim.metadata.namespace}/{claim.metadata.name}, device {result.device}: "
-                f"device {result.device} not found in pool {result.pool}"
-            )
+            raise NeedsUnknown(f"{where}: device {result.device} not found in pool {result.pool}")
         for resource, mapping in sorted(device.node_allocatable_resource_mappings.items()):
             factor = (
                 Quantity.parse(mapping.allocation_multiplier)
@@ -83,6 +81,11 @@ def _taken(
                 else None
             )
             if mapping.capacity_key:
+                if not result.consumed_capacity:
+                    raise NeedsUnknown(
+                        f"{where}: ConsumedCapacity is nil, but Capacity key '{mapping.capacity_key}' is set in "
+                        f"NodeAllocatableResourceMappings for resource {resource}"
+                    )
                 consumed = result.consumed_capacity.get(mapping.capacity_key)
                 if consumed is None:
                     continue

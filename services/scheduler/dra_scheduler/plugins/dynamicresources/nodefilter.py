@@ -21,7 +21,7 @@ from dra_scheduler.plugins.dynamicresources.extended import Mappings, is_in_memo
 from dra_scheduler.plugins.dynamicresources.manager import DRAManager
 from dra_scheduler.plugins.dynamicresources.memory import AsideResult, AttemptMemory, NodeAllocation
 from dra_scheduler.plugins.dynamicresources.nodeallocatable import (
-    DeviceNotFound,
+    NeedsUnknown,
     check_fit,
     check_pod_level,
     claim_statuses,
@@ -309,7 +309,7 @@ class NodeFilter:
             return ()
         try:
             statuses = claim_statuses(pod, allocations, self._manager.slices.list())
-        except DeviceNotFound as problem:
+        except NeedsUnknown as problem:
             return error(problem)
         pod, needs = needs_with(pod, statuses)
         return check_pod_level(pod) or check_fit(node, needs) or statuses
