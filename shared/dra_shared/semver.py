@@ -47,7 +47,7 @@ class Semver:
         """Like parse, after dropping a leading ``v`` and leading zeros and adding missing parts as ``0``."""
         parts = text.removeprefix("v").split(".", 2)
         for index, part in enumerate(parts):
-            if len(part) > 1:
+            if len(part.encode()) > 1:
                 stripped = part.lstrip("0")
                 parts[index] = stripped if stripped and stripped[0] in _DIGITS else "0" + stripped
         if len(parts) < 3:

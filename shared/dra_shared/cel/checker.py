@@ -63,6 +63,10 @@ def check(
     return checked, checker.issues
 
 
+# What the types of ``list`` and ``map`` are shown with where a field is selected.
+_ANYTHING: Final[Mapping] = {"A": t.DYN, "B": t.DYN}
+
+
 class _Checker:
     def __init__(
         self,
@@ -188,7 +192,8 @@ class _Checker:
         elif target.kind is Kind.PARAM:
             self._assignable((t.DYN, target))
         elif not target.is_dyn and target.kind is not Kind.ERROR:
-            self._report(pos, f"type '{target}' does not support field selection")
+            shown = substitute(_ANYTHING, target, to_dyn=False)
+            self._report(pos, f"type '{shown}' does not support field selection")
         return t.optional_of(result) if optional else result
 
     def _struct_field(self, pos: int, struct: str, name: str) -> Type:

@@ -97,6 +97,8 @@ def attribute_code(attribute: Attribute, *, tracked: bool) -> Code:
     run = resolver(attribute, tracked=tracked)
     if attribute.is_test:
         run = _present(run)
+        if tracked and attribute.branches is not None:
+            run = _refunded(run)
     elif tracked and attribute.branches is None:
         run = _evaluated(run)
     return Code(run, attribute=attribute)
@@ -110,6 +112,18 @@ def _present(run: Run) -> Run:
         return value.present if type(value) is OptionalValue else value
 
     return present
+
+
+def _refunded(run: Run) -> Run:
+    """has() gives back what an attribute costs, though a conditional costs nothing."""
+
+    def refunded(frame: Frame) -> Any:
+        try:
+            return run(frame)
+        finally:
+            frame[COST] -= 1
+
+    return refunded
 
 
 def _evaluated(run: Run) -> Run:

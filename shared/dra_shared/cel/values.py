@@ -201,6 +201,7 @@ _WRAPPED: Final[dict[type, str]] = {
     Quantity: "*resource.Quantity",
     DerivedQuantity: "*resource.Quantity",
     Url: "*url.URL",
+    EvaluationError: "*errors.errorString",
 }
 _PLAIN: Final = frozenset((str, int, bool, Uint, bytes, Duration, Timestamp, TypeValue))
 _NUMBERS: Final = frozenset((int, Uint, float))
@@ -223,8 +224,8 @@ def reread(optional: OptionalValue) -> OptionalValue:
     """
     try:
         value = innermost(optional)
-    except EvaluationError:
-        return optional
+    except EvaluationError as error:
+        value = error
     kind = type(value)
     if kind is TypeValue:
         return OptionalValue(str(value))
@@ -365,6 +366,8 @@ def compare(left: Any, right: Any) -> int:
         if kind is float and (math.isnan(left) or math.isnan(right)):
             raise EvaluationError(_NAN)
         return int(left > right) - int(left < right)
+    if kind is float and math.isnan(left):
+        raise EvaluationError(_NAN)
     if kind in _NUMBERS and other in _NUMBERS:
         if kind is float or other is float:
             a, b = float(left), float(right)
@@ -375,6 +378,7 @@ def compare(left: Any, right: Any) -> int:
     raise EvaluationError(NO_OVERLOAD)
 
 
+_KEYED: Final = frozenset((type(None), Duration, TypeValue, Ip, Cidr))
 #: What Go's maps do not take for a key.
 UNHASHABLE: Final = frozenset((NamedFormat, Semver, bytes))
 
@@ -395,11 +399,19 @@ def find(container: dict[Any, Any], key: Any) -> tuple[Any, bool]:
                 return value, True
     if type(container) is DomainMap:
         return _EMPTY, True
-    if key is None and None in container:
-        return container[None], True
+    for mine, value in container.items():
+        if type(mine) is kind and _same_key(mine, key):
+            return value, True
     if container and kind in UNHASHABLE:
         raise unhashable(key)
     return None, False
+
+
+def _same_key(mine: Any, key: Any) -> bool:
+    """Whether Go takes the two, which are no numbers, for one key of a map; most are pointers to it."""
+    if type(key) is Timestamp:
+        return bool(mine == key and mine.offset == key.offset)
+    return mine is NONE is key or (type(key) in _KEYED and bool(mine == key))
 
 
 def contains(container: Any, wanted: Any) -> bool:

@@ -66,6 +66,11 @@ LISTER = "internal error: interface conversion: {} is not traits.Lister: missing
          "no such overload: isLoopback(google.protobuf.Timestamp)"),
         ("dyn(1).orValue(timestamp(0)).getHours() == 0", "no such overload: getHours(int)"),
         ("dyn(1).or(optional.of(2)).value() == 2", "no such overload: value(int)"),
+        ('cel.bind(o, optional.of(ip("::1")), cel.bind(p, o, p.value().isLoopback()))',
+         "unsupported conversion to ref.Val: (*errors.errorString)unsupported conversion to ref.Val: (netip.Addr)::1"),
+        ('dyn(duration("1s")).matches(["a"].max())', "no such overload"),
+        ('semver("é.2", true).major() == 1', 'Invalid character(s) found in major number "0é"'),
+        ('dyn(double("NaN")) < dyn("a")', "NaN values cannot be ordered"),
         ('timestamp(0).getHours("/etc") == 0', "time: invalid location name"),
         ('timestamp(0).getHours("a\\x00") == 0', "invalid argument"),
         ('timestamp(0).getHours("Europe") == 0', "is a directory"),
@@ -95,6 +100,9 @@ def test_errors(expression: str, error: str | None) -> None:
         "optional.ofNonZeroValue(timestamp(0)).hasValue()",
         'timestamp(0).getHours("5:30") == 5 && timestamp(0).getHours("-0:30") == 23',
         'format.byte().validate("").hasValue() && !format.byte().validate("YR==").hasValue()',
+        'format.byte().validate("ZaGVsbG8=").hasValue() && format.byte().validate("aaaa====").hasValue()',
+        'format.dns1123LabelPrefix().validate("aé-").hasValue()',
+        'format.qualifiedName().validate("a/b/c").value()[0].startsWith("a valid label key must consist of")',
         'dyn("a").orValue("b") == "a"',
         "dyn(optional.of(optional.of(true)))",
         'isURL("x:y") && isURL("*") && !isURL("http://%41.com/")',
@@ -110,7 +118,10 @@ def test_errors(expression: str, error: str | None) -> None:
         'timestamp(0).getHours("Local") == 0 && timestamp(0).getHours("./UTC") == 0',
         'timestamp(0).getFullYear("99999999999:0") == 1759',
         "string(1e-320) == '1e-320'",
-        "null in {null: 1}",
+        "null in {null: 1} && int in {type(1): 1} && optional.none() in {optional.none(): 1}",
+        "duration('1s') in {duration('1s'): 1} && ip('::1') in {ip('::1'): 1}",
+        "!(optional.of(1) in {optional.of(1): 1})",
+        "timestamp(0) in {timestamp(0): 1} && !(timestamp('1970-01-01T01:00:00+01:00') in {timestamp(0): 1})",
         'string([3.0, double("NaN"), 1.0, 2.0].sort()[2]) == "1" && [2, 1].sortBy(x, double("NaN")) == [2, 1]',
     ],
 )
@@ -143,6 +154,9 @@ def test_true(expression: str) -> None:
         # Upstream's server panics.
         ('{dyn(b"x"): 1} == {}', ErrorKind.INTERNAL,
          "program instantiation failed: runtime error: hash of unhashable type types.Bytes"),
+        ("[map].x == 1", ErrorKind.INVALID,
+         "compilation failed: ERROR: <input>:1:6: type 'list(type(map(dyn, dyn)))' does not support field selection\n"
+         " | [map].x == 1\n | .....^"),
         ("[int].exists(x, x == int)", ErrorKind.INTERNAL,
          "program instantiation failed: reference to undefined type: x"),
         ("device.`driver` == 'd'", ErrorKind.INVALID,
@@ -195,6 +209,10 @@ def test_compile_errors(expression: str, kind: ErrorKind, text: str) -> None:
         ('[{"a": 1}.b].sortBy(a, a) == [1]', 101, 14),
         ('cel.bind(o, optional.of(ip("::1")), o == o)', 1844674407370955278, 5),
         ("[true].map(x, [1, 2]) == [[1]]", 64, 4),
+        # What is too long is told in bytes.
+        (f'format.labelValue().validate("{"a" * 64}").value().join("|") == ""', 1844674407370955490, 78),
+        # has() takes off what only an attribute without a condition has cost.
+        ('has((true ? device.attributes["d"] : device.attributes["e"]).s)', 3, 2),
     ],
 )
 def test_costs(expression: str, estimated: int, actual: int | None) -> None:

@@ -6,7 +6,7 @@ from dra_shared.cel.errors import EvaluationError
 from dra_shared.cel.library import Implementation
 from dra_shared.cel.library.formatting import format_string
 from dra_shared.cel.library.patterns import RegexError, compile_regex
-from dra_shared.cel.values import NO_OVERLOAD, to_text
+from dra_shared.cel.values import NO_OVERLOAD, Duration, Timestamp, to_text
 
 _UPPER: Final = {code: code - 32 for code in range(ord("a"), ord("z") + 1)}
 _LOWER: Final = {code: code + 32 for code in range(ord("A"), ord("Z") + 1)}
@@ -123,7 +123,9 @@ def ends_with(text: Any, suffix: Any) -> bool:
 
 def matches(text: Any, pattern: Any) -> bool:
     if type(text) is not str:
-        raise EvaluationError(f"{NO_OVERLOAD}: matches")
+        # As with sort.
+        receives = type(text) in (Duration, Timestamp)
+        raise EvaluationError(NO_OVERLOAD if receives else f"{NO_OVERLOAD}: matches")
     if type(pattern) is not str:
         raise EvaluationError(NO_OVERLOAD)
     try:
