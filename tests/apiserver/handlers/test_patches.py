@@ -213,8 +213,15 @@ DEFINITION: Json = {
 }
 
 
+async def define(client: httpx.AsyncClient, definition: Json) -> None:
+    """Have a definition served, which takes the server a moment."""
+    await client.post("/apis/apiextensions.k8s.io/v1/customresourcedefinitions", json=definition)
+    while (await client.get("/apis/example.com/v1")).status_code != 200:
+        pass
+
+
 async def test_a_custom_resource_is_scaled_at_its_own_paths(client: httpx.AsyncClient) -> None:
-    await client.post("/apis/apiextensions.k8s.io/v1/customresourcedefinitions", json=DEFINITION)
+    await define(client, DEFINITION)
     path = "/apis/example.com/v1/namespaces/default/widgets"
     widget = {"apiVersion": "example.com/v1", "kind": "Widget", "metadata": {"name": "w"}}
     await client.post(path, json={**widget, "status": {"size": 3, "selector": "a=b"}})
@@ -357,10 +364,46 @@ async def test_an_empty_list_is_none_to_managers_of_another_version(client: http
 
 
 async def test_custom_resources_tell_which_patches_they_take(client: httpx.AsyncClient) -> None:
-    await client.post("/apis/apiextensions.k8s.io/v1/customresourcedefinitions", json=DEFINITION)
+    await define(client, DEFINITION)
     answer = await patch(client, "strategic", {}, "/apis/example.com/v1/namespaces/default/widgets/w")
     assert (answer.status_code, answer.json()["message"]) == (
         415,
         "the body of the request was in an unknown format - accepted media types include: "
         "application/json-patch+json, application/merge-patch+json, application/apply-patch+yaml",
     )
+
+
+async def test_versions_of_a_custom_resource_are_as_their_own_schema_says(client: httpx.AsyncClient) -> None:
+    size = {"type": "object", "properties": {"size": {"type": "integer"}}}
+    schema = {"type": "object", "properties": {"spec": size, "status": size}}
+    first = {
+        "name": "v1",
+        "served": True,
+        "storage": True,
+        "schema": {"openAPIV3Schema": schema},
+        "subresources": {"status": {}},
+    }
+    second = {**DEFINITION["spec"]["versions"][0], "name": "v2", "storage": False, "subresources": {}}
+    await define(client, changed(DEFINITION, "spec.versions", [first, second]))
+    path = "/apis/example.com/v1/namespaces/default/widgets"
+    widget = {"apiVersion": "example.com/v1", "kind": "Widget", "metadata": {"name": "w"}}
+    await client.post(path, json=widget)
+    answer = await patch(client, "merge", {"status": {"size": "x"}}, f"{path}/w/status")
+    said = 'size in body must be of type integer: "string"'
+    assert answer.json()["details"]["causes"] == [
+        {
+            "reason": "FieldValueTypeInvalid",
+            "message": f'Invalid value: "string": {said}',
+            "field": "status.size",
+        }
+    ]
+    body = {"metadata": {"labels": {"a": "b"}}, "status": {"size": 1}}
+    made = (await patch(client, "merge", body, f"{path}/w/status")).json()
+    assert ("labels" in made["metadata"], made["status"]) == (False, {"size": 1})
+    answer = await patch(client, "merge", {"spec": {"size": {"x": 1}}}, f"{path}/w", fieldValidation="Strict")
+    assert problem(answer) == 'strict decoding error: unknown field "spec.size.x"'
+    other = path.replace("v1", "v2")
+    assert (await patch(client, "merge", {"status": {}}, f"{other}/w/status")).status_code == 404
+    listed = (await client.get("/apis/example.com/v2")).json()["resources"]
+    assert [one["name"] for one in listed] == ["widgets"]
+    assert (await patch(client, "merge", {"spec": {"size": "x"}}, f"{other}/w")).status_code == 200

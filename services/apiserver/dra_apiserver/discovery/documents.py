@@ -67,7 +67,7 @@ class Discovery:
         listed: list[Document] = []
         for info in self._registry.kinds_in(group, version):
             listed.append(_resource(info))
-            listed += [_subresource(info, sub, version) for sub in _subresources(info)]
+            listed += [_subresource(info, sub, version) for sub in _subresources(info, version)]
         document = {
             "kind": "APIResourceList",
             "groupVersion": api_version(group, version),
@@ -100,8 +100,9 @@ class Discovery:
         return {"metadata": {"name": name} if name else {}, "versions": versions}
 
 
-def _subresources(info: KindInfo) -> list[Subresource]:
-    return [info.subresources[name] for name in sorted(info.subresources)]
+def _subresources(info: KindInfo, version: str) -> list[Subresource]:
+    found = info.subresources_in(version)
+    return [found[name] for name in sorted(found)]
 
 
 def _resource(info: KindInfo) -> Document:
@@ -161,7 +162,7 @@ def _aggregated(info: KindInfo, version: str) -> Document:
             },
             "verbs": sorted(sub.verbs),
         }
-        for sub in _subresources(info)
+        for sub in _subresources(info, version)
     ]
     if subresources:
         made["subresources"] = subresources

@@ -99,8 +99,13 @@ def _version(version: Mapping[str, Any]) -> CustomVersion:
         for one in version.get("additionalPrinterColumns") or ()
     )
     schema = (version.get("schema") or {}).get("openAPIV3Schema") or _ANYTHING
+    asked = version.get("subresources") or {}
     return CustomVersion(
-        schema, columns, bool(version.get("deprecated")), version.get("deprecationWarning") or ""
+        schema,
+        columns,
+        bool(version.get("deprecated")),
+        version.get("deprecationWarning") or "",
+        frozenset(name for name in ("status", "scale") if asked.get(name) is not None),
     )
 
 

@@ -1,5 +1,6 @@
 """The strategy of custom resources: the generic one, and their definition's schema."""
 
+from dataclasses import replace
 from typing import Any
 
 from dra_apiserver.errors import ErrorType, FieldError, Verbatim
@@ -7,6 +8,7 @@ from dra_apiserver.extensions.rules import check_rules, has_rules
 from dra_apiserver.extensions.validation import check_count, validate_custom
 from dra_apiserver.strategy import Context
 from dra_apiserver.strategy.generic import GenericStrategy
+from dra_apiserver.strategy.objectmeta import keep_metadata
 
 JsonObject = dict[str, Any]
 
@@ -29,13 +31,19 @@ _NOT_CHECKED = FieldError(
 
 
 class CustomStrategy(GenericStrategy):
-    """Objects must fit the schema of the version that they are stored in."""
+    """Objects must fit the schema of the version that they are written in."""
 
     def prepare_for_create(self, obj: JsonObject, ctx: Context) -> None:
         """A new object has no status where the kind has a status subresource."""
         if ctx.kind.has_status:
             obj.pop("status", None)
         obj["metadata"]["generation"] = 1
+
+    def prepare_for_update(self, obj: JsonObject, old: JsonObject, ctx: Context) -> None:
+        """A status comes without metadata of its own."""
+        super().prepare_for_update(obj, old, ctx)
+        if ctx.subresource == "status":
+            keep_metadata(obj["metadata"], old["metadata"])
 
     def validate_create(self, obj: JsonObject, ctx: Context) -> list[FieldError]:
         """The metadata's errors, then the schema's."""
@@ -47,10 +55,12 @@ class CustomStrategy(GenericStrategy):
 
     def _schema_errors(self, obj: JsonObject, old: JsonObject | None, ctx: Context) -> list[FieldError]:
         custom = ctx.kind.custom or {}
-        found = custom.get(ctx.kind.storage_version)
+        found = custom.get(ctx.version)
         if found is None:
             return []
         errors = validate_custom(found.schema, obj, old)
+        if ctx.subresource == "status":
+            errors = [_of_status(error) for error in errors if error.field.partition(".")[0] == "status"]
         scale = ctx.kind.scale
         if scale is not None:
             errors += check_count(
@@ -62,3 +72,10 @@ class CustomStrategy(GenericStrategy):
                 return [*errors, _NOT_CHECKED]
             errors += check_rules(found.schema, obj, old)
         return errors
+
+
+def _of_status(error: FieldError) -> FieldError:
+    """The error as upstream has it where the status alone is looked at."""
+    if not error.detail.startswith(f"{error.field} in body"):
+        return error
+    return replace(error, detail=error.detail.removeprefix("status").removeprefix("."))

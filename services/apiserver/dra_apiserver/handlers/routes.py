@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Awaitable, Callable
 
-from dra_apiserver.errors import method_not_allowed, no_such_resource
+from dra_apiserver.errors import method_not_allowed, no_such_resource, not_found
 from dra_apiserver.handlers import components, logs, read, reviews, scales, streaming, subresources, write
 from dra_apiserver.handlers import delete as deletion
 from dra_apiserver.handlers.api import Api, Target
@@ -118,7 +118,9 @@ def resolve(registry: Registry, method: str, path: str, watching: bool) -> tuple
             return found[0], components.get_component, target
         return found[0], found[1], target
     name = rest[2]
-    subresource = info.subresources.get(name)
+    subresource = info.subresources_in(version).get(name)
+    if subresource is None and info.custom is not None:
+        raise not_found(target.qualified, target.name)
     if subresource is None:
         raise no_such_resource()
     target.subresource = name

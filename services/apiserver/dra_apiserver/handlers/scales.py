@@ -11,7 +11,6 @@ from dra_shared.selectors import SelectorError, label_selector
 from dra_apiserver.admission.dynamic.attributes import copied
 from dra_apiserver.errors import (
     GroupResource,
-    StatusError,
     bad_request,
     conflict,
     invalid,
@@ -23,9 +22,9 @@ from dra_apiserver.handlers.changes import check_version, prepare_update
 from dra_apiserver.handlers.mechanisms import mechanism
 from dra_apiserver.handlers.options import write_options
 from dra_apiserver.handlers.subresources import read_body, reply
-from dra_apiserver.handlers.write import check_name
+from dra_apiserver.handlers.write import check_name, check_patch_type
 from dra_apiserver.http import Request
-from dra_apiserver.patch import APPLY_PATCH, patch_types, track_update
+from dra_apiserver.patch import APPLY_PATCH, track_update
 from dra_apiserver.patch.scale import to_parent, to_scale
 from dra_apiserver.present import canonical
 from dra_apiserver.registry import KindInfo, ScalePaths
@@ -112,8 +111,8 @@ async def put_scale(api: Api, request: Request, target: Target) -> None:
     """Set how many replicas the object wants, by an update or a patch of its Scale."""
     patching = request.method == "PATCH"
     media_type = request.header(b"content-type").partition(";")[0].strip()
-    if patching and media_type not in patch_types(_SCALE):
-        raise StatusError(415, "UnsupportedMediaType", "415: Unsupported Media Type", {})
+    if patching:
+        check_patch_type(target.kind, media_type)
     applying = patching and media_type == APPLY_PATCH
     options = write_options(request, "PatchOptions" if patching else "UpdateOptions", apply=applying)
     scaled = Target(_SCALE, "v1", target.namespace, target.name, "scale")
@@ -171,7 +170,9 @@ async def put_scale(api: Api, request: Request, target: Target) -> None:
         for step in steps[:-1]:
             below = below.setdefault(step, {})
         below[steps[-1]] = replicas
-        obj["metadata"]["resourceVersion"] = meta.get("resourceVersion") or ""
+        # A custom resource's Scale need not say from which version it comes.
+        unsaid = "" if kind.custom is None else old["metadata"]["resourceVersion"]
+        obj["metadata"]["resourceVersion"] = meta.get("resourceVersion") or unsaid
         check_version(main, obj["metadata"], old["metadata"])
         managed = to_parent(
             old["metadata"].get("managedFields"),

@@ -37,6 +37,7 @@ from dra_apiserver.handlers.options import WriteOptions, write_options
 from dra_apiserver.http import Request
 from dra_apiserver.patch import APPLY_PATCH, patch_types, reset_fields, track_update
 from dra_apiserver.present import canonical
+from dra_apiserver.registry import KindInfo
 from dra_apiserver.schema import decode, default
 from dra_apiserver.storage import Put, Record, Remove
 from dra_apiserver.strategy.updates import makes_by_update
@@ -211,15 +212,21 @@ def _create_by_update(
     return Put(canonical(stored))
 
 
+def check_patch_type(kind: KindInfo, media_type: str) -> None:
+    """Raises StatusError, 415, for patches that the kind does not take."""
+    accepted = patch_types(kind)
+    if media_type in accepted:
+        return
+    if kind.custom is None:
+        raise StatusError(415, "UnsupportedMediaType", "415: Unsupported Media Type", {})
+    text = f"the body of the request was in an unknown format - accepted media types include: {', '.join(accepted)}"
+    raise StatusError(415, "UnsupportedMediaType", text)
+
+
 async def patch(api: Api, request: Request, target: Target) -> None:
     """Change the stored object as the body says."""
     media_type = request.header(b"content-type").partition(";")[0].strip()
-    accepted = patch_types(target.kind)
-    if media_type not in accepted:
-        if target.kind.custom is None:
-            raise StatusError(415, "UnsupportedMediaType", "415: Unsupported Media Type", {})
-        text = f"the body of the request was in an unknown format - accepted media types include: {', '.join(accepted)}"
-        raise StatusError(415, "UnsupportedMediaType", text)
+    check_patch_type(target.kind, media_type)
     presenter = api.presenter(target, request)
     body = await request.body()
     applying = media_type == APPLY_PATCH

@@ -72,15 +72,16 @@ _STATUS_ALONE = frozenset(
 
 def reset_fields(kind: KindInfo, subresource: str) -> Paths:
     """The fields that a write through ``subresource`` (empty: the object itself) leaves as they are."""
-    return _reset(kind.group, kind.kind, subresource, kind.has_status)
+    return _reset(kind.group, kind.kind, subresource, kind.has_status, kind.custom is not None)
 
 
-def _reset(group: str, kind: str, subresource: str, has_status: bool) -> Paths:
+def _reset(group: str, kind: str, subresource: str, has_status: bool, custom: bool = False) -> Paths:
     special = _RESET.get((group, kind, subresource))
     if special is not None:
         return special
     if subresource == "status":
-        return [("f:metadata",), ("f:spec",)] if (group, kind) in _STATUS_ALONE else [("f:spec",)]
+        alone = custom or (group, kind) in _STATUS_ALONE
+        return [("f:metadata",), ("f:spec",)] if alone else [("f:spec",)]
     return [("f:status",)] if not subresource and has_status else []
 
 
@@ -97,9 +98,11 @@ _Names = frozenset[str]
 
 
 @functools.cache
-def _hidden(group: str, kind: str, subresource: str, has_status: bool) -> tuple[_Names, _Names]:
+def _hidden(group: str, kind: str, subresource: str, has_status: bool, custom: bool) -> tuple[_Names, _Names]:
     """The members of an object, and of its metadata, that nobody comes to own by a write through ``subresource``."""
-    paths = [tuple(step[2:] for step in path) for path in _reset(group, kind, subresource, has_status)]
+    paths = [
+        tuple(step[2:] for step in path) for path in _reset(group, kind, subresource, has_status, custom)
+    ]
     whole = {path[0] for path in paths if len(path) == 1}
     own = {path[1] for path in paths if path[0] == "metadata" and len(path) > 1}
     stripped = {step[2:] for step in STRIPPED["f:metadata"] if step != SELF}
@@ -110,7 +113,7 @@ def _changes(
     node: Struct, kind: KindInfo, subresource: str, before: Object, after: Object, literal: bool = False
 ) -> Comparison:
     """What a write through ``subresource`` changed of what can be owned."""
-    whole, own = _hidden(kind.group, kind.kind, subresource, kind.has_status)
+    whole, own = _hidden(kind.group, kind.kind, subresource, kind.has_status, kind.custom is not None)
     seen = []
     for obj in (before, after):
         shown = {key: value for key, value in obj.items() if key not in whole}

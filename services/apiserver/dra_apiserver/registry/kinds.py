@@ -76,6 +76,7 @@ class CustomVersion:
     columns: tuple[PrinterColumn, ...] = ()
     deprecated: bool = False
     deprecation_warning: str = ""
+    subresources: frozenset[str] = frozenset()
 
 
 @dataclass(frozen=True, slots=True)
@@ -105,6 +106,13 @@ class KindInfo:
     all_versions: tuple[str, ...] = ()
     deprecated: Mapping[str, str] = field(default_factory=dict)
     custom: Mapping[str, CustomVersion] | None = None
+
+    def subresources_in(self, version: str) -> Mapping[str, Subresource]:
+        """The subresources as one version has them: those of a custom resource may differ."""
+        if self.custom is None or version not in self.custom:
+            return self.subresources
+        own = self.custom[version].subresources
+        return {name: found for name, found in self.subresources.items() if name in own}
 
     @property
     def list_kind(self) -> str:

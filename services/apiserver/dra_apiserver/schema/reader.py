@@ -131,6 +131,8 @@ class Reader:
             kind = member.node
             if type(kind) is Scalar:
                 if not native:
+                    if type(value) is dict and kind is not _ANY:
+                        self._prune(value, key)
                     continue
                 if (kind is not _STRING or type(value) is not str) and kind is not _ANY:
                     obj[key] = value = self._scalar(node, member, kind, value)
@@ -143,6 +145,14 @@ class Reader:
             else:
                 self._compound(kind, value, node.name, key, member.go)
         self._lenient = outer
+
+    def _prune(self, value: dict[str, Any], *path: str) -> None:
+        """Where a custom resource has an object in place of a plain value, nothing is known of its members."""
+        self._path += path
+        for name in value:
+            self._report("unknown", name)
+        value.clear()
+        del self._path[len(self._path) - len(path) :]
 
     def _scalar(self, node: Struct, member: Field, kind: Scalar, value: Any) -> Any:
         try:
@@ -214,6 +224,8 @@ class Reader:
         """One list item or map value; the path already ends with its index or key."""
         if type(item) is Scalar:
             if self._lenient:
+                if type(value) is dict and item is not _ANY:
+                    self._prune(value)
                 return value
             try:
                 return self.readers[item](value)

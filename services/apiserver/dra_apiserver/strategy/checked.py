@@ -8,7 +8,7 @@ from typing import Any
 from dra_apiserver.errors import FieldError
 from dra_apiserver.strategy import Context
 from dra_apiserver.strategy.generic import GenericStrategy
-from dra_apiserver.strategy.objectmeta import reset_for_status
+from dra_apiserver.strategy.objectmeta import keep_metadata, reset_for_status
 from dra_apiserver.validation.coreobjects import Check
 
 JsonObject = dict[str, Any]
@@ -48,11 +48,7 @@ class StatusStrategy(GenericStrategy):
         if self._keeps_metadata:
             reset_for_status(obj["metadata"], old["metadata"])
         if self._keeps_all:
-            meta = obj["metadata"]
-            managed = {"managedFields": meta["managedFields"]} if "managedFields" in meta else {}
-            kept = {key: value for key, value in old["metadata"].items() if key != "managedFields"}
-            meta.clear()
-            meta.update({**kept, **managed})
+            keep_metadata(obj["metadata"], old["metadata"])
 
     def validate_update(self, obj: JsonObject, old: JsonObject, ctx: Context) -> list[FieldError]:
         """The errors of metadata, then those of the status."""

@@ -34,6 +34,14 @@ _STANDARD_FINALIZERS = frozenset({"kubernetes", "orphan", "foregroundDeletion"})
 _NOT_STATUS = ("labels", "annotations", "finalizers", "ownerReferences", "generation")
 
 
+def keep_metadata(meta: JsonObject, old: JsonObject) -> None:
+    """Put the old metadata in place of the new but for who manages what."""
+    managed = {"managedFields": meta["managedFields"]} if "managedFields" in meta else {}
+    kept = {key: value for key, value in old.items() if key != "managedFields"}
+    meta.clear()
+    meta.update({**kept, **managed})
+
+
 def reset_for_status(meta: JsonObject, old: JsonObject) -> None:
     """Take back what a status update changed in the metadata."""
     for field in _NOT_STATUS:
