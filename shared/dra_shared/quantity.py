@@ -205,7 +205,7 @@ class Quantity:
             base = float(self.number)
         except OverflowError:
             base = float("inf") if self.number > 0 else float("-inf")
-        return base if self.exponent == 0 else base * float(f"1e{self.exponent}")
+        return base if self.exponent == 0 else base * _power_of_ten(self.exponent)
 
     def as_decimal(self) -> "Quantity":
         """The same number in the decimal form, which upstream's comparisons may leave in their receiver."""
@@ -404,3 +404,15 @@ def _parse_decimal(value: str, base: int, exponent: int, format: Format) -> Quan
         if 0 < number < 10 ** max(-scale, 0):
             format = Format.DECIMAL_SI
     return Quantity(sign * number, scale, format, decimal=True)
+
+
+def _power_of_ten(exponent: int) -> float:
+    """As Go makes it of two smaller ones, which is not always the nearest."""
+    if exponent > 308:
+        return float("inf")
+    if exponent < -323:
+        return 0.0
+    large, small = divmod(abs(exponent), 32)
+    if exponent < 0:
+        return float(f"1e-{32 * large}") / float(f"1e{small}")
+    return float(f"1e{32 * large}") * float(f"1e{small}")

@@ -16,8 +16,8 @@ from dra_shared.cel.values import (
     OptionalValue,
     Uint,
     go_type,
-    innermost,
     lookup,
+    opened,
     qualify,
     reread,
 )
@@ -97,8 +97,6 @@ def attribute_code(attribute: Attribute, *, tracked: bool) -> Code:
     run = resolver(attribute, tracked=tracked)
     if attribute.is_test:
         run = _present(run)
-        if tracked and attribute.branches is not None:
-            run = _refunded(run)
     elif tracked and attribute.branches is None:
         run = _evaluated(run)
     return Code(run, attribute=attribute)
@@ -114,16 +112,16 @@ def _present(run: Run) -> Run:
     return present
 
 
-def _refunded(run: Run) -> Run:
+def refunded(run: Run) -> Run:
     """has() gives back what an attribute costs, though a conditional costs nothing."""
 
-    def refunded(frame: Frame) -> Any:
+    def refund(frame: Frame) -> Any:
         try:
             return run(frame)
         finally:
             frame[COST] -= 1
 
-    return refunded
+    return refund
 
 
 def _evaluated(run: Run) -> Run:
@@ -294,7 +292,7 @@ def _through(value: OptionalValue, keys: list[Any]) -> OptionalValue:
     """Selections from an optional give optionals."""
     if not value.present:
         return value
-    current = innermost(value)
+    current = opened(value)
     for key in keys:
         current, found = lookup(current, key)
         if not found:
@@ -320,7 +318,7 @@ def _general(base: Run, qualifiers: tuple[Qualifier, ...]) -> Run:
                 return value
             if not qualifiers:
                 return reread(value)
-            optional, value = True, innermost(value)
+            optional, value = True, opened(value)
         for qualifier in qualifiers:
             key = _key(qualifier, frame)
             if optional or qualifier.optional:
@@ -346,7 +344,7 @@ def _tracked(base: Run, qualifiers: tuple[Qualifier, ...]) -> Run:
                 return value
             if not qualifiers:
                 return reread(value)
-            optional, value = True, innermost(value)
+            optional, value = True, opened(value)
         for qualifier in qualifiers:
             if optional or qualifier.optional:
                 optional = True

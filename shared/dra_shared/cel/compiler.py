@@ -17,6 +17,7 @@ from dra_shared.cel.code import (
     charge,
     constant,
     plain,
+    refunded,
     resolver,
 )
 from dra_shared.cel.construction import hashable, map_builder, optional_list, plain_list, struct_builder
@@ -120,7 +121,10 @@ class _Compiler:
                 return self._attribute(Attribute(self._variable(expr.name)))
             case Select():
                 operand = self._as_attribute(self.code(expr.operand))
-                return self._attribute(operand.select(Qualifier(expr.name, test=expr.test_only)))
+                selected = self._attribute(operand.select(Qualifier(expr.name, test=expr.test_only)))
+                if expr.test_only and self.tracked and operand.branches is not None:
+                    selected.run = refunded(selected.run)
+                return selected
             case Call():
                 return self._call(expr)
             case ListLiteral():

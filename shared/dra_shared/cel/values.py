@@ -229,10 +229,19 @@ def reread(optional: OptionalValue) -> OptionalValue:
     kind = type(value)
     if kind is TypeValue:
         return OptionalValue(str(value))
-    if kind in _WRAPPED:
-        message = f"unsupported conversion to ref.Val: ({_WRAPPED[kind]}){value}"
-        return OptionalValue(EvaluationError(message))
-    return OptionalValue(value)
+    return OptionalValue(_unreadable(value) if kind in _WRAPPED else value)
+
+
+def opened(optional: OptionalValue) -> Any:
+    """What is selected from where ``optional`` is."""
+    value = innermost(optional)
+    if type(value) in _WRAPPED:
+        raise _unreadable(value)
+    return value
+
+
+def _unreadable(value: Any) -> EvaluationError:
+    return EvaluationError(f"unsupported conversion to ref.Val: ({_WRAPPED[type(value)]}){value}")
 
 
 def type_name(value: Any) -> str:

@@ -68,6 +68,7 @@ LISTER = "internal error: interface conversion: {} is not traits.Lister: missing
         ("dyn(1).or(optional.of(2)).value() == 2", "no such overload: value(int)"),
         ('cel.bind(o, optional.of(ip("::1")), cel.bind(p, o, p.value().isLoopback()))',
          "unsupported conversion to ref.Val: (*errors.errorString)unsupported conversion to ref.Val: (netip.Addr)::1"),
+        ('dyn(optional.of(semver("1.0.0"))).x', "unsupported conversion to ref.Val: (semver.Version)1.0.0"),
         ('dyn(duration("1s")).matches(["a"].max())', "no such overload"),
         ('semver("é.2", true).major() == 1', 'Invalid character(s) found in major number "0é"'),
         ('dyn(double("NaN")) < dyn("a")', "NaN values cannot be ordered"),
@@ -118,6 +119,7 @@ def test_errors(expression: str, error: str | None) -> None:
         'timestamp(0).getHours("Local") == 0 && timestamp(0).getHours("./UTC") == 0',
         'timestamp(0).getFullYear("99999999999:0") == 1759',
         "string(1e-320) == '1e-320'",
+        "string(quantity('1e33').asApproximateFloat()) == '1.0000000000000001e+33'",
         "null in {null: 1} && int in {type(1): 1} && optional.none() in {optional.none(): 1}",
         "duration('1s') in {duration('1s'): 1} && ip('::1') in {ip('::1'): 1}",
         "!(optional.of(1) in {optional.of(1): 1})",
@@ -213,6 +215,7 @@ def test_compile_errors(expression: str, kind: ErrorKind, text: str) -> None:
         (f'format.labelValue().validate("{"a" * 64}").value().join("|") == ""', 1844674407370955490, 78),
         # has() takes off what only an attribute without a condition has cost.
         ('has((true ? device.attributes["d"] : device.attributes["e"]).s)', 3, 2),
+        ('(true ? has(device.attributes["d"].s) : false)', 3, 3),
     ],
 )
 def test_costs(expression: str, estimated: int, actual: int | None) -> None:
