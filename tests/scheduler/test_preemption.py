@@ -226,3 +226,24 @@ async def test_a_new_condition_comes_behind_those_that_there_are() -> None:
         call.body["status"] for call in api.writes("pods") if call.name == "low" and call.verb == "patch"
     ]
     assert patch["$setElementOrder/conditions"] == [{"type": "PodScheduled"}, {"type": "DisruptionTarget"}]
+
+
+async def test_an_error_without_a_victim_anywhere_is_all_that_is_told_of_preemption() -> None:
+    broken = {"selectors": [{"cel": {"expression": 'device.attributes["nobody"].thing'}}]}
+    api = FakeApi(
+        node_json("a"),
+        class_json(),
+        slice_json("a", 1),
+        claim_json("c", request=broken),
+        _placed("low", "a"),
+    )
+    async with running(api) as (scheduler, _):
+        api.add(pod_json("high", requests={"cpu": "3"}, priority=100, claims={"gpu": "c"}))
+        await eventually(lambda: condition(api, "high"))
+        # It waits for something to change, as if there had been no error.
+        assert scheduler.queue.counts()["unschedulable"] == 1
+    assert condition(api, "high")["reason"] == "Unschedulable"
+    assert condition(api, "high")["message"].startswith(
+        "0/1 nodes are available: 1 Insufficient cpu. "
+        'preemption: running "DynamicResources" filter plugin: claim default/c: selector #0'
+    )

@@ -339,7 +339,12 @@ class Scheduler:
             status = await self.framework.post_filter(state, entry.pod, diagnosis.statuses)
             diagnosis.post_filter = status.message
             # A claim that could not be given back: nothing is going to happen that the pod could wait for.
-            in_the_way = status.code is Code.ERROR and not diagnosis.pre_filter and state.group is None
+            in_the_way = (
+                status.code is Code.ERROR
+                and status.plugin == self._dynamic_resources.name
+                and not diagnosis.pre_filter
+                and state.group is None
+            )
         diagnosis.plugins.discard("")
         if not diagnosis.pre_filter and "DynamicResources" in diagnosis.plugins:
             diagnosis.hint = self._hint(entry.pod, diagnosis)

@@ -67,6 +67,10 @@ class DefaultPreemption:
             return unschedulable("preemption: not eligible due to a terminating pod on the nominated node.")
         candidates, refusals = self._candidates(state, pod, statuses)
         if not candidates:
+            errors = dict.fromkeys(s.message for s in refusals.values() if s.code is Code.ERROR)
+            if errors:
+                told = ", ".join(errors)
+                return error(f"preemption: [{told}]" if len(errors) > 1 else f"preemption: {told}")
             state.nominated = ""
             total = len(self._cache.nodes())
             return unschedulable(f"preemption: 0/{total} nodes are available: {histogram(refusals)}.")
