@@ -119,6 +119,7 @@ def test_errors(expression: str, error: str | None) -> None:
         'timestamp(0).getHours("Local") == 0 && timestamp(0).getHours("./UTC") == 0',
         'timestamp(0).getFullYear("99999999999:0") == 1759',
         "string(1e-320) == '1e-320'",
+        "'abc'.indexOf('', 100) == 100 && 'abc'.lastIndexOf('', -1) == -1 && 'abc'.indexOf('c', 100) == -1",
         "string(quantity('1e33').asApproximateFloat()) == '1.0000000000000001e+33'",
         "null in {null: 1} && int in {type(1): 1} && optional.none() in {optional.none(): 1}",
         "duration('1s') in {duration('1s'): 1} && ip('::1') in {ip('::1'): 1}",

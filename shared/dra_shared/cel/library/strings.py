@@ -31,10 +31,10 @@ def char_at(text: str, index: int) -> str:
 
 
 def index_of(text: str, wanted: str, offset: int = 0) -> int:
+    if not wanted:
+        return offset
     if offset < 0:
         raise _out_of_range(offset)
-    if not wanted:
-        return min(offset, len(text))
     return text.find(wanted, offset)
 
 
@@ -47,10 +47,10 @@ def last_index_of(text: str, wanted: str) -> int:
 
 
 def last_index_of_from(text: str, wanted: str, offset: int) -> int:
+    if not wanted:
+        return offset
     if offset < 0:
         raise _out_of_range(offset)
-    if not wanted:
-        return min(offset, len(text))
     if offset >= len(text):
         return -1
     return text.rfind(wanted, 0, min(offset + len(wanted), len(text)))
