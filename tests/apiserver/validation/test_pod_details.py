@@ -129,7 +129,7 @@ def test_volumes(source: dict[str, Any], found: list[str]) -> None:
         ({"dnsConfig": {"options": [{}]}}, "dnsConfig.options[0]: Required value: must not be empty"),
         (
             {"dnsPolicy": "None"},
-            "dnsConfig: Required value: must provide at least one DNS nameserver when `dnsPolicy` is None",
+            "dnsConfig: Required value: must provide `dnsConfig` when `dnsPolicy` is None",
         ),
     ],
 )
@@ -253,3 +253,115 @@ _RULE = {"action": "Restart", "exitCodes": {"operator": "In", "values": [42]}}
 )
 def test_containers_may_have_restart_rules(container: dict[str, Any], expected: list[str]) -> None:
     assert texts(pod(container)) == [f"spec.containers[0].{text}" for text in expected]
+
+
+BLOCK = {"name": "v", "persistentVolumeClaim": {"claimName": "p"}}
+EMPTY = {"name": "e", "emptyDir": {}}
+
+
+@pytest.mark.parametrize(
+    ("devices", "found"),
+    [
+        ([{"name": "v", "devicePath": "/dev/x"}], []),
+        ([{"name": "v"}], ["devicePath: Required value"]),
+        ([{"name": "no", "devicePath": "/x"}], ['name: Not found: "no"']),
+        (
+            [{"name": "e", "devicePath": "/x/../y"}],
+            [
+                'name: Invalid value: "e": '
+                "can only use volume source type of PersistentVolumeClaim or Ephemeral for block mode",
+                "devicePath: Invalid value: \"/x/../y\": can not contain backsteps ('..')",
+            ],
+        ),
+    ],
+)
+def test_volume_devices(devices: list[dict[str, Any]], found: list[str]) -> None:
+    spec = pod({"volumeDevices": devices}, volumes=[BLOCK, EMPTY])
+    assert texts(spec) == [f"spec.containers[0].volumeDevices[0].{one}" for one in found]
+
+
+def test_a_volume_is_mounted_or_a_device() -> None:
+    container = {
+        "volumeDevices": [{"name": "v", "devicePath": "/d"}],
+        "volumeMounts": [{"name": "v", "mountPath": "/e"}],
+    }
+    assert texts(pod(container, volumes=[BLOCK])) == [
+        'spec.containers[0].volumeMounts[0].name: Invalid value: "v": must not already exist in volumeDevices',
+        'spec.containers[0].volumeDevices[0].name: Invalid value: "v": must not already exist in volumeMounts',
+    ]
+
+
+@pytest.mark.parametrize(
+    ("spec", "found"),
+    [
+        (pod(hostnameOverride="a.b"), []),
+        (
+            pod(hostnameOverride="a", hostNetwork=True, setHostnameAsFQDN=True),
+            [
+                "spec.hostnameOverride: Forbidden: may not be specified when setHostnameAsFQDN is true",
+                "spec.hostnameOverride: Forbidden: may not be specified when hostNetwork is true",
+            ],
+        ),
+        (pod(hostnameOverride="x" * 65), ["spec.hostnameOverride: Too long: may not be more than 64 bytes"]),
+        (pod(os={}), ["spec.os.name: Required value"]),
+        (pod(os={"name": "x"}), ['spec.os: Unsupported value: "x": supported values: "linux", "windows"']),
+        (pod(dnsConfig={"searches": [".", "_a._b", "c."]}), []),
+        (
+            pod(dnsConfig={"searches": ["A"]}),
+            [
+                'spec.dnsConfig.searches[0]: Invalid value: "A": a lowercase RFC 1123 subdomain must consist of '
+                "lower case alphanumeric characters, '_', '-' or '.', and must start and end with an alphanumeric "
+                "character (e.g. 'example.com', regex used for validation is "
+                "'_?[a-z0-9]([-_a-z0-9]*[a-z0-9])?(\\._?[a-z0-9]([-_a-z0-9]*[a-z0-9])?)*')"
+            ],
+        ),
+        (
+            pod(dnsPolicy="None"),
+            ["spec.dnsConfig: Required value: must provide `dnsConfig` when `dnsPolicy` is None"],
+        ),
+    ],
+)
+def test_names_and_systems(spec: dict[str, Any], found: list[str]) -> None:
+    assert texts(spec) == found
+
+
+@pytest.mark.parametrize(
+    ("context", "found"),
+    [
+        (
+            {"appArmorProfile": {}},
+            ["appArmorProfile.type: Required value: type is required when appArmorProfile is set"],
+        ),
+        (
+            {"appArmorProfile": {"type": "Localhost", "localhostProfile": " a"}},
+            ['appArmorProfile.localhostProfile: Invalid value: " a": must not be padded with whitespace'],
+        ),
+        (
+            {"appArmorProfile": {"type": "Unconfined", "localhostProfile": "a"}},
+            [
+                'appArmorProfile.localhostProfile: Invalid value: "a": '
+                "can only be set when AppArmor type is Localhost"
+            ],
+        ),
+        ({"windowsOptions": {"runAsUserName": "d\\u"}}, []),
+        (
+            {"windowsOptions": {"runAsUserName": "a\\b\\c"}},
+            [
+                'windowsOptions.runAsUserName: Invalid value: "a\\\\b\\\\c": '
+                "runAsUserName cannot contain more than one backslash"
+            ],
+        ),
+        (
+            {"windowsOptions": {"runAsUserName": "..", "gmsaCredentialSpec": ""}},
+            [
+                'windowsOptions.gmsaCredentialSpec: Invalid value: "": gmsaCredentialSpec cannot be an empty string',
+                'windowsOptions.runAsUserName: Invalid value: "..": '
+                "runAsUserName's User cannot contain only periods or spaces",
+            ],
+        ),
+    ],
+)
+def test_profiles_and_windows(context: dict[str, Any], found: list[str]) -> None:
+    assert texts(pod(securityContext=context)) == [f"spec.securityContext.{one}" for one in found]
+    container = pod({"securityContext": context})
+    assert texts(container) == [f"spec.containers[0].securityContext.{one}" for one in found]

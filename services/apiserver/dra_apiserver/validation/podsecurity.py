@@ -2,20 +2,30 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 from typing import Any
 
-from dra_shared.names import dns_subdomain
+from dra_shared.names import dns_subdomain, max_length_message, regex_message
 
-from dra_apiserver.errors import FieldError, invalid, not_supported, required
+from dra_apiserver.errors import FieldError, forbidden_field, invalid, not_supported, required, too_long
 from dra_apiserver.validation.addresses import check_legacy_address
+from dra_apiserver.validation.podprofiles import check_app_armor, check_windows
 
 JsonObject = dict[str, Any]
 
 _HIGHEST_ID = (1 << 31) - 1
 _PROFILES = ("Localhost", "RuntimeDefault", "Unconfined")
 _CHANGE_POLICIES = ("Always", "OnRootMismatch")
-_MOST_SERVERS, _MOST_SEARCHES = 3, 32
+_MOST_SERVERS, _MOST_SEARCHES, _SEARCH_LENGTH = 3, 32, 2048
+_HOSTNAME_LENGTH, _DOMAIN_LENGTH = 64, 253
+_SYSTEMS = ("linux", "windows")
+_LABEL = "_?[a-z0-9]([-_a-z0-9]*[a-z0-9])?"
+_SEARCH = rf"{_LABEL}(\.{_LABEL})*"
+_NO_SEARCH = (
+    "a lowercase RFC 1123 subdomain must consist of lower case alphanumeric characters, '_', '-' or '.', "
+    "and must start and end with an alphanumeric character"
+)
 
 
 def _ids(context: JsonObject, fields: Sequence[str], path: str) -> list[FieldError]:
@@ -52,7 +62,13 @@ def check_pod_context(context: JsonObject, path: str) -> list[FieldError]:
     policy = context.get("fsGroupChangePolicy")
     if policy is not None and policy not in _CHANGE_POLICIES:
         errors.append(not_supported(f"{path}.fsGroupChangePolicy", policy, _CHANGE_POLICIES))
-    return errors + _profile(context.get("seccompProfile"), f"{path}.seccompProfile")
+    errors += _profile(context.get("seccompProfile"), f"{path}.seccompProfile")
+    return errors + _check_profiles(context, path)
+
+
+def _check_profiles(context: JsonObject, path: str) -> list[FieldError]:
+    errors = check_windows(context.get("windowsOptions"), f"{path}.windowsOptions")
+    return errors + check_app_armor(context.get("appArmorProfile"), f"{path}.appArmorProfile")
 
 
 def check_container_context(context: JsonObject, path: str) -> list[FieldError]:
@@ -67,7 +83,7 @@ def check_container_context(context: JsonObject, path: str) -> list[FieldError]:
         elif "CAP_SYS_ADMIN" in added:
             text = "cannot set `allowPrivilegeEscalation` to false and `capabilities.Add` CAP_SYS_ADMIN"
             errors.append(invalid(path, context, text))
-    return errors
+    return errors + _check_profiles(context, path)
 
 
 def check_host_aliases(aliases: Sequence[JsonObject], path: str) -> list[FieldError]:
@@ -81,12 +97,48 @@ def check_host_aliases(aliases: Sequence[JsonObject], path: str) -> list[FieldEr
     return errors
 
 
+def _check_search(domain: str, path: str) -> list[FieldError]:
+    errors: list[FieldError] = []
+    if len(domain.encode()) > _DOMAIN_LENGTH:
+        errors.append(invalid(path, domain, max_length_message(_DOMAIN_LENGTH)))
+    if not re.fullmatch(_SEARCH, domain):
+        errors.append(invalid(path, domain, regex_message(_NO_SEARCH, _SEARCH, "example.com")))
+    return errors
+
+
+def check_hostname_override(spec: JsonObject, path: str) -> list[FieldError]:
+    """The name that a pod's containers are told is their host's."""
+    name, at = spec.get("hostnameOverride"), f"{path}.hostnameOverride"
+    if name is None:
+        return []
+    errors = [
+        forbidden_field(at, f"may not be specified when {field} is true")
+        for field in ("setHostnameAsFQDN", "hostNetwork")
+        if spec.get(field)
+    ]
+    if len(name.encode()) > _HOSTNAME_LENGTH:
+        errors.append(too_long(at, _HOSTNAME_LENGTH))
+    return errors + [invalid(at, name, text) for text in dns_subdomain(name)]
+
+
+def check_os(system: JsonObject | None, path: str) -> list[FieldError]:
+    """Which operating system a pod is for."""
+    if system is None:
+        return []
+    name = system.get("name", "")
+    if not name:
+        return [required(f"{path}.name")]
+    return [] if name in _SYSTEMS else [not_supported(path, name, _SYSTEMS)]
+
+
 def check_dns(config: JsonObject | None, policy: str, path: str) -> list[FieldError]:
     """Name servers, search domains and options."""
     servers = (config or {}).get("nameservers") or []
     if policy == "None" and not servers:
+        if config is None:
+            return [required(path, "must provide `dnsConfig` when `dnsPolicy` is None")]
         text = "must provide at least one DNS nameserver when `dnsPolicy` is None"
-        return [required(path if config is None else f"{path}.nameservers", text)]
+        return [required(f"{path}.nameservers", text)]
     if config is None:
         return []
     errors: list[FieldError] = []
@@ -99,6 +151,12 @@ def check_dns(config: JsonObject | None, policy: str, path: str) -> list[FieldEr
     if len(searches) > _MOST_SEARCHES:
         text = f"must not have more than {_MOST_SEARCHES} search paths"
         errors.append(invalid(f"{path}.searches", searches, text))
+    if len(" ".join(searches).encode()) > _SEARCH_LENGTH:
+        text = f"must not have more than {_SEARCH_LENGTH} characters (including spaces) in the search list"
+        errors.append(invalid(f"{path}.searches", searches, text))
+    for index, search in enumerate(searches):
+        if search != ".":
+            errors += _check_search(search.removesuffix("."), f"{path}.searches[{index}]")
     for index, option in enumerate(config.get("options") or ()):
         if not option.get("name"):
             errors.append(required(f"{path}.options[{index}]", "must not be empty"))

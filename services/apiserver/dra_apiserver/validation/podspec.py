@@ -17,7 +17,13 @@ from dra_apiserver.validation.podscheduling import (
     check_spreading,
     check_tolerations,
 )
-from dra_apiserver.validation.podsecurity import check_dns, check_host_aliases, check_pod_context
+from dra_apiserver.validation.podsecurity import (
+    check_dns,
+    check_host_aliases,
+    check_hostname_override,
+    check_os,
+    check_pod_context,
+)
 from dra_apiserver.validation.volumes import check_volumes
 
 JsonObject = dict[str, Any]
@@ -93,6 +99,7 @@ def check_pod_spec(spec: JsonObject, path: str, is_pod: bool = False) -> list[Fi
     errors += validate_labels(spec.get("nodeSelector") or {}, f"{path}.nodeSelector")
     errors += check_pod_context(spec.get("securityContext") or {}, f"{path}.securityContext")
     errors += check_affinity(spec.get("affinity") or {}, f"{path}.affinity")
+    errors += check_dns(spec.get("dnsConfig"), spec.get("dnsPolicy", ""), f"{path}.dnsConfig")
     for index, gate in enumerate(spec.get("readinessGates") or ()):
         errors += names.label_name(
             gate.get("conditionType", ""), f"{path}.readinessGates[{index}].conditionType"
@@ -100,6 +107,7 @@ def check_pod_spec(spec: JsonObject, path: str, is_pod: bool = False) -> list[Fi
     errors += check_gates(spec.get("schedulingGates") or (), f"{path}.schedulingGates")
     constraints = spec.get("topologySpreadConstraints") or ()
     errors += check_spreading(constraints, f"{path}.topologySpreadConstraints")
+    errors += check_hostname_override(spec, path)
     for field in ("serviceAccountName", "nodeName"):
         if spec.get(field):
             errors += names.subdomain(spec[field], f"{path}.{field}")
@@ -116,10 +124,9 @@ def check_pod_spec(spec: JsonObject, path: str, is_pod: bool = False) -> list[Fi
         errors += names.subdomain(spec["priorityClassName"], f"{path}.priorityClassName")
     if spec.get("runtimeClassName") is not None:
         errors += names.subdomain(spec["runtimeClassName"], f"{path}.runtimeClassName")
-    errors += check_dns(spec.get("dnsConfig"), spec.get("dnsPolicy", ""), f"{path}.dnsConfig")
     if spec.get("preemptionPolicy") is not None:
         errors += _check_choice(spec["preemptionPolicy"], _PREEMPTION, f"{path}.preemptionPolicy")
-    return errors
+    return errors + check_os(spec.get("os"), f"{path}.os")
 
 
 def _check_choice(value: str, known: Sequence[str], path: str) -> list[FieldError]:

@@ -85,6 +85,44 @@ def check_mounts(container: JsonObject, volumes: dict[str, JsonObject], path: st
             text = "must not already exist as a path in volumeDevices"
             errors.append(invalid(f"{at}.mountPath", where, text))
         errors += _check_sub_paths(mount, f"{path}.volumeMounts", at)
+    return errors + _check_devices(container, volumes, f"{path}.volumeDevices")
+
+
+def _check_devices(container: JsonObject, volumes: dict[str, JsonObject], path: str) -> list[FieldError]:
+    """Each block volume of the pod's that the container has as a device, once and at a path of its own."""
+    errors: list[FieldError] = []
+    mounts = container.get("volumeMounts") or ()
+    mounted = {mount.get("name", "") for mount in mounts}
+    mount_paths = {mount.get("mountPath", "") for mount in mounts}
+    names: set[str] = set()
+    paths: set[str] = set()
+    for index, device in enumerate(container.get("volumeDevices") or ()):
+        at = f"{path}[{index}]"
+        name, where = device.get("name", ""), device.get("devicePath", "")
+        if not name:
+            errors.append(required(f"{at}.name"))
+        if name in names:
+            errors.append(invalid(f"{at}.name", name, "must be unique"))
+        if name not in volumes:
+            errors.append(field_not_found(f"{at}.name", name))
+        elif not {"persistentVolumeClaim", "ephemeral"} & volumes[name].keys():
+            text = "can only use volume source type of PersistentVolumeClaim or Ephemeral for block mode"
+            errors.append(invalid(f"{at}.name", name, text))
+        if not where:
+            errors.append(required(f"{at}.devicePath"))
+        if where in paths:
+            errors.append(invalid(f"{at}.devicePath", where, "must be unique"))
+        if ".." in where.split("/"):
+            errors.append(invalid(f"{at}.devicePath", where, "can not contain backsteps ('..')"))
+        else:
+            paths.add(where)
+        if name in mounted:
+            errors.append(invalid(f"{at}.name", name, "must not already exist in volumeMounts"))
+        if where in mount_paths:
+            text = "must not already exist as a path in volumeMounts"
+            errors.append(invalid(f"{at}.devicePath", where, text))
+        if name:
+            names.add(name)
     return errors
 
 
