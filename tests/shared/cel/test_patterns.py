@@ -15,6 +15,8 @@ from dra_shared.cel.library.patterns import RegexError, compile_regex
         ("(?P<é>a){2}{3}", "invalid named capture: `(?P<é>`"),
         (r"\p{Foo}", r"invalid character class range: `\p{Foo}`"),
         (r"\p{foo}", r"invalid character class range: `\p{foo}`"),
+        (r"\p{Old_Italic}", r"invalid character class range: `\p{Old_Italic}`"),
+        (r"\pq", r"invalid character class range: `\pq`"),
         (r"\p{lo}(", r"missing closing ): `\p{lo}(`"),
         (r"a\C", r"invalid escape sequence: `\C`"),
         (r"(?u)\C", "invalid or unsupported Perl syntax: `(?u`"),
@@ -36,6 +38,7 @@ def test_refused(pattern: str, text: str) -> None:
         (r"\p{uppercase_letter}\p{lu}\p{Letter}", "aABc", "ABc"),
         (r"\p{greek}+", "aλμb", "λμ"),
         (r"\p{^lu}", "Aa", "a"),
+        (r"\p{g-r_e ek}\pl[\Pl]", "aλμ1", "λμ1"),
     ],
 )
 def test_accepted(pattern: str, text: str, found: str) -> None:

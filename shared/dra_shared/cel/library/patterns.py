@@ -35,7 +35,7 @@ _SHORT: Final = frozenset(_CATEGORIES.values())
 
 # What C++ reads otherwise than Go: any byte, lookbehind, names of groups beyond ASCII, counts beyond all integers.
 _STRANGE: Final = re.compile(
-    r"\\Q.*?(?:\\E|\Z)|\\[pP]\{\^?(?P<class>[^}]*)\}|\\(?P<escape>.)|\(\?(?P<look><[=!])|\(\?P?<(?P<name>[^>]*)>"
+    r"\\Q.*?(?:\\E|\Z)|\\[pP](?:\{\^?(?P<class>[^}]*)\}|(?P<letter>[a-z]))|\\(?P<escape>.)|\(\?(?P<look><[=!])|\(\?P?<(?P<name>[^>]*)>"
     r"|(?P<count>\{(?:[1-9][0-9]{9,}(?:,[0-9]*)?|[0-9]+,[1-9][0-9]{9,})\})",
     re.DOTALL,
 )
@@ -62,10 +62,12 @@ def compile_regex(pattern: str) -> Any:
 def _class_of_go(found: re.Match[str]) -> str:
     """Go looks for names of classes without regard to case, and knows the long ones."""
     text, name = found[0], found["class"]
+    if found["letter"]:
+        return text[:2] + text[2:].upper()
     if name is None:
         return text
     plain = re.sub("[ _-]", "", name).lower()
-    known = _CATEGORIES.get(plain) or (plain.title() if plain.title() in _SHORT else name.title())
+    known = _CATEGORIES.get(plain) or plain.title()
     return text if name in _SHORT else text.replace(name, known)
 
 
@@ -83,7 +85,8 @@ def _refused(found: re.Match[str]) -> str:
 def _restored(text: str, pattern: str) -> str:
     text = text.replace(_BAD_NAME, "")
     for found in _STRANGE.finditer(pattern):
-        other = _refused(found) if found["class"] is None else _class_of_go(found)
+        of_class = found["class"] is not None or found["letter"]
+        other = _class_of_go(found) if of_class else _refused(found)
         if other != found[0] and not found["name"]:
             text = text.replace(other, found[0])
     return text
