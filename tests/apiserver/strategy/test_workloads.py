@@ -187,3 +187,13 @@ async def test_a_daemon_sets_selector_is_told_of_first(client: httpx.AsyncClient
     changed = workload("DaemonSet", selector={"matchLabels": {"app": "y"}})
     answer = await client.put(f"{path}/w", json=changed)
     assert [field for field, _ in causes(answer)] == ["spec.selector", "spec.template.metadata.labels"]
+
+
+async def test_a_set_that_says_how_it_rolls_may_leave_out_the_rest(client: httpx.AsyncClient) -> None:
+    path = f"{APPS}/statefulsets"
+    made = (await client.post(path, json=workload("StatefulSet"))).json()
+    assert made["spec"]["updateStrategy"] == {"type": "RollingUpdate", "rollingUpdate": {"partition": 0}}
+    said = workload("StatefulSet", updateStrategy={"type": "RollingUpdate"})
+    assert (await client.put(f"{path}/w", json=said)).json()["spec"]["updateStrategy"] == {
+        "type": "RollingUpdate"
+    }

@@ -86,10 +86,10 @@ def _bytes(value: Any) -> str:
         raise WrongType(json_type(value))
     plain: str = value.replace("\n", "").replace("\r", "")
     try:
-        base64.b64decode(plain, validate=True)
+        data = base64.b64decode(plain, validate=True)
     except (binascii.Error, ValueError) as error:
         raise Malformed(f"illegal base64 data at input byte {_bad_base64(value)}") from error
-    return plain
+    return base64.b64encode(data).decode()
 
 
 def _bad_base64(text: str) -> int:
