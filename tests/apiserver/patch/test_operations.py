@@ -81,3 +81,12 @@ def test_a_value_is_the_patchs_own() -> None:
     value: dict[str, Any] = {"x": 1}
     patched({"op": "add", "path": "/v", "value": value}, {"op": "add", "path": "/v/x", "value": 2})
     assert value == {"x": 1}
+
+
+def test_copies_of_copies_end_before_they_fill_the_memory() -> None:
+    doubling = [{"op": "copy", "from": "/a", "path": f"/a/{number}"} for number in range(40)]
+    with pytest.raises(
+        OperationFailed, match=r"accumulated size increase of copy is [0-9]+, exceeding the limit 3145728"
+    ):
+        patched(*doubling)
+    assert patched(*doubling[:3])["a"]["2"]["1"]["0"] == OBJECT["a"]

@@ -5,10 +5,15 @@ is not there, and `copy` of such a member makes a null. A test wants numbers to 
 """
 
 import re
-from typing import Any
+from collections.abc import Callable
+from typing import Any, Final
+
+import orjson
 
 _INDEX = re.compile(r"[+-]?[0-9]+").fullmatch
 _MISSING = "missing value"
+# kube-apiserver's JSONPatchMaxCopyBytes: copies of copies would else grow without end.
+_MOST_COPIED: Final = 3 << 20
 
 Operation = dict[str, Any]
 
@@ -30,14 +35,15 @@ def apply_operations(document: Any, operations: list[Any]) -> Any:
         OperationFailed: one of them can't be done.
         TypeError: one lacks the value that the library can't do without; it panics.
     """
+    known: dict[str, Callable[[Any, Operation], Any]] = {**_OPERATIONS, "copy": _Copying()}
     for operation in operations:
         said = operation if isinstance(operation, dict) else {}
         kind = said.get("op")
         if not isinstance(kind, str):
             raise OperationFailed("Unexpected kind: unknown")
-        if kind not in _OPERATIONS:
+        if kind not in known:
             raise OperationFailed(f"Unexpected kind: {kind}")
-        document = _OPERATIONS[kind](document, said)
+        document = known[kind](document, said)
     return document
 
 
@@ -196,28 +202,40 @@ def _move(document: Any, operation: Operation) -> Any:
     return document
 
 
-def _copy(document: Any, operation: Operation) -> Any:
-    origin = _from(operation)
-    container, step = _container(document, origin)
-    if container is None:
-        raise OperationFailed(
-            f"copy operation does not apply: doc is missing from path: {origin}: {_MISSING}"
-        )
-    try:
-        value = _get(container, step)
-    except OperationFailed as error:
-        raise OperationFailed(f"error in copy for from: '{origin}': {error}") from None
-    path = _plain_path(operation)
-    container, step = _container(document, path)
-    if container is None:
-        raise OperationFailed(
-            f"copy operation does not apply: doc is missing destination path: {path}: {_MISSING}"
-        )
-    try:
-        _insert(container, step, copied(value))
-    except OperationFailed as error:
-        raise OperationFailed(f"error while adding value during copy: {error}") from None
-    return document
+class _Copying:
+    """The `copy` operations of one patch, which may add so many bytes in all."""
+
+    def __init__(self) -> None:
+        self._added = 0
+
+    def __call__(self, document: Any, operation: Operation) -> Any:
+        origin = _from(operation)
+        container, step = _container(document, origin)
+        if container is None:
+            raise OperationFailed(
+                f"copy operation does not apply: doc is missing from path: {origin}: {_MISSING}"
+            )
+        try:
+            value = _get(container, step)
+        except OperationFailed as error:
+            raise OperationFailed(f"error in copy for from: '{origin}': {error}") from None
+        path = _plain_path(operation)
+        container, step = _container(document, path)
+        if container is None:
+            raise OperationFailed(
+                f"copy operation does not apply: doc is missing destination path: {path}: {_MISSING}"
+            )
+        self._added += len(orjson.dumps(value))
+        if self._added > _MOST_COPIED:
+            raise OperationFailed(
+                f"Unable to complete the copy, the accumulated size increase of copy is {self._added}, "
+                f"exceeding the limit {_MOST_COPIED}"
+            )
+        try:
+            _insert(container, step, copied(value))
+        except OperationFailed as error:
+            raise OperationFailed(f"error while adding value during copy: {error}") from None
+        return document
 
 
 def _test(document: Any, operation: Operation) -> Any:
@@ -259,5 +277,4 @@ _OPERATIONS = {
     "replace": _replace,
     "move": _move,
     "test": _test,
-    "copy": _copy,
 }
