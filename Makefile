@@ -24,9 +24,7 @@ demo: install ## Start a whole cluster, run the quickstart through it, and take 
 test: lint types layers unit ## Everything that CI runs: lint, types, layers and all tests
 
 unit: install ## The tests alone (PYTEST="-k name" narrows them)
-	@$(BIN)/python -m pytest -n 2 --dist loadgroup $(PYTEST) || \
-		{ echo "What failed is run once more, alone: a busy machine is no bug."; \
-		$(BIN)/python -m pytest --last-failed --last-failed-no-failures none $(PYTEST); }
+	@$(BIN)/python -m pytest -n 2 --dist loadgroup $(PYTEST)
 
 lint: install ## ruff
 	@$(BIN)/ruff check . && $(BIN)/ruff format --check .
