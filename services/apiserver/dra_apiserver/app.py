@@ -11,7 +11,7 @@ from typing import Any
 import orjson
 from dra_shared.log import logger
 
-from dra_apiserver.authorization.requests import Gate
+from dra_apiserver.authorization.requests import RequestAuthorizer
 from dra_apiserver.errors import StatusError, internal, no_such_resource, too_many_requests
 from dra_apiserver.handlers.api import Api, Target
 from dra_apiserver.handlers.deprecations import deprecation
@@ -77,7 +77,7 @@ class Application:
         self._api = api
         self._health = health
         self._documents = Documents(api)
-        self._gate = None if api.rbac is None else Gate(api.rbac)
+        self._authorizer = None if api.rbac is None else RequestAuthorizer(api.rbac)
         self._access_log = access_log
         self._ids = itertools.count(1)
         self._prefix = secrets.token_hex(6)
@@ -109,9 +109,9 @@ class Application:
         verb, target = "", None
         self._running += 1
         try:
-            wanted = identify(request, self._api.tokens, known_only=self._gate is not None)
-            if self._gate is not None:
-                self._gate.check(request, wanted)
+            wanted = identify(request, self._api.tokens, known_only=self._authorizer is not None)
+            if self._authorizer is not None:
+                self._authorizer.check(request, wanted)
             elif wanted is not None:
                 request.user = impersonated(wanted)
             query = scope["query_string"]

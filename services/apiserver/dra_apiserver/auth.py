@@ -25,4 +25,9 @@ def service_account(user: str) -> tuple[str, str] | None:
     return (parts[0], parts[1]) if user.startswith(_ACCOUNT) and len(parts) == 2 and all(parts) else None
 
 
+def service_account_groups(namespace: str) -> tuple[str, ...]:
+    """The groups of every service account in the namespace."""
+    return "system:serviceaccounts", f"system:serviceaccounts:{namespace}"
+
+
 ADMINISTRATOR = UserInfo("system:admin", ("system:masters", "system:authenticated"))

@@ -8,7 +8,7 @@ from __future__ import annotations
 from dataclasses import replace
 from urllib.parse import unquote
 
-from dra_apiserver.auth import UserInfo, service_account
+from dra_apiserver.auth import UserInfo, service_account, service_account_groups
 from dra_apiserver.errors import bad_request, quote
 from dra_apiserver.http import Request
 from dra_apiserver.tokens import Tokens, unauthorized
@@ -67,7 +67,7 @@ def impersonated(wanted: UserInfo) -> UserInfo:
     groups = list(wanted.groups)
     account = service_account(wanted.name)
     if not groups and account is not None:
-        groups = ["system:serviceaccounts", f"system:serviceaccounts:{account[0]}"]
+        groups = list(service_account_groups(account[0]))
     if wanted.name == _ANONYMOUS:
         if _UNAUTHENTICATED not in groups:
             groups.append(_UNAUTHENTICATED)

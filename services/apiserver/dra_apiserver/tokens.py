@@ -16,7 +16,7 @@ from typing import Any
 
 import orjson
 
-from dra_apiserver.auth import UserInfo
+from dra_apiserver.auth import UserInfo, service_account_groups
 from dra_apiserver.errors import StatusError
 
 JsonObject = dict[str, Any]
@@ -149,7 +149,7 @@ def _user(claims: JsonObject, said: JsonObject) -> UserInfo:
         if "name" in reference:
             extra[f"{kind}-name"] = (reference["name"],)
             extra[f"{kind}-uid"] = (reference.get("uid", ""),)
-    groups = ("system:serviceaccounts", f"system:serviceaccounts:{said['namespace']}", "system:authenticated")
+    groups = (*service_account_groups(said["namespace"]), "system:authenticated")
     return UserInfo(
         claims["sub"],
         groups,

@@ -29,7 +29,7 @@ _ALWAYS_ALLOWED = frozenset({"/healthz", "/livez", "/readyz"})
 _OF_NAMESPACES = frozenset({"status", "finalize"})
 
 
-class Gate:
+class RequestAuthorizer:
     """Lets requests pass, or not."""
 
     def __init__(self, rbac: RBAC) -> None:

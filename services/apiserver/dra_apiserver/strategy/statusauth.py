@@ -10,6 +10,7 @@ from typing import Any
 
 from dra_shared.names import dns_subdomain
 
+from dra_apiserver.auth import service_account
 from dra_apiserver.errors import FieldError, GroupResource, forbidden, forbidden_field
 from dra_apiserver.strategy import Context
 
@@ -89,11 +90,7 @@ def _only_node(allocation: JsonObject) -> str:
 
 def _is_on_node(ctx: Context, node: str) -> bool:
     """Whether the user is a service account with a token that is bound to a pod on that node."""
-    if (
-        not node
-        or len(ctx.user.name.split(":")) != 4
-        or not ctx.user.name.startswith("system:serviceaccount:")
-    ):
+    if not node or service_account(ctx.user.name) is None:
         return False
     nodes = ctx.user.extra.get(_NODE_NAME) or ()
     return len(nodes) == 1 and nodes[0] == node and not dns_subdomain(node)

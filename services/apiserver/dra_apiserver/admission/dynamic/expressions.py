@@ -13,7 +13,7 @@ from dra_shared.cel.values import LazyMap
 
 from dra_apiserver.admission.dynamic.attributes import Attributes, Place
 from dra_apiserver.admission.dynamic.environment import Expression
-from dra_apiserver.auth import UserInfo, service_account
+from dra_apiserver.auth import UserInfo, service_account, service_account_groups
 from dra_apiserver.authorization import Attributes as Wanted
 from dra_apiserver.errors import quote
 
@@ -40,7 +40,7 @@ def _authorize(attributes: Attributes, question: Question) -> Decision:
         return Decision(True)
     user, account = attributes.request.user, service_account(question.user)
     if question.user != user.name and account is not None:
-        user = UserInfo(question.user, ("system:serviceaccounts", f"system:serviceaccounts:{account[0]}"))
+        user = UserInfo(question.user, service_account_groups(account[0]))
     return attributes.rbac.authorize(
         Wanted(
             user,
