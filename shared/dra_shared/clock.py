@@ -75,7 +75,7 @@ class FakeClock:
         await done
 
     async def advance(self, seconds: float) -> None:
-        """Let ``seconds`` pass: whoever sleeps wakes in order, and runs until it waits again."""
+        """Let ``seconds`` pass. Sleepers wake in order, and each runs until it waits again."""
         end = self._elapsed + seconds
         await settle()
         while self._sleepers and self._sleepers[0][0] <= end:

@@ -1,6 +1,10 @@
-"""Structured logs: one JSON object a line on standard error."""
+"""Structured logs: one JSON object a line on standard error.
 
-import sys
+Logging never raises: what cannot be written, on a full disk say, is dropped and counted.
+"""
+
+import os
+import threading
 from typing import Any
 
 import orjson
@@ -9,12 +13,13 @@ import structlog
 LEVELS = {"debug": 10, "info": 20, "warning": 30, "error": 40}
 
 
-def configure(service: str, level: str = "info") -> None:
-    """Set up logging for this process; ``service`` is named in every line.
+def configure(service: str, level: str = "info", descriptor: int = 2) -> None:
+    """Set up logging for this process to a file descriptor; ``service`` is named in every line.
 
     Raises:
         KeyError: ``level`` is none of ``debug``, ``info``, ``warning`` and ``error``.
     """
+    lines = _Lines(descriptor)
     structlog.configure(
         processors=[
             structlog.contextvars.merge_contextvars,
@@ -24,7 +29,7 @@ def configure(service: str, level: str = "info") -> None:
             structlog.processors.JSONRenderer(serializer=_dump),
         ],
         wrapper_class=structlog.make_filtering_bound_logger(LEVELS[level]),
-        logger_factory=structlog.BytesLoggerFactory(file=sys.stderr.buffer),
+        logger_factory=lambda *_: lines,
         cache_logger_on_first_use=True,
     )
     structlog.contextvars.bind_contextvars(service=service)
@@ -36,5 +41,47 @@ def logger(name: str) -> structlog.typing.FilteringBoundLogger:
     return bound
 
 
+class _Lines:
+    """Writes lines without a buffer, so that a failed one is gone and blocks none that follow."""
+
+    def __init__(self, descriptor: int) -> None:
+        self._descriptor = descriptor
+        self._lock = threading.Lock()
+        self._lost = 0
+        self._torn = False
+
+    def msg(self, line: bytes) -> None:
+        with self._lock:
+            if self._lost and self._write(
+                _dump({"event": "lines of this log are lost", "lines": self._lost})
+            ):
+                self._lost = 0
+            if not self._write(line):
+                self._lost += 1
+
+    debug = info = warning = error = exception = critical = msg
+
+    def _write(self, line: bytes) -> bool:
+        left = memoryview(b"\n" * self._torn + line + b"\n")
+        try:
+            while left:
+                left = left[os.write(self._descriptor, left) :]
+                self._torn = bool(left)
+        except OSError:
+            return False
+        return True
+
+
 def _dump(value: Any, **_: Any) -> bytes:
-    return orjson.dumps(value, default=str)
+    try:
+        return orjson.dumps(value, default=_text)
+    except (TypeError, RecursionError):
+        # Surrogates, integers beyond 64 bits, keys that are no strings.
+        return orjson.dumps({_text(key): _text(entry) for key, entry in value.items()})
+
+
+def _text(value: Any) -> str:
+    try:
+        return str(value).encode(errors="backslashreplace").decode()
+    except Exception as error:
+        return f"<{type(value).__name__}: {type(error).__name__}>"

@@ -61,6 +61,10 @@ def _divide_away(value: int, divisor: int) -> tuple[int, bool]:
     return (-quotient if value < 0 else quotient), not remainder
 
 
+_FAR_APART = 10_000
+"""Decimal places between two numbers, beyond which their sum is the larger one."""
+
+
 @functools.total_ordering
 class Quantity:
     """An immutable quantity ``number * 10**exponent``.
@@ -111,7 +115,7 @@ class Quantity:
         return (mine > theirs) - (mine < theirs)
 
     def same_form(self, other: "Quantity") -> bool:
-        """Whether Go's ``==`` finds the two equal: alike in every inner field, and no decimal, as that is a pointer."""
+        """Whether Go's ``==`` finds the two equal: the same in every field, and no decimal, as that is a pointer."""
         return not (self.decimal or other.decimal) and (
             (self.number, self.exponent, self.format, self.kept_text)
             == (other.number, other.exponent, other.format, other.kept_text)
@@ -234,6 +238,10 @@ class Quantity:
                 right = number * 10 ** (other.exponent - low)
                 if _fits(left) and _fits(right) and _fits(left + right):
                     return Quantity(left + right, low, format)
+        if number and self.number and abs(self.exponent - other.exponent) > _FAR_APART:
+            # The lesser one changes no digit that is ever looked at, and to write them all out takes minutes.
+            larger = self if self.exponent > other.exponent else Quantity(number, other.exponent, format)
+            return Quantity(larger.number, larger.exponent, format)
         low = min(self.exponent, other.exponent)
         total = self.number * 10 ** (self.exponent - low) + number * 10 ** (other.exponent - low)
         return Quantity(total, low, format, decimal=True)
@@ -282,6 +290,21 @@ class Quantity:
         if self.exponent >= 0:
             return self.number * 10**self.exponent, True
         return _divide_away(self.number, 10**-self.exponent)
+
+
+def amount_text(text: str) -> str:
+    """One text for every spelling of an amount, as ``1Gi`` and ``1073741824``; what is no quantity stays as it is.
+
+    The API server stores quantities in a spelling of its own, so comparing texts tells nothing.
+    """
+    try:
+        quantity = Quantity.parse(text)
+    except QuantityError:
+        return text
+    number, exponent = quantity.number, quantity.exponent
+    while number and number % 10 == 0:
+        number, exponent = number // 10, exponent + 1
+    return f"{number}e{exponent}" if number else "0"
 
 
 def _scan(text: str) -> tuple[bool, str, str, str, str]:
@@ -392,7 +415,7 @@ def _parse_decimal(value: str, base: int, exponent: int, format: Format) -> Quan
     else:
         number <<= exponent
     if number:
-        # Whoever asks for less than the smallest amount gets the smallest amount.
+        # An amount below the smallest one is rounded up to it.
         if scale < _NANO:
             number, _ = _divide_away(number, 10 ** min(_NANO - scale, 2 * _MAX_DIGITS))
         else:

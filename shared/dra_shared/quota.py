@@ -141,6 +141,11 @@ def add(first: Usage, second: Usage) -> Usage:
     return result
 
 
+def equal(amounts: Mapping[str, str], others: Mapping[str, str]) -> bool:
+    """Whether the same is named with the same amounts, however these are spelled (quota.Equals)."""
+    return amounts.keys() == others.keys() and _parsed(amounts) == _parsed(others)
+
+
 def selects(quota: ResourceQuota, pod: Pod) -> bool:
     """Whether the quota's scopes include the pod."""
     requirements = [

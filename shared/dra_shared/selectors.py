@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from typing import Any, Protocol
 
 from dra_shared.names import label_key, label_value
+from dra_shared.numerals import integer
 
 
 class SelectorError(ValueError):
@@ -108,7 +109,7 @@ def _parse_int64(text: str) -> int | None:
     digits = text[1:] if text[:1] in {"+", "-"} else text
     if not digits.isascii() or not digits.isdigit():
         return None
-    number = int(text)
+    number = integer(text)
     return number if -(2**63) <= number < 2**63 else None
 
 

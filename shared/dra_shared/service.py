@@ -13,11 +13,18 @@ from types import TracebackType
 from typing import TYPE_CHECKING, Any, Self, cast
 
 from dra_shared import log
+from dra_shared.guard import Guard
+from dra_shared.listening import ADDRESS_IN_USE, AddressInUse, listening_socket
 
 if TYPE_CHECKING:
     from dra_shared.client.rest import Client
 
 Check = Callable[[], bool]
+
+# Probes and Prometheus come by whatever name they know, and learn nothing of the cluster's objects.
+_OPEN = frozenset({"/healthz", "/livez", "/readyz", "/metrics"})
+_MOST_BODY = 1 << 20
+_UPGRADES = frozenset({b"websocket", b"spdy/3.1"})
 
 
 class Options(argparse.ArgumentParser):
@@ -50,8 +57,23 @@ class Options(argparse.ArgumentParser):
                 break
         self.add_argument(flag, default=default, **kwargs)
 
+    def guard_options(self) -> None:
+        """Add what every server takes; see :func:`guard`."""
+        self.option(
+            "--allowed-hosts",
+            default="",
+            help="comma-separated names that clients reach this server by; .NAME with all below it, * any",
+        )
+
     def client_options(self) -> None:
-        """Add what every client of the API server takes."""
+        """Add what every client of the API server takes, which serves its health."""
+        self.guard_options()
+        self.option(
+            "--serving-token-file",
+            default=None,
+            type=Path,
+            help="file with the token that requests to this service need, but for health and metrics",
+        )
         self.option("--server", default="http://127.0.0.1:8080", help="the API server's URL")
         self.option("--token", default=None, help="bearer token for the API server")
         self.option(
@@ -64,6 +86,17 @@ class Options(argparse.ArgumentParser):
         )
         self.option("--health-port", default=0, type=int, help="their port; 0 takes any free one")
         self.option("--feature-gates", default="", help="A=true,B=false")
+
+
+def guard(options: argparse.Namespace, *names: str) -> Guard:
+    """The guard that :meth:`Options.guard_options` describe, for a server that also has these names.
+
+    Raises:
+        OSError: the token's file can't be read.
+    """
+    file: Path | None = getattr(options, "serving_token_file", None)
+    token = file.read_text().strip() if file is not None else ""
+    return Guard([*options.allowed_hosts.split(","), *names], token)
 
 
 def connect(options: argparse.Namespace, user_agent: str) -> "Client":
@@ -91,6 +124,8 @@ def connect(options: argparse.Namespace, user_agent: str) -> "Client":
 def run(service: str, level: str, main: Callable[[], Coroutine[Any, Any, None]]) -> int:
     """Run ``main`` until it returns, or SIGTERM or SIGINT cancels it; gives the exit code.
 
+    1 stands for an error, :data:`~dra_shared.listening.ADDRESS_IN_USE` for a port that something else has.
+
     With ``DRALAB_SUPERVISED`` set, the end of standard input stops it too: the supervisor holds the other end of
     that pipe, so nothing outlives it, however it ends.
     """
@@ -110,7 +145,7 @@ def run(service: str, level: str, main: Callable[[], Coroutine[Any, Any, None]])
             logger.error("cannot go on", error="; ".join(str(cause) for cause in causes))
         else:
             logger.exception("stopped by an unexpected error")
-        return 1
+        return ADDRESS_IN_USE if any(isinstance(cause, AddressInUse) for cause in causes) else 1
     logger.info("stopped")
     return 0
 
@@ -144,7 +179,8 @@ class HealthServer:
 
     A route's key is its path, after the method and a space where that isn't GET: ``POST /things``.
     ``checks`` are named conditions for readiness; ``/readyz?verbose`` lists them. ``upgraded`` makes the protocol for
-    a connection that a client wants to be a WebSocket; uvicorn says with what arguments.
+    a connection that a client wants to be a WebSocket or SPDY; uvicorn says with what arguments. ``guard`` keeps web
+    pages from the added routes; the protocol has to ask it by itself.
     """
 
     def __init__(
@@ -154,7 +190,9 @@ class HealthServer:
         checks: Mapping[str, Check],
         routes: Mapping[str, Callable[[Any], Awaitable[Any]]] | None = None,
         upgraded: Callable[..., asyncio.Protocol] | None = None,
+        guard: Guard | None = None,
     ) -> None:
+        self._guard = guard or Guard()
         self._upgraded = upgraded
         self._address, self._port = address, port
         self._checks = dict(checks)
@@ -173,6 +211,8 @@ class HealthServer:
         from starlette.applications import Starlette
         from starlette.routing import Route
 
+        from dra_shared.httpserver import IDLE_TIMEOUT
+
         # Go's client library shows no *_created series.
         prometheus_client.disable_created_metrics()  # type: ignore[no-untyped-call]  # the library has no types for it
         routes = [
@@ -188,16 +228,16 @@ class HealthServer:
             ),
         ]
         config = uvicorn.Config(
-            Starlette(routes=routes),
-            host=self._address,
-            port=self._port,
+            _guarded(Starlette(routes=routes), self._guard),
             log_config=None,
             access_log=False,
             lifespan="off",
+            http=cast(Any, _upgrading()),
             ws=cast(Any, self._upgraded or "none"),
+            timeout_keep_alive=IDLE_TIMEOUT,
             timeout_graceful_shutdown=1,
         )
-        sock = config.bind_socket()
+        sock = listening_socket(self._address, self._port)
         self._port = sock.getsockname()[1]
         self._server = uvicorn.Server(config)
         self._server.install_signal_handlers = lambda: None
@@ -233,6 +273,33 @@ class HealthServer:
         verbose = "verbose" in request.query_params or not ready
         text = "\n".join([*lines, f"readyz check {'passed' if ready else 'failed'}"]) if verbose else "ok"
         return PlainTextResponse(text, status_code=200 if ready else 500)
+
+
+def _guarded(app: Any, guard: Guard) -> Any:
+    async def answer(scope: Any, receive: Any, send: Any) -> None:
+        headers = dict(scope["headers"])
+        reason = guard.refusal(scope["method"], lambda name: headers.get(name, b"").decode("latin-1"))
+        if reason is None or scope["path"] in _OPEN:
+            await app(scope, receive, send)
+            return
+        from starlette.responses import PlainTextResponse
+
+        await PlainTextResponse(f"forbidden: {reason}", status_code=403)(scope, receive, send)
+
+    return answer
+
+
+def _upgrading() -> type[Any]:
+    """uvicorn's protocol, which by itself hands over WebSockets alone."""
+    from dra_shared.httpserver import BoundedConnection
+
+    class Upgrading(BoundedConnection):
+        body_limit = _MOST_BODY
+
+        def _should_upgrade(self) -> bool:
+            return self._get_upgrade() in _UPGRADES and self.ws_protocol_class is not None
+
+    return Upgrading
 
 
 async def _metrics(_: Any) -> Any:

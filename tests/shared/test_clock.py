@@ -43,11 +43,11 @@ def test_a_time_needs_a_zone() -> None:
 async def test_waiting_ends_with_what_is_waited_for_or_with_the_time() -> None:
     clock, event = FakeClock(), asyncio.Event()
     late = asyncio.ensure_future(wait_for(event.wait(), 5.0, clock))
-    patient = asyncio.ensure_future(wait_for(event.wait(), None, clock))
+    waiting = asyncio.ensure_future(wait_for(event.wait(), None, clock))
     await asyncio.sleep(0)
     await clock.advance(5.0)
     await late
-    assert not patient.done()
+    assert not waiting.done()
     event.set()
-    await patient
+    await waiting
     await wait_for(event.wait(), 5.0, clock)

@@ -4,7 +4,7 @@ import json
 import pytest
 from dra_shared.features import FeatureGates
 
-from tests.reference import reference_path
+from tests.support.reference import reference_path
 
 
 def test_defaults_are_those_of_kubernetes_1_36() -> None:

@@ -1,6 +1,5 @@
 """Controllers read templates and write pods: what the types don't know would be lost."""
 
-import gzip
 import json
 import typing
 from collections.abc import Iterator
@@ -10,7 +9,7 @@ from typing import Any
 import msgspec
 from dra_shared.api.pod import PodTemplateSpec
 
-# Nobody has set the link since 1.20, and a pod's managers are not those of its template.
+# The link has not been set since 1.20, and a pod's managers are not those of its template.
 _LEFT_OUT = {"metadata.selfLink", "metadata.managedFields"}
 
 
@@ -18,8 +17,8 @@ def _schemas() -> dict[str, Any]:
     found: dict[str, Any] = {}
     for file in resources.files("dra_shared.api.schema").iterdir():
         if file.name.startswith("io.k8s."):
-            package = file.name.removesuffix(".json.gz")
-            kinds = json.loads(gzip.decompress(file.read_bytes()))
+            package = file.name.removesuffix(".json")
+            kinds = json.loads(file.read_bytes())
             found |= {f"{package}.{name}": schema for name, schema in kinds.items()}
     return found
 

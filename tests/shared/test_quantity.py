@@ -8,6 +8,7 @@ from dra_shared.quantity import (
     Format,
     Quantity,
     QuantityError,
+    amount_text,
 )
 from hypothesis import assume, given
 from hypothesis import strategies as st
@@ -133,3 +134,28 @@ def test_a_suffix_too_large_to_have_a_name_is_left_out_as_upstream_does(text: st
 def test_sub_undoes_add(a: int, b: int) -> None:
     left, right = Quantity(a), Quantity(b, -3)
     assert left.add(right).sub(right) == left
+
+
+@pytest.mark.parametrize(
+    ("one", "other"),
+    [
+        ("1Gi", "1073741824"),
+        ("1000", "1k"),
+        ("1074000000", "1074M"),
+        ("0", "0Ki"),
+        ("1e3", "1000"),
+        ("-5", "-5000m"),
+    ],
+)
+def test_every_spelling_of_an_amount_has_one_text(one: str, other: str) -> None:
+    assert amount_text(one) == amount_text(other)
+
+
+@pytest.mark.parametrize(("one", "other"), [("1Gi", "1G"), ("1", "-1"), ("10", "1"), ("x", "y"), ("0", "1n")])
+def test_other_amounts_have_other_texts(one: str, other: str) -> None:
+    assert amount_text(one) != amount_text(other)
+
+
+def test_numbers_far_apart_are_added_without_writing_them_out() -> None:
+    assert Quantity.parse("1e99999999").add(Quantity.parse("3")).compare(Quantity.parse("1e99999999")) == 0
+    assert Quantity.parse("3").sub(Quantity.parse("1e99999999")).compare(Quantity.parse("0")) < 0

@@ -77,12 +77,15 @@ def decode_list(resource: Resource[T], data: bytes) -> ObjectList[T]:
 
 
 def convert(resource: Resource[T], value: Any) -> T:
-    """The typed form of an object that is already decoded to plain dicts and lists.
+    """The typed form of an object that is already decoded to plain dicts and lists; null is taken for absent.
 
     Raises:
         msgspec.ValidationError: a field is of another type than ``resource`` says.
     """
-    return msgspec.convert(value, resource.type)
+    try:
+        return msgspec.convert(value, resource.type)
+    except msgspec.ValidationError:
+        return msgspec.convert(_without_nulls(value), resource.type)
 
 
 def to_builtins(value: Struct) -> Any:

@@ -117,4 +117,4 @@ class PartialObjectMetadata(Object):
 
 
 class Unread(Object):
-    """Stands for an object that nobody reads."""
+    """Stands for an object that is not decoded."""

@@ -64,7 +64,7 @@ class Resource(Generic[T]):
 
     @functools.cached_property
     def unread(self) -> "Resource[Unread]":
-        """The same resource, for a write whose answer nobody reads."""
+        """The same resource, for a write whose response is not decoded."""
         return Resource(self.group, self.version, self.plural, self.kind, Unread, self.namespaced)
 
     def path(

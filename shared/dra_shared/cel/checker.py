@@ -5,7 +5,8 @@ from typing import Final
 
 from dra_shared.cel import messages
 from dra_shared.cel import types as t
-from dra_shared.cel.declarations import TYPE_IDENTS, Functions
+from dra_shared.cel.declarations import Functions
+from dra_shared.cel.environment import TYPE_IDENTS
 from dra_shared.cel.errors import Issue
 from dra_shared.cel.syntax import (
     Call,
@@ -249,7 +250,7 @@ class _Checker:
         if expr.function in ("_&&_", "_||_"):
             return self._logic(expr)
         result: Type | None = None
-        for overload in self.functions[expr.function]:
+        for overload in self.functions[expr.function].overloads:
             if overload.member != (expr.target is not None):
                 continue
             args, returned = overload.args, overload.result

@@ -1,12 +1,14 @@
-"""From a checked tree to closures, with or without keeping account of the cost."""
+"""Compiles a checked tree to closures, with or without tracking the cost.
+
+Mirrors cel-go's interpreter/planner.go and interpretable.go.
+"""
 
 import operator
 from collections.abc import Sequence
 from typing import Any, Final
 
 from dra_shared.cel import messages
-from dra_shared.cel.checker import TypeIdent
-from dra_shared.cel.code import (
+from dra_shared.cel.attributes import (
     LOCALS,
     Attribute,
     Code,
@@ -20,14 +22,13 @@ from dra_shared.cel.code import (
     refunded,
     resolver,
 )
+from dra_shared.cel.checker import TypeIdent
+from dra_shared.cel.comprehensions import Fold, fold_code
 from dra_shared.cel.construction import hashable, map_builder, optional_list, plain_list, struct_builder
-from dra_shared.cel.costs import FAILED, CallCost, call_cost
-from dra_shared.cel.declarations import Functions
+from dra_shared.cel.declarations import FAILED, CallCost, Functions, Implementation
 from dra_shared.cel.depth import room, with_room
 from dra_shared.cel.dispatch import implementation
 from dra_shared.cel.errors import EvaluationError
-from dra_shared.cel.folds import Fold, fold_code
-from dra_shared.cel.library import Implementation
 from dra_shared.cel.library.lists import failed_list
 from dra_shared.cel.library.patterns import compile_regex
 from dra_shared.cel.syntax import (
@@ -208,7 +209,8 @@ class _Compiler:
 
     def _function(self, expr: Call, args: Sequence[Code], types: Sequence[Any]) -> Code:
         function = expr.function
-        run = implementation(self.functions, function, expr.overloads, types, nulls=self._nulls)
+        declared = self.functions[function]
+        run = implementation(declared, expr.overloads, types, nulls=self._nulls)
         if function in _CONVERSIONS and len(args) == 1 and args[0].is_const:
             return constant(run(args[0].value))
         pattern = args[1].value if len(args) > 1 and args[1].is_const else None
@@ -222,9 +224,9 @@ class _Compiler:
         if not self.tracked:
             return plain(_untracked(function, run, args))
         overload = expr.overloads[0] if len(expr.overloads) == 1 else ""
-        single = len(self.functions[function]) == 1 or overload != "" or _by_value(function)
+        single = len(declared.overloads) == 1 or overload != "" or _by_value(function)
         early = len(args) > 2 or compiled or not single or function == "format"
-        cost = call_cost(function, overload)
+        cost = declared.call_cost(overload)
         runs = [arg.run for arg in args]
         return plain(_early(run, runs, cost) if early else _tracked(run, runs, cost))
 
@@ -305,7 +307,7 @@ class _Compiler:
         return plain(fold_code(fold, ranged, condition, step, result, predicate))
 
     def _quantified(self, expr: Comprehension) -> tuple[bool, Run] | None:
-        """Where nobody keeps account, ``all`` and ``exists`` run as plain loops over their predicate."""
+        """Untracked, ``all`` and ``exists`` run as plain loops over their predicate."""
         step = expr.step
         if self.tracked or not isinstance(step, Call) or step.function not in ("_&&_", "_||_"):
             return None

@@ -1,10 +1,10 @@
-"""The code of list, map and message literals."""
+"""The code of list, map and message literals (evalList, evalMap, evalObj of cel-go's interpreter/interpretable.go)."""
 
 from collections.abc import Sequence
 from typing import Any
 
 from dra_shared.cel import messages
-from dra_shared.cel.code import Frame, Run
+from dra_shared.cel.attributes import Frame, Run
 from dra_shared.cel.errors import EvaluationError
 from dra_shared.cel.values import UNHASHABLE, OptionalValue, StructValue, go_type, to_text, unhashable
 

@@ -1,4 +1,7 @@
-"""The device that an expression looks at."""
+"""The device that an expression reads.
+
+Mirrors k8s.io/dynamic-resource-allocation/cel/compile.go.
+"""
 
 from collections.abc import Mapping
 from typing import Any, Final

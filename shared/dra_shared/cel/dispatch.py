@@ -1,63 +1,35 @@
-"""Which implementation a call runs: by its overload, or by the types of its values where only those tell."""
+"""Which implementation a call runs: by its overload, or by the types of its values where several overloads match.
+
+Mirrors the planner's function resolution in cel-go's interpreter/planner.go and interpretable.go.
+"""
 
 from collections.abc import Sequence
 from typing import Any, Final
 
 from dra_shared.cel import types as t
-from dra_shared.cel.declarations import Functions, Overload
+from dra_shared.cel.declarations import Function, Implementation, Overload
 from dra_shared.cel.errors import EvaluationError
-from dra_shared.cel.library import (
-    Implementation,
-    authorization,
-    conversions,
-    kubernetes,
-    lists,
-    operators,
-    strings,
-)
 from dra_shared.cel.types import NULLABLE, Kind, Type
 from dra_shared.cel.values import NO_OVERLOAD, DerivedQuantity, is_list, is_map, type_name
 from dra_shared.quantity import Quantity
 from dra_shared.semver import Semver
 
-_OVERLOADS: Final[dict[str, Implementation]] = {
-    **conversions.OVERLOADS,
-    **strings.OVERLOADS,
-    **lists.OVERLOADS,
-    **kubernetes.OVERLOADS,
-    **authorization.OVERLOADS,
-}
-_BY_FUNCTION: Final[dict[str, Implementation]] = {
-    **operators.BY_FUNCTION,
-    "matches": strings.matches,
-    "sort": lists.sort,
-    "@sortByAssociatedKeys": lists.sort_by_keys,
-}
-_UNGUARDED: Final = frozenset(("contains", "endsWith", "startsWith", "flatten", "distinct"))
-
 
 def implementation(
-    functions: Functions,
-    function: str,
-    overloads: Sequence[str],
-    types: Sequence[Type],
-    *,
-    nulls: bool = True,
+    function: Function, overloads: Sequence[str], types: Sequence[Type], *, nulls: bool = True
 ) -> Implementation:
     """What to call for a function whose arguments have ``types`` (the receiver first).
 
-    ``nulls``: there may be null where the types don't say so.
+    ``nulls``: there may be null where the types don't show it.
     """
-    by_function = _BY_FUNCTION.get(function)
-    if by_function is not None:
-        return by_function
-    declared = functions[function]
-    if len(overloads) == 1 and (only := _OVERLOADS.get(overloads[0])) is not None:
-        overload = next(item for item in declared if item.id == overloads[0])
-        if function in _UNGUARDED or not any(_uncertain(type_, nulls) for type_ in types):
-            return only
-        return _guarded(function, overload, only)
-    return _dispatching(function, declared)
+    if function.run is not None:
+        return function.run
+    overload = function.overload(overloads[0]) if len(overloads) == 1 else None
+    if overload is not None and overload.run is not None:
+        if function.checks_arguments or not any(_uncertain(type_, nulls) for type_ in types):
+            return overload.run
+        return _guarded(function.name, overload, overload.run)
+    return _dispatching(function)
 
 
 #: The Python types of the values of CEL types without parameters.
@@ -123,13 +95,13 @@ def _guarded(function: str, overload: Overload, run: Implementation) -> Implemen
     return guarded
 
 
-def _dispatching(function: str, declared: Sequence[Overload]) -> Implementation:
-    choices = [(item.args, _OVERLOADS[item.id]) for item in declared if item.id in _OVERLOADS]
+def _dispatching(function: Function) -> Implementation:
+    choices = [(item.args, item.run) for item in function.overloads if item.run is not None]
 
     def dispatch(*args: Any) -> Any:
         for wanted, run in choices:
             if len(wanted) == len(args) and all(map(matches_type, wanted, args)):
                 return run(*args)
-        raise _missing(function, args)
+        raise _missing(function.name, args)
 
     return dispatch

@@ -28,6 +28,10 @@ class EvaluationError(Exception):
     """The expression fails for a device; the message is cel-go's."""
 
 
+class CostLimitExceeded(Exception):
+    """The evaluation was stopped because it cost too much."""
+
+
 class Panic(Exception):
     """Upstream's code panics here, which ends the evaluation; the message is Go's."""
 

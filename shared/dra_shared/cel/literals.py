@@ -1,4 +1,7 @@
-"""The values of literals. What is wrong with one is a ValueError in cel-go's words."""
+"""The values of literals. Raises ValueError with cel-go's message.
+
+Mirrors cel-go's parser/unescape.go and the literals of parser/parser.go.
+"""
 
 import math
 import re

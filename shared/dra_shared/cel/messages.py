@@ -7,7 +7,7 @@ from typing import Any, Final
 
 from dra_shared.cel import types as t
 from dra_shared.cel.errors import EvaluationError
-from dra_shared.cel.library.conversions import duration_text, timestamp_text
+from dra_shared.cel.library.times import duration_text, timestamp_text
 from dra_shared.cel.types import Kind, Type
 from dra_shared.cel.values import (
     Duration,

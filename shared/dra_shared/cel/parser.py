@@ -1,4 +1,4 @@
-"""From text to the tree of an expression, macros expanded."""
+"""Parses a text to the tree of an expression, macros expanded (cel-go's parser/parser.go)."""
 
 from collections.abc import Callable
 from typing import Any, Final
@@ -110,7 +110,7 @@ def parse(text: str) -> Expr:
 
 
 def _syntax_errors(text: str) -> list[Issue]:
-    from dra_shared.cel.diagnosis import diagnose
+    from dra_shared.cel.syntax_errors import diagnose
 
     return diagnose(text, _RESERVED) or [Issue(-1, "Syntax error: not an expression")]
 

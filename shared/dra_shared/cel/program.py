@@ -6,15 +6,22 @@ from dataclasses import dataclass
 from typing import Any, Final
 
 from dra_shared.cel import types as t
+from dra_shared.cel.attributes import Frame, Run
 from dra_shared.cel.checker import check
-from dra_shared.cel.code import Frame, Run
 from dra_shared.cel.compiler import compile_tree, may_panic
-from dra_shared.cel.declarations import functions
+from dra_shared.cel.cost_estimator import estimate_cost
 from dra_shared.cel.depth import room
 from dra_shared.cel.device import CelDevice
-from dra_shared.cel.errors import CompileError, ErrorKind, EvaluationError, Issue, Panic, render_issues
-from dra_shared.cel.estimate import estimate_cost
-from dra_shared.cel.library.lists import CostLimitExceeded
+from dra_shared.cel.environment import functions
+from dra_shared.cel.errors import (
+    CompileError,
+    CostLimitExceeded,
+    ErrorKind,
+    EvaluationError,
+    Issue,
+    Panic,
+    render_issues,
+)
 from dra_shared.cel.library.patterns import RegexError
 from dra_shared.cel.messages import refusal
 from dra_shared.cel.parser import ParseFailed, parse
@@ -55,7 +62,7 @@ class Program:
         #: The type of the result (``bool``, ``dyn`` or ``google.protobuf.Any``).
         self.output_type = tree.type.declared
         found = reads(tree)
-        #: The (domain, id) of every attribute that the expression can read; None if that can't be told.
+        #: The (domain, id) of every attribute that the expression can read; None if that is known only when it runs.
         self.attributes_read: frozenset[Read] | None = None if found is None else found["attributes"]
         #: The same for capacities.
         self.capacity_read: frozenset[Read] | None = None if found is None else found["capacity"]
@@ -193,7 +200,7 @@ def _compile(expression: str, lists: bool, multiple: bool, includes: bool) -> Pr
     if tree.type.nullable or tree.type not in (t.BOOL, *unknown):
         raise CompileError(f"must evaluate to bool or the unknown type, not {tree.type.declared}")
     try:
-        return Program(expression, tree, lists, includes, estimate_cost(tree))
+        return Program(expression, tree, lists, includes, estimate_cost(tree, functions(includes=includes)))
     except (EvaluationError, Panic, RegexError) as error:
         raise CompileError(f"program instantiation failed: {error}", ErrorKind.INTERNAL) from None
     except RecursionError:

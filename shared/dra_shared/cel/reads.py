@@ -11,11 +11,11 @@ _Path = tuple[str, ...]
 
 
 class _Unknown(Exception):
-    """The expression looks at more than can be told."""
+    """The expression reads attributes that are known only when it runs."""
 
 
 def reads(expr: Expr) -> dict[str, frozenset[Read]] | None:
-    """The entries of ``attributes`` and of ``capacity`` that are read, None if that can't be told."""
+    """The entries of ``attributes`` and of ``capacity`` that are read, None if that is known only when it runs."""
     found: dict[str, set[Read]] = {"attributes": set(), "capacity": set()}
     try:
         _visit(expr, {}, found)

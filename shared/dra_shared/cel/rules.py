@@ -10,16 +10,24 @@ from dataclasses import dataclass
 from typing import Any
 
 from dra_shared.cel import types as t
+from dra_shared.cel.attributes import LOCALS
 from dra_shared.cel.checker import check
-from dra_shared.cel.code import LOCALS
 from dra_shared.cel.compiler import compile_tree
-from dra_shared.cel.declarations import Functions, functions
+from dra_shared.cel.declarations import Functions
 from dra_shared.cel.depth import room
-from dra_shared.cel.errors import CompileError, ErrorKind, EvaluationError, Issue, Panic, render_issues
-from dra_shared.cel.library.lists import CostLimitExceeded
+from dra_shared.cel.environment import functions
+from dra_shared.cel.errors import (
+    CompileError,
+    CostLimitExceeded,
+    ErrorKind,
+    EvaluationError,
+    Issue,
+    Panic,
+    render_issues,
+)
 from dra_shared.cel.library.patterns import RegexError
 from dra_shared.cel.parser import ParseFailed, parse
-from dra_shared.cel.syntax import Expr, Ident, walk
+from dra_shared.cel.syntax import Comprehension, Expr, Ident, walk
 from dra_shared.cel.types import Type
 from dra_shared.cel.validators import validate
 
@@ -43,6 +51,8 @@ class Rule:
         self.output_type = tree.type
         #: The names that the expression mentions, of variables and of what is local to it.
         self.mentioned = frozenset(node.name for node in walk(tree) if isinstance(node, Ident))
+        #: Whether it goes through a list or map.
+        self.loops = any(isinstance(node, Comprehension) for node in walk(tree))
         code = compile_tree(tree, known, tracked=True, variables=names)
         self._run = code[0]
         self._rest = [None] * (code[1] - LOCALS - len(names))

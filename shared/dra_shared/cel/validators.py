@@ -1,12 +1,15 @@
-"""What is checked of literals once the types are right: durations, timestamps, patterns, formats, mixed aggregates."""
+"""Checks literals after the types: durations, timestamps, patterns, formats, mixed aggregates.
+
+Mirrors cel-go's cel/validator.go and ext/formatting.go.
+"""
 
 from collections.abc import Callable
 from typing import Any, Final
 
 from dra_shared.cel.errors import EvaluationError, Issue
-from dra_shared.cel.library.conversions import int_to_timestamp, string_to_duration, string_to_timestamp
 from dra_shared.cel.library.formatting import ALLOWED, FormatError, expand, refuse
 from dra_shared.cel.library.patterns import RegexError, compile_regex
+from dra_shared.cel.library.times import int_to_timestamp, string_to_duration, string_to_timestamp
 from dra_shared.cel.syntax import Call, Expr, ListLiteral, Literal, MapLiteral, children, walk
 from dra_shared.cel.types import Kind, Type
 

@@ -66,8 +66,15 @@ class NamedFormat:
         self.max_regex_size = max_regex_size
 
 
+def no_operator(left: Any, operator: str) -> EvaluationError:
+    """The error of an operand whose type does not have the operator."""
+    return EvaluationError(
+        NO_OVERLOAD if type(left) in (Duration, str, Timestamp) else f"{NO_OVERLOAD}: {operator}"
+    )
+
+
 class OptionalValue:
-    """A value that may be missing, or an error that whoever takes it meets."""
+    """A value that may be missing, or an error that is raised when it is read."""
 
     __slots__ = ("held", "present")
 

@@ -35,7 +35,7 @@ class _Bucket:
 
 
 class Correlator:
-    """See the module's docstring. Groups and objects are told apart by keys of the caller's."""
+    """See the module's docstring. The caller's keys identify groups and objects."""
 
     def __init__(self, clock: Clock) -> None:
         self._clock = clock

@@ -37,7 +37,7 @@ _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 
 
 @dataclass(frozen=True, slots=True)
-class _Told:
+class _Record:
     key: _Key
     involved: ObjectReference
     type: str
@@ -87,7 +87,7 @@ class Recorder:
         # The newer API counts series and does nothing else.
         self._correlator = None if series else Correlator(self._clock)
         self._seen: OrderedDict[_Key, tuple[str, int]] = OrderedDict()
-        self._pending: dict[_Key, deque[_Told]] = {}
+        self._pending: dict[_Key, deque[_Record]] = {}
         self._writers: set[asyncio.Task[None]] = set()
 
     def event(
@@ -106,18 +106,18 @@ class Recorder:
         if combined:
             message = (COMBINED + message)[:_MESSAGE_LIMIT]
         if self._series:
-            # As client-go: what is said of another revision of the object is another event, other words are not.
+            # As client-go: another revision of the object makes another event, another message does not.
             key: _Key = (*group, involved.resource_version, action)
         else:
             key = group if combined else (*group, message)
-        told = _Told(key, involved, type_, reason, message, action, self._clock.now(), combined)
+        record = _Record(key, involved, type_, reason, message, action, self._clock.now(), combined)
         # As client-go: the older API's events are written one after the other, the newer one's side by side.
         lane = key if self._series else ()
         pending = self._pending.get(lane)
         if pending is not None:
-            pending.append(told)
+            pending.append(record)
             return
-        pending = self._pending[lane] = deque((told,))
+        pending = self._pending[lane] = deque((record,))
         writer = asyncio.get_running_loop().create_task(self._write_pending(lane, pending))
         self._writers.add(writer)
         writer.add_done_callback(self._writers.discard)
@@ -127,85 +127,85 @@ class Recorder:
         while self._writers:
             await asyncio.wait(self._writers)
 
-    async def _write_pending(self, lane: _Key, pending: deque[_Told]) -> None:
+    async def _write_pending(self, lane: _Key, pending: deque[_Record]) -> None:
         try:
             while pending:
                 await self._write_or_drop(pending.popleft())
         finally:
             del self._pending[lane]
 
-    async def _write_or_drop(self, told: _Told) -> None:
+    async def _write_or_drop(self, record: _Record) -> None:
         try:
-            await self._write(told)
+            await self._write(record)
         except (ApiError, httpx.HTTPError, OSError, TimeoutError) as error:
             # That a namespace takes its last pods' events with it is nothing to read about.
             tell = _log.debug if _is_of_a_going_namespace(error) else _log.info
-            tell("event dropped", object=told.involved.name, reason=told.reason, error=str(error))
+            tell("event dropped", object=record.involved.name, reason=record.reason, error=str(error))
 
-    async def _write(self, told: _Told) -> None:
-        namespace = told.involved.namespace or "default"
-        seen = self._seen.get(told.key)
+    async def _write(self, record: _Record) -> None:
+        namespace = record.involved.namespace or "default"
+        seen = self._seen.get(record.key)
         # All but the reason, the message and what the event is about in detail.
-        if self._correlator is not None and not self._correlator.allows((*told.key[:4], told.type)):
+        if self._correlator is not None and not self._correlator.allows((*record.key[:4], record.type)):
             if seen is not None:
-                self._remember(told.key, seen[0], seen[1] + 1)
+                self._remember(record.key, seen[0], seen[1] + 1)
             return
         if seen is not None:
             name, count = seen
             try:
                 if self._series:
-                    series = {"count": count + 1, "lastObservedTime": rfc3339_micro(told.when)}
+                    series = {"count": count + 1, "lastObservedTime": rfc3339_micro(record.when)}
                     await self._client.patch(SERIES_EVENTS.unread, name, {"series": series}, namespace)
                 else:
-                    body: dict[str, Any] = {"count": count + 1, "lastTimestamp": rfc3339(told.when)}
-                    if told.combined:
-                        body["message"] = told.message
+                    body: dict[str, Any] = {"count": count + 1, "lastTimestamp": rfc3339(record.when)}
+                    if record.combined:
+                        body["message"] = record.message
                     await self._client.patch(EVENTS.unread, name, body, namespace)
             except NotFound:
-                del self._seen[told.key]
+                del self._seen[record.key]
             else:
-                self._remember(told.key, name, count + 1)
+                self._remember(record.key, name, count + 1)
                 return
-        meta = ObjectMeta(name=self._name(told), namespace=namespace)
+        meta = ObjectMeta(name=self._name(record), namespace=namespace)
         if self._series:
-            await self._client.create(SERIES_EVENTS, self._one_of_a_series(meta, told))
+            await self._client.create(SERIES_EVENTS, self._one_of_a_series(meta, record))
         else:
-            await self._client.create(EVENTS, self._counted(meta, told))
-        self._remember(told.key, meta.name, 1)
+            await self._client.create(EVENTS, self._counted(meta, record))
+        self._remember(record.key, meta.name, 1)
 
-    def _name(self, told: _Told) -> str:
+    def _name(self, record: _Record) -> str:
         # The time in nanoseconds, so that a list by name is in the order of time. The clock doesn't know the last
         # three digits; they keep what happened at once apart.
-        since = told.when - _EPOCH
+        since = record.when - _EPOCH
         micro = (since.days * 86400 + since.seconds) * 1_000_000 + since.microseconds
-        return f"{told.involved.name}.{micro * 1000 + self._rng.randrange(1000):x}"
+        return f"{record.involved.name}.{micro * 1000 + self._rng.randrange(1000):x}"
 
-    def _counted(self, meta: ObjectMeta, told: _Told) -> Event:
-        now = rfc3339(told.when)
+    def _counted(self, meta: ObjectMeta, record: _Record) -> Event:
+        now = rfc3339(record.when)
         return Event(
             metadata=meta,
-            involved_object=told.involved,
-            type=told.type,
-            reason=told.reason,
-            message=told.message,
-            action=told.action,
+            involved_object=record.involved,
+            type=record.type,
+            reason=record.reason,
+            message=record.message,
+            action=record.action,
             source=EventSource(component=self._component, host=self._host),
-            reporting_component="" if told.combined else self._component,
-            reporting_instance="" if told.combined else self._host,
+            reporting_component="" if record.combined else self._component,
+            reporting_instance="" if record.combined else self._host,
             first_timestamp=now,
             last_timestamp=now,
             count=1,
         )
 
-    def _one_of_a_series(self, meta: ObjectMeta, told: _Told) -> SeriesEvent:
+    def _one_of_a_series(self, meta: ObjectMeta, record: _Record) -> SeriesEvent:
         return SeriesEvent(
             metadata=meta,
-            regarding=told.involved,
-            type=told.type,
-            reason=told.reason,
-            note=told.message,
-            action=told.action,
-            event_time=rfc3339_micro(told.when),
+            regarding=record.involved,
+            type=record.type,
+            reason=record.reason,
+            note=record.message,
+            action=record.action,
+            event_time=rfc3339_micro(record.when),
             reporting_controller=self._component,
             reporting_instance=f"{self._component}-{self._host}",
         )

@@ -1,7 +1,7 @@
 """A local copy of one resource, kept current by list and watch.
 
-The loop: list everything, tell the handlers what differs from what they were told before, watch from the list's
-resource version, and tell them each change in order. A broken watch resumes from the last version seen; one that is
+The loop: list everything, notify the handlers of what changed since the last list, watch from the list's resource
+version, and notify them of each change in order. A broken watch resumes from the last version seen; one that is
 too old to resume lists again. Handlers therefore see every object's newest state, though perhaps not every state.
 
 What comes late or twice is recognised by its resource version and left out. What never comes can only be noticed by
@@ -29,7 +29,7 @@ T = TypeVar("T", bound=Object)
 
 _FIRST_DELAY = 0.05
 _LONGEST_DELAY = 10.0
-# A server that is not there costs nobody anything to ask, and is most likely being restarted.
+# Connecting to a server that is down costs it nothing, and it is most likely being restarted.
 _LONGEST_CONNECT_DELAY = 1.0
 # client-go asks for 5 to 10 minutes, spread so that watches do not all end together.
 _WATCH_SECONDS = (300, 600)
@@ -79,7 +79,7 @@ class Informer(Generic[T]):
 
     @property
     def has_synced(self) -> bool:
-        """Whether the first list is in the store and was told to the handlers."""
+        """Whether the first list is in the store and the handlers are notified of it."""
         return self._synced.is_set()
 
     async def synced(self) -> None:
@@ -218,13 +218,13 @@ class Informer(Generic[T]):
         if known is None:
             return
         # One that was made again, unseen, and is gone too: handlers know the first alone.
-        told = final if final is not None and final.metadata.uid == known.metadata.uid else known
+        last = final if final is not None and final.metadata.uid == known.metadata.uid else known
         for handler in self._handlers:
-            handler.deleted(told)
+            handler.deleted(last)
 
 
 def _is_older(version: str, other: str) -> bool:
-    """Whether a resource version comes before another, as far as that can be told of numbers in text."""
+    """Whether a resource version comes before another, where both are numbers."""
     return (len(version), version) < (len(other), other) and version.isdigit() and other.isdigit()
 
 

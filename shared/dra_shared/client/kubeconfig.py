@@ -27,6 +27,8 @@ class Access:
     ssl_context: ssl.SSLContext | None = None
     server_name: str | None = None
     """The name that the server's certificate must have, where it isn't the host of ``server``."""
+    authority: str = ""
+    """The certificates, as PEM, that the server's is checked against; empty for the system's."""
 
 
 def load(path: Path, context: str | None = None) -> Access:
@@ -35,11 +37,12 @@ def load(path: Path, context: str | None = None) -> Access:
     Raises:
         KubeconfigError: see there.
     """
-    import yaml
+    from dra_shared.yamltext import YamlError
+    from dra_shared.yamltext import load as load_yaml
 
     try:
-        document = yaml.safe_load(path.read_bytes())
-    except (OSError, yaml.YAMLError) as error:
+        document = load_yaml(path.read_bytes()).value
+    except (OSError, YamlError) as error:
         raise KubeconfigError(f"{path}: {error}") from error
     if not isinstance(document, dict):
         raise KubeconfigError(f"{path}: is no kubeconfig")
@@ -49,6 +52,23 @@ def load(path: Path, context: str | None = None) -> Access:
     cluster = file.named("cluster", str(chosen.get("cluster", "")))
     user = file.named("user", str(chosen["user"])) if chosen.get("user") else {}
     return file.access(cluster, user)
+
+
+def tokens(path: Path) -> dict[str, str]:
+    """The tokens in the file, by the names that it gives their users.
+
+    Raises:
+        KubeconfigError: see there.
+    """
+    from dra_shared.yamltext import YamlError
+    from dra_shared.yamltext import load as load_yaml
+
+    try:
+        document: Any = load_yaml(path.read_bytes()).value
+        users = document.get("users") or ()
+        return {str(user["name"]): str(user["user"]["token"]) for user in users if user["user"].get("token")}
+    except (OSError, YamlError, AttributeError, KeyError, TypeError) as error:
+        raise KubeconfigError(f"{path}: {error}") from error
 
 
 @dataclass(frozen=True)
@@ -75,15 +95,16 @@ class _File:
         try:
             tls = self._tls(cluster, user) if str(server).startswith("https:") else None
             token = self._token(user)
-        except (OSError, binascii.Error) as error:
+            authority = (self._content(cluster, "certificate-authority") or b"").decode()
+        except (OSError, binascii.Error, UnicodeDecodeError) as error:
             raise KubeconfigError(f"{self.path}: {error}") from error
-        return Access(str(server), token, tls, str(name) if name else None)
+        return Access(str(server), token, tls, str(name) if name else None, authority)
 
     def _token(self, user: dict[str, Any]) -> str | None:
         if user.get("token"):
             return str(user["token"])
         if user.get("tokenFile"):
-            return self._beside(user["tokenFile"]).read_text().strip()
+            return self._relative(user["tokenFile"]).read_text().strip()
         return None
 
     def _tls(self, cluster: dict[str, Any], user: dict[str, Any]) -> ssl.SSLContext:
@@ -101,10 +122,10 @@ class _File:
         if entry.get(f"{name}-data"):
             return base64.b64decode(str(entry[f"{name}-data"]), validate=True)
         if entry.get(name):
-            return self._beside(entry[name]).read_bytes()
+            return self._relative(entry[name]).read_bytes()
         return None
 
-    def _beside(self, name: Any) -> Path:
+    def _relative(self, name: Any) -> Path:
         return self.path.parent / str(name)
 
 

@@ -1,12 +1,13 @@
-"""Leader election on a Lease: of several replicas, one works.
+"""Leader election on a Lease: of several replicas, one works (tools/leaderelection of client-go).
 
-As client-go's, with which it shares leases: the holder renews every ``retry_period``; whoever sees the lease unchanged
-for the duration that stands in it, by its own clock, takes it over; a holder that cannot renew within
-``renew_deadline`` stops working.
+It shares leases with client-go's replicas: the leader renews every ``retry_period``; a standby that sees the lease
+unchanged for the lease's own duration, by the standby's clock, takes it over; a leader that cannot renew within
+``renew_deadline`` stops working. The work stops before the lease is released: never do two replicas work at once.
 """
 
 import asyncio
 from collections.abc import Awaitable, Callable, Coroutine
+from enum import StrEnum
 
 import httpx
 import msgspec
@@ -19,8 +20,38 @@ from dra_shared.client.rest import Client
 from dra_shared.client.terms import Terms
 from dra_shared.clock import Clock, SystemClock, rfc3339_micro
 from dra_shared.log import logger
+from dra_shared.states import StateMachine
 
 _log = logger(__name__)
+
+
+class Role(StrEnum):
+    """What a replica is to the Lease that it competes for."""
+
+    STANDBY = "Standby"
+    LEADING = "Leading"
+    RESIGNING = "Resigning"
+
+
+class RoleEvent(StrEnum):
+    """What changes a replica's role."""
+
+    ACQUIRED = "lease acquired"
+    RENEWED = "lease renewed"
+    LOST = "renew deadline exceeded"
+    ENDED = "work ended"
+    RELEASED = "lease released or left to expire"
+
+
+ROLES = {
+    Role.STANDBY: {RoleEvent.ACQUIRED: Role.LEADING},
+    Role.LEADING: {
+        RoleEvent.RENEWED: Role.LEADING,
+        RoleEvent.LOST: Role.RESIGNING,
+        RoleEvent.ENDED: Role.RESIGNING,
+    },
+    Role.RESIGNING: {RoleEvent.RELEASED: Role.STANDBY},
+}
 
 
 class LeadershipLost(Exception):
@@ -45,6 +76,12 @@ class LeaderElector:
         self._clock = clock or SystemClock()
         self._terms = terms or Terms()
         self._observed: tuple[LeaseSpec, float] | None = None
+        self._role = StateMachine(Role.STANDBY, ROLES)
+
+    @property
+    def role(self) -> Role:
+        """What this replica is now."""
+        return self._role.state
 
     async def run(self, lead: Callable[[], Awaitable[None]]) -> None:
         """Wait for leadership, then run ``lead`` for as long as it lasts.
@@ -54,35 +91,42 @@ class LeaderElector:
         """
         while not await self._try_acquire():
             await self._clock.sleep(self._terms.retry_period)
+        self._role.on(RoleEvent.ACQUIRED)
         _log.info("became leader", lease=f"{self._namespace}/{self._name}", identity=self._identity)
         work = asyncio.ensure_future(lead())
         renewal = asyncio.ensure_future(self._renew())
         try:
             await asyncio.wait((work, renewal), return_when=asyncio.FIRST_COMPLETED)
-            if work.done():
-                await work
-                return
-            await renewal
+            await (work if work.done() else renewal)
         finally:
-            for task in (work, renewal):
-                task.cancel()
-            await asyncio.gather(work, renewal, return_exceptions=True)
-            if not self._expired_for_us():
-                await self._within(self._terms.renew_deadline, self._release())
+            if self.role is Role.LEADING:
+                self._role.on(RoleEvent.ENDED)
+            await self._resign(work, renewal)
+
+    async def _resign(self, *tasks: asyncio.Future[None]) -> None:
+        """Stop working, then give up the lease: the next leader must not meet this one at work."""
+        for task in tasks:
+            task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)
+        if not self._lease_expired():
+            await self._within(self._terms.renew_deadline, self._release())
+        self._role.on(RoleEvent.RELEASED)
 
     async def _renew(self) -> None:
         deadline = self._clock.monotonic() + self._terms.renew_deadline
         while True:
             await self._clock.sleep(self._terms.retry_period)
             asked = self._clock.monotonic()
-            # A server that doesn't answer must not keep us at work beyond the lease.
+            # A server that doesn't answer must not keep this replica at work beyond the lease.
             if await self._within(deadline - asked, self._try_acquire()):
                 deadline = asked + self._terms.renew_deadline
+                self._role.on(RoleEvent.RENEWED)
             elif self._clock.monotonic() >= deadline:
+                self._role.on(RoleEvent.LOST)
                 raise LeadershipLost(f"could not renew lease {self._namespace}/{self._name}")
 
     async def _within(self, seconds: float, work: Coroutine[None, None, bool]) -> bool:
-        """What ``work`` says if it does before ``seconds`` are over; otherwise it is given up."""
+        """Return the result of ``work``, or False if it takes longer than ``seconds``; then it is cancelled."""
         attempt = asyncio.ensure_future(work)
         timer = asyncio.ensure_future(self._clock.sleep(seconds))
         try:
@@ -92,7 +136,8 @@ class LeaderElector:
             attempt.cancel()
             timer.cancel()
 
-    def _expired_for_us(self) -> bool:
+    def _lease_expired(self) -> bool:
+        """Whether nothing has renewed the observed lease for its duration."""
         if self._observed is None:
             return True
         held, since = self._observed
@@ -121,7 +166,7 @@ class LeaderElector:
         self._observe(lease)
         held = lease.spec or LeaseSpec()
         mine = held.holder_identity == self._identity
-        if held.holder_identity and not mine and not self._expired_for_us():
+        if held.holder_identity and not mine and not self._lease_expired():
             return False
         transitions = held.lease_transitions or 0
         spec = self._spec(
@@ -147,7 +192,7 @@ class LeaderElector:
             self._observed = (held, self._clock.monotonic())
 
     async def _release(self) -> bool:
-        """Give the lease up, so that the next replica need not wait for it to expire; whether that worked."""
+        """Release the lease, so that a standby need not wait until it expires; returns whether that succeeded."""
         try:
             lease = await self._client.get(LEASES, self._name, self._namespace)
             if lease.spec is None or lease.spec.holder_identity != self._identity:

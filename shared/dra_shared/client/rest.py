@@ -77,14 +77,24 @@ class Client:
     ) -> None:
         self.base_url = base_url.rstrip("/")
         self._transport = transport or HttpTransport(ssl_context=ssl_context, server_name=server_name)
-        self._headers = {"user-agent": user_agent, "accept": "application/json"}
-        if token:
-            self._headers["authorization"] = f"Bearer {token}"
+        self._user_agent = user_agent
         base = httpx.URL(self.base_url)
         self._origin = (base.scheme, base.host, base.port or (443 if base.scheme == "https" else 80))
         self._base_path = base.raw_path.rstrip(b"/")
-        fields = {"host": base.netloc.decode(), **self._headers}
+        self._host = base.netloc.decode()
+        self.set_token(token)
+
+    def set_token(self, token: str | None) -> None:
+        """Send this token from now on."""
+        self._headers = {"user-agent": self._user_agent, "accept": "application/json"}
+        if token:
+            self._headers["authorization"] = f"Bearer {token}"
+        fields = {"host": self._host, **self._headers}
         self._fields = b"".join(b"\r\n%b: %b" % (k.encode(), v.encode()) for k, v in fields.items())
+
+    def with_token(self, token: str) -> "Client":
+        """A client of the same server for the holder of the token; it shares this one's connections."""
+        return Client(self.base_url, user_agent=self._user_agent, token=token, transport=self._transport)
 
     async def __aenter__(self) -> Self:
         return self

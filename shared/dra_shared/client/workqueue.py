@@ -34,7 +34,7 @@ class Retry(Exception):
 
 
 class QueueObserver(Protocol):
-    """Told of what goes through a queue; durations are in seconds."""
+    """Observes what goes through a queue; durations are in seconds."""
 
     def added(self) -> None:
         """A key was added that was not in the queue."""

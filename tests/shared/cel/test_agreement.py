@@ -212,7 +212,7 @@ def test_compile_errors(expression: str, kind: ErrorKind, text: str) -> None:
         ('[{"a": 1}.b].sortBy(a, a) == [1]', 101, 14),
         ('cel.bind(o, optional.of(ip("::1")), o == o)', 1844674407370955278, 5),
         ("[true].map(x, [1, 2]) == [[1]]", 64, 4),
-        # What is too long is told in bytes.
+        # The size of what is too long is given in bytes.
         (f'format.labelValue().validate("{"a" * 64}").value().join("|") == ""', 1844674407370955490, 78),
         # has() takes off what only an attribute without a condition has cost.
         ('has((true ? device.attributes["d"] : device.attributes["e"]).s)', 3, 2),

@@ -87,7 +87,7 @@ async def test_a_series_is_about_one_revision_of_its_object() -> None:
 
 
 class _Slow(_Sink):
-    """Answers when it is told to."""
+    """Answers when the test releases it."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -149,7 +149,7 @@ async def test_events_of_a_namespace_that_goes_are_dropped_quietly(
 
 
 async def _speak(*messages: str, gap: float = 1.0) -> list[tuple[str, dict[str, object]]]:
-    """What a recorder writes if it is told these messages of one reason, so many seconds apart."""
+    """What a recorder writes given these messages of one reason, so many seconds apart."""
     sink, clock = _Sink(), FakeClock()
     async with Client("http://test", transport=sink) as client:
         recorder = Recorder(client, "c", host="h", clock=clock, rng=random.Random(1))

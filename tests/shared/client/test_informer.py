@@ -50,23 +50,23 @@ class _Hurried(FakeClock):
         await asyncio.sleep(0)
 
 
-async def _told(script: _Script) -> list[str]:
-    told: list[str] = []
+async def _notifications(script: _Script) -> list[str]:
+    notified: list[str] = []
     async with serving(script) as url, Client(url) as client:
         informer = Informer(client, CONFIG_MAPS, clock=_Hurried(), rng=random.Random(1))
         informer.add_handler(
-            lambda obj: told.append(f"add {obj.metadata.name}@{obj.metadata.resource_version}"),
-            lambda old, new: told.append(
+            lambda obj: notified.append(f"add {obj.metadata.name}@{obj.metadata.resource_version}"),
+            lambda old, new: notified.append(
                 f"update {old.metadata.resource_version}->{new.metadata.resource_version}"
             ),
-            lambda obj: told.append(f"delete {obj.metadata.uid}"),
+            lambda obj: notified.append(f"delete {obj.metadata.uid}"),
         )
         run = asyncio.create_task(informer.run())
         await script.exhausted.wait()
-        told.append(",".join(sorted(informer.store.keys())))
+        notified.append(",".join(sorted(informer.store.keys())))
         run.cancel()
         await asyncio.gather(run, return_exceptions=True)
-    return told
+    return notified
 
 
 async def test_lists_then_watches_and_resumes_where_it_was() -> None:
@@ -78,7 +78,7 @@ async def test_lists_then_watches_and_resumes_where_it_was() -> None:
             _event("DELETED", _object("b", 10)),
         ],
     )
-    assert await _told(script) == ["add a@3", "add b@6", "update 3->7", "delete b", "ns/a"]
+    assert await _notifications(script) == ["add a@3", "add b@6", "update 3->7", "delete b", "ns/a"]
     versions = [part for ask in script.asked[1:] for part in ask.split("&") if "resourceVersion=" in part]
     assert versions == ["resourceVersion=5", "resourceVersion=7", "resourceVersion=9", "resourceVersion=10"]
 
@@ -89,14 +89,21 @@ async def test_lists_again_when_the_history_is_gone() -> None:
         [_list(5, _object("a", 3), _object("b", 4)), _list(20, _object("b", 15), _object("c", 12))],
         [_event("ERROR", expired)],
     )
-    assert await _told(script) == ["add a@3", "add b@4", "update 4->15", "add c@12", "delete a", "ns/b,ns/c"]
+    assert await _notifications(script) == [
+        "add a@3",
+        "add b@4",
+        "update 4->15",
+        "add c@12",
+        "delete a",
+        "ns/b,ns/c",
+    ]
 
 
 async def test_a_kind_that_is_not_served_is_told_of_once() -> None:
     refused = reply(orjson.dumps({"kind": "Status", "code": 404, "reason": "NotFound"}), "404 Not Found")
     script = _Script([refused, refused, _list(5, _object("a", 3))], [])
     with capture_logs() as logs:
-        assert await _told(script) == ["add a@3", "ns/a"]
+        assert await _notifications(script) == ["add a@3", "ns/a"]
     assert [(entry["event"], entry["resource"]) for entry in logs] == [
         ("waiting for a kind that the API server does not serve", "configmaps")
     ]
@@ -107,15 +114,15 @@ async def test_an_object_made_again_is_deleted_and_added() -> None:
         [_list(5, _object("a", 3, "old"))],
         [_event("MODIFIED", _object("a", 8, "new"))],
     )
-    assert await _told(script) == ["add a@3", "delete old", "add a@8", "ns/a"]
+    assert await _notifications(script) == ["add a@3", "delete old", "add a@8", "ns/a"]
 
 
 async def test_the_end_of_an_object_that_was_made_again_unseen() -> None:
-    """Whoever was told of the first must be told that it is gone."""
+    """Handlers that know the first are notified that it is gone."""
     script = _Script(
         [_list(5, _object("a", 3, uid="first"))], [_event("DELETED", _object("a", 9, uid="second"))]
     )
-    assert await _told(script) == ["add a@3", "delete first", ""]
+    assert await _notifications(script) == ["add a@3", "delete first", ""]
 
 
 async def test_a_handler_that_raises_stops_nobody() -> None:

@@ -7,10 +7,10 @@ from typing import Any
 
 import httpx
 import pytest
-from dra_shared.client.leader import LeaderElector, LeadershipLost
+from dra_shared.client.leader import LeaderElector, LeadershipLost, Role
 from dra_shared.clock import FakeClock, rfc3339_micro
 
-from tests.fakeapi import FakeApi
+from tests.support.fakeapi import FakeApi
 
 
 class _World:
@@ -144,3 +144,31 @@ async def test_a_server_that_does_not_answer_ends_the_term_in_time() -> None:
         with pytest.raises(LeadershipLost, match="could not renew lease kube-system/lease"):
             async with asyncio.timeout(60):
                 await us.task
+
+
+async def test_roles_follow_the_lease() -> None:
+    world = _World()
+    network = _Stalling(world.api)
+    client = world.api.client()
+    client._transport = network
+    elector = LeaderElector(client, "lease", "us", clock=world.clock)
+    roles = []
+
+    async def lead() -> None:
+        try:
+            roles.append(elector.role)
+            await asyncio.Event().wait()
+        finally:
+            roles.append(elector.role)
+
+    assert elector.role is Role.STANDBY
+    term = asyncio.create_task(elector.run(lead))
+    await world.clock.advance(4)
+    network.stalled = True
+    for _ in range(3):
+        await world.clock.advance(10)
+    with pytest.raises(LeadershipLost):
+        async with asyncio.timeout(60):
+            await term
+    assert roles == [Role.LEADING, Role.RESIGNING]
+    assert elector.role is Role.STANDBY

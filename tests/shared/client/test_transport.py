@@ -140,18 +140,18 @@ async def test_both_ways_share_connections(send: Send) -> None:
 
 
 async def test_a_response_that_takes_too_long() -> None:
-    patient = asyncio.Event()
+    released = asyncio.Event()
 
     async def handle(request: bytes, writer: asyncio.StreamWriter) -> None:
         writer.write(b"HTTP/1.1 200 OK\r\nContent-Length: 4\r\n\r\nha")
-        if patient.is_set():
+        if released.is_set():
             writer.write(b"lf")
 
     async with serving(handle) as url, HttpTransport() as transport:
         with pytest.raises(TimeoutError):
             await _whole(transport, url, "GET", seconds=0.01)
-        patient.set()
-        # The rest of the late answer is nobody's.
+        released.set()
+        # The rest of the late answer is read by no request.
         assert await _whole(transport, url, "GET") == b"half"
 
 

@@ -1,7 +1,5 @@
-"""What the functions of the environment do, by the id of their overload."""
+"""The functions of the environment, one module a topic.
 
-from collections.abc import Callable
-from typing import Any
-
-#: Takes an overload's arguments (the receiver first); raises EvaluationError.
-Implementation = Callable[..., Any]
+Each topic declares its functions in ``FUNCTIONS``, with their overloads, types, code, runtime cost and estimate.
+``costs`` has what several topics cost, ``patterns`` Go's regular expressions, ``formatting`` the ``format`` function.
+"""

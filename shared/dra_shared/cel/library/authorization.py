@@ -1,7 +1,11 @@
-"""The authorizer's functions, and the one that patches have."""
+"""The authorizer's functions.
 
+Mirrors k8s.io/apiserver/pkg/cel/library/authz.go.
+"""
+
+from collections.abc import Sequence
 from dataclasses import replace
-from typing import Final
+from typing import Any, Final
 
 from dra_shared.cel.authorization import (
     Authorizer,
@@ -11,9 +15,14 @@ from dra_shared.cel.authorization import (
     Question,
     ResourceCheck,
 )
+from dra_shared.cel.declarations import Estimate, Function, Node, function, overload
 from dra_shared.cel.errors import EvaluationError
-from dra_shared.cel.library import Implementation
+from dra_shared.cel.library.costs import LIST, STRING, STRUCT, known, size
+from dra_shared.cel.ranges import Range, add, factor, fixed
 from dra_shared.names import dns_label_name, dns_subdomain_name
+
+#: What asking the authorizer costs.
+_CHECK: Final = 350_000
 
 
 def _path(authorizer: Authorizer, path: str) -> PathCheck:
@@ -54,22 +63,83 @@ def _check_resource(check: ResourceCheck, verb: str) -> Decision:
     return authorizer.authorize(question)
 
 
-OVERLOADS: Final[dict[str, Implementation]] = {
-    "authorizer_path": _path,
-    "authorizer_group": GroupCheck,
-    "authorizer_serviceaccount": _service_account,
-    "groupcheck_resource": _resource,
-    "resourcecheck_subresource": lambda check, value: replace(check, subresource=value),
-    "resourcecheck_namespace": lambda check, value: replace(check, namespace=value),
-    "resourcecheck_name": lambda check, value: replace(check, name=value),
-    # Authorizers without selectors, as role-based ones are, take no notice of them.
-    "authorizer_fieldselector": lambda check, value: check,
-    "authorizer_labelselector": lambda check, value: check,
-    "pathcheck_check": _check_path,
-    "resourcecheck_check": _check_resource,
-    "decision_errored": lambda decision: decision.error != "",
-    "decision_error": lambda decision: decision.error,
-    "decision_allowed": lambda decision: decision.allowed,
-    "decision_reason": lambda decision: decision.reason,
-    "string_jsonpatch_escapeKey_string": lambda key: key.replace("~", "~0").replace("/", "~1"),
-}
+def _check(args: Sequence[Any], result: Any) -> int:
+    return _CHECK
+
+
+def _estimate_check(target: Node | None, args: list[Node]) -> Estimate:
+    return Estimate(fixed(_CHECK))
+
+
+def _selector_cost(length: Range) -> Range:
+    """What it costs to parse the text of a selector: a requirement may be as short as two characters."""
+    requirements = factor(factor(length, 0.5), LIST + STRUCT)
+    return add(add(fixed(LIST), factor(length, STRING)), requirements)
+
+
+def _selector(args: Sequence[Any], result: Any) -> int:
+    return _selector_cost((size(args[1]), size(args[1])))[1]
+
+
+def _estimate_selector(target: Node | None, args: list[Node]) -> Estimate | None:
+    return Estimate(_selector_cost(known(args[0]))) if len(args) == 1 else None
+
+
+def _unselected(check: ResourceCheck, selector: str) -> ResourceCheck:
+    """Authorizers without selectors, as role-based ones are, ignore them."""
+    return check
+
+
+FUNCTIONS: Final[tuple[Function, ...]] = (
+    function("allowed", overload(".decision_allowed(Decision) bool", lambda decision: decision.allowed)),
+    function(
+        "check",
+        overload(".pathcheck_check(PathCheck, string) Decision", _check_path),
+        overload(".resourcecheck_check(ResourceCheck, string) Decision", _check_resource),
+        cost=_check,
+        estimate=_estimate_check,
+    ),
+    function("errored", overload(".decision_errored(Decision) bool", lambda decision: decision.error != "")),
+    function("error", overload(".decision_error(Decision) string", lambda decision: decision.error)),
+    function(
+        "fieldSelector",
+        overload(".authorizer_fieldselector(ResourceCheck, string) ResourceCheck", _unselected),
+        cost=_selector,
+        estimate=_estimate_selector,
+    ),
+    function("group", overload(".authorizer_group(Authorizer, string) GroupCheck", GroupCheck)),
+    function(
+        "labelSelector",
+        overload(".authorizer_labelselector(ResourceCheck, string) ResourceCheck", _unselected),
+        cost=_selector,
+        estimate=_estimate_selector,
+    ),
+    function(
+        "namespace",
+        overload(
+            ".resourcecheck_namespace(ResourceCheck, string) ResourceCheck",
+            lambda check, value: replace(check, namespace=value),
+        ),
+    ),
+    function(
+        "name",
+        overload(
+            ".resourcecheck_name(ResourceCheck, string) ResourceCheck",
+            lambda check, value: replace(check, name=value),
+        ),
+    ),
+    function("path", overload(".authorizer_path(Authorizer, string) PathCheck", _path)),
+    function("reason", overload(".decision_reason(Decision) string", lambda decision: decision.reason)),
+    function("resource", overload(".groupcheck_resource(GroupCheck, string) ResourceCheck", _resource)),
+    function(
+        "serviceAccount",
+        overload(".authorizer_serviceaccount(Authorizer, string, string) Authorizer", _service_account),
+    ),
+    function(
+        "subresource",
+        overload(
+            ".resourcecheck_subresource(ResourceCheck, string) ResourceCheck",
+            lambda check, value: replace(check, subresource=value),
+        ),
+    ),
+)

@@ -6,7 +6,8 @@ from collections.abc import Callable
 from typing import Any, Final
 
 from dra_shared.cel.errors import EvaluationError
-from dra_shared.cel.library.conversions import OVERLOADS as _CONVERT
+from dra_shared.cel.library.conversions import bytes_to_string
+from dra_shared.cel.library.times import duration_text, timestamp_text
 from dra_shared.cel.values import (
     Duration,
     Timestamp,
@@ -195,14 +196,14 @@ def _text(value: Any) -> str:
         return format_double(value)
     if kind is bytes:
         try:
-            return str(_CONVERT["bytes_to_string"](value))
+            return bytes_to_string(value)
         except EvaluationError as error:
             message = f"error during formatting: could not convert argument {go_quote(str(error))} to string"
             raise FormatError(message) from None
     if kind is Duration:
-        return str(_CONVERT["duration_to_string"](value))
+        return duration_text(value)
     if kind is Timestamp:
-        return str(_CONVERT["timestamp_to_string"](value))
+        return timestamp_text(value)
     return str(int(value))
 
 

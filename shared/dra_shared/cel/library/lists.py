@@ -1,49 +1,58 @@
-"""Lists, sets, maps and optionals.
+"""Lists.
 
-Kubernetes' lists, cel-go's ext.Lists (version 3), ext.Sets and the optional library.
+Mirrors k8s.io/apiserver/pkg/cel/library/lists.go and cel-go's ext/lists.go (version 3).
 """
 
 import functools
 import itertools
+from collections.abc import Sequence
 from typing import Any, Final
 
-from dra_shared.cel.declarations import COMPARABLE, NAMED, SUMMABLE
-from dra_shared.cel.errors import EvaluationError, Panic
-from dra_shared.cel.library import Implementation
+from dra_shared.cel.declarations import (
+    FAILED,
+    NAMED,
+    CallCost,
+    Estimate,
+    Estimator,
+    Function,
+    Implementation,
+    Node,
+    function,
+    overload,
+)
+from dra_shared.cel.errors import CostLimitExceeded, EvaluationError, Panic
+from dra_shared.cel.library.costs import (
+    STRING,
+    allocating,
+    estimate_allocating,
+    estimate_traversal,
+    known,
+    literal,
+    size,
+    traversal,
+)
 from dra_shared.cel.library.operators import add
+from dra_shared.cel.ranges import MAX, fixed, multiply
 from dra_shared.cel.values import (
     NO_OVERLOAD,
-    NONE,
     Duration,
-    OptionalValue,
-    StructValue,
     Timestamp,
     Uint,
     comparable,
     compare,
-    contains,
-    find,
     go_type,
     is_list,
-    is_map,
     same,
-    to_text,
-    type_name,
     type_text,
 )
 
-_INCLUDES_LIMIT: Final = 48
+_COMPARABLE: Final = ("int", "uint", "double", "bool", "duration", "timestamp", "string", "bytes")
+#: The types of numbers, and their zeros.
+_ZEROS: Final = {"int": 0, "uint": Uint(0), "double": 0.0, "duration": Duration(0)}
+
 # Upstream would build the list first and find the cost limit exceeded afterwards.
 _RANGE_LIMIT: Final = 1_000_000
-
-
-# The beginning of the year 1, which is Go's zero of times.
-_FIRST_MOMENT: Final = -62_135_596_800_000_000_000
 _SUMMABLE: Final = frozenset((int, Uint, float, str, bytes, Duration, Timestamp))
-
-
-class CostLimitExceeded(Exception):
-    """The evaluation was stopped because it cost too much."""
 
 
 def is_sorted(values: list[Any]) -> bool:
@@ -93,19 +102,6 @@ def index_of(values: list[Any], wanted: Any) -> int:
 
 def last_index_of(values: list[Any], wanted: Any) -> int:
     return next((index for index in range(len(values) - 1, -1, -1) if same(values[index], wanted)), -1)
-
-
-def includes(target: Any, wanted: Any) -> bool:
-    if not is_list(target):
-        return same(target, wanted)
-    for index, value in enumerate(target):
-        if index >= _INCLUDES_LIMIT:
-            raise EvaluationError(
-                f"'includes' function cannot be applied to lists longer than {_INCLUDES_LIMIT} values"
-            )
-        if same(value, wanted):
-            return True
-    return False
 
 
 def slice_list(values: list[Any], start: int, end: int) -> list[Any]:
@@ -192,7 +188,7 @@ def _inserted(keys: list[float]) -> list[int]:
 
 def sort(values: Any) -> list[Any]:
     if not is_list(values):
-        # Those that can receive calls say less.
+        # Values that receive calls give the shorter error.
         receives = type(values) in (str, Duration, Timestamp)
         raise EvaluationError(NO_OVERLOAD if receives else f"{NO_OVERLOAD}: sort")
     return sort_by_keys(values, values)
@@ -213,91 +209,165 @@ def distinct(values: list[Any]) -> list[Any]:
     return unique
 
 
-def sets_contain(values: list[Any], part: list[Any]) -> bool:
-    return all(contains(values, value) for value in part)
+def _new_list(args: Sequence[Any], result: Any) -> int:
+    return allocating(1, size(result))
 
 
-def sets_equivalent(first: list[Any], second: list[Any]) -> bool:
-    return sets_contain(first, second) and sets_contain(second, first)
+def _flattened(args: Sequence[Any], result: Any) -> int:
+    depth = float(args[1]) if len(args) == 2 and isinstance(args[1], int) else 1.0
+    return allocating(depth, size(args[0]))
 
 
-def sets_intersect(first: list[Any], second: list[Any]) -> bool:
-    return any(contains(second, value) for value in first)
+def _pairs(at: int) -> CallCost:
+    """Comparing the elements of an argument with each other."""
+
+    def cost(args: Sequence[Any], result: Any) -> int:
+        values = args[at]
+        if not values or values is FAILED:
+            return allocating(2, 0)
+        by = 2 + (STRING if isinstance(values[0], str | bytes) else 0)
+        return allocating(by, len(values) ** 2)
+
+    return cost
 
 
-def insert(target: dict[Any, Any], key: Any, value: Any) -> dict[Any, Any]:
-    if find(dict(target), key)[1]:
-        raise EvaluationError(f"insert failed: key {to_text(key)} already exists")
-    return {**target, key: value}
+def _estimate_range(target: Node | None, args: list[Node]) -> Estimate:
+    return estimate_allocating(1, fixed(literal(args[0], MAX)))
 
 
-def insert_all(target: dict[Any, Any], more: dict[Any, Any]) -> dict[Any, Any]:
-    for key, value in more.items():
-        target = insert(target, key, value)
-    return target
+def _estimate_slice(target: Node | None, args: list[Node]) -> Estimate | None:
+    if target is None:
+        return None
+    most = known(target)[1]
+    return estimate_allocating(1, fixed((literal(args[1], most) - literal(args[0], 0)) & MAX))
 
 
-def is_zero(value: Any) -> bool:
-    """Whether optional.ofNonZeroValue drops the value."""
-    if value is None:
-        return True
-    if is_list(value) or is_map(value) or isinstance(value, str | bytes):
-        return len(value) == 0
-    if isinstance(value, Timestamp):
-        return value == _FIRST_MOMENT
-    if isinstance(value, StructValue):
-        return all(item is None or item == "" for item in value.fields.values())
-    return isinstance(value, bool | int | float) and value == 0
+def _estimate_reverse(target: Node | None, args: list[Node]) -> Estimate | None:
+    return None if target is None else estimate_allocating(1, known(target))
 
 
-def of_non_zero(value: Any) -> OptionalValue:
-    return NONE if is_zero(value) else OptionalValue(value)
+def _estimate_flatten(target: Node | None, args: list[Node]) -> Estimate | None:
+    depth = literal(args[0], MAX) if args else 1
+    return None if target is None else estimate_allocating(float(depth), known(target))
 
 
-def unwrap(values: list[Any]) -> list[Any]:
-    for value in values:
-        if not isinstance(value, OptionalValue):
-            raise EvaluationError(f"value {to_text(value)} is not optional")
-    return [value.value for value in values if value.present]
+def _estimate_pairs(name: str, *, keys: bool = False) -> Estimator:
+    by = 2 + (STRING if name in ("string", "bytes") else 0)
+
+    def estimate(target: Node | None, args: list[Node]) -> Estimate | None:
+        if target is None:
+            return None
+        count = known(args[0] if keys else target)
+        return estimate_allocating(by, multiply(count, count))
+
+    return estimate
 
 
-def _optional(value: Any, function: str) -> OptionalValue:
-    if not isinstance(value, OptionalValue):
-        raise EvaluationError(f"{NO_OVERLOAD}: {function}({type_name(value)})")
-    return value
-
-
-OVERLOADS: Final[dict[str, Implementation]] = {
-    **{f"list_{name}_is_sorted_bool": is_sorted for name in COMPARABLE},
-    **{
-        f"list_{name}_sum_{name}": _sum(zero)
-        for name, zero in zip(SUMMABLE, (0, Uint(0), 0.0, Duration(0)), strict=True)
-    },
-    **{f"list_{name}_max_{name}": _extreme("max", -1) for name in COMPARABLE},
-    **{f"list_{name}_min_{name}": _extreme("min", 1) for name in COMPARABLE},
-    **{f"list_{NAMED[name].name}_sort": sort for name in COMPARABLE},
-    **{f"list_{NAMED[name].name}_sortByAssociatedKeys": sort_by_keys for name in COMPARABLE},
-    "list_a_index_of_int": index_of,
-    "list_a_last_index_of_int": last_index_of,
-    "dra_includes_dyn_dyn": includes,
-    "list_slice": slice_list,
-    "list_flatten": flatten,
-    "list_flatten_int": flatten,
-    "lists_range": number_range,
-    "list_reverse": lambda values: list(reversed(values)),
-    "list_distinct": distinct,
-    "list_sets_contains_list": sets_contain,
-    "list_sets_equivalent_list": sets_equivalent,
-    "list_sets_intersects_list": sets_intersect,
-    "@mapInsert_map_key_value": insert,
-    "@mapInsert_map_map": insert_all,
-    "optional_of": OptionalValue,
-    "optional_ofNonZeroValue": of_non_zero,
-    "optional_none": lambda: NONE,
-    "optional_value": lambda value: _optional(value, "value").get(),
-    "optional_hasValue": lambda value: _optional(value, "hasValue").present,
-    "list_last": lambda values: OptionalValue(values[-1]) if values else NONE,
-    "list_first": lambda values: OptionalValue(values[0]) if values else NONE,
-    "optional_unwrap": unwrap,
-    "optional_unwrapOpt": unwrap,
-}
+FUNCTIONS: Final[tuple[Function, ...]] = (
+    function(
+        "isSorted",
+        *(overload(f".list_{name}_is_sorted_bool(list<{name}>) bool", is_sorted) for name in _COMPARABLE),
+        cost=traversal,
+        estimate=estimate_traversal,
+    ),
+    function(
+        "sum",
+        *(
+            overload(f".list_{name}_sum_{name}(list<{name}>) {name}", _sum(zero))
+            for name, zero in _ZEROS.items()
+        ),
+        cost=traversal,
+        estimate=estimate_traversal,
+    ),
+    function(
+        "max",
+        *(
+            overload(f".list_{name}_max_{name}(list<{name}>) {name}", _extreme("max", -1))
+            for name in _COMPARABLE
+        ),
+        cost=traversal,
+        estimate=estimate_traversal,
+    ),
+    function(
+        "min",
+        *(
+            overload(f".list_{name}_min_{name}(list<{name}>) {name}", _extreme("min", 1))
+            for name in _COMPARABLE
+        ),
+        cost=traversal,
+        estimate=estimate_traversal,
+    ),
+    function(
+        "indexOf",
+        overload(".list_a_index_of_int(list<A>, A) int", index_of),
+        cost=traversal,
+        estimate=estimate_traversal,
+    ),
+    function(
+        "lastIndexOf",
+        overload(".list_a_last_index_of_int(list<A>, A) int", last_index_of),
+        cost=traversal,
+        estimate=estimate_traversal,
+    ),
+    function(
+        "slice",
+        overload(
+            ".list_slice(list<T>, int, int) list<T>", slice_list, cost=_new_list, estimate=_estimate_slice
+        ),
+    ),
+    function(
+        "flatten",
+        overload(
+            ".list_flatten(list<list<T>>) list<T>", flatten, cost=_flattened, estimate=_estimate_flatten
+        ),
+        overload(
+            ".list_flatten_int(list<dyn>, int) list<dyn>",
+            flatten,
+            cost=_flattened,
+            estimate=_estimate_flatten,
+        ),
+        checks_arguments=True,
+    ),
+    function(
+        "lists.range",
+        overload("lists_range(int) list<int>", number_range, cost=_new_list, estimate=_estimate_range),
+    ),
+    function(
+        "reverse",
+        overload(
+            ".list_reverse(list<T>) list<T>",
+            lambda values: list(reversed(values)),
+            cost=_new_list,
+            estimate=_estimate_reverse,
+        ),
+    ),
+    function(
+        "distinct",
+        overload(".list_distinct(list<T>) list<T>", distinct, cost=_pairs(0), estimate=_estimate_pairs("")),
+        checks_arguments=True,
+    ),
+    function(
+        "sort",
+        *(
+            overload(
+                f".list_{NAMED[name].name}_sort(list<{name}>) list<{name}>",
+                cost=_pairs(0),
+                estimate=_estimate_pairs(name),
+            )
+            for name in _COMPARABLE
+        ),
+        run=sort,
+    ),
+    function(
+        "@sortByAssociatedKeys",
+        *(
+            overload(
+                f".list_{NAMED[name].name}_sortByAssociatedKeys(list<T>, list<{name}>) list<T>",
+                cost=_pairs(1),
+                estimate=_estimate_pairs(name, keys=True),
+            )
+            for name in _COMPARABLE
+        ),
+        run=sort_by_keys,
+    ),
+)

@@ -1,24 +1,19 @@
-"""Operators, sizes and order: functions that dispatch on their values, whatever overload was found."""
+"""Logic and arithmetic: operators that dispatch on their values, whatever overload was found.
+
+Mirrors cel-go's common/stdlib/standard.go. The compiler itself makes the code of ``&&``, ``||`` and ``?:``, and the
+cost estimator knows that they do not evaluate all their operands.
+"""
 
 import math
+from collections.abc import Sequence
 from typing import Any, Final
 
+from dra_shared.cel.declarations import Estimate, Function, Node, function, overload
 from dra_shared.cel.errors import EvaluationError
-from dra_shared.cel.library import Implementation
-from dra_shared.cel.values import (
-    NO_OVERLOAD,
-    Duration,
-    Timestamp,
-    TypeValue,
-    Uint,
-    comparable,
-    compare,
-    contains,
-    equal,
-    is_list,
-    size,
-    type_name,
-)
+from dra_shared.cel.library.costs import STRING, cel_size, known
+from dra_shared.cel.ranges import ONE, factor
+from dra_shared.cel.ranges import add as add_ranges
+from dra_shared.cel.values import NO_OVERLOAD, Duration, Timestamp, Uint, is_list, no_operator
 
 _MIN: Final = -(1 << 63)
 _MAX: Final = (1 << 63) - 1
@@ -26,7 +21,6 @@ _MAX_UINT: Final = (1 << 64) - 1
 _FIRST_SECOND: Final = -62135596800
 _LAST_SECOND: Final = 253402300799
 _NANOS: Final = 1_000_000_000
-_RECEIVERS: Final = frozenset((Duration, str, Timestamp))
 
 
 def checked_int(value: int) -> int:
@@ -54,13 +48,16 @@ def checked_timestamp(nanos: int, offset: int = 0) -> Timestamp:
     raise EvaluationError("timestamp overflow")
 
 
-def _unknown(left: Any, operator: str) -> EvaluationError:
-    """The error of an operand whose type knows nothing of the operator."""
-    return EvaluationError(NO_OVERLOAD if type(left) in _RECEIVERS else f"{NO_OVERLOAD}: {operator}")
-
-
 def _none() -> EvaluationError:
     return EvaluationError(NO_OVERLOAD)
+
+
+def conversion_error(source: str, target: str) -> EvaluationError:
+    return EvaluationError(f"type conversion error from '{source}' to '{target}'")
+
+
+def identity(value: Any) -> Any:
+    return value
 
 
 def add(left: Any, right: Any) -> Any:
@@ -92,7 +89,7 @@ def add(left: Any, right: Any) -> Any:
         raise _none()
     if kind is int or kind is Uint:
         raise _none()
-    raise _unknown(left, "_+_")
+    raise no_operator(left, "_+_")
 
 
 def subtract(left: Any, right: Any) -> Any:
@@ -111,13 +108,13 @@ def subtract(left: Any, right: Any) -> Any:
         return checked_duration(int(left) - int(right))
     if kind in (int, float, Uint, Duration, Timestamp):
         raise _none()
-    raise _unknown(left, "_-_")
+    raise no_operator(left, "_-_")
 
 
 def multiply(left: Any, right: Any) -> Any:
     kind, other = type(left), type(right)
     if kind not in (int, float, Uint):
-        raise _unknown(left, "_*_")
+        raise no_operator(left, "_*_")
     if kind is not other:
         raise _none()
     if kind is int:
@@ -128,7 +125,7 @@ def multiply(left: Any, right: Any) -> Any:
 def divide(left: Any, right: Any) -> Any:
     kind, other = type(left), type(right)
     if kind not in (int, float, Uint):
-        raise _unknown(left, "_/_")
+        raise no_operator(left, "_/_")
     if kind is not other:
         raise _none()
     if kind is float:
@@ -152,7 +149,7 @@ def _divide_doubles(left: float, right: float) -> float:
 def modulo(left: Any, right: Any) -> Any:
     kind, other = type(left), type(right)
     if kind not in (int, Uint):
-        raise _unknown(left, "_%_")
+        raise no_operator(left, "_%_")
     if kind is not other:
         raise _none()
     if right == 0:
@@ -175,7 +172,7 @@ def negate(value: Any) -> Any:
         return checked_duration(-int(value))
     if kind is bool:
         raise _none()
-    raise _unknown(value, "-_")
+    raise no_operator(value, "-_")
 
 
 def logical_not(value: Any) -> bool:
@@ -186,71 +183,72 @@ def logical_not(value: Any) -> bool:
     raise _none()
 
 
-def _ordered(left: Any, right: Any, operator: str) -> int:
-    if not comparable(left):
-        raise _unknown(left, operator)
-    return compare(left, right)
+def _concatenate(args: Sequence[Any], result: Any) -> int:
+    return math.ceil(float(cel_size(args[0]) + cel_size(args[1])) * STRING)
 
 
-def less(left: Any, right: Any) -> bool:
-    return _ordered(left, right, "_<_") < 0
+def _estimate_concatenation(target: Node | None, args: list[Node]) -> Estimate:
+    size = add_ranges(known(args[0]), known(args[1]))
+    return Estimate(factor(size, STRING), size)
 
 
-def less_equals(left: Any, right: Any) -> bool:
-    return _ordered(left, right, "_<=_") <= 0
+def _estimate_joined_lists(target: Node | None, args: list[Node]) -> Estimate:
+    return Estimate(ONE, add_ranges(known(args[0]), known(args[1])))
 
 
-def greater(left: Any, right: Any) -> bool:
-    return _ordered(left, right, "_>_") > 0
-
-
-def greater_equals(left: Any, right: Any) -> bool:
-    return _ordered(left, right, "_>=_") >= 0
-
-
-def not_equal(left: Any, right: Any) -> bool:
-    """An error of equality makes the two different."""
-    try:
-        return not equal(left, right)
-    except EvaluationError:
-        return True
-
-
-def is_in(wanted: Any, container: Any) -> bool:
-    return contains(container, wanted)
-
-
-def size_of(value: Any) -> int:
-    known = size(value)
-    if known is None or type_name(value).startswith("net."):
-        raise _unknown(value, "size")
-    return known
-
-
-def type_of(value: Any) -> TypeValue:
-    return TypeValue(type_name(value))
-
-
-def identity(value: Any) -> Any:
-    return value
-
-
-BY_FUNCTION: Final[dict[str, Implementation]] = {
-    "_+_": add,
-    "_-_": subtract,
-    "_*_": multiply,
-    "_/_": divide,
-    "_%_": modulo,
-    "-_": negate,
-    "!_": logical_not,
-    "_<_": less,
-    "_<=_": less_equals,
-    "_>_": greater,
-    "_>=_": greater_equals,
-    "_==_": equal,
-    "_!=_": not_equal,
-    "@in": is_in,
-    "size": size_of,
-    "type": type_of,
-    "dyn": identity,
-}
+FUNCTIONS: Final[tuple[Function, ...]] = (
+    function("_?_:_", overload("conditional(bool, A, A) A")),
+    function("_&&_", overload("logical_and(bool, bool) bool")),
+    function("_||_", overload("logical_or(bool, bool) bool")),
+    function("!_", overload("logical_not(bool) bool"), run=logical_not),
+    function("@not_strictly_false", overload("not_strictly_false(bool) bool")),
+    function(
+        "_+_",
+        overload("add_bytes(bytes, bytes) bytes", cost=_concatenate, estimate=_estimate_concatenation),
+        overload("add_double(double, double) double"),
+        overload("add_duration_duration(duration, duration) duration"),
+        overload("add_duration_timestamp(duration, timestamp) timestamp"),
+        overload("add_timestamp_duration(timestamp, duration) timestamp"),
+        overload("add_int64(int, int) int"),
+        overload("add_list(list<A>, list<A>) list<A>", estimate=_estimate_joined_lists),
+        overload("add_string(string, string) string", cost=_concatenate, estimate=_estimate_concatenation),
+        overload("add_uint64(uint, uint) uint"),
+        run=add,
+    ),
+    function(
+        "_/_",
+        overload("divide_double(double, double) double"),
+        overload("divide_int64(int, int) int"),
+        overload("divide_uint64(uint, uint) uint"),
+        run=divide,
+    ),
+    function(
+        "_%_",
+        overload("modulo_int64(int, int) int"),
+        overload("modulo_uint64(uint, uint) uint"),
+        run=modulo,
+    ),
+    function(
+        "_*_",
+        overload("multiply_double(double, double) double"),
+        overload("multiply_int64(int, int) int"),
+        overload("multiply_uint64(uint, uint) uint"),
+        run=multiply,
+    ),
+    function(
+        "-_",
+        overload("negate_double(double) double"),
+        overload("negate_int64(int) int"),
+        run=negate,
+    ),
+    function(
+        "_-_",
+        overload("subtract_double(double, double) double"),
+        overload("subtract_duration_duration(duration, duration) duration"),
+        overload("subtract_int64(int, int) int"),
+        overload("subtract_timestamp_duration(timestamp, duration) timestamp"),
+        overload("subtract_timestamp_timestamp(timestamp, timestamp) duration"),
+        overload("subtract_uint64(uint, uint) uint"),
+        run=subtract,
+    ),
+)

@@ -1,12 +1,30 @@
-"""String functions: cel-go's ext.Strings (version 2) and Kubernetes' regular expressions."""
+"""Strings.
 
+Mirrors cel-go's common/stdlib/standard.go and ext/strings.go (version 2); ``formatting`` does ``format``.
+"""
+
+import math
+from collections.abc import Sequence
 from typing import Any, Final
 
+from dra_shared.cel.declarations import Estimate, Function, Node, function, overload
 from dra_shared.cel.errors import EvaluationError
-from dra_shared.cel.library import Implementation
+from dra_shared.cel.library.costs import (
+    STRING,
+    cel_size,
+    element,
+    estimate_transform,
+    estimate_traversal,
+    known,
+    scan,
+    scan_cel,
+    size,
+    traversal,
+)
 from dra_shared.cel.library.formatting import format_string
-from dra_shared.cel.library.patterns import RegexError, compile_regex
-from dra_shared.cel.values import NO_OVERLOAD, Duration, Timestamp, to_text
+from dra_shared.cel.ranges import MAX, Range, add, factor, multiply
+from dra_shared.cel.syntax import Literal
+from dra_shared.cel.values import NO_OVERLOAD, to_text
 
 _UPPER: Final = {code: code - 32 for code in range(ord("a"), ord("z") + 1)}
 _LOWER: Final = {code: code + 32 for code in range(ord("A"), ord("Z") + 1)}
@@ -121,82 +139,175 @@ def ends_with(text: Any, suffix: Any) -> bool:
     return bool(text.endswith(suffix))
 
 
-def matches(text: Any, pattern: Any) -> bool:
-    if type(text) is not str:
-        # As with sort.
-        receives = type(text) in (Duration, Timestamp)
-        raise EvaluationError(NO_OVERLOAD if receives else f"{NO_OVERLOAD}: matches")
-    if type(pattern) is not str:
-        raise EvaluationError(NO_OVERLOAD)
-    try:
-        return compile_regex(pattern).search(text) is not None
-    except RegexError as error:
-        raise EvaluationError(str(error)) from None
-
-
-def _regex(pattern: str) -> Any:
-    try:
-        return compile_regex(pattern)
-    except RegexError as error:
-        raise EvaluationError(f"Illegal regex: {error}") from None
-
-
-def find(text: str, pattern: str) -> str:
-    found = _regex(pattern).search(text)
-    return "" if found is None else str(found.group())
-
-
-def find_all(text: str, pattern: str, count: int = -1) -> list[str]:
-    if count == 0:
-        return []
-    found: list[str] = []
-    for match in _go_matches(_regex(pattern), text):
-        found.append(match)
-        if len(found) == count:
-            break
-    return found
-
-
-def _go_matches(regex: Any, text: str) -> list[str]:
-    """Go drops an empty match right behind the match before it."""
-    matches: list[str] = []
-    end = -1
-    for match in regex.finditer(text):
-        start, stop = match.span()
-        if start == stop == end:
-            continue
-        matches.append(match.group())
-        end = stop
-    return matches
-
-
 def trim(text: str) -> str:
     return text.strip(_SPACES_MORE)
 
 
-OVERLOADS: Final[dict[str, Implementation]] = {
-    "string_char_at_int": char_at,
-    "string_index_of_string": index_of,
-    "string_index_of_string_int": index_of,
-    "string_last_index_of_string": last_index_of,
-    "string_last_index_of_string_int": last_index_of_from,
-    "string_lower_ascii": lambda text: text.translate(_LOWER),
-    "string_upper_ascii": lambda text: text.translate(_UPPER),
-    "string_replace_string_string": str.replace,
-    "string_replace_string_string_int": replace_some,
-    "string_split_string": split,
-    "string_split_string_int": split_some,
-    "string_substring_int": substring,
-    "string_substring_int_int": substring_range,
-    "string_trim": trim,
-    "string_format": format_string,
-    "strings_quote": quote,
-    "list_join": join,
-    "list_join_string": join,
-    "contains_string": contains,
-    "starts_with_string": starts_with,
-    "ends_with_string": ends_with,
-    "string_find_string": find,
-    "string_find_all_string": find_all,
-    "string_find_all_string_int": find_all,
-}
+def _joined(args: Sequence[Any], result: Any) -> int:
+    return math.ceil(float(size(result)) * 2 * STRING)
+
+
+def _containing(args: Sequence[Any], result: Any) -> int:
+    return math.ceil(float(cel_size(args[0])) * STRING) * math.ceil(float(cel_size(args[1])) * STRING)
+
+
+def _estimate_containing(target: Node | None, args: list[Node]) -> Estimate | None:
+    if target is None:
+        return None
+    return Estimate(multiply(factor(known(target), STRING), factor(known(args[0]), STRING)))
+
+
+def _estimate_affix(target: Node | None, args: list[Node]) -> Estimate:
+    return Estimate(factor(known(args[0]), STRING))
+
+
+def _estimate_format(target: Node | None, args: list[Node]) -> Estimate | None:
+    return None if target is None else Estimate(factor(known(target), STRING))
+
+
+def _estimate_quote(target: Node | None, args: list[Node]) -> Estimate:
+    low, high = known(args[0])
+    return Estimate(factor((low, high), STRING), (low + 2 & MAX, high * 2 + 2 & MAX))
+
+
+def _estimate_replace(target: Node | None, args: list[Node]) -> Estimate | None:
+    if target is None or len(args) < 2:
+        return None
+    whole, old, new = known(target), known(args[0]), known(args[1])
+    most = kept_most = least = kept_least = 0
+    if old[0] == 0:
+        most = min(whole[1] + 1, MAX)
+        kept_most = whole[1]
+    elif new[1] <= old[0]:
+        kept_most = whole[1]
+    else:
+        most = math.ceil(float(whole[1]) / float(old[0]))
+    if old[1] == 0:
+        least = min(whole[0] + 1, MAX)
+        kept_least = whole[0]
+    elif old[1] <= new[0]:
+        kept_least = whole[0]
+    else:
+        least = math.ceil(float(whole[0]) / float(old[1]))
+    replaced = add(multiply((least, min(most, MAX)), new), (kept_least, kept_most))
+    return Estimate(factor(whole, 2 * STRING), replaced)
+
+
+def _estimate_split(target: Node | None, args: list[Node]) -> Estimate | None:
+    if target is None:
+        return None
+    most = known(target)[1]
+    if len(args) > 1 and isinstance(args[1].expr, Literal) and type(args[1].expr.value) is int:
+        most = args[1].expr.value & MAX
+    return Estimate(factor(known(target), 2 * STRING), (0, most))
+
+
+def _estimate_join(target: Node | None, args: list[Node]) -> Estimate | None:
+    if target is None:
+        return None
+    count = known(target)
+    whole: Range = (0, 0)
+    item = element(target)
+    if item is not None:
+        whole = multiply(count, known(item))
+    if args:
+        separators = (max(count[0] - 1, 0), max(count[1] - 1, 0))
+        whole = add(whole, multiply(known(args[0]), separators))
+    return Estimate(factor(whole, STRING), whole)
+
+
+FUNCTIONS: Final[tuple[Function, ...]] = (
+    function(
+        "contains",
+        overload(
+            ".contains_string(string, string) bool",
+            contains,
+            cost=_containing,
+            estimate=_estimate_containing,
+        ),
+        checks_arguments=True,
+    ),
+    function(
+        "endsWith",
+        overload(
+            ".ends_with_string(string, string) bool", ends_with, cost=scan_cel, estimate=_estimate_affix
+        ),
+        checks_arguments=True,
+    ),
+    function(
+        "startsWith",
+        overload(
+            ".starts_with_string(string, string) bool", starts_with, cost=scan_cel, estimate=_estimate_affix
+        ),
+        checks_arguments=True,
+    ),
+    function("charAt", overload(".string_char_at_int(string, int) string", char_at)),
+    function(
+        "indexOf",
+        overload(".string_index_of_string(string, string) int", index_of),
+        overload(".string_index_of_string_int(string, string, int) int", index_of),
+        cost=traversal,
+        estimate=estimate_traversal,
+    ),
+    function(
+        "lastIndexOf",
+        overload(".string_last_index_of_string(string, string) int", last_index_of),
+        overload(".string_last_index_of_string_int(string, string, int) int", last_index_of_from),
+        cost=traversal,
+        estimate=estimate_traversal,
+    ),
+    function(
+        "lowerAscii",
+        overload(".string_lower_ascii(string) string", lambda text: text.translate(_LOWER)),
+        cost=scan(),
+        estimate=estimate_transform,
+    ),
+    function(
+        "upperAscii",
+        overload(".string_upper_ascii(string) string", lambda text: text.translate(_UPPER)),
+        cost=scan(),
+        estimate=estimate_transform,
+    ),
+    function(
+        "replace",
+        overload(".string_replace_string_string(string, string, string) string", str.replace),
+        overload(".string_replace_string_string_int(string, string, string, int) string", replace_some),
+        cost=scan(2 * STRING),
+        estimate=_estimate_replace,
+    ),
+    function(
+        "split",
+        overload(".string_split_string(string, string) list<string>", split),
+        overload(".string_split_string_int(string, string, int) list<string>", split_some),
+        cost=scan(2 * STRING),
+        estimate=_estimate_split,
+    ),
+    function(
+        "substring",
+        overload(".string_substring_int(string, int) string", substring),
+        overload(".string_substring_int_int(string, int, int) string", substring_range),
+        cost=scan(),
+        estimate=estimate_transform,
+    ),
+    function("trim", overload(".string_trim(string) string", trim), cost=scan(), estimate=estimate_transform),
+    function(
+        "format",
+        overload(
+            ".string_format(string, list<dyn>) string",
+            format_string,
+            cost=scan_cel,
+            estimate=_estimate_format,
+        ),
+    ),
+    function(
+        "strings.quote",
+        overload("strings_quote(string) string", quote, cost=scan_cel, estimate=_estimate_quote),
+    ),
+    function(
+        "join",
+        overload(".list_join(list<string>) string", join),
+        overload(".list_join_string(list<string>, string) string", join),
+        cost=_joined,
+        estimate=_estimate_join,
+    ),
+)

@@ -1,0 +1,64 @@
+"""How large what an expression reads of a device can be.
+
+Mirrors the sizeEstimator of k8s.io/dynamic-resource-allocation/cel/compile.go.
+"""
+
+from typing import Final
+
+from dra_shared.cel.ranges import Range
+
+_ATTRIBUTE_SIZE: Final = 64
+_MAP_SIZE: Final = 32
+_DOMAIN_SIZE: Final = 63
+_ID_SIZE: Final = 32
+
+#: The steps that lead to a value, from the name of a variable on.
+Path = tuple[str, ...]
+
+
+def _attribute(path: Path) -> int | None:
+    """The largest size below ``device.attributes``, ``path`` being what follows."""
+    match path:
+        case []:
+            return _MAP_SIZE
+        case ["@keys"]:
+            return _DOMAIN_SIZE
+        case ["@items" | "@values"]:
+            return _MAP_SIZE
+        case ["@items" | "@values", "@keys"]:
+            return _ID_SIZE
+        case ["@items" | "@values", last]:
+            return None if last == "@indices" else _ATTRIBUTE_SIZE
+    return None
+
+
+def _capacity(path: Path) -> int | None:
+    match path:
+        case []:
+            return _MAP_SIZE
+        case ["@keys"]:
+            return _DOMAIN_SIZE
+        case ["@items" | "@values"]:
+            return _MAP_SIZE
+        case ["@items" | "@values", "@keys"]:
+            return _ID_SIZE
+        case ["@items" | "@values", "@items" | "@values"]:
+            return 0
+    return None
+
+
+def path_size(path: Path) -> Range | None:
+    """What is known of the size of something reached from the device."""
+    size: int | None = None
+    match path:
+        case ["device"]:
+            size = 0
+        case ["device", "driver"]:
+            size = _DOMAIN_SIZE
+        case ["device", "allowMultipleAllocations"]:
+            size = 1
+        case ["device", "attributes", *rest]:
+            size = _attribute(tuple(rest))
+        case ["device", "capacity", *rest]:
+            size = _capacity(tuple(rest))
+    return None if size is None else (0, size)

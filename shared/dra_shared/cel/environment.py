@@ -1,0 +1,125 @@
+"""The functions and type names of the environment: Kubernetes' base environment with all its libraries, and DRA's.
+
+Mirrors k8s.io/apiserver/pkg/cel/environment/base.go and k8s.io/dynamic-resource-allocation/cel/compile.go. A new topic
+of ``library`` is one entry in ``TOPICS``.
+"""
+
+import functools
+from collections.abc import Iterable
+from typing import Final, TypeVar
+
+from dra_shared.cel import types as t
+from dra_shared.cel.declarations import Function, Functions
+from dra_shared.cel.library import (
+    authorization,
+    cidr,
+    comparisons,
+    containers,
+    conversions,
+    formats,
+    ip,
+    jsonpatch,
+    lists,
+    maps,
+    operators,
+    optionals,
+    quantity,
+    regex,
+    semver,
+    sets,
+    strings,
+    times,
+    url,
+)
+from dra_shared.cel.library import (
+    includes as includes_library,
+)
+from dra_shared.cel.types import Kind, Type
+
+_Part = TypeVar("_Part")
+
+#: The functions of every environment. Where topics share a function, its overloads stand in the order of the topics.
+TOPICS: Final = (
+    operators.FUNCTIONS,
+    comparisons.FUNCTIONS,
+    containers.FUNCTIONS,
+    conversions.FUNCTIONS,
+    times.FUNCTIONS,
+    optionals.FUNCTIONS,
+    lists.FUNCTIONS,
+    sets.FUNCTIONS,
+    maps.FUNCTIONS,
+    strings.FUNCTIONS,
+    regex.FUNCTIONS,
+    quantity.FUNCTIONS,
+    semver.FUNCTIONS,
+    url.FUNCTIONS,
+    ip.FUNCTIONS,
+    cidr.FUNCTIONS,
+    formats.FUNCTIONS,
+    # Only for the text of errors in selectors: nothing in DRA gives an authorizer.
+    authorization.FUNCTIONS,
+)
+
+
+@functools.cache
+def functions(*, includes: bool, patches: bool = False) -> Functions:
+    """Every function of the environment; ``includes`` adds DRA's member, ``patches`` those of mutating policies."""
+    topics = list(TOPICS)
+    if includes:
+        topics.append(includes_library.FUNCTIONS)
+    if patches:
+        topics.append(jsonpatch.FUNCTIONS)
+    return join_topics(topics)
+
+
+def join_topics(topics: Iterable[tuple[Function, ...]]) -> Functions:
+    """The functions of topics by their names.
+
+    Raises:
+        ValueError: if topics share a function but give it different code, cost or estimate.
+    """
+    declared: Functions = {}
+    for topic in topics:
+        for function in topic:
+            known = declared.get(function.name)
+            declared[function.name] = function if known is None else _joined(known, function)
+    return declared
+
+
+def _joined(first: Function, second: Function) -> Function:
+    """A function with the overloads of two topics."""
+    return Function(
+        first.name,
+        first.overloads + second.overloads,
+        _shared(first.name, first.run, second.run),
+        _shared(first.name, first.cost, second.cost),
+        _shared(first.name, first.estimate, second.estimate),
+        first.checks_arguments or second.checks_arguments,
+    )
+
+
+def _shared(name: str, first: _Part | None, second: _Part | None) -> _Part | None:
+    if first is not None and second is not None and first is not second:
+        raise ValueError(f"two topics declare {name} differently")
+    return second if first is None else first
+
+
+#: The types that can be named in an expression.
+TYPE_IDENTS: Final[dict[str, Type]] = {
+    "bool": t.BOOL,
+    "bytes": t.BYTES,
+    "double": t.DOUBLE,
+    "google.protobuf.Duration": t.DURATION,
+    "int": t.INT,
+    "list": t.list_of(t.param("A")),
+    "map": t.map_of(t.param("A"), t.param("B")),
+    "null_type": t.NULL,
+    "string": t.STRING,
+    "google.protobuf.Timestamp": t.TIMESTAMP,
+    "type": t.TYPE,
+    "uint": t.UINT,
+    "optional_type": Type(Kind.OPAQUE, "optional_type"),
+    "net.IP": t.IP,
+    "net.CIDR": t.CIDR,
+}

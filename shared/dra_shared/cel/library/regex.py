@@ -1,0 +1,94 @@
+"""Functions of regular expressions; ``patterns`` has the expressions themselves.
+
+Mirrors cel-go's common/stdlib/standard.go (``matches``) and k8s.io/apiserver/pkg/cel/library/regex.go.
+"""
+
+from typing import Any, Final
+
+from dra_shared.cel.declarations import Estimate, Function, Node, function, overload
+from dra_shared.cel.errors import EvaluationError
+from dra_shared.cel.library.costs import estimate_search, known, search
+from dra_shared.cel.library.patterns import RegexError, compile_regex
+from dra_shared.cel.values import NO_OVERLOAD, Duration, Timestamp
+
+
+def matches(text: Any, pattern: Any) -> bool:
+    if type(text) is not str:
+        # Values that receive calls give the shorter error.
+        receives = type(text) in (Duration, Timestamp)
+        raise EvaluationError(NO_OVERLOAD if receives else f"{NO_OVERLOAD}: matches")
+    if type(pattern) is not str:
+        raise EvaluationError(NO_OVERLOAD)
+    try:
+        return compile_regex(pattern).search(text) is not None
+    except RegexError as error:
+        raise EvaluationError(str(error)) from None
+
+
+def _regex(pattern: str) -> Any:
+    try:
+        return compile_regex(pattern)
+    except RegexError as error:
+        raise EvaluationError(f"Illegal regex: {error}") from None
+
+
+def find(text: str, pattern: str) -> str:
+    found = _regex(pattern).search(text)
+    return "" if found is None else str(found.group())
+
+
+def find_all(text: str, pattern: str, count: int = -1) -> list[str]:
+    if count == 0:
+        return []
+    found: list[str] = []
+    for match in _go_matches(_regex(pattern), text):
+        found.append(match)
+        if len(found) == count:
+            break
+    return found
+
+
+def _go_matches(regex: Any, text: str) -> list[str]:
+    """Go drops an empty match right behind the match before it."""
+    matches: list[str] = []
+    end = -1
+    for match in regex.finditer(text):
+        start, stop = match.span()
+        if start == stop == end:
+            continue
+        matches.append(match.group())
+        end = stop
+    return matches
+
+
+def _estimate_matches(target: Node | None, args: list[Node]) -> Estimate | None:
+    cost = estimate_search(target, args)
+    return None if cost is None else Estimate(cost)
+
+
+def _estimate_find(target: Node | None, args: list[Node]) -> Estimate | None:
+    cost = estimate_search(target, args)
+    return None if cost is None or target is None else Estimate(cost, (0, known(target)[1]))
+
+
+FUNCTIONS: Final[tuple[Function, ...]] = (
+    function(
+        "matches",
+        overload("matches(string, string) bool"),
+        overload(".matches_string(string, string) bool", cost=search, estimate=_estimate_matches),
+        run=matches,
+    ),
+    function(
+        "find",
+        overload(".string_find_string(string, string) string", find),
+        cost=search,
+        estimate=_estimate_find,
+    ),
+    function(
+        "findAll",
+        overload(".string_find_all_string(string, string) list<string>", find_all),
+        overload(".string_find_all_string_int(string, string, int) list<string>", find_all),
+        cost=search,
+        estimate=_estimate_find,
+    ),
+)

@@ -1,0 +1,24 @@
+"""Files and folders that other users of the machine may not read: objects hold secrets, logs their names."""
+
+import contextlib
+import os
+from pathlib import Path
+
+_FOLDER, _FILE = 0o700, 0o600
+
+
+def private_folder(path: Path) -> None:
+    """Make the folder, and those above it that are missing, for its owner alone; one that is there is closed too."""
+    for folder in (*reversed(path.parents), path):
+        with contextlib.suppress(FileExistsError):
+            folder.mkdir(mode=_FOLDER)
+    # Another's folder stays as its owner wants it.
+    with contextlib.suppress(PermissionError):
+        path.chmod(_FOLDER)
+
+
+def private_file(path: Path) -> None:
+    """Make the file, empty, where there is none; one that is there is closed to others."""
+    os.close(os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, _FILE))
+    with contextlib.suppress(PermissionError):
+        path.chmod(_FILE)

@@ -1,0 +1,24 @@
+"""Whole numbers in texts that others sent."""
+
+BEYOND = 10**20
+"""More than any integer of Go can be."""
+
+_DIGITS = 20
+
+
+def integer(text: str) -> int:
+    """The number that decimal digits, perhaps with a sign, stand for; :data:`BEYOND` (or minus it) where they are many.
+
+    Python refuses to read some thousands of digits, and takes quadratic time for what it does read.
+
+    Raises:
+        ValueError: there is something else than digits.
+    """
+    if len(text) <= _DIGITS:
+        return int(text)
+    sign, digits = (text[0], text[1:]) if text[0] in "+-" else ("", text)
+    if not digits.isdecimal():
+        raise ValueError(f"invalid number: {text[:_DIGITS]}…")
+    digits = digits.lstrip("0") or "0"
+    number = int(digits) if len(digits) <= _DIGITS else BEYOND
+    return -number if sign == "-" else number

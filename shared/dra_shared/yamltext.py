@@ -1,0 +1,386 @@
+"""YAML as Kubernetes reads it: the JSON value that Go's library (go.yaml.in/yaml/v2) makes of it.
+
+Values are built from libyaml's events, without a tree of nodes between and without recursion, so that a document's
+depth, aliases and size are known before anything is made of them. Its limits are Go's where Go has one:
+
+* nesting: Go takes 10,000 levels, we take :data:`~dra_shared.jsontext.MAX_DEPTH`;
+* aliases: Go's share of a document that may come out of them;
+* work in flow collections, and tag directives, for which libyaml takes quadratic time: numbers of our own.
+"""
+
+import base64
+import binascii
+import copy
+import math
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from typing import Any, NamedTuple
+
+import yaml
+
+from dra_shared.jsontext import MAX_DEPTH
+from dra_shared.repeatedkeys import RepeatedKeys
+
+_GO_DEPTH = 10_000
+_FLOW_STEPS = 100_000_000
+_TAG_DIRECTIVES = 1000
+# Of decoded values, how many may come out of aliases: 99 of 100 in documents up to the first size, then fewer, down to
+# one in ten from the second.
+_FEW, _MANY = 400_000, 4_000_000
+_MERGE = "<<"
+_TAG = "tag:yaml.org,2002:"
+_SHORT = {f"{_TAG}{name}": f"!!{name}" for name in ("str", "bool", "int", "float", "null", "binary")}
+_WORDS: dict[str, bool | None] = {
+    **dict.fromkeys(["y", "Y", "yes", "Yes", "YES", "true", "True", "TRUE", "on", "On", "ON"], True),
+    **dict.fromkeys(["n", "N", "no", "No", "NO", "false", "False", "FALSE", "off", "Off", "OFF"], False),
+    **dict.fromkeys(("", "~", "null", "Null", "NULL"), None),
+}
+_NUMERIC = frozenset("+-.0123456789")
+_DECIMAL = re.compile(r"[1-9][0-9]{0,17}")
+_INTEGER = re.compile(r"[-+]?(?:0b[01_]+|0x[0-9a-fA-F_]+|0o?[0-7_]+|[0-9][0-9_]*)")
+_FLOAT = re.compile(r"[-+]?(?:\.[0-9]+|[0-9]+(?:\.[0-9]*)?)(?:[eE][-+]?[0-9]+)?")
+_BASES = {"0x": 16, "0o": 8, "0b": 2}
+# Longer ones overflow a float64 too.
+_DIGITS = 400
+_Loader: Any = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
+
+
+class YamlError(ValueError):
+    """The text is no YAML document, or one that is over a limit; the message is Go's, without its ``yaml: ``."""
+
+
+class Repeated(NamedTuple):
+    """A key that its mapping has already, and the line (from 1) of its value."""
+
+    key: Any
+    line: int
+
+
+@dataclass(frozen=True, slots=True)
+class Document:
+    """One document's JSON value, and which keys occur again in a mapping, in order."""
+
+    value: Any
+    repeated: list[Repeated]
+
+
+def load(data: bytes | str) -> Document:
+    """The first document; without any, null.
+
+    Raises:
+        YamlError: malformed, over a limit, or no JSON value.
+    """
+    return next(load_all(data), Document(None, []))
+
+
+def load_all(data: bytes | str) -> Iterator[Document]:
+    """The documents, each read when it is asked for.
+
+    Raises:
+        YamlError: malformed, over a limit, or no JSON value.
+    """
+    if _occurrences(data, "%TAG") > _TAG_DIRECTIVES:
+        raise YamlError(f"more than {_TAG_DIRECTIVES} %TAG directives")
+    builder: _Builder | None = None
+    try:
+        for event in yaml.parse(data, Loader=_Loader):
+            if isinstance(event, yaml.DocumentStartEvent):
+                builder = _Builder()
+            elif isinstance(event, yaml.DocumentEndEvent):
+                assert builder is not None
+                yield Document(builder.value, builder.repeated)
+                builder = None
+            elif builder is not None:
+                builder.take(event)
+    except _TooDeep:
+        # Go's scanner says so of its own limit, which a document can only exceed with this many brackets.
+        opened = _occurrences(data, "[") + _occurrences(data, "{")
+        limit = _GO_DEPTH if opened > _GO_DEPTH else MAX_DEPTH
+        raise YamlError(f"exceeded max depth of {limit}") from None
+    except (yaml.YAMLError, UnicodeError) as error:
+        raise YamlError(_problem(error)) from error
+
+
+def _occurrences(data: bytes | str, text: str) -> int:
+    return data.count(text) if isinstance(data, str) else data.count(text.encode())
+
+
+def _problem(error: Exception) -> str:
+    mark = getattr(error, "context_mark", None) or getattr(error, "problem_mark", None)
+    problem = getattr(error, "problem", None) or getattr(error, "reason", None) or str(error)
+    # Go's library counts lines from zero, but for its scanner's errors, and leaves zero out.
+    line = mark.line + isinstance(error, yaml.scanner.ScannerError) if mark and mark.line else 0
+    return f"line {line}: {problem}" if line else problem
+
+
+class _TooDeep(Exception):
+    pass
+
+
+@dataclass(slots=True)
+class _Anchored:
+    """A named value, and what an alias of it adds: decoded values, levels, repeated keys."""
+
+    decoded_before: int
+    repeated_before: int
+    value: Any = None
+    decoded: int = 0
+    height: int = 0
+    repeated: list[Repeated] = field(default_factory=list)
+    open: bool = True
+
+
+@dataclass(slots=True)
+class _Open:
+    """A list or mapping whose end has not come. ``height`` is the levels below it so far."""
+
+    anchored: _Anchored | None
+    flow: bool
+    line: int
+    items: list[Any] | None = None
+    pairs: list[tuple[str, Any]] = field(default_factory=list)
+    merged: list[dict[str, Any]] = field(default_factory=list)
+    keys: set[str] = field(default_factory=set)
+    key: Any = None
+    has_key: bool = False
+    merges: bool = False
+    height: int = 0
+
+
+class _Builder:
+    """One document's value, from its events."""
+
+    def __init__(self) -> None:
+        self.value: Any = None
+        self.repeated: list[Repeated] = []
+        self._open: list[_Open] = []
+        self._anchors: dict[str, _Anchored] = {}
+        self._decoded = 1
+        self._aliased = 0
+        self._flow = 0
+        self._flow_steps = 0
+
+    def take(self, event: yaml.Event) -> None:
+        if self._flow:
+            self._flow_steps += self._flow
+            if self._flow_steps > _FLOW_STEPS:
+                raise YamlError("document contains excessive nesting")
+        if isinstance(event, yaml.ScalarEvent):
+            self._scalar(event)
+        elif isinstance(event, yaml.CollectionStartEvent):
+            self._start(event)
+        elif isinstance(event, yaml.CollectionEndEvent):
+            self._end()
+        elif isinstance(event, yaml.AliasEvent):
+            self._alias(event)
+
+    def _scalar(self, event: yaml.ScalarEvent) -> None:
+        self._count(1, 0)
+        text: str = event.value
+        plain = event.implicit[0] and not event.tag
+        if plain and text == _MERGE and self._wants_key():
+            self._open[-1].merges = self._open[-1].has_key = True
+            return
+        if not plain:
+            value = _tagged(event)
+        elif text[:1] in _NUMERIC:
+            value = _number(text)
+        else:
+            value = _WORDS.get(text, text)
+        if event.anchor is not None:
+            self._close_anchor(self._anchor(event.anchor), value, 0)
+        self._add(value, _line(event), 0)
+
+    def _count(self, decoded: int, aliased: int) -> None:
+        self._decoded += decoded
+        self._aliased += aliased
+        if (
+            self._aliased > 100
+            and self._decoded > 1000
+            and self._aliased > self._decoded * _share(self._decoded)
+        ):
+            raise YamlError("document contains excessive aliasing")
+
+    def _wants_key(self) -> bool:
+        return bool(self._open) and self._open[-1].items is None and not self._open[-1].has_key
+
+    def _anchor(self, name: str) -> _Anchored:
+        made = _Anchored(self._decoded - 1, len(self.repeated))
+        self._anchors[name] = made
+        return made
+
+    def _close_anchor(self, anchored: _Anchored, value: Any, height: int) -> None:
+        anchored.value, anchored.height, anchored.open = value, height, False
+        anchored.decoded = self._decoded - anchored.decoded_before
+        anchored.repeated = self.repeated[anchored.repeated_before :]
+
+    def _start(self, event: yaml.CollectionStartEvent) -> None:
+        self._count(1, 0)
+        if len(self._open) >= MAX_DEPTH:
+            raise _TooDeep
+        flow = bool(event.flow_style)
+        self._flow += flow
+        items: list[Any] | None = [] if isinstance(event, yaml.SequenceStartEvent) else None
+        anchored = self._anchor(event.anchor) if event.anchor is not None else None
+        self._open.append(_Open(anchored, flow, _line(event), items))
+
+    def _end(self) -> None:
+        ended = self._open.pop()
+        self._flow -= ended.flow
+        value = ended.items if ended.items is not None else _mapping(ended)
+        height = ended.height + 1
+        if ended.anchored is not None:
+            self._close_anchor(ended.anchored, value, height)
+        self._add(value, ended.line, height)
+
+    def _alias(self, event: yaml.AliasEvent) -> None:
+        named = self._anchors.get(event.anchor or "")
+        if named is None:
+            raise YamlError(f"unknown anchor '{event.anchor}' referenced")
+        if named.open:
+            raise YamlError(f"anchor '{event.anchor}' value contains itself")
+        self._count(named.decoded + 1, named.decoded)
+        if len(self._open) + named.height > MAX_DEPTH:
+            raise _TooDeep
+        self.repeated += named.repeated
+        self._add(copied(named.value), _line(event), named.height)
+
+    def _add(self, value: Any, line: int, height: int) -> None:
+        if not self._open:
+            self.value = value
+            return
+        parent = self._open[-1]
+        if height > parent.height:
+            parent.height = height
+        if parent.items is not None:
+            parent.items.append(value)
+        elif not parent.has_key:
+            parent.key, parent.has_key = value, True
+            _key(value, line)
+        else:
+            self._pair(parent, value, line)
+
+    def _pair(self, parent: _Open, value: Any, line: int) -> None:
+        parent.has_key = False
+        if parent.merges:
+            parent.merges = False
+            parent.merged += _merged(value)
+            return
+        key = _key(parent.key, line)
+        if key in parent.keys:
+            self.repeated.append(Repeated(parent.key, line + 1))
+        parent.keys.add(key)
+        parent.pairs.append((key, value))
+
+
+def _line(event: yaml.Event) -> int:
+    assert event.start_mark is not None
+    return event.start_mark.line
+
+
+def _share(decoded: int) -> float:
+    if decoded <= _FEW:
+        return 0.99
+    return max(0.1, 0.99 - 0.89 * (decoded - _FEW) / (_MANY - _FEW))
+
+
+def _merged(value: Any) -> list[dict[str, Any]]:
+    """The mappings that a merge key's value names, of which the first one that has a key counts."""
+    found = value if isinstance(value, list) else [value]
+    if not all(isinstance(one, dict) for one in found):
+        raise YamlError("map merge requires map or sequence of maps as the value")
+    return found
+
+
+def _mapping(ended: _Open) -> dict[str, Any]:
+    if ended.merged:
+        merged: dict[str, Any] = {}
+        for one in reversed(ended.merged):
+            merged.update(one)
+        return {**merged, **dict(ended.pairs)}
+    return dict(ended.pairs) if len(ended.keys) == len(ended.pairs) else RepeatedKeys(ended.pairs)
+
+
+def _key(value: Any, line: int) -> str:
+    if isinstance(value, str):
+        return value
+    if isinstance(value, bool):
+        return "true" if value else "false"
+    if value is None or isinstance(value, dict | list):
+        raise YamlError(f"line {line + 1}: a key must be text")
+    return str(value)
+
+
+def copied(value: Any) -> Any:
+    """The same value, none of whose lists and mappings are the same."""
+    copies = [value]
+    pending: list[Any] = [copies]
+    while pending:
+        parent = pending.pop()
+        for place, below in parent.items() if isinstance(parent, dict) else enumerate(parent):
+            if isinstance(below, dict | list):
+                parent[place] = copy.copy(below)
+                pending.append(parent[place])
+    return copies[0]
+
+
+def _number(text: str) -> Any:
+    """What a text that may be a number is: an integer of 64 bits, else a float64, else text."""
+    if _DECIMAL.fullmatch(text):
+        return int(text)
+    if _INTEGER.fullmatch(text):
+        found = _integer(text)
+        if found is not None:
+            return found
+        text = text.replace("_", "")
+    if not _FLOAT.fullmatch(text):
+        return text
+    value = float(text)
+    return value if math.isfinite(value) else text
+
+
+def _integer(text: str) -> int | None:
+    digits = text.replace("_", "").lower()
+    sign = -1 if digits.startswith("-") else 1
+    digits = digits.lstrip("+-")
+    base = _BASES.get(digits[:2])
+    if base is not None:
+        digits = digits[2:]
+    elif len(digits) > 1 and digits[0] == "0":
+        base = 8
+    if not digits or len(digits) > _DIGITS:
+        return None
+    try:
+        value = sign * int(digits, base or 10)
+    except ValueError:
+        return None  # 089 is a float.
+    return value if -(1 << 63) <= value < 1 << 64 else None
+
+
+def _tagged(event: yaml.ScalarEvent) -> Any:
+    """The value of a scalar that is quoted or has a tag; unknown tags mean nothing."""
+    tag = _SHORT.get(event.tag or "")
+    if tag is None or tag == "!!str":
+        return event.value
+    if tag == "!!binary":
+        try:
+            return base64.b64decode(re.sub(r"[\r\n]", "", event.value), validate=True).decode(
+                "utf-8", "replace"
+            )
+        except (binascii.Error, ValueError):
+            raise YamlError("!!binary value contains invalid base64 data") from None
+    value: Any = _number(event.value) if event.value[:1] in _NUMERIC else _WORDS.get(event.value, event.value)
+    found = _found(value)
+    if tag == "!!float" and found == "!!int":
+        return float(value)
+    if found != tag:
+        raise YamlError(f"cannot decode {found} `{event.value}` as a {tag}")
+    return value
+
+
+def _found(value: Any) -> str:
+    if isinstance(value, bool):
+        return "!!bool"
+    names = {int: "!!int", float: "!!float", type(None): "!!null"}
+    return names.get(type(value), "!!str")

@@ -1,0 +1,75 @@
+"""The environment collects the topics of the library."""
+
+import importlib
+import pkgutil
+
+import pytest
+from dra_shared.cel import library
+from dra_shared.cel.declarations import FAILED, Estimate, Node, function, overload
+from dra_shared.cel.environment import TOPICS, functions, join_topics
+from dra_shared.cel.types import STRING
+
+#: The compiler makes their code itself.
+_COMPILED = {
+    "_?_:_", "_&&_", "_||_", "@not_strictly_false", "_[_]", "_[?_]", "_?._", "or", "orValue",
+}  # fmt: skip
+
+
+def _topics() -> dict[str, object]:
+    names = [module.name for module in pkgutil.iter_modules(library.__path__)]
+    modules = [importlib.import_module(f"{library.__name__}.{name}") for name in names]
+    return {module.__name__: module.FUNCTIONS for module in modules if hasattr(module, "FUNCTIONS")}
+
+
+def test_every_topic_is_in_the_environment() -> None:
+    optional = {f"{library.__name__}.includes", f"{library.__name__}.jsonpatch"}
+    listed = {name for name, topic in _topics().items() if any(topic is known for known in TOPICS)}
+    assert listed == _topics().keys() - optional
+    assert len(listed) == len(TOPICS)
+
+
+def test_optional_topics_are_there_only_when_asked_for() -> None:
+    assert "includes" not in functions(includes=False)
+    assert "includes" in functions(includes=True)
+    assert "jsonpatch.escapeKey" not in functions(includes=True)
+    assert "jsonpatch.escapeKey" in functions(includes=False, patches=True)
+
+
+def test_every_overload_has_code() -> None:
+    declared = functions(includes=True, patches=True)
+    without = {
+        name
+        for name, known in declared.items()
+        if known.run is None and any(item.run is None for item in known.overloads)
+    }
+    assert without == _COMPILED
+
+
+def test_a_new_function_needs_one_declaration() -> None:
+    declared = function(
+        "shout",
+        overload(
+            ".string_shout(string) string",
+            str.upper,
+            cost=lambda args, result: len(args[0]),
+            estimate=lambda target, args: Estimate((0, 7)),
+        ),
+    )
+    known = join_topics([*TOPICS, (declared,)])["shout"]
+    assert known.overloads[0].result == STRING
+    assert known.call_cost("string_shout")(["four"], FAILED) == 4
+    assert known.estimate_call("string_shout", Node(STRING, None, (), None), []).cost == (0, 7)
+    # Without a cost or estimate of its own a call costs one.
+    assert known.call_cost("")(["four"], FAILED) == 1
+    assert known.estimate_call("", None, []).cost == (1, 1)
+
+
+def test_topics_share_a_function_in_their_order() -> None:
+    ids = [item.id for item in functions(includes=False)["isLessThan"].overloads]
+    assert ids == ["quantity_is_less_than", "semver_is_less_than"]
+
+
+def test_topics_must_agree_on_a_function() -> None:
+    topics = [(function("f", run=str.upper),), (function("f", run=str.lower),)]
+    with pytest.raises(ValueError, match="two topics declare f differently"):
+        join_topics(topics)

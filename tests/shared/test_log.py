@@ -1,0 +1,75 @@
+"""Log lines never raise, whatever the disk or the values are like."""
+
+import os
+from collections.abc import Iterator
+from pathlib import Path
+
+import orjson
+import pytest
+import structlog
+from dra_shared import log
+
+
+@pytest.fixture(autouse=True)
+def as_before() -> Iterator[None]:
+    yield
+    structlog.reset_defaults()
+    structlog.contextvars.clear_contextvars()
+
+
+class Unprintable:
+    def __str__(self) -> str:
+        raise ValueError("no text")
+
+
+def lines(path: Path) -> list[dict[str, object]]:
+    return [orjson.loads(line) for line in path.read_bytes().splitlines()]
+
+
+def test_a_full_disk_takes_no_line_and_raises_nothing() -> None:
+    descriptor = os.open("/dev/full", os.O_WRONLY)
+    try:
+        log.configure("test", descriptor=descriptor)
+        log.logger("module").error("lost")
+    finally:
+        os.close(descriptor)
+    log.logger("module").error("the file is closed too")
+
+
+def test_lost_lines_are_counted_and_no_line_is_joined_to_a_torn_one(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = tmp_path / "log"
+    descriptor = os.open(path, os.O_WRONLY | os.O_CREAT)
+    log.configure("test", descriptor=descriptor)
+    made = log.logger("module")
+    write, room = os.write, [10]
+
+    def nearly_full(target: int, data: bytes) -> int:
+        if not room[0]:
+            raise OSError(28, "No space left on device")
+        room[0] = 0
+        return write(target, data[:10])
+
+    with monkeypatch.context() as patched:
+        patched.setattr(os, "write", nearly_full)
+        made.info("torn")
+        made.info("lost")
+    made.info("written")
+    os.close(descriptor)
+    torn, lost, written = path.read_bytes().splitlines()
+    assert len(torn) == 10
+    assert orjson.loads(lost)["lines"] == 2
+    assert orjson.loads(written)["event"] == "written"
+
+
+def test_every_value_has_some_text(tmp_path: Path) -> None:
+    path = tmp_path / "log"
+    descriptor = os.open(path, os.O_WRONLY | os.O_CREAT)
+    log.configure("test", descriptor=descriptor)
+    log.logger("module").info("odd", file="\udcff", number=2**70, thing=Unprintable(), keys={1: 2})
+    os.close(descriptor)
+    (line,) = lines(path)
+    assert line["event"] == "odd"
+    assert line["number"] == str(2**70)
+    assert line["thing"] == "<Unprintable: ValueError>"

@@ -1,0 +1,24 @@
+import pytest
+from dra_shared.numerals import BEYOND, integer
+
+
+@pytest.mark.parametrize(
+    ("text", "number"),
+    [
+        ("0", 0),
+        ("-12", -12),
+        ("+7", 7),
+        ("0" * 5000 + "12", 12),
+        ("9" * 5000, BEYOND),
+        ("-" + "9" * 5000, -BEYOND),
+        ("18446744073709551615", (1 << 64) - 1),
+    ],
+)
+def test_numbers(text: str, number: int) -> None:
+    assert integer(text) == number
+
+
+@pytest.mark.parametrize("text", ["", "x", "1" * 5000 + "x", "-", "1e" + "0" * 30])
+def test_what_is_no_number(text: str) -> None:
+    with pytest.raises(ValueError, match="invalid"):
+        integer(text)

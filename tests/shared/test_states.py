@@ -1,0 +1,50 @@
+"""Declared state machines."""
+
+from enum import StrEnum
+
+import pytest
+from dra_shared.states import ImpossibleTransition, StateMachine, markdown
+
+
+class _Door(StrEnum):
+    OPEN = "Open"
+    SHUT = "Shut"
+    GONE = "Gone"
+
+
+class _Act(StrEnum):
+    PUSH = "push"
+    PULL = "pull"
+    BREAK = "break"
+
+
+_TABLE = {
+    _Door.OPEN: {_Act.PUSH: _Door.SHUT},
+    _Door.SHUT: {_Act.PULL: _Door.OPEN, _Act.BREAK: _Door.GONE},
+    _Door.GONE: dict[_Act, _Door](),
+}
+
+
+def test_events_lead_from_state_to_state() -> None:
+    door = StateMachine(_Door.OPEN, _TABLE)
+    assert door.on(_Act.PUSH) is _Door.SHUT
+    assert door.on(_Act.PULL) is _Door.OPEN
+    assert door.state is _Door.OPEN
+    assert door.has_been(_Door.SHUT)
+    assert not door.has_been(_Door.GONE)
+
+
+def test_an_impossible_event_raises_and_changes_nothing() -> None:
+    door = StateMachine(_Door.OPEN, _TABLE)
+    with pytest.raises(ImpossibleTransition, match=r"PULL.*cannot happen in state.*OPEN"):
+        door.on(_Act.PULL)
+    assert door.state is _Door.OPEN
+
+
+def test_a_table_is_drawn_row_by_row() -> None:
+    assert markdown(_TABLE).splitlines()[2:] == [
+        "| Open | push | Shut |",
+        "| Shut | pull | Open |",
+        "| Shut | break | Gone |",
+        "| Gone | | |",
+    ]

@@ -1,0 +1,130 @@
+import time
+from typing import Any
+
+import pytest
+from dra_shared.jsontext import MAX_DEPTH
+from dra_shared.repeatedkeys import RepeatedKeys
+from dra_shared.yamltext import YamlError, load, load_all
+
+from tests.support.yamltexts import bomb, chain
+
+
+@pytest.mark.parametrize(
+    ("text", "problem"),
+    [
+        (b"[" * 25_000, "exceeded max depth of 10000"),
+        (b"{a: " * 25_000, "exceeded max depth of 10000"),
+        (b"- " * 25_000, f"exceeded max depth of {MAX_DEPTH}"),
+        (b"? " * 25_000, f"exceeded max depth of {MAX_DEPTH}"),
+        (b"[" * (MAX_DEPTH + 1), f"exceeded max depth of {MAX_DEPTH}"),
+        (bomb(9, 10), "document contains excessive aliasing"),
+        (bomb(40, 2), "document contains excessive aliasing"),
+        (chain(600), "document contains excessive aliasing"),
+        (b"[" * (MAX_DEPTH - 2) + b"&a [[x]], " + b"*a, " * 10 + b"[*a]", f"max depth of {MAX_DEPTH}"),
+        (b"a: &x {b: *x}", "anchor 'x' value contains itself"),
+        (b"a: 1\nb: *nope\n", "unknown anchor 'nope' referenced"),
+        (b"a:\n  <<: 5\n", "map merge requires map or sequence of maps as the value"),
+        (b"a: !!int foo", "cannot decode !!str `foo` as a !!int"),
+        (b"a: !!binary '***'", "!!binary value contains invalid base64 data"),
+        (b"".join(b"%%TAG !%d! b\n" % index for index in range(2000)) + b"--- a\n", "%TAG directives"),
+        (b"a: \x01", "control characters are not allowed"),
+        (b"[1]: x", "line 1: a key must be text"),
+    ],
+)
+def test_refuses_in_no_time(text: bytes, problem: str) -> None:
+    start = time.process_time()
+    with pytest.raises(YamlError, match=problem):
+        load(text)
+    assert time.process_time() - start < 1
+
+
+def test_work_in_deep_flow_collections_is_bounded() -> None:
+    with pytest.raises(YamlError, match="excessive nesting"):
+        load(b"[" * 499 + b"1," * 300_000)
+
+
+@pytest.mark.parametrize("opening", [b"[", b"- "])
+def test_takes_what_is_just_deep_enough(opening: bytes) -> None:
+    closing = b"]" if opening == b"[" else b""
+    value = load(opening * MAX_DEPTH + b"x" + closing * MAX_DEPTH).value
+    for _ in range(MAX_DEPTH):
+        [value] = value
+    assert value == "x"
+
+
+def test_takes_as_many_aliases_as_go_does() -> None:
+    plain = b"a: &a [" + b"x, " * 98 + b"x]\n"
+    many = load(plain + b"b: [" + b"*a, " * 90 + b"]\n").value["b"]
+    assert len(many) == 90
+    assert all(one == ["x"] * 99 for one in many)
+    with pytest.raises(YamlError, match="excessive aliasing"):
+        load(plain + b"b: [" + b"*a, " * 5000 + b"]\n")
+
+
+def test_each_alias_is_a_value_of_its_own() -> None:
+    value = load(b"a: &a {x: [1]}\nb: *a\nc: [*a, *a]").value
+    value["a"]["x"].append(2)
+    value["c"][0]["y"] = 3
+    assert value["b"] == {"x": [1]}
+    assert value["c"][1] == {"x": [1]}
+
+
+@pytest.mark.parametrize(
+    ("text", "value"),
+    [
+        ("-0x1F", -31),
+        ("0o17", 15),
+        ("017", 15),
+        ("089", 89.0),
+        ("1_000", 1000),
+        (".5", 0.5),
+        ("1e3", 1000.0),
+        ("+", "+"),
+        ("18446744073709551615", (1 << 64) - 1),
+        ("18446744073709551616", float(1 << 64)),
+        ("9" * 5000, "9" * 5000),
+        ("2026-01-02", "2026-01-02"),
+        ("=", "="),
+        ("yes", True),
+        ("Off", False),
+        ("~", None),
+        ("", None),
+        ("'1'", "1"),
+        ("!!str 1", "1"),
+        ("!own 1", "1"),
+        ("!!float 1", 1.0),
+        ("!!binary aGk=", "hi"),
+        ("<<", "<<"),
+    ],
+)
+def test_scalars_are_what_go_takes_them_for(text: str, value: Any) -> None:
+    found = load(f"a: {text}").value["a"]
+    assert found == value
+    assert type(found) is type(value)
+
+
+def test_merges_give_way_to_keys_and_to_merges_before() -> None:
+    text = b"base: &base {x: 1, z: 1}\nmore: &more {x: 2, w: 2}\nall: {<<: [*base, *more], z: 3}\none:\n  <<: *more\n"
+    value = load(text).value
+    assert value["all"] == {"x": 1, "w": 2, "z": 3}
+    assert value["one"] == {"x": 2, "w": 2}
+
+
+def test_names_the_lines_of_repeated_keys_also_behind_aliases() -> None:
+    read = load(b"a: &a {x: 1, x: 2}\nb: *a\na: 3\n1: x\n1: y\n")
+    assert [tuple(one) for one in read.repeated] == [("x", 1), ("x", 1), ("a", 3), (1, 5)]
+    assert isinstance(read.value, RepeatedKeys)
+    assert isinstance(read.value["b"], RepeatedKeys)
+
+
+def test_reads_documents_one_by_one() -> None:
+    documents = load_all(b"a: 1\n---\n---\n[")
+    assert next(documents).value == {"a": 1}
+    assert next(documents).value is None
+    with pytest.raises(YamlError, match="did not find expected node content"):
+        next(documents)
+
+
+def test_an_anchor_ends_with_its_document() -> None:
+    with pytest.raises(YamlError, match="unknown anchor"):
+        list(load_all("a: &a 1\n---\nb: *a\n"))
