@@ -70,7 +70,7 @@ async def test_nothing_is_written_to_a_closed_socket() -> None:
 
 def _request(method: str, name: str, body: bytes = b"", version: str = "1.1", *headers: str) -> bytes:
     path = "/api/v1/namespaces/default/configmaps" + (f"/{name}" if method != "POST" else "")
-    lines = [f"{method} {path} HTTP/{version}", "host: x", "content-type: application/json", *headers]
+    lines = [f"{method} {path} HTTP/{version}", "host: localhost", "content-type: application/json", *headers]
     return "\r\n".join([*lines, f"content-length: {len(body)}", "", ""]).encode() + body
 
 

@@ -9,20 +9,31 @@ from time import perf_counter
 from typing import Any
 
 import orjson
+from dra_shared.jsontext import TooDeep
 from dra_shared.log import logger
 
+from dra_apiserver.api import Api
 from dra_apiserver.authorization.requests import RequestAuthorizer
-from dra_apiserver.errors import StatusError, internal, no_such_resource, too_many_requests
-from dra_apiserver.handlers.api import Api, Target
+from dra_apiserver.errors import (
+    StatusError,
+    bad_request,
+    forbidden_request,
+    internal,
+    method_not_allowed,
+    no_such_resource,
+    too_many_requests,
+)
 from dra_apiserver.handlers.deprecations import deprecation
 from dra_apiserver.handlers.documents import Documents
-from dra_apiserver.handlers.routes import Handler, NotResource, resolve
+from dra_apiserver.handlers.routes import NotResource, resolve
 from dra_apiserver.health import Health
 from dra_apiserver.http import Disconnected, Receive, Request, Scope, Send
 from dra_apiserver.identities import identify, impersonated
+from dra_apiserver.kinds.kind import Handler
 from dra_apiserver.metrics import Labels, Sample
 from dra_apiserver.patch import ApplyConflict, PatchError
 from dra_apiserver.schema import DecodeError
+from dra_apiserver.target import Target
 
 _METRIC_VERBS = {
     "get": "GET",
@@ -39,7 +50,7 @@ _READS = frozenset({"get", "list"})
 _MAX_REQUESTS = 2000
 _MAX_WATCHES = 5000
 _SLOW = 1.0
-_LASTING = frozenset({"log", "exec", "attach"})
+_LASTING = frozenset({"log", "exec", "attach", "portforward", "proxy"})
 _HEALTH = frozenset({"livez", "readyz", "healthz"})
 
 _log = logger(__name__)
@@ -56,10 +67,11 @@ def status_error(error: DecodeError | PatchError) -> StatusError:
 
 
 def _labels(verb: str, target: Target, *more: str) -> Labels:
-    scope = "resource" if target.name else "namespace" if target.namespace else "cluster"
+    named = target.name or verb == "create"
+    scope = "resource" if named else "namespace" if target.namespace else "cluster"
     kind = target.kind
     return (
-        _METRIC_VERBS[verb],
+        _METRIC_VERBS.get(verb, "OPTIONS"),
         *more,
         kind.group,
         target.version,
@@ -77,7 +89,8 @@ class Application:
         self._api = api
         self._health = health
         self._documents = Documents(api)
-        self._authorizer = None if api.rbac is None else RequestAuthorizer(api.rbac)
+        self._authorizer = None if api.authorizer is None else RequestAuthorizer(api.authorizer)
+        self._guard = api.config.guard
         self._access_log = access_log
         self._ids = itertools.count(1)
         self._prefix = secrets.token_hex(6)
@@ -109,7 +122,11 @@ class Application:
         verb, target = "", None
         self._running += 1
         try:
-            wanted = identify(request, self._api.tokens, known_only=self._authorizer is not None)
+            if (reason := self._guard.refusal(request.method, request.header)) is not None:
+                raise forbidden_request(reason)
+            if request.method == "TRACE":
+                raise method_not_allowed()
+            wanted = identify(request, self._api.credentials)
             if self._authorizer is not None:
                 self._authorizer.check(request, wanted)
             elif wanted is not None:
@@ -134,6 +151,8 @@ class Application:
             await self._refuse(request, error)
         except (DecodeError, PatchError) as error:
             await self._refuse(request, status_error(error))
+        except (RecursionError, TooDeep):
+            await self._refuse(request, bad_request("exceeded max depth"))
         except Disconnected:
             request.code = request.code or 499
         except Exception as error:
@@ -158,6 +177,8 @@ class Application:
         else:
             self._mutating += 1
             try:
+                if self._api.dynamic is not None:
+                    await self._api.dynamic.ready()
                 await handler(self._api, request, target)
             finally:
                 self._mutating -= 1

@@ -2,15 +2,23 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
 from dra_shared.features import FeatureGates
+from dra_shared.guard import Guard
+
+from dra_apiserver.auth import UserInfo
 
 
 @dataclass(frozen=True, slots=True)
 class Config:
-    """`history` is how long revisions stay readable, in seconds; port 0 takes a free one."""
+    """`history` is how long revisions stay readable, in seconds; port 0 takes a free one.
+
+    `kubelet_token` goes with requests to nodes; `metrics_server` serves metrics.k8s.io.
+    `tls` has the files of a certificate and its key.
+    """
 
     listen: str = "127.0.0.1"
     port: int = 8080
@@ -22,6 +30,13 @@ class Config:
     event_ttl: float = 3600.0
     access_log: bool = False
     authorization_mode: str = "AlwaysAllow"
+    disabled_plugins: frozenset[str] = frozenset()
+    anonymous_auth: bool = True
+    kubelet_token: str = ""
+    metrics_server: bool = False
+    tls: tuple[Path, Path] | None = None
+    known_tokens: Mapping[str, UserInfo] = field(default_factory=dict)
+    guard: Guard = field(default_factory=Guard)
 
     @property
     def database(self) -> Path:

@@ -6,10 +6,11 @@ import asyncio
 from collections.abc import Callable
 from typing import Any
 
-from uvicorn.protocols.http.httptools_impl import STATUS_LINE, HttpToolsProtocol
+from dra_shared.httpserver import BoundedConnection
+from uvicorn.protocols.http.httptools_impl import STATUS_LINE
 
-from dra_apiserver.handlers.streaming import TAKE_OVER
 from dra_apiserver.http import DIRECT, Headers, Scope
+from dra_apiserver.kinds.connect.streaming import TAKE_OVER
 
 _HELD_BYTES = 1 << 16
 
@@ -57,6 +58,13 @@ class JoiningTransport(asyncio.Transport):
         self._flush()
         self._transport.close()
 
+    def can_write_eof(self) -> bool:
+        return self._transport.can_write_eof()
+
+    def write_eof(self) -> None:
+        self._flush()
+        self._transport.write_eof()
+
     def abort(self) -> None:
         self._transport.abort()
 
@@ -73,7 +81,7 @@ class JoiningTransport(asyncio.Transport):
         self._transport.resume_reading()
 
 
-class Connection(HttpToolsProtocol):
+class Connection(BoundedConnection):
     """One client's connection. A request to upgrade it may take it over, and gets its bytes from then on."""
 
     _received: Callable[[bytes], None] | None = None

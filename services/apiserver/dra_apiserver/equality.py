@@ -1,10 +1,11 @@
-"""Whether JSON values are the same."""
+"""Whether JSON values are the same, and copies of them."""
 
 from __future__ import annotations
 
 from typing import Any
 
 import orjson
+from dra_shared.jsontext import dumps
 
 
 def differs(left: Any, right: Any) -> bool:
@@ -13,4 +14,10 @@ def differs(left: Any, right: Any) -> bool:
 
 
 def _bytes(value: Any) -> bytes:
-    return orjson.dumps(value, option=orjson.OPT_SORT_KEYS)
+    return dumps(value, option=orjson.OPT_SORT_KEYS)
+
+
+def copied(obj: dict[str, Any]) -> dict[str, Any]:
+    """A copy that shares nothing."""
+    made: dict[str, Any] = orjson.loads(dumps(obj))
+    return made

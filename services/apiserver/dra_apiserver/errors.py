@@ -48,6 +48,9 @@ _TITLES = {
     ErrorType.TYPE_INVALID: "Invalid value",
 }
 
+# In characters, of what an answer says of errors.
+_MOST_TEXT = 3 << 20
+
 _VALUELESS = frozenset(
     {ErrorType.REQUIRED, ErrorType.FORBIDDEN, ErrorType.TOO_LONG, ErrorType.TOO_SHORT, ErrorType.INTERNAL}
 )
@@ -172,10 +175,10 @@ def internal_field(field: str, detail: str) -> FieldError:
     return FieldError(ErrorType.INTERNAL, field, detail=detail)
 
 
-def aggregate(errors: Sequence[FieldError]) -> str:
+def _aggregate(texts: Iterable[str]) -> str:
     """One line for several errors, each text once."""
-    texts = list(dict.fromkeys(str(error) for error in errors))
-    return texts[0] if len(texts) == 1 else f"[{', '.join(texts)}]"
+    several = list(dict.fromkeys(texts))
+    return several[0] if len(several) == 1 else f"[{', '.join(several)}]"
 
 
 class GroupResource(NamedTuple):
@@ -258,19 +261,27 @@ def conflict(resource: GroupResource, name: str, why: str = MODIFIED) -> StatusE
 
 
 def invalid_object(group: str, kind: str, name: str, errors: Sequence[FieldError]) -> StatusError:
-    """422 with one cause a field error."""
+    """422 with one cause a field error.
+
+    Errors that show a long list each would make an answer that grows with its square: once there are a few MiB of
+    them, the rest is only counted.
+    """
     qualified = f"{kind}.{group}" if group else kind
     text = f"{qualified} {quote(name)} is invalid"
-    if errors:
-        text = f"{text}: {aggregate(errors)}"
-    causes = [
-        {
-            "reason": str(error.type),
-            "message": error.body(),
-            **({"field": error.field} if error.field else {}),
-        }
-        for error in errors
-    ]
+    causes: list[JsonObject] = []
+    texts: list[str] = []
+    written = 0
+    for error in errors:
+        if written > _MOST_TEXT:
+            texts.append(f"and {len(errors) - len(causes)} more errors")
+            break
+        body = error.body()
+        written += len(body)
+        field = {"field": error.field} if error.field else {}
+        causes.append({"reason": str(error.type), "message": body, **field})
+        texts.append(f"{error.field}: {body}")
+    if texts:
+        text = f"{text}: {_aggregate(texts)}"
     return StatusError(422, "Invalid", text, {"name": name, "group": group, "kind": kind, "causes": causes})
 
 
@@ -284,6 +295,11 @@ def forbidden(
     subject = f"{resource} {quote(name)} is " if name else f"{resource} is " if any(resource) else ""
     details = _named(resource, name, causes=list(causes))
     return StatusError(403, "Forbidden", f"{subject}forbidden: {why}", details)
+
+
+def forbidden_request(why: str) -> StatusError:
+    """403 whatever is asked for: the request must not be answered at all."""
+    return StatusError(403, "Forbidden", f"forbidden: {why}", {})
 
 
 def method_not_allowed() -> StatusError:
@@ -310,6 +326,10 @@ def too_many_requests(message: str, retry_after: int = 1) -> StatusError:
     """429; `retry_after` is in seconds."""
     details = {"retryAfterSeconds": retry_after}
     return StatusError(429, "TooManyRequests", message, details, {"Retry-After": str(retry_after)})
+
+
+def service_unavailable(message: str) -> StatusError:
+    return StatusError(503, "ServiceUnavailable", message)
 
 
 def too_large(message: str) -> StatusError:

@@ -5,11 +5,13 @@ from __future__ import annotations
 import asyncio
 import gzip
 import unicodedata
-from collections.abc import Awaitable, Callable, Iterable, Mapping, MutableMapping, Sequence
+import zlib
+from collections.abc import Awaitable, Callable, Collection, Iterable, Mapping, MutableMapping
 from typing import Any, Protocol
 from urllib.parse import parse_qsl
 
 import orjson
+from dra_shared.jsontext import dumps
 
 from dra_apiserver.auth import ADMINISTRATOR, UserInfo
 from dra_apiserver.errors import StatusError, bad_request, timeout, too_large
@@ -28,8 +30,14 @@ _WARNING = 256
 # Go's strconv.ParseBool.
 _TRUE = frozenset({"1", "t", "T", "true", "TRUE", "True"})
 _READERS = ("curl", "Wget", "Mozilla/5.0")
+# More would hold everybody up: neither reading nor writing JSON lets other threads run.
+_PRETTY_UP_TO = 4 << 20
 _GZIP_FROM = 128 << 10
 _GZIP_IN_LOOP = 256 << 10
+_YAML_FROM = 16 << 10
+_GZIP_ONLY = 16 + zlib.MAX_WBITS
+# Of Go's net/url, which takes a query with more for an empty one.
+_MOST_PARAMETERS = 10_000
 
 # In a request's scope, among `extensions`: its `Direct`, where the server has one.
 DIRECT = "dralab.direct"
@@ -38,7 +46,11 @@ JSON = "application/json"
 _JSON_HEADER = (b"content-type", b"application/json")
 
 
-def _cut(warnings: Sequence[str]) -> Sequence[str]:
+def _is_control(char: str) -> bool:
+    return unicodedata.category(char) == "Cc"
+
+
+def _cut(warnings: Collection[str]) -> Collection[str]:
     """The warnings, shortened and then left out where they are more than an answer's headers may hold."""
     if sum(map(len, warnings)) <= _WARNINGS:
         return warnings
@@ -55,6 +67,25 @@ def _cut(warnings: Sequence[str]) -> Sequence[str]:
             kept = [one[:_WARNING] for one in kept]
             written = sum(map(len, kept))
     return kept
+
+
+def _unpacked(body: bytes) -> bytes:
+    """What was packed with gzip, of which no more is unpacked than a body may have."""
+    parts: list[bytes] = []
+    left = BODY_LIMIT + 1
+    while body:
+        unpacker = zlib.decompressobj(_GZIP_ONLY)
+        try:
+            parts.append(unpacker.decompress(body, left))
+        except zlib.error as error:
+            raise bad_request(f"unable to decompress the body: {error}") from None
+        left -= len(parts[-1])
+        if left <= 0:
+            raise too_large(f"limit is {BODY_LIMIT}")
+        if not unpacker.eof:
+            raise bad_request("unable to decompress the body: unexpected EOF")
+        body = unpacker.unused_data
+    return b"".join(parts)
 
 
 class Direct(Protocol):
@@ -109,7 +140,7 @@ class Request:
         self.code = 0
         self._direct: Direct | None = scope["extensions"].get(DIRECT) if "extensions" in scope else None
         self.user: UserInfo = ADMINISTRATOR
-        self.warnings: list[str] = []
+        self.warnings: dict[str, None] = {}
         self._query: dict[str, str] | None = None
         self._parameters: list[tuple[str, str]] | None = None
         self._headers: dict[bytes, bytes] | None = None
@@ -119,7 +150,10 @@ class Request:
         """The query's parameters in order."""
         if self._parameters is None:
             text = self.scope["query_string"]
-            self._parameters = parse_qsl(text.decode("latin-1"), keep_blank_values=True) if text else []
+            if not text or text.count(b"&") >= _MOST_PARAMETERS:
+                self._parameters = []
+            else:
+                self._parameters = parse_qsl(text.decode("latin-1"), keep_blank_values=True)
         return self._parameters
 
     @property
@@ -162,12 +196,11 @@ class Request:
         elif len(body) > BODY_LIMIT:
             raise too_large(f"limit is {BODY_LIMIT}")
         if self.header(b"content-encoding") == "gzip":
-            try:
-                body = gzip.decompress(body)
-            except (OSError, EOFError) as error:
-                raise bad_request(f"unable to decompress the body: {error}") from None
-            if len(body) > BODY_LIMIT:
-                raise too_large(f"limit is {BODY_LIMIT}")
+            body = _unpacked(body)
+        if len(body) > _YAML_FROM and "yaml" in (content_type := self.header(b"content-type")):
+            from dra_apiserver.schema.yamlbody import read_ahead
+
+            body = await read_ahead(body, content_type)
         return body
 
     async def _awaited_body(self) -> bytes:
@@ -214,8 +247,8 @@ class Request:
     def warn(self, texts: Iterable[str]) -> None:
         """Add Warning headers to the answer; each text once, none that a header can't carry."""
         for text in texts:
-            if text not in self.warnings and not any(unicodedata.category(char) == "Cc" for char in text):
-                self.warnings.append(text)
+            if text not in self.warnings and (text.isprintable() or not any(map(_is_control, text))):
+                self.warnings[text] = None
 
     def _base_headers(self, extra: Mapping[str, str] | None) -> Headers:
         headers: Headers = [(b"audit-id", self.id.encode())]
@@ -238,8 +271,8 @@ class Request:
     ) -> None:
         """Send an answer, packed where it is large and the client takes it."""
         sent = self._base_headers(headers)
-        if media_type == JSON and self._pretty():
-            body = orjson.dumps(orjson.loads(body), option=orjson.OPT_INDENT_2)
+        if media_type == JSON and len(body) <= _PRETTY_UP_TO and self._pretty():
+            body = dumps(orjson.loads(body), option=orjson.OPT_INDENT_2)
         sent.append(_JSON_HEADER if media_type == JSON else (b"content-type", media_type.encode()))
         if len(body) >= _GZIP_FROM and "gzip" in self.header(b"accept-encoding"):
             if len(body) <= _GZIP_IN_LOOP:
@@ -275,8 +308,15 @@ class Request:
         """Start an answer that goes on with `stream`."""
         sent = self._base_headers(headers)
         sent.append((b"content-type", media_type.encode()))
-        self.code = 200
-        await self.send({"type": "http.response.start", "status": 200, "headers": sent})
+        await self._start(200, sent)
+
+    async def start(self, code: int, headers: Headers) -> None:
+        """Start another server's answer, which goes on with `stream`."""
+        await self._start(code, [*self._base_headers(None), *headers])
+
+    async def _start(self, code: int, headers: Headers) -> None:
+        self.code = code
+        await self.send({"type": "http.response.start", "status": code, "headers": headers})
 
     def write(self, chunk: bytes) -> bool:
         """Send a part at once; False, with nothing sent, where that would have to wait."""

@@ -1,6 +1,6 @@
-"""Who asks: a service account by its token, whom a client pretends to be, or else the administrator.
+"""Who asks: a user by its token, whom a client pretends to be, or else the administrator.
 
-Where nobody is kept out, a token that is not one of this server's is as good as none.
+Where everybody may do everything, a token that is not one of this server's is as good as none.
 """
 
 from __future__ import annotations
@@ -9,36 +9,53 @@ from dataclasses import replace
 from urllib.parse import unquote
 
 from dra_apiserver.auth import UserInfo, service_account, service_account_groups
-from dra_apiserver.errors import bad_request, quote
+from dra_apiserver.credentials import Credentials
+from dra_apiserver.errors import StatusError, bad_request, quote
 from dra_apiserver.http import Request
-from dra_apiserver.tokens import Tokens, unauthorized
+from dra_apiserver.tokens import InvalidToken
 
 _USER, _GROUP, _UID = b"impersonate-user", b"impersonate-group", b"impersonate-uid"
 _EXTRA = b"impersonate-extra-"
-_TELLING = frozenset({b"authorization", _USER, _GROUP, _UID})
+_CREDENTIALS = b"authorization"
+_TELLING = frozenset({_CREDENTIALS, _USER, _GROUP, _UID})
+_WITH_TOKEN = frozenset({_CREDENTIALS})
 _AUTHENTICATED, _UNAUTHENTICATED = "system:authenticated", "system:unauthenticated"
 _ANONYMOUS = "system:anonymous"
 
 
-def identify(request: Request, tokens: Tokens, known_only: bool = False) -> UserInfo | None:
+def identify(request: Request, credentials: Credentials) -> UserInfo | None:
     """Give the request its user; who it pretends to be, as its headers say it.
 
-    With ``known_only`` a token that is not one of this server's is refused.
-
     Raises:
-        StatusError: 400, it pretends to have a group and to be nobody; 401, its token holds no longer.
+        StatusError: 400, it pretends to have a group and to be nobody; 401, it has no token where it needs one, or one
+            that does not hold.
     """
     if not request.has_any(_TELLING):
+        if credentials.required:
+            raise _unauthorized()
         return None
-    scheme, _, token = request.header(b"authorization").partition(" ")
-    if token and scheme.lower() == "bearer":
-        user = tokens.user(token.strip())
-        if user is None and known_only:
-            raise unauthorized()
-        request.user = user or request.user
+    if credentials.required or request.has_any(_WITH_TOKEN):
+        request.user = _holder(request, credentials) or request.user
     if request.header(_USER) or request.header(_GROUP) or request.header(_UID):
         return _wanted(request.scope["headers"])
     return None
+
+
+def _holder(request: Request, credentials: Credentials) -> UserInfo | None:
+    # As upstream: words are divided by one space each, and those after the token are ignored.
+    scheme, *words = request.header(_CREDENTIALS).strip().split(" ")
+    token = words[0] if words and scheme.lower() == "bearer" else ""
+    try:
+        holder = credentials.holder(token) if token else None
+    except InvalidToken:
+        raise _unauthorized() from None
+    if holder is None and credentials.checked:
+        raise _unauthorized()
+    return holder and holder.user
+
+
+def _unauthorized() -> StatusError:
+    return StatusError(401, "Unauthorized", "Unauthorized")
 
 
 def _wanted(headers: list[tuple[bytes, bytes]]) -> UserInfo | None:

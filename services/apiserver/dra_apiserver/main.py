@@ -9,10 +9,13 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from dra_shared.features import FeatureGates
-from dra_shared.service import Options, run
+from dra_shared.service import Options, guard, run
 
+from dra_apiserver import admission
 from dra_apiserver.config import Config
-from dra_apiserver.registry import Registry, RuntimeConfigError
+from dra_apiserver.credentials import read_token_file
+from dra_apiserver.kinds import catalog
+from dra_apiserver.registry import RuntimeConfigError
 
 _UNITS = {"ms": 0.001, "s": 1.0, "m": 60.0, "h": 3600.0}
 
@@ -28,6 +31,17 @@ def duration(text: str) -> float:
     return sum(
         float(number) * _UNITS[unit] for number, unit in re.findall(r"(\d+(?:\.\d+)?)(ms|s|m|h)", text)
     )
+
+
+def boolean(text: str) -> bool:
+    """What true or false mean.
+
+    Raises:
+        ValueError: it is neither.
+    """
+    if text not in ("true", "false"):
+        raise ValueError(f"neither true nor false: {text}")
+    return text == "true"
 
 
 def options() -> Options:
@@ -55,6 +69,38 @@ def options() -> Options:
         choices=("AlwaysAllow", "RBAC"),
         help="RBAC: service accounts and who is impersonated may do what roles and bindings say",
     )
+    made.option(
+        "--disable-admission-plugins",
+        default="",
+        help="admission plugins to turn off: ServiceAccount,TaintNodesByCondition,…",
+    )
+    made.option(
+        "--metrics-server",
+        default=False,
+        action="store_true",
+        help="serve metrics.k8s.io, as clusters with metrics-server do: kubectl top",
+    )
+    made.option(
+        "--anonymous-auth",
+        default=True,
+        type=boolean,
+        help="false: every request needs a token; true: who brings none is the administrator",
+    )
+    made.option(
+        "--token-auth-file",
+        default=None,
+        type=Path,
+        help='tokens of users, one a line: token,user,uid,"group1,group2"',
+    )
+    made.option("--tls-cert-file", default=None, type=Path, help="certificate to serve HTTPS with")
+    made.option("--tls-private-key-file", default=None, type=Path, help="the certificate's key")
+    made.option(
+        "--kubelet-token-file",
+        default=None,
+        type=Path,
+        help="file with the token that goes with requests to nodes: their --serving-token-file",
+    )
+    made.guard_options()
     made.option("--access-log", default=False, action="store_true", help="log every request")
     return made
 
@@ -65,8 +111,14 @@ def main(arguments: Sequence[str] | None = None) -> None:
     chosen = parser.parse_args(arguments)
     try:
         features = FeatureGates.parse(chosen.feature_gates)
-        Registry.configured(chosen.runtime_config)
-    except (ValueError, RuntimeConfigError) as error:
+        catalog.runtime_config(chosen.runtime_config)
+        disabled_plugins = admission.disabled_plugins(chosen.disable_admission_plugins, catalog.KINDS)
+        if (chosen.tls_cert_file is None) != (chosen.tls_private_key_file is None):
+            raise ValueError("--tls-cert-file and --tls-private-key-file go together")
+        tls = chosen.tls_cert_file and (chosen.tls_cert_file, chosen.tls_private_key_file)
+        kubelet_token = chosen.kubelet_token_file.read_text().strip() if chosen.kubelet_token_file else ""
+        known_tokens = read_token_file(chosen.token_auth_file) if chosen.token_auth_file else {}
+    except (OSError, ValueError, RuntimeConfigError) as error:
         parser.error(str(error))
     config = Config(
         listen=chosen.listen,
@@ -78,6 +130,13 @@ def main(arguments: Sequence[str] | None = None) -> None:
         features=features,
         access_log=chosen.access_log,
         authorization_mode=chosen.authorization_mode,
+        disabled_plugins=disabled_plugins,
+        anonymous_auth=chosen.anonymous_auth,
+        known_tokens=known_tokens,
+        kubelet_token=kubelet_token,
+        metrics_server=chosen.metrics_server,
+        tls=tls,
+        guard=guard(chosen),
     )
 
     async def serve() -> None:

@@ -9,7 +9,7 @@ from fastapi import FastAPI
 from fastapi.openapi.docs import get_redoc_html, get_swagger_ui_html
 from fastapi.responses import HTMLResponse, JSONResponse
 
-from dra_apiserver.handlers.api import Api
+from dra_apiserver.api import Api
 from dra_apiserver.openapi import OpenApi
 
 

@@ -3,21 +3,27 @@
 from __future__ import annotations
 
 import functools
-from collections.abc import Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 import orjson
 from dra_shared.clock import Clock
+from dra_shared.jsontext import dumps
 
 from dra_apiserver.conversion import convert
 from dra_apiserver.errors import StatusError, bad_request, invalid, not_acceptable
-from dra_apiserver.registry import KindInfo
+from dra_apiserver.kinds.kind import Kind
 from dra_apiserver.storage import Record
 
 JsonObject = dict[str, Any]
 
-_AVAILABLE = "application/json, application/yaml, application/vnd.kubernetes.protobuf"
+# Objects that are encoded at once.
+_PART = 200
+_PROTOBUF = "application/vnd.kubernetes.protobuf"
+#: What answers are written in, as upstream names it. Nothing is answered in protobuf here.
+ANSWERED = ("application/json", "application/yaml", _PROTOBUF)
+_STREAMED = ("application/json;stream=watch", f"{_PROTOBUF};stream=watch")
 _YAML = frozenset({"application/yaml"})
 _TRANSFORMS = {
     ("Table", "meta.k8s.io"): "Table",
@@ -51,36 +57,59 @@ def _clauses(accept: str) -> list[tuple[str, dict[str, str]]]:
     return [(media, parameters) for _, media, parameters in found]
 
 
+def check_produced(accept: str, produced: Sequence[str] = ANSWERED) -> None:
+    """See that the client takes one of the media types, whatever it wants in it (go-restful's routing).
+
+    Raises:
+        StatusError: 406, it takes none of them.
+    """
+    named = {clause.partition(";")[0].strip() for clause in accept.split(",")} if accept else {"*/*"}
+    named.discard(_PROTOBUF)
+    if "*/*" not in named and named.isdisjoint(produced):
+        raise not_acceptable(_offered(accept, produced))
+
+
+def _offered(accept: str, produced: Sequence[str]) -> str:
+    """The media types that a refusal names: to who asks for protobuf, not that one again."""
+    asked = _PROTOBUF in accept
+    return ", ".join(name for name in produced if not (asked and name.startswith(_PROTOBUF)))
+
+
 @functools.lru_cache(maxsize=512)
-def negotiate(accept: str) -> Accepted:
-    """The first of the client's wishes that can be met.
+def negotiate(accept: str, listing: bool = False, streaming: bool = False) -> Accepted:
+    """The first of the client's wishes that can be met, of a single answer, a list or a stream of events.
 
     Raises:
         StatusError: 406, none can.
     """
     if accept in {"", "*/*", "application/json"}:
         return Accepted()
-    known = False
-    for media, parameters in _clauses(accept):
-        if media in {"application/json", "*/*"}:
-            yaml = False
-        elif media in _YAML:
-            yaml = True
-        else:
-            known = known or media == "application/vnd.kubernetes.protobuf"
-            continue
-        known = True
-        kind, version = parameters.get("as", ""), parameters.get("v", "")
-        transform = _TRANSFORMS.get((kind, parameters.get("g", "")), "")
-        if kind and (not transform or version not in {"v1", "v1beta1"}):
-            continue
-        media_type = "application/yaml" if yaml else "application/json"
-        return Accepted(yaml, transform, media_type, version if kind else "v1")
-    if known:
+    check_produced(accept, (*ANSWERED, *_STREAMED) if listing or streaming else ANSWERED)
+    found = next(filter(None, (_granted(*clause) for clause in _clauses(accept))), None)
+    if found is None or (streaming and found.yaml):
         # The media type is right, what is to be in it isn't.
-        text = f"only the following media types are accepted: {_AVAILABLE}"
+        text = (
+            f"only the following media types are accepted: {', '.join(_STREAMED if streaming else ANSWERED)}"
+        )
         raise StatusError(406, "NotAcceptable", text)
-    raise not_acceptable(_AVAILABLE)
+    return found
+
+
+def _granted(media: str, parameters: dict[str, str]) -> Accepted | None:
+    """What one wish gets; None where it can't be met."""
+    yaml = media in _YAML
+    if not yaml and media not in {"application/json", "*/*"}:
+        return None
+    if parameters.get("stream", "") not in {"", "watch"} or (yaml and parameters.get("stream")):
+        return None
+    if parameters.get("sv", "") not in {"", "v1"}:
+        return None
+    kind, version = parameters.get("as", ""), parameters.get("v", "")
+    transform = _TRANSFORMS.get((kind, parameters.get("g", "")), "")
+    if kind and (not transform or version not in {"v1", "v1beta1"}):
+        return None
+    media_type = "application/yaml" if yaml else "application/json"
+    return Accepted(yaml, transform, media_type, version if kind else "v1")
 
 
 def canonical(obj: JsonObject) -> JsonObject:
@@ -92,7 +121,7 @@ def canonical(obj: JsonObject) -> JsonObject:
 
 def encode(document: Any, accepted: Accepted) -> bytes:
     """A document in the form that the client wants."""
-    data = orjson.dumps(document)
+    data = dumps(document)
     return to_yaml(data) if accepted.yaml else data
 
 
@@ -103,11 +132,22 @@ def to_yaml(data: bytes) -> bytes:
     return yaml.safe_dump(orjson.loads(data), allow_unicode=True).encode()
 
 
+def _untyped(obj: JsonObject) -> JsonObject:
+    return {key: value for key, value in obj.items() if key not in {"kind", "apiVersion"}}
+
+
+def _joined(document: JsonObject, key: str, parts: Iterable[list[JsonObject]]) -> bytes:
+    """A list's JSON, part by part: while one is encoded, no other thread runs."""
+    head = dumps({name: value for name, value in document.items() if name != key})
+    items = b",".join(dumps(part)[1:-1] for part in parts if part)
+    return b'%b,"%b":[%b]}' % (head[:-1], key.encode(), items)
+
+
 class Presenter:
     """Renders one kind in one version for one kind of wish; cheap where the stored bytes already are the answer."""
 
     def __init__(
-        self, kind: KindInfo, version: str, accepted: Accepted, include_object: str, clock: Clock
+        self, kind: Kind, version: str, accepted: Accepted, include_object: str, clock: Clock
     ) -> None:
         self.kind = kind
         self.version = version
@@ -123,6 +163,8 @@ class Presenter:
         self._skip = len(head)
         self.key = (version, kind.group, accepted, self.include_object)
         self.plain = self._same and not accepted.transform
+        #: Whether the answer is what is stored, byte for byte.
+        self.quick = self.plain and not accepted.yaml
 
     def decoded(self, data: bytes) -> JsonObject:
         """A stored object in the client's version."""
@@ -135,14 +177,12 @@ class Presenter:
             return data
         obj = self.decoded(data)
         if not self.accepted.transform:
-            return orjson.dumps(canonical(obj))
+            return dumps(canonical(obj))
         if self.accepted.transform == "Table":
-            return orjson.dumps(
-                self._table([obj], {"resourceVersion": obj["metadata"].get("resourceVersion", "")})
-            )
+            return dumps(self._table([obj], {"resourceVersion": obj["metadata"].get("resourceVersion", "")}))
         from dra_apiserver.tables import partial_metadata
 
-        return orjson.dumps(self._versioned(partial_metadata(obj)))
+        return dumps(self._versioned(partial_metadata(obj)))
 
     def one(self, data: bytes) -> bytes:
         """The body that answers a request for one object."""
@@ -185,7 +225,7 @@ class Presenter:
         """The body that answers a list; `page`, where it is known already, is what `page` makes of the records."""
         if self.plain:
             # As upstream's typed lists, items don't repeat kind and apiVersion.
-            head = orjson.dumps(
+            head = dumps(
                 {
                     "kind": self.kind.list_kind,
                     "apiVersion": self.kind.storage_api_version,
@@ -194,27 +234,43 @@ class Presenter:
             )
             body = b"".join((head[:-1], page if page is not None else self.page(records)))
             return to_yaml(body) if self.accepted.yaml else body
-        objects = [self.decoded(record.data) for record in records]
+        document, key, shown = self._list_of(metadata)
+        step = _PART if self._in_order else max(len(records), 1)
+        parts = (
+            shown([self.decoded(record.data) for record in records[start : start + step]])
+            for start in range(0, len(records), step)
+        )
+        body = _joined(document, key, parts)
+        return to_yaml(body) if self.accepted.yaml else body
+
+    def _list_of(
+        self, metadata: JsonObject
+    ) -> tuple[JsonObject, str, Callable[[list[JsonObject]], list[JsonObject]]]:
+        """A list without its items, what they are called in it, and how objects become items."""
         if self.accepted.transform == "Table":
-            return encode(self._table(objects, metadata), self.accepted)
+            return self._table([], metadata), "rows", lambda objects: self._table(objects, {})["rows"] or []
         if self.accepted.transform:
             from dra_apiserver.tables import partial_metadata_list
 
-            listed = partial_metadata_list(objects, metadata)
-            for item in listed["items"]:
-                if "apiVersion" in item:
-                    self._versioned(item)
-            return encode(self._versioned(listed), self.accepted)
-        items_ = [
-            {key: value for key, value in obj.items() if key not in {"kind", "apiVersion"}} for obj in objects
-        ]
+            def without_rest(objects: list[JsonObject]) -> list[JsonObject]:
+                items: list[JsonObject] = partial_metadata_list(objects, {})["items"]
+                return [self._versioned(item) if "apiVersion" in item else item for item in items]
+
+            return self._versioned(partial_metadata_list([], metadata)), "items", without_rest
         document = {
             "kind": self.kind.list_kind,
             "apiVersion": self.kind.api_version(self.version),
             "metadata": metadata,
-            "items": items_,
+            "items": [],
         }
-        return encode(document, self.accepted)
+        return document, "items", lambda objects: [_untyped(obj) for obj in objects]
+
+    @property
+    def _in_order(self) -> bool:
+        """Whether objects are shown in the order in which they are listed."""
+        printers = self.kind.printers
+        printer = printers.get(self.version) or printers.get("")
+        return self.accepted.transform != "Table" or printer is None or printer.sort_key is None
 
     def event(self, type: str, data: bytes) -> bytes:
         """One line of a watch."""
@@ -244,4 +300,4 @@ class Presenter:
                     "apiVersion": self.kind.api_version(self.version),
                     "metadata": metadata,
                 }
-        return orjson.dumps({"type": "BOOKMARK", "object": obj}) + b"\n"
+        return dumps({"type": "BOOKMARK", "object": obj}) + b"\n"

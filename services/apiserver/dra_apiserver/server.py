@@ -5,28 +5,37 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import socket
+import ssl
+import sys
 from email.utils import formatdate
 from types import TracebackType
 from typing import Any, Self
 
 from dra_shared.clock import Clock, SystemClock, parse_rfc3339
+from dra_shared.httpserver import IDLE_TIMEOUT
+from dra_shared.listening import address, listening_socket
 from dra_shared.log import logger
 from uvicorn.config import Config as UvicornConfig
 from uvicorn.server import ServerState
 
-from dra_apiserver.admission.dynamic.registered import Dynamic
+from dra_apiserver.api import Api
 from dra_apiserver.app import Application
-from dra_apiserver.bootstrap import Followers, make_missing
 from dra_apiserver.config import Config
 from dra_apiserver.connection import Connection
-from dra_apiserver.extensions import Definitions
-from dra_apiserver.handlers.api import Api
+from dra_apiserver.errors import StatusError
 from dra_apiserver.health import Health
+from dra_apiserver.kinds import catalog
+from dra_apiserver.kinds.admissionregistration.dynamic.registered import Dynamic
+from dra_apiserver.kinds.bootstrap import Followers, Restorer, make_missing
+from dra_apiserver.kinds.custom.follow import Definitions
+from dra_apiserver.kinds.metrics import handlers as metrics_server
+from dra_apiserver.kinds.rbac.authorizer import RBAC
 from dra_apiserver.metrics import Metrics
-from dra_apiserver.registry import Registry
 from dra_apiserver.storage import Record, Store
+from dra_apiserver.storage.engine import DatabaseUnusable
 from dra_apiserver.storage.sqlite import SqliteEngine
 
+_CALLS = 3000
 _SWEEP_EVERY = 60.0
 _SWEEP_STEP = 500
 _DRAIN = 2.0
@@ -54,14 +63,21 @@ class ApiServer:
 
     async def __aenter__(self) -> Self:
         config = self.config
-        listener = self._listen()
+        # A deep object takes some calls for each of its levels.
+        self._stack.callback(sys.setrecursionlimit, sys.getrecursionlimit())
+        sys.setrecursionlimit(max(sys.getrecursionlimit(), _CALLS))
+        listener = listening_socket(config.listen, config.port, _BACKLOG)
         try:
             engine = SqliteEngine(config.database, config.relaxed)
             self.store = await self._stack.enter_async_context(Store(engine, self._clock, config.history))
             metrics = Metrics()
-            registry = Registry.default(config.runtime_config, config.features)
-            self.api = Api(config, self.store, registry, self._clock, metrics)
-            await make_missing(self.api)
+            registry = catalog.registry(config.runtime_config, config.features)
+            authorizer = RBAC(self.store) if config.authorization_mode == "RBAC" else None
+            self.api = Api(config, self.store, registry, self._clock, metrics, authorizer)
+            if config.metrics_server:
+                metrics_server.serve(self.api)
+            port = listener.getsockname()[1]
+            await make_missing(self.api, port)
             definitions = Definitions(self.api)
             definitions.load()
             self._tasks.append(asyncio.create_task(definitions.run()))
@@ -71,6 +87,9 @@ class ApiServer:
             followers = Followers(self.api, definitions.changed)
             await followers.sync()
             self._tasks.append(asyncio.create_task(followers.run()))
+            restorer = Restorer(self.api, port, followers.sync_addresses)
+            await restorer.start()
+            self._tasks.append(asyncio.create_task(restorer.run()))
             health = Health()
             health.add("ping", lambda: None)
             health.add("log", lambda: None)
@@ -80,24 +99,14 @@ class ApiServer:
             )
             self._gauges(metrics)
             await self._serve(Application(self.api, health, config.access_log), listener)
-        except BaseException:
+        except BaseException as error:
             listener.close()
             await self._stack.aclose()
+            if isinstance(error, StatusError):
+                # What the server itself writes at its start is refused by the database alone.
+                raise DatabaseUnusable(config.database, error.message) from error
             raise
         return self
-
-    def _listen(self) -> socket.socket:
-        family = socket.AF_INET6 if ":" in self.config.listen else socket.AF_INET
-        listener = socket.socket(family, socket.SOCK_STREAM)
-        listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-        try:
-            listener.bind((self.config.listen, self.config.port))
-        except OSError:
-            listener.close()
-            raise
-        listener.listen(_BACKLOG)
-        listener.setblocking(False)
-        return listener
 
     async def _serve(self, application: Application, listener: socket.socket) -> None:
         loop = asyncio.get_running_loop()
@@ -111,7 +120,7 @@ class ApiServer:
             server_header=False,
             date_header=False,
             proxy_headers=False,
-            timeout_keep_alive=300,
+            timeout_keep_alive=IDLE_TIMEOUT,
         )
         settings.load()
         state = self._state
@@ -119,10 +128,10 @@ class ApiServer:
         def protocol() -> asyncio.Protocol:
             return Connection(config=settings, server_state=state, app_state={}, _loop=loop)
 
-        self._server = await loop.create_server(protocol, sock=listener, backlog=_BACKLOG)
+        tls = _tls(self.config)
+        self._server = await loop.create_server(protocol, sock=listener, backlog=_BACKLOG, ssl=tls)
         self._tasks += [asyncio.create_task(self._date()), asyncio.create_task(self._expire_events())]
-        host, port = listener.getsockname()[:2]
-        self.url = f"http://{f'[{host}]' if ':' in host else host}:{port}"
+        self.url = f"http{'s' if tls else ''}://{address(*listener.getsockname()[:2])}"
         _log.info(
             "API server listens", url=self.url, data=str(self.config.database), revision=self.store.revision
         )
@@ -204,6 +213,16 @@ class ApiServer:
             ("dralab_store_writes_total", "Writes in those transactions.", lambda: store.committed_writes),
         ):
             metrics.gauge(name, help, (), lambda read=read: [((), float(read()))])  # type: ignore[misc]  # a default binds the loop's value
+
+
+def _tls(config: Config) -> ssl.SSLContext | None:
+    if config.tls is None:
+        return None
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    # kubectl's streams and WebSockets are HTTP/1.1 alone.
+    context.set_alpn_protocols(["http/1.1"])
+    context.load_cert_chain(*config.tls)
+    return context
 
 
 def _remove_if(revision: int) -> Any:

@@ -9,15 +9,16 @@ import hmac
 import os
 import secrets
 import uuid
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from datetime import datetime
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import orjson
+from dra_shared.files import private_folder
 
 from dra_apiserver.auth import UserInfo, service_account_groups
-from dra_apiserver.errors import StatusError
+from dra_apiserver.errors import quote
 
 JsonObject = dict[str, Any]
 Lookup = Callable[[str, str, str, str], JsonObject | None]
@@ -32,9 +33,15 @@ _EXTRA = "authentication.kubernetes.io/"
 _BOUND = (("pod", "pods"), ("secret", "secrets"), ("node", "nodes"))
 
 
-def unauthorized() -> StatusError:
-    """401: a token of ours that holds no longer."""
-    return StatusError(401, "Unauthorized", "Unauthorized")
+class InvalidToken(Exception):
+    """A token of ours that does not hold, or not for this; the message is upstream's."""
+
+
+class Identity(NamedTuple):
+    """Who has a token, and for which of the audiences asked for it is."""
+
+    user: UserInfo
+    audiences: tuple[str, ...]
 
 
 def _encoded(data: bytes) -> str:
@@ -61,15 +68,19 @@ class Tokens:
 
     def _key(self) -> bytes:
         if self._kept is None:
-            try:
-                self._kept = self._path.read_bytes()
-            except FileNotFoundError:
-                self._path.parent.mkdir(parents=True, exist_ok=True)
-                self._kept = secrets.token_bytes(_KEY_LENGTH)
-                descriptor = os.open(self._path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
-                with os.fdopen(descriptor, "wb") as file:
-                    file.write(self._kept)
+            kept = self._path.read_bytes() if self._path.exists() else b""
+            # A key that a full disk cut short must sign nothing.
+            self._kept = kept if len(kept) == _KEY_LENGTH else self._make_key()
         return self._kept
+
+    def _make_key(self) -> bytes:
+        private_folder(self._path.parent)
+        made = secrets.token_bytes(_KEY_LENGTH)
+        part = self._path.with_name(self._path.name + ".part")
+        with os.fdopen(os.open(part, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600), "wb") as file:
+            file.write(made)
+        part.replace(self._path)
+        return made
 
     def _signature(self, signed: str) -> str:
         return _encoded(hmac.digest(self._key(), signed.encode(), hashlib.sha256))
@@ -105,11 +116,11 @@ class Tokens:
         signed = f"{_encoded(orjson.dumps(_HEADER))}.{_encoded(orjson.dumps(claims))}"
         return f"{signed}.{self._signature(signed)}"
 
-    def user(self, token: str) -> UserInfo | None:
+    def holder(self, token: str, audiences: Sequence[str]) -> Identity | None:
         """Who has the token; None where it is not one of ours.
 
         Raises:
-            StatusError: 401, it is over, or what it is bound to is gone.
+            InvalidToken: it is for none of the audiences, it is over, or what it is bound to is gone.
         """
         signed, dot, signature = token.rpartition(".")
         if not dot or not hmac.compare_digest(signature.encode(), self._signature(signed).encode()):
@@ -118,13 +129,21 @@ class Tokens:
             claims = orjson.loads(_decoded(signed.partition(".")[2]))
         except (binascii.Error, ValueError):
             return None
+        meant = tuple(one for one in claims["aud"] if one in audiences)
+        if not meant:
+            raise InvalidToken(
+                f"token audiences {_listed(claims['aud'])} is invalid for the target audiences {_listed(audiences)}"
+            )
         now = self._now().timestamp()
         said = claims["kubernetes.io"]
         # go-jose grants a minute either way.
-        current = claims["nbf"] - _LEEWAY <= now <= claims["exp"] + _LEEWAY
-        if not current or not self._holds(said):
-            raise unauthorized()
-        return _user(claims, said)
+        if now > claims["exp"] + _LEEWAY:
+            raise InvalidToken("service account token has expired")
+        if now < claims["nbf"] - _LEEWAY:
+            raise InvalidToken("service account token is not valid yet")
+        if not self._holds(said):
+            raise InvalidToken("service account token has been invalidated")
+        return Identity(_user(claims, said), meant)
 
     def _holds(self, said: JsonObject) -> bool:
         namespace = said["namespace"]
@@ -140,6 +159,11 @@ class Tokens:
     def _is_there(self, plural: str, namespace: str, reference: JsonObject) -> bool:
         found = self._lookup("", plural, namespace, reference["name"])
         return found is not None and found["metadata"]["uid"] == reference["uid"]
+
+
+def _listed(audiences: Sequence[str]) -> str:
+    """The audiences as Go's %q shows them."""
+    return f"[{' '.join(map(quote, audiences))}]"
 
 
 def _user(claims: JsonObject, said: JsonObject) -> UserInfo:

@@ -1,9 +1,14 @@
 """What admission fills in and refuses, over the wire."""
 
+from pathlib import Path
 from typing import Any
 
 import httpx
 import pytest
+from dra_apiserver import admission
+from dra_apiserver.config import Config
+from dra_apiserver.kinds import catalog
+from dra_apiserver.server import ApiServer
 
 CORE = "/api/v1/namespaces/default"
 PODS = f"{CORE}/pods"
@@ -214,3 +219,100 @@ async def test_component_statuses_are_made_up_on_the_spot(client: httpx.AsyncCli
     found = {item["metadata"]["name"]: item["conditions"][0] for item in answer.json()["items"]}
     assert found["etcd-0"] == {"type": "Healthy", "status": "True", "message": "ok"}
     assert (await client.get("/api/v1/componentstatuses/nothing")).status_code == 404
+
+
+TOKEN_MOUNT = "/var/run/secrets/kubernetes.io/serviceaccount"
+
+
+def account(name: str, **fields: Any) -> dict[str, Any]:
+    return {"apiVersion": "v1", "kind": "ServiceAccount", "metadata": {"name": name}, **fields}
+
+
+async def test_every_container_finds_the_service_accounts_token(client: httpx.AsyncClient) -> None:
+    own = {"name": "own", "image": "i", "volumeMounts": [{"name": "mine", "mountPath": TOKEN_MOUNT}]}
+    body = pod(volumes=[{"name": "mine", "emptyDir": {}}], initContainers=[{"name": "first", "image": "i"}])
+    body["spec"]["containers"].append(own)
+    spec = (await create(client, PODS, body))["spec"]
+    mine, volume = spec["volumes"]
+    assert mine["name"] == "mine"
+    name = volume["name"]
+    assert name.startswith("kube-api-access-")
+    assert volume["projected"] == {
+        "defaultMode": 420,
+        "sources": [
+            {"serviceAccountToken": {"expirationSeconds": 3607, "path": "token"}},
+            {"configMap": {"name": "kube-root-ca.crt", "items": [{"key": "ca.crt", "path": "ca.crt"}]}},
+            {
+                "downwardAPI": {
+                    "items": [
+                        {
+                            "path": "namespace",
+                            "fieldRef": {"apiVersion": "v1", "fieldPath": "metadata.namespace"},
+                        }
+                    ]
+                }
+            },
+        ],
+    }
+    mount = {"name": name, "readOnly": True, "mountPath": TOKEN_MOUNT}
+    assert spec["initContainers"][0]["volumeMounts"] == [mount]
+    assert spec["containers"][0]["volumeMounts"] == [mount]
+    assert spec["containers"][1]["volumeMounts"] == own["volumeMounts"]
+
+
+async def test_a_pod_or_its_account_can_do_without_a_token(client: httpx.AsyncClient) -> None:
+    await create(client, f"{CORE}/serviceaccounts", account("shy", automountServiceAccountToken=False))
+    assert "volumes" not in (await create(client, PODS, pod(automountServiceAccountToken=False)))["spec"]
+    assert "volumes" not in (await create(client, PODS, pod("q", serviceAccountName="shy")))["spec"]
+    both = pod("r", serviceAccountName="shy", automountServiceAccountToken=True)
+    assert len((await create(client, PODS, both))["spec"]["volumes"]) == 1
+
+
+async def test_a_volume_of_a_token_is_used_again(client: httpx.AsyncClient) -> None:
+    volume = {"name": "kube-api-access-mine", "emptyDir": {}}
+    spec = (await create(client, PODS, pod(volumes=[volume])))["spec"]
+    assert spec["volumes"] == [volume]
+    assert spec["containers"][0]["volumeMounts"][0]["name"] == "kube-api-access-mine"
+
+
+async def test_a_pod_of_an_account_that_is_missing_is_refused(client: httpx.AsyncClient) -> None:
+    answer = (await client.post(PODS, json=pod(serviceAccountName="driver"))).json()
+    assert (answer["code"], answer["message"]) == (
+        403,
+        'pods "p" is forbidden: error looking up service account default/driver: '
+        'serviceaccount "driver" not found',
+    )
+
+
+NOT_READY = {"key": "node.kubernetes.io/not-ready", "effect": "NoSchedule"}
+
+
+def node(name: str, *taints: dict[str, str]) -> dict[str, Any]:
+    return {"apiVersion": "v1", "kind": "Node", "metadata": {"name": name}, "spec": {"taints": list(taints)}}
+
+
+async def test_a_new_node_takes_no_pods_until_it_is_ready(client: httpx.AsyncClient) -> None:
+    own = {"key": "own", "effect": "NoExecute"}
+    made = await create(client, "/api/v1/nodes", node("n", own))
+    assert made["spec"]["taints"] == [own, NOT_READY]
+    again = await create(client, "/api/v1/nodes", node("m", NOT_READY))
+    assert again["spec"]["taints"] == [NOT_READY]
+    made["spec"]["taints"] = [own]
+    changed = (await client.put("/api/v1/nodes/n", json=made)).json()
+    assert changed["spec"]["taints"] == [own]
+
+
+async def test_plugins_can_be_turned_off(tmp_path: Path) -> None:
+    disabled = admission.disabled_plugins("ServiceAccount, TaintNodesByCondition", catalog.KINDS)
+    config = Config(port=0, data=tmp_path, relaxed=True, disabled_plugins=disabled)
+    async with ApiServer(config) as server, httpx.AsyncClient(base_url=server.url, timeout=30) as client:
+        assert "taints" not in (await create(client, "/api/v1/nodes", node("n")))["spec"]
+        spec = (await create(client, PODS, pod()))["spec"]
+        assert "volumes" not in spec
+        assert "serviceAccountName" not in spec
+        assert spec["tolerations"]
+
+
+def test_a_plugin_that_there_is_not_cannot_be_turned_off() -> None:
+    with pytest.raises(ValueError, match=r'^disable-admission-plugins plugin "Taints" is unknown$'):
+        admission.disabled_plugins("Priority,Taints", catalog.KINDS)

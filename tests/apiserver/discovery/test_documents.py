@@ -6,11 +6,11 @@ from typing import Any
 
 import pytest
 from dra_apiserver.discovery import Discovery, version_info
-from dra_apiserver.registry import Registry
+from dra_apiserver.kinds import catalog
 
-from tests.reference import reference_path
+from tests.support.reference import reference_path
 
-DISCOVERY = Discovery(Registry.default("api/all=true"))
+DISCOVERY = Discovery(catalog.registry("api/all=true"))
 
 
 def recorded(name: str) -> Any:
@@ -51,7 +51,7 @@ def test_aggregated_discovery() -> None:
 
 
 def test_documents_follow_the_registry() -> None:
-    registry = Registry.default()
+    registry = catalog.registry()
     discovery = Discovery(registry)
     before = discovery.resources("", "v1")
     registry.remove("", "pods")

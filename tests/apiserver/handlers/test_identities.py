@@ -148,6 +148,56 @@ async def test_a_token_that_is_not_ours_is_the_administrators(client: httpx.Asyn
         assert (await whoami(client, {"Authorization": f"Bearer {one}"}))["username"] == "system:admin"
 
 
+async def test_a_token_for_another_audience_is_refused(client: httpx.AsyncClient) -> None:
+    await account(client)
+    issued = (await token(client, audiences=["vault", "other"])).json()["status"]["token"]
+    refused = await client.post(REVIEWS, json=REVIEW, headers={"Authorization": f"Bearer {issued}"})
+    assert (refused.status_code, refused.json()["reason"]) == (401, "Unauthorized")
+
+
+async def review(client: httpx.AsyncClient, **spec: Any) -> JsonObject:
+    body = {"apiVersion": "authentication.k8s.io/v1", "kind": "TokenReview", "spec": spec}
+    found = await made(client, "/apis/authentication.k8s.io/v1/tokenreviews", body)
+    status: JsonObject = found["status"]
+    return status
+
+
+async def test_a_review_confirms_only_audiences_that_the_token_has(client: httpx.AsyncClient) -> None:
+    await account(client)
+    issued = (await token(client, audiences=["vault", "other"])).json()["status"]["token"]
+    confirmed = await review(client, token=issued, audiences=["none", "other", "vault"])
+    assert confirmed["authenticated"]
+    assert confirmed["audiences"] == ["vault", "other"]
+    assert confirmed["user"]["username"] == "system:serviceaccount:default:driver"
+    server = "https://kubernetes.default.svc"
+    for asked in ([], ["none", server]):
+        target = " ".join(f'"{one}"' for one in asked or [server])
+        assert await review(client, token=issued, audiences=asked) == {
+            "user": {},
+            "error": '[invalid bearer token, token audiences ["vault" "other"] is invalid for the target audiences '
+            f"[{target}]]",
+        }
+    own = (await token(client)).json()["status"]["token"]
+    assert (await review(client, token=own))["audiences"] == [server]
+
+
+async def test_a_review_confirms_no_token_that_is_not_the_servers(
+    client: httpx.AsyncClient, clock: FakeClock
+) -> None:
+    await account(client)
+    assert await review(client, token="anything") == {"user": {}, "error": "invalid bearer token"}
+    body = {"apiVersion": "authentication.k8s.io/v1", "kind": "TokenReview", "spec": {}}
+    refused = await client.post("/apis/authentication.k8s.io/v1/tokenreviews", json=body)
+    assert (refused.status_code, refused.json()["message"]) == (
+        400,
+        "token is required for TokenReview in authentication",
+    )
+    issued = (await token(client, expirationSeconds=600)).json()["status"]["token"]
+    await clock.advance(661)
+    late = await review(client, token=issued)
+    assert late["error"] == "[invalid bearer token, service account token has expired]"
+
+
 async def test_a_token_is_bound_to_a_pod_of_the_account_alone(client: httpx.AsyncClient) -> None:
     await account(client)
     refused = await token(client, boundObjectRef={"apiVersion": "v1", "kind": "Pod", "name": "none"})

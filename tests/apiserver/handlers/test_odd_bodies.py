@@ -10,7 +10,7 @@ import httpx
 import pytest
 from dra_apiserver.config import Config
 
-from tests.apiserver.validation import objects
+from tests.support import apiobjects as objects
 
 Json = dict[str, Any]
 JUNK: list[Any] = [

@@ -137,24 +137,77 @@ async def test_errors_are_yaml_too(client: httpx.AsyncClient) -> None:
     assert yaml.safe_load(answer.text)["reason"] == "NotFound"
 
 
+_ONLY = "only the following media types are accepted: "
+_AVAILABLE = "406: Not Acceptable\n\nAvailable representations: "
+_BOTH = "application/json, application/yaml"
+_STREAM = "application/json;stream=watch"
+_PROTOBUF = "application/vnd.kubernetes.protobuf"
+_ALL = f"{_BOTH}, {_PROTOBUF}"
+
+
 @pytest.mark.parametrize(
     ("accept", "message"),
     [
-        (
-            f"{TABLE}v2",
-            "only the following media types are accepted: "
-            "application/json, application/yaml, application/vnd.kubernetes.protobuf",
-        ),
-        (
-            "text/html",
-            "406: Not Acceptable\n\nAvailable representations: "
-            "application/json, application/yaml, application/vnd.kubernetes.protobuf",
-        ),
+        (f"{TABLE}v2", f"{_ONLY}{_ALL}"),
+        ("application/json;stream=other", f"{_ONLY}{_ALL}"),
+        ("application/yaml;stream=watch", f"{_ONLY}{_ALL}"),
+        ("application/json;sv=v2", f"{_ONLY}{_ALL}"),
+        ("text/html", f"{_AVAILABLE}{_ALL}"),
+        ("application/*", f"{_AVAILABLE}{_ALL}"),
+        (_PROTOBUF, f"{_AVAILABLE}{_BOTH}"),
+        (f"{_PROTOBUF};as=Table;g=meta.k8s.io;v=v1", f"{_AVAILABLE}{_BOTH}"),
     ],
 )
 async def test_what_cannot_be_shown(client: httpx.AsyncClient, accept: str, message: str) -> None:
-    answer = await client.get(f"{MAPS}/missing", headers={"Accept": accept})
-    assert (answer.status_code, answer.json()["message"]) == (406, message)
+    headers = {"Accept": accept}
+    body = {"metadata": {"name": "x"}}
+    asked = [
+        await client.get(f"{MAPS}/missing", headers=headers),
+        await client.post(MAPS, json=body, headers=headers),
+        await client.put(f"{MAPS}/x", json=body, headers=headers),
+        await client.delete(f"{MAPS}/x", headers=headers),
+        await client.patch(
+            f"{MAPS}/x", json={}, headers=headers | {"Content-Type": "application/merge-patch+json"}
+        ),
+    ]
+    for answer in asked:
+        assert (answer.status_code, answer.json()["message"]) == (406, message), answer.request.method
+        assert answer.json()["reason"] == "NotAcceptable"
+    assert (await client.get(f"{MAPS}/x")).status_code == 404
+
+
+async def test_lists_and_watches_name_their_own_media_types(client: httpx.AsyncClient) -> None:
+    async def told(accept: str, path: str = MAPS, **query: str) -> str:
+        answer = await client.get(path, params=query, headers={"Accept": accept})
+        assert answer.status_code == 406, answer.text
+        return str(yaml.safe_load(answer.text)["message"])
+
+    assert await told(_PROTOBUF) == f"{_AVAILABLE}{_BOTH}, {_STREAM}"
+    assert await told("text/html") == f"{_AVAILABLE}{_ALL}, {_STREAM}, {_PROTOBUF};stream=watch"
+    assert await told("application/json;stream=x") == f"{_ONLY}{_ALL}"
+    assert await told(f"{_PROTOBUF};stream=watch", watch="1") == f"{_AVAILABLE}{_BOTH}, {_STREAM}"
+    assert await told("application/yaml", watch="1") == f"{_ONLY}{_STREAM}, {_PROTOBUF};stream=watch"
+    for path in ("/api", "/apis", "/api/v1", "/apis/apps", "/apis/apps/v1"):
+        assert await told(_PROTOBUF, path) == f"{_AVAILABLE}{_BOTH}"
+        assert await told("text/html", path) == f"{_AVAILABLE}{_ALL}"
+    assert await told("application/yaml", "/version") == f"{_AVAILABLE}application/json"
+    taken = {"Accept": f"{_PROTOBUF},application/json;stream=watch"}
+    watched = await client.get(MAPS, params={"watch": "1", "timeoutSeconds": "1"}, headers=taken)
+    assert (watched.status_code, watched.headers["content-type"]) == (200, "application/json")
+    browser = {"Accept": "text/html,application/xhtml+xml,*/*;q=0.8"}
+    assert (await client.get("/apis", headers=browser)).status_code == 200
+
+
+@pytest.mark.parametrize("media", ["text/plain", "application/x-www-form-urlencoded", "application/*", "x"])
+async def test_bodies_of_other_media_types(client: httpx.AsyncClient, media: str) -> None:
+    headers = {"Content-Type": media}
+    text = f"the body of the request was in an unknown format - accepted media types include: {_ALL}"
+    for method, path in (("POST", MAPS), ("PUT", f"{MAPS}/x"), ("DELETE", f"{MAPS}/x")):
+        answer = await client.request(method, path, content=b"{}", headers=headers)
+        assert (answer.status_code, answer.json()["message"]) == (415, text), method
+        assert answer.json()["reason"] == "UnsupportedMediaType"
+    patched = await client.patch(f"{MAPS}/x", content=b"{}", headers=headers)
+    assert (patched.status_code, patched.json()["message"]) == (415, "415: Unsupported Media Type")
 
 
 async def test_tables_of_the_older_version(client: httpx.AsyncClient) -> None:

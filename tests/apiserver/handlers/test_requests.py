@@ -2,6 +2,7 @@
 
 import asyncio
 import gzip
+import tracemalloc
 from pathlib import Path
 from typing import Any
 
@@ -251,9 +252,49 @@ async def test_logs_come_from_the_nodes_agent(client: httpx.AsyncClient) -> None
     listening.close()
     await listening.wait_closed()
     unreachable = await client.get(f"{PODS}/p/log")
-    assert unreachable.status_code == 500
+    assert (unreachable.status_code, "reason" in unreachable.json()) == (500, False)
+    assert unreachable.json()["message"].startswith(
+        f'Get "http://127.0.0.1:{port}/containerLogs/default/p/c": '
+    )
     wrong = await client.get(f"{PODS}/p/log?container=z")
     assert (wrong.status_code, wrong.json()["message"]) == (400, "container z is not valid for pod p")
+
+
+@pytest.mark.parametrize(
+    ("said", "code", "reason", "message"),
+    [
+        (400, 400, "BadRequest", "told"),
+        (404, 404, "NotFound", "the server could not find the requested resource ( pods/log p)"),
+        (500, 500, "InternalError", "Internal error occurred: told"),
+    ],
+)
+async def test_what_the_kubelet_refuses_is_told_as_upstream_does(
+    client: httpx.AsyncClient, said: int, code: int, reason: str, message: str
+) -> None:
+    async def agent(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        await reader.readuntil(b"\r\n\r\n")
+        writer.write(b"HTTP/1.1 %d X\r\nContent-Length: 5\r\n\r\ntold\n" % said)
+        writer.close()
+
+    await created(client, PODS, pod("p"))
+    await created(client, "/api/v1/nodes", {"apiVersion": "v1", "kind": "Node", "metadata": {"name": "n1"}})
+    await client.post(f"{PODS}/p/binding", json=binding("p", "n1"))
+    homeless = await client.get(f"{PODS}/p/log")
+    assert homeless.json()["message"] == "no preferred addresses found; known addresses: []"
+    assert (homeless.status_code, "reason" in homeless.json()) == (500, False)
+    async with await asyncio.start_server(agent, "127.0.0.1", 0) as listening:
+        port = listening.sockets[0].getsockname()[1]
+        for kind, address in (("ExternalDNS", "n1.example"), ("InternalIP", "127.0.0.1")):
+            status = {
+                "addresses": [{"type": kind, "address": address}],
+                "daemonEndpoints": {"kubeletEndpoint": {"Port": port}},
+            }
+            await client.patch("/api/v1/nodes/n1/status", json={"status": status}, headers=MERGE)
+            answer = await client.get(f"{PODS}/p/log")
+            if kind == "ExternalDNS":
+                text = "no preferred addresses found; known addresses: [{ExternalDNS n1.example}]"
+                assert answer.json()["message"] == text
+    assert (answer.status_code, answer.json()["reason"], answer.json()["message"]) == (code, reason, message)
 
 
 async def test_large_bodies_are_refused(client: httpx.AsyncClient) -> None:
@@ -269,6 +310,44 @@ async def test_large_answers_are_packed(client: httpx.AsyncClient) -> None:
     assert packed.json()["data"]["x"] == "y" * 200_000
     plain = await client.get(f"{CONFIGMAPS}/a", headers={"Accept-Encoding": "identity"})
     assert "content-encoding" not in plain.headers
+
+
+@pytest.mark.parametrize(
+    ("packed", "code", "message"),
+    [
+        (gzip.compress(bytes(64 << 20), 9), 413, "limit is 3145728"),
+        (gzip.compress(b" ") * 200_000, 413, "limit is 3145728"),
+        (gzip.compress(b"{}")[:-9], 400, "unable to decompress the body: unexpected EOF"),
+        (gzip.compress(b"{}")[:10] + b"\xff" * 20, 400, "unable to decompress the body: Error -3"),
+        (
+            b"{}",
+            400,
+            "unable to decompress the body: Error -3 while decompressing data: incorrect header check",
+        ),
+    ],
+    ids=["large", "many", "short", "damaged", "not packed"],
+)
+async def test_packed_bodies_are_bounded(
+    client: httpx.AsyncClient, packed: bytes, code: int, message: str
+) -> None:
+    tracemalloc.start()
+    try:
+        headers = {"Content-Type": "application/json", "Content-Encoding": "gzip"}
+        answer = await client.post(CONFIGMAPS, content=packed, headers=headers)
+        _, most = tracemalloc.get_traced_memory()
+    finally:
+        tracemalloc.stop()
+    assert answer.status_code == code
+    assert message in answer.json()["message"]
+    assert most < 32 << 20
+
+
+async def test_a_query_of_more_parameters_than_go_takes_is_an_empty_one(client: httpx.AsyncClient) -> None:
+    await client.post(CONFIGMAPS, json=configmap("a", x="text"))
+    for names, found in ((9_999, 0), (10_000, 1)):
+        query = "fieldSelector=metadata.name%3Dnone" + "&a" * names
+        answer = await client.get(f"{CONFIGMAPS}?{query}")
+        assert len(answer.json()["items"]) == found
 
 
 async def test_packed_and_yaml_bodies_are_taken(client: httpx.AsyncClient) -> None:

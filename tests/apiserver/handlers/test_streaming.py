@@ -1,6 +1,7 @@
 """pods/exec and pods/attach: connections that are handed through to the node."""
 
 import asyncio
+import socket
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from typing import Any
@@ -9,7 +10,10 @@ import httpx
 from dra_apiserver.server import ApiServer
 
 _POD = "/api/v1/namespaces/default/pods/p"
-_UPGRADE = "Connection: Upgrade\r\nUpgrade: websocket\r\nAuthorization: Bearer secret\r\nX-Other: 1\r\n"
+_UPGRADE = (
+    "Connection: Upgrade\r\nUpgrade: websocket\r\nAuthorization: Bearer secret\r\n"
+    "Origin: http://localhost\r\nX-Other: 1\r\n"
+)
 
 
 async def _pod_on(client: httpx.AsyncClient, port: int, node: str = "n") -> None:
@@ -30,7 +34,7 @@ async def _connected(
 ) -> AsyncIterator[tuple[asyncio.StreamReader, asyncio.StreamWriter]]:
     reader, writer = await asyncio.open_connection("127.0.0.1", int(server.url.rpartition(":")[2]))
     try:
-        writer.write(f"{request} HTTP/1.1\r\nHost: api\r\n{_UPGRADE}\r\n".encode())
+        writer.write(f"{request} HTTP/1.1\r\nHost: localhost\r\n{_UPGRADE}\r\n".encode())
         yield reader, writer
     finally:
         writer.close()
@@ -65,7 +69,7 @@ async def test_the_nodes_answer_and_all_that_follows_is_handed_through(
     assert first == ("GET /exec/default/p/c?command=sh&command=-c&command=echo+%26&input=1&output=1 HTTP/1.1")
     assert "upgrade: websocket" in lines
     assert "x-other: 1" in lines
-    assert not any("secret" in line for line in lines)
+    assert not any("secret" in line or line.startswith("origin") for line in lines)
     metrics = (await client.get("/metrics")).text
     assert 'subresource="exec"' in metrics
 
@@ -87,16 +91,16 @@ async def test_a_node_that_ends_the_connection_ends_the_clients(
 async def test_refusals(server: ApiServer, client: httpx.AsyncClient) -> None:
     missing = await client.get(f"{_POD}/exec?command=ls&stdout=1")
     assert (missing.status_code, missing.json()["message"]) == (404, 'pods "p" not found')
-    with_no_listener = await asyncio.start_server(lambda r, w: None, "127.0.0.1", 0)
-    port = with_no_listener.sockets[0].getsockname()[1]
-    with_no_listener.close()
-    await _pod_on(client, port)
-    plain = await client.get(f"{_POD}/exec?command=ls&stdout=1")
-    assert (plain.status_code, plain.json()["message"]) == (400, "Upgrade request required")
-    wrong = await client.get(f"{_POD}/exec?command=ls&stdout=1&container=z")
-    assert wrong.json()["message"] == "container z is not valid for pod p"
-    async with _connected(server, f"GET {_POD}/exec?command=ls&stdout=1") as (reader, _):
-        assert (await reader.readuntil(b"\r\n\r\n")).startswith(b"HTTP/1.1 500 ")
+    with socket.socket() as held:
+        # Bound, so that no other program gets it, and without a listener.
+        held.bind(("127.0.0.1", 0))
+        await _pod_on(client, held.getsockname()[1])
+        plain = await client.get(f"{_POD}/exec?command=ls&stdout=1")
+        assert (plain.status_code, plain.json()["message"]) == (400, "Upgrade request required")
+        wrong = await client.get(f"{_POD}/exec?command=ls&stdout=1&container=z")
+        assert wrong.json()["message"] == "container z is not valid for pod p"
+        async with _connected(server, f"GET {_POD}/exec?command=ls&stdout=1") as (reader, _):
+            assert (await reader.readuntil(b"\r\n\r\n")).startswith(b"HTTP/1.1 500 ")
 
 
 async def test_a_pod_without_a_node_has_nothing_to_connect_to(client: httpx.AsyncClient) -> None:
@@ -105,3 +109,28 @@ async def test_a_pod_without_a_node_has_nothing_to_connect_to(client: httpx.Asyn
     await client.post("/api/v1/namespaces/default/pods", json={**body, "spec": spec})
     answer = await client.get(f"{_POD}/exec?command=ls&stdout=1")
     assert (answer.status_code, answer.json()["message"]) == (400, "pod p does not have a host assigned")
+
+
+async def test_ports_are_forwarded_without_a_container(server: ApiServer, client: httpx.AsyncClient) -> None:
+    heads: list[bytes] = []
+
+    async def node(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        heads.append(await reader.readline())
+        await reader.readuntil(b"\r\n\r\n")
+        writer.write(b"HTTP/1.1 403 Forbidden\r\ncontent-length: 0\r\n\r\n")
+        writer.close()
+
+    async with await asyncio.start_server(node, "127.0.0.1", 0) as listening:
+        await _pod_on(client, listening.sockets[0].getsockname()[1])
+        for query in ("", "?ports=80&ports=81"):
+            async with _connected(server, f"POST {_POD}/portforward{query}") as (reader, _):
+                assert (await reader.read()).startswith(b"HTTP/1.1 403 ")
+    assert heads == [
+        b"POST /portForward/default/p HTTP/1.1\r\n",
+        b"POST /portForward/default/p?port=80%2C81 HTTP/1.1\r\n",
+    ]
+    refused = await client.get(f"{_POD}/portforward?ports=x")
+    assert refused.status_code == 400
+    assert (await client.get(f"{_POD}/portforward?dryRun=All")).json()["message"] == "dryRun is not supported"
+    plain = await client.post(f"{_POD}/portforward")
+    assert (plain.status_code, plain.json()["message"]) == (400, "Upgrade request required")

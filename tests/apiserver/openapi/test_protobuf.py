@@ -4,9 +4,9 @@ import json
 from collections.abc import Iterator
 from typing import Any
 
+from dra_apiserver.kinds import catalog
 from dra_apiserver.openapi import OpenApi
 from dra_apiserver.openapi.protobuf import encode
-from dra_apiserver.registry import Registry
 
 
 def _varint(data: bytes, at: int) -> tuple[int, int]:
@@ -43,7 +43,7 @@ def _named(data: bytes, *path: int) -> dict[str, bytes]:
 
 
 def test_everything_of_the_document_is_in_it() -> None:
-    api = OpenApi(Registry.default("api/all=true"))
+    api = OpenApi(catalog.registry("api/all=true"))
     plain, packed = json.loads(api.v2()), api.v2_protobuf()
     assert _all(packed, 1) == [b"2.0"]
     assert [piece.decode() for piece in _all(packed, 2, 2)] == [plain["info"]["version"]]

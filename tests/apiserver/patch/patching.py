@@ -2,6 +2,7 @@
 
 from typing import Any
 
+from dra_apiserver.kinds.kind import Kind
 from dra_apiserver.patch import (
     JSON_PATCH,
     MERGE_PATCH,
@@ -14,13 +15,12 @@ from dra_apiserver.patch import (
     patch_types,
     strategic_merge_patch,
 )
-from dra_apiserver.registry import KindInfo
 from dra_apiserver.schema import object_type
 
 Object = dict[str, Any]
 
 
-def patch_object(kind: KindInfo, version: str, obj: Object, body: bytes, media_type: str) -> Object:
+def patch_object(kind: Kind, version: str, obj: Object, body: bytes, media_type: str) -> Object:
     if media_type not in patch_types(kind):
         raise PatchError("415: Unsupported Media Type", 415, "UnsupportedMediaType")
     if media_type == JSON_PATCH:

@@ -5,6 +5,8 @@ from typing import Any
 
 import pytest
 from dra_apiserver import schema
+from dra_apiserver.kinds import catalog
+from dra_apiserver.kinds.kind import Kind
 from dra_apiserver.patch import (
     ApplyConflict,
     PatchError,
@@ -13,13 +15,12 @@ from dra_apiserver.patch import (
     server_side_apply,
     track_update,
 )
-from dra_apiserver.registry import KindInfo, Registry
 
-REGISTRY = Registry.default("api/all=true")
+REGISTRY = catalog.registry("api/all=true")
 Object = dict[str, Any]
 
 
-def kind_of(group: str, plural: str) -> KindInfo:
+def kind_of(group: str, plural: str) -> Kind:
     kind = REGISTRY.get(group, plural)
     assert kind is not None
     return kind
@@ -29,7 +30,7 @@ MAPS, PODS = kind_of("", "configmaps"), kind_of("", "pods")
 CLAIMS = kind_of("resource.k8s.io", "resourceclaims")
 
 
-def apply(kind: KindInfo, live: Object | None, config: Object, manager: str = "a", **options: Any) -> Object:
+def apply(kind: Kind, live: Object | None, config: Object, manager: str = "a", **options: Any) -> Object:
     config = {"apiVersion": kind.api_version(kind.versions[0]), "kind": kind.kind, **config}
     made = server_side_apply(
         kind,
@@ -46,7 +47,7 @@ def apply(kind: KindInfo, live: Object | None, config: Object, manager: str = "a
 
 
 def write(
-    kind: KindInfo,
+    kind: Kind,
     live: Object,
     manager: str,
     subresource: str = "",

@@ -9,11 +9,12 @@ from urllib.parse import parse_qs, urlsplit
 import orjson
 import pytest
 from dra_apiserver import schema
+from dra_apiserver.kinds import catalog
+from dra_apiserver.kinds.kind import Kind
 from dra_apiserver.patch import JSON_PATCH, MERGE_PATCH, PatchError, track_update
-from dra_apiserver.registry import KindInfo, Registry
 
 from tests.apiserver.patch.patching import patch_object
-from tests.reference import reference_path
+from tests.support.reference import reference_path
 
 CONVERSATIONS = (
     "create",
@@ -26,7 +27,7 @@ CONVERSATIONS = (
     "templates",
     "versions",
 )
-REGISTRY = Registry.default("api/all=true")
+REGISTRY = catalog.registry("api/all=true")
 Object = dict[str, Any]
 
 
@@ -57,7 +58,7 @@ def steps() -> Iterator[Any]:
 STEPS = list(steps())
 
 
-def kind_at(path: str) -> tuple[KindInfo, str, str]:
+def kind_at(path: str) -> tuple[Kind, str, str]:
     parts = urlsplit(path).path.strip("/").split("/")
     group, version, rest = ("", parts[1], parts[2:]) if parts[0] == "api" else (parts[1], parts[2], parts[3:])
     if rest[0] == "namespaces" and len(rest) > 2:

@@ -5,12 +5,12 @@ from typing import Any
 
 import orjson
 import pytest
+from dra_apiserver.kinds import catalog
 from dra_apiserver.patch import STRATEGIC_MERGE_PATCH, PatchError
-from dra_apiserver.registry import Registry
 
 from tests.apiserver.patch.patching import patch_object
 
-REGISTRY = Registry.default("api/all=true")
+REGISTRY = catalog.registry("api/all=true")
 Object = dict[str, Any]
 
 

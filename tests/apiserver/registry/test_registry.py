@@ -3,17 +3,13 @@
 from dataclasses import replace
 
 import pytest
-from dra_apiserver.registry import (
-    Registry,
-    RuntimeConfig,
-    RuntimeConfigError,
-    split_api_version,
-    version_priority,
-)
+from dra_apiserver.kinds import catalog
+from dra_apiserver.kinds.kind import split_api_version
+from dra_apiserver.registry import RuntimeConfig, RuntimeConfigError, version_priority
 
 
 def test_default_serves_stable_versions_only() -> None:
-    registry = Registry.default()
+    registry = catalog.registry()
     assert registry.versions("resource.k8s.io") == ["v1"]
     assert registry.resource("resource.k8s.io", "v1beta1", "resourceclaims") is None
     assert registry.get("resource.k8s.io", "devicetaintrules") is None
@@ -21,7 +17,7 @@ def test_default_serves_stable_versions_only() -> None:
 
 
 def test_everything_serves_all_versions_in_order() -> None:
-    registry = Registry.default(RuntimeConfig.everything())
+    registry = catalog.registry(RuntimeConfig.everything())
     assert registry.versions("resource.k8s.io") == ["v1", "v1beta2", "v1beta1", "v1alpha3"]
     assert registry.groups()[0] == ""
     rules = registry.resource("resource.k8s.io", "v1beta2", "devicetaintrules")
@@ -62,11 +58,11 @@ def test_malformed_runtime_config_is_refused(text: str) -> None:
 )
 def test_a_runtime_config_about_what_does_not_exist_is_refused(text: str, message: str) -> None:
     with pytest.raises(RuntimeConfigError, match=f"^{message}$"):
-        Registry.default(text)
+        catalog.registry(text)
 
 
 def test_events_are_views_of_the_same_objects() -> None:
-    registry = Registry.default()
+    registry = catalog.registry()
     core, grouped = registry.get("", "events"), registry.get("events.k8s.io", "events")
     assert core is not None
     assert grouped is not None
@@ -75,7 +71,7 @@ def test_events_are_views_of_the_same_objects() -> None:
 
 
 def test_kinds_come_and_go() -> None:
-    registry = Registry.default()
+    registry = catalog.registry()
     pods = registry.get("", "pods")
     assert pods is not None
     before = registry.generation
@@ -90,7 +86,7 @@ def test_kinds_come_and_go() -> None:
 
 
 def test_selectable_fields_read_as_text() -> None:
-    registry = Registry.default()
+    registry = catalog.registry()
     pods, nodes, events = registry.get("", "pods"), registry.get("", "nodes"), registry.get("", "events")
     assert pods is not None
     assert nodes is not None

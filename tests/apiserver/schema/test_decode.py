@@ -6,16 +6,19 @@ from typing import Any
 import orjson
 import pytest
 from dra_apiserver import schema
-from dra_apiserver.registry import CustomVersion, KindInfo, Registry
+from dra_apiserver.kinds import catalog
+from dra_apiserver.kinds.kind import Kind
+from dra_apiserver.registry import Registry
 from dra_apiserver.schema.jsontext import syntax_error
 
-from tests.reference import reference_path
+from tests.support.reference import reference_path
+from tests.support.somekinds import widget
 
-REGISTRY = Registry.default("api/all=true")
+REGISTRY = catalog.registry("api/all=true")
 Object = dict[str, Any]
 
 
-def kind_of(group: str, plural: str) -> KindInfo:
+def kind_of(group: str, plural: str) -> Kind:
     kind = REGISTRY.get(group, plural)
     assert kind is not None
     return kind
@@ -311,34 +314,16 @@ def test_defaulting_twice_changes_nothing() -> None:
     assert again == pod
 
 
-def custom_kind() -> KindInfo:
-    return KindInfo(
-        group="example.com",
-        kind="Widget",
-        plural="widgets",
-        singular="widget",
-        namespaced=True,
-        versions=("v1",),
-        storage_version="v1",
-        storage=("example.com", "widgets"),
-        custom={
-            "v1": CustomVersion(
-                {
-                    "type": "object",
-                    "properties": {
-                        "spec": {
-                            "type": "object",
-                            "properties": {
-                                "size": {"type": "integer"},
-                                "color": {"type": "string", "default": "red"},
-                                "free": {"type": "object", "x-kubernetes-preserve-unknown-fields": True},
-                            },
-                        }
-                    },
-                }
-            )
+def custom_kind() -> Kind:
+    spec = {
+        "type": "object",
+        "properties": {
+            "size": {"type": "integer"},
+            "color": {"type": "string", "default": "red"},
+            "free": {"type": "object", "x-kubernetes-preserve-unknown-fields": True},
         },
-    )
+    }
+    return widget({"type": "object", "properties": {"spec": spec}})
 
 
 def test_custom_resources_are_pruned_and_defaulted_but_keep_wrong_types() -> None:

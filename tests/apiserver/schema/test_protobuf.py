@@ -7,10 +7,11 @@ from typing import Any
 import orjson
 import pytest
 from dra_apiserver import schema
-from dra_apiserver.registry import KindInfo, Registry
+from dra_apiserver.kinds import catalog
+from dra_apiserver.kinds.kind import Kind
 from dra_apiserver.schema.protobuf import MAGIC, ProtobufError, envelope, read_message
 
-REGISTRY = Registry.default("api/all=true")
+REGISTRY = catalog.registry("api/all=true")
 PROTOBUF = "application/vnd.kubernetes.protobuf"
 
 
@@ -38,7 +39,7 @@ def request(api_version: str, kind: str, raw: bytes) -> bytes:
     return MAGIC + field(1, field(1, api_version) + field(2, kind)) + field(2, raw)
 
 
-def kind_of(group: str, plural: str) -> KindInfo:
+def kind_of(group: str, plural: str) -> Kind:
     kind = REGISTRY.get(group, plural)
     assert kind is not None
     return kind

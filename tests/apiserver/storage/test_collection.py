@@ -30,10 +30,10 @@ def test_the_ring_knows_what_it_has_forgotten(monkeypatch: pytest.MonkeyPatch) -
     assert made.position_after(made.floor - 1) is None
     position = made.position_after(made.floor)
     assert position is not None
-    found = made.events(position)
+    found = made.events(position, 100)
     assert found is not None
     assert [one.revision for one in found] == list(range(made.floor + 1, 31))
-    assert made.events(0) is None
+    assert made.events(0, 100) is None
     assert made.position_after(30) == made.end
 
 
@@ -46,3 +46,13 @@ def test_undo_gives_the_state_before() -> None:
     undone = made.undo(2)
     assert undone is not None
     assert {key: record and record.revision for key, record in undone.items()} == {"a/a": 1, "a/b": 2}
+
+
+def test_what_is_kept_with_events_is_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(module, "KEPT_BYTES", 250)
+    made = Collection(0)
+    events = [event(ADDED, f"a/{revision}", revision) for revision in range(1, 6)]
+    for one in events:
+        made.apply(one)
+        made.keep(one, "line", b"x" * 100)
+    assert [bool(one.cache) for one in events] == [False, False, False, False, True]

@@ -1,12 +1,20 @@
 """The SQLite engine's files and migrations."""
 
+import contextlib
+import os
 import sqlite3
+import threading
+from collections.abc import Callable
 from pathlib import Path
 
+import pytest
 from dra_apiserver.migrations import upgrade
 from dra_apiserver.storage import schema
+from dra_apiserver.storage import sqlite as sqlite_module
+from dra_apiserver.storage.engine import DatabaseUnusable
 from dra_apiserver.storage.records import ADDED, Change, Event, Record
 from dra_apiserver.storage.sqlite import SqliteEngine
+from dra_shared.lockfile import DirectoryInUse
 from sqlalchemy import create_engine, inspect
 
 
@@ -77,4 +85,167 @@ def test_the_check_finds_tables_that_disagree(tmp_path: Path) -> None:
         connection.execute("DELETE FROM objects")
     connection.close()
     assert engine.check() == ["/pods ns/a: object is missing"]
+    engine.close()
+
+
+class Stuck(SqliteEngine):
+    """An engine whose first checkpoints fail."""
+
+    def __init__(self, path: Path) -> None:
+        super().__init__(path, relaxed=True, retry_after=0.001)
+        self.tried = 0
+        self.done = threading.Event()
+
+    def _checkpoint(self) -> None:
+        self.tried += 1
+        if self.tried < 4:
+            raise sqlite3.OperationalError("database or disk is full")
+        super()._checkpoint()
+        self.done.set()
+
+
+def test_checkpoints_go_on_after_one_that_failed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(sqlite_module, "_CHECKPOINT_BYTES", 100)
+    engine = Stuck(tmp_path / "a.sqlite3")
+    engine.open()
+    empty = (tmp_path / "a.sqlite3").stat().st_size
+    data = b'{"x":"' + b"x" * 100_000 + b'"}'
+    engine.write([Change(("", "pods"), Event(ADDED, Record("ns/a", 2, data), None))])
+    assert engine.done.wait(60)
+    assert (tmp_path / "a.sqlite3").stat().st_size > empty + 100_000
+    engine.close()
+
+
+def test_a_second_engine_does_not_open_the_directory(tmp_path: Path) -> None:
+    engine = SqliteEngine(tmp_path / "a.sqlite3")
+    engine.open()
+    second = SqliteEngine(tmp_path / "a.sqlite3")
+    with pytest.raises(DirectoryInUse, match=f"{tmp_path} is in use by another API server"):
+        second.open()
+    second.close()
+    engine.close()
+    again = SqliteEngine(tmp_path / "a.sqlite3")
+    again.open()
+    again.close()
+
+
+def filled(path: Path) -> None:
+    engine = SqliteEngine(path)
+    engine.open()
+    for revision in range(2, 200):
+        record = Record(f"ns/{revision}", revision, b"{}" * 500)
+        engine.write([Change(("", "pods"), Event(ADDED, record, None))])
+    engine.close()
+
+
+def text_file(path: Path) -> None:
+    path.write_text("This is no database. " * 1000)
+
+
+def cut_short(path: Path) -> None:
+    filled(path)
+    os.truncate(path, path.stat().st_size // 2)
+
+
+def overwritten(path: Path) -> None:
+    filled(path)
+    with path.open("r+b") as file:
+        file.seek(path.stat().st_size // 2)
+        file.write(b"\xff" * 8192)
+
+
+def of_the_future(path: Path) -> None:
+    filled(path)
+    with contextlib.closing(sqlite3.connect(path)) as connection, connection:
+        connection.execute("UPDATE alembic_version SET version_num = '9999'")
+
+
+def without_a_table(path: Path) -> None:
+    filled(path)
+    with contextlib.closing(sqlite3.connect(path)) as connection, connection:
+        connection.execute("DROP TABLE history")
+
+
+def of_another_program(path: Path) -> None:
+    with contextlib.closing(sqlite3.connect(path)) as connection, connection:
+        connection.execute("CREATE TABLE songs (title TEXT)")
+
+
+def directory(path: Path) -> None:
+    path.mkdir()
+
+
+@pytest.mark.parametrize(
+    ("damage", "problem"),
+    [
+        (text_file, "file is not a database"),
+        (cut_short, "database disk image is malformed"),
+        (overwritten, "malformed|it is damaged: .*"),
+        (of_the_future, "it has version 9999, which this API server does not know"),
+        (without_a_table, "no such table: history"),
+        (of_another_program, "it has a table songs, so it is another program's"),
+        (directory, "Is a directory"),
+    ],
+)
+def test_a_database_that_is_of_no_use_is_named_with_the_reason(
+    tmp_path: Path, damage: Callable[[Path], None], problem: str
+) -> None:
+    path = tmp_path / "a.sqlite3"
+    damage(path)
+    engine = SqliteEngine(path)
+    with pytest.raises(DatabaseUnusable, match=f"cannot use the database {path}: .*{problem}"):
+        engine.open()
+    engine.close()
+
+
+def with_a_log(tmp_path: Path) -> Path:
+    """A database as a server that was killed leaves it: ten writes, all in the log."""
+    engine = SqliteEngine(tmp_path / "written" / "a.sqlite3")
+    engine.open()
+    for revision in range(2, 12):
+        engine.write([Change(("", "pods"), Event(ADDED, Record(f"ns/{revision}", revision, b"{}"), None))])
+    left = tmp_path / "left"
+    left.mkdir()
+    for name in ("a.sqlite3", "a.sqlite3-wal"):
+        (left / name).write_bytes((tmp_path / "written" / name).read_bytes())
+    engine.close()
+    return left / "a.sqlite3"
+
+
+def spoil(path: Path, position: int) -> None:
+    data = bytearray(path.read_bytes())
+    data[position] ^= 0xFF
+    path.write_bytes(data)
+
+
+def objects_after_opening(path: Path) -> int:
+    engine = SqliteEngine(path)
+    engine.open()
+    try:
+        return len(list(engine.objects()))
+    finally:
+        engine.close()
+
+
+def test_a_whole_log_is_taken_without_a_word(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert objects_after_opening(with_a_log(tmp_path)) == 10
+    assert "damaged" not in capsys.readouterr().out
+
+
+def test_writes_that_a_damaged_log_has_lost_are_reported(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    path = with_a_log(tmp_path)
+    log = path.with_name("a.sqlite3-wal")
+    spoil(log, log.stat().st_size - 5 * 4 * 4120)
+    assert objects_after_opening(path) < 10
+    assert "the database's log is damaged: writes are lost" in capsys.readouterr().out
+
+
+def test_a_log_whose_header_is_damaged_is_not_ignored(tmp_path: Path) -> None:
+    path = with_a_log(tmp_path)
+    spoil(path.with_name("a.sqlite3-wal"), 17)
+    engine = SqliteEngine(path)
+    with pytest.raises(DatabaseUnusable, match=r"the header of its log .* is damaged"):
+        engine.open()
     engine.close()

@@ -4,6 +4,7 @@ import asyncio
 import sqlite3
 import threading
 from collections.abc import Callable, Sequence
+from contextlib import AsyncExitStack
 from pathlib import Path
 
 import pytest
@@ -12,8 +13,10 @@ from dra_apiserver.storage import ADDED, DELETED, MODIFIED, Put, Record, Remove,
 from dra_apiserver.storage.engine import Engine
 from dra_apiserver.storage.records import Change
 from dra_apiserver.storage.sqlite import SqliteEngine
-from dra_shared.clock import FakeClock
+from dra_shared.clock import FakeClock, settle
 from sqlalchemy.exc import OperationalError
+
+from tests.support.waiting import until
 
 PODS = ("", "pods")
 CLAIMS = ("resource.k8s.io", "resourceclaims")
@@ -99,7 +102,7 @@ async def test_history_tells_each_change_and_what_was_before(open_store: Callabl
         await store.write(CLAIMS, "ns/a", put("a"))
         await store.write(PODS, "ns/a", put("a", spec=2))
         await store.write(PODS, "ns/a", remove)
-        events = await store.history(PODS, start)
+        events = (await store.history(PODS, start)).events
         assert [event.type for event in events] == [ADDED, MODIFIED, DELETED]
         assert [event.revision for event in events] == [start + 1, start + 3, start + 4]
         assert [event.previous.object()["spec"] if event.previous else None for event in events] == [
@@ -107,7 +110,10 @@ async def test_history_tells_each_change_and_what_was_before(open_store: Callabl
             1,
             2,
         ]
-        assert [event.revision for event in await store.history(PODS, start + 1)] == [start + 3, start + 4]
+        assert [event.revision for event in (await store.history(PODS, start + 1)).events] == [
+            start + 3,
+            start + 4,
+        ]
 
 
 async def test_compaction_forgets_the_window_and_nothing_more(open_store: Callable[[], Store]) -> None:
@@ -120,7 +126,7 @@ async def test_compaction_forgets_the_window_and_nothing_more(open_store: Callab
             await store.history(PODS, middle - 1)
         assert (caught.value.code, caught.value.reason) == (410, "Expired")
     async with open_store() as store:
-        events = await store.history(PODS, middle)
+        events = (await store.history(PODS, middle)).events
         assert [event.record.object()["spec"] for event in events] == [3, 4]
         assert events[0].previous is not None
         assert events[0].previous.object()["spec"] == 2
@@ -171,25 +177,74 @@ async def test_a_dry_run_stores_nothing(open_store: Callable[[], Store]) -> None
         assert store.revision == before
 
 
-async def test_an_older_state_can_be_told_from_memory_and_from_history(
-    open_store: Callable[[], Store],
+@pytest.mark.parametrize("restarted", [False, True])
+async def test_an_older_state_is_read_from_memory_and_from_history(
+    open_store: Callable[[], Store], restarted: bool
 ) -> None:
-    async with open_store() as store:
+    async with AsyncExitStack() as stack:
+        store = await stack.enter_async_context(open_store())
         await store.write(PODS, "ns/a", put("a", spec=1))
         await store.write(PODS, "ns/b", put("b"))
+        await store.write(PODS, "ns/d", put("d"))
         then = store.revision
         await store.write(PODS, "ns/a", put("a", spec=2))
         await store.write(PODS, "ns/b", remove)
         await store.write(PODS, "ns/c", put("c"))
-        from_memory = store.state(PODS, then)
-        from_history = await store.state_from_history(PODS, then)
-        assert from_memory is not None
-        for overlay in (from_memory, from_history):
-            assert {key: record and record.revision for key, record in overlay.items()} == {
-                "ns/a": then - 1,
-                "ns/b": then,
-                "ns/c": None,
-            }
+        if restarted:
+            await stack.aclose()
+            store = await stack.enter_async_context(open_store())
+        snapshot = await store.snapshot(PODS, then)
+        found = [record async for records in snapshot.records(snapshot.keys) for record in records]
+        assert [(record.key, record.revision) for record in found] == [
+            ("ns/a", then - 2),
+            ("ns/b", then - 1),
+            ("ns/d", then),
+        ]
+
+
+async def test_what_was_there_before_the_window_is_known_when_it_changes(
+    open_store: Callable[[], Store],
+) -> None:
+    async with open_store() as store:
+        await store.write(PODS, "ns/a", put("a", spec=1))
+        store.compact(store.revision)
+        await store.write(PODS, "ns/b", put("b"))
+        then = store.revision
+        await store.write(PODS, "ns/a", put("a", spec=2))
+    async with open_store() as store:
+        (event,) = (await store.history(PODS, then)).events
+        assert event.previous is not None
+        assert event.previous.object()["spec"] == 1
+        snapshot = await store.snapshot(PODS, then)
+        assert snapshot.keys == ["ns/a", "ns/b"]
+        found = [record async for records in snapshot.records(snapshot.keys) for record in records]
+        assert found[0].object()["spec"] == 1
+
+
+async def test_an_older_compaction_that_ends_later_takes_nothing_back(tmp_path: Path) -> None:
+    engine = SqliteEngine(tmp_path / "test.sqlite3", relaxed=True)
+    engine.open()
+    engine.compact(20, 1)
+    engine.compact(10, 1)
+    engine.close()
+    again = SqliteEngine(tmp_path / "test.sqlite3", relaxed=True)
+    assert again.open().compacted == 20
+    again.close()
+
+
+async def test_history_and_versions_come_in_steps_of_bytes(open_store: Callable[[], Store]) -> None:
+    async with open_store() as store:
+        start = store.revision
+        for number in range(10):
+            await store.write(PODS, f"ns/{number}", put(str(number), spec="x" * 100_000))
+        step = await store.history(PODS, start)
+        assert len(step.events) == 3
+        assert step.until == step.events[-1].revision
+        rest = await store.history(PODS, store.revision - 1)
+        assert (len(rest.events), rest.until) == (1, store.revision)
+        revisions = [record.revision for record in store.collection(PODS).records.values()]
+        found = await store.versions(store.revision, revisions)
+        assert [record.revision for record in found] == revisions[:3]
 
 
 class Failing(SqliteEngine):
@@ -204,9 +259,16 @@ class Failing(SqliteEngine):
 
     def write(self, changes: Sequence[Change]) -> None:
         self.proceed.wait()
+        self._need_room()
+        super().write(changes)
+
+    def compact(self, revision: int, limit: int) -> bool:
+        self._need_room()
+        return super().compact(revision, limit)
+
+    def _need_room(self) -> None:
         if self.full:
             raise OperationalError("INSERT", None, sqlite3.OperationalError("database or disk is full"))
-        super().write(changes)
 
 
 async def test_a_failed_transaction_happened_for_nobody(tmp_path: Path) -> None:
@@ -227,6 +289,24 @@ async def test_a_failed_transaction_happened_for_nobody(tmp_path: Path) -> None:
         assert second is not None
         assert second.revision > first.revision + 1
         assert store.failure is None
+
+
+async def test_a_database_that_works_again_is_found_to_without_a_write(tmp_path: Path) -> None:
+    engine, clock = Failing(tmp_path / "test.sqlite3"), FakeClock()
+    async with Store(engine, clock, 300) as store:
+        await settle()
+        engine.full = True
+        with pytest.raises(StatusError):
+            await store.write(PODS, "ns/a", put("a"))
+
+        await clock.advance(20)
+        assert store.failure == "database or disk is full"
+        engine.full = False
+        await until(lambda: store.failure is None, clock=clock)
+        await store.write(PODS, "ns/a", put("a"))
+        engine.full = True
+        store.compact(store.revision)
+        await until(lambda: store.failure == "database or disk is full", clock=clock)
 
 
 async def test_a_refusal_waits_until_what_it_is_based_on_is_durable(tmp_path: Path) -> None:

@@ -5,15 +5,16 @@ from datetime import UTC, datetime, timedelta
 from typing import Any
 
 import pytest
-from dra_apiserver.registry import CustomVersion, KindInfo, PrinterColumn, Registry
+from dra_apiserver.kinds import catalog
+from dra_apiserver.kinds.common.cells import human_duration, selector_text, shortened
+from dra_apiserver.kinds.custom.columns import json_path
+from dra_apiserver.kinds.kind import Kind
 from dra_apiserver.tables import partial_metadata_list, table
-from dra_apiserver.tables.columns import TABLES
-from dra_apiserver.tables.custom import json_path
-from dra_apiserver.tables.text import human_duration, selector_text, shortened
 
-from tests.reference import reference_path
+from tests.support.reference import reference_path
+from tests.support.somekinds import widget
 
-REGISTRY = Registry.default("api/all=true")
+REGISTRY = catalog.registry("api/all=true")
 NOW = datetime(2026, 11, 20, 15, 25, 42, tzinfo=UTC)
 Object = dict[str, Any]
 
@@ -41,10 +42,10 @@ def test_claims_are_shown_as_recorded() -> None:
     assert made["rows"][0]["object"] == expected["rows"][0]["object"]
 
 
-@pytest.mark.parametrize("key", TABLES, ids="/".join)
-def test_every_row_has_a_cell_a_column(key: tuple[str, str]) -> None:
-    names, make = TABLES[key]
-    assert len(make({"metadata": {"name": "x"}}, NOW)) == len(names.split("|"))
+@pytest.mark.parametrize("kind", catalog.KINDS, ids=lambda kind: kind.qualified_name)
+def test_every_row_has_a_cell_a_column(kind: Kind) -> None:
+    for printer in kind.printers.values():
+        assert len(printer.cells({"metadata": {"name": "x"}}, NOW)) == len(printer.columns)
 
 
 def test_pod_groups_show_why_they_are_not_scheduled() -> None:
@@ -263,17 +264,8 @@ def test_selectors_read_as_typed() -> None:
 
 
 def test_custom_columns_follow_their_paths() -> None:
-    kind = KindInfo(
-        group="example.com",
-        kind="Widget",
-        plural="widgets",
-        singular="widget",
-        namespaced=True,
-        versions=("v1",),
-        storage_version="v1",
-        storage=("example.com", "widgets"),
-        custom={"v1": CustomVersion({}, (PrinterColumn("Size", "integer", ".spec.size", 1),))},
-    )
+    size = {"name": "Size", "type": "integer", "jsonPath": ".spec.size", "priority": 1}
+    kind = widget({"type": "object"}, additionalPrinterColumns=[size])
     item = {"metadata": {"name": "w"}, "spec": {"size": 3, "items": [{"name": "a"}, {"name": "b"}]}}
     made = table(kind, "v1", [item], metadata={}, now=NOW)
     assert made["rows"][0]["cells"] == ["w", 3]

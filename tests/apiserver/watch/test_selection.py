@@ -4,7 +4,7 @@ from typing import Any
 
 import orjson
 import pytest
-from dra_apiserver.registry import Registry
+from dra_apiserver.kinds import catalog
 from dra_apiserver.storage import ADDED, DELETED, MODIFIED, Event, Record
 from dra_apiserver.watch import Selection
 from dra_shared.selectors import parse_field_selector, parse_label_selector
@@ -18,7 +18,7 @@ def record(revision: int, node: str = "", **labels: str) -> Record:
 
 
 def selection(labels: str = "", fields: str = "", namespace: str = "") -> Selection:
-    kind = Registry.default().get("", "pods")
+    kind = catalog.registry().get("", "pods")
     assert kind is not None
     return Selection(kind, namespace, parse_label_selector(labels), parse_field_selector(fields))
 

@@ -7,11 +7,12 @@ from typing import Any
 
 import orjson
 import pytest
+from dra_apiserver.kinds import catalog
 from dra_apiserver.present import Accepted, Presenter
-from dra_apiserver.registry import Registry
-from dra_apiserver.storage import Put, Store
+from dra_apiserver.storage import Put, Store, collection
 from dra_apiserver.storage.sqlite import SqliteEngine
 from dra_apiserver.watch import Selection, WatchStream
+from dra_apiserver.watch.stream import Sender, Writer
 from dra_shared.clock import SystemClock
 from dra_shared.selectors import parse_field_selector, parse_label_selector
 
@@ -54,29 +55,27 @@ async def store(tmp_path: Path) -> AsyncIterator[Store]:
         yield made
 
 
-async def create(store: Store, name: str) -> None:
+async def create(store: Store, name: str, size: int = 0) -> None:
     obj: dict[str, Any] = {"kind": "ConfigMap", "apiVersion": "v1", "metadata": {"name": name}}
+    obj["data"] = {"x": "x" * size}
     await store.write(CONFIG_MAPS, f"default/{name}", lambda current: Put(obj))
+
+
+def stream_for(store: Store, send: Sender, write: Writer) -> WatchStream:
+    kind = catalog.registry("").get(*CONFIG_MAPS)
+    assert kind is not None
+    clock = SystemClock()
+    selection = Selection(kind, "default", parse_label_selector(""), parse_field_selector(""))
+    presenter = Presenter(kind, "v1", Accepted(), "", clock)
+    return WatchStream(
+        store, CONFIG_MAPS, selection, presenter, send, clock, bookmarks=False, timeout=60, write=write
+    )
 
 
 @pytest.fixture
 async def client(store: Store) -> AsyncIterator[Client]:
-    kind = Registry.default("").get(*CONFIG_MAPS)
-    assert kind is not None
-    made, clock = Client(), SystemClock()
-    selection = Selection(kind, "default", parse_label_selector(""), parse_field_selector(""))
-    presenter = Presenter(kind, "v1", Accepted(), "", clock)
-    stream = WatchStream(
-        store,
-        CONFIG_MAPS,
-        selection,
-        presenter,
-        made.send,
-        clock,
-        bookmarks=False,
-        timeout=60,
-        write=made.write,
-    )
+    made = Client()
+    stream = stream_for(store, made.send, made.write)
     task = asyncio.create_task(stream.run_after(store.revision))
     await asyncio.sleep(0)
     yield made
@@ -107,3 +106,31 @@ async def test_a_writer_has_its_answer_before_the_watchers_have_theirs(store: St
     await create(store, "a")
     assert client.parts == []
     await client.until(1)
+
+
+@pytest.mark.parametrize("forgotten", [False, True])
+async def test_a_stream_that_nothing_takes_holds_one_chunk(
+    store: Store, monkeypatch: pytest.MonkeyPatch, forgotten: bool
+) -> None:
+    if forgotten:
+        monkeypatch.setattr(collection, "RING_EVENTS", 2)
+    start = store.revision
+    for number in range(20):
+        await create(store, f"large-{number}", 100_000)
+    chunks: list[bytes] = []
+    came, taken = asyncio.Event(), asyncio.Event()
+
+    async def send(chunk: bytes) -> None:
+        chunks.append(chunk)
+        came.set()
+        await taken.wait()
+        if sum(part.count(b"\n") for part in chunks) == 20:
+            stream.stop()
+
+    stream = stream_for(store, send, lambda chunk: False)
+    task = asyncio.create_task(stream.run_after(start))
+    await asyncio.wait_for(came.wait(), 60)
+    taken.set()
+    await asyncio.wait_for(task, 60)
+    assert max(map(len, chunks)) < 500_000
+    assert sum(map(len, chunks)) > 2_000_000

@@ -1,12 +1,10 @@
 """Who may do what, where the server is started with ``--authorization-mode RBAC``.
 
-``RBAC(store).authorize(attributes)`` decides by the stored roles and bindings; ``check_escalation`` keeps those who
-write roles and bindings from giving away more than they have. Without the mode there is no authorizer, and everybody
-may do everything.
+An :class:`Authorizer` decides; the one there is reads the stored roles and bindings
+(``dra_apiserver.kinds.rbac.authorizer``). Without the mode there is none, and everybody may do everything.
 """
 
 from dra_apiserver.authorization.attributes import Attributes, refusal
-from dra_apiserver.authorization.escalation import check_escalation
-from dra_apiserver.authorization.rbac import RBAC
+from dra_apiserver.authorization.authorizer import Authorizer
 
-__all__ = ["RBAC", "Attributes", "check_escalation", "refusal"]
+__all__ = ["Attributes", "Authorizer", "refusal"]

@@ -13,7 +13,7 @@ from dra_shared.names import dns_subdomain
 
 from dra_apiserver.auth import UserInfo, service_account
 from dra_apiserver.authorization.attributes import Attributes, refusal
-from dra_apiserver.authorization.rbac import PRIVILEGED, RBAC
+from dra_apiserver.authorization.authorizer import PRIVILEGED, Authorizer
 from dra_apiserver.errors import StatusError
 
 _AUTHENTICATION = "authentication.k8s.io"
@@ -25,8 +25,8 @@ _LEGACY = "impersonate"
 class Impersonation:
     """Remembers, as upstream, by which mode each user may pretend: that is the first to be tried, and to refuse."""
 
-    def __init__(self, rbac: RBAC) -> None:
-        self._rbac = rbac
+    def __init__(self, authorizer: Authorizer) -> None:
+        self._authorizer = authorizer
         self._proven: dict[str, str] = {}
 
     def check(self, action: Attributes, wanted: UserInfo) -> UserInfo:
@@ -42,9 +42,9 @@ class Impersonation:
             try:
                 if mode != _LEGACY:
                     kind = mode.partition(":")[2]
-                    _check(self._rbac, replace(action, verb=f"impersonate-on:{kind}:{action.verb}"))
+                    _check(self._authorizer, replace(action, verb=f"impersonate-on:{kind}:{action.verb}"))
                 for one in _questions(action.user, wanted, mode):
-                    _check(self._rbac, one)
+                    _check(self._authorizer, one)
             except StatusError as error:
                 refused = refused or error
                 continue
@@ -54,8 +54,8 @@ class Impersonation:
         raise refused
 
 
-def _check(rbac: RBAC, wanted: Attributes) -> None:
-    decision = rbac.authorize(wanted)
+def _check(authorizer: Authorizer, wanted: Attributes) -> None:
+    decision = authorizer.authorize(wanted)
     if not decision.allowed:
         raise refusal(wanted, decision.reason)
 

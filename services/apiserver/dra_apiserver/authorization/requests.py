@@ -12,8 +12,8 @@ from dra_shared.selectors import SelectorError, parse_field_selector
 
 from dra_apiserver.auth import UserInfo
 from dra_apiserver.authorization.attributes import Attributes, refusal
+from dra_apiserver.authorization.authorizer import Authorizer
 from dra_apiserver.authorization.impersonation import Impersonation
-from dra_apiserver.authorization.rbac import RBAC
 from dra_apiserver.http import Request
 from dra_apiserver.identities import impersonated
 
@@ -26,15 +26,17 @@ _VERBS = {
     "DELETE": "delete",
 }
 _ALWAYS_ALLOWED = frozenset({"/healthz", "/livez", "/readyz"})
+# Verbs that a path may begin with.
+_PREFIXES = frozenset({"proxy", "watch"})
 _OF_NAMESPACES = frozenset({"status", "finalize"})
 
 
 class RequestAuthorizer:
     """Lets requests pass, or not."""
 
-    def __init__(self, rbac: RBAC) -> None:
-        self._rbac = rbac
-        self._impersonation = Impersonation(rbac)
+    def __init__(self, authorizer: Authorizer) -> None:
+        self._authorizer = authorizer
+        self._impersonation = Impersonation(authorizer)
 
     def check(self, request: Request, wanted: UserInfo | None) -> None:
         """Let the request's user do what it asks for, under the name that it ``wanted``, if any; gives it that.
@@ -48,7 +50,7 @@ class RequestAuthorizer:
             action = replace(action, user=request.user)
         if action.path in _ALWAYS_ALLOWED:
             return
-        decision = self._rbac.authorize(action)
+        decision = self._authorizer.authorize(action)
         if not decision.allowed:
             raise refusal(action, decision.reason)
 
@@ -60,16 +62,16 @@ def attributes_of(request: Request) -> Attributes:
     if len(parts) < wanted:
         return Attributes(request.user, request.method.lower(), path=request.path)
     group, rest = (parts[1], parts[3:]) if parts[0] == "apis" else ("", parts[2:])
-    verb, old_watch = _VERBS.get(request.method, ""), rest[0] == "watch" and len(rest) > 1
-    if old_watch:
-        verb, rest = "watch", rest[1:]
+    verb = _VERBS.get(request.method, "")
+    if rest[0] in _PREFIXES and len(rest) > 1:
+        verb, rest = rest[0], rest[1:]
     namespace = ""
     if rest[0] == "namespaces" and len(rest) > 1:
         namespace = rest[1]
         if len(rest) > 2 and rest[2] not in _OF_NAMESPACES:
             rest = rest[2:]
     name = rest[1] if len(rest) > 1 else ""
-    subresource = rest[2] if len(rest) > 2 and not old_watch else ""
+    subresource = rest[2] if len(rest) > 2 and verb != "proxy" else ""
     if not name and verb == "get":
         verb = "watch" if request.flag("watch") else "list"
         name = _selected(request.query.get("fieldSelector", ""))

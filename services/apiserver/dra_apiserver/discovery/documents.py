@@ -2,7 +2,8 @@
 
 from typing import Any
 
-from dra_apiserver.registry import KindInfo, Registry, Subresource, api_version
+from dra_apiserver.kinds.kind import Kind, Subresource, api_version
+from dra_apiserver.registry import Registry
 
 Document = dict[str, Any]
 
@@ -100,12 +101,12 @@ class Discovery:
         return {"metadata": {"name": name} if name else {}, "versions": versions}
 
 
-def _subresources(info: KindInfo, version: str) -> list[Subresource]:
+def _subresources(info: Kind, version: str) -> list[Subresource]:
     found = info.subresources_in(version)
     return [found[name] for name in sorted(found)]
 
 
-def _resource(info: KindInfo) -> Document:
+def _resource(info: Kind) -> Document:
     made: Document = {
         "name": info.plural,
         "singularName": info.singular,
@@ -122,12 +123,12 @@ def _resource(info: KindInfo) -> Document:
     return made
 
 
-def _foreign(info: KindInfo, sub: Subresource) -> bool:
+def _foreign(info: Kind, sub: Subresource) -> bool:
     """Whether a subresource's body is of another group than its resource."""
     return sub.group != info.group
 
 
-def _subresource(info: KindInfo, sub: Subresource, version: str) -> Document:
+def _subresource(info: Kind, sub: Subresource, version: str) -> Document:
     made: Document = {
         "name": f"{info.plural}/{sub.name}",
         "singularName": "",
@@ -140,7 +141,7 @@ def _subresource(info: KindInfo, sub: Subresource, version: str) -> Document:
     return made
 
 
-def _aggregated(info: KindInfo, version: str) -> Document:
+def _aggregated(info: Kind, version: str) -> Document:
     made: Document = {
         "resource": info.plural,
         "responseKind": {"group": "", "version": "", "kind": info.kind},

@@ -3,47 +3,45 @@
 from __future__ import annotations
 
 import random
-from typing import Any
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any
 
 import orjson
+from dra_shared.jsontext import dumps
 from dra_shared.names import path_segment_name
 
 from dra_apiserver import admission
-from dra_apiserver.admission.dynamic.registered import Admission
-from dra_apiserver.authorization import check_escalation
-from dra_apiserver.authorization.rbac import GROUP as RBAC_GROUP
+from dra_apiserver.api import Api
 from dra_apiserver.conversion import convert, to_storage
 from dra_apiserver.errors import (
     FieldError,
-    GroupResource,
     bad_request,
     conflict,
     forbidden,
     invalid,
     invalid_object,
-    not_found,
     server_error,
 )
-from dra_apiserver.handlers.api import Api, Target
 from dra_apiserver.handlers.options import WriteOptions, parse_resource_version
 from dra_apiserver.http import Request
+from dra_apiserver.kinds.common.objectmeta import validate_metadata, validate_metadata_update
+from dra_apiserver.kinds.strategy import Context
 from dra_apiserver.patch import same_but_times, track_update
 from dra_apiserver.present import canonical
 from dra_apiserver.schema import object_type
 from dra_apiserver.schema.reader import complete, strip
 from dra_apiserver.schema.types import Struct
 from dra_apiserver.storage import Put, Remove, object_key
-from dra_apiserver.strategy import Context, strategy_for
-from dra_apiserver.strategy.objectmeta import validate_metadata, validate_metadata_update
-from dra_apiserver.strategy.updates import needs_version
+from dra_apiserver.target import Target
+
+if TYPE_CHECKING:
+    from dra_apiserver.kinds.admissionregistration.dynamic.registered import Admission
 
 JsonObject = dict[str, Any]
 
 # apiserver/pkg/storage/names: no vowels, so that no words come out.
 _ALPHABET = "bcdfghjklmnpqrstvwxz2456789"
 _GENERATED_BASE = 58
-_NAMESPACES = GroupResource("", "namespaces")
-_IMMORTAL = ("default", "kube-public", "kube-system")
 _SYSTEM_FIELDS = ("deletionTimestamp", "deletionGracePeriodSeconds", "selfLink")
 
 
@@ -57,39 +55,6 @@ def _new_uid() -> str:
     digits = f"{random.getrandbits(128):032x}"
     variant = "89ab"[int(digits[16], 16) & 3]
     return f"{digits[:8]}-{digits[8:12]}-4{digits[13:16]}-{variant}{digits[17:20]}-{digits[20:]}"
-
-
-def check_namespace(api: Api, target: Target, creating: bool) -> None:
-    """The NamespaceLifecycle admission plugin.
-
-    Raises:
-        StatusError: 404, there is no such namespace; 403, it is going away.
-    """
-    if not target.namespace or not creating or (target.kind.group, target.kind.plural) == ("", "namespaces"):
-        return
-    record = api.store.newest(("", "namespaces"), target.namespace)
-    if record is None:
-        raise not_found(_NAMESPACES, target.namespace)
-    if b'"deletionTimestamp"' in record.data and record.object()["metadata"].get("deletionTimestamp"):
-        text = f"unable to create new content in namespace {target.namespace} because it is being terminated"
-        causes = [
-            {
-                "reason": "NamespaceTerminating",
-                "message": f"namespace {target.namespace} is being terminated",
-                "field": "metadata.namespace",
-            }
-        ]
-        raise forbidden(target.qualified, target.name, text, causes)
-
-
-def check_immortal(target: Target) -> None:
-    """What NamespaceLifecycle says of a namespace that is to be deleted.
-
-    Raises:
-        StatusError: 403, it must always be there.
-    """
-    if (target.kind.group, target.kind.plural) == ("", "namespaces") and target.name in _IMMORTAL:
-        raise forbidden(target.qualified, target.name, "this namespace may not be deleted")
 
 
 def match_namespace(target: Target, meta: JsonObject) -> None:
@@ -114,18 +79,16 @@ def drop_duplicate_owners(meta: JsonObject, request: Request) -> None:
     owners = meta.get("ownerReferences")
     if not owners or len(owners) < 2:
         return
-    kept: list[JsonObject] = []
+    kept: dict[bytes, JsonObject] = {}
     for owner in owners:
-        if owner in kept:
+        if kept.setdefault(orjson.dumps(owner, option=orjson.OPT_SORT_KEYS), owner) is not owner:
             text = (
                 f".metadata.ownerReferences contains duplicate entries; API server dedups owner references in 1.20+, "
                 f"and may reject such requests as early as 1.24; please fix your requests; duplicate UID(s) observed: "
                 f"{owner.get('uid', '')}"
             )
             request.warn([text])
-        else:
-            kept.append(owner)
-    meta["ownerReferences"] = kept
+    meta["ownerReferences"] = list(kept.values())
 
 
 def confirm_grant(
@@ -136,8 +99,9 @@ def confirm_grant(
     Raises:
         StatusError: 403, or 404, as ``check_escalation``.
     """
-    if api.rbac is not None and target.kind.group == RBAC_GROUP:
-        check_escalation(api.rbac, request.user, target.kind.plural, target.namespace, obj, old)
+    check = target.kind.check_escalation
+    if api.authorizer is not None and check is not None:
+        check(api.authorizer, request.user, target.kind.plural, target.namespace, obj, old)
 
 
 def confirm_create(ctx: Context, target: Target) -> None:
@@ -168,7 +132,7 @@ def prepare_create(api: Api, request: Request, target: Target, obj: JsonObject, 
     Raises:
         StatusError: admission, validation or the strategy refuses.
     """
-    strategy = strategy_for(target.kind, target.subresource)
+    strategy = target.kind.strategy_for(target.subresource)
     registered = api.admission(request, target)
     admission.mutate(obj, None, ctx, "CREATE", registered)
     strategy.prepare_for_create(obj, ctx)
@@ -208,7 +172,7 @@ def check_version(target: Target, meta: JsonObject, old_meta: JsonObject) -> Non
     if wanted:
         if str(wanted) != old_meta["resourceVersion"]:
             raise conflict(target.qualified, target.name)
-    elif needs_version(target.kind):
+    elif not target.kind.allow_unconditional_update:
         missing = invalid("metadata.resourceVersion", 0, "must be specified for an update")
         # Upstream names the resource here where it names the kind elsewhere.
         raise invalid_object(target.kind.group, target.kind.plural, target.name, [missing])
@@ -234,7 +198,7 @@ def prepare_update(
     # Upstream checks the metadata of every kind here, and again in most kinds' own validation.
     errors = validate_metadata(meta, kind.namespaced, path_segment_name, stored=old_meta)
     errors += validate_metadata_update(meta, old_meta, members_good=not errors)
-    ctx.metadata_good = not errors
+    ctx = replace(ctx, metadata_good=not errors)
     check_update(request, target, obj, old, ctx, errors)
     admission.validate(obj, old, ctx, "UPDATE", registered)
     strip(object_type(kind, kind.storage_version), obj, old)
@@ -242,7 +206,7 @@ def prepare_update(
         old_meta.get("deletionTimestamp")
         and not meta.get("finalizers")
         and not old_meta.get("deletionGracePeriodSeconds")
-        and not _namespace_finalizers(target, obj)
+        and (kind.is_finalized is None or kind.is_finalized(obj))
     )
     if removable:
         return Remove(canonical(obj))
@@ -264,7 +228,7 @@ def amend(
     else:
         meta.pop("generation", None)
     admission.mutate(obj, old, ctx, "UPDATE", registered)
-    strategy_for(target.kind, target.subresource).prepare_for_update(obj, old, ctx)
+    target.kind.strategy_for(target.subresource).prepare_for_update(obj, old, ctx)
     if not meta.get("uid"):
         meta["uid"] = old_meta["uid"]
     meta["creationTimestamp"] = old_meta.get("creationTimestamp")
@@ -291,18 +255,11 @@ def check_update(
     Raises:
         StatusError: 422, there are errors.
     """
-    strategy = strategy_for(target.kind, target.subresource)
+    strategy = target.kind.strategy_for(target.subresource)
     errors += strategy.validate_update(obj, old, ctx)
     if errors:
         raise invalid_object(target.kind.group, target.kind.kind, obj["metadata"].get("name", ""), errors)
     request.warn(strategy.warnings_on_update(obj, old, ctx))
-
-
-def _namespace_finalizers(target: Target, obj: JsonObject) -> bool:
-    # A namespace goes when its content is gone, which spec.finalizers tell.
-    if (target.kind.group, target.kind.plural) != ("", "namespaces"):
-        return False
-    return bool((obj.get("spec") or {}).get("finalizers"))
 
 
 def check_uid(target: Target, meta: JsonObject, old_meta: JsonObject) -> None:
@@ -344,7 +301,7 @@ def track_changes(
 
 
 def _copy(obj: JsonObject) -> JsonObject:
-    made: JsonObject = orjson.loads(orjson.dumps(obj))
+    made: JsonObject = orjson.loads(dumps(obj))
     return made
 
 

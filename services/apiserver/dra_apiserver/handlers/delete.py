@@ -5,26 +5,27 @@ from __future__ import annotations
 import asyncio
 from dataclasses import dataclass, replace
 from datetime import timedelta
-from typing import Any
+from functools import partial
+from typing import TYPE_CHECKING, Any
 
 import orjson
 from dra_shared.clock import parse_rfc3339, rfc3339
+from dra_shared.numerals import integer
 
 from dra_apiserver import admission
-from dra_apiserver.admission.dynamic.registered import Admission
+from dra_apiserver.api import Api
 from dra_apiserver.errors import (
     FieldError,
     GroupResource,
     StatusError,
     bad_request,
     conflict,
+    forbidden,
     invalid,
     invalid_object,
     not_found,
     not_supported,
 )
-from dra_apiserver.handlers.api import Api, Target
-from dra_apiserver.handlers.changes import check_immortal
 from dra_apiserver.handlers.options import check_dry_run, list_options
 from dra_apiserver.handlers.read import select
 from dra_apiserver.http import Request
@@ -35,43 +36,17 @@ from dra_apiserver.schema.jsontext import syntax_error
 from dra_apiserver.schema.reader import Reader, TypeMismatch
 from dra_apiserver.schema.types import Struct, definition
 from dra_apiserver.schema.values import json_type
-from dra_apiserver.schema.yamltext import load_yaml
 from dra_apiserver.storage import Put, Record, Remove
+from dra_apiserver.target import Target
 from dra_apiserver.watch import Selection
+
+if TYPE_CHECKING:
+    from dra_apiserver.kinds.admissionregistration.dynamic.registered import Admission
 
 JsonObject = dict[str, Any]
 
 _ORPHAN, _FOREGROUND = "orphan", "foregroundDeletion"
-# Kinds whose dependents stay unless the client says otherwise, as they did before there was a garbage collector.
-_ORPHANING = {("batch", "jobs"), ("", "replicationcontrollers")}
-_PRESERVED = (
-    "child pods are preserved by default when jobs are deleted; set propagationPolicy=Background to remove them or set "
-    "propagationPolicy=Orphan to suppress this warning"
-)
-_DEFAULT_GRACE = 30
 _DELETE_TOGETHER = 32
-
-# Kinds whose delete is answered with the object itself (registry stores with ReturnDeletedObject).
-_RETURNED = {
-    ("", "persistentvolumeclaims"),
-    ("", "persistentvolumes"),
-    ("", "pods"),
-    ("", "podtemplates"),
-    ("", "resourcequotas"),
-    ("", "serviceaccounts"),
-    ("", "services"),
-    ("resource.k8s.io", "deviceclasses"),
-    ("resource.k8s.io", "devicetaintrules"),
-    ("resource.k8s.io", "resourceclaims"),
-    ("resource.k8s.io", "resourceclaimtemplates"),
-    ("resource.k8s.io", "resourcepoolstatusrequests"),
-    ("resource.k8s.io", "resourceslices"),
-    ("storage.k8s.io", "csidrivers"),
-    ("storage.k8s.io", "csinodes"),
-    ("storage.k8s.io", "csistoragecapacities"),
-    ("storage.k8s.io", "storageclasses"),
-    ("storage.k8s.io", "volumeattachments"),
-}
 
 
 @dataclass(frozen=True, slots=True)
@@ -119,7 +94,7 @@ async def delete_options(request: Request) -> DeleteOptions:
         values = {key: query[key] for key in ("propagationPolicy",) if key in query}
         if "gracePeriodSeconds" in query:
             try:
-                values["gracePeriodSeconds"] = int(query["gracePeriodSeconds"])
+                values["gracePeriodSeconds"] = integer(query["gracePeriodSeconds"])
             except ValueError:
                 text = f'strconv.ParseInt: parsing "{query["gracePeriodSeconds"]}": invalid syntax'
                 raise bad_request(text) from None
@@ -162,7 +137,9 @@ def _parse(body: bytes, content_type: str) -> JsonObject:
         raise StatusError(error.code, error.reason, str(error)) from None
     try:
         if form == YAML:
-            values = load_yaml(body)
+            from dra_apiserver.schema.yamlbody import document
+
+            values = document(body).value
         elif form == PROTOBUF:
             values = parse_body(body, PROTOBUF, "DeleteOptions", "Ignore")
         else:
@@ -170,7 +147,8 @@ def _parse(body: bytes, content_type: str) -> JsonObject:
     except orjson.JSONDecodeError:
         raise bad_request(f"{_UNREADABLE}: {syntax_error(body)}") from None
     except ValueError as error:
-        raise bad_request(f"couldn't get version/kind; {error}") from None
+        text = f"yaml: {error}" if form == YAML else str(error)
+        raise bad_request(f"couldn't get version/kind; {text}") from None
     if values is None:
         return {}
     if not isinstance(values, dict):
@@ -199,21 +177,24 @@ async def delete(api: Api, request: Request, target: Target) -> None:
     """Delete one object, or mark it to be deleted."""
     presenter = api.presenter(target, request)
     options = await delete_options(request)
-    check_immortal(target)
+    if target.name in target.kind.undeletable:
+        raise forbidden(target.qualified, target.name, target.kind.undeletable[target.name])
     _warn_of_orphans(request, target, options)
     registered = api.admission(request, target, options.said)
     record, gone = await remove(api, request, target, options, registered)
-    await _answer(request, target, presenter, record, gone)
+    await _answer(api, request, target, presenter, record, gone)
 
 
 def _warn_of_orphans(request: Request, target: Target, options: DeleteOptions) -> None:
-    if (target.kind.group, target.kind.plural) == ("batch", "jobs") and options.unpropagated:
-        request.warn([_PRESERVED])
+    if target.kind.orphans_warning and options.unpropagated:
+        request.warn([target.kind.orphans_warning])
 
 
-async def _answer(request: Request, target: Target, presenter: Presenter, record: Record, gone: bool) -> None:
-    if not gone or (target.kind.group, target.kind.plural) in _RETURNED:
-        await request.respond(200, presenter.one(record.data), presenter.accepted.media_type)
+async def _answer(
+    api: Api, request: Request, target: Target, presenter: Presenter, record: Record, gone: bool
+) -> None:
+    if not gone or target.kind.return_deleted_object:
+        await request.respond(200, await api.one(presenter, record), presenter.accepted.media_type)
         return
     details = {
         "name": target.name,
@@ -253,7 +234,7 @@ async def remove(
         gone = isinstance(outcome, Remove)
         return outcome
 
-    record = await (api.dynamic or api.store).write(target.resource, target.key, change, options.dry_run)
+    record = await api.write(target, change, options.dry_run, long=api.takes_long(target))
     assert record is not None
     if gone or not _is_over(target, record):
         return record, gone
@@ -273,8 +254,8 @@ async def remove(
 
 
 def _is_over(target: Target, record: Record) -> bool:
-    """Whether a pod was only marked, as upstream does before it removes one, and nothing keeps it."""
-    if (target.kind.group, target.kind.plural) != ("", "pods"):
+    """Whether an object that ends gracefully was only marked, as upstream does first, and nothing keeps it."""
+    if target.kind.check_graceful_delete is None:
         return False
     meta = record.object()["metadata"]
     return meta.get("deletionGracePeriodSeconds") == 0 and not meta.get("finalizers")
@@ -304,8 +285,8 @@ def check_preconditions(target: Target, meta: JsonObject, options: DeleteOptions
 
 def _outcome(api: Api, target: Target, obj: JsonObject, options: DeleteOptions) -> Put | Remove | None:
     meta = obj["metadata"]
-    if (target.kind.group, target.kind.plural) == ("", "namespaces"):
-        return _terminate_namespace(api, target, obj, options)
+    if target.kind.terminate is not None:
+        return _terminate(api, target, obj, options)
     graceful, pending = _begin_grace(api, target, obj, options)
     if pending:
         return None
@@ -324,7 +305,8 @@ def _outcome(api: Api, target: Target, obj: JsonObject, options: DeleteOptions) 
 
 def _begin_grace(api: Api, target: Target, obj: JsonObject, options: DeleteOptions) -> tuple[bool, bool]:
     """Whether deletion is graceful now, and whether a graceful one is under way that this request can't hasten."""
-    if (target.kind.group, target.kind.plural) != ("", "pods"):
+    check = target.kind.check_graceful_delete
+    if check is None:
         return False, False
     meta = obj["metadata"]
     grace = options.grace if options.grace is None or options.grace >= 0 else 1
@@ -342,15 +324,7 @@ def _begin_grace(api: Api, target: Target, obj: JsonObject, options: DeleteOptio
         meta["deletionTimestamp"] = rfc3339(due)
         meta["deletionGracePeriodSeconds"] = grace
         return True, False
-    spec, status = obj.get("spec") or {}, obj.get("status") or {}
-    period = grace if grace is not None else spec.get("terminationGracePeriodSeconds")
-    if period is None:
-        period = _DEFAULT_GRACE
-    if period < 0:
-        period = 1
-    # A pod that no kubelet runs needs no time to stop.
-    if not spec.get("nodeName") or status.get("phase") in {"Succeeded", "Failed"}:
-        period = 0
+    period = check(obj, grace)
     meta["deletionTimestamp"] = rfc3339(now + timedelta(seconds=period))
     meta["deletionGracePeriodSeconds"] = period
     if meta.get("generation", 0) > 0:
@@ -367,7 +341,7 @@ def _propagate(target: Target, meta: JsonObject, options: DeleteOptions) -> bool
     elif options.propagation:
         orphan, foreground = options.propagation == "Orphan", options.propagation == "Foreground"
     elif not orphan and not foreground:
-        orphan = (target.kind.group, target.kind.plural) in _ORPHANING
+        orphan = target.kind.orphans_dependents
     new = [name for name in old if name not in {_ORPHAN, _FOREGROUND}]
     if orphan:
         new.append(_ORPHAN)
@@ -392,16 +366,16 @@ def _mark(api: Api, meta: JsonObject) -> None:
     meta["deletionGracePeriodSeconds"] = 0
 
 
-def _terminate_namespace(
-    api: Api, target: Target, obj: JsonObject, options: DeleteOptions
-) -> Put | Remove | None:
-    meta = obj["metadata"]
+def _terminate(api: Api, target: Target, obj: JsonObject, options: DeleteOptions) -> Put | Remove | None:
+    """Mark an object that only ends once its own finalizers are gone."""
+    kind, meta = target.kind, obj["metadata"]
+    assert kind.terminate is not None
     changed = _propagate(target, meta, options)
     if not meta.get("deletionTimestamp"):
         meta["deletionTimestamp"] = api.now()
-        obj.setdefault("status", {})["phase"] = "Terminating"
+        kind.terminate(obj)
         changed = True
-    if not meta.get("finalizers") and not (obj.get("spec") or {}).get("finalizers"):
+    if not meta.get("finalizers") and (kind.is_finalized is None or kind.is_finalized(obj)):
         return Remove(obj)
     return Put(obj) if changed else None
 
@@ -434,4 +408,5 @@ async def delete_collection(api: Api, request: Request, target: Target) -> None:
         await asyncio.gather(*(one(record) for record in records[start : start + _DELETE_TOGETHER]))
     done.sort(key=lambda record: record.key)
     metadata["resourceVersion"] = str(api.store.revision)
-    await request.respond(200, presenter.listing(done, metadata), presenter.accepted.media_type)
+    body = await api.apart.run(partial(presenter.listing, done, metadata))
+    await request.respond(200, body, presenter.accepted.media_type)

@@ -2,14 +2,9 @@
 
 from __future__ import annotations
 
-from dra_apiserver.registry import KindInfo
+from dra_apiserver.kinds.kind import Kind
 
 
-def deprecation(kind: KindInfo, version: str) -> str | None:
+def deprecation(kind: Kind, version: str) -> str | None:
     """The warning for a request that uses the kind in this version."""
-    if kind.custom is None:
-        return kind.deprecated.get(version)
-    made = kind.custom[version]
-    if not made.deprecated:
-        return None
-    return made.deprecation_warning or f"{kind.api_version(version)} {kind.kind} is deprecated"
+    return kind.deprecated.get(version)

@@ -6,11 +6,13 @@ from typing import Any
 
 import orjson
 
-from dra_apiserver.errors import no_such_resource
-from dra_apiserver.handlers.api import Api
+from dra_apiserver.api import Api
+from dra_apiserver.errors import method_not_allowed, no_such_resource
 from dra_apiserver.http import Request
-from dra_apiserver.present import Accepted, encode
+from dra_apiserver.present import Accepted, check_produced, encode
 
+_VERSION = ("application/json",)
+_READS = frozenset({"GET", "HEAD"})
 _AGGREGATED = "as=APIGroupDiscoveryList"
 # Clients ask for it with an @, which no media type may have.
 _OPENAPI_PROTOBUF = "application/com.github.proto-openapi.spec.v2.v1.0+protobuf"
@@ -34,8 +36,12 @@ class Documents:
             self._generation = self._api.registry.generation
 
     async def answer(self, request: Request, parts: list[str]) -> bool:
-        """Answer if the path is one of these; whether it was."""
-        if parts[0] not in {"api", "apis", "version", "openapi"} or request.method not in {"GET", "HEAD"}:
+        """Answer if the path is one of these; whether it was.
+
+        Raises:
+            StatusError: 405, it is asked to do something else than show it.
+        """
+        if parts[0] not in {"api", "apis", "version", "openapi"}:
             return False
         self._fresh()
         if parts[0] == "openapi":
@@ -45,6 +51,8 @@ class Documents:
         media_type = "application/yaml" if yaml else "application/json"
         document: Any
         if parts == ["version"]:
+            _check_read(request)
+            check_produced(accept, _VERSION)
             from dra_apiserver.discovery import version_info
 
             # Upstream lays this one out for people, whoever asks.
@@ -74,6 +82,8 @@ class Documents:
             if parts[0] == "apis" and not self._api.registry.versions(parts[1]):
                 return False
             raise no_such_resource()
+        _check_read(request)
+        check_produced(accept)
         await request.respond(200, encode(document, Accepted(yaml=yaml)), media_type)
         return True
 
@@ -118,3 +128,9 @@ class Documents:
             "/version",
         ]
         return sorted(found)
+
+
+def _check_read(request: Request) -> None:
+    # Upstream's router knows the method; OpenAPI, health and metrics are served without it, by any.
+    if request.method not in _READS:
+        raise method_not_allowed()

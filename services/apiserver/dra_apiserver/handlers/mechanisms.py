@@ -8,7 +8,6 @@ from typing import Any, Protocol
 
 from dra_apiserver.conversion import convert, to_storage
 from dra_apiserver.errors import bad_request
-from dra_apiserver.handlers.api import Target
 from dra_apiserver.handlers.options import WriteOptions
 from dra_apiserver.patch import (
     APPLY_PATCH,
@@ -31,6 +30,7 @@ from dra_apiserver.registry import Registry
 from dra_apiserver.schema import default, object_type, sanitize
 from dra_apiserver.schema.decode import claimed_version, invalid_patch, strict_message
 from dra_apiserver.schema.unstructured import sanitize_patched
+from dra_apiserver.target import Target
 
 JsonObject = dict[str, Any]
 Seen = Callable[[], JsonObject]

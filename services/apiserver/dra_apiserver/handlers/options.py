@@ -7,6 +7,7 @@ import random
 import re
 from dataclasses import dataclass
 
+from dra_shared.numerals import integer
 from dra_shared.selectors import (
     FieldSelector,
     LabelSelector,
@@ -27,8 +28,8 @@ from dra_apiserver.errors import (
     server_error,
 )
 from dra_apiserver.http import Request
-from dra_apiserver.registry import KindInfo
-from dra_apiserver.strategy.objectmeta import validate_field_manager
+from dra_apiserver.kinds.common.objectmeta import validate_field_manager
+from dra_apiserver.kinds.kind import Kind
 
 _META_GROUP = "meta.k8s.io"
 _MIN_WATCH_TIMEOUT = 1800.0
@@ -46,7 +47,7 @@ def parse_resource_version(text: str) -> int:
         return 0
     if not _UINT(text):
         raise ValueError(f"strconv.ParseUint: parsing {quote(text)}: invalid syntax")
-    number = int(text)
+    number = integer(text)
     if number >= 2**64:
         raise ValueError(f"strconv.ParseUint: parsing {quote(text)}: value out of range")
     return number
@@ -58,7 +59,7 @@ def _integer(request: Request, name: str) -> int:
         return 0
     if not _INT(text):
         raise bad_request(f"strconv.ParseInt: parsing {quote(text)}: invalid syntax")
-    number = int(text)
+    number = integer(text)
     if not -(2**63) <= number < 2**63:
         raise bad_request(f"strconv.ParseInt: parsing {quote(text)}: value out of range")
     return number
@@ -81,7 +82,7 @@ class ListOptions:
     send_initial_events: bool | None
 
 
-def list_options(request: Request, kind: KindInfo, watch: bool, version: str = "") -> ListOptions:
+def list_options(request: Request, kind: Kind, watch: bool, version: str = "") -> ListOptions:
     """The options of a list, a watch or a deletecollection of the kind in `version`.
 
     Raises:
@@ -127,38 +128,16 @@ def list_options(request: Request, kind: KindInfo, watch: bool, version: str = "
     )
 
 
-# Kinds that convert the labels of field selectors themselves; all others take an object's name and namespace.
-_OWN_LABELS = frozenset(
-    {
-        ("", "events"),
-        ("", "namespaces"),
-        ("", "nodes"),
-        ("", "pods"),
-        ("", "replicationcontrollers"),
-        ("", "secrets"),
-        ("", "services"),
-        ("batch", "jobs"),
-        ("certificates.k8s.io", "certificatesigningrequests"),
-        ("events.k8s.io", "events"),
-        ("resource.k8s.io", "resourceslices"),
-    }
-)
-
-
-def _unknown_field(kind: KindInfo, version: str, label: str) -> str:
+def _unknown_field(kind: Kind, version: str, label: str) -> str:
     """Why no selector can name the field; "" where one can."""
     if label in kind.selectable_fields:
         return ""
-    if (kind.group, kind.plural) not in _OWN_LABELS:
-        if label == "metadata.namespace":
-            return ""
-        names = dict.fromkeys(("metadata.name", "metadata.namespace", *kind.selectable_fields))
-        return f"{quote(label)} is not a known field selector: only {', '.join(map(quote, names))}"
-    if kind.plural == "resourceslices":
-        return f"field label not supported for {kind.api_version(version)}, Kind={kind.kind}: {label}"
-    if kind.plural == "jobs":
-        return f"field label {quote(label)} not supported for Job"
-    return f"field label not supported: {label}"
+    if kind.field_label_error is not None:
+        return kind.field_label_error(kind, version, label)
+    if label == "metadata.namespace":
+        return ""
+    names = dict.fromkeys(("metadata.name", "metadata.namespace", *kind.selectable_fields))
+    return f"{quote(label)} is not a known field selector: only {', '.join(map(quote, names))}"
 
 
 def _match_errors(

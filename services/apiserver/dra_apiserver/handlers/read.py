@@ -5,14 +5,15 @@ from __future__ import annotations
 import asyncio
 import base64
 import functools
-import json
 import math
 import re
-from typing import Any
+from collections.abc import Callable, Sequence
+from typing import Any, TypeVar
 
 import orjson
 from dra_shared.selectors import parse_field_selector
 
+from dra_apiserver.api import Api
 from dra_apiserver.errors import (
     StatusError,
     bad_request,
@@ -20,17 +21,23 @@ from dra_apiserver.errors import (
     not_found,
     too_large_resource_version,
 )
-from dra_apiserver.handlers.api import Api, Target
 from dra_apiserver.handlers.options import ListOptions, list_options, parse_resource_version
 from dra_apiserver.http import Request
-from dra_apiserver.storage import Record
+from dra_apiserver.schema.jsontext import syntax_error
+from dra_apiserver.schema.values import json_type
+from dra_apiserver.storage import Collection, Record, Resource, Store
+from dra_apiserver.target import Target
 from dra_apiserver.watch import Selection, WatchStream
 
 JsonObject = dict[str, Any]
+T = TypeVar("T")
 
 _TOKEN_VERSION = "meta.k8s.io/v1"
+_TOKEN_MEMBERS = (("v", str, "string"), ("rv", int, "int64"), ("start", str, "string"))
 _FRESH_TIMEOUT = 3.0
 _PAGES_KEPT = 4
+# Objects: what is done with so many takes some ten milliseconds.
+_MANY = 1000
 _PAGE_KEPT_BYTES = 8 << 20
 
 
@@ -47,7 +54,7 @@ async def get(api: Api, request: Request, target: Target) -> None:
     record = api.store.get(target.resource, target.key)
     if record is None:
         raise not_found(target.qualified, target.name)
-    await request.respond(200, presenter.one(record.data), presenter.accepted.media_type)
+    await request.respond(200, await api.one(presenter, record), presenter.accepted.media_type)
 
 
 async def wait_until_fresh(api: Api, revision: int) -> None:
@@ -80,10 +87,17 @@ async def list_objects(api: Api, request: Request, target: Target) -> None:
         place = (selection.prefix, records[0].key if records else "", len(records))
         page = collection.encoded.get(place)
         if page is None:
-            page = presenter.page(records)
-            if len(collection.encoded) < _PAGES_KEPT and len(page) < _PAGE_KEPT_BYTES:
+            page = await _apart(api, records, functools.partial(presenter.page, records))
+            unchanged = metadata["resourceVersion"] == str(api.store.revision)
+            if unchanged and len(collection.encoded) < _PAGES_KEPT and len(page) < _PAGE_KEPT_BYTES:
                 collection.encoded[place] = page
-    await request.respond(200, presenter.listing(records, metadata, page), presenter.accepted.media_type)
+    body = await _apart(api, records, functools.partial(presenter.listing, records, metadata, page))
+    await request.respond(200, body, presenter.accepted.media_type)
+
+
+async def _apart(api: Api, records: Sequence[Record], work: Callable[[], T]) -> T:
+    """What is made of the records: in a thread, where they are many."""
+    return await api.apart.run(work) if len(records) > _MANY else work()
 
 
 async def select(
@@ -100,80 +114,81 @@ async def select(
         revision = options.revision
     elif options.revision:
         await wait_until_fresh(api, options.revision)
-    collection = store.collection(target.resource)
-    records: dict[str, Record] = collection.records
-    overlay: dict[str, Record | None] | None = None
-    if revision and revision != store.revision:
-        if revision < 0:
-            revision = store.revision
-        else:
-            if options.continue_token and revision < store.compacted:
-                error = expired(_token_expired())
-                error.status["metadata"] = {"continue": _encode_token(after, -1)}
-                raise error
-            store.check_revision(revision)
-            overlay = store.state(target.resource, revision)
-            if overlay is None:
-                overlay = await store.state_from_history(target.resource, revision)
-    if not revision:
-        revision = store.revision
-    keys = collection.range(selection.prefix, after)
-    metadata: JsonObject = {"resourceVersion": str(revision)}
     # resourceVersion=0 is served from the cache, where upstream ignores the limit.
     limit = 0 if options.resource_version == "0" and not options.continue_token else max(options.limit, 0)
-    if overlay:
-        found = _as_of(records, keys, overlay, selection.prefix, after)
-        total = len(found)
-    elif selection.key is not None:
-        only = records.get(selection.key)
-        found = [only] if only is not None and selection.key > after else []
-        total = len(found)
+    if revision <= 0 or revision == store.revision:
+        revision = store.revision
+        collection = store.collection(target.resource)
+        if limit or selection.everything or selection.key is not None:
+            page, remaining = _newest(collection, selection, after, limit)
+        else:
+            records = [collection.records[key] for key in collection.range(selection.prefix, after)]
+            page, remaining = await _apart(api, records, functools.partial(selection.filter, records)), 0
     else:
-        total = len(keys)
-        # Of what is selected whole no more is touched than the page shows.
-        shown = keys[:limit] if limit and selection.everything else keys
-        found = [records[key] for key in shown]
-    if not limit:
-        return selection.filter(found), metadata
-    if selection.everything:
-        page = found[:limit]
-        remaining = total - len(page)
-        if remaining:
-            metadata["continue"] = _encode_token(page[-1].key, revision)
-            metadata["remainingItemCount"] = remaining
-        return page, metadata
-    page = []
-    step = max(limit, 100)
-    for start in range(0, len(found), step):
-        page += selection.filter(found[start : start + step])
-        if len(page) > limit:
-            break
-    if len(page) > limit:
-        page = page[:limit]
+        try:
+            page, remaining = await _as_of(store, target.resource, revision, selection, after, limit)
+        except StatusError as error:
+            if options.continue_token and error.code == 410:
+                raise _token_expired(after) from None
+            raise
+    metadata: JsonObject = {"resourceVersion": str(revision)}
+    if remaining:
         metadata["continue"] = _encode_token(page[-1].key, revision)
+        if selection.everything:
+            metadata["remainingItemCount"] = remaining
     return page, metadata
 
 
-def _as_of(
-    records: dict[str, Record], keys: list[str], overlay: dict[str, Record | None], prefix: str, after: str
-) -> list[Record]:
-    found = [records[key] for key in keys if key not in overlay]
-    changed = [
-        record
-        for key, record in overlay.items()
-        if record is not None and key.startswith(prefix) and key > after
-    ]
-    return sorted([*found, *changed], key=lambda record: record.key)
+def _newest(collection: Collection, selection: Selection, after: str, limit: int) -> tuple[list[Record], int]:
+    """A page of the objects as they are now, and how many are left; of some selected ones, whether there are any."""
+    records = collection.records
+    if selection.key is not None:
+        only = records.get(selection.key)
+        found = selection.filter([only] if only is not None and selection.key > after else [])
+        return found, 0
+    keys = collection.range(selection.prefix, after)
+    if not limit:
+        return selection.filter([records[key] for key in keys]), 0
+    if selection.everything:
+        # Of what is selected whole no more is touched than the page shows.
+        return [records[key] for key in keys[:limit]], max(len(keys) - limit, 0)
+    page: list[Record] = []
+    step = max(limit, 100)
+    for start in range(0, len(keys), step):
+        page += selection.filter([records[key] for key in keys[start : start + step]])
+        if len(page) > limit:
+            return page[:limit], 1
+    return page, 0
 
 
-def _token_expired() -> str:
-    return (
+async def _as_of(
+    store: Store, resource: Resource, revision: int, selection: Selection, after: str, limit: int
+) -> tuple[list[Record], int]:
+    """As `_newest`, of the objects at an earlier revision."""
+    store.check_revision(revision)
+    snapshot = await store.snapshot(resource, revision, selection.prefix, after)
+    keys = snapshot.keys
+    if selection.key is not None:
+        keys = [key for key in keys if key == selection.key]
+    whole = selection.everything and limit > 0
+    page: list[Record] = []
+    async for records in snapshot.records(keys[:limit] if whole else keys):
+        page += selection.filter(records)
+        if 0 < limit < len(page):
+            return page[:limit], 1
+    return page, max(len(keys) - limit, 0) if whole else 0
+
+
+def _token_expired(after: str) -> StatusError:
+    error = expired(
         "The provided continue parameter is too old to display a consistent list result. You can start a new "
         "list without the continue parameter, or use the continue token in this response to retrieve the "
         "remainder of the results. Continuing with the provided token results in an inconsistent list - objects "
         "that were created, modified, or deleted between the time the first chunk was returned and now may show "
         "up in the list."
     )
+    error.status["metadata"] = {"continue": _encode_token(after, -1)}
+    return error
 
 
 def _encode_token(key: str, revision: int) -> str:
@@ -189,30 +204,34 @@ def _decode_token(token: str) -> tuple[str, int]:
         raise bad_request(f"{problem}: illegal base64 data at input byte {position}")
     data = base64.urlsafe_b64decode(token + "=" * (-len(token) % 4))
     try:
-        decoded = json.loads(data)
-    except ValueError:
-        first = data[:1].decode("latin-1") or ""
-        text = (
-            f"invalid character '{first}' looking for beginning of value"
-            if first
-            else "unexpected end of JSON input"
-        )
-        raise bad_request(f"{problem}: {text}") from None
-    if not isinstance(decoded, dict) or not isinstance(decoded.get("rv", 0), int):
-        raise bad_request(problem)
+        decoded = orjson.loads(data)
+    except orjson.JSONDecodeError:
+        raise bad_request(f"{problem}: {syntax_error(data)}") from None
+    if not isinstance(decoded, dict | None):
+        text = f"json: cannot unmarshal {json_type(decoded)} into Go value of type storage.continueToken"
+        raise bad_request(f"{problem}: {text}")
+    decoded = {name: value for name, value in (decoded or {}).items() if value is not None}
+    for name, kind, go in _TOKEN_MEMBERS:
+        if type(decoded.get(name, kind())) is not kind:
+            found = json_type(decoded[name])
+            text = f"json: cannot unmarshal {found} into Go struct field continueToken.{name} of type {go}"
+            raise bad_request(f"{problem}: {text}")
     if decoded.get("v") != _TOKEN_VERSION:
         raise bad_request(f"{problem}: server does not recognize this encoded version {decoded.get('v', '')}")
     if not decoded.get("rv"):
         raise bad_request(f"{problem}: incorrect encoded start resourceVersion (version meta.k8s.io/v1)")
-    start = decoded.get("start")
-    if not isinstance(start, str) or not start:
+    start = decoded.get("start", "")
+    if not start:
         raise bad_request(f"{problem}: encoded start key empty (version meta.k8s.io/v1)")
-    return start.removesuffix("\x00").lstrip("/"), decoded["rv"]
+    key = start.removeprefix("/")
+    if not {"", ".", ".."}.isdisjoint(key.split("/")):
+        raise bad_request(f"{problem}: {start}")
+    return key.removesuffix("\x00"), decoded["rv"]
 
 
 async def watch(api: Api, request: Request, target: Target) -> None:
     """A stream of events."""
-    presenter = api.presenter(target, request)
+    presenter = api.presenter(target, request, streaming=True)
     options = list_options(request, target.kind, watch=True, version=target.version)
     fields = options.fields
     if target.name:

@@ -1,55 +1,57 @@
-"""From a path and a method to what is to be done: the registry's kinds are the routes."""
+"""From a path and a method to what is to be done: the registry's kinds are the routes.
+
+A kind's own routes come first (`Kind.collection_routes`, `object_routes`, `subresource_routes`); every other resource
+has the usual ones below. Mirrors apiserver's `pkg/endpoints/installer.go`.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
 
 from dra_apiserver.errors import method_not_allowed, no_such_resource, not_found
-from dra_apiserver.handlers import components, logs, read, reviews, scales, streaming, subresources, write
 from dra_apiserver.handlers import delete as deletion
-from dra_apiserver.handlers.api import Api, Target
-from dra_apiserver.http import Request
+from dra_apiserver.handlers import read, scales, write
+from dra_apiserver.kinds.kind import Handler, Kind, Route
 from dra_apiserver.registry import Registry
+from dra_apiserver.target import Target
 
-Handler = Callable[[Api, Request, Target], Awaitable[None]]
-
+# Parts of a namespace's own path, which looks like that of a resource in it.
 _NAMESPACE_PARTS = frozenset({"status", "finalize"})
 
-_COMPONENTS = ("", "componentstatuses")
-
-_OBJECT: dict[str, tuple[str, Handler]] = {
+_OBJECT: Mapping[str, Route] = {
     "GET": ("get", read.get),
     "PUT": ("update", write.update),
     "PATCH": ("patch", write.patch),
     "DELETE": ("delete", deletion.delete),
 }
-_COLLECTION: dict[str, tuple[str, Handler]] = {
+_COLLECTION: Mapping[str, Route] = {
     "GET": ("list", read.list_objects),
     "POST": ("create", write.create),
     "DELETE": ("deletecollection", deletion.delete_collection),
 }
-_SCALE: dict[str, tuple[str, Handler]] = {
+_SCALE: Mapping[str, Route] = {
     "GET": ("get", scales.get_scale),
     "PUT": ("update", scales.put_scale),
     "PATCH": ("patch", scales.put_scale),
 }
-_STREAM: dict[str, tuple[str, Handler]] = {
-    "GET": ("get", streaming.stream),
-    "POST": ("create", streaming.stream),
-}
-_SPECIAL: dict[str, dict[str, tuple[str, Handler]]] = {
-    "scale": _SCALE,
-    "binding": {"POST": ("create", subresources.bind)},
-    "eviction": {"POST": ("create", subresources.evict)},
-    "token": {"POST": ("create", reviews.token)},
-    "log": {"GET": ("get", logs.logs)},
-    "exec": _STREAM,
-    "attach": _STREAM,
-}
+# Verbs that a namespaced resource takes only in one namespace.
+_OF_ONE_NAMESPACE = frozenset({"create", "deletecollection"})
 
 
 class NotResource(Exception):
     """The path is none of the resource API's."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Path:
+    """A path's parts; `rest` begins with the resource. `watch` is set by the deprecated `/watch/` prefix."""
+
+    group: str
+    version: str
+    namespace: str
+    rest: tuple[str, ...]
+    watch: bool
 
 
 def resolve(registry: Registry, method: str, path: str, watching: bool) -> tuple[str, Handler, Target]:
@@ -59,72 +61,95 @@ def resolve(registry: Registry, method: str, path: str, watching: bool) -> tuple
         NotResource: the path belongs to no served group's resources.
         StatusError: 404, no such resource; 405, it doesn't know this method.
     """
-    parts = path.split("/")
-    # parts[0] is empty: paths start with a slash.
-    if parts[-1] == "":
-        parts.pop()
+    found = _split(method, path)
+    kind = registry.resource(found.group, found.version, found.rest[0])
+    if kind is None:
+        if found.group and not registry.versions(found.group):
+            raise NotResource
+        raise no_such_resource()
+    rest = found.rest
+    if len(rest) > 3 and rest[2] == "proxy" and "proxy" in kind.subresources:
+        # What follows is the other end's path.
+        rest = rest[:3]
+    if len(rest) > 3 or (found.namespace and not kind.namespaced):
+        raise no_such_resource()
+    target = Target(kind, found.version, found.namespace)
+    if len(rest) == 1:
+        return _of_collection(method, target, watching or found.watch)
+    if kind.namespaced and not found.namespace:
+        raise no_such_resource()
+    target = replace(target, name=rest[1])
+    if len(rest) == 2:
+        return _of_object(method, target, found.watch)
+    if found.watch:
+        raise no_such_resource()
+    return _of_subresource(method, target, rest[2])
+
+
+def _split(method: str, path: str) -> _Path:
+    # The first part is empty: paths start with a slash.
+    parts = path.removesuffix("/").split("/")
     if len(parts) >= 4 and parts[1] == "api":
         group, version, rest = "", parts[2], parts[3:]
     elif len(parts) >= 5 and parts[1] == "apis":
         group, version, rest = parts[2], parts[3], parts[4:]
     else:
         raise NotResource
-    old_watch = rest[0] == "watch" and method == "GET" and len(rest) > 1
-    if old_watch:
-        watching = True
+    watch = rest[0] == "watch" and method == "GET" and len(rest) > 1
+    if watch:
         rest = rest[1:]
-    namespace = ""
-    if (
-        rest[0] == "namespaces"
-        and len(rest) > 2
-        and not (group == "" and len(rest) == 3 and rest[2] in _NAMESPACE_PARTS)
-    ):
-        namespace, rest = rest[1], rest[2:]
-    info = registry.resource(group, version, rest[0])
-    if info is None:
-        if group and not registry.versions(group):
-            raise NotResource
-        raise no_such_resource()
-    if len(rest) > 3 or (namespace and not info.namespaced):
-        raise no_such_resource()
-    target = Target(info, version, namespace)
-    if len(rest) == 1:
-        if method == "POST" and not info.stored:
-            if rest[0] == "bindings":
-                return "create", subresources.bind, target
-            return "create", reviews.review, target
-        found = _COLLECTION.get(method)
-        if found is None or found[0] not in info.verbs:
-            raise method_not_allowed()
-        if info.namespaced and not namespace and found[0] in {"create", "deletecollection"}:
-            raise method_not_allowed()
-        if (group, rest[0]) == _COMPONENTS:
-            return found[0], components.list_components, target
-        if found[0] == "list" and watching:
-            return "watch", read.watch, target
-        return found[0], found[1], target
-    target.name = rest[1]
-    if info.namespaced and not namespace:
-        raise no_such_resource()
-    if len(rest) == 2 and old_watch:
-        if "watch" not in info.verbs:
+    part_of_namespace = group == "" and len(rest) == 3 and rest[2] in _NAMESPACE_PARTS
+    if rest[0] == "namespaces" and len(rest) > 2 and not part_of_namespace:
+        return _Path(group, version, rest[1], tuple(rest[2:]), watch)
+    return _Path(group, version, "", tuple(rest), watch)
+
+
+def _of_collection(method: str, target: Target, watching: bool) -> tuple[str, Handler, Target]:
+    kind = target.kind
+    if (own := kind.collection_routes.get(method)) is not None:
+        return *own, target
+    verb, handler = _COLLECTION.get(method, ("", write.create))
+    if verb not in kind.verbs:
+        raise method_not_allowed()
+    if kind.namespaced and not target.namespace and verb in _OF_ONE_NAMESPACE:
+        raise method_not_allowed()
+    if verb == "list" and watching:
+        return "watch", read.watch, target
+    return verb, handler, target
+
+
+def _of_object(method: str, target: Target, watch: bool) -> tuple[str, Handler, Target]:
+    kind = target.kind
+    if watch:
+        if "watch" not in kind.verbs:
             raise no_such_resource()
         return "watch", read.watch, target
-    if len(rest) == 2:
-        found = _OBJECT.get(method)
-        if found is None or found[0] not in info.verbs:
-            raise method_not_allowed()
-        if (group, rest[0]) == _COMPONENTS:
-            return found[0], components.get_component, target
-        return found[0], found[1], target
-    name = rest[2]
-    subresource = info.subresources_in(version).get(name)
-    if subresource is None and info.custom is not None:
-        raise not_found(target.qualified, target.name)
-    if subresource is None:
-        raise no_such_resource()
-    target.subresource = name
-    found = _SPECIAL[name].get(method) if name in _SPECIAL else _OBJECT.get(method)
-    if found is None or found[0] not in subresource.verbs:
+    if (own := kind.object_routes.get(method)) is not None:
+        return *own, target
+    verb, handler = _OBJECT.get(method, ("", read.get))
+    if verb not in kind.verbs:
         raise method_not_allowed()
-    return found[0], found[1], target
+    return verb, handler, target
+
+
+def _of_subresource(method: str, target: Target, name: str) -> tuple[str, Handler, Target]:
+    kind = target.kind
+    subresource = kind.subresources_in(target.version).get(name)
+    if subresource is None and kind.unstructured:
+        raise not_found(target.qualified, target.name)
+    routes = _subresource_routes(kind, name)
+    if subresource is None or routes is None:
+        raise no_such_resource()
+    found = routes.get(method)
+    if found is None or (found[0] and found[0] not in subresource.verbs):
+        raise method_not_allowed()
+    return *found, replace(target, subresource=name)
+
+
+def _subresource_routes(kind: Kind, name: str) -> Mapping[str, Route] | None:
+    """The routes of a subresource; None where discovery has it and it is not served."""
+    if name in kind.subresource_routes:
+        return kind.subresource_routes[name]
+    if name == "scale":
+        return _SCALE
+    return _OBJECT if name in kind.subresources and kind.subresources[name].kind == kind.kind else None

@@ -8,7 +8,8 @@ from typing import Any
 
 from dra_shared.selectors import SelectorError, label_selector
 
-from dra_apiserver.admission.dynamic.attributes import copied
+from dra_apiserver.api import Api
+from dra_apiserver.equality import copied
 from dra_apiserver.errors import (
     GroupResource,
     bad_request,
@@ -17,24 +18,24 @@ from dra_apiserver.errors import (
     invalid_object,
     not_found,
 )
-from dra_apiserver.handlers.api import Api, Target
+from dra_apiserver.handlers.bodies import read_body, reply
 from dra_apiserver.handlers.changes import check_version, prepare_update
 from dra_apiserver.handlers.mechanisms import mechanism
 from dra_apiserver.handlers.options import write_options
-from dra_apiserver.handlers.subresources import read_body, reply
 from dra_apiserver.handlers.write import check_name, check_patch_type
 from dra_apiserver.http import Request
+from dra_apiserver.kinds.kind import Kind, ScalePaths
 from dra_apiserver.patch import APPLY_PATCH, track_update
 from dra_apiserver.patch.scale import to_parent, to_scale
 from dra_apiserver.present import canonical
-from dra_apiserver.registry import KindInfo, ScalePaths
 from dra_apiserver.storage import Put, Record, Remove
+from dra_apiserver.target import Target
 
 JsonObject = dict[str, Any]
 
 _BUILT_IN = ScalePaths(".spec.replicas", ".status.replicas", "")
 _UNSET = -(2**31)
-_SCALE = KindInfo(
+_SCALE = Kind(
     group="autoscaling",
     kind="Scale",
     plural="scales",
@@ -56,21 +57,18 @@ def _at(obj: Any, path: str) -> Any:
     return obj
 
 
-def _selector(kind: KindInfo, obj: JsonObject) -> str:
-    if kind.custom is not None:
+def _selector(kind: Kind, obj: JsonObject) -> str:
+    if kind.unstructured:
         found = _at(obj, kind.scale.label_selector) if kind.scale is not None else ""
         return found if isinstance(found, str) else ""
     chosen = _at(obj, ".spec.selector") or {}
     try:
-        return str(label_selector({"matchLabels": chosen} if kind.plural == _CONTROLLERS else chosen))
+        return str(label_selector({"matchLabels": chosen} if kind.selects_by_labels else chosen))
     except SelectorError:
         return ""
 
 
-_CONTROLLERS = "replicationcontrollers"
-
-
-def _scale_of(kind: KindInfo, obj: JsonObject) -> JsonObject:
+def _scale_of(kind: Kind, obj: JsonObject) -> JsonObject:
     meta, paths = obj["metadata"], kind.scale or _BUILT_IN
     selector = _selector(kind, obj)
     kept = ("name", "namespace", "uid", "resourceVersion", "creationTimestamp")
@@ -95,11 +93,11 @@ async def get_scale(api: Api, request: Request, target: Target) -> None:
     await reply(request, 200, _scale_of(target.kind, record.object()))
 
 
-def _seen(kind: KindInfo, current: Record, steps: list[str]) -> JsonObject:
+def _seen(kind: Kind, current: Record, steps: list[str]) -> JsonObject:
     """The Scale as patches see it, with those who manage its replicas."""
     obj = current.object()
     scale = _scale_of(kind, obj)
-    if kind.custom is not None and _at(obj, ".".join(steps)) is None:
+    if kind.unstructured and _at(obj, ".".join(steps)) is None:
         scale["spec"]["replicas"] = _UNSET
     managed = to_scale(obj["metadata"].get("managedFields"), steps)
     if managed:
@@ -123,8 +121,7 @@ async def put_scale(api: Api, request: Request, target: Target) -> None:
         check_name(scaled, sent["metadata"])
     kind = target.kind
     main = replace(target, subresource="")
-    ctx = api.context(main, request.user, options.dry_run)
-    ctx.subresource = "scale"
+    ctx = replace(api.context(main, request.user, options.dry_run), subresource="scale")
     path = (kind.scale or _BUILT_IN).spec_replicas
     steps = _steps(path)
 
@@ -156,13 +153,13 @@ async def put_scale(api: Api, request: Request, target: Target) -> None:
             scale["spec"] = asked["spec"]
         replicas = (scale.get("spec") or {}).get("replicas", 0)
         meta = scale["metadata"]
-        if kind.custom is not None and replicas == _UNSET:
+        if kind.unstructured and replicas == _UNSET:
             raise bad_request(f'the spec replicas field ".{".".join(steps)}" cannot be empty')
         if replicas < 0:
             problem = invalid("spec.replicas", replicas, "must be greater than or equal to 0")
             raise invalid_object("autoscaling", "Scale", target.name, [problem])
         uid = meta.get("uid") or old["metadata"]["uid"]
-        if kind.custom is None and uid != old["metadata"]["uid"]:
+        if not kind.unstructured and uid != old["metadata"]["uid"]:
             text = f"Precondition failed: UID in precondition: {uid}, UID in object meta: {old['metadata']['uid']}"
             raise conflict(GroupResource(kind.group, f"{kind.plural}/scale"), target.name, text)
         obj = current.object()
@@ -171,7 +168,7 @@ async def put_scale(api: Api, request: Request, target: Target) -> None:
             below = below.setdefault(step, {})
         below[steps[-1]] = replicas
         # A custom resource's Scale need not say from which version it comes.
-        unsaid = "" if kind.custom is None else old["metadata"]["resourceVersion"]
+        unsaid = "" if not kind.unstructured else old["metadata"]["resourceVersion"]
         obj["metadata"]["resourceVersion"] = meta.get("resourceVersion") or unsaid
         check_version(main, obj["metadata"], old["metadata"])
         managed = to_parent(
@@ -188,6 +185,6 @@ async def put_scale(api: Api, request: Request, target: Target) -> None:
         outcome = prepare_update(request, main, obj, old, ctx, None)
         return Put(canonical(outcome.obj)) if isinstance(outcome, Put) else outcome
 
-    record = await (api.dynamic or api.store).write(target.resource, target.key, change, options.dry_run)
+    record = await api.write(target, change, options.dry_run, long=api.takes_long(target))
     assert record is not None
     await reply(request, 200, _scale_of(kind, record.object()))

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from functools import partial
 from typing import Any
 
 import orjson
+from dra_shared.jsontext import dumps
 
+from dra_apiserver.api import Api
 from dra_apiserver.conversion import convert
 from dra_apiserver.errors import StatusError as StatusError
 from dra_apiserver.errors import (
@@ -17,9 +20,7 @@ from dra_apiserver.errors import (
     not_found,
     server_error,
 )
-from dra_apiserver.handlers.api import Api, Target
 from dra_apiserver.handlers.changes import (
-    check_namespace,
     check_uid,
     check_version,
     confirm_create,
@@ -35,20 +36,24 @@ from dra_apiserver.handlers.changes import (
 from dra_apiserver.handlers.mechanisms import Apply, Patched, mechanism
 from dra_apiserver.handlers.options import WriteOptions, write_options
 from dra_apiserver.http import Request
+from dra_apiserver.kinds.common.namespacelifecycle import check_namespace
+from dra_apiserver.kinds.common.quota import resource_quota
+from dra_apiserver.kinds.kind import Kind
+from dra_apiserver.kinds.strategy import Context
+from dra_apiserver.longwrites import MUCH, is_long
 from dra_apiserver.patch import APPLY_PATCH, patch_types, reset_fields, track_update
-from dra_apiserver.present import canonical
-from dra_apiserver.registry import KindInfo
+from dra_apiserver.present import Presenter, canonical
 from dra_apiserver.schema import decode, default
 from dra_apiserver.storage import Put, Record, Remove
-from dra_apiserver.strategy.updates import makes_by_update
+from dra_apiserver.storage.seen import Confirm
+from dra_apiserver.target import Target
 
 JsonObject = dict[str, Any]
 
 _GENERATE_ATTEMPTS = 8
 
 
-async def _decoded(api: Api, request: Request, target: Target, options: WriteOptions) -> JsonObject:
-    body = await request.body()
+def _decoded(api: Api, request: Request, target: Target, options: WriteOptions, body: bytes) -> JsonObject:
     decoded = decode(
         api.registry,
         target.kind,
@@ -68,32 +73,17 @@ async def create(api: Api, request: Request, target: Target) -> None:
     """Store a new object."""
     presenter = api.presenter(target, request)
     options = write_options(request, "CreateOptions")
-    obj = await _decoded(api, request, target, options)
-    meta = obj["metadata"]
-    match_namespace(target, meta)
+    body = await request.body()
     ctx = api.context(target, request.user, options.dry_run)
-    default(target.kind, target.version, obj, ctx.now)
-    drop_duplicate_owners(meta, request)
-    target.name = meta.get("name") or ""
-    check_namespace(api, target, creating=True)
-    generated = not target.name and bool(meta.get("generateName"))
-    confirm_grant(api, request, target, obj)
-    initialize(obj, ctx.now)
-    kind, version = target.kind, target.version
-    track_update(
-        kind, version, None, obj, manager=options.manager, subresource=target.subresource, now=ctx.now
-    )
-    wanted = into_storage(target, obj, target.version)
-    if api.dynamic is None:
-        stored = prepare_create(api, request, target, wanted, ctx)
-    else:
-        work = partial(prepare_create, api, request, target, wanted, ctx)
-        stored = await api.dynamic.run(target.resource, work)
+    long = is_long(api, target, len(body))
+    stored, generated = await api.run(target, long, partial(_new, api, request, target, options, body, ctx))
     record = None
     for attempt in range(_GENERATE_ATTEMPTS):
-        target.name = stored["metadata"]["name"]
+        target = replace(target, name=stored["metadata"]["name"])
+        # Others wrote meanwhile.
+        confirm = partial(_confirm, api, target, ctx) if long or api.dynamic is not None else None
         try:
-            record = await store_new(api, target, stored, options.dry_run)
+            record = await store_new(api, target, stored, options.dry_run, confirm)
             break
         except StatusError as error:
             if not generated or error.reason != "AlreadyExists":
@@ -104,18 +94,59 @@ async def create(api: Api, request: Request, target: Target) -> None:
             initialize_again["name"] = ""
             initialize(stored, ctx.now)
     assert record is not None
-    await request.respond(201, presenter.one(record.data), presenter.accepted.media_type)
+    await _answer(api, request, presenter, 201, record)
 
 
-async def store_new(api: Api, target: Target, obj: JsonObject, dry_run: bool) -> Record:
+def _new(
+    api: Api, request: Request, target: Target, options: WriteOptions, body: bytes, ctx: Context
+) -> tuple[JsonObject, bool]:
+    """The object that a body brings as it is to be stored, and whether its name is made up."""
+    obj = _decoded(api, request, target, options, body)
+    meta = obj["metadata"]
+    match_namespace(target, meta)
+    default(target.kind, target.version, obj, ctx.now)
+    drop_duplicate_owners(meta, request)
+    target = replace(target, name=meta.get("name") or "")
+    check_namespace(api, target)
+    generated = not target.name and bool(meta.get("generateName"))
+    confirm_grant(api, request, target, obj)
+    initialize(obj, ctx.now)
+    kind, version = target.kind, target.version
+    track_update(
+        kind, version, None, obj, manager=options.manager, subresource=target.subresource, now=ctx.now
+    )
+    wanted = into_storage(target, obj, target.version)
+    return prepare_create(api, request, target, wanted, ctx), generated
+
+
+def _confirm(api: Api, target: Target, ctx: Context, current: Record | None, obj: JsonObject) -> None:
+    """Look again at what is not the object's own, and may have changed while the object was looked at.
+
+    Raises:
+        StatusError: 403, the namespace is going away or a quota would be exceeded.
+    """
+    if current is None:
+        check_namespace(api, target)
+    resource_quota(obj, None if current is None else current.object(), ctx, "UPDATE" if current else "CREATE")
+
+
+async def _answer(api: Api, request: Request, presenter: Presenter, code: int, record: Record) -> None:
+    await request.respond(code, await api.one(presenter, record), presenter.accepted.media_type)
+
+
+async def store_new(
+    api: Api, target: Target, obj: JsonObject, dry_run: bool, confirm: Confirm | None = None
+) -> Record:
     """Store an object under a name that must be free.
 
     Raises:
-        StatusError: 409, it isn't.
+        StatusError: 409, it isn't; or what `confirm` says.
     """
 
     def change(current: Record | None) -> Put:
         if current is None:
+            if confirm is not None:
+                confirm(None, obj)
             return Put(obj)
         error = already_exists(target.qualified, target.name)
         if current.object()["metadata"].get("deletionTimestamp"):
@@ -151,23 +182,27 @@ async def update(api: Api, request: Request, target: Target) -> None:
     """Put an object in place of the stored one."""
     presenter = api.presenter(target, request)
     options = write_options(request, "UpdateOptions")
-    obj = await _decoded(api, request, target, options)
-    check_name(target, obj["metadata"])
+    body = await request.body()
     ctx = api.context(target, request.user, options.dry_run)
+    decoding = partial(_decoded, api, request, target, options, body)
+    obj = await api.apart.run(decoding) if len(body) > MUCH else decoding()
+    check_name(target, obj["metadata"])
     created = False
+    # What takes long, or calls webhooks, may have to be done more than once.
+    long = api.takes_long(target, len(body))
+    once = api.dynamic is None and not long
 
     def change(current: Record | None) -> Put | Remove | None:
         nonlocal created
         if current is None:
-            if not makes_by_update(target.kind) or target.subresource:
+            if not target.kind.allow_create_on_update or target.subresource:
                 raise not_found(target.qualified, target.name)
             created = True
             default(target.kind, target.version, obj, ctx.now)
             drop_duplicate_owners(obj["metadata"], request)
             return _create_by_update(api, request, target, into_storage(target, obj, target.version), options)
         old = current.object()
-        # With webhooks this may be the second time.
-        new = obj if api.dynamic is None else orjson.loads(orjson.dumps(obj))
+        new = obj if once else orjson.loads(dumps(obj))
         wanted = _in_form(request, target, new, old, ctx.now)
         check_uid(target, wanted["metadata"], old["metadata"])
         check_version(target, wanted["metadata"], old["metadata"])
@@ -176,9 +211,10 @@ async def update(api: Api, request: Request, target: Target) -> None:
         confirm_grant(api, request, target, wanted, old)
         return prepare_update(request, target, wanted, old, ctx, api.admission(request, target))
 
-    record = await (api.dynamic or api.store).write(target.resource, target.key, change, options.dry_run)
+    confirm = partial(_confirm, api, target, ctx)
+    record = await api.write(target, change, options.dry_run, long=long, confirm=confirm)
     assert record is not None
-    await request.respond(201 if created else 200, presenter.one(record.data), presenter.accepted.media_type)
+    await _answer(api, request, presenter, 201 if created else 200, record)
 
 
 def _in_form(request: Request, target: Target, obj: JsonObject, old: JsonObject, now: str) -> JsonObject:
@@ -201,7 +237,7 @@ def _create_by_update(
         check = f"Precondition failed: UID in precondition: {obj['metadata']['uid']}, UID in object meta: "
         raise server_error(check)
     match_namespace(target, obj["metadata"])
-    check_namespace(api, target, creating=True)
+    check_namespace(api, target)
     ctx = api.context(target, request.user, options.dry_run)
     obj["metadata"].pop("resourceVersion", None)
     initialize(obj, ctx.now)
@@ -212,12 +248,12 @@ def _create_by_update(
     return Put(canonical(stored))
 
 
-def check_patch_type(kind: KindInfo, media_type: str) -> None:
+def check_patch_type(kind: Kind, media_type: str) -> None:
     """Raises StatusError, 415, for patches that the kind does not take."""
     accepted = patch_types(kind)
     if media_type in accepted:
         return
-    if kind.custom is None:
+    if not kind.unstructured:
         raise StatusError(415, "UnsupportedMediaType", "415: Unsupported Media Type", {})
     text = f"the body of the request was in an unknown format - accepted media types include: {', '.join(accepted)}"
     raise StatusError(415, "UnsupportedMediaType", text)
@@ -231,8 +267,7 @@ async def patch(api: Api, request: Request, target: Target) -> None:
     body = await request.body()
     applying = media_type == APPLY_PATCH
     options = write_options(request, "PatchOptions", apply=applying)
-    ctx = api.context(target, request.user, options.dry_run)
-    ctx.verb = "patch"
+    ctx = replace(api.context(target, request.user, options.dry_run), verb="patch")
     created = False
 
     def change(current: Record | None) -> Put | Remove | None:
@@ -261,9 +296,10 @@ async def patch(api: Api, request: Request, target: Target) -> None:
         confirm_grant(api, request, target, wanted, old)
         return prepare_update(request, target, wanted, old, ctx, api.admission(request, target))
 
-    record = await (api.dynamic or api.store).write(target.resource, target.key, change, options.dry_run)
+    long, confirm = api.takes_long(target, len(body)), partial(_confirm, api, target, ctx)
+    record = await api.write(target, change, options.dry_run, long=long, confirm=confirm)
     assert record is not None
-    await request.respond(201 if created else 200, presenter.one(record.data), presenter.accepted.media_type)
+    await _answer(api, request, presenter, 201 if created else 200, record)
 
 
 def _seen(target: Target, current: Record) -> JsonObject:
@@ -289,7 +325,7 @@ def _create_by_apply(
         )
         raise conflict(target.qualified, target.name, text)
     check_name(target, meta)
-    check_namespace(api, target, creating=True)
+    check_namespace(api, target)
     ctx = api.context(target, request.user, options.dry_run)
     default(target.kind, target.version, obj, ctx.now)
     meta.pop("uid", None)

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Mapping
-from importlib.resources import files
 from typing import Any
+
+from dra_shared.api.schema import descriptions_document
 
 Json = dict[str, Any]
 
@@ -25,8 +26,7 @@ def texts() -> Mapping[str, Mapping[str, str]]:
     # Imported late: few clients ask for documents.
     import yaml
 
-    text = files(__package__).joinpath("descriptions.yaml").read_text()
-    loaded: dict[str, dict[str, str]] = yaml.safe_load(text)
+    loaded: dict[str, dict[str, str]] = yaml.safe_load(descriptions_document())
     return loaded
 
 

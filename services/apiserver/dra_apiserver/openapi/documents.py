@@ -5,11 +5,13 @@ from collections.abc import Iterable, Mapping
 from typing import Any
 
 import orjson
+from dra_shared.jsontext import dumps
 
 from dra_apiserver.discovery import version_info
+from dra_apiserver.kinds.kind import Kind
 from dra_apiserver.openapi.descriptions import described
 from dra_apiserver.openapi.paths import META, REF, base_path, kind_paths, schema_name
-from dra_apiserver.registry import KindInfo, Registry
+from dra_apiserver.registry import Registry
 from dra_apiserver.schema.types import definitions
 
 Json = dict[str, Any]
@@ -50,7 +52,7 @@ class OpenApi:
             for group, version in self._group_versions():
                 path = base_path(group, version)[1:]
                 paths[path] = {"serverRelativeURL": f"/openapi/v3/{path}?hash={self._hash(group, version)}"}
-            kept["index"] = orjson.dumps({"paths": paths})
+            kept["index"] = dumps({"paths": paths})
         return kept["index"]
 
     def _hash(self, group: str, version: str) -> str:
@@ -58,8 +60,8 @@ class OpenApi:
         text = [version_info()["gitVersion"], group, version]
         for info in self._registry.kinds_in(group, version):
             text.append(info.plural)
-            if info.custom is not None:
-                text.append(orjson.dumps(dict(info.custom[version].schema)).decode())
+            if version in info.schemas:
+                text.append(dumps(dict(info.schemas[version])).decode())
         return hashlib.sha512("\n".join(text).encode()).hexdigest()[:128].upper()
 
     def v3(self, path: str) -> bytes | None:
@@ -70,7 +72,7 @@ class OpenApi:
             found = next((gv for gv in self._group_versions() if base_path(*gv)[1:] == path), None)
             if found is None:
                 return None
-            kept[path] = orjson.dumps(self._document(*found))
+            kept[path] = dumps(self._document(*found))
         return kept[path]
 
     def _document(self, group: str, version: str) -> Json:
@@ -89,7 +91,7 @@ class OpenApi:
                 document = self._document(group, version)
                 paths |= document["paths"]
                 schemas |= document["components"]["schemas"]
-            kept["v2"] = orjson.dumps(
+            kept["v2"] = dumps(
                 {
                     "swagger": "2.0",
                     "info": _info(),
@@ -113,11 +115,11 @@ def _info() -> Json:
     return {"title": "Kubernetes", "version": version_info()["gitVersion"]}
 
 
-def _schemas(kinds: list[KindInfo], version: str, paths: Mapping[str, Any]) -> Json:
+def _schemas(kinds: list[Kind], version: str, paths: Mapping[str, Any]) -> Json:
     """Every schema that the paths of these kinds refer to, however indirectly."""
     made: Json = {}
     for info in kinds:
-        if info.custom is not None:
+        if version in info.schemas:
             made |= _custom_schemas(info, version)
     pending = [*_ALWAYS, *_references(paths), *_references(made)]
     while pending:
@@ -133,12 +135,11 @@ def _schemas(kinds: list[KindInfo], version: str, paths: Mapping[str, Any]) -> J
     return dict(sorted(made.items()))
 
 
-def _custom_schemas(info: KindInfo, version: str) -> Json:
-    assert info.custom is not None
+def _custom_schemas(info: Kind, version: str) -> Json:
     name = schema_name(info, version)
     gvk = {"group": info.group, "kind": info.kind, "version": version}
     text = {"type": "string"}
-    schema = dict(info.custom[version].schema)
+    schema = dict(info.schemas[version])
     properties = dict(schema.get("properties") or {})
     properties |= {
         "apiVersion": text,
@@ -169,10 +170,16 @@ def _references(value: Any) -> list[str]:
     return [one for below in value for one in _references(below)] if isinstance(value, list | tuple) else []
 
 
+_OWN = ("x-go", "x-order", "x-rules")
+
+
 def _public(value: Any) -> Any:
     """A schema without what only the server needs."""
     if isinstance(value, dict):
-        return {key: _public(one) for key, one in value.items() if key != "x-go"}
+        kept = {
+            key: one for key, one in value.items() if key not in _OWN and (key, one) != ("properties", {})
+        }
+        return {key: _public(one) for key, one in kept.items()}
     return [_public(one) for one in value] if isinstance(value, list) else value
 
 

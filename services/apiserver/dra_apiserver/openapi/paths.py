@@ -3,7 +3,7 @@
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from dra_apiserver.registry import KindInfo, Subresource
+from dra_apiserver.kinds.kind import Kind, Subresource
 from dra_apiserver.schema.types import package_name
 
 Json = dict[str, Any]
@@ -64,14 +64,14 @@ def definition_of(group: str, version: str, kind: str) -> str:
     return f"{package_name(group, version)}.{kind}"
 
 
-def schema_name(info: KindInfo, version: str) -> str:
+def schema_name(info: Kind, version: str) -> str:
     """The name of a served kind's schema; a custom resource's group gives it one."""
-    if info.custom is None:
+    if not info.unstructured:
         return definition_of(info.group, version, info.kind)
     return f"{'.'.join(reversed(info.group.split('.')))}.{version}.{info.kind}"
 
 
-def kind_paths(info: KindInfo, version: str) -> Iterator[tuple[str, Json]]:
+def kind_paths(info: Kind, version: str) -> Iterator[tuple[str, Json]]:
     """The paths of one kind and its subresources."""
     base = base_path(info.group, version)
     name = schema_name(info, version)
@@ -107,7 +107,7 @@ def _single(verb: str, gvk: Json, name: str) -> Json:
     return _operation(method, gvk, name, name if method == "put" else None)
 
 
-def _sub_path(info: KindInfo, version: str, sub: Subresource) -> Json:
+def _sub_path(info: Kind, version: str, sub: Subresource) -> Json:
     sub_version = version if sub.group == info.group else sub.version
     gvk = {"group": sub.group, "kind": sub.kind, "version": sub_version}
     name = definition_of(sub.group, sub_version, sub.kind)
@@ -151,7 +151,7 @@ def _query(name: str) -> Json:
     return {"name": name, "in": "query", "schema": {"type": kind, "uniqueItems": True}}
 
 
-def _path_parameters(info: KindInfo, *, named: bool) -> list[Json]:
+def _path_parameters(info: Kind, *, named: bool) -> list[Json]:
     names = (["name"] if named else []) + (["namespace"] if info.namespaced else [])
     return [
         {"name": name, "in": "path", "required": True, "schema": {"type": "string", "uniqueItems": True}}

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
-import orjson
+from dra_shared.jsontext import dumps
 
 _VARINT, _BYTES = 0, 2
 
@@ -48,7 +48,7 @@ def _flag(number: int, value: Json) -> bytes:
 
 def _any(value: Json) -> bytes:
     """``Any``: the value as YAML, of which JSON is a part."""
-    return _message(2, orjson.dumps(value))
+    return _message(2, dumps(value))
 
 
 def _anything(number: int, value: Json) -> bytes:

@@ -23,6 +23,7 @@ from typing import Any
 
 import orjson
 
+from dra_apiserver.kinds.kind import Kind
 from dra_apiserver.patch.errors import ApplyConflict, PatchError
 from dra_apiserver.patch.operations import copied
 from dra_apiserver.patch.simple import (
@@ -35,8 +36,8 @@ from dra_apiserver.patch.simple import (
 )
 from dra_apiserver.patch.strategic import load_strategic, strategic_merge_patch
 from dra_apiserver.patch.tracking import reset_fields, same_but_times, server_side_apply, track_update
-from dra_apiserver.registry import KindInfo
 from dra_apiserver.schema.errors import DecodeError
+from dra_apiserver.schema.gotext import go_syntax
 
 JSON_PATCH = "application/json-patch+json"
 MERGE_PATCH = "application/merge-patch+json"
@@ -44,9 +45,9 @@ STRATEGIC_MERGE_PATCH = "application/strategic-merge-patch+json"
 APPLY_PATCH = "application/apply-patch+yaml"
 
 
-def patch_types(kind: KindInfo) -> tuple[str, ...]:
+def patch_types(kind: Kind) -> tuple[str, ...]:
     """The patch media types that a kind takes: custom resources have no strategic merge."""
-    if kind.custom is not None:
+    if not kind.strategic_merge:
         return JSON_PATCH, MERGE_PATCH, APPLY_PATCH
     return JSON_PATCH, MERGE_PATCH, STRATEGIC_MERGE_PATCH, APPLY_PATCH
 
@@ -60,11 +61,12 @@ def decode_apply(body: bytes) -> dict[str, Any]:
     try:
         value = orjson.loads(body)
     except orjson.JSONDecodeError:
-        from dra_apiserver.schema.yamltext import YamlError, load_yaml
+        from dra_shared.yamltext import YamlError
+
+        from dra_apiserver.schema.yamlbody import document
 
         try:
-            # Anchors make one object of several.
-            value = orjson.loads(orjson.dumps(load_yaml(body)))
+            value = document(body).value
         except YamlError as error:
             raise PatchError(f"error decoding YAML: error converting YAML to JSON: yaml: {error}") from error
     if value is None:
@@ -84,9 +86,11 @@ def repeated_in_apply(body: bytes) -> list[str]:
             return []
     except DecodeError:
         pass  # It is no JSON.
-    from dra_apiserver.schema.yamltext import repeated_lines
+    from dra_apiserver.schema.yamlbody import document
 
-    return repeated_lines(body)
+    return [
+        f"line {one.line}: key {go_syntax(one.key)} already set in map" for one in document(body).repeated
+    ]
 
 
 __all__ = [

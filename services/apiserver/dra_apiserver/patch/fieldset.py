@@ -5,14 +5,56 @@ list item>``. A step leads to a member of the set if its dict is empty or has ``
 otherwise, or as well.
 """
 
-from collections.abc import Iterator
+import re
+from collections.abc import Iterable, Iterator, Sequence
 from typing import Any
 
 import orjson
+from dra_shared.jsontext import dumps
 
 FieldSet = dict[str, Any]
 
 SELF = "."
+_INDEX = re.compile(r"[-+]?[0-9]{1,18}").fullmatch
+
+
+def decoded(value: Any) -> FieldSet:
+    """The set that JSON stands for; steps of kinds that are not known are left out (structured-merge-diff's FromJSON).
+
+    Raises:
+        ValueError: it is none.
+    """
+    if value is None:
+        return {}
+    if not isinstance(value, dict):
+        raise ValueError("a set of fields must be an object")
+    made: FieldSet = {}
+    for step, child in value.items():
+        if step == SELF:
+            made[SELF] = {}
+        elif _is_step(step):
+            made[step] = decoded(child)
+    return made
+
+
+def _is_step(step: str) -> bool:
+    if step[1:2] != ":":
+        raise ValueError("a step must have a kind and a colon")
+    text = step[2:]
+    match step[0]:
+        case "f":
+            return True
+        case "k":
+            if not isinstance(orjson.loads(text), dict | None):
+                raise ValueError("keys must be an object")
+        case "v":
+            orjson.loads(text)
+        case "i":
+            if not _INDEX(text):
+                raise ValueError("an index must be a number")
+        case _:
+            return False
+    return True
 
 
 def is_member(node: FieldSet) -> bool:
@@ -35,6 +77,28 @@ def union(left: FieldSet, right: FieldSet) -> FieldSet:
             {k: v for k, v in mine.items() if k != SELF}, {k: v for k, v in child.items() if k != SELF}
         )
         if merged and (is_member(mine) or is_member(child)):
+            merged[SELF] = {}
+        made[step] = merged
+    return made
+
+
+def union_all(trees: Iterable[FieldSet]) -> FieldSet:
+    """The paths that are in any of the sets."""
+    made: FieldSet = {}
+    below: dict[str, list[FieldSet]] = {}
+    for tree in trees:
+        for step, child in tree.items():
+            if step == SELF:
+                made[SELF] = {}
+            else:
+                below.setdefault(step, []).append(child)
+    for step, children in below.items():
+        if len(children) == 1:
+            made[step] = children[0]
+            continue
+        merged = union_all(children)
+        merged.pop(SELF, None)
+        if merged and any(map(is_member, children)):
             merged[SELF] = {}
         made[step] = merged
     return made
@@ -75,7 +139,7 @@ def intersection(left: FieldSet, right: FieldSet) -> FieldSet:
     return made
 
 
-def without(tree: FieldSet, paths: list[tuple[str, ...]]) -> FieldSet:
+def without(tree: FieldSet, paths: Sequence[tuple[str, ...]]) -> FieldSet:
     """``tree`` without the given paths and everything below them."""
     made = dict(tree)
     for path in paths:
@@ -120,7 +184,7 @@ def path_text(path: tuple[str, ...]) -> str:
         if kind == "f:":
             text += f".{value}"
         elif kind == "k:":
-            keys = orjson.loads(value)
+            keys = orjson.loads(value) or {}
             text += "[" + ",".join(f"{key}={_json(keys[key])}" for key in sorted(keys)) + "]"
         elif kind == "v:":
             text += f"[={value}]"
@@ -131,7 +195,7 @@ def path_text(path: tuple[str, ...]) -> str:
 
 def key_step(keys: dict[str, Any]) -> str:
     """The step to the item of a keyed list."""
-    return "k:" + _escaped(orjson.dumps(keys, option=orjson.OPT_SORT_KEYS).decode())
+    return "k:" + _escaped(dumps(keys, option=orjson.OPT_SORT_KEYS).decode())
 
 
 def value_step(value: Any) -> str:
@@ -145,4 +209,4 @@ def _escaped(text: str) -> str:
 
 
 def _json(value: Any) -> str:
-    return orjson.dumps(value).decode()
+    return dumps(value).decode()

@@ -3,7 +3,7 @@
 from dataclasses import dataclass, field, replace
 from typing import Any, NamedTuple
 
-from dra_apiserver.patch.fieldset import FieldSet, difference, intersection, ordered, union
+from dra_apiserver.patch.fieldset import FieldSet, decoded, difference, intersection, ordered, union_all
 
 _MOST_UPDATERS = 10
 _ANCIENT = "ancient-changes"
@@ -78,6 +78,7 @@ class Managers:
             return
         updaters.sort(key=lambda key: (self.entries[key].time or "", key))
         first: dict[str, ManagerKey] = {}
+        folded: dict[ManagerKey, list[FieldSet]] = {}
         count = len(updaters)
         for key in updaters:
             if count <= _MOST_UPDATERS:
@@ -90,10 +91,14 @@ class Managers:
                 continue
             if bucket not in self.entries:
                 self.entries[bucket] = self.entries.pop(earlier)
-            kept = self.entries[bucket]
-            self.entries[bucket] = Entry(entry.api_version, union(entry.fields, kept.fields), entry.time)
+            kept = self.entries[bucket].fields
+            folded.setdefault(bucket, [kept]).append(entry.fields)
+            self.entries[bucket] = Entry(entry.api_version, kept, entry.time)
             del self.entries[key]
             count -= 1
+        for bucket, trees in folded.items():
+            if bucket in self.entries:
+                self.entries[bucket].fields = union_all(trees)
 
     def take_from_others(self, key: ManagerKey, taken: FieldSet, gone: FieldSet) -> None:
         """Removes from every manager but ``key`` the fields that it took and those that no longer exist."""
@@ -113,14 +118,19 @@ class Managers:
 
 
 def read_managers(entries: Any, stored: bool = False) -> Managers:
-    """The managers of an object's ``metadata.managedFields``; entries that make no sense are left out.
+    """The managers of an object's ``metadata.managedFields``; none where an entry makes no sense.
 
     ``stored``: the entries are as `write_managers` wrote them.
     """
     managers = Managers()
     for raw in entries or ():
-        if not isinstance(raw, dict) or raw.get("operation") not in ("Apply", "Update"):
-            continue
+        if not stored:
+            if not _is_entry(raw):
+                return Managers()
+            try:
+                raw = {**raw, "fieldsV1": decoded(raw.get("fieldsV1"))}
+            except (ValueError, RecursionError):
+                return Managers()
         operation, version = raw["operation"], raw.get("apiVersion") or ""
         key = ManagerKey(
             raw.get("manager") or "",
@@ -132,6 +142,15 @@ def read_managers(entries: Any, stored: bool = False) -> Managers:
         if isinstance(fields, dict) and fields:
             managers.entries[key] = Entry(version, fields, raw.get("time"), raw if stored else None)
     return managers
+
+
+def _is_entry(raw: Any) -> bool:
+    return (
+        isinstance(raw, dict)
+        and raw.get("operation") in ("Apply", "Update")
+        and bool(raw.get("apiVersion"))
+        and raw.get("fieldsType") == FIELDS_V1
+    )
 
 
 def write_managers(managers: Managers) -> list[dict[str, Any]]:

@@ -8,7 +8,8 @@ import re
 from collections.abc import Callable
 from typing import Any, Final
 
-import orjson
+from dra_shared.jsontext import dumps
+from dra_shared.numerals import integer
 
 _INDEX = re.compile(r"[+-]?[0-9]+").fullmatch
 _MISSING = "missing value"
@@ -86,7 +87,7 @@ def _number(step: str) -> int:
     if not _INDEX(step):
         quoted = '"' + step + '"'
         raise OperationFailed(f"strconv.Atoi: parsing {quoted}: invalid syntax")
-    return int(step)
+    return integer(step)
 
 
 def _index(step: str, length: int) -> int:
@@ -173,7 +174,8 @@ def _replace(document: Any, operation: Operation) -> Any:
 
 def _value(operation: Operation) -> Any:
     if "value" not in operation:
-        raise TypeError(f"{operation['op']} operation without a value")
+        # Upstream's library panics.
+        raise OperationFailed(f"{operation['op']} operation value must be object or array: %!w(<nil>)")
     return operation["value"]
 
 
@@ -225,7 +227,7 @@ class _Copying:
             raise OperationFailed(
                 f"copy operation does not apply: doc is missing destination path: {path}: {_MISSING}"
             )
-        self._added += len(orjson.dumps(value))
+        self._added += len(dumps(value))
         if self._added > _MOST_COPIED:
             raise OperationFailed(
                 f"Unable to complete the copy, the accumulated size increase of copy is {self._added}, "

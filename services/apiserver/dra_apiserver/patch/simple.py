@@ -5,12 +5,12 @@ from __future__ import annotations
 from typing import Any
 
 import orjson
+from dra_shared.repeatedkeys import RepeatedKeys
 
 from dra_apiserver.patch.errors import PatchError
 from dra_apiserver.patch.operations import OperationFailed, apply_operations, copied
 from dra_apiserver.schema.decode import JSON, parse_body
 from dra_apiserver.schema.jsontext import syntax_error
-from dra_apiserver.schema.reader import RepeatedKeys
 
 _MOST_OPERATIONS = 10_000
 _MOST_PROBLEMS = 100

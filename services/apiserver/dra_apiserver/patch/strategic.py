@@ -1,5 +1,6 @@
 """Strategic merge patch: lists merge by key, and ``$`` directives say more than values can."""
 
+from collections import deque
 from typing import Any
 
 from dra_apiserver.patch.errors import PatchError
@@ -129,6 +130,7 @@ def _retain_keys(original: Object, patch: Object) -> None:
     keep = patch.pop(_RETAIN)
     if not isinstance(keep, list):
         raise _bad("invalid patch format of retainKeys")
+    keep = {one for one in keep if isinstance(one, str)}
     for key, value in patch.items():
         if value is not None and not key.startswith((_DELETE_FROM, _ORDER)) and key not in keep:
             raise _bad("invalid patch format of retainKeys")
@@ -215,17 +217,17 @@ def _check_keys(items: list[Any], others: list[Any], merge_key: str) -> None:
     """Where a list is put in order, its items have keys, and those that give the order are objects."""
     if not merge_key:
         return
+    # Upstream looks through the others for each item, and so meets what is no object only behind the item's own.
+    bad = next((index for index, one in enumerate(others) if not isinstance(one, dict)), None)
+    found = {_mark(one, merge_key) for one in others[:bad]}
     for item in items:
         if not isinstance(item, dict):
-            found = go_text(None) if item is None else go_type(item)
-            raise _failed(f"expected a map[string]interface {{}}, but received a {found}")
+            shown = go_text(None) if item is None else go_type(item)
+            raise _failed(f"expected a map[string]interface {{}}, but received a {shown}")
         if merge_key not in item:
             raise _keyless(item, merge_key)
-        for index, one in enumerate(others):
-            if not isinstance(one, dict):
-                raise _failed(f"value for key {index} is not a map")
-            if merge_key in one and _is(one[merge_key], item[merge_key]):
-                break
+        if bad is not None and _mark(item, merge_key) not in found:
+            raise _failed(f"value for key {bad} is not a map")
 
 
 def _element_type(*lists: list[Any]) -> type:
@@ -250,26 +252,32 @@ def _merge_list(original: list[Any], patch: list[Any], node: ListNode, deleting:
     key = node.merge_key
     if _element_type(original, patch) is not dict:
         if deleting:
-            return [one for one in original if not any(_is(one, gone) for gone in patch)]
-        merged: list[Any] = []
+            gone = {_mark(one, "") for one in patch}
+            return [one for one in original if _mark(one, "") not in gone]
+        known: dict[Any, Any] = {}
         for one in [*original, *patch]:
-            if not any(_is(one, known) for known in merged):
-                merged.append(one)
-        return _normalized(merged, patch, original, "")
+            known.setdefault(_mark(one, ""), one)
+        return _normalized(list(known.values()), patch, original, "")
     if not key:
         raise _failed(f"cannot merge lists without merge key for {_go_kind(node.item)}")
     original, patch = _special_items(original, patch, key)
     merged = [*original]
+    places: dict[Any, deque[int]] = {}
+    for index, one in enumerate(merged):
+        places.setdefault(_mark(one, key), deque()).append(index)
     for item in patch:
         if key not in item:
             raise _keyless(item, key)
-        found = next(
-            (index for index, one in enumerate(merged) if key in one and _is(one[key], item[key])), None
-        )
-        if found is None:
+        mark = _mark(item, key)
+        found = places.setdefault(mark, deque())
+        if not found:
+            found.append(len(merged))
             merged.append(item)
-        else:
-            merged[found] = _merge_map(merged[found], item, node.item)
+            continue
+        merged[found[0]] = _merge_map(merged[found[0]], item, node.item)
+        if _mark(merged[found[0]], key) != mark:
+            # The patch took its key away.
+            found.popleft()
     _check_keys(merged, patch, key)
     return _normalized(merged, patch, original, key)
 
@@ -277,6 +285,7 @@ def _merge_list(original: list[Any], patch: list[Any], node: ListNode, deleting:
 def _special_items(original: list[Any], patch: list[Any], key: str) -> tuple[list[Any], list[Any]]:
     """Carries out ``$patch: delete`` and ``$patch: replace`` items of a list."""
     plain: list[Any] = []
+    gone = set()
     replace = False
     for item in patch:
         if _PATCH not in item:
@@ -286,41 +295,62 @@ def _special_items(original: list[Any], patch: list[Any], key: str) -> tuple[lis
         if directive == "delete":
             if key not in item:
                 raise _keyless(item, key)
-            original = [one for one in original if not (key in one and _is(one[key], item[key]))]
+            gone.add(_mark(item, key))
         elif directive == "replace":
             replace = True
         elif directive == "merge":
             raise _failed("merging lists cannot yet be specified in the patch")
         else:
             raise _unknown_directive(directive, item)
-    return (plain, []) if replace else (original, plain)
+    if replace:
+        return plain, []
+    return [one for one in original if _mark(one, key) not in gone] if gone else original, plain
 
 
-def _same(left: Any, right: Any, key: str) -> bool:
+def _mark(item: Any, key: str) -> Any:
+    """What is equal for items that are the same: of one type and value or, with a merge key, with the same in it.
+
+    None for an item without the merge key.
+    """
     if not key:
-        return _is(left, right)
-    both = isinstance(left, dict) and isinstance(right, dict) and key in left and key in right
-    return both and _is(left[key], right[key])
+        return type(item), _frozen(item)
+    if not isinstance(item, dict) or key not in item:
+        return None
+    return type(item[key]), _frozen(item[key])
 
 
-def _index(items: list[Any], item: Any, key: str) -> int:
-    return next((index for index, one in enumerate(items) if _same(one, item, key)), -1)
+def _frozen(value: Any) -> Any:
+    if isinstance(value, dict):
+        return frozenset((key, _frozen(one)) for key, one in value.items())
+    return tuple(map(_frozen, value)) if isinstance(value, list) else value
+
+
+class _Order:
+    """Where each item stands in a list, -1 for one that is not in it."""
+
+    def __init__(self, items: list[Any], key: str) -> None:
+        self._key = key
+        self._places: dict[Any, int] = {}
+        for index, one in enumerate(items):
+            self._places.setdefault(_mark(one, key), index)
+        self._places.pop(None, None)
+
+    def of(self, item: Any) -> int:
+        return self._places.get(_mark(item, self._key), -1)
 
 
 def _normalized(merged: list[Any], order: list[Any], server: list[Any], key: str) -> list[Any]:
     """Upstream's order: the patch's items as the patch has them, the server's own woven in where they
     stood.
     """
-    ours = sorted(
-        (one for one in merged if _index(order, one, key) >= 0), key=lambda one: _index(order, one, key)
-    )
-    others = [one for one in merged if _index(order, one, key) < 0]
-    others.sort(key=lambda one: _index(server, one, key))
+    wanted, stood = _Order(order, key), _Order(server, key)
+    ours = sorted((one for one in merged if wanted.of(one) >= 0), key=wanted.of)
+    others = sorted((one for one in merged if wanted.of(one) < 0), key=stood.of)
     made: list[Any] = []
     left = right = 0
     while left < len(others) or right < len(ours):
         if left < len(others) and right < len(ours):
-            before, after = _index(server, others[left], key), _index(server, ours[right], key)
+            before, after = stood.of(others[left]), stood.of(ours[right])
             take_left = 0 <= before < after
         else:
             take_left = left < len(others)

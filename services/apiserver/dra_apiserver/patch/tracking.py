@@ -1,12 +1,14 @@
 """Field management: who wrote which field, and server-side apply."""
 
 import functools
-from collections.abc import Mapping
+from collections.abc import Sequence
 from typing import Any
 
 import orjson
+from dra_shared.jsontext import dumps
 
 from dra_apiserver.equality import differs
+from dra_apiserver.kinds.kind import FieldPath, Kind
 from dra_apiserver.patch.errors import ApplyConflict, PatchError
 from dra_apiserver.patch.fieldset import (
     SELF,
@@ -16,6 +18,7 @@ from dra_apiserver.patch.fieldset import (
     members,
     path_text,
     union,
+    union_all,
     without,
 )
 from dra_apiserver.patch.managers import STRIPPED, Entry, ManagerKey, Managers, read_managers, write_managers
@@ -29,60 +32,17 @@ from dra_apiserver.patch.typed import (
     remove,
     with_named_parents,
 )
-from dra_apiserver.registry import KindInfo
 from dra_apiserver.schema.types import Struct, object_type
 from dra_apiserver.schema.unstructured import convert_applied
 
 LAST_APPLIED = "kubectl.kubernetes.io/last-applied-configuration"
 _BEFORE_FIRST_APPLY = "before-first-apply"
 Object = dict[str, Any]
-Paths = list[tuple[str, ...]]
-
-# What an endpoint does not write although a request may carry it, beside status (main) and spec (status).
-_RESET: Mapping[tuple[str, str, str], Paths] = {
-    ("", "Pod", "status"): [
-        ("f:spec",),
-        ("f:metadata", "f:deletionTimestamp"),
-        ("f:metadata", "f:ownerReferences"),
-    ],
-    ("apps", "Deployment", "status"): [("f:spec",), ("f:metadata", "f:labels")],
-    ("networking.k8s.io", "Ingress", "status"): [("f:spec",)],
-    ("certificates.k8s.io", "CertificateSigningRequest", ""): [("f:status",)],
-    ("", "Namespace", "finalize"): [],
-    ("scheduling.k8s.io", "PodGroup", ""): [],
-}
-# Kinds whose status endpoint writes no metadata, either.
-_STATUS_ALONE = frozenset(
-    {
-        ("admissionregistration.k8s.io", "ValidatingAdmissionPolicy"),
-        ("apiregistration.k8s.io", "APIService"),
-        ("flowcontrol.apiserver.k8s.io", "FlowSchema"),
-        ("flowcontrol.apiserver.k8s.io", "PriorityLevelConfiguration"),
-        ("internal.apiserver.k8s.io", "StorageVersion"),
-        ("networking.k8s.io", "ServiceCIDR"),
-        ("resource.k8s.io", "DeviceTaintRule"),
-        ("resource.k8s.io", "ResourceClaim"),
-        ("resource.k8s.io", "ResourcePoolStatusRequest"),
-        ("scheduling.k8s.io", "PodGroup"),
-        ("storage.k8s.io", "VolumeAttachment"),
-        ("storagemigration.k8s.io", "StorageVersionMigration"),
-    }
-)
 
 
-def reset_fields(kind: KindInfo, subresource: str) -> Paths:
+def reset_fields(kind: Kind, subresource: str) -> Sequence[FieldPath]:
     """The fields that a write through ``subresource`` (empty: the object itself) leaves as they are."""
-    return _reset(kind.group, kind.kind, subresource, kind.has_status, kind.custom is not None)
-
-
-def _reset(group: str, kind: str, subresource: str, has_status: bool, custom: bool = False) -> Paths:
-    special = _RESET.get((group, kind, subresource))
-    if special is not None:
-        return special
-    if subresource == "status":
-        alone = custom or (group, kind) in _STATUS_ALONE
-        return [("f:metadata",), ("f:spec",)] if alone else [("f:spec",)]
-    return [("f:status",)] if not subresource and has_status else []
+    return kind.reset_fields.get(subresource, ())
 
 
 def _empty(node: Struct) -> Object:
@@ -98,11 +58,9 @@ _Names = frozenset[str]
 
 
 @functools.cache
-def _hidden(group: str, kind: str, subresource: str, has_status: bool, custom: bool) -> tuple[_Names, _Names]:
+def _hidden(kind: Kind, subresource: str) -> tuple[_Names, _Names]:
     """The members of an object, and of its metadata, that nobody comes to own by a write through ``subresource``."""
-    paths = [
-        tuple(step[2:] for step in path) for path in _reset(group, kind, subresource, has_status, custom)
-    ]
+    paths = [tuple(step[2:] for step in path) for path in reset_fields(kind, subresource)]
     whole = {path[0] for path in paths if len(path) == 1}
     own = {path[1] for path in paths if path[0] == "metadata" and len(path) > 1}
     stripped = {step[2:] for step in STRIPPED["f:metadata"] if step != SELF}
@@ -110,10 +68,10 @@ def _hidden(group: str, kind: str, subresource: str, has_status: bool, custom: b
 
 
 def _changes(
-    node: Struct, kind: KindInfo, subresource: str, before: Object, after: Object, literal: bool = False
+    node: Struct, kind: Kind, subresource: str, before: Object, after: Object, literal: bool = False
 ) -> Comparison:
     """What a write through ``subresource`` changed of what can be owned."""
-    whole, own = _hidden(kind.group, kind.kind, subresource, kind.has_status, kind.custom is not None)
+    whole, own = _hidden(kind, subresource)
     seen = []
     for obj in (before, after):
         shown = {key: value for key, value in obj.items() if key not in whole}
@@ -129,7 +87,7 @@ def _metadata(obj: Object) -> Object:
     return found if isinstance(found, dict) else {}
 
 
-def _named(kind: KindInfo, version: str, obj: Object) -> str:
+def _named(kind: Kind, version: str, obj: Object) -> str:
     """An object as upstream's errors of an apply name it."""
     name, namespace = (_metadata(obj).get(field) for field in ("name", "namespace"))
     where = f"{namespace if isinstance(namespace, str) else ''}/{name if isinstance(name, str) else ''}"
@@ -158,7 +116,7 @@ def _store(obj: Object, managers: Managers) -> None:
 
 
 def track_update(
-    kind: KindInfo,
+    kind: Kind,
     version: str,
     old: Object | None,
     new: Object,
@@ -194,7 +152,7 @@ def track_update(
 
 def _update(
     node: Struct,
-    kind: KindInfo,
+    kind: Kind,
     old: Object | None,
     new: Object,
     managers: Managers,
@@ -212,7 +170,7 @@ def _update(
 
 
 def server_side_apply(
-    kind: KindInfo,
+    kind: Kind,
     version: str,
     live: Object | None,
     applied: Object,
@@ -289,9 +247,7 @@ def _prune(node: Struct, merged: Object, managers: Managers, last: Entry | None)
     """Removes what the manager applied before and nobody claims any more."""
     if last is None:
         return merged
-    claimed: FieldSet = {}
-    for entry in managers.entries.values():
-        claimed = union(claimed, entry.fields)
+    claimed = union_all(entry.fields for entry in managers.entries.values())
     gone = difference(last.fields, with_named_parents(node, claimed))
     return remove(node, merged, gone) or {}
 
@@ -337,20 +293,17 @@ def _take(
 
 
 def _conflict(conflicts: list[tuple[ManagerKey, tuple[str, ...]]]) -> ApplyConflict:
-    causes = [
-        {"reason": "FieldManagerConflict", "message": f"conflict with {key.text()}", "field": path_text(path)}
-        for key, path in conflicts
-    ]
+    causes = []
+    by_manager: dict[ManagerKey, list[str]] = {}
+    for key, path in conflicts:
+        text, where = f"conflict with {key.text()}", path_text(path)
+        causes.append({"reason": "FieldManagerConflict", "message": text, "field": where})
+        by_manager.setdefault(key, [f"conflicts with {key.text()}:"]).append(f"- {where}")
     if len(conflicts) == 1:
-        key, path = conflicts[0]
-        return ApplyConflict(
-            f"Apply failed with 1 conflict: conflict with {key.text()}: {path_text(path)}", causes
-        )
-    lines = []
-    for key in dict.fromkeys(key for key, _ in conflicts):
-        lines.append(f"conflicts with {key.text()}:")
-        lines += [f"- {path_text(path)}" for other, path in conflicts if other == key]
-    return ApplyConflict(f"Apply failed with {len(conflicts)} conflicts: " + "\n".join(lines), causes)
+        only = causes[0]
+        return ApplyConflict(f"Apply failed with 1 conflict: {only['message']}: {only['field']}", causes)
+    lines = "\n".join(line for lines in by_manager.values() for line in lines)
+    return ApplyConflict(f"Apply failed with {len(conflicts)} conflicts: {lines}", causes)
 
 
 def _sync_last_applied(obj: Object, applied: Object, manager: str) -> None:
@@ -358,9 +311,9 @@ def _sync_last_applied(obj: Object, applied: Object, manager: str) -> None:
     annotations = (obj.get("metadata") or {}).get("annotations") or {}
     if manager != "kubectl" or not annotations.get(LAST_APPLIED):
         return
-    shown = orjson.loads(orjson.dumps(applied))
+    shown = orjson.loads(dumps(applied))
     (shown.get("metadata", {}).get("annotations") or {}).pop(LAST_APPLIED, None)
-    annotations[LAST_APPLIED] = orjson.dumps(shown, option=orjson.OPT_SORT_KEYS).decode() + "\n"
+    annotations[LAST_APPLIED] = dumps(shown, option=orjson.OPT_SORT_KEYS).decode() + "\n"
 
 
 def same_but_times(old: Object, new: Object) -> bool:
@@ -378,4 +331,4 @@ def same_but_times(old: Object, new: Object) -> bool:
 
 def _timeless(entry: Object) -> bytes:
     kept = {key: value for key, value in entry.items() if key != "time"}
-    return orjson.dumps(kept, option=orjson.OPT_SORT_KEYS)
+    return dumps(kept, option=orjson.OPT_SORT_KEYS)

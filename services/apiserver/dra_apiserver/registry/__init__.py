@@ -1,38 +1,11 @@
-"""The kinds that the API server serves, as data.
+"""Which kinds are served, and how they are found.
 
-``Registry.default(runtime_config)`` reads the built-in kinds from ``dra_shared.api.schema`` (one entry a
-kind);
 ``Registry.resource(group, version, plural)`` and ``Registry.kind(group, version, kind)`` find a
-:class:`KindInfo`. Custom resources are added with ``Registry.add``.
+:class:`dra_apiserver.kinds.kind.Kind`. Custom resources are added with ``Registry.add``. The built-in kinds come from
+``dra_apiserver.kinds.catalog``.
 """
 
-from dra_apiserver.registry.kinds import (
-    CustomVersion,
-    KindInfo,
-    Object,
-    PrinterColumn,
-    ScalePaths,
-    SelectableField,
-    Subresource,
-    api_version,
-    split_api_version,
-)
-from dra_apiserver.registry.registry import Registry, selectable_field, version_priority
+from dra_apiserver.registry.registry import Registry, version_priority
 from dra_apiserver.registry.runtime_config import RuntimeConfig, RuntimeConfigError
 
-__all__ = [
-    "CustomVersion",
-    "KindInfo",
-    "Object",
-    "PrinterColumn",
-    "Registry",
-    "RuntimeConfig",
-    "RuntimeConfigError",
-    "ScalePaths",
-    "SelectableField",
-    "Subresource",
-    "api_version",
-    "selectable_field",
-    "split_api_version",
-    "version_priority",
-]
+__all__ = ["Registry", "RuntimeConfig", "RuntimeConfigError", "version_priority"]

@@ -21,7 +21,7 @@ from collections.abc import Mapping
 from types import MappingProxyType
 from typing import Any
 
-from dra_apiserver.registry import KindInfo
+from dra_apiserver.kinds.kind import Kind
 from dra_apiserver.schema.decode import Decoded, decode, decode_as, sanitize
 from dra_apiserver.schema.defaults import apply_defaults
 from dra_apiserver.schema.errors import DecodeError
@@ -30,7 +30,7 @@ from dra_apiserver.schema.types import object_type, type_of
 
 
 def default(
-    kind: KindInfo,
+    kind: Kind,
     version: str,
     obj: dict[str, Any],
     now: str = "",

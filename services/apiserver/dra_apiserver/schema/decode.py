@@ -1,18 +1,23 @@
 """Request bodies to objects."""
 
 import json
+import math
 import re
 from collections.abc import Callable, Container, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 import orjson
+from dra_shared.jsontext import dumps
+from dra_shared.numerals import integer
+from dra_shared.repeatedkeys import RepeatedKeys
 
-from dra_apiserver.registry import KindInfo, Registry, split_api_version
+from dra_apiserver.kinds.kind import Kind, split_api_version
+from dra_apiserver.registry import Registry
 from dra_apiserver.schema.bodies import is_spaced, plain_object
 from dra_apiserver.schema.errors import DecodeError
 from dra_apiserver.schema.jsontext import syntax_error
-from dra_apiserver.schema.reader import Reader, RepeatedKeys, TypeMismatch
+from dra_apiserver.schema.reader import Reader, TypeMismatch
 from dra_apiserver.schema.types import Struct, object_type, package_name
 from dra_apiserver.schema.values import json_type
 
@@ -58,7 +63,7 @@ def media_type(header: str) -> str:
 
 def decode(
     registry: Registry,
-    kind: KindInfo,
+    kind: Kind,
     version: str,
     body: bytes,
     content_type: str = JSON,
@@ -155,14 +160,14 @@ def sanitize(
 
 def invalid_patch(obj: Any, problem: str) -> DecodeError:
     """Upstream's answer to a patch whose result is no object: it shows the whole result."""
-    shown = json.dumps(orjson.dumps(obj).decode(), ensure_ascii=False)
+    shown = json.dumps(dumps(obj).decode(), ensure_ascii=False)
     message = f"Invalid value: {shown}: {problem}"
     cause = {"reason": "FieldValueInvalid", "message": message, "field": "patch"}
     return DecodeError(f' "" is invalid: patch: {message}', 422, "Invalid", [cause])
 
 
 def claimed_version(
-    registry: Registry, kind: KindInfo, version: str, obj: Any, shown: Callable[[], Any]
+    registry: Registry, kind: Kind, version: str, obj: Any, shown: Callable[[], Any]
 ) -> str | None:
     """The version of its kind that an object which a patch made says to be of; None where it says nothing.
 
@@ -173,7 +178,7 @@ def claimed_version(
         problem = f"json: cannot unmarshal {json_type(obj)} into Go value of type {_TYPE_META}"
         raise invalid_patch(shown(), f"couldn't get version/kind; json parse error: {problem}")
     name, found = (_claim(obj, member, shown) for member in ("apiVersion", "kind"))
-    if (name, found) == (kind.api_version(version), kind.kind) or kind.custom is not None:
+    if (name, found) == (kind.api_version(version), kind.kind) or kind.unstructured:
         obj["apiVersion"], obj["kind"] = kind.api_version(version), kind.kind
         return version
     try:
@@ -217,10 +222,12 @@ def parse_body(body: bytes, form: str, kind: str, field_validation: str) -> Any:
     if form == PROTOBUF:
         return _parse_protobuf(body, kind)
     if form == YAML:
-        from dra_apiserver.schema.yamltext import YamlError, load_yaml
+        from dra_shared.yamltext import YamlError
+
+        from dra_apiserver.schema.yamlbody import document
 
         try:
-            return load_yaml(body)
+            return document(body).value
         except YamlError as error:
             raise _unrecognized(kind, f"yaml: {error}", body) from error
     lenient = False
@@ -232,7 +239,12 @@ def parse_body(body: bytes, form: str, kind: str, field_validation: str) -> Any:
         if value is None:
             raise _unrecognized(kind, f"json parse error: {syntax_error(body)}", body) from error
     if field_validation != "Ignore" and _may_repeat(body, value, lenient):
-        value = json.loads(body, object_pairs_hook=_pairs)
+        value = json.loads(
+            body.decode("utf-8", "replace"),
+            object_pairs_hook=_pairs,
+            parse_int=_go_number,
+            parse_float=_finite,
+        )
     return value
 
 
@@ -266,7 +278,7 @@ def _lenient(body: bytes) -> Any:
     """A document that Go's decoder takes and orjson does not: lone surrogates and invalid UTF-8 become U+FFFD."""
     try:
         text = body.decode("utf-8", "replace")
-        value = json.loads(text, parse_constant=_no_constant)
+        value = json.loads(text, parse_constant=_no_constant, parse_int=_go_number, parse_float=_finite)
         return (
             orjson.loads(json.dumps(value).encode("utf-8"))
             if _storable(value)
@@ -274,6 +286,19 @@ def _lenient(body: bytes) -> Any:
         )
     except (ValueError, RecursionError):
         return None
+
+
+def _go_number(text: str) -> int | float:
+    """A whole number; beyond 64 bits a float, as orjson reads it."""
+    number = integer(text)
+    return number if -(1 << 63) <= number < 1 << 64 else _finite(text)
+
+
+def _finite(text: str) -> float:
+    number = float(text)
+    if not math.isfinite(number):
+        raise ValueError(f"number {text} is out of range")
+    return number
 
 
 def _no_constant(name: str) -> Any:

@@ -3,6 +3,8 @@
 from collections.abc import Callable, Container, Mapping, Sequence
 from typing import Any
 
+from dra_shared.repeatedkeys import RepeatedKeys
+
 from dra_apiserver.schema.types import Field, ListNode, MapNode, Node, Scalar, Struct
 from dra_apiserver.schema.values import READERS, Malformed, WrongType, json_type
 
@@ -31,16 +33,6 @@ class TypeMismatch(Exception):
         super().__init__(text)
         self.parts = tuple(parts)
         self.go = go
-
-
-class RepeatedKeys(dict[str, Any]):
-    """A JSON object in which keys occurred more than once; ``pairs`` has them all in order."""
-
-    __slots__ = ("keys_in_order",)
-
-    def __init__(self, pairs: list[tuple[str, Any]]) -> None:
-        super().__init__(pairs)
-        self.keys_in_order = [key for key, _ in pairs]
 
 
 class Reader:

@@ -13,7 +13,7 @@ from typing import Any
 import orjson
 from dra_shared.api.schema import schema_document
 
-from dra_apiserver.registry import KindInfo
+from dra_apiserver.kinds.kind import Kind
 
 _REF = "#/components/schemas/"
 _META = "io.k8s.apimachinery.pkg.apis.meta.v1"
@@ -278,13 +278,6 @@ _EMBEDDED: Mapping[str, tuple[tuple[str, ...], frozenset[str]]] = {
     "SecretProjection": (_REFERENCE, frozenset({"items", "optional"})),
     "Volume": (("VolumeSource",), frozenset({"name"})),
 }  # fmt: skip
-# Structs without members; what else has none in its schema holds anything.
-_EMPTY = frozenset(
-    {
-        "io.k8s.api.scheduling.v1alpha2.BasicSchedulingPolicy",
-        "io.k8s.apiextensions-apiserver.pkg.apis.apiextensions.v1.CustomResourceSubresourceStatus",
-    }
-)
 _GROUP_PACKAGES = {
     "": "core",
     "internal.apiserver.k8s.io": "apiserverinternal",
@@ -324,8 +317,6 @@ def definition(name: str) -> Node:
     package, _, short = name.rpartition(".")
     raw = definitions(package)[short]
     if "properties" not in raw:
-        if name in _EMPTY:
-            return Struct(name, raw)
         return Scalar.ANY if raw.get("type") == "object" else _node(raw, True)
     return Struct(name, raw, atomic=raw.get("x-kubernetes-map-type") == "atomic")
 
@@ -409,15 +400,13 @@ class _CustomCache:
 _custom = _CustomCache()
 
 
-def object_type(kind: KindInfo, version: str) -> Struct:
+def object_type(kind: Kind, version: str) -> Struct:
     """The type of a kind's objects in ``version``.
 
     Raises:
         KeyError: nothing is known of the kind in that version.
     """
-    return (
-        _custom_type(kind, version) if kind.custom is not None else _own_type(kind.group, version, kind.kind)
-    )
+    return _custom_type(kind, version) if kind.unstructured else _own_type(kind.group, version, kind.kind)
 
 
 @functools.cache
@@ -436,9 +425,8 @@ def type_of(group: str, version: str, kind: str) -> Struct | None:
         return None
 
 
-def _custom_type(kind: KindInfo, version: str) -> Struct:
-    assert kind.custom is not None
-    schema = kind.custom[version].schema
+def _custom_type(kind: Kind, version: str) -> Struct:
+    schema = kind.schemas[version]
     key = (kind.group, version, kind.kind)
     cached = _custom.types.get(key)
     if cached is not None and cached[0] is schema:

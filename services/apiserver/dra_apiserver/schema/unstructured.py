@@ -7,7 +7,7 @@ written, and names unknown fields without the keys of maps.
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
-from dra_apiserver.registry import KindInfo
+from dra_apiserver.kinds.kind import Kind
 from dra_apiserver.schema.errors import DecodeError
 from dra_apiserver.schema.gotext import go_value
 from dra_apiserver.schema.reader import Reader, TypeMismatch
@@ -51,7 +51,7 @@ class _Converter(Reader):
 
 
 def sanitize_patched(
-    kind: KindInfo,
+    kind: Kind,
     version: str,
     obj: Object,
     patch: Any,
@@ -79,7 +79,7 @@ def sanitize_patched(
     return found if field_validation == "Warn" else []
 
 
-def convert_applied(kind: KindInfo, version: str, obj: Object) -> str:
+def convert_applied(kind: Kind, version: str, obj: Object) -> str:
     """Prunes and checks in place what a server-side apply made; returns why that can't be done."""
     node = object_type(kind, version)
     try:

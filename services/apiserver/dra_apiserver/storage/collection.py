@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import asyncio
 from bisect import bisect_left, bisect_right, insort
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Hashable, Iterable
 
 from dra_apiserver.storage.records import DELETED, Change, Event, Record
 
 RING_EVENTS = 8192
 RING_BYTES = 64 << 20
+KEPT_BYTES = 64 << 20
 
 
 class Pending:
@@ -40,6 +41,7 @@ class Collection:
         self._events: list[Event] = []
         self._base = 0
         self._bytes = 0
+        self._kept = 0
         self.encoded: dict[tuple[str, str, int], bytes] = {}
         """Encoded pages of the objects as they are now; whoever makes them keeps them here."""
         self._waiters: set[asyncio.Future[None]] = set()
@@ -77,6 +79,7 @@ class Collection:
         drop = len(self._events) // 4
         while True:
             self._bytes -= sum(len(event.record.data) for event in self._events[:drop])
+            self._kept -= sum(event.kept for event in self._events[:drop])
             self.floor = self._events[drop - 1].revision if drop else self.floor
             del self._events[:drop]
             self._base += drop
@@ -134,26 +137,31 @@ class Collection:
             return self.end
         return self._base + bisect_right(self._events, revision, key=_revision)
 
-    def events(self, position: int) -> list[Event] | None:
-        """The events from `position` on; None where the ring has forgotten them."""
-        if position < self._base:
-            return None
-        return self._events[position - self._base :]
+    def events(self, position: int, most: int) -> list[Event] | None:
+        """Up to `most` events from `position` on; None where the ring has forgotten them."""
+        start = position - self._base
+        return None if start < 0 else self._events[start : start + most]
+
+    def keep(self, event: Event, place: Hashable, made: bytes) -> None:
+        """Keep in the cache of an event of the ring what is derived from it; too much of that drives all else out."""
+        event.cache[place] = made
+        event.kept += len(made)
+        self._kept += len(made)
+        if self._kept > KEPT_BYTES:
+            for other in self._events:
+                if other is not event:
+                    self._kept -= other.kept
+                    other.kept, other.cache = 0, {}
 
     def undo(self, revision: int) -> dict[str, Record | None] | None:
-        """What differs from now in the state at `revision`; None where the ring has forgotten it."""
+        """Each key that changed after `revision` with what it held then; None where the ring has forgotten it."""
         position = self.position_after(revision)
         if position is None:
             return None
-        return undo(self._events[position - self._base :])
-
-
-def undo(events: Iterable[Event]) -> dict[str, Record | None]:
-    """Each touched key with what it held before these events."""
-    before: dict[str, Record | None] = {}
-    for event in events:
-        before.setdefault(event.key, event.previous)
-    return before
+        before: dict[str, Record | None] = {}
+        for event in self._events[position - self._base :]:
+            before.setdefault(event.key, event.previous)
+        return before
 
 
 def _revision(event: Event) -> int:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Protocol
 
 from dra_apiserver.storage.records import Change, Event, Record, Resource
@@ -17,6 +18,26 @@ class Revisions:
     compacted: int
 
 
+@dataclass(frozen=True, slots=True)
+class History:
+    """All events of a resource from some revision to `until`, oldest first."""
+
+    events: Sequence[Event]
+    until: int
+
+
+class DatabaseUnusable(OSError):
+    """The database is damaged, or not this API server's."""
+
+    def __init__(self, path: Path, problem: str) -> None:
+        super().__init__(f"cannot use the database {path}: {problem}")
+
+
+def reason(error: Exception) -> str:
+    """What the database itself says of a failure."""
+    return str(getattr(error, "orig", None) or error)
+
+
 class Engine(Protocol):
     """A durable store of objects and history. Methods block; `write` and `compact` are called from one thread.
 
@@ -24,19 +45,41 @@ class Engine(Protocol):
     """
 
     def open(self) -> Revisions:
-        """Open or create the database and bring its tables up to date."""
+        """Open or create the database and bring its tables up to date; until `close` it is for this process alone.
+
+        Raises:
+            OSError: it cannot be used, is damaged, or another process has it.
+        """
         ...
 
     def objects(self) -> Iterator[tuple[Resource, Record]]:
-        """Every stored object."""
+        """Every stored object.
+
+        Raises:
+            OSError: the database is damaged.
+        """
         ...
 
     def write(self, changes: Sequence[Change]) -> None:
         """Store changes, in one transaction."""
         ...
 
-    def history(self, resource: Resource, after: int, until: int, limit: int) -> list[Event]:
-        """The events of a resource with `after` < revision <= `until`, oldest first, at most `limit`."""
+    def history(self, resource: Resource, after: int, until: int, size: int) -> History:
+        """The events of a resource with `after` < revision <= `until`.
+
+        It ends earlier where their objects are more than `size` bytes, but not before the first event.
+        """
+        ...
+
+    def touched(self, resource: Resource, after: int, until: int) -> dict[str, int]:
+        """The keys that changed with `after` < revision <= `until`, each with its revision before; 0 for none."""
+        ...
+
+    def versions(self, revisions: Sequence[int], size: int) -> list[Record]:
+        """The versions of objects with these revisions, in their order.
+
+        It ends earlier where they are more than `size` bytes, but not before the first, or where one is forgotten.
+        """
         ...
 
     def compact(self, revision: int, limit: int) -> bool:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any, Final
 
 import orjson
+from dra_shared.jsontext import dumps
 
 JsonObject = dict[str, Any]
 
@@ -35,10 +36,11 @@ class Record:
 class Event:
     """One revision: an object was added, modified or deleted (`record` is then its last state, at this revision).
 
-    `cache` holds what watchers derive from the event, so that it is derived once for all of them.
+    `cache` holds what watchers derive from the event, so that it is derived once for all of them; `kept` is how many
+    bytes of it count for the ring that the event is in.
     """
 
-    __slots__ = ("cache", "key", "previous", "record", "revision", "type")
+    __slots__ = ("cache", "kept", "key", "previous", "record", "revision", "type")
 
     def __init__(self, type: str, record: Record, previous: Record | None) -> None:
         self.type = type
@@ -47,6 +49,7 @@ class Event:
         self.record = record
         self.previous = previous
         self.cache: dict[Any, Any] = {}
+        self.kept = 0
 
     @property
     def stored(self) -> Record | None:
@@ -73,4 +76,4 @@ def with_revision(data: bytes, revision: int) -> bytes:
     """The same object with another resourceVersion."""
     obj = orjson.loads(data)
     obj["metadata"]["resourceVersion"] = str(revision)
-    return orjson.dumps(obj)
+    return dumps(obj)

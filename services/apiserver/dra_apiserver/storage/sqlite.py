@@ -4,10 +4,13 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from itertools import chain
 from pathlib import Path
 from typing import Any
 
+from dra_shared.files import private_file, private_folder
+from dra_shared.lockfile import DirectoryLock
 from dra_shared.log import logger
 from sqlalchemy import (
     Connection,
@@ -19,15 +22,18 @@ from sqlalchemy import (
     text,
 )
 from sqlalchemy.dialects.sqlite import insert as upsert
+from sqlalchemy.exc import SQLAlchemyError
 from sqlalchemy.pool import NullPool
 
 from dra_apiserver.storage import schema
-from dra_apiserver.storage.engine import Revisions
+from dra_apiserver.storage.engine import DatabaseUnusable, History, Revisions, reason
 from dra_apiserver.storage.records import ADDED, DELETED, MODIFIED, Change, Event, Record, Resource
+from dra_apiserver.storage.wal import DamagedLog, commits
 
 _TYPES = (ADDED, MODIFIED, DELETED)
 _CODES = {name: code for code, name in enumerate(_TYPES)}
 _COMPACTED = "compacted"
+_VERSION_TABLE = "alembic_version"
 _CHECKPOINT_BYTES = 16 << 20
 _TRUNCATE_BYTES = 256 << 20
 
@@ -42,6 +48,11 @@ _ADD_HISTORY = (
     "INSERT INTO history (revision, resource, key, type, previous, data) VALUES ",
     "(?,?,?,?,?,?)",
     "",
+)
+_KEEP_HISTORY = (
+    "INSERT INTO history (revision, resource, key, type, previous, data) VALUES ",
+    "(?,?,?,?,?,?)",
+    " ON CONFLICT (revision) DO NOTHING",
 )
 _PUT_OBJECTS = (
     "INSERT INTO objects (resource, key, revision, data) VALUES ",
@@ -77,17 +88,22 @@ class SqliteEngine:
     """One file in WAL mode.
 
     `relaxed` leaves out the wait for the disk at each commit: a crash of the machine, not of the process, may then
-    lose the last writes. The log is moved into the database by a thread of its own, off the writer's path.
+    lose the last writes. The log is moved into the database by a thread of its own, off the writer's path; where that
+    fails, it is tried again after `retry_after` seconds.
     """
 
-    def __init__(self, path: Path, relaxed: bool = False) -> None:
+    def __init__(self, path: Path, relaxed: bool = False, retry_after: float = 5.0) -> None:
         self._path = path
+        self._log_path = path.with_name(path.name + "-wal")
         self._relaxed = relaxed
+        self._retry_after = retry_after
         self._engine = create_engine(f"sqlite:///{path}", poolclass=NullPool)
         event.listen(self._engine, "connect", self._configure)
+        self._lock: DirectoryLock | None = None
         self._writer: Connection | None = None
         self._reader: Connection | None = None
         self._reading = threading.Lock()
+        self._compacted = 0
         self._unchecked = 0
         self._due = threading.Event()
         self._closing = False
@@ -101,51 +117,105 @@ class SqliteEngine:
 
     def open(self) -> Revisions:
         """Open or create the file; run migrations where it is older."""
-        self._path.parent.mkdir(parents=True, exist_ok=True)
-        self._writer = self._engine.connect()
-        self._reader = self._engine.connect()
-        self._migrate(self._writer)
-        with self._writer.begin():
-            newest = self._writer.scalar(select(func.max(schema.history.c.revision))) or 0
-            stored = self._writer.scalar(select(func.max(schema.objects.c.revision))) or 0
-            compacted = (
-                self._writer.scalar(
-                    select(schema.counters.c.value).where(schema.counters.c.name == _COMPACTED)
+        private_folder(self._path.parent)
+        self._lock = DirectoryLock(self._path.parent, "API server")
+        with self._usable():
+            # SQLite gives its other files the rights that this one has.
+            private_file(self._path)
+            logged = self._logged()
+            self._writer = self._engine.connect()
+            self._reader = self._engine.connect()
+            self._report_lost(self._reader, logged)
+            self._migrate(self._writer)
+            self._check_pages(self._reader)
+            with self._writer.begin():
+                newest = self._writer.scalar(select(func.max(schema.history.c.revision))) or 0
+                stored = self._writer.scalar(select(func.max(schema.objects.c.revision))) or 0
+                compacted = (
+                    self._writer.scalar(
+                        select(schema.counters.c.value).where(schema.counters.c.name == _COMPACTED)
+                    )
+                    or 0
                 )
-                or 0
-            )
         self._checkpointer = threading.Thread(target=self._checkpoints, name="checkpoint", daemon=True)
         self._checkpointer.start()
+        self._compacted = compacted
         return Revisions(max(newest, stored, compacted), compacted)
 
+    @contextmanager
+    def _usable(self) -> Iterator[None]:
+        try:
+            yield
+        except DatabaseUnusable:
+            raise
+        except (SQLAlchemyError, OSError) as error:
+            raise DatabaseUnusable(self._path, reason(error)) from error
+
+    def _logged(self) -> list[int]:
+        try:
+            return commits(self._log_path)
+        except DamagedLog:
+            raise DatabaseUnusable(
+                self._path,
+                f"the header of its log {self._log_path} is damaged, and the log has the last writes",
+            ) from None
+
+    def _report_lost(self, connection: Connection, logged: Sequence[int]) -> None:
+        """Log how many transactions SQLite has left out of a damaged log."""
+        _, taken, _ = connection.exec_driver_sql("PRAGMA wal_checkpoint(PASSIVE)").one()
+        connection.rollback()
+        lost = sum(number > taken for number in logged)
+        # A power cut may cut short the last one, which was not answered then.
+        if lost > 1:
+            _log.error("the database's log is damaged: writes are lost", path=str(self._path), commits=lost)
+
+    def _check_pages(self, connection: Connection) -> None:
+        """Read every page: SQLite itself finds damage only where it happens to look."""
+        found = connection.exec_driver_sql("PRAGMA quick_check(1)").scalar()
+        connection.rollback()
+        if found != "ok":
+            raise DatabaseUnusable(self._path, f"it is damaged: {found}")
+
     def _migrate(self, connection: Connection) -> None:
-        if not inspect(connection).has_table("alembic_version"):
+        tables = set(inspect(connection).get_table_names())
+        if foreign := tables - {*schema.metadata.tables, _VERSION_TABLE}:
+            raise DatabaseUnusable(self._path, f"it has a table {min(foreign)}, so it is another program's")
+        if _VERSION_TABLE not in tables:
             connection.rollback()
             with connection.begin():
                 schema.metadata.create_all(connection)
                 connection.execute(
-                    text("CREATE TABLE alembic_version (version_num VARCHAR(32) NOT NULL PRIMARY KEY)")
+                    text(f"CREATE TABLE {_VERSION_TABLE} (version_num VARCHAR(32) NOT NULL PRIMARY KEY)")
                 )
                 connection.execute(
-                    text("INSERT INTO alembic_version VALUES (:head)"), {"head": schema.REVISION}
+                    text(f"INSERT INTO {_VERSION_TABLE} VALUES (:head)"), {"head": schema.REVISION}
                 )
             return
-        found = connection.scalar(text("SELECT version_num FROM alembic_version"))
+        found = connection.scalar(text(f"SELECT version_num FROM {_VERSION_TABLE}"))
         connection.rollback()
         if found != schema.REVISION:
-            from dra_apiserver.migrations import upgrade
+            self._upgrade(connection, found)
 
-            _log.info(
-                "database is of an older version, it is being migrated", path=str(self._path), version=found
-            )
+    def _upgrade(self, connection: Connection, found: str | None) -> None:
+        from alembic.util import CommandError
+
+        from dra_apiserver.migrations import upgrade
+
+        _log.info(
+            "database is of an older version, it is being migrated", path=str(self._path), version=found
+        )
+        try:
             upgrade(connection)
+        except CommandError as error:
+            raise DatabaseUnusable(
+                self._path, f"it has version {found}, which this API server does not know"
+            ) from error
 
     def objects(self) -> Iterator[tuple[Resource, Record]]:
         """Every stored object, by resource and key."""
-        with self._reading:
-            assert self._reader is not None
+        with self._usable(), self._read() as reader:
             resources: dict[str, Resource] = {}
-            rows = self._reader.execution_options(stream_results=True).exec_driver_sql(
+            rows = reader.execution_options(stream_results=True).exec_driver_sql(
                 "SELECT resource, key, revision, data FROM objects ORDER BY resource, key"
             )
             for name, key, revision, data in rows:
@@ -153,20 +223,24 @@ class SqliteEngine:
                 if resource is None:
                     resource = resources[name] = _resource(name)
                 yield resource, Record(key, revision, data)
-            self._reader.rollback()
 
     def write(self, changes: Sequence[Change]) -> None:
         """One transaction; each statement brings many rows."""
         assert self._writer is not None
         rows: list[Row] = []
+        before: list[Row] = []
         final: dict[tuple[str, str], Event] = {}
         size = 0
         for change in changes:
             one = change.event
             record = one.record
             name = _text(change.resource)
-            previous = one.previous.revision if one.previous is not None else 0
+            known = one.previous
+            previous = known.revision if known is not None else 0
             rows.append((record.revision, name, one.key, _CODES[one.type], previous, record.data))
+            if known is not None and previous <= self._compacted:
+                # Compaction has dropped the state before, which belongs to the window again.
+                before.append((previous, name, one.key, _CODES[MODIFIED], 0, known.data))
             size += len(record.data)
             final[name, one.key] = one
         kept: list[Row] = []
@@ -178,6 +252,7 @@ class SqliteEngine:
                 kept.append((*place, one.revision, one.record.data))
         with self._writer.begin():
             _execute(self._writer, _ADD_HISTORY, rows)
+            _execute(self._writer, _KEEP_HISTORY, before)
             _execute(self._writer, _PUT_OBJECTS, kept)
             _execute(self._writer, _REMOVE_OBJECTS, gone)
         self._unchecked += 2 * size
@@ -185,25 +260,57 @@ class SqliteEngine:
             self._unchecked = 0
             self._due.set()
 
-    def history(self, resource: Resource, after: int, until: int, limit: int) -> list[Event]:
+    def history(self, resource: Resource, after: int, until: int, size: int) -> History:
         """Read from a connection of its own; the state before each event comes with it."""
         query = (
             "SELECT h.type, h.key, h.revision, h.data, p.revision, p.data FROM history h "
             "LEFT JOIN history p ON p.revision = h.previous "
-            "WHERE h.resource = ? AND h.revision > ? AND h.revision <= ? ORDER BY h.revision LIMIT ?"
+            "WHERE h.resource = ? AND h.revision > ? AND h.revision <= ? ORDER BY h.revision"
         )
+        events: list[Event] = []
+        with self._read() as reader, reader.exec_driver_sql(query, (_text(resource), after, until)) as rows:
+            for code, key, revision, data, earlier, before in rows:
+                previous = None if earlier is None else Record(key, earlier, before)
+                events.append(Event(_TYPES[code], Record(key, revision, data), previous))
+                size -= len(data) + len(before or b"")
+                if size <= 0:
+                    return History(events, revision)
+        return History(events, until)
+
+    def touched(self, resource: Resource, after: int, until: int) -> dict[str, int]:
+        """One pass over the index; no object is read."""
+        # SQLite takes the other columns from the row that has the minimum.
+        query = (
+            "SELECT key, previous, min(revision) FROM history "
+            "WHERE resource = ? AND revision > ? AND revision <= ? GROUP BY key"
+        )
+        with self._read() as reader:
+            rows = reader.exec_driver_sql(query, (_text(resource), after, until))
+            return {key: previous for key, previous, _ in rows}
+
+    def versions(self, revisions: Sequence[int], size: int) -> list[Record]:
+        """One look-up for each."""
+        found: list[Record] = []
+        with self._read() as reader:
+            for revision in revisions:
+                query = "SELECT key, data FROM history WHERE revision = ?"
+                row = reader.exec_driver_sql(query, (revision,)).first()
+                if row is None:
+                    break
+                found.append(Record(row[0], revision, row[1]))
+                size -= len(row[1])
+                if size <= 0:
+                    break
+        return found
+
+    @contextmanager
+    def _read(self) -> Iterator[Connection]:
         with self._reading:
             assert self._reader is not None
-            rows = self._reader.exec_driver_sql(query, (_text(resource), after, until, limit)).all()
-            self._reader.rollback()
-        return [
-            Event(
-                _TYPES[code],
-                Record(key, revision, data),
-                None if earlier is None else Record(key, earlier, before),
-            )
-            for code, key, revision, data, earlier, before in rows
-        ]
+            try:
+                yield self._reader
+            finally:
+                self._reader.rollback()
 
     def compact(self, revision: int, limit: int) -> bool:
         """Forget in steps, so that writers wait for one step at most.
@@ -212,11 +319,14 @@ class SqliteEngine:
         to know what an object looked like before.
         """
         assert self._writer is not None
+        self._compacted = max(self._compacted, revision)
         with self._writer.begin():
             self._writer.execute(
                 upsert(schema.counters)
                 .values(name=_COMPACTED, value=revision)
-                .on_conflict_do_update(index_elements=["name"], set_={"value": revision})
+                .on_conflict_do_update(
+                    index_elements=["name"], set_={"value": func.max(schema.counters.c.value, revision)}
+                )
             )
             done = self._writer.exec_driver_sql(
                 "DELETE FROM history WHERE revision IN (SELECT h.revision FROM history h WHERE h.revision <= ? "
@@ -227,35 +337,44 @@ class SqliteEngine:
 
     def check(self) -> list[str]:
         """SQLite's own check, and that both tables tell the same."""
-        with self._reading:
-            assert self._reader is not None
-            found = [str(row[0]) for row in self._reader.exec_driver_sql("PRAGMA integrity_check")]
+        with self._read() as reader:
+            found = [str(row[0]) for row in reader.exec_driver_sql("PRAGMA integrity_check")]
             found = [line for line in found if line != "ok"]
             newest = (
                 "SELECT o.resource, o.key FROM objects o JOIN history h ON h.revision = o.revision "
                 "WHERE h.data <> o.data OR h.key <> o.key OR h.type = 2"
             )
-            found += [f"{row[0]} {row[1]}: history differs" for row in self._reader.exec_driver_sql(newest)]
+            found += [f"{row[0]} {row[1]}: history differs" for row in reader.exec_driver_sql(newest)]
             lost = (
                 "SELECT h.resource, h.key FROM history h WHERE h.type <> 2 AND h.revision = (SELECT max(revision) "
                 "FROM history WHERE resource = h.resource AND key = h.key) AND NOT EXISTS (SELECT 1 FROM objects o "
                 "WHERE o.resource = h.resource AND o.key = h.key AND o.revision = h.revision)"
             )
-            found += [f"{row[0]} {row[1]}: object is missing" for row in self._reader.exec_driver_sql(lost)]
-            self._reader.rollback()
+            found += [f"{row[0]} {row[1]}: object is missing" for row in reader.exec_driver_sql(lost)]
         return found
 
     def _checkpoints(self) -> None:
+        failed = False
+        while True:
+            self._due.wait(self._retry_after if failed else None)
+            if self._closing:
+                return
+            self._due.clear()
+            try:
+                self._checkpoint()
+                failed = False
+            except Exception as error:
+                # The log has what the database lacks.
+                if not failed:
+                    _log.warning("checkpoint failed, it is tried again", error=reason(error))
+                failed = True
+
+    def _checkpoint(self) -> None:
+        log = self._log_path
+        large = log.exists() and log.stat().st_size > _TRUNCATE_BYTES
         with self._engine.connect() as connection:
-            while True:
-                self._due.wait()
-                if self._closing:
-                    return
-                self._due.clear()
-                log = self._path.with_name(self._path.name + "-wal")
-                large = log.exists() and log.stat().st_size > _TRUNCATE_BYTES
-                connection.exec_driver_sql(f"PRAGMA wal_checkpoint({'TRUNCATE' if large else 'PASSIVE'})")
-                connection.rollback()
+            connection.exec_driver_sql(f"PRAGMA wal_checkpoint({'TRUNCATE' if large else 'PASSIVE'})")
+            connection.rollback()
 
     def close(self) -> None:
         """Move the log into the database and close."""
@@ -267,3 +386,5 @@ class SqliteEngine:
             if connection is not None:
                 connection.close()
         self._engine.dispose()
+        if self._lock is not None:
+            self._lock.release()

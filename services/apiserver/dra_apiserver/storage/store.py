@@ -13,18 +13,21 @@ from collections import deque
 from collections.abc import Callable, Sequence
 from typing import Any
 
-import orjson
 from dra_shared.clock import Clock
+from dra_shared.jsontext import dumps
 from dra_shared.log import logger
 
 from dra_apiserver.errors import expired, server_error, too_large_resource_version
-from dra_apiserver.storage.collection import Collection, Pending, undo
-from dra_apiserver.storage.engine import Engine
+from dra_apiserver.storage.collection import Collection, Pending
+from dra_apiserver.storage.engine import Engine, History, reason
 from dra_apiserver.storage.records import ADDED, DELETED, MODIFIED, Change, Event, Record, Resource
+from dra_apiserver.storage.snapshot import Snapshot
 
-_HISTORY_STEP = 2000
+STEP_BYTES = 256 << 10
+"""About as much is read from the database at once."""
 _COMPACT_STEP = 500
 _COMPACT_EVERY = 10.0
+_PROBE_EVERY = 1.0
 
 _log = logger(__name__)
 
@@ -83,7 +86,11 @@ class Store:
 
     async def __aenter__(self) -> Store:
         self._loop = asyncio.get_running_loop()
-        await asyncio.to_thread(self._load)
+        try:
+            await asyncio.to_thread(self._load)
+        except BaseException:
+            self._engine.close()
+            raise
         self._thread = threading.Thread(target=self._write_loop, name="writer", daemon=True)
         self._thread.start()
         self._compactor = asyncio.create_task(self._compact_loop())
@@ -150,8 +157,10 @@ class Store:
         collection = self._collections.get(resource)
         if collection is None:
             return []
-        found: dict[str, Record | None] = {key: collection.records[key] for key in collection.range(prefix)}
-        for key, inflight in collection.inflight.items():
+        # Copies: this is also called in threads, while the collection changes.
+        records = collection.records
+        found: dict[str, Record | None] = {key: records.get(key) for key in [*collection.range(prefix)]}
+        for key, inflight in list(collection.inflight.items()):
             if key.startswith(prefix):
                 found[key] = inflight.change.event.stored
         return [record for record in found.values() if record is not None]
@@ -183,12 +192,12 @@ class Store:
                 await asyncio.shield(inflight.done)
             if outcome is None:
                 return current
-            return Record(key, current.revision if current else 0, orjson.dumps(outcome.obj))
+            return Record(key, current.revision if current else 0, dumps(outcome.obj))
         self._newest += 1
         revision = self._newest
         outcome.obj["metadata"]["resourceVersion"] = str(revision)
         # orjson leaves room behind what it writes, several times the object's size: keep a copy that has none.
-        record = Record(key, revision, bytes(memoryview(orjson.dumps(outcome.obj))))
+        record = Record(key, revision, bytes(memoryview(dumps(outcome.obj))))
         kind = DELETED if isinstance(outcome, Remove) else ADDED if current is None else MODIFIED
         loop = self._loop
         assert loop is not None
@@ -228,7 +237,7 @@ class Store:
     def _written(self, batch: Sequence[Pending], failure: Exception | None) -> None:
         self._writing = 0
         if failure is None:
-            self.failure = None
+            self._judge(None)
             self.commits += 1
             self.committed_writes += len(batch)
             touched: set[Collection] = set()
@@ -253,46 +262,68 @@ class Store:
             self._idle.set()
 
     def _fail(self, batch: Sequence[Pending], failure: Exception) -> None:
-        # Whatever was queued behind may build on what did not happen.
-        self.failure = str(getattr(failure, "orig", None) or failure)
-        _log.error("writes are refused: the database failed", error=self.failure, writes=len(batch))
+        # What was queued behind may build on what did not happen.
         queued, self._queued = self._queued, []
         for write in [*batch, *queued]:
             write.collection.inflight.pop(write.change.event.key, None)
             if not write.done.done():
-                write.done.set_exception(server_error(f"storage: {self.failure}"))
+                write.done.set_exception(server_error(f"storage: {reason(failure)}"))
                 write.done.exception()
+        self._judge(failure)
 
-    def state(self, resource: Resource, revision: int) -> dict[str, Record | None] | None:
-        """What differs from now in the resource's state at `revision`, as far as memory reaches back."""
-        return self.collection(resource).undo(revision)
+    def _judge(self, failure: Exception | None) -> None:
+        """Note whether the database works."""
+        before, self.failure = self.failure, None if failure is None else reason(failure)
+        if self.failure is not None and before is None:
+            _log.error("writes are refused: the database failed", error=self.failure)
+        elif self.failure is None and before is not None:
+            _log.info("the database works again")
 
-    async def state_from_history(self, resource: Resource, revision: int) -> dict[str, Record | None]:
-        """As `state`, from the database where memory doesn't reach back.
+    async def snapshot(
+        self, resource: Resource, revision: int, prefix: str = "", after: str = ""
+    ) -> Snapshot:
+        """The resource's objects at `revision`: those whose keys start with `prefix` and follow `after`.
 
         Raises:
             StatusError: 410, the revision is compacted.
         """
-        events = []
-        after = revision
-        while True:
-            step = await self.history(resource, after)
-            events += step
-            if len(step) < _HISTORY_STEP:
-                break
-            after = step[-1].revision
-        return undo(events)
+        collection = self.collection(resource)
+        before: dict[str, Record | int | None] = {}
+        reached = revision
+        while (undone := collection.undo(reached)) is None:
+            self.check_revision(revision)
+            until = self._revision
+            touched = await asyncio.to_thread(self._engine.touched, resource, reached, until)
+            for key, previous in touched.items():
+                before.setdefault(key, previous or None)
+            reached = until
+        self.check_revision(revision)
+        for key, record in undone.items():
+            before.setdefault(key, record)
+        return Snapshot(collection, before, self.versions, revision, prefix, after)
 
-    async def history(self, resource: Resource, after: int) -> list[Event]:
-        """Events after a revision from the database, oldest first; fewer than a full step means that was all.
+    async def history(self, resource: Resource, after: int) -> History:
+        """Events after a revision from the database, about a step's bytes of them.
 
         Raises:
             StatusError: 410, the revision is compacted.
         """
         self.check_revision(after)
-        events = await asyncio.to_thread(self._engine.history, resource, after, self._revision, _HISTORY_STEP)
+        found = await asyncio.to_thread(self._engine.history, resource, after, self._revision, STEP_BYTES)
         self.check_revision(after)
-        return events
+        return found
+
+    async def versions(self, at: int, revisions: Sequence[int]) -> list[Record]:
+        """Versions of objects that were the newest ones at revision `at`: the first ones, about a step's bytes.
+
+        Raises:
+            StatusError: 410, `at` is compacted.
+        """
+        found = await asyncio.to_thread(self._engine.versions, revisions, STEP_BYTES)
+        self.check_revision(at)
+        if not found:
+            raise server_error(f"storage: revision {revisions[0]} is missing")
+        return found
 
     def check_revision(self, revision: int) -> None:
         """Refuse a revision that is forgotten or not yet there.
@@ -307,14 +338,16 @@ class Store:
 
     async def _compact_loop(self) -> None:
         self._marks.append((self._clock.monotonic(), self._revision))
+        every = min(_COMPACT_EVERY, max(self._window / 4, 0.05))
         while True:
-            await self._clock.sleep(min(_COMPACT_EVERY, max(self._window / 4, 0.05)))
+            await self._clock.sleep(every if self.failure is None else min(every, _PROBE_EVERY))
             now = self._clock.monotonic()
             self._marks.append((now, self._revision))
             target = 0
             while self._marks and self._marks[0][0] <= now - self._window:
                 target = self._marks.popleft()[1]
-            if target > self._compacted:
+            if target > self._compacted or self.failure is not None:
+                # Where the database failed, this is also how it is found to work again.
                 self.compact(target)
 
     def compact(self, revision: int) -> None:
@@ -323,11 +356,14 @@ class Store:
         self._jobs.put(self._compacted)
 
     def _compact_step(self, revision: int) -> None:
+        assert self._loop is not None
+        failure: Exception | None = None
         try:
             if self._engine.compact(revision, _COMPACT_STEP):
                 self._jobs.put(revision)
         except Exception as error:
-            _log.warning("compaction failed, it is tried again later", error=str(error))
+            failure = error
+        self._loop.call_soon_threadsafe(self._judge, failure)
 
     async def check(self) -> list[str]:
         """What the database's integrity check finds wrong."""

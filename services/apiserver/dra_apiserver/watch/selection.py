@@ -7,13 +7,13 @@ from collections.abc import Iterable
 import orjson
 from dra_shared.selectors import FieldSelector, LabelSelector
 
-from dra_apiserver.registry import KindInfo
+from dra_apiserver.kinds.kind import Kind
 from dra_apiserver.storage import ADDED, DELETED, MODIFIED, Event, Record
 
 _Traits = tuple[dict[str, str], dict[str, str]]
 
 
-def _traits(kind: KindInfo, data: bytes) -> _Traits:
+def _traits(kind: Kind, data: bytes) -> _Traits:
     obj = orjson.loads(data)
     fields = {label: field.value(obj) for label, field in kind.selectable_fields.items()}
     return obj["metadata"].get("labels") or {}, fields
@@ -22,7 +22,7 @@ def _traits(kind: KindInfo, data: bytes) -> _Traits:
 class Selection:
     """A namespace (or all), a label selector and a field selector."""
 
-    def __init__(self, kind: KindInfo, namespace: str, labels: LabelSelector, fields: FieldSelector) -> None:
+    def __init__(self, kind: Kind, namespace: str, labels: LabelSelector, fields: FieldSelector) -> None:
         self._kind = kind
         self.prefix = f"{namespace}/" if namespace else ""
         self._labels = labels

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import asyncio
 import random
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable, Hashable, Sequence
 
 import orjson
 from dra_shared.clock import Clock
 
-from dra_apiserver.errors import StatusError, expired
+from dra_apiserver.errors import StatusError
 from dra_apiserver.present import Presenter
 from dra_apiserver.storage import DELETED, Event, Record, Resource, Store
 from dra_apiserver.storage.records import with_revision
@@ -21,16 +21,23 @@ Writer = Callable[[bytes], bool]
 """Sends a part of the stream at once; False where the client's buffer is full, and nothing was sent."""
 
 _BOOKMARK_EVERY = 60.0
-_CHUNK_BYTES = 1 << 20
-_HISTORY_STEP = 2000
+_CHUNK_BYTES = 256 << 10
+_STEP = 1000
+_FORGOTTEN = -1
+
+Keep = Callable[[Event, Hashable, bytes], None]
+
+
+_Part = tuple[bytes, int, int, int]
+"""A piece of the stream, how many lines it has, of how many events it is made, and the last one's revision."""
 
 
 class WatchStream:
     """Sends a selection's events in revision order, each once.
 
     All watchers of a resource read one ring of events; what is written for an event is made once for all that show it
-    alike. A client that doesn't keep up holds back only its own stream, and is cut off when the ring has moved on; it
-    resumes from its last revision.
+    the same way. A client that doesn't keep up holds back only its own stream, which reads from the database what the
+    ring has forgotten meanwhile; it ends when that has forgotten it too.
     """
 
     def __init__(
@@ -58,8 +65,10 @@ class WatchStream:
         self._tally = tally
         self._write = write
         self._deadline = clock.monotonic() + timeout
+        self._start = 0
         self._after = 0
-        self._position = 0
+        """Everything up to this revision is sent, or is being sent."""
+        self._position = _FORGOTTEN
         self._stopped = False
         self._waiter: asyncio.Future[None] | None = None
         self._alarm: asyncio.TimerHandle | None = None
@@ -73,10 +82,8 @@ class WatchStream:
 
     async def run_from_now(self, records: Sequence[Record], initial_end: bool) -> None:
         """Send the objects as ADDED, then what follows. `records` must be the selection's state of this moment."""
-        collection = self._collection
-        self._position = collection.end
-        revision = self._store.revision
-        self._after = revision
+        revision = self._start = self._after = self._store.revision
+        self._position = self._collection.end
         event = self._presenter.event
         lines: list[bytes] = []
         size = 0
@@ -85,8 +92,9 @@ class WatchStream:
             lines.append(event("ADDED", record.data))
             size += len(lines[-1])
             if size > _CHUNK_BYTES:
-                await self._send(b"".join(lines))
+                chunk = b"".join(lines)
                 lines, size = [], 0
+                await self._send(chunk)
         if initial_end:
             lines.append(self._presenter.bookmark(revision, initial_end=True))
         if lines:
@@ -94,25 +102,9 @@ class WatchStream:
         await self._follow()
 
     async def run_after(self, revision: int) -> None:
-        """Send what happened after `revision`, from the database where memory doesn't reach back, then go on."""
-        self._after = revision
-        position = self._collection.position_after(revision)
-        while position is None and not self._stopped:
-            try:
-                events = await self._store.history(self._resource, revision)
-            except StatusError as error:
-                await self._error(error)
-                return
-            if lines := self._lines(events):
-                self._tally(len(lines))
-                await self._send(b"".join(lines))
-            if events:
-                revision = events[-1].revision
-            # Fewer than a step: this was all that happened up to some revision that memory surely covers.
-            if len(events) < _HISTORY_STEP:
-                revision = max(revision, self._collection.floor)
-            position = self._collection.position_after(revision)
-        self._position = position or 0
+        """Send what happened after `revision`."""
+        self._start = self._after = revision
+        self._seek()
         await self._follow()
 
     async def _error(self, error: StatusError) -> None:
@@ -125,22 +117,12 @@ class WatchStream:
             self._disarm()
 
     async def _send_events(self) -> None:
-        collection = self._collection
         clock = self._clock
         next_bookmark = clock.monotonic() + _BOOKMARK_EVERY * random.uniform(0.9, 1.0)
         while not self._stopped:
-            events = collection.events(self._position)
-            if events is None:
-                await self._error(expired("too old resource version: the watcher fell behind"))
-                return
             now = clock.monotonic()
-            if events:
-                self._position = collection.end
-                if lines := self._lines(events):
-                    self._tally(len(lines))
-                    await self._send(b"".join(lines) if len(lines) > 1 else lines[0])
-                if now < self._deadline:
-                    continue
+            if await self._send_next() and now < self._deadline:
+                continue
             if now >= self._deadline:
                 break
             if self._bookmarks and now >= next_bookmark:
@@ -149,12 +131,54 @@ class WatchStream:
                 continue
             until = min(self._deadline, next_bookmark) if self._bookmarks else self._deadline
             await self._wait(until, now)
-        if self._bookmarks and not self._stopped and collection.end == self._position:
+        if self._bookmarks and not self._stopped and self._collection.end == self._position:
             await self._bookmark()
+
+    async def _send_next(self) -> bool:
+        """Send a chunk of what has happened; whether there was anything, so that there may be more."""
+        events = self._collection.events(self._position, _STEP)
+        if events is None:
+            part = await self._part_of_history()
+        elif events:
+            part = self._part(events, self._collection.keep)
+            self._position += part[2]
+            self._after = max(self._after, part[3])
+        else:
+            return False
+        # A client that doesn't read holds on to one chunk, and to no event.
+        del events
+        if part is not None:
+            chunk, lines = part[:2]
+            if lines:
+                self._tally(lines)
+                await self._send(chunk)
+        return True
+
+    async def _part_of_history(self) -> _Part | None:
+        """The next part from the database; None, and the stream ends, where that has forgotten it."""
+        try:
+            history = await self._store.history(self._resource, self._after)
+        except StatusError as error:
+            await self._error(error)
+            self._stopped = True
+            return None
+        if not history.events:
+            self._after = history.until
+            self._seek()
+            return None
+        part = self._part(history.events, _keep_nothing)
+        taken, revision = part[2:]
+        self._after = history.until if taken == len(history.events) else revision
+        self._seek()
+        return part
+
+    def _seek(self) -> None:
+        position = self._collection.position_after(self._after)
+        self._position = _FORGOTTEN if position is None else position
 
     async def _bookmark(self) -> None:
         # Nothing is undelivered here: the ring was read to its end without a pause since.
-        if self._store.revision > self._after:
+        if self._store.revision > self._start:
             await self._send(self._presenter.bookmark(self._store.revision))
 
     async def _wait(self, until: float, now: float) -> None:
@@ -177,20 +201,21 @@ class WatchStream:
             self._waiter.set_result(None)
 
     def _pass_on(self) -> bool:
-        """Send the new events without waiting; False leaves them to the stream's own task."""
-        events = self._collection.events(self._position)
-        if events is None:
-            return False
+        """Send the new events without waiting; False leaves them, or the rest, to the stream's own task."""
+        events = self._collection.events(self._position, _STEP)
+        if not events:
+            return events is not None
         try:
-            lines = self._lines(events)
+            chunk, lines, taken, revision = self._part(events, self._collection.keep)
         except Exception:
             return False  # The task comes across it too, and its request fails of it.
         if lines:
-            if not self._write(b"".join(lines) if len(lines) > 1 else lines[0]):
+            if not self._write(chunk):
                 return False
-            self._tally(len(lines))
-        self._position = self._collection.end
-        return True
+            self._tally(lines)
+        self._position += taken
+        self._after = revision if revision > self._after else self._after
+        return taken == len(events) < _STEP
 
     def _disarm(self) -> None:
         if self._alarm is not None:
@@ -202,12 +227,15 @@ class WatchStream:
         if self._waiter is not None and not self._waiter.done():
             self._waiter.set_result(None)
 
-    def _lines(self, events: Sequence[Event]) -> list[bytes]:
-        lines = []
+    def _part(self, events: Sequence[Event], keep: Keep) -> _Part:
+        """What a chunk holds of these events, at least the first one."""
+        lines: list[bytes] = []
+        size = taken = 0
         judge = self._selection.judge
         key = self._presenter.key
         after = self._after
         for event in events:
+            taken += 1
             if event.revision <= after:
                 continue
             meaning = judge(event)
@@ -215,12 +243,21 @@ class WatchStream:
                 continue
             line: bytes | None = event.cache.get((key, meaning))
             if line is None:
-                line = event.cache[key, meaning] = self._line(event, meaning)
+                line = self._line(event, meaning)
+                keep(event, (key, meaning), line)
             lines.append(line)
-        return lines
+            size += len(line)
+            if size > _CHUNK_BYTES:
+                break
+        chunk = lines[0] if len(lines) == 1 else b"".join(lines)
+        return chunk, len(lines), taken, events[taken - 1].revision
 
     def _line(self, event: Event, meaning: str) -> bytes:
         if meaning == DELETED and event.type != DELETED and event.previous is not None:
             # It left the selection: the client gets what it knew, at the revision that took it away.
             return self._presenter.event(meaning, with_revision(event.previous.data, event.revision))
         return self._presenter.event(meaning, event.record.data)
+
+
+def _keep_nothing(event: Event, place: Hashable, made: bytes) -> None:
+    """Events from the database serve one stream."""

@@ -1,0 +1,139 @@
+"""Plain code in threads: because it may wait, or because it takes too long for the event loop.
+
+``in_step`` is for what calls webhooks from the middle of a function that must see no change: the loop stands still
+while the thread runs. ``Apart`` is for what takes long: the loop goes on, a few milliseconds late now and then, as
+Python's threads take turns. In both, ``wait_for`` hands a coroutine to the loop.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import queue
+import threading
+from collections.abc import Callable, Coroutine
+from dataclasses import dataclass
+from typing import Any, TypeVar
+
+T = TypeVar("T")
+
+# More would share one interpreter, and each would make the loop wait.
+_AT_ONCE = 2
+
+
+@dataclass(slots=True)
+class _Ended:
+    value: Any = None
+    error: BaseException | None = None
+
+    def result(self) -> Any:
+        if self.error is not None:
+            raise self.error
+        return self.value
+
+
+class _Errands:
+    """What goes between the thread and the loop."""
+
+    def __init__(self) -> None:
+        self.asked: queue.SimpleQueue[Coroutine[Any, Any, Any] | _Ended] = queue.SimpleQueue()
+        self.answered: queue.SimpleQueue[_Ended] = queue.SimpleQueue()
+
+    def wait_for(self, coroutine: Coroutine[Any, Any, Any]) -> Any:
+        self.asked.put(coroutine)
+        return self.answered.get().result()
+
+
+class _Here(threading.local):
+    wait_for: Callable[[Coroutine[Any, Any, Any]], Any]
+
+
+_here = _Here()
+
+
+def wait_for(coroutine: Coroutine[Any, Any, T]) -> T:
+    """What the coroutine gives, which the event loop runs; only in ``in_step`` and ``Apart``.
+
+    Raises:
+        BaseException: what it raises.
+    """
+    result: T = _here.wait_for(coroutine)
+    return result
+
+
+def _ended(work: Callable[[], Any], waiting: Callable[[Coroutine[Any, Any, Any]], Any]) -> _Ended:
+    _here.wait_for = waiting
+    try:
+        return _Ended(work())
+    except BaseException as error:
+        return _Ended(error=error)
+
+
+async def in_step(work: Callable[[], T]) -> T:
+    """Run a function that may `wait_for` coroutines; nothing else runs while it doesn't.
+
+    Raises:
+        Exception: what it raises.
+    """
+    errands = _Errands()
+
+    def run() -> None:
+        errands.asked.put(_ended(work, errands.wait_for))
+
+    thread = threading.Thread(target=run, name="in-step", daemon=True)
+    thread.start()
+    while True:
+        step = errands.asked.get()
+        if isinstance(step, _Ended):
+            thread.join()
+            result: T = step.result()
+            return result
+        try:
+            answer = _Ended(await step)
+        except (Exception, asyncio.CancelledError) as error:
+            # Also the end of the request is the function's to hear of, which then ends.
+            answer = _Ended(error=error)
+        errands.answered.put(answer)
+
+
+class Apart:
+    """Runs what takes long, a few at once."""
+
+    def __init__(self) -> None:
+        self._turns = asyncio.Semaphore(_AT_ONCE)
+
+    async def run(self, work: Callable[[], T]) -> T:
+        """Run a function, which may `wait_for` coroutines, while the loop goes on.
+
+        Raises:
+            Exception: what it raises.
+        """
+        loop = asyncio.get_running_loop()
+        async with self._turns:
+            done: asyncio.Future[_Ended] = loop.create_future()
+
+            def wait_for(coroutine: Coroutine[Any, Any, Any]) -> Any:
+                return asyncio.run_coroutine_threadsafe(self._meanwhile(coroutine), loop).result()
+
+            def run() -> None:
+                ended = _ended(work, wait_for)
+                # The loop may be closed by now: then nothing waits for this.
+                with contextlib.suppress(RuntimeError):
+                    loop.call_soon_threadsafe(_settle, done, ended)
+
+            threading.Thread(target=run, name="apart", daemon=True).start()
+            result: T = (await done).result()
+            return result
+
+    async def _meanwhile(self, coroutine: Coroutine[Any, Any, T]) -> T:
+        """What the coroutine gives; others have this one's turn while it is waited for."""
+        self._turns.release()
+        try:
+            return await coroutine
+        finally:
+            await self._turns.acquire()
+
+
+def _settle(done: asyncio.Future[_Ended], ended: _Ended) -> None:
+    if not done.done():
+        done.set_result(ended)

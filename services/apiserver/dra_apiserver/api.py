@@ -1,0 +1,183 @@
+"""What every handler works with."""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable
+from datetime import UTC, datetime
+from typing import TYPE_CHECKING, Any, TypeVar
+
+from dra_shared.clock import Clock, rfc3339
+
+from dra_apiserver.apart import Apart
+from dra_apiserver.auth import UserInfo
+from dra_apiserver.authorization import Attributes, Authorizer
+from dra_apiserver.config import Config
+from dra_apiserver.credentials import Credentials
+from dra_apiserver.http import Request
+from dra_apiserver.kinds.kind import Kind
+from dra_apiserver.kinds.strategy import Authorize, Context, allow
+from dra_apiserver.longwrites import MUCH, is_long
+from dra_apiserver.metrics import Metrics
+from dra_apiserver.present import Accepted, Presenter, negotiate
+from dra_apiserver.registry import Registry
+from dra_apiserver.storage import Record, Store, object_key
+from dra_apiserver.storage.seen import Confirm, write_seen
+from dra_apiserver.storage.store import ChangeFunction
+from dra_apiserver.tokens import Tokens
+from dra_apiserver.watch import WatchStream
+
+if TYPE_CHECKING:
+    from dra_apiserver.kinds.admissionregistration.dynamic.registered import Admission, Dynamic
+from dra_apiserver.target import Target
+
+JsonObject = dict[str, Any]
+T = TypeVar("T")
+
+
+class Api:
+    """The store, the registry and what else a request needs; one for the server's life."""
+
+    def __init__(
+        self,
+        config: Config,
+        store: Store,
+        registry: Registry,
+        clock: Clock,
+        metrics: Metrics,
+        authorizer: Authorizer | None = None,
+    ) -> None:
+        self.config = config
+        self.store = store
+        self.registry = registry
+        self.clock = clock
+        self.metrics = metrics
+        self.features = config.features
+        self.streams: set[WatchStream] = set()
+        self.apart = Apart()
+        #: What policies and webhooks are registered; None while there are none.
+        self.dynamic: Dynamic | None = None
+        self.tokens = Tokens(config.database.with_name("service-account.key"), self.lookup, clock.now)
+        self.credentials = Credentials(
+            self.tokens,
+            config.known_tokens,
+            required=not config.anonymous_auth,
+            checked=config.authorization_mode == "RBAC",
+        )
+        #: Who may do what; None while everybody may do everything.
+        self.authorizer = authorizer
+        self.stopping = False
+        self._moment = (datetime.min.replace(tzinfo=UTC), "")
+        self._presenter = functools.lru_cache(maxsize=4096)(self._make_presenter)
+
+    def now(self) -> str:
+        """The time as objects carry it."""
+        moment = self.clock.now().replace(microsecond=0)
+        if moment != self._moment[0]:
+            self._moment = (moment, rfc3339(moment))
+        return self._moment[1]
+
+    def _make_presenter(self, kind: Kind, version: str, accepted: Accepted, include_object: str) -> Presenter:
+        return Presenter(kind, version, accepted, include_object, self.clock)
+
+    def presenter(self, target: Target, request: Request, *, streaming: bool = False) -> Presenter:
+        """How this client wants to see the target's kind.
+
+        Raises:
+            StatusError: 406, it wants what there isn't.
+        """
+        listing = not target.name and request.method == "GET"
+        accepted = negotiate(request.header(b"accept"), listing, streaming)
+        include = request.query.get("includeObject", "") if accepted.transform == "Table" else ""
+        return self._presenter(target.kind, target.version, accepted, include)
+
+    def lookup(self, group: str, plural: str, namespace: str, name: str) -> JsonObject | None:
+        """The newest version of an object, whether durable yet or not."""
+        record = self.store.newest((group, plural), object_key(namespace, name))
+        return None if record is None else record.object()
+
+    def listing(self, group: str, plural: str, namespace: str) -> list[bytes]:
+        """The newest version of every object in a namespace ("": in all), whether durable yet or not."""
+        prefix = f"{namespace}/" if namespace else ""
+        return [record.data for record in self.store.newest_in((group, plural), prefix)]
+
+    async def run(self, target: Target, long: bool, work: Callable[[], T]) -> T:
+        """Run what decides on a write: apart where it takes long.
+
+        Raises:
+            Exception: what it raises.
+        """
+        if long:
+            return await self.apart.run(work)
+        return work() if self.dynamic is None else await self.dynamic.run(target.resource, work)
+
+    def takes_long(self, target: Target, size: int = 0) -> bool:
+        """Whether to write a change that comes in `size` bytes takes long, because of that or of what is stored."""
+        seen = self.store.newest(target.resource, target.key)
+        return is_long(self, target, size if seen is None else max(size, len(seen.data)))
+
+    async def write(
+        self,
+        target: Target,
+        change: ChangeFunction,
+        dry_run: bool,
+        *,
+        long: bool,
+        confirm: Confirm | None = None,
+    ) -> Record | None:
+        """As the store's `write`, for a change that may call webhooks, or take long: it may be called more than once.
+
+        Raises:
+            StatusError: the change is refused.
+        """
+        if long:
+            run = self.apart.run
+            resource, key = target.resource, target.key
+            return await write_seen(self.store, resource, key, change, run, dry_run=dry_run, confirm=confirm)
+        return await (self.dynamic or self.store).write(target.resource, target.key, change, dry_run)
+
+    async def one(self, presenter: Presenter, record: Record) -> bytes:
+        """The body that answers a request for one object."""
+        if presenter.quick or len(record.data) <= MUCH:
+            return presenter.one(record.data)
+        return await self.apart.run(functools.partial(presenter.one, record.data))
+
+    def admission(
+        self,
+        request: Request,
+        target: Target,
+        options: Callable[[], JsonObject] | None = None,
+        named: bool = True,
+    ) -> Admission | None:
+        """The policies and webhooks that may judge the request; None where there are none."""
+        return None if self.dynamic is None else self.dynamic.of(request, target, options, named)
+
+    def context(self, target: Target, user: UserInfo, dry_run: bool = False) -> Context:
+        """The request as strategies see it."""
+        return Context(
+            kind=target.kind,
+            version=target.version,
+            namespace=target.namespace,
+            now=self.now(),
+            features=self.features,
+            lookup=self.lookup,
+            listing=self.listing,
+            subresource=target.subresource,
+            user=user,
+            dry_run=dry_run,
+            disabled_plugins=self.config.disabled_plugins,
+            authorize=self._authorize(user, target),
+        )
+
+    def _authorize(self, user: UserInfo, target: Target) -> Authorize:
+        if self.authorizer is None:
+            return allow
+        return functools.partial(_refusal, self.authorizer, user, target.kind.group)
+
+
+def _refusal(
+    authorizer: Authorizer, user: UserInfo, group: str, verb: str, resource: str, namespace: str, name: str
+) -> str | None:
+    plural, _, subresource = resource.partition("/")
+    decision = authorizer.authorize(Attributes(user, verb, group, plural, subresource, namespace, name))
+    return None if decision.allowed else decision.reason

@@ -1,0 +1,215 @@
+"""What this server says to a recorded request, in the shape of the recorded answer.
+
+A case goes the way of a client's request: decoded strictly, converted, defaulted, prepared and validated by the
+very functions that the handlers call.
+"""
+
+from __future__ import annotations
+
+import functools
+import json
+from collections import Counter
+from typing import Any, Final, cast
+
+import orjson
+from dra_shared.features import FeatureGates
+
+from dra_apiserver.api import Api
+from dra_apiserver.auth import ADMINISTRATOR, UserInfo
+from dra_apiserver.conversion import convert, to_storage
+from dra_apiserver.errors import StatusError
+from dra_apiserver.handlers.changes import (
+    amend,
+    check_uid,
+    check_update,
+    check_version,
+    initialize,
+    match_namespace,
+    prepare_create,
+)
+from dra_apiserver.http import Request
+from dra_apiserver.kinds import catalog
+from dra_apiserver.kinds.kind import Kind, split_api_version
+from dra_apiserver.kinds.strategy import Context
+from dra_apiserver.present import canonical
+from dra_apiserver.registry import Registry
+from dra_apiserver.schema import DecodeError, decode, default, object_type
+from dra_apiserver.schema.reader import strip
+from dra_apiserver.storage import Record, object_key
+from dra_apiserver.target import Target
+
+JsonObject = dict[str, Any]
+NOW: Final = "2000-01-01T00:00:00Z"
+_UID: Final = "00000000-0000-0000-0000-000000000001"
+# What a server makes up itself.
+_OWN = ("uid", "creationTimestamp", "resourceVersion")
+
+
+class _Warnings:
+    """The part of a request that hears warnings."""
+
+    def __init__(self) -> None:
+        self.texts: list[str] = []
+
+    def warn(self, texts: list[str]) -> None:
+        self.texts += texts
+
+
+class _Surroundings:
+    """The part of the API's surroundings that validation asks: the time, and that no policies are registered."""
+
+    def now(self) -> str:
+        return NOW
+
+    def admission(self, request: Request, target: Target) -> None:
+        return None
+
+
+@functools.cache
+def _registry() -> Registry:
+    return catalog.registry("api/all=true")
+
+
+def answer(case: JsonObject) -> JsonObject:
+    """Our answer to ``{object, oldObject?, operation?, featureGates?, namespaces?, user?}``.
+
+    Gives ``{"server": {"allowed", "errors", "object"?, "warnings"?}}``, or ``{"oracleError": text}`` where the body
+    is refused before anything is validated.
+    """
+    out: JsonObject = {"name": case["name"]} if "name" in case else {}
+    try:
+        request = _Case(case)
+        obj = request.decoded(case["object"])
+    except DecodeError as error:
+        return {**out, "oracleError": str(error)}
+    warnings = _Warnings()
+    try:
+        stored = request.stored(obj, warnings)
+    except StatusError as error:
+        causes = (error.status.get("details") or {}).get("causes") or []
+        errors = [
+            {"type": cause["reason"], "field": cause.get("field", ""), "body": cause["message"]}
+            for cause in causes
+        ]
+        refused = {"allowed": False, "errors": errors, "statusReason": error.reason}
+        return {**out, "server": {**refused, "message": error.message, "code": error.code}}
+    server = {"allowed": True, "errors": [], "object": request.seen(stored)}
+    return {**out, "server": {**server, **({"warnings": warnings.texts} if warnings.texts else {})}}
+
+
+class _Case:
+    def __init__(self, case: JsonObject) -> None:
+        self._case = case
+        obj = case["object"]
+        group, version = split_api_version(obj["apiVersion"])
+        kind = _registry().kind(group, version, obj["kind"])
+        if kind is None:
+            raise DecodeError(f"no kind {obj['kind']!r} is registered for {obj['apiVersion']!r}")
+        self._kind: Kind = kind
+        self._version = version
+        subresource = "status" if case.get("operation") == "statusUpdate" else ""
+        meta = obj.get("metadata")
+        if not isinstance(meta, dict):
+            meta = {}
+        self._target = Target(
+            kind=kind,
+            version=version,
+            namespace=str(meta.get("namespace") or "") if kind.namespaced else "",
+            name=str(meta.get("name") or ""),
+            subresource=subresource,
+        )
+
+    def _context(self) -> Context:
+        namespaces = {one["metadata"]["name"]: one for one in self._case.get("namespaces") or ()}
+        checks = self._case.get("authorizationChecks") or ()
+        user = self._case.get("user") or {}
+
+        def lookup(group: str, plural: str, _: str, name: str) -> JsonObject | None:
+            return namespaces.get(name) if (group, plural) == ("", "namespaces") else None
+
+        def authorize(verb: str, resource: str, namespace: str, name: str) -> str | None:
+            asked = (verb, resource, name)
+            for check in checks:
+                if (check["verb"], f"{check['resource']}/{check['subresource']}", check["name"]) == asked:
+                    return None if check["allowed"] else check["reason"]
+            return None
+
+        return Context(
+            kind=self._kind,
+            version=self._version,
+            namespace=self._target.namespace,
+            now=NOW,
+            features=FeatureGates(**(self._case.get("featureGates") or {})),
+            lookup=lookup,
+            subresource=self._target.subresource,
+            user=UserInfo(user["name"], tuple(user.get("groups") or ()), user.get("extra") or {})
+            if user
+            else ADMINISTRATOR,
+            authorize=authorize,
+        )
+
+    def decoded(self, obj: JsonObject, strict: bool = True) -> JsonObject:
+        """The object as the handlers have it when its body is read, in the request's version.
+
+        Raises:
+            DecodeError: the body is refused.
+        """
+        _, version = split_api_version(obj["apiVersion"])
+        found = decode(
+            _registry(),
+            self._kind,
+            version,
+            json.dumps(obj).encode(),
+            field_validation="Strict" if strict else "Ignore",
+        ).obj
+        if not isinstance(found.get("metadata"), dict):
+            found["metadata"] = {}
+        default(self._kind, version, found, NOW)
+        return to_storage(self._kind, found, version) if not strict else found
+
+    def stored(self, obj: JsonObject, warnings: _Warnings) -> JsonObject:
+        """What would be stored.
+
+        Raises:
+            StatusError: the request is refused.
+        """
+        api, request, target = cast(Api, _Surroundings()), cast(Request, warnings), self._target
+        match_namespace(target, obj["metadata"])
+        ctx = self._context()
+        wanted = to_storage(self._kind, obj, self._version)
+        if self._case.get("operation", "create") == "create":
+            # The storage layer refuses it later; what is compared ends before that.
+            wanted["metadata"].pop("resourceVersion", None)
+            initialize(wanted, NOW)
+            return prepare_create(api, request, target, wanted, ctx)
+        old = self.decoded(self._case["oldObject"], strict=False)
+        version = wanted["metadata"].get("resourceVersion") or ""
+        revision = int(version) if version.isascii() and version.isdecimal() else 1
+        old["metadata"] |= {"resourceVersion": str(revision), "uid": old["metadata"].get("uid") or _UID}
+        record = Record(object_key(target.namespace, target.name), revision, orjson.dumps(old))
+        old = record.object()
+        check_uid(target, wanted["metadata"], old["metadata"])
+        check_version(target, wanted["metadata"], old["metadata"])
+        amend(target, wanted, old, ctx, None)
+        # The recorded answers are the strategies' own: what every kind's metadata must be is not looked at before.
+        check_update(request, target, wanted, old, ctx, [])
+        strip(object_type(self._kind, self._kind.storage_version), wanted, old)
+        return canonical(wanted)
+
+    def seen(self, stored: JsonObject) -> JsonObject:
+        """The stored object as the client sees it, without what the server makes up."""
+        shown = convert(self._kind, stored, self._version)
+        meta = {key: value for key, value in shown["metadata"].items() if key not in _OWN}
+        return {**shown, "metadata": meta}
+
+
+def agrees(ours: JsonObject, recorded: JsonObject) -> bool:
+    """Whether we allow the same, and refuse the same fields with errors of the same types."""
+    if "oracleError" in recorded or "oracleError" in ours:
+        return "oracleError" in recorded and "oracleError" in ours
+    mine, theirs = ours["server"], recorded["server"]
+    return mine["allowed"] == theirs["allowed"] and _fields(mine) == _fields(theirs)
+
+
+def _fields(server: JsonObject) -> Counter[tuple[str, str]]:
+    return Counter((error["type"], error["field"]) for error in server.get("errors") or ())

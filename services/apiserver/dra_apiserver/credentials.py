@@ -1,0 +1,66 @@
+"""Every token that the server knows: service accounts', and those of the token file (kube-apiserver's tokenfile)."""
+
+from __future__ import annotations
+
+import csv
+import io
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+
+from dra_apiserver.auth import UserInfo
+from dra_apiserver.tokens import ISSUER, Identity, Tokens
+
+_AUTHENTICATED = "system:authenticated"
+_COLUMNS = 3
+#: Whom tokens are for that this server takes from its callers.
+API_AUDIENCES = (ISSUER,)
+
+
+def read_token_file(path: Path) -> dict[str, UserInfo]:
+    """Users by token, from lines of ``token,user,uid,"group1,group2"``.
+
+    Raises:
+        OSError: the file can't be read.
+        ValueError: a line has too few columns, or the file is no text; does not show the line.
+    """
+    found: dict[str, UserInfo] = {}
+    for row in csv.reader(io.StringIO(path.read_text())):
+        if not row:
+            continue
+        if len(row) < _COLUMNS:
+            raise ValueError(
+                f"token file '{path}' must have at least 3 columns (token, user name, user uid), found {len(row)}"
+            )
+        token, name, uid, *more = row
+        groups = tuple(more[0].split(",")) if more else ()
+        if token:
+            found[token] = UserInfo(name, tuple(dict.fromkeys((*groups, _AUTHENTICATED))), uid=uid)
+    return found
+
+
+class Credentials:
+    """Who has which token.
+
+    ``required`` says that a caller needs one; ``checked``, that one which is not known is refused and not ignored.
+    """
+
+    def __init__(
+        self, tokens: Tokens, known: Mapping[str, UserInfo], *, required: bool, checked: bool
+    ) -> None:
+        self._tokens = tokens
+        self._known = known
+        self.required = required
+        self.checked = checked or required
+
+    def holder(self, token: str, audiences: Sequence[str] = API_AUDIENCES) -> Identity | None:
+        """Who has the token, and for which of the audiences it is; None where it is not known.
+
+        Raises:
+            InvalidToken: it is a service account's that holds no longer, or is for none of the audiences.
+        """
+        user = self._known.get(token)
+        if user is None:
+            return self._tokens.holder(token, audiences)
+        # These are for no audience in particular, so for this server's.
+        meant = tuple(one for one in API_AUDIENCES if one in audiences)
+        return Identity(user, meant) if meant else None

@@ -1,0 +1,185 @@
+"""What policies and webhooks get to know of a request (apiserver's admission.Attributes)."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass, field
+from typing import Any, NamedTuple
+
+from dra_apiserver.authorization import Authorizer
+from dra_apiserver.conversion import convert, to_storage
+from dra_apiserver.equality import copied
+from dra_apiserver.errors import GroupResource, StatusError, forbidden
+from dra_apiserver.http import Request
+from dra_apiserver.kinds.kind import Kind
+from dra_apiserver.kinds.strategy import Context
+from dra_apiserver.registry import Registry
+from dra_apiserver.schema import object_type, strip
+from dra_apiserver.target import Target
+
+JsonObject = dict[str, Any]
+
+_OPTIONS = {"CREATE": "CreateOptions", "UPDATE": "UpdateOptions", "DELETE": "DeleteOptions"}
+
+
+class Place(NamedTuple):
+    """A resource in a version, and the kind that requests for it bring."""
+
+    group: str
+    version: str
+    resource: str
+    kind: tuple[str, str, str]
+
+
+def _kind_of(info: Kind, version: str, subresource: str) -> tuple[str, str, str]:
+    part = info.subresources.get(subresource)
+    if part is None or part.kind == info.kind:
+        return info.group, version, info.kind
+    return part.group, part.version, part.kind
+
+
+def places(registry: Registry, target: Target) -> list[Place]:
+    """The request's own resource, then those under which the same objects are served."""
+    mine = _place(target.kind, target.version, target.subresource)
+    others = [
+        _place(info, version, target.subresource)
+        for info in registry
+        if info.storage == target.kind.storage
+        for version in info.versions
+        if not target.subresource or target.subresource in info.subresources
+    ]
+    return [mine, *(one for one in others if one != mine)]
+
+
+def _place(info: Kind, version: str, subresource: str) -> Place:
+    return Place(info.group, version, info.plural, _kind_of(info, version, subresource))
+
+
+@dataclass(slots=True)
+class Attributes:
+    """One request at one point of its way. Objects are in the stored version."""
+
+    registry: Registry
+    request: Request
+    target: Target
+    ctx: Context
+    operation: str
+    obj: JsonObject | None
+    old: JsonObject | None
+    places: list[Place]
+    options: Callable[[], JsonObject] | None = None
+    named: bool = True
+    authorizer: Authorizer | None = None
+    _versioned: dict[tuple[int, str], JsonObject] = field(default_factory=dict)
+
+    @property
+    def name(self) -> str:
+        """The name in the request; "" where the server is to find one."""
+        if self.operation == "CREATE" and not self.target.subresource and self.obj is not None:
+            meta = self.obj["metadata"]
+            # A name that was generated begins with what it was generated from, and the request has none.
+            if meta.get("generateName") and meta.get("name", "").startswith(meta["generateName"]):
+                return ""
+            return str(meta.get("name") or "")
+        return self.target.name if self.named else ""
+
+    @property
+    def namespace(self) -> str:
+        """The request's namespace; for one about a namespace, that namespace."""
+        if self.is_namespace:
+            return self.target.name or self.name
+        return self.target.namespace
+
+    @property
+    def is_namespace(self) -> bool:
+        """Whether the request is about a namespace."""
+        return (self.target.kind.group, self.target.kind.plural) == ("", "namespaces")
+
+    def versioned(self, obj: JsonObject | None, place: Place) -> JsonObject | None:
+        """The object in the place's version."""
+        if obj is None or self.brings_other_kind:
+            return obj
+        key = (id(obj), place.kind[1])
+        found = self._versioned.get(key)
+        if found is None:
+            kind = self.target.kind
+            found = self._versioned[key] = convert(kind, copied(obj), place.kind[1])
+            found["apiVersion"] = "/".join(part for part in place.kind[:2] if part)
+            found["kind"] = place.kind[2]
+            # As it would be encoded: without what is empty.
+            strip(object_type(kind, place.kind[1]), found)
+        return found
+
+    @property
+    def brings_other_kind(self) -> bool:
+        """Whether the request's objects are of a kind of their own: a Binding, a Scale."""
+        return self.places[0].kind[2] != self.target.kind.kind
+
+    def take(self, changed: JsonObject, place: Place) -> None:
+        """Have the request's object be this one, which is in the place's version."""
+        assert self.obj is not None
+        made = changed if self.brings_other_kind else to_storage(self.target.kind, changed, place.kind[1])
+        # Who prepares the object holds on to its metadata.
+        meta = self.obj.get("metadata")
+        if meta is not None:
+            meta.clear()
+            meta.update(made["metadata"])
+            made["metadata"] = meta
+        self.obj.clear()
+        self.obj.update(made)
+        self._versioned.clear()
+
+    def described(self, place: Place) -> JsonObject:
+        """The request as an AdmissionRequest, but for its uid and its objects."""
+        mine, part = self.places[0], self.target.subresource
+        user = self.request.user
+        info = {
+            "username": user.name,
+            "uid": user.uid,
+            "groups": list(user.groups),
+            "extra": {key: list(values) for key, values in user.extra.items()},
+        }
+        said = {
+            "kind": _named(place.kind, "kind"),
+            "resource": _named(place[:3], "resource"),
+            "subResource": part,
+            "requestKind": _named(mine.kind, "kind"),
+            "requestResource": _named(mine[:3], "resource"),
+            "requestSubResource": part,
+            "name": self.name,
+            "namespace": self.namespace,
+            "operation": self.operation,
+            "userInfo": {key: value for key, value in info.items() if value},
+            "dryRun": self.ctx.dry_run,
+            "options": self.options() if self.options is not None else self._query_options(),
+        }
+        return {key: value for key, value in said.items() if value != ""}
+
+    def _query_options(self) -> JsonObject | None:
+        if self.operation == "CONNECT":
+            return None
+        # A patch's options are those of the update or the creation that it comes to.
+        query = self.request.query
+        said: JsonObject = {"kind": _OPTIONS.get(self.operation, ""), "apiVersion": "meta.k8s.io/v1"}
+        if self.ctx.dry_run:
+            said["dryRun"] = ["All"]
+        for name in ("fieldManager", "fieldValidation"):
+            if query.get(name):
+                said[name] = query[name]
+        return said
+
+    def refused(self, why: str) -> StatusError:
+        """403, as admission.NewForbidden makes it."""
+        kind = self.target.kind
+        meta = (self.obj or {}).get("metadata") or {}
+        name = self.name or meta.get("name") or meta.get("generateName") or "Unknown"
+        return forbidden(GroupResource(kind.group, kind.plural), name, why)
+
+    def warn(self, texts: Iterable[str]) -> None:
+        """Add warnings to the answer."""
+        self.request.warn(texts)
+
+
+def _named(parts: tuple[str, ...], last: str) -> JsonObject:
+    group, version, name = parts
+    return {"group": group, "version": version, last: name}

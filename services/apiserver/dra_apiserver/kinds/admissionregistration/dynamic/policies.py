@@ -1,0 +1,103 @@
+"""What validating and mutating policies have in common (apiserver's plugin/policy/generic)."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from dra_shared.cel import types as t
+
+from dra_apiserver.errors import StatusError
+from dra_apiserver.kinds.admissionregistration.dynamic.attributes import Attributes, Place
+from dra_apiserver.kinds.admissionregistration.dynamic.environment import Environment, Expression
+from dra_apiserver.kinds.admissionregistration.dynamic.expressions import MatchConditions
+from dra_apiserver.kinds.admissionregistration.dynamic.matching import matched_place
+from dra_apiserver.kinds.admissionregistration.dynamic.params import (
+    ConfigurationError,
+    collect,
+    kind_of_params,
+)
+
+JsonObject = dict[str, Any]
+
+
+@dataclass(frozen=True, slots=True)
+class Policy:
+    """A policy, compiled, and its bindings."""
+
+    name: str
+    spec: JsonObject
+    bindings: tuple[JsonObject, ...]
+    environment: Environment
+    variables: dict[str, Expression]
+    conditions: MatchConditions
+
+    @property
+    def ignore(self) -> bool:
+        """Whether what goes wrong is ignored."""
+        return bool(self.spec.get("failurePolicy") == "Ignore")
+
+
+def compile_policy(policy: JsonObject, bindings: Sequence[JsonObject]) -> Policy:
+    """What does not compile is an error of each request that gets there."""
+    spec = policy["spec"]
+    environment = Environment(params=spec.get("paramKind") is not None)
+    variables = {
+        one["name"]: environment.add_variable(one["name"], one.get("expression", ""))
+        for one in spec.get("variables") or ()
+    }
+    conditions = tuple(
+        environment.compile(one.get("expression", ""), (t.BOOL,)) for one in spec.get("matchConditions") or ()
+    )
+    matching = MatchConditions(conditions, spec.get("failurePolicy") == "Ignore")
+    return Policy(policy["metadata"]["name"], spec, tuple(bindings), environment, variables, matching)
+
+
+@dataclass(frozen=True, slots=True)
+class Invocation:
+    """A policy's binding with one of its parameter objects, and the request's place that the policy is for."""
+
+    binding: str
+    spec: JsonObject
+    params: JsonObject | None
+    place: Place
+
+
+@dataclass(frozen=True, slots=True)
+class Misconfigured:
+    """Why a binding ("": the policy itself) can't be carried out."""
+
+    binding: str
+    text: str
+
+
+def invocations(policy: Policy, attributes: Attributes) -> Iterator[Invocation | Misconfigured]:
+    """The policy with each of its bindings and parameters that are for the request, or what is wrong with them."""
+    try:
+        place = matched_place(policy.spec.get("matchConstraints") or {}, attributes)
+        if place is None:
+            return
+        kind = kind_of_params(attributes.registry, policy.spec.get("paramKind"))
+    except (StatusError, ConfigurationError) as error:
+        yield Misconfigured("", f"failed to configure policy: {error}")
+        return
+    for binding in policy.bindings:
+        name, spec = binding["metadata"]["name"], binding["spec"]
+        try:
+            match = spec.get("matchResources")
+            if match is not None and matched_place(match, attributes) is None:
+                continue
+            given = collect(kind, spec.get("paramRef"), attributes.namespace, attributes.ctx)
+        except (StatusError, ConfigurationError) as error:
+            yield Misconfigured(name, f"failed to configure binding: {error}")
+            continue
+        for params in given:
+            yield Invocation(name, spec, params, place)
+
+
+def namespace_of(attributes: Attributes) -> JsonObject | None:
+    """The namespace that expressions see: none for what has none, nor for namespaces."""
+    if attributes.is_namespace or not attributes.namespace:
+        return None
+    return attributes.ctx.lookup("", "namespaces", "", attributes.namespace)

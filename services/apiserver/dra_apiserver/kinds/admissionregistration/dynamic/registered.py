@@ -1,0 +1,337 @@
+"""Follows the objects that register policies and webhooks, and admits requests by them."""
+
+from __future__ import annotations
+
+import asyncio
+import re
+from collections.abc import Callable
+from functools import partial
+from typing import Any, TypeVar
+
+import orjson
+
+from dra_apiserver.apart import in_step
+from dra_apiserver.api import Api
+from dra_apiserver.http import Request
+from dra_apiserver.kinds.admissionregistration.dynamic import mutating, validating, webhooks
+from dra_apiserver.kinds.admissionregistration.dynamic.attributes import Attributes, places
+from dra_apiserver.kinds.admissionregistration.dynamic.calls import Calls
+from dra_apiserver.kinds.admissionregistration.dynamic.matching import covers
+from dra_apiserver.kinds.admissionregistration.dynamic.reinvocation import Reinvocation
+from dra_apiserver.kinds.strategy import Context
+from dra_apiserver.storage import Record, Resource
+from dra_apiserver.storage.seen import write_seen
+from dra_apiserver.storage.store import ChangeFunction
+from dra_apiserver.target import Target
+
+JsonObject = dict[str, Any]
+T = TypeVar("T")
+
+_GROUP = "admissionregistration.k8s.io"
+_KINDS = (
+    "mutatingadmissionpolicies",
+    "mutatingadmissionpolicybindings",
+    "mutatingwebhookconfigurations",
+    "validatingadmissionpolicies",
+    "validatingadmissionpolicybindings",
+    "validatingwebhookconfigurations",
+)
+# Reviews are never intercepted, and neither are the objects that intercept.
+# Seconds that a request waits for policies that are being compiled.
+_PATIENCE = 0.1
+# A macro or function of CEL that goes through a list or map, as it stands in JSON.
+_LOOP = re.compile(rb"\b(?:all|exists\w*|map|filter|transform\w+|sort\w*|distinct|sum|min|max)\(")
+_EXEMPT = frozenset({"authentication.k8s.io", "authorization.k8s.io", _GROUP})
+
+
+class _Registered:
+    """What is stored at one moment, compiled."""
+
+    def __init__(self) -> None:
+        self.compiled: dict[tuple[str, ...], Any] = {}
+        self.loops = False
+        self.mutating_policies: list[mutating.Policy] = []
+        self.validating_policies: list[validating.Policy] = []
+        self.mutating_webhooks: list[webhooks.Webhook] = []
+        self.validating_webhooks: list[webhooks.Webhook] = []
+
+
+class Dynamic:
+    """Every policy and webhook, in step with the store."""
+
+    def __init__(self, api: Api) -> None:
+        self._api = api
+        self._compiled: dict[tuple[str, ...], Any] = {}
+        self._changed = False
+        self._loading: asyncio.Task[None] | None = None
+        self._called: dict[Resource, bool] = {}
+        #: Whether an expression goes through lists, and so may take long whatever it is asked about.
+        self.loops = False
+        self.calls = Calls(api)
+        self.mutating_policies: list[mutating.Policy] = []
+        self.validating_policies: list[validating.Policy] = []
+        self.mutating_webhooks: list[webhooks.Webhook] = []
+        self.validating_webhooks: list[webhooks.Webhook] = []
+
+    def follow(self) -> None:
+        """Take what is stored, and hear of changes from now on."""
+        for plural in _KINDS:
+            self._api.store.collection((_GROUP, plural)).listen(self._hear)
+        self._take(self._read())
+
+    def _hear(self) -> None:
+        self._changed = True
+        self._api.dynamic = self
+        if self._loading is None:
+            self._loading = asyncio.create_task(self._load())
+
+    async def _load(self) -> None:
+        try:
+            while self._changed:
+                self._changed = False
+                self._take(await asyncio.to_thread(self._read))
+        finally:
+            self._loading = None
+
+    async def ready(self) -> None:
+        """Return when what is stored is compiled, or takes long: what was compiled before holds until then."""
+        if self._loading is not None:
+            await asyncio.wait([self._loading], timeout=_PATIENCE)
+
+    def _read(self) -> _Registered:
+        """Everything that is stored, compiled; what stayed as it was is compiled already."""
+        made = _Registered()
+        made.mutating_policies = [
+            self._made(made, mutating.compile_policy, policy, bindings)
+            for policy, bindings in self._bound(made, "mutatingadmissionpolicies")
+        ]
+        made.validating_policies = [
+            self._made(made, validating.compile_policy, policy, bindings)
+            for policy, bindings in self._bound(made, "validatingadmissionpolicies")
+        ]
+        made.mutating_webhooks = self._webhooks(made, "mutatingwebhookconfigurations")
+        made.validating_webhooks = self._webhooks(made, "validatingwebhookconfigurations")
+        return made
+
+    def _take(self, made: _Registered) -> None:
+        self._called = {}
+        self._compiled = made.compiled
+        self.loops = made.loops
+        self.mutating_policies, self.validating_policies = made.mutating_policies, made.validating_policies
+        self.mutating_webhooks, self.validating_webhooks = made.mutating_webhooks, made.validating_webhooks
+        every = (
+            self.mutating_policies,
+            self.validating_policies,
+            self.mutating_webhooks,
+            self.validating_webhooks,
+        )
+        self._api.dynamic = self if any(every) or self._changed else None
+
+    def _stored(self, made: _Registered, plural: str) -> list[JsonObject]:
+        records = sorted(self._api.store.collection((_GROUP, plural)).records.copy().items())
+        made.loops = made.loops or any(_LOOP.search(record.data) for _, record in records)
+        return [orjson.loads(record.data) for _, record in records]
+
+    def _made(
+        self,
+        registered: _Registered,
+        compile: Callable[..., T],
+        obj: JsonObject,
+        *others: list[JsonObject],
+    ) -> T:
+        """What is compiled of these objects, once for as long as they stay as they are."""
+        several = [obj, *(one for more in others for one in more)]
+        key = (compile.__module__, *(one["metadata"]["resourceVersion"] for one in several))
+        made: T = self._compiled[key] if key in self._compiled else compile(obj, *others)
+        registered.compiled[key] = made
+        return made
+
+    def _bound(self, made: _Registered, plural: str) -> list[tuple[JsonObject, list[JsonObject]]]:
+        """Each policy with its bindings; those without one do nothing."""
+        by_policy: dict[str, list[JsonObject]] = {}
+        for binding in self._stored(made, plural.replace("policies", "policybindings")):
+            by_policy.setdefault(binding["spec"].get("policyName", ""), []).append(binding)
+        policies = [(policy, policy["metadata"]["name"]) for policy in self._stored(made, plural)]
+        return [(policy, by_policy[name]) for policy, name in policies if name in by_policy]
+
+    def _webhooks(self, made: _Registered, plural: str) -> list[webhooks.Webhook]:
+        stored = self._stored(made, plural)
+        every = (self._made(made, webhooks.compile_webhooks, one) for one in stored)
+        return [webhook for some in every for webhook in some]
+
+    def of(
+        self,
+        request: Request,
+        target: Target,
+        options: Callable[[], JsonObject] | None = None,
+        named: bool = True,
+    ) -> Admission | None:
+        """The admission of one request; None where nothing registered may judge it."""
+        if target.kind.group in _EXEMPT or self._api.dynamic is None:
+            return None
+        return Admission(self, self._api, request, target, options, named)
+
+    def _is_called(self, resource: Resource) -> bool:
+        """Whether a webhook may be called for the resource's objects."""
+        found = self._called.get(resource)
+        if found is None:
+            found = self._called[resource] = self._covered(resource)
+        return found
+
+    def _covered(self, resource: Resource) -> bool:
+        if resource[0] in _EXEMPT:
+            return False
+        kinds = [info for info in self._api.registry if info.storage == resource]
+        every = [
+            (place, part)
+            for info in kinds
+            for part in ("", *info.subresources)
+            for place in places(self._api.registry, Target(info, info.storage_version, subresource=part))
+        ]
+        rules = [
+            rule
+            for webhook in (*self.mutating_webhooks, *self.validating_webhooks)
+            for rule in webhook.said.get("rules") or ()
+        ]
+        return any(covers(rule, place, part) for rule in rules for place, part in every)
+
+    async def admit(
+        self, request: Request, target: Target, obj: JsonObject, ctx: Context, operation: str
+    ) -> None:
+        """Have a request mutated and judged whose object is not stored: a Binding, an Eviction, what to run in a pod.
+
+        Raises:
+            StatusError: it is denied.
+        """
+        work = partial(self.judge, request, target, obj, None, ctx, operation)
+        await self.run(target.resource, work)
+
+    def judge(
+        self,
+        request: Request,
+        target: Target,
+        obj: JsonObject,
+        old: JsonObject | None,
+        ctx: Context,
+        operation: str,
+    ) -> None:
+        """As `admit`, where webhooks may be waited for.
+
+        Raises:
+            StatusError: the request is denied.
+        """
+        registered = self.of(request, target)
+        if registered is None:
+            return
+        if registered.mutate(obj, old, ctx, operation):
+            registered.mutate(obj, old, ctx, operation, again=True)
+        registered.validate(obj, old, ctx, operation)
+
+    async def run(self, resource: Resource, work: Callable[[], T]) -> T:
+        """Run what admits a request for the resource; it may call webhooks.
+
+        Raises:
+            Exception: what it raises.
+        """
+        return await in_step(work) if self._is_called(resource) else work()
+
+    async def write(
+        self, resource: Resource, key: str, change: ChangeFunction, dry_run: bool = False
+    ) -> Record | None:
+        """As the store's `write`, for a change that may call webhooks: what they admit is written if it is still true.
+
+        Raises:
+            StatusError: the change is refused.
+        """
+        store = self._api.store
+        if not self._is_called(resource):
+            return await store.write(resource, key, change, dry_run)
+        return await write_seen(store, resource, key, change, in_step, dry_run=dry_run)
+
+
+class Admission:
+    """What was registered, for one request."""
+
+    def __init__(
+        self,
+        dynamic: Dynamic,
+        api: Api,
+        request: Request,
+        target: Target,
+        options: Callable[[], JsonObject] | None,
+        named: bool,
+    ) -> None:
+        self._dynamic = dynamic
+        self._api = api
+        self._request = request
+        self._target = target
+        self._options = options
+        self._named = named
+        self._places = places(api.registry, target)
+        self._policy_rounds = Reinvocation()
+        self._webhook_rounds = Reinvocation()
+
+    def _attributes(
+        self, obj: JsonObject | None, old: JsonObject | None, ctx: Context, operation: str
+    ) -> Attributes:
+        return Attributes(
+            self._api.registry,
+            self._request,
+            self._target,
+            ctx,
+            operation,
+            obj,
+            old,
+            self._places,
+            self._options,
+            self._named,
+            self._api.authorizer,
+        )
+
+    def mutate(
+        self,
+        obj: JsonObject | None,
+        old: JsonObject | None,
+        ctx: Context,
+        operation: str,
+        again: bool = False,
+    ) -> bool:
+        """Have the object changed; whether it was.
+
+        Raises:
+            StatusError: the request is denied.
+        """
+        policies, hooks = self._dynamic.mutating_policies, self._dynamic.mutating_webhooks
+        # What is deleted has nothing that a policy could change.
+        policies = [] if operation == "DELETE" else policies
+        if not policies and not hooks:
+            return False
+        kept = _set_aside(obj) if operation == "CREATE" and obj is not None else {}
+        attributes = self._attributes(obj, old, ctx, operation)
+        changed = mutating.mutate(policies, attributes, self._policy_rounds, again) if policies else False
+        if hooks and webhooks.mutate(hooks, attributes, self._dynamic.calls, self._webhook_rounds, again):
+            changed = True
+        if obj is not None:
+            obj["metadata"].update(kept)
+        return changed
+
+    def validate(self, obj: JsonObject | None, old: JsonObject | None, ctx: Context, operation: str) -> None:
+        """Have the request judged.
+
+        Raises:
+            StatusError: it is denied.
+        """
+        attributes = self._attributes(obj, old, ctx, operation)
+        validating.validate(self._dynamic.validating_policies, attributes)
+        if self._dynamic.validating_webhooks:
+            webhooks.validate(self._dynamic.validating_webhooks, attributes, self._dynamic.calls)
+
+
+def _set_aside(obj: JsonObject) -> JsonObject:
+    """Take away what upstream's server only gives an object once it was mutated."""
+    meta = obj["metadata"]
+    names = ["uid", "creationTimestamp"]
+    base = meta.get("generateName")
+    if base and meta.get("name", "").startswith(base):
+        names.append("name")
+    return {name: meta.pop(name) for name in names if name in meta}

@@ -1,0 +1,135 @@
+"""AdmissionReviews: what a webhook is asked, and what its answer means (plugin/webhook/request and errors)."""
+
+from __future__ import annotations
+
+import base64
+import binascii
+import uuid
+from dataclasses import dataclass
+from typing import Any
+
+from dra_apiserver.errors import StatusError, quote
+from dra_apiserver.kinds.admissionregistration.dynamic.attributes import Attributes, Place
+
+JsonObject = dict[str, Any]
+
+_GROUP = "admission.k8s.io"
+_KNOWN = ("v1", "v1beta1")
+
+
+class InvalidReview(Exception):
+    """The answer is not what it must be; the message is upstream's."""
+
+
+@dataclass(frozen=True, slots=True)
+class Answer:
+    """What a webhook decided."""
+
+    allowed: bool
+    patch: bytes
+    patch_type: str
+    result: JsonObject | None
+    warnings: list[str]
+
+
+def known_version(versions: list[str]) -> str | None:
+    """The first of the webhook's versions that is one of ours."""
+    return next((one for one in versions if one in _KNOWN), None)
+
+
+def question(attributes: Attributes, place: Place, version: str) -> JsonObject:
+    """The review to send, with a uid of its own."""
+    request = {
+        "uid": str(uuid.uuid4()),
+        **attributes.described(place),
+        "object": attributes.versioned(attributes.obj, place),
+        "oldObject": attributes.versioned(attributes.old, place),
+    }
+    return {"kind": "AdmissionReview", "apiVersion": f"{_GROUP}/{version}", "request": request}
+
+
+def read(answer: JsonObject, uid: str, version: str, mutating: bool) -> Answer:
+    """The webhook's answer.
+
+    Raises:
+        InvalidReview: it doesn't fit the question.
+    """
+    _check_type(answer, version)
+    response = answer.get("response")
+    if not isinstance(response, dict):
+        raise InvalidReview("webhook response was absent")
+    try:
+        patch = base64.b64decode(response.get("patch") or "", validate=True)
+    except (binascii.Error, ValueError, TypeError) as error:
+        raise InvalidReview(f"illegal base64 data: {error}") from None
+    patch_type = response.get("patchType")
+    if version == "v1":
+        _check(answer, response, uid)
+        _check_patch(patch, patch_type, mutating)
+    elif patch:
+        # The older version takes every patch for a JSON patch.
+        patch_type = "JSONPatch"
+    result = response.get("status")
+    return Answer(
+        response.get("allowed") is True,
+        patch if mutating else b"",
+        patch_type or "",
+        result if isinstance(result, dict) else None,
+        [str(one) for one in response.get("warnings") or ()],
+    )
+
+
+class UnknownReview(InvalidReview):
+    """The answer is no review at all."""
+
+
+def _check_type(answer: JsonObject, version: str) -> None:
+    """A kind or version that the answer names must be the question's; one that it leaves out is taken for it."""
+    kind, found = answer.get("kind") or "AdmissionReview", answer.get("apiVersion") or f"{_GROUP}/{version}"
+    if kind != "AdmissionReview" or found not in {f"{_GROUP}/{one}" for one in _KNOWN}:
+        scheme = "k8s.io/apiserver/pkg/util/webhook/client.go:71"
+        text = f"no kind {quote(str(kind))} is registered for version {quote(str(found))} in scheme"
+        raise UnknownReview(f"{text} {quote(scheme)}")
+    if found != f"{_GROUP}/{version}":
+        other = found.rpartition("/")[2]
+        raise UnknownReview(
+            f"converting ({other}.AdmissionReview) to ({version}.AdmissionReview): unknown conversion"
+        )
+
+
+def _check(answer: JsonObject, response: JsonObject, uid: str) -> None:
+    if response.get("uid") != uid:
+        raise InvalidReview(
+            f"expected response.uid={quote(uid)}, got {quote(str(response.get('uid') or ''))}"
+        )
+    wanted, found = (f"{_GROUP}/v1", "AdmissionReview"), (answer.get("apiVersion"), answer.get("kind"))
+    if found != wanted:
+        version = f"/{found[0]}" if found[0] and "/" not in str(found[0]) else found[0] or "/"
+        raise InvalidReview(
+            f"expected webhook response of {wanted[0]}, Kind={wanted[1]}, got {version}, Kind={found[1] or ''}"
+        )
+
+
+def _check_patch(patch: bytes, patch_type: Any, mutating: bool) -> None:
+    if not mutating:
+        if patch:
+            raise InvalidReview("validating webhook may not return response.patch")
+        if patch_type is not None:
+            raise InvalidReview("validating webhook may not return response.patchType")
+    elif patch and patch_type is None:
+        raise InvalidReview("webhook returned response.patch but not response.patchType")
+    elif not patch and patch_type is not None:
+        raise InvalidReview("webhook returned response.patchType but not response.patch")
+    elif patch_type == "":
+        raise InvalidReview('webhook returned invalid response.patchType of ""')
+
+
+def rejection(webhook: str, result: JsonObject | None) -> StatusError:
+    """The Status of a request that a webhook denied, which is for the most part the webhook's."""
+    said = result or {}
+    code = said.get("code") or 0
+    message = said.get("message") or said.get("reason")
+    denied = f"admission webhook {quote(webhook)} denied the request"
+    message = f"{denied}: {message}" if message else f"{denied} without explanation"
+    reason = said.get("reason") or ""
+    return StatusError(code if code >= 400 else 400, reason, message, said.get("details"))

@@ -1,0 +1,212 @@
+"""Validating and mutating webhooks: which are called, in what order, and what becomes of the answers."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import orjson
+from dra_shared.cel import types as t
+from dra_shared.log import logger
+
+from dra_apiserver.apart import wait_for
+from dra_apiserver.equality import copied
+from dra_apiserver.errors import GroupResource, bad_request, forbidden, internal, quote
+from dra_apiserver.kinds.admissionregistration.dynamic.attributes import Attributes, Place
+from dra_apiserver.kinds.admissionregistration.dynamic.calls import CallError, Calls
+from dra_apiserver.kinds.admissionregistration.dynamic.environment import Environment
+from dra_apiserver.kinds.admissionregistration.dynamic.expressions import (
+    MATCH_BUDGET,
+    Activation,
+    MatchConditions,
+)
+from dra_apiserver.kinds.admissionregistration.dynamic.matching import matched_place
+from dra_apiserver.kinds.admissionregistration.dynamic.patches import PatchFailed, apply_patch, settle
+from dra_apiserver.kinds.admissionregistration.dynamic.reinvocation import Reinvocation
+from dra_apiserver.kinds.admissionregistration.dynamic.reviews import (
+    Answer,
+    InvalidReview,
+    UnknownReview,
+    known_version,
+    question,
+    read,
+    rejection,
+)
+from dra_apiserver.schema.jsontext import syntax_error
+
+JsonObject = dict[str, Any]
+
+_log = logger(__name__)
+
+
+@dataclass(frozen=True, slots=True)
+class Webhook:
+    """One webhook of a configuration, with its conditions compiled."""
+
+    key: str
+    name: str
+    said: JsonObject
+    match: JsonObject
+    conditions: MatchConditions
+
+    @property
+    def ignore(self) -> bool:
+        """Whether a webhook that can't be asked is passed over."""
+        return bool(self.said.get("failurePolicy") == "Ignore")
+
+
+def compile_webhooks(configuration: JsonObject) -> tuple[Webhook, ...]:
+    """The webhooks of a configuration, in order."""
+    environment = Environment(composed=False)
+    name = configuration["metadata"]["name"]
+    made = []
+    for index, said in enumerate(configuration.get("webhooks") or ()):
+        conditions = tuple(
+            environment.compile(one.get("expression", ""), (t.BOOL,))
+            for one in said.get("matchConditions") or ()
+        )
+        # A rule's absence matches nothing here, where policies then match everything.
+        match = {**said, "resourceRules": said.get("rules") or [{}]}
+        ignore = said.get("failurePolicy") == "Ignore"
+        key = f"{name}/{said['name']}/{index}"
+        made.append(Webhook(key, said["name"], said, match, MatchConditions(conditions, ignore)))
+    return tuple(made)
+
+
+def place_for(webhook: Webhook, attributes: Attributes) -> Place | None:
+    """The resource under which the webhook is to be asked; None where it isn't.
+
+    Raises:
+        StatusError: that can't be said.
+    """
+    place = matched_place(webhook.match, attributes)
+    if place is None or not webhook.conditions.conditions:
+        return place
+    matches, problem = webhook.conditions.match(Activation(attributes, place, {}, budget=MATCH_BUDGET))
+    if problem:
+        kind = attributes.target.kind
+        raise forbidden(GroupResource(kind.group, kind.plural), attributes.name, problem)
+    return place if matches else None
+
+
+class _Unasked(Exception):
+    """The webhook gave no answer that counts; `failurePolicy` says what becomes of that."""
+
+    def __init__(self, webhook: Webhook, reason: str) -> None:
+        super().__init__(f"failed calling webhook {quote(webhook.name)}: {reason}")
+
+
+async def _ask(
+    calls: Calls, webhook: Webhook, attributes: Attributes, place: Place, mutating: bool
+) -> Answer:
+    said = webhook.said
+    if attributes.ctx.dry_run and said.get("sideEffects") not in ("None", "NoneOnDryRun"):
+        raise bad_request(f"admission webhook {quote(webhook.name)} does not support dry run")
+    version = known_version(said.get("admissionReviewVersions") or [])
+    if version is None:
+        text = "could not create admission objects: webhook does not accept known AdmissionReview versions"
+        raise _Unasked(webhook, f"{text} (v1, v1beta1)")
+    review = question(attributes, place, version)
+    try:
+        answer = await calls.post(said.get("clientConfig") or {}, review, said.get("timeoutSeconds") or 10)
+    except CallError as error:
+        raise _Unasked(webhook, f"failed to call webhook: {error}") from None
+    try:
+        found = read(answer, review["request"]["uid"], version, mutating)
+    except UnknownReview as error:
+        raise _Unasked(webhook, f"failed to call webhook: {error}") from None
+    except InvalidReview as error:
+        raise _Unasked(webhook, f"received invalid webhook response: {error}") from None
+    attributes.warn(found.warnings)
+    if not found.allowed:
+        raise rejection(webhook.name, found.result)
+    return found
+
+
+def _pass_over(webhook: Webhook, error: _Unasked) -> None:
+    if not webhook.ignore:
+        raise internal(str(error))
+    _log.warning("failed calling webhook, failing open", webhook=webhook.name, error=str(error))
+
+
+def validate(webhooks: Sequence[Webhook], attributes: Attributes, calls: Calls) -> None:
+    """Ask every webhook that the request is for, all at once.
+
+    Raises:
+        StatusError: the first, in order, that denies it.
+    """
+    asked = [
+        (webhook, place) for webhook in webhooks if (place := place_for(webhook, attributes)) is not None
+    ]
+    if not asked:
+        return
+    for (webhook, _), outcome in zip(asked, wait_for(_all(asked, attributes, calls)), strict=True):
+        if isinstance(outcome, _Unasked):
+            _pass_over(webhook, outcome)
+        elif isinstance(outcome, BaseException):
+            raise outcome
+
+
+async def _all(
+    asked: list[tuple[Webhook, Place]], attributes: Attributes, calls: Calls
+) -> list[Answer | BaseException]:
+    return await asyncio.gather(
+        *(_ask(calls, webhook, attributes, place, False) for webhook, place in asked), return_exceptions=True
+    )
+
+
+def mutate(
+    webhooks: Sequence[Webhook], attributes: Attributes, calls: Calls, rounds: Reinvocation, again: bool
+) -> bool:
+    """Ask one webhook after the other, each about what those before it made; whether one changed the object.
+
+    Raises:
+        StatusError: one denies the request.
+    """
+    rounds.begin(attributes.obj, again)
+    any_changed = False
+    for webhook in webhooks:
+        place = place_for(webhook, attributes)
+        if place is None or (again and webhook.key not in rounds.wanted):
+            continue
+        changed = False
+        try:
+            answer = wait_for(_ask(calls, webhook, attributes, place, True))
+            changed = _take(webhook, answer, attributes, place)
+        except _Unasked as error:
+            _pass_over(webhook, error)
+        if changed:
+            any_changed = True
+            rounds.changed()
+        if webhook.said.get("reinvocationPolicy") == "IfNeeded":
+            rounds.eligible.add(webhook.key)
+    rounds.end(attributes.obj)
+    return any_changed
+
+
+def _take(webhook: Webhook, answer: Answer, attributes: Attributes, place: Place) -> bool:
+    """Change the object as the webhook wants; whether that made a difference."""
+    if not answer.patch:
+        return False
+    try:
+        operations = orjson.loads(answer.patch)
+    except orjson.JSONDecodeError:
+        text = f"received undecodable patch in webhook response: {syntax_error(answer.patch)}"
+        raise _Unasked(webhook, text) from None
+    if not operations:
+        return False
+    before = attributes.versioned(attributes.obj, place)
+    if before is None:
+        text = "attempted to modify the object, which is not supported for this operation"
+        raise internal(f"admission webhook {quote(webhook.name)} {text}")
+    if answer.patch_type != "JSONPatch":
+        raise _Unasked(webhook, f"unsupported patch type {quote(answer.patch_type)}")
+    try:
+        patched = apply_patch(copied(before), operations)
+        changed = patched != before
+        settle(patched, attributes, place)
+    except PatchFailed as error:
+        raise internal(str(error)) from None
+    return changed

@@ -1,0 +1,76 @@
+"""The kinds of admissionregistration.k8s.io (upstream's `pkg/registry/admissionregistration`)."""
+
+from __future__ import annotations
+
+from dra_apiserver.kinds.admissionregistration import columns, defaults, policies, webhooks
+from dra_apiserver.kinds.common.builtin import STATUS_ALONE, builtin
+from dra_apiserver.kinds.common.checked import CheckedStrategy
+from dra_apiserver.kinds.common.printing import printer
+
+KINDS = (
+    builtin(
+        "admissionregistration.k8s.io",
+        "mutatingadmissionpolicies",
+        strategy=CheckedStrategy(policies.check_mutating_policy),
+        default=defaults.admission_policy,
+        printer=printer("Name|Mutations#|ParamKind|Age", columns.admission_policy),
+        counts_generation=True,
+        core_metadata=False,
+        allow_unconditional_update=False,
+        has_expressions=True,
+    ),
+    builtin(
+        "admissionregistration.k8s.io",
+        "mutatingadmissionpolicybindings",
+        strategy=CheckedStrategy(policies.check_mutating_binding),
+        default=defaults.admission_binding,
+        printer=printer("Name|PolicyName|ParamRef|Age", columns.admission_binding),
+        counts_generation=True,
+        core_metadata=False,
+        allow_unconditional_update=False,
+    ),
+    builtin(
+        "admissionregistration.k8s.io",
+        "mutatingwebhookconfigurations",
+        strategy=CheckedStrategy(webhooks.check_webhooks),
+        default=defaults.webhooks,
+        printer=printer("Name|Webhooks#|Age", columns.webhooks),
+        counts_generation=True,
+        core_metadata=False,
+        allow_unconditional_update=False,
+        has_expressions=True,
+    ),
+    builtin(
+        "admissionregistration.k8s.io",
+        "validatingadmissionpolicies",
+        strategy=CheckedStrategy(policies.check_validating_policy),
+        default=defaults.admission_policy,
+        printer=printer("Name|Validations#|ParamKind|Age", columns.admission_policy),
+        counts_generation=True,
+        core_metadata=False,
+        allow_unconditional_update=False,
+        reset_fields={"status": STATUS_ALONE},
+        has_expressions=True,
+    ),
+    builtin(
+        "admissionregistration.k8s.io",
+        "validatingadmissionpolicybindings",
+        strategy=CheckedStrategy(policies.check_validating_binding),
+        default=defaults.admission_binding,
+        printer=printer("Name|PolicyName|ParamRef|Age", columns.admission_binding),
+        counts_generation=True,
+        core_metadata=False,
+        allow_unconditional_update=False,
+    ),
+    builtin(
+        "admissionregistration.k8s.io",
+        "validatingwebhookconfigurations",
+        strategy=CheckedStrategy(webhooks.check_webhooks),
+        default=defaults.webhooks,
+        printer=printer("Name|Webhooks#|Age", columns.webhooks),
+        counts_generation=True,
+        core_metadata=False,
+        allow_unconditional_update=False,
+        has_expressions=True,
+    ),
+)

@@ -1,0 +1,13 @@
+"""Defaults of API services (`apiregistration/v1/defaults.go`)."""
+
+from __future__ import annotations
+
+from typing import Any
+
+Object = dict[str, Any]
+
+
+def api_service(obj: Object, _version: str, _now: str) -> None:
+    service = (obj.get("spec") or {}).get("service")
+    if service is not None:
+        service.setdefault("port", 443)

@@ -1,0 +1,19 @@
+"""The kinds of apiregistration.k8s.io (`kube-aggregator/pkg/registry`)."""
+
+from __future__ import annotations
+
+from dra_apiserver.kinds.apiregistration import columns, defaults
+from dra_apiserver.kinds.common.builtin import STATUS_ALONE, builtin
+from dra_apiserver.kinds.common.printing import printer
+
+KINDS = (
+    builtin(
+        "apiregistration.k8s.io",
+        "apiservices",
+        default=defaults.api_service,
+        printer=printer("Name|Service|Available|Age", columns.api_service),
+        core_metadata=False,
+        allow_unconditional_update=False,
+        reset_fields={"status": STATUS_ALONE},
+    ),
+)

@@ -1,0 +1,24 @@
+"""Columns of storage versions (upstream's `pkg/printers/internalversion`)."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from datetime import datetime
+from typing import Any
+
+from dra_apiserver.kinds.common.cells import (
+    UNSET,
+)
+from dra_apiserver.kinds.common.objectcells import age, name, part
+
+Object = Mapping[str, Any]
+
+
+def storage_version(obj: Object, now: datetime) -> list[Any]:
+    status = part(obj, "status")
+    common = status.get("commonEncodingVersion") or UNSET
+    every = ",".join(
+        f"{one.get('apiServerID', '')}={one.get('encodingVersion', '')}"
+        for one in status.get("storageVersions") or ()
+    )
+    return [name(obj), common, every or UNSET, age(obj, now)]

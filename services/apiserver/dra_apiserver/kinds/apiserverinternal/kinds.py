@@ -1,0 +1,17 @@
+"""The kinds of internal.apiserver.k8s.io (upstream's `pkg/registry/apiserverinternal`)."""
+
+from __future__ import annotations
+
+from dra_apiserver.kinds.apiserverinternal import columns
+from dra_apiserver.kinds.common.builtin import STATUS_ALONE, builtin
+from dra_apiserver.kinds.common.printing import printer
+
+KINDS = (
+    builtin(
+        "internal.apiserver.k8s.io",
+        "storageversions",
+        printer=printer("Name|CommonEncodingVersion|StorageVersions|Age", columns.storage_version),
+        allow_unconditional_update=False,
+        reset_fields={"status": STATUS_ALONE},
+    ),
+)

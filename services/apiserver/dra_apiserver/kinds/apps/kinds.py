@@ -1,0 +1,89 @@
+"""The kinds of apps, and replication controllers (upstream's `pkg/registry/apps`)."""
+
+from __future__ import annotations
+
+from dra_shared.names import dns_label_name
+
+from dra_apiserver.kinds.apps import columns, controllerdefaults, defaults, status, warnings
+from dra_apiserver.kinds.apps.strategy import (
+    DaemonSetStrategy,
+    DeploymentStrategy,
+    ReplicationControllerStrategy,
+    WorkloadStrategy,
+)
+from dra_apiserver.kinds.common.builtin import builtin
+from dra_apiserver.kinds.common.checked import StatusStrategy
+from dra_apiserver.kinds.common.fieldlabels import unsupported_field_label
+from dra_apiserver.kinds.common.printing import printer
+
+KINDS = (
+    builtin(
+        "",
+        "replicationcontrollers",
+        selects_by_labels=True,
+        strategy=ReplicationControllerStrategy(),
+        status_strategy=StatusStrategy(status.check_controller_status),
+        default=controllerdefaults.replication_controller,
+        printer=printer(
+            "Name|Desired#|Current#|Ready#|Age|Containers*|Images*|Selector*", columns.replication_controller
+        ),
+        warnings={"": warnings.replication_controller},
+        counts_generation=True,
+        orphans_dependents=True,
+        field_label_error=unsupported_field_label,
+    ),
+    builtin(
+        "apps",
+        "controllerrevisions",
+        printer=printer("Name|Controller|Revision|Age", columns.controller_revision),
+    ),
+    builtin(
+        "apps",
+        "daemonsets",
+        strategy=DaemonSetStrategy(),
+        status_strategy=StatusStrategy(status.check_daemon_set_status),
+        default=defaults.daemon_set,
+        printer=printer(
+            "Name|Desired#|Current#|Ready#|Up-to-date#|Available#|Node Selector|Age|Containers*|Images*|Selector*",
+            columns.daemon_set,
+        ),
+        warnings={"": warnings.template},
+        counts_generation=True,
+    ),
+    builtin(
+        "apps",
+        "deployments",
+        strategy=DeploymentStrategy(),
+        status_strategy=StatusStrategy(status.check_deployment_status),
+        default=defaults.deployment,
+        printer=printer(
+            "Name|Ready|Up-to-date|Available|Age|Containers*|Images*|Selector*", columns.deployment
+        ),
+        warnings={"": warnings.named_template},
+        counts_generation=True,
+        reset_fields={"status": [("f:spec",), ("f:metadata", "f:labels")]},
+    ),
+    builtin(
+        "apps",
+        "replicasets",
+        strategy=WorkloadStrategy("deployment", False),
+        status_strategy=StatusStrategy(status.check_replica_set_status),
+        default=defaults.replica_set,
+        printer=printer(
+            "Name|Desired#|Current#|Ready#|Age|Containers*|Images*|Selector*", columns.replica_set
+        ),
+        warnings={"": warnings.named_template},
+        counts_generation=True,
+    ),
+    builtin(
+        "apps",
+        "statefulsets",
+        strategy=WorkloadStrategy("statefulset", True),
+        status_strategy=StatusStrategy(status.check_stateful_set_status),
+        default=defaults.stateful_set,
+        printer=printer("Name|Ready|Age|Containers*|Images*", columns.stateful_set),
+        warnings={"": warnings.stateful_set},
+        name_rule=dns_label_name,
+        counts_generation=True,
+    ),
+)

@@ -1,0 +1,59 @@
+"""Reviews of who somebody is: TokenReview and SelfSubjectReview (upstream's `pkg/registry/authentication`)."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from dra_apiserver.api import Api
+from dra_apiserver.auth import UserInfo
+from dra_apiserver.credentials import API_AUDIENCES
+from dra_apiserver.errors import bad_request
+from dra_apiserver.handlers.bodies import read_review, reply
+from dra_apiserver.http import Request
+from dra_apiserver.target import Target
+from dra_apiserver.tokens import InvalidToken
+
+JsonObject = dict[str, Any]
+
+
+async def review_self(api: Api, request: Request, target: Target) -> None:
+    """Who asks."""
+    obj = await read_review(api, request, target)
+    obj["status"] = {"userInfo": _shown_user(request.user)}
+    await reply(request, 201, obj)
+
+
+async def review_token(api: Api, request: Request, target: Target) -> None:
+    """Whose token it is."""
+    obj = await read_review(api, request, target)
+    obj["status"] = _reviewed(api, obj)
+    await reply(request, 201, obj)
+
+
+def _shown_user(user: UserInfo) -> JsonObject:
+    shown: JsonObject = {
+        "username": user.name,
+        "uid": user.uid,
+        "groups": list(user.groups),
+        "extra": {key: list(values) for key, values in user.extra.items()},
+    }
+    return {key: value for key, value in shown.items() if value}
+
+
+def _reviewed(api: Api, obj: JsonObject) -> JsonObject:
+    """Whose token it is, and for which of the audiences asked for, by default this server's.
+
+    Raises:
+        StatusError: 400, there is no token to review.
+    """
+    spec = obj.get("spec") or {}
+    token = spec.get("token") or ""
+    if not token:
+        raise bad_request("token is required for TokenReview in authentication")
+    try:
+        holder = api.credentials.holder(token, spec.get("audiences") or API_AUDIENCES)
+    except InvalidToken as error:
+        return {"user": {}, "error": f"[invalid bearer token, {error}]"}
+    if holder is None:
+        return {"user": {}, "error": "invalid bearer token"}
+    return {"authenticated": True, "user": _shown_user(holder.user), "audiences": list(holder.audiences)}

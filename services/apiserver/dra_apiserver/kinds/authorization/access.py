@@ -1,0 +1,121 @@
+"""Reviews of access: may I, may somebody, what may I (pkg/registry/authorization)."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from dra_apiserver.api import Api
+from dra_apiserver.auth import UserInfo
+from dra_apiserver.authorization import Attributes
+from dra_apiserver.authorization.rules import Rule
+from dra_apiserver.errors import FieldError, bad_request, invalid, invalid_object
+from dra_apiserver.handlers.bodies import read_review, reply
+from dra_apiserver.http import Request
+from dra_apiserver.kinds.rbac.authorizer import problems
+from dra_apiserver.target import Target
+
+JsonObject = dict[str, Any]
+
+_ALL: tuple[Rule, ...] = (
+    {"verbs": ["*"], "apiGroups": ["*"], "resources": ["*"]},
+    {"verbs": ["*"], "nonResourceURLs": ["*"]},
+)
+
+
+def review_access(api: Api, request: Request, target: Target, obj: JsonObject) -> JsonObject:
+    """The status of a SelfSubjectAccessReview, a SubjectAccessReview or a LocalSubjectAccessReview.
+
+    Raises:
+        StatusError: 422, the question is none.
+    """
+    kind = target.kind
+    spec = obj.get("spec") or {}
+    if errors := _validate(kind.kind, spec, target.namespace):
+        # Upstream's object has forgotten its kind by now.
+        raise invalid_object(kind.group, "", "", errors)
+    if api.authorizer is None:
+        return {"allowed": True, "reason": "every caller is an administrator"}
+    user = request.user if kind.kind.startswith("Self") else _subject(spec)
+    decision = api.authorizer.authorize(_question(spec, user))
+    return {"allowed": decision.allowed, **({"reason": decision.reason} if decision.reason else {})}
+
+
+def _validate(kind: str, spec: JsonObject, home: str) -> list[FieldError]:
+    resource, path = spec.get("resourceAttributes"), spec.get("nonResourceAttributes")
+    if path is not None:
+        path = {"Path": path.get("path") or "", "Verb": path.get("verb") or ""}
+    errors = []
+    if resource is not None and path is not None:
+        text = "cannot be specified in combination with resourceAttributes"
+        errors.append(invalid("spec.nonResourceAttributes", path, text))
+    if resource is None and path is None:
+        text = "exactly one of nonResourceAttributes or resourceAttributes must be specified"
+        errors.append(invalid("spec.resourceAttributes", None, text))
+    if not kind.startswith("Self") and not spec.get("user") and not spec.get("groups"):
+        text = "at least one of user or group must be specified"
+        errors.append(invalid("spec.user", spec.get("user") or "", text))
+    if kind == "LocalSubjectAccessReview":
+        namespace = (resource or {}).get("namespace") or ""
+        if resource is not None and namespace != home:
+            text = "must match metadata.namespace"
+            errors.append(invalid("spec.resourceAttributes.namespace", namespace, text))
+        if path is not None:
+            text = "disallowed on this kind of request"
+            errors.append(invalid("spec.nonResourceAttributes", path, text))
+    return errors
+
+
+def _subject(spec: JsonObject) -> UserInfo:
+    extra = {key: tuple(values) for key, values in (spec.get("extra") or {}).items()}
+    groups = tuple(spec.get("groups") or ())
+    return UserInfo(spec.get("user") or "", groups, extra, uid=spec.get("uid") or "")
+
+
+def _question(spec: JsonObject, user: UserInfo) -> Attributes:
+    wanted = spec.get("resourceAttributes")
+    if wanted is None:
+        wanted = spec["nonResourceAttributes"]
+        return Attributes(user, wanted.get("verb") or "", path=wanted.get("path") or "")
+    fields = ("verb", "group", "resource", "subresource", "namespace", "name")
+    return Attributes(user, *(wanted.get(field) or "" for field in fields))
+
+
+def review_rules(api: Api, request: Request, obj: JsonObject) -> JsonObject:
+    """The status of a SelfSubjectRulesReview.
+
+    Raises:
+        StatusError: 400, it names no namespace.
+    """
+    namespace = (obj.get("spec") or {}).get("namespace") or ""
+    if not namespace:
+        raise bad_request("no namespace on request")
+    rules, absent = (_ALL, ()) if api.authorizer is None else api.authorizer.rules_of(request.user, namespace)
+    status: JsonObject = {
+        "resourceRules": [
+            _picked(rule, "verbs", "apiGroups", "resources", "resourceNames")
+            for rule in rules
+            if rule.get("resources")
+        ],
+        "nonResourceRules": [
+            _picked(rule, "verbs", "nonResourceURLs") for rule in rules if rule.get("nonResourceURLs")
+        ],
+        "incomplete": False,
+    }
+    return status | ({"evaluationError": problems(absent)} if absent else {})
+
+
+def _picked(rule: Rule, *fields: str) -> JsonObject:
+    return {field: rule[field] for field in fields if rule.get(field)}
+
+
+async def review(api: Api, request: Request, target: Target) -> None:
+    """Answer a SelfSubjectAccessReview, a SubjectAccessReview or a LocalSubjectAccessReview."""
+    obj = await read_review(api, request, target)
+    obj["status"] = review_access(api, request, target, obj)
+    await reply(request, 201, obj)
+
+
+async def review_own_rules(api: Api, request: Request, target: Target) -> None:
+    """Answer a SelfSubjectRulesReview."""
+    obj = await read_review(api, request, target)
+    await reply(request, 201, obj | {"status": review_rules(api, request, obj), "spec": {}})

@@ -1,0 +1,15 @@
+"""Validation of an autoscaler's status (upstream's `ValidateHorizontalPodAutoscalerStatusUpdate`)."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from dra_apiserver.errors import FieldError
+from dra_apiserver.kinds.common.counts import check_counts
+
+JsonObject = dict[str, Any]
+
+
+def check_autoscaler_status(obj: JsonObject, old: JsonObject) -> list[FieldError]:
+    """How many replicas there are and should be."""
+    return check_counts(obj.get("status") or {}, ("currentReplicas", "desiredReplicas"), "status")

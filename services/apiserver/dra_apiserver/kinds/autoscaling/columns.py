@@ -1,0 +1,89 @@
+"""Columns of autoscalers and scales (upstream's `pkg/printers/internalversion`)."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from datetime import datetime
+from typing import Any
+
+from dra_apiserver.kinds.common.cells import (
+    NONE,
+    UNKNOWN,
+    UNSET,
+)
+from dra_apiserver.kinds.common.objectcells import age, name, part, quantity_text
+
+Object = Mapping[str, Any]
+
+
+_SHOWN_METRICS = 2
+_METRICS = {
+    "ContainerResource": "containerResource",
+    "External": "external",
+    "Object": "object",
+    "Pods": "pods",
+    "Resource": "resource",
+}
+
+
+def _metric(metric: Object, found: Object) -> str:
+    """What one metric is and ought to be."""
+    kind = metric.get("type", "")
+    if kind not in _METRICS:
+        return "<unknown type>"
+    source, current = part(metric, _METRICS[kind]), part(part(found, _METRICS[kind]), "current")
+    target = part(source, "target")
+
+    def amount(of: Object, field: str) -> str:
+        return UNKNOWN if of.get(field) is None else quantity_text(of[field])
+
+    if kind in ("External", "Object"):
+        if target.get("averageValue") is not None:
+            return f"{amount(current, 'averageValue')}/{amount(target, 'averageValue')} (avg)"
+        return f"{amount(current, 'value')}/{amount(target, 'value')}"
+    if kind == "Pods":
+        return f"{amount(current, 'averageValue')}/{amount(target, 'averageValue')}"
+    if target.get("averageValue") is not None:
+        now, wanted = amount(current, "averageValue"), amount(target, "averageValue")
+    else:
+        share, goal = current.get("averageUtilization"), target.get("averageUtilization")
+        now = UNKNOWN if share is None else f"{share}%"
+        wanted = "<auto>" if goal is None else f"{goal}%"
+    return f"{source.get('name', '')}: {now}/{wanted}"
+
+
+def _processor(said: Object) -> Object:
+    return {"type": "Resource", "resource": {"name": "cpu", **said}}
+
+
+def _metrics(metrics: Sequence[Object], found: Sequence[Object]) -> str:
+    if not metrics:
+        return NONE
+    texts = [
+        _metric(one, found[index] if index < len(found) else {})
+        for index, one in enumerate(metrics[:_SHOWN_METRICS])
+    ]
+    more = len(metrics) - _SHOWN_METRICS
+    return ", ".join(texts) + (f" + {more} more..." if more > 0 else "")
+
+
+def autoscaler(obj: Object, now: datetime) -> list[Any]:
+    spec, status = part(obj, "spec"), part(obj, "status")
+    target = part(spec, "scaleTargetRef")
+    reference = f"{target.get('kind', '')}/{target.get('name', '')}"
+    least = str(spec["minReplicas"]) if spec.get("minReplicas") is not None else UNSET
+    metrics, found = spec.get("metrics") or [], status.get("currentMetrics") or []
+    if spec.get("targetCPUUtilizationPercentage") is not None:
+        # autoscaling/v1 knows one metric only.
+        goal, share = spec["targetCPUUtilizationPercentage"], status.get("currentCPUUtilizationPercentage")
+        metrics = [_processor({"target": {"averageUtilization": goal}}), *metrics]
+        found = [_processor({"current": {"averageUtilization": share}}), *found]
+    targets = _metrics(metrics, found)
+    counts = [least, spec.get("maxReplicas", 0), status.get("currentReplicas", 0)]
+    return [name(obj), reference, targets, *counts, age(obj, now)]
+
+
+def scale(obj: Object, now: datetime) -> list[Any]:
+    """An autoscaling Scale."""
+    counts = [part(obj, "spec").get("replicas", 0), part(obj, "status").get("replicas", 0)]
+    return [name(obj), *counts, age(obj, now)]

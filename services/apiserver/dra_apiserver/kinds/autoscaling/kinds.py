@@ -1,0 +1,20 @@
+"""The kinds of autoscaling (upstream's `pkg/registry/autoscaling`)."""
+
+from __future__ import annotations
+
+from dra_apiserver.kinds.autoscaling import autoscaler, autoscalerstatus, columns, conversion, defaults
+from dra_apiserver.kinds.common.builtin import builtin
+from dra_apiserver.kinds.common.checked import CheckedStrategy, StatusStrategy
+from dra_apiserver.kinds.common.printing import printer
+
+KINDS = (
+    builtin(
+        "autoscaling",
+        "horizontalpodautoscalers",
+        strategy=CheckedStrategy(autoscaler.check_autoscaler),
+        status_strategy=StatusStrategy(autoscalerstatus.check_autoscaler_status),
+        default=defaults.autoscaler,
+        conversions={"v1": (conversion.from_v1, conversion.to_v1)},
+        printer=printer("Name|Reference|Targets|MinPods|MaxPods|Replicas|Age", columns.autoscaler),
+    ),
+)

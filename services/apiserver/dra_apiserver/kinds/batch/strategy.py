@@ -1,0 +1,213 @@
+"""The strategies of jobs and cron jobs (upstream's `pkg/registry/batch`)."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from dra_shared.names import dns_label
+
+from dra_apiserver.errors import FieldError, Verbatim, invalid, required
+from dra_apiserver.kinds.apps.strategy import selector_mismatch
+from dra_apiserver.kinds.batch.cronjob import check_cron_job
+from dra_apiserver.kinds.batch.jobpolicies import JOB_POLICIES
+from dra_apiserver.kinds.batch.jobspec import check_job_spec
+from dra_apiserver.kinds.common.generic import GenericStrategy
+from dra_apiserver.kinds.common.goshapes import show
+from dra_apiserver.kinds.common.labelselectors import check_label_selector, shown_selector
+from dra_apiserver.kinds.common.objectmeta import IMMUTABLE
+from dra_apiserver.kinds.pods.update import same
+from dra_apiserver.kinds.strategy import Context
+
+JsonObject = dict[str, Any]
+
+# Room for the time that a job's name ends in.
+_CRON_JOB_NAME_LENGTH = 52
+_JOB_FIXED = (
+    "selector", "template", "completionMode", "podFailurePolicy", "backoffLimitPerIndex", "managedBy", "successPolicy",
+)  # fmt: skip
+# What of a job's template may change while the job is suspended and has not started.
+_DIRECTIVES = ("nodeSelector", "affinity", "tolerations", "schedulingGates")
+
+
+class CronJobStrategy(GenericStrategy):
+    """Jobs at certain times."""
+
+    def validate_create(self, obj: JsonObject, ctx: Context) -> list[FieldError]:
+        """The errors of metadata and spec; the jobs' names must fit as well."""
+        errors = super().validate_create(obj, ctx) + check_cron_job(obj.get("spec") or {})
+        name = (obj.get("metadata") or {}).get("name", "")
+        if len(name) > _CRON_JOB_NAME_LENGTH:
+            text = f"must be no more than {_CRON_JOB_NAME_LENGTH} characters"
+            errors.append(invalid("metadata.name", name, text))
+        return errors
+
+    def validate_update(self, obj: JsonObject, old: JsonObject, ctx: Context) -> list[FieldError]:
+        """The errors of metadata and spec."""
+        errors = super().validate_update(obj, old, ctx)
+        return errors if ctx.subresource == "status" else errors + check_cron_job(obj.get("spec") or {})
+
+
+class JobStrategy(GenericStrategy):
+    """A job selects its pods by its own uid, unless it says that it selects by hand."""
+
+    def prepare_for_create(self, obj: JsonObject, ctx: Context) -> None:
+        """Generation 1, no status, and the selector and labels made from uid and name."""
+        super().prepare_for_create(obj, ctx)
+        spec = obj.setdefault("spec", {})
+        if not spec.get("manualSelector"):
+            _generate_selector(spec, obj["metadata"])
+
+    def validate_create(self, obj: JsonObject, ctx: Context) -> list[FieldError]:
+        """The errors of metadata and spec."""
+        return super().validate_create(obj, ctx) + self._validate_spec(obj)
+
+    def validate_update(self, obj: JsonObject, old: JsonObject, ctx: Context) -> list[FieldError]:
+        """The new job's errors, and what may not have changed."""
+        errors = super().validate_update(obj, old, ctx)
+        if ctx.subresource == "status":
+            return errors
+        spec, before = obj.get("spec") or {}, dict(old.get("spec") or {})
+        # Upstream judges the new job, and then the spec once more as that of a changed one.
+        errors += self._validate_spec(obj) + self._validate_rest(spec)
+        if spec.get("completions") != before.get("completions") and not _is_elastic(spec):
+            tandem = "can only be modified in tandem with spec.parallelism"
+            if spec.get("completionMode") != "Indexed":
+                shown = Verbatim("null") if spec.get("completions") is None else spec["completions"]
+                errors.append(invalid("spec.completions", shown, IMMUTABLE))
+            elif spec.get("completions") is not None:
+                errors.append(invalid("spec.completions", spec["completions"], tandem))
+        redirected = _may_change_template(old)
+        if redirected:
+            before["template"] = _redirected(before.get("template") or {}, spec.get("template") or {})
+        for name in _JOB_FIXED:
+            if spec.get(name) == before.get(name):
+                continue
+            if name == "template" and redirected:
+                if same(spec.get(name), before.get(name)):
+                    continue
+                shown = (spec.get("template") or {}).get("spec")
+                errors.append(invalid("spec.template.spec", shown, IMMUTABLE))
+            else:
+                errors.append(invalid(f"spec.{name}", _shown_member(spec, name), IMMUTABLE))
+        return errors
+
+    def _validate_spec(self, job: JsonObject) -> list[FieldError]:
+        spec = job.get("spec") or {}
+        errors = _generated_labels(job) + self._validate_rest(spec)
+        name, completions = job["metadata"].get("name", ""), spec.get("completions") or 0
+        host = f"{name}-{completions - 1}"
+        if spec.get("completionMode") == "Indexed" and completions > 0 and dns_label(host):
+            text = f"will not able to create pod with invalid DNS label: {host}"
+            errors.append(invalid("metadata.name", name, text))
+        return errors
+
+    def _validate_rest(self, spec: JsonObject) -> list[FieldError]:
+        errors = check_job_spec(spec, "spec")
+        selector = spec.get("selector")
+        if selector is None:
+            errors.append(required("spec.selector"))
+        else:
+            errors += check_label_selector(selector, "spec.selector")
+        return errors + selector_mismatch(selector, spec.get("template") or {})
+
+
+def _shown_member(spec: JsonObject, name: str) -> Any:
+    if name == "selector":
+        return shown_selector(spec.get(name))
+    if spec.get(name) is None:
+        return Verbatim("null")
+    return show(spec[name], JOB_POLICIES[name]) if name in JOB_POLICIES else spec[name]
+
+
+def _generate_selector(spec: JsonObject, meta: JsonObject) -> None:
+    template = spec.setdefault("template", {})
+    template_meta = template.setdefault("metadata", {})
+    given = template_meta.get("labels")
+    labels = dict(given or {})
+    name, uid = meta.get("name", ""), meta["uid"]
+    for key, value in (
+        ("job-name", name),
+        ("batch.kubernetes.io/job-name", name),
+        ("controller-uid", uid),
+        ("batch.kubernetes.io/controller-uid", uid),
+    ):
+        labels.setdefault(key, value)
+    template_meta["labels"] = labels
+    if not meta.get("labels") or meta["labels"] is given:
+        # Upstream's default, which finds the labels when the stored job is read, or has the two be one and the same.
+        meta["labels"] = dict(labels)
+    selector = spec["selector"] = dict(spec.get("selector") or {})
+    selector["matchLabels"] = {
+        "batch.kubernetes.io/controller-uid": uid,
+        **(selector.get("matchLabels") or {}),
+    }
+
+
+def _is_elastic(spec: JsonObject) -> bool:
+    """An indexed job may grow and shrink, with as many pods at a time as it has indexes."""
+    return spec.get("completionMode") == "Indexed" and spec.get("completions") == spec.get("parallelism")
+
+
+def _may_change_template(job: JsonObject) -> bool:
+    """Whether the job is suspended and none of its pods is there (`shouldAllowMutablePodTemplate`)."""
+    status = job.get("status") or {}
+    suspended = any(
+        condition.get("type") == "Suspended" and condition.get("status") == "True"
+        for condition in status.get("conditions") or ()
+    )
+    waits = bool((job.get("spec") or {}).get("suspend")) and not status.get("active")
+    return waits and (suspended or not status.get("startTime"))
+
+
+def _take_resources(spec: JsonObject, wanted: JsonObject) -> None:
+    """Give the containers of ``spec`` the resources of those in ``wanted``, where they are the same containers."""
+    for field in ("containers", "initContainers"):
+        old, new = spec.get(field) or [], wanted.get(field) or []
+        if len(old) == len(new) and old:
+            spec[field] = [
+                {**container, "resources": other.get("resources")}
+                if container.get("name") == other.get("name")
+                else container
+                for container, other in zip(old, new, strict=True)
+            ]
+
+
+def _generated_labels(job: JsonObject) -> list[FieldError]:
+    """The labels that name a job on its pods, unless it selects by hand."""
+    spec, meta = job.get("spec") or {}, job["metadata"]
+    if spec.get("manualSelector") or spec.get("selector") is None:
+        return []
+    labels = ((spec.get("template") or {}).get("metadata") or {}).get("labels") or {}
+    errors = []
+    for key, value in (
+        ("controller-uid", meta.get("uid", "")),
+        ("job-name", meta.get("name", "")),
+        ("batch.kubernetes.io/controller-uid", meta.get("uid", "")),
+        ("batch.kubernetes.io/job-name", meta.get("name", "")),
+    ):
+        path, text = f"spec.template.metadata.labels[{key}]", f"must be '{value}'"
+        if key not in labels:
+            errors.append(required(path, text))
+        elif labels[key] != value:
+            errors.append(invalid(path, dict(sorted(labels.items())), text))
+    return errors
+
+
+def _redirected(template: JsonObject, wanted: JsonObject) -> JsonObject:
+    """``template`` with the scheduling directives, resources, labels and annotations of ``wanted``."""
+    meta = {**(template.get("metadata") or {})}
+    spec = {**(template.get("spec") or {})}
+    _take_resources(spec, wanted.get("spec") or {})
+    for target, source, names in (
+        (meta, wanted.get("metadata") or {}, ("labels", "annotations")),
+        (spec, wanted.get("spec") or {}, _DIRECTIVES),
+    ):
+        for name in names:
+            target.pop(name, None)
+            if name in source:
+                target[name] = source[name]
+    wanted_meta = {
+        **(wanted.get("metadata") or {}),
+        **{name: meta.get(name) for name in ("labels", "annotations")},
+    }
+    return {**template, "metadata": wanted_meta, "spec": spec}

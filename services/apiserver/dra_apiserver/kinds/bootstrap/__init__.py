@@ -1,0 +1,12 @@
+"""What a cluster has before anybody created anything, as kube-apiserver's post-start hooks make it.
+
+``make_missing(api)`` makes those that are not there; ``Followers(api, served)`` keeps the objects that the server
+derives from others: an IPAddress for each address of a service, an APIService for each group and version;
+``Restorer(api, port, addresses)`` makes again what kube-apiserver keeps.
+"""
+
+from dra_apiserver.kinds.bootstrap.follow import Followers
+from dra_apiserver.kinds.bootstrap.objects import make_missing
+from dra_apiserver.kinds.bootstrap.restore import Restorer
+
+__all__ = ["Followers", "Restorer", "make_missing"]

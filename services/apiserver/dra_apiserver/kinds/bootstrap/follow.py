@@ -1,0 +1,215 @@
+"""Objects that the server derives from others and keeps in step with them."""
+
+from __future__ import annotations
+
+import asyncio
+import ipaddress
+import uuid
+from collections.abc import Callable
+from typing import Any
+
+from dra_apiserver.api import Api
+from dra_apiserver.registry import version_priority
+from dra_apiserver.storage import Put, Record, Remove, Resource
+
+Object = dict[str, Any]
+Wanted = Callable[[], dict[str, Object]]
+
+_SERVICES: Resource = ("", "services")
+_ADDRESSES: Resource = ("networking.k8s.io", "ipaddresses")
+_API_SERVICES: Resource = ("apiregistration.k8s.io", "apiservices")
+_MANAGED_BY = "ipaddress.kubernetes.io/managed-by"
+_ALLOCATOR = "ipallocator.k8s.io"
+_AUTO = "kube-aggregator.kubernetes.io/automanaged"
+
+# How kube-aggregator orders groups; versions in the order that discovery has them.
+_GROUPS = {
+    "": 18000,
+    "apps": 17800,
+    "events.k8s.io": 17750,
+    "authentication.k8s.io": 17700,
+    "authorization.k8s.io": 17600,
+    "autoscaling": 17500,
+    "batch": 17400,
+    "certificates.k8s.io": 17300,
+    "networking.k8s.io": 17200,
+    "policy": 17100,
+    "rbac.authorization.k8s.io": 17000,
+    "storage.k8s.io": 16800,
+    "apiextensions.k8s.io": 16700,
+    "admissionregistration.k8s.io": 16700,
+    "scheduling.k8s.io": 16600,
+    "coordination.k8s.io": 16500,
+    "node.k8s.io": 16300,
+    "discovery.k8s.io": 16200,
+    "resource.k8s.io": 16200,
+    "flowcontrol.apiserver.k8s.io": 16100,
+    "internal.apiserver.k8s.io": 16000,
+    "storagemigration.k8s.io": 15800,
+}
+_VERSIONS = {
+    ("", "v1"): 1,
+    ("admissionregistration.k8s.io", "v1beta1"): 12,
+    ("autoscaling", "v2"): 30,
+    ("coordination.k8s.io", "v1alpha2"): 12,
+    ("coordination.k8s.io", "v1beta1"): 13,
+    ("flowcontrol.apiserver.k8s.io", "v1"): 21,
+    ("resource.k8s.io", "v1"): 21,
+    ("resource.k8s.io", "v1alpha3"): 1,
+    ("resource.k8s.io", "v1beta2"): 15,
+    ("scheduling.k8s.io", "v1alpha2"): 2,
+}
+_STABLE, _OTHER = 15, 9
+_CUSTOM_GROUP, _CUSTOM_VERSION = 1000, 100
+_AGGREGATED_PRIORITY = 100
+# The aggregator is no group of its own.
+_AGGREGATOR = "apiregistration.k8s.io"
+
+
+class Followers:
+    """Writes IPAddresses and APIServices as services and served kinds come and go; `served` is set when kinds did."""
+
+    def __init__(self, api: Api, served: asyncio.Event) -> None:
+        self._api = api
+        self._served = served
+
+    async def sync(self) -> None:
+        """Make what is missing now and remove what nothing needs."""
+        self._served.clear()
+        await asyncio.gather(self.sync_addresses(), self._sync(_API_SERVICES, self._wanted_services))
+
+    async def sync_addresses(self) -> None:
+        """Make the IPAddresses that are missing and remove those that nothing needs."""
+        await self._sync(_ADDRESSES, self._wanted_addresses)
+
+    async def run(self) -> None:
+        """Follow until cancelled."""
+        await asyncio.gather(self._follow_services(), self._follow_kinds())
+
+    async def _follow_services(self) -> None:
+        collection = self._api.store.collection(_SERVICES)
+        waiter = collection.waiter()
+        try:
+            while True:
+                await waiter
+                collection.discard(waiter)
+                # Before the sync, so that what happens meanwhile wakes us again.
+                waiter = collection.waiter()
+                await self.sync_addresses()
+        finally:
+            collection.discard(waiter)
+
+    async def _follow_kinds(self) -> None:
+        while True:
+            await self._served.wait()
+            self._served.clear()
+            await self._sync(_API_SERVICES, self._wanted_services)
+
+    async def _sync(self, target: Resource, wanted: Wanted) -> None:
+        needed = wanted()
+        records = self._api.store.collection(target).records
+        write = self._api.store.write
+        missing = [write(target, name, self._put(obj)) for name, obj in needed.items() if name not in records]
+        unneeded = [
+            write(target, name, _remove)
+            for name, record in list(records.items())
+            if name not in needed and self._ours(target, record)
+        ]
+        await asyncio.gather(*missing, *unneeded)
+
+    def _put(self, obj: Object) -> Callable[[Record | None], Put | None]:
+        obj["metadata"] |= {"uid": str(uuid.uuid4()), "creationTimestamp": self._api.now()}
+        return lambda current: Put(obj) if current is None else None
+
+    @staticmethod
+    def _ours(target: Resource, record: Record) -> bool:
+        labels = record.object()["metadata"].get("labels") or {}
+        return _AUTO in labels if target == _API_SERVICES else labels.get(_MANAGED_BY) == _ALLOCATOR
+
+    def _wanted_addresses(self) -> dict[str, Object]:
+        found: dict[str, Object] = {}
+        for key, record in self._api.store.collection(_SERVICES).records.items():
+            namespace, _, name = key.partition("/")
+            for address in (record.object().get("spec") or {}).get("clusterIPs") or ():
+                if address != "None":
+                    found[address] = _address(address, namespace, name)
+        return found
+
+    def _wanted_services(self) -> dict[str, Object]:
+        registry = self._api.registry
+        found = {}
+        for group in registry.groups():
+            if group == _AGGREGATOR:
+                continue
+            custom = group not in _GROUPS
+            versions = sorted(registry.versions(group), key=version_priority)
+            for index, version in enumerate(versions):
+                priority = _CUSTOM_VERSION - index if custom else _version_priority(group, version)
+                service = registry.kinds_in(group, version)[0].service
+                made = self._api_service(group, version, priority, custom)
+                found[f"{version}.{group}"] = _aggregated(made, service) if service else made
+        return found
+
+    def _api_service(self, group: str, version: str, priority: int, custom: bool) -> Object:
+        spec: Object = {"group": group} if group else {}
+        spec |= {"version": version, "groupPriorityMinimum": _GROUPS.get(group, _CUSTOM_GROUP)}
+        condition = {
+            "type": "Available",
+            "status": "True",
+            "lastTransitionTime": self._api.now(),
+            "reason": "Local",
+            "message": "Local APIServices are always available",
+        }
+        return {
+            "kind": "APIService",
+            "apiVersion": "apiregistration.k8s.io/v1",
+            "metadata": {
+                "name": f"{version}.{group}",
+                "labels": {_AUTO: "true" if custom else "onstart"},
+            },
+            "spec": {**spec, "versionPriority": priority},
+            "status": {"conditions": [condition]},
+        }
+
+
+def _aggregated(local: Object, service: str) -> Object:
+    """The APIService as it is where a service has the group's objects (metrics-server's manifests)."""
+    namespace, _, name = service.partition("/")
+    (condition,) = local["status"]["conditions"]
+    labels = {"k8s-app": name, **local["metadata"]["labels"]}
+    spec = {
+        **local["spec"],
+        "service": {"namespace": namespace, "name": name, "port": 443},
+        "groupPriorityMinimum": _AGGREGATED_PRIORITY,
+        "versionPriority": _AGGREGATED_PRIORITY,
+        "insecureSkipTLSVerify": True,
+    }
+    passed = {**condition, "reason": "Passed", "message": "all checks passed"}
+    return {
+        **local,
+        "metadata": {**local["metadata"], "labels": labels},
+        "spec": spec,
+        "status": {"conditions": [passed]},
+    }
+
+
+def _version_priority(group: str, version: str) -> int:
+    stable = "alpha" not in version and "beta" not in version
+    return _VERSIONS.get((group, version), _STABLE if stable else _OTHER)
+
+
+def _address(address: str, namespace: str, name: str) -> Object:
+    family = f"IPv{ipaddress.ip_address(address).version}"
+    return {
+        "kind": "IPAddress",
+        "apiVersion": "networking.k8s.io/v1",
+        "metadata": {
+            "name": address,
+            "labels": {"ipaddress.kubernetes.io/ip-family": family, _MANAGED_BY: _ALLOCATOR},
+        },
+        "spec": {"parentRef": {"resource": "services", "namespace": namespace, "name": name}},
+    }
+
+
+def _remove(current: Record | None) -> Remove | None:
+    return None if current is None else Remove(current.object())

@@ -1,0 +1,137 @@
+"""The objects that are there from the start."""
+
+from __future__ import annotations
+
+import asyncio
+import uuid
+from collections.abc import Iterator
+from typing import Any
+
+from dra_apiserver.api import Api
+from dra_apiserver.kinds.flowcontrol.bootstrap import flow_schemas, priority_levels
+from dra_apiserver.kinds.metrics import objects as metrics_server
+from dra_apiserver.kinds.networking.servicestrategy import SERVICE_RANGE
+from dra_apiserver.kinds.rbac.bootstrap import roles_and_bindings
+from dra_apiserver.kinds.rbac.reconciled import reconciled
+from dra_apiserver.storage import Put, Record, Resource, object_key
+
+Object = dict[str, Any]
+
+_NAMESPACES = ("default", "kube-system", "kube-public", "kube-node-lease")
+_PRIORITIES = {
+    "system-cluster-critical": (
+        2_000_000_000,
+        "For pods that the cluster needs, on whichever node they run.",
+    ),
+    "system-node-critical": (2_000_001_000, "For pods that their node needs and that must stay on it."),
+}
+
+
+async def make_missing(api: Api, port: int) -> None:
+    """Make what is not there; what is there stays as its users left it, but for what roles lack.
+
+    `port` is the server's own.
+    """
+    made = [*system_namespaces(), *_classes(), service_range(api.now()), own_service(port)]
+    made += [*priority_levels(), *flow_schemas(api.now())]
+    if api.config.metrics_server:
+        made += metrics_server.objects()
+    given = [_give_back(api, obj) for obj in roles_and_bindings()]
+    await asyncio.gather(*(make(api, obj) for obj in made), *given)
+
+
+def system_namespaces() -> Iterator[Object]:
+    """The namespaces that every cluster has."""
+    for name in _NAMESPACES:
+        yield {
+            "kind": "Namespace",
+            "apiVersion": "v1",
+            "metadata": {"name": name, "labels": {"kubernetes.io/metadata.name": name}},
+            "spec": {"finalizers": ["kubernetes"]},
+            "status": {"phase": "Active"},
+        }
+
+
+def _classes() -> Iterator[Object]:
+    for name, (value, description) in _PRIORITIES.items():
+        yield {
+            "kind": "PriorityClass",
+            "apiVersion": "scheduling.k8s.io/v1",
+            "metadata": {"name": name, "generation": 1},
+            "value": value,
+            "description": description,
+            "preemptionPolicy": "PreemptLowerPriority",
+        }
+
+
+def service_range(now: str) -> Object:
+    """The range that services have their addresses from, ready since `now`."""
+    condition = {
+        "type": "Ready",
+        "status": "True",
+        "lastTransitionTime": now,
+        "reason": "",
+        "message": "Kubernetes default Service CIDR is ready",
+    }
+    return {
+        "kind": "ServiceCIDR",
+        "apiVersion": "networking.k8s.io/v1",
+        "metadata": {"name": "kubernetes"},
+        "spec": {"cidrs": [str(SERVICE_RANGE)]},
+        "status": {"conditions": [condition]},
+    }
+
+
+def own_service(port: int) -> Object:
+    """The service by which pods know the server, which listens on `port`."""
+    ports = [{"name": "https", "protocol": "TCP", "port": 443, "targetPort": port}]
+    return {
+        "kind": "Service",
+        "apiVersion": "v1",
+        "metadata": {
+            "name": "kubernetes",
+            "namespace": "default",
+            "labels": {"component": "apiserver", "provider": "kubernetes"},
+        },
+        "spec": {
+            "ports": ports,
+            "clusterIP": str(SERVICE_RANGE[1]),
+            "clusterIPs": [str(SERVICE_RANGE[1])],
+            "type": "ClusterIP",
+            "sessionAffinity": "None",
+            "ipFamilies": ["IPv4"],
+            "ipFamilyPolicy": "SingleStack",
+            "internalTrafficPolicy": "Cluster",
+        },
+        "status": {"loadBalancer": {}},
+    }
+
+
+async def _give_back(api: Api, obj: Object) -> None:
+    storage, key = place(api, obj)
+    current = api.store.newest(storage, key)
+    if current is None:
+        await make(api, obj)
+    elif (whole := reconciled(current.object(), obj)) is not None:
+        await api.store.write(storage, key, lambda _: Put(whole))
+
+
+def place(api: Api, obj: Object) -> tuple[Resource, str]:
+    """Where the store keeps the object."""
+    group, _, version = obj["apiVersion"].rpartition("/")
+    info = api.registry.known_kind(group, version, obj["kind"])
+    assert info is not None
+    return info.storage, object_key(obj["metadata"].get("namespace", ""), obj["metadata"]["name"])
+
+
+async def make(api: Api, obj: Object) -> None:
+    """Make an object unless there is one of its name."""
+    storage, key = place(api, obj)
+    if api.store.newest(storage, key) is not None:
+        return
+    obj["metadata"] |= {"uid": str(uuid.uuid4()), "creationTimestamp": api.now()}
+
+    def change(current: Record | None) -> Put | None:
+        return Put(obj) if current is None else None
+
+    await api.store.write(storage, key, change)

@@ -1,0 +1,152 @@
+"""What the server makes again while it runs, as kube-apiserver's controllers do.
+
+Every ten seconds its own service with Endpoints and EndpointSlice, the default ServiceCIDR and the addresses of
+services (kubernetesservice, defaultservicecidr, the repair of ipallocator); every minute the system's namespaces and
+the defaults of API priority and fairness (systemnamespaces, flowcontrol). All else comes back with the next start.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import socket
+from collections.abc import Awaitable, Callable, Iterator
+from typing import Any
+
+from dra_shared.log import logger
+
+from dra_apiserver.api import Api
+from dra_apiserver.kinds.bootstrap.objects import make, own_service, place, service_range, system_namespaces
+from dra_apiserver.kinds.flowcontrol.bootstrap import flow_schemas, priority_levels
+from dra_apiserver.storage import Put, Record
+
+Object = dict[str, Any]
+
+_INTERVAL = 10.0
+# In intervals.
+_SLOW = 6
+_AUTO_UPDATE = "apf.kubernetes.io/autoupdate-spec"
+_MANDATORY = frozenset({"exempt", "catch-all"})
+_ANY = frozenset({"", "0.0.0.0", "::"})
+
+_log = logger(__name__)
+
+
+class Restorer:
+    """Makes again what is missing; `port` is the server's own, `addresses` sees to the addresses of services."""
+
+    def __init__(self, api: Api, port: int, addresses: Callable[[], Awaitable[None]]) -> None:
+        self._api = api
+        self._port = port
+        self._addresses = addresses
+        self._host = _advertised(api.config.listen)
+
+    async def start(self) -> None:
+        """Have the endpoints lead to this server, whatever they led to before."""
+        for obj in self._endpoints():
+            await self._put(obj, lambda current, wanted: _differs(current, wanted, ports=True))
+
+    async def run(self) -> None:
+        """Restore until cancelled."""
+        round_ = 0
+        while True:
+            await self._api.clock.sleep(_INTERVAL)
+            round_ += 1
+            try:
+                await self.restore(slow=round_ % _SLOW == 0)
+            except Exception as error:
+                # The next round tries again.
+                _log.warning("cannot restore the server's own objects", error=str(error))
+
+    async def restore(self, *, slow: bool) -> None:
+        """One round; `slow` for what has its turn once a minute."""
+        made = [own_service(self._port), service_range(self._api.now())]
+        await asyncio.gather(*(make(self._api, obj) for obj in made))
+        await self._addresses()
+        for obj in self._endpoints():
+            await self._put(obj, lambda current, wanted: _differs(current, wanted, ports=False))
+        if slow:
+            await asyncio.gather(*(make(self._api, obj) for obj in system_namespaces()))
+            for obj in (*priority_levels(), *flow_schemas(self._api.now())):
+                await self._put(obj, _is_out_of_date)
+
+    async def _put(self, obj: Object, differs: Callable[[Object, Object], bool]) -> None:
+        """Make the object, or write it over one that differs."""
+        await make(self._api, obj)
+        storage, key = place(self._api, obj)
+        current = self._api.store.newest(storage, key)
+        if current is None or not differs(current.object(), obj):
+            return
+
+        def change(record: Record | None) -> Put | None:
+            if record is None or not differs(old := record.object(), obj):
+                return None
+            generation = old["metadata"].get("generation")
+            counted = {"generation": generation + 1} if generation else {}
+            kept = {name: value for name, value in obj.items() if name not in {"metadata", "status"}}
+            return Put({**old, **kept, "metadata": {**old["metadata"], **counted}})
+
+        await self._api.store.write(storage, key, change)
+
+    def _endpoints(self) -> Iterator[Object]:
+        port = {"name": "https", "port": self._port, "protocol": "TCP"}
+        yield {
+            "kind": "Endpoints",
+            "apiVersion": "v1",
+            "metadata": {
+                "name": "kubernetes",
+                "namespace": "default",
+                "labels": {"endpointslice.kubernetes.io/skip-mirror": "true"},
+            },
+            "subsets": [{"addresses": [{"ip": self._host}], "ports": [port]}],
+        }
+        yield {
+            "kind": "EndpointSlice",
+            "apiVersion": "discovery.k8s.io/v1",
+            "metadata": {
+                "name": "kubernetes",
+                "namespace": "default",
+                "generation": 1,
+                "labels": {"kubernetes.io/service-name": "kubernetes"},
+            },
+            "addressType": "IPv6" if ":" in self._host else "IPv4",
+            "endpoints": [{"addresses": [self._host], "conditions": {"ready": True}}],
+            "ports": [port],
+        }
+
+
+def _advertised(listen: str) -> str:
+    """The address that others reach the server by: its own, or this machine's where it listens on all."""
+    if listen not in _ANY:
+        return listen
+    try:
+        return socket.gethostbyname(socket.gethostname())
+    except OSError:
+        return "127.0.0.1"
+
+
+def _differs(current: Object, wanted: Object, *, ports: bool) -> bool:
+    """Whether endpoints lead elsewhere; ports are looked at when the server starts alone, as upstream does it."""
+    for field in ("subsets", "endpoints"):
+        if field in wanted and [one.get("addresses") for one in current.get(field) or ()] != [
+            one["addresses"] for one in wanted[field]
+        ]:
+            return True
+    if not ports:
+        return False
+    fields = [name for name in ("subsets", "ports") if name in wanted]
+    return any(current.get(name) != wanted[name] for name in fields)
+
+
+def _is_out_of_date(current: Object, wanted: Object) -> bool:
+    """Whether a default's spec is to be written again: those that users have not taken over, and two in any case."""
+    meta = current["metadata"]
+    mandatory = meta["name"] in _MANDATORY
+    if not mandatory and (meta.get("annotations") or {}).get(_AUTO_UPDATE) != "true":
+        return False
+    # What is exempt may be tuned.
+    left_out = {"exempt"} if mandatory else set()
+
+    def compared(obj: Object) -> Object:
+        return {name: value for name, value in (obj.get("spec") or {}).items() if name not in left_out}
+
+    return compared(current) != compared(wanted)

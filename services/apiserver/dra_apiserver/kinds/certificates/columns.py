@@ -1,0 +1,31 @@
+"""Columns of signing requests and trust bundles (upstream's `pkg/printers/internalversion`)."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from datetime import datetime
+from typing import Any
+
+from dra_apiserver.kinds.common.cells import (
+    NONE,
+    human_duration,
+)
+from dra_apiserver.kinds.common.objectcells import age, name, part
+
+Object = Mapping[str, Any]
+
+
+def signing_request(obj: Object, now: datetime) -> list[Any]:
+    spec = part(obj, "spec")
+    conditions = {one.get("type") for one in part(obj, "status").get("conditions") or ()}
+    states = [kind for kind in ("Denied", "Approved", "Failed") if kind in conditions] or ["Pending"]
+    if part(obj, "status").get("certificate"):
+        states.append("Issued")
+    seconds = spec.get("expirationSeconds")
+    duration = NONE if seconds is None else human_duration(seconds)
+    signer = spec.get("signerName") or NONE
+    return [name(obj), age(obj, now), signer, spec.get("username", ""), duration, ",".join(states)]
+
+
+def trust_bundle(obj: Object, now: datetime) -> list[Any]:
+    return [name(obj), part(obj, "spec").get("signerName") or NONE]

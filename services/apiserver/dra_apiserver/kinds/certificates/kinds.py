@@ -1,0 +1,29 @@
+"""The kinds of certificates.k8s.io (upstream's `pkg/registry/certificates`)."""
+
+from __future__ import annotations
+
+from dra_apiserver.kinds.certificates import columns
+from dra_apiserver.kinds.certificates.strategy import SigningRequestStrategy
+from dra_apiserver.kinds.common.builtin import builtin
+from dra_apiserver.kinds.common.fieldlabels import unsupported_field_label
+from dra_apiserver.kinds.common.printing import printer
+
+KINDS = (
+    builtin(
+        "certificates.k8s.io",
+        "certificatesigningrequests",
+        strategy=SigningRequestStrategy(),
+        status_strategy=SigningRequestStrategy(),
+        subresource_strategies={"approval": SigningRequestStrategy()},
+        printer=printer("Name|Age|SignerName|Requestor|RequestedDuration|Condition", columns.signing_request),
+        field_label_error=unsupported_field_label,
+        reset_fields={"": [("f:status",)]},
+    ),
+    builtin(
+        "certificates.k8s.io",
+        "clustertrustbundles",
+        printer=printer("Name|SignerName", columns.trust_bundle),
+        allow_unconditional_update=False,
+    ),
+    builtin("certificates.k8s.io", "podcertificaterequests", allow_unconditional_update=False),
+)

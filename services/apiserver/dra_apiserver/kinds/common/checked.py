@@ -1,0 +1,57 @@
+"""The strategies of kinds, or statuses, of which one function says what is wrong."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from dra_apiserver.errors import FieldError
+from dra_apiserver.kinds.common.generic import GenericStrategy
+from dra_apiserver.kinds.common.objectmeta import keep_metadata, reset_for_status
+from dra_apiserver.kinds.strategy import Context
+
+JsonObject = dict[str, Any]
+StatusCheck = Callable[[JsonObject, JsonObject], list[FieldError]]
+
+
+class CheckedStrategy(GenericStrategy):
+    """As any kind, with a check of new and changed objects."""
+
+    def __init__(self, check: Check) -> None:
+        self.check = check
+
+    def validate_create(self, obj: JsonObject, ctx: Context) -> list[FieldError]:
+        """The errors of metadata, then the kind's own."""
+        return super().validate_create(obj, ctx) + self.check(obj, None)
+
+    def validate_update(self, obj: JsonObject, old: JsonObject, ctx: Context) -> list[FieldError]:
+        """The errors of metadata, then the kind's own."""
+        errors = super().validate_update(obj, old, ctx)
+        return errors if ctx.subresource else errors + self.check(obj, old)
+
+
+class StatusStrategy(GenericStrategy):
+    """As any status, with a check of the new one against the old one.
+
+    A kind that `keeps_metadata` lets its status change nothing else; one that `keeps_all` of it not even looks at it.
+    """
+
+    def __init__(self, check: StatusCheck, keeps_metadata: bool = False, keeps_all: bool = False) -> None:
+        self._check = check
+        self._keeps_metadata = keeps_metadata
+        self._keeps_all = keeps_all
+
+    def prepare_for_update(self, obj: JsonObject, old: JsonObject, ctx: Context) -> None:
+        """Everything but the status, and perhaps the metadata, stays."""
+        super().prepare_for_update(obj, old, ctx)
+        if self._keeps_metadata:
+            reset_for_status(obj["metadata"], old["metadata"])
+        if self._keeps_all:
+            keep_metadata(obj["metadata"], old["metadata"])
+
+    def validate_update(self, obj: JsonObject, old: JsonObject, ctx: Context) -> list[FieldError]:
+        """The errors of metadata, then those of the status."""
+        return super().validate_update(obj, old, ctx) + self._check(obj, old)
+
+
+Check = Callable[[JsonObject, JsonObject | None], list[FieldError]]

@@ -1,0 +1,45 @@
+"""What admission plugins that know of default classes have in common."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import orjson
+
+from dra_apiserver.errors import GroupResource
+from dra_apiserver.kinds.strategy import Context
+
+JsonObject = dict[str, Any]
+
+
+PODS = GroupResource("", "pods")
+
+
+def is_new(ctx: Context, group: str, plural: str, operation: str) -> bool:
+    """Whether the request creates an object of the kind."""
+    return (
+        operation == "CREATE" and not ctx.subresource and (ctx.kind.group, ctx.kind.plural) == (group, plural)
+    )
+
+
+def all_of(ctx: Context, group: str, plural: str) -> list[JsonObject]:
+    """Every object of a kind that has no namespace."""
+    return [orjson.loads(data) for data in ctx.listing(group, plural, "")]
+
+
+def name_of(obj: JsonObject) -> str:
+    """The object's name; "" where it has none yet."""
+    name: str = obj["metadata"].get("name", "")
+    return name
+
+
+def default_class(found: list[JsonObject], annotations: tuple[str, ...]) -> JsonObject | None:
+    """The class that is marked as default: of several the youngest, then the first by name."""
+
+    def marked(one: JsonObject) -> bool:
+        marks = one["metadata"].get("annotations") or {}
+        return any(marks.get(annotation) == "true" for annotation in annotations)
+
+    defaults = sorted((one for one in found if marked(one)), key=name_of)
+    defaults.sort(key=lambda one: str(one["metadata"].get("creationTimestamp", "")), reverse=True)
+    return defaults[0] if defaults else None

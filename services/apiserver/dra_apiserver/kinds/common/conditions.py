@@ -1,0 +1,58 @@
+"""Status conditions (apimachinery's `ValidateConditions`)."""
+
+from __future__ import annotations
+
+import re
+from typing import Any
+
+from dra_apiserver.errors import FieldError, duplicate, invalid, not_supported, required, too_long
+from dra_apiserver.kinds.common import names
+
+JsonObject = dict[str, Any]
+_STATUSES = ("False", "True", "Unknown")
+_REASON = "[A-Za-z]([A-Za-z0-9_,:]*[A-Za-z0-9_])?"
+_REASON_LENGTH = 1024
+_NO_TIMES = (None, "", "0001-01-01T00:00:00Z")
+_MESSAGE_LENGTH = 32 * 1024
+
+
+def check_conditions(conditions: list[JsonObject] | None, path: str) -> list[FieldError]:
+    """Each type once, each condition complete."""
+    errors: list[FieldError] = []
+    seen: set[str] = set()
+    for index, condition in enumerate(conditions or ()):
+        at = f"{path}[{index}]"
+        kind = condition.get("type", "")
+        if kind in seen:
+            errors.append(duplicate(f"{at}.type", kind))
+        seen.add(kind)
+        errors += _check_condition(condition, at)
+    return errors
+
+
+def _check_condition(condition: JsonObject, path: str) -> list[FieldError]:
+    errors = names.label_name(condition.get("type", ""), f"{path}.type")
+    status, reason = condition.get("status", ""), condition.get("reason", "")
+    if status not in _STATUSES:
+        errors.append(not_supported(f"{path}.status", status, _STATUSES))
+    if (condition.get("observedGeneration") or 0) < 0:
+        text = "must be greater than or equal to zero"
+        errors.append(invalid(f"{path}.observedGeneration", condition["observedGeneration"], text))
+    if condition.get("lastTransitionTime") in _NO_TIMES:
+        errors.append(required(f"{path}.lastTransitionTime"))
+    if not reason:
+        errors.append(required(f"{path}.reason"))
+    else:
+        if not re.fullmatch(_REASON, reason):
+            text = (
+                "a condition reason must start with alphabetic character, optionally followed by a string of "
+                "alphanumeric characters or '_,:', and must end with an alphanumeric character or '_' "
+                f"(e.g. 'my_name',  or 'MY_NAME',  or 'MyName',  or 'ReasonA,ReasonB',  or 'ReasonA:ReasonB', "
+                f"regex used for validation is '{_REASON}')"
+            )
+            errors.append(invalid(f"{path}.reason", reason, text))
+        if len(reason.encode()) > _REASON_LENGTH:
+            errors.append(too_long(f"{path}.reason", _REASON_LENGTH))
+    if len(condition.get("message", "").encode()) > _MESSAGE_LENGTH:
+        errors.append(too_long(f"{path}.message", _MESSAGE_LENGTH))
+    return errors

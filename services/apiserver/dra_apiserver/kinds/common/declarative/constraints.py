@@ -1,0 +1,121 @@
+"""What one declared rule asks of a value (apimachinery's `pkg/api/validate`).
+
+Rules come in two sorts: those of `SHORT_CIRCUIT` decide whether the others are asked at all.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, NamedTuple
+
+from dra_apiserver.errors import (
+    ErrorType,
+    FieldError,
+    Verbatim,
+    invalid,
+    not_supported,
+    required,
+    too_long,
+    too_many,
+)
+from dra_apiserver.kinds.common.declarative.formats import FORMATS
+from dra_apiserver.kinds.common.declarative.structs import Field, Rule
+from dra_apiserver.kinds.common.objectmeta import IMMUTABLE
+
+
+class Site(NamedTuple):
+    """Where a value stands: its path, whether an object is updated, and whether an old value belongs to it."""
+
+    path: str
+    update: bool
+    known: bool
+
+
+Check = Callable[[Any, Any, Site], list[FieldError]]
+"""The errors of a value, given the old one."""
+
+_NULL = Verbatim("null")
+
+
+def _required(rule: Rule, field: Field) -> Check:
+    return lambda value, _, site: [] if field.has(value) else [required(site.path)]
+
+
+def _max_items(rule: Rule, field: Field) -> Check:
+    limit = int(rule.value)
+    return lambda value, _, site: [too_many(site.path, len(value), limit)] if len(value) > limit else []
+
+
+def _immutable(rule: Rule, field: Field) -> Check:
+    """Asked only where the value changed: that is what ratcheting finds out first."""
+    return lambda _, __, site: [invalid(site.path, _NULL, IMMUTABLE)] if site.update else []
+
+
+def _update(rule: Rule, field: Field) -> Check:
+    if rule.value != "NoModify":
+        raise ValueError(f"no update constraint {rule.value!r} is known")
+
+    def check(value: Any, old: Any, site: Site) -> list[FieldError]:
+        if not site.update or not field.has(value) or not field.has(old):
+            return []
+        return [invalid(site.path, _NULL, "field cannot be modified once set")]
+
+    return check
+
+
+def _bound(low: bool) -> Callable[[Rule, Field], Check]:
+    word = "greater" if low else "less"
+
+    def make(rule: Rule, field: Field) -> Check:
+        limit = int(rule.value)
+        text = f"must be {word} than or equal to {limit}"
+
+        def check(value: int, _: Any, site: Site) -> list[FieldError]:
+            fits = value >= limit if low else value <= limit
+            return [] if fits else [invalid(site.path, value, text)]
+
+        return check
+
+    return make
+
+
+def _max_bytes(rule: Rule, field: Field) -> Check:
+    limit = int(rule.value)
+    return lambda value, _, site: [too_long(site.path, limit)] if len(value.encode()) > limit else []
+
+
+def _max_length(rule: Rule, field: Field) -> Check:
+    limit = int(rule.value)
+    text = f"may not be more than {limit} characters"
+
+    def check(value: str, _: Any, site: Site) -> list[FieldError]:
+        return [FieldError(ErrorType.TOO_LONG, site.path, detail=text)] if len(value) > limit else []
+
+    return check
+
+
+def _format(rule: Rule, field: Field) -> Check:
+    found = FORMATS[rule.value]
+    return lambda value, _, site: found(value, site.path)
+
+
+def _enum(rule: Rule, field: Field) -> Check:
+    return lambda value, _, site: (
+        [] if value in field.values else [not_supported(site.path, value, field.values)]
+    )
+
+
+SHORT_CIRCUIT: dict[str, Callable[[Rule, Field], Check]] = {
+    "immutable": _immutable,
+    "maxItems": _max_items,
+    "required": _required,
+    "update": _update,
+}
+PLAIN: dict[str, Callable[[Rule, Field], Check]] = {
+    "enum": _enum,
+    "format": _format,
+    "maxBytes": _max_bytes,
+    "maxLength": _max_length,
+    "maximum": _bound(low=False),
+    "minimum": _bound(low=True),
+}

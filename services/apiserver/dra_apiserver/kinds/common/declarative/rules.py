@@ -1,0 +1,229 @@
+"""Compiles the rules that an API type declares into one function, as validation-gen makes Go code of them.
+
+Struct by struct: unions first, then the fields in Go's order. A field that did not change is not judged again, nor is
+an item of a list with keys, or a value of a map. Of a field that changed, the short-circuiting rules are asked first,
+then the others, both in the order of their tags, then whether keys are unique, then what is inside.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping
+from typing import Any
+
+from dra_apiserver.equality import differs
+from dra_apiserver.errors import FieldError, duplicate, invalid
+from dra_apiserver.kinds.common.declarative.constraints import PLAIN, SHORT_CIRCUIT, Check, Site
+from dra_apiserver.kinds.common.declarative.structs import Field, Rule, Shape, Stage, encoded, fields
+from dra_apiserver.kinds.common.goshapes import show
+
+JsonObject = dict[str, Any]
+ENFORCED = frozenset({Stage.STANDARD, Stage.BETA})
+"""The rules whose errors upstream's server answers with: the others shadow hand-written ones."""
+ALL = frozenset(Stage)
+
+# Rules that say how a list is compared rather than what it may hold.
+_LIST_RULES = ("listType", "listMapKey", "unique")
+# A subfield is text in all rules that there are.
+_SUBFIELD = Shape.TEXT
+
+
+class DeclaredRules:
+    """The declared rules of one type, such as ``io.k8s.api.resource.v1.ResourceClaim``.
+
+    Raises:
+        ValueError: the type declares a rule that this interpreter does not know.
+    """
+
+    def __init__(self, type_name: str, stages: frozenset[Stage] = ENFORCED) -> None:
+        self._check = _struct(type_name, stages)
+
+    def validate(self, obj: JsonObject, old: JsonObject | None = None) -> list[FieldError]:
+        """The errors of a new object, or of one changed from `old`."""
+        if self._check is None:
+            return []
+        return self._check(obj, old, Site("", old is not None, old is not None))
+
+
+def _struct(name: str, stages: frozenset[Stage]) -> Check | None:
+    """The rules of a struct; None where it has none. The value is no None."""
+    known = fields(name)
+    members = [
+        field for field in known if any(r.name == "unionMember" and r.stage in stages for r in field.rules)
+    ]
+    checks = [(field, check) for field in known if (check := _field(field, stages)) is not None]
+    if not members and not checks:
+        return None
+    union = _union(members) if members else None
+
+    def validate(value: JsonObject, old: JsonObject | None, site: Site) -> list[FieldError]:
+        errors = union(value, old, site) if union is not None else []
+        prefix = f"{site.path}." if site.path else ""
+        update, known = site.update, old is not None
+        for field, check in checks:
+            one = field.get(value)
+            before = field.get(old) if old is not None else None
+            if one is None and before is None and field.skippable:
+                continue
+            errors += check(one, before, Site(prefix + field.name, update, known))
+        return errors
+
+    return validate
+
+
+def _union(members: list[Field]) -> Check:
+    """Exactly one member is set; looked at only where another set of members is set than before."""
+    names = ", ".join(f"`{field.name}`" for field in members)
+
+    def validate(value: JsonObject, old: JsonObject | None, site: Site) -> list[FieldError]:
+        given = [field.name for field in members if field.has(field.get(value))]
+        if site.update and old is not None and given == [f.name for f in members if f.has(f.get(old))]:
+            return []
+        if not given:
+            return [invalid(site.path, "", f"must specify one of: {names}")]
+        if len(given) > 1:
+            return [invalid(site.path, f"{{{', '.join(given)}}}", f"must specify exactly one of: {names}")]
+        return []
+
+    return validate
+
+
+def _field(field: Field, stages: frozenset[Stage]) -> Check | None:
+    """The rules of a field, where it changed."""
+    rules = [rule for rule in field.rules if rule.stage in stages]
+    inner = _struct(field.inner, stages) if field.inner else None
+    first = [SHORT_CIRCUIT[rule.name](rule, field) for rule in rules if rule.name in SHORT_CIRCUIT]
+    rest = list(_others(field, rules))
+    if field.shape is Shape.LIST:
+        rest += _list_checks(field, rules, inner)
+    elif field.shape is Shape.MAP and inner is not None:
+        rest.append(_each_value(inner))
+    elif inner is not None:
+        rest.append(inner)
+    optional = any(rule.name == "optional" for rule in rules)
+    if optional and field.defaulted:
+        first.append(SHORT_CIRCUIT["required"](Rule("required"), field))
+    if not first and not rest:
+        return None
+    stops = optional or field.pointer
+
+    def validate(value: Any, old: Any, site: Site) -> list[FieldError]:
+        if site.update and site.known and not differs(value, old):
+            return []
+        errors: list[FieldError] = []
+        for check in first:
+            errors += check(value, old, site)
+        if errors or (stops and not field.has(value)):
+            return errors
+        for check in rest:
+            errors += check(value, old, site)
+        return errors
+
+    return validate
+
+
+def _others(field: Field, rules: list[Rule]) -> Iterable[Check]:
+    subfields: dict[str, list[Rule]] = {}
+    for rule in rules:
+        if rule.name in PLAIN:
+            yield PLAIN[rule.name](rule, field)
+        elif rule.name == "eachKey" and rule.inner is not None:
+            yield _each_key(PLAIN[rule.inner.name](rule.inner, field))
+        elif rule.name == "subfield" and rule.inner is not None:
+            subfields.setdefault(rule.argument, []).append(rule.inner)
+        elif rule.name not in (*SHORT_CIRCUIT, *_LIST_RULES, "optional", "unionMember"):
+            raise ValueError(f"{field.name} declares a rule that is not known: {rule.name}")
+    for name, inner in subfields.items():
+        found = _field(Field(name, _SUBFIELD, rules=tuple(inner)), frozenset(rule.stage for rule in inner))
+        if found is not None:
+            yield _subfield(Field(name, _SUBFIELD), found)
+
+
+def _subfield(field: Field, check: Check) -> Check:
+    def validate(value: JsonObject, old: JsonObject | None, site: Site) -> list[FieldError]:
+        before = field.get(old) if old is not None else None
+        return check(
+            field.get(value), before, Site(f"{site.path}.{field.name}", site.update, old is not None)
+        )
+
+    return validate
+
+
+def _each_key(check: Check) -> Check:
+    """Every key that was not there before; errors are at the map's own path."""
+
+    def validate(value: Mapping[str, Any], old: Mapping[str, Any] | None, site: Site) -> list[FieldError]:
+        new = (key for key in value if not (site.update and old and key in old))
+        return [error for key in new for error in check(key, None, site)]
+
+    return validate
+
+
+def _each_value(check: Check) -> Check:
+    def validate(value: Mapping[str, Any], old: Mapping[str, Any] | None, site: Site) -> list[FieldError]:
+        errors: list[FieldError] = []
+        for key, one in value.items():
+            before = (old or {}).get(key)
+            if not (site.update and before is not None and not differs(one, before)):
+                errors += check(one, before, Site(f"{site.path}[{key}]", site.update, before is not None))
+        return errors
+
+    return validate
+
+
+_Key = Callable[[Any], Any]
+
+
+def _list_checks(field: Field, rules: list[Rule], inner: Check | None) -> Iterable[Check]:
+    kinds = {rule.value for rule in rules if rule.name in ("listType", "unique")}
+    names = [rule.value for rule in rules if rule.name == "listMapKey"]
+    key: _Key | None = None
+    if "map" in kinds:
+        key = _map_key([one for one in fields(field.inner) if one.name in names])
+    elif "set" in kinds:
+        key = _item_itself
+    if key is not None:
+        yield _unique(field, key)
+    if inner is not None:
+        yield _each_item(inner, key)
+
+
+def _map_key(keys: list[Field]) -> _Key:
+    def key(item: Any) -> tuple[Any, ...]:
+        return tuple(one.get(item) for one in keys)
+
+    return key
+
+
+def _item_itself(item: Any) -> Any:
+    return item
+
+
+def _unique(field: Field, key: _Key) -> Check:
+    def validate(value: list[Any], _: Any, site: Site) -> list[FieldError]:
+        seen, errors = set(), []
+        for index, item in enumerate(value):
+            mark = key(item)
+            if mark in seen:
+                shown = show(encoded(item, field.inner)) if isinstance(item, dict) else item
+                errors.append(duplicate(f"{site.path}[{index}]", shown))
+            seen.add(mark)
+        return errors
+
+    return validate
+
+
+def _each_item(check: Check, key: _Key | None) -> Check:
+    """Every item; with a key those alone that are new or changed."""
+
+    def validate(value: list[Any], old: list[Any] | None, site: Site) -> list[FieldError]:
+        before = {key(item): item for item in reversed(old)} if key is not None and old else {}
+        errors: list[FieldError] = []
+        for index, item in enumerate(value):
+            earlier = before.get(key(item)) if key is not None else None
+            if not (site.update and earlier is not None and not differs(item, earlier)):
+                errors += check(
+                    item, earlier, Site(f"{site.path}[{index}]", site.update, earlier is not None)
+                )
+        return errors
+
+    return validate

@@ -1,0 +1,189 @@
+"""The Go structs of API types as the schema data has them: fields in Go's order, with the rules they declare."""
+
+from __future__ import annotations
+
+import enum
+import functools
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import orjson
+from dra_shared.api.schema import schema_document
+
+_REF = "#/components/schemas/"
+_STAGE = re.compile(r"(alpha|beta)\([\d.]+\)")
+_RULE = re.compile(r"(\w+)(?:\((.*)\))?(?:=(.*))?")
+
+
+class Stage(enum.Enum):
+    """How far a rule is on its way: upstream answers with standard and beta ones, alpha ones only shadow other code."""
+
+    STANDARD = ""
+    BETA = "beta"
+    ALPHA = "alpha"
+
+
+class Shape(enum.Enum):
+    """What kind of Go value a field holds; the value is its zero."""
+
+    TEXT = "text"
+    NUMBER = "number"
+    BOOL = "bool"
+    LIST = "list"
+    MAP = "map"
+    STRUCT = "struct"
+    OTHER = "other"
+
+
+_SCALARS = {"string": Shape.TEXT, "integer": Shape.NUMBER, "boolean": Shape.BOOL}
+_ZEROS: dict[Shape, Any] = {
+    Shape.TEXT: "",
+    Shape.NUMBER: 0,
+    Shape.BOOL: False,
+    Shape.LIST: [],
+    Shape.MAP: {},
+    Shape.STRUCT: {},
+    Shape.OTHER: None,
+}
+
+
+@dataclass(frozen=True)
+class Rule:
+    """One tag: ``name(argument)=value``, or a name with the `inner` rule that it applies to something else."""
+
+    name: str
+    stage: Stage = Stage.STANDARD
+    argument: str = ""
+    value: str = ""
+    inner: Rule | None = None
+
+    @classmethod
+    def parse(cls, text: str) -> Rule:
+        """The rule of ``alpha(1.36): eachKey: format=k8s-short-name``.
+
+        Raises:
+            ValueError: it is none.
+        """
+        first, _, rest = text.partition(": ")
+        if found := _STAGE.fullmatch(first):
+            return cls._parse(rest, Stage(found.group(1)))
+        return cls._parse(text, Stage.STANDARD)
+
+    @classmethod
+    def _parse(cls, text: str, stage: Stage) -> Rule:
+        own, _, rest = text.partition(": ")
+        found = _RULE.fullmatch(own)
+        if found is None:
+            raise ValueError(f"not a validation rule: {text!r}")
+        name, argument, value = found.groups(default="")
+        return cls(name, stage, argument, value, cls._parse(rest, stage) if rest else None)
+
+
+@dataclass(frozen=True)
+class Field:
+    """A field of a struct; `inner` names the struct that it, its items or its values are.
+
+    One that is `defaulted` is never left at its zero.
+    """
+
+    name: str
+    shape: Shape
+    pointer: bool = False
+    omit_empty: bool = False
+    defaulted: bool = False
+    inner: str = ""
+    values: tuple[str, ...] = ()
+    rules: tuple[Rule, ...] = ()
+
+    @functools.cached_property
+    def skippable(self) -> bool:
+        """Whether no rule asks anything of a pointer that is and was null: most fields of most objects."""
+        return not self.defaulted and not {rule.name for rule in self.rules} & {"immutable", "required"}
+
+    def get(self, struct: Mapping[str, Any]) -> Any:
+        """The field's value; where it is absent None for a pointer and the zero value for others."""
+        value = struct.get(self.name)
+        return _ZEROS[self.shape] if value is None and not self.pointer else value
+
+    def has(self, value: Any) -> bool:
+        """Whether the field is set to `value` or left at its zero."""
+        return value is not None if self.pointer else bool(value)
+
+
+@functools.cache
+def _package(name: str) -> dict[str, Any]:
+    document = schema_document(name)
+    loaded: dict[str, Any] = orjson.loads(document) if document is not None else {}
+    return loaded
+
+
+def _schema(name: str) -> dict[str, Any]:
+    package, _, short = name.rpartition(".")
+    found: dict[str, Any] = _package(package).get(short, {})
+    return found
+
+
+@functools.cache
+def fields(name: str) -> tuple[Field, ...]:
+    """The fields of the struct ``name``, such as ``io.k8s.api.resource.v1.Device``; none of what is no struct.
+
+    Those that the schema data gives no order come last.
+    """
+    schema = _schema(name)
+    properties = schema.get("properties", {})
+    ordered = dict.fromkeys([*schema.get("x-order", ()), *properties])
+    return tuple(_field(one, properties[one]) for one in ordered)
+
+
+def _field(name: str, spec: Mapping[str, Any]) -> Field:
+    _, flags = spec["x-go"]
+    content: Mapping[str, Any] = spec
+    shape = _SCALARS.get(spec.get("type", ""), Shape.OTHER)
+    if spec.get("type") == "array":
+        shape, content = Shape.LIST, spec["items"]
+    elif "additionalProperties" in spec:
+        shape, content = Shape.MAP, spec["additionalProperties"]
+    inner = _reference(content)
+    if inner and content is spec:
+        shape = Shape.STRUCT
+    return Field(
+        name,
+        shape,
+        pointer="*" in flags,
+        omit_empty="e" in flags,
+        defaulted=bool(spec.get("default")),
+        inner=inner,
+        values=tuple(spec.get("enum", ())),
+        rules=tuple(Rule.parse(rule) for rule in spec.get("x-rules", ())),
+    )
+
+
+def _reference(spec: Mapping[str, Any]) -> str:
+    """The struct that a schema refers to; empty where it is another value."""
+    target: Mapping[str, Any] = spec["allOf"][0] if "allOf" in spec else spec
+    name = str(target.get("$ref", "")).removeprefix(_REF)
+    return name if _schema(name).get("properties") else ""
+
+
+def encoded(value: Any, struct: str) -> Any:
+    """`value` in Go's order of fields, as encoding/json writes the struct of that name."""
+    if not struct or not isinstance(value, dict):
+        return value
+    shown = {}
+    for field in fields(struct):
+        one = field.get(value)
+        if field.has(one):
+            shown[field.name] = _encoded_field(one, field)
+        elif not field.omit_empty:
+            shown[field.name] = None if field.shape in (Shape.LIST, Shape.MAP, Shape.OTHER) else one
+    return shown
+
+
+def _encoded_field(value: Any, field: Field) -> Any:
+    if field.shape is Shape.LIST:
+        return [encoded(item, field.inner) for item in value]
+    if field.shape is Shape.MAP:
+        return {key: encoded(value[key], field.inner) for key in sorted(value)}
+    return encoded(value, field.inner)

@@ -1,0 +1,62 @@
+"""Fields behind feature gates: dropped while the gate is off, unless the object already uses the feature.
+
+A path names keys from the object's root; `*` stands for every entry of a list or map.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from dra_shared.features import FeatureGates
+
+JsonObject = dict[str, Any]
+
+
+@dataclass(frozen=True)
+class GatedFields:
+    """The fields of one feature: on when every one of `gates` is; kept when any of `in_use` was set before."""
+
+    gates: tuple[str, ...]
+    fields: tuple[str, ...]
+    also_in_use: tuple[str, ...] = ()
+
+    def drop(self, obj: JsonObject, old: JsonObject | None, features: FeatureGates) -> None:
+        """Take the fields out of `obj` where they may not be set."""
+        if all(features.enabled(gate) for gate in self.gates):
+            return
+        if old is not None and any(
+            _holds(old, path.split(".")) for path in (*self.fields, *self.also_in_use)
+        ):
+            return
+        for path in self.fields:
+            *parents, name = path.split(".")
+            for parent in _walk(obj, parents):
+                if isinstance(parent, dict):
+                    parent.pop(name, None)
+
+
+def drop_disabled(
+    rules: Sequence[GatedFields], obj: JsonObject, old: JsonObject | None, features: FeatureGates
+) -> None:
+    """Drop the fields of every feature that is off and was not in use."""
+    for rule in rules:
+        rule.drop(obj, old, features)
+
+
+def _walk(value: Any, path: Sequence[str]) -> Iterator[Any]:
+    if not path:
+        yield value
+        return
+    head, *rest = path
+    if head == "*":
+        children = value.values() if isinstance(value, dict) else value if isinstance(value, list) else ()
+        for child in children:
+            yield from _walk(child, rest)
+    elif isinstance(value, dict) and value.get(head) is not None:
+        yield from _walk(value[head], rest)
+
+
+def _holds(obj: JsonObject, path: Sequence[str]) -> bool:
+    return any(value not in ([], {}) for value in _walk(obj, path))

@@ -1,0 +1,114 @@
+"""The strategy of kinds without behaviour of their own."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Any
+
+import orjson
+from dra_shared.jsontext import dumps
+
+from dra_apiserver.equality import differs
+from dra_apiserver.errors import FieldError
+from dra_apiserver.kinds.common.objectmeta import (
+    validate_kube_finalizers,
+    validate_metadata,
+    validate_metadata_update,
+)
+from dra_apiserver.kinds.strategy import Context
+from dra_apiserver.schema import object_type, strip
+
+JsonObject = dict[str, Any]
+# In characters: what becomes of a long warning among many, and twice what an answer's headers hold of them.
+_CUT, _HELD = 256, 8192
+
+
+def _kube_finalizers(obj: JsonObject, ctx: Context) -> list[FieldError]:
+    return validate_kube_finalizers(obj["metadata"]) if ctx.kind.core_metadata else []
+
+
+def _changes(obj: JsonObject, old: JsonObject, ctx: Context) -> bool:
+    """Whether more than metadata and status differ; where objects have types, an empty list is none."""
+    new, before = _payload(obj), _payload(old)
+    if ctx.kind.unstructured or not differs(new, before):
+        return differs(new, before)
+    new = orjson.loads(dumps(new))
+    strip(object_type(ctx.kind, ctx.kind.storage_version), new)
+    return differs(new, before)
+
+
+def _payload(obj: JsonObject) -> JsonObject:
+    return {
+        key: value for key, value in obj.items() if key not in {"metadata", "status", "apiVersion", "kind"}
+    }
+
+
+class GenericStrategy:
+    """Names and metadata as upstream has them; a status only through its subresource; generations counted."""
+
+    def prepare_for_create(self, obj: JsonObject, ctx: Context) -> None:
+        """A new object has no status where the kind has a status subresource, unless the kind keeps it."""
+        if ctx.kind.has_status and "status" in obj and not ctx.kind.keeps_status_on_create:
+            obj["status"] = {}
+        if ctx.kind.counts_generation:
+            obj["metadata"]["generation"] = 1
+
+    def validate_create(self, obj: JsonObject, ctx: Context) -> list[FieldError]:
+        """The metadata's errors."""
+        if ctx.metadata_good:
+            return _kube_finalizers(obj, ctx)
+        errors = validate_metadata(obj["metadata"], ctx.kind.namespaced, ctx.kind.name_rule)
+        return errors + _kube_finalizers(obj, ctx)
+
+    def warnings_on_create(self, obj: JsonObject, ctx: Context) -> list[str]:
+        """What it asks for that will not be as hoped."""
+        return _warnings(obj, None, ctx)
+
+    def prepare_for_update(self, obj: JsonObject, old: JsonObject, ctx: Context) -> None:
+        """Keep what this request can't change, and count the generation."""
+        if ctx.subresource == "status":
+            self._keep_all_but_status(obj, old)
+            return
+        if ctx.kind.has_status:
+            if "status" in old:
+                obj["status"] = old["status"]
+            else:
+                obj.pop("status", None)
+        if ctx.kind.counts_generation and _changes(obj, old, ctx):
+            obj["metadata"]["generation"] = old["metadata"].get("generation", 0) + 1
+
+    def _keep_all_but_status(self, obj: JsonObject, old: JsonObject) -> None:
+        for key in [key for key in obj if key not in {"metadata", "status", "apiVersion", "kind"}]:
+            del obj[key]
+        for key, value in old.items():
+            if key not in {"metadata", "status", "apiVersion", "kind"}:
+                obj[key] = value
+
+    def validate_update(self, obj: JsonObject, old: JsonObject, ctx: Context) -> list[FieldError]:
+        """The metadata's errors."""
+        if ctx.metadata_good:
+            return _kube_finalizers(obj, ctx)
+        return validate_metadata_update(obj["metadata"], old["metadata"]) + _kube_finalizers(obj, ctx)
+
+    def warnings_on_update(self, obj: JsonObject, old: JsonObject, ctx: Context) -> list[str]:
+        """What it asks for that will not be as hoped."""
+        return _warnings(obj, old, ctx)
+
+
+def _warnings(obj: JsonObject, old: JsonObject | None, ctx: Context) -> list[str]:
+    warn = ctx.kind.warnings.get(ctx.subresource)
+    return [] if warn is None else _shown(warn(obj, old))
+
+
+def _shown(warnings: Iterable[str]) -> list[str]:
+    """The first of the warnings, each once: as many as an answer's headers may hold, and then some."""
+    shown: dict[str, None] = {}
+    written = 0
+    for text in warnings:
+        if text in shown:
+            continue
+        shown[text] = None
+        written += min(len(text), _CUT)
+        if written > _HELD:
+            break
+    return list(shown)

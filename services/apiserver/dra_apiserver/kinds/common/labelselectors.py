@@ -1,0 +1,55 @@
+"""Label selectors as objects have them (`ValidateLabelSelector`)."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from dra_apiserver.errors import FieldError, Verbatim, forbidden_field, invalid, required
+from dra_apiserver.kinds.common import names
+from dra_apiserver.kinds.common.objectmeta import validate_labels
+
+JsonObject = dict[str, Any]
+
+
+def check_label_selector(selector: JsonObject | None, path: str) -> list[FieldError]:
+    """Well-formed labels and requirements."""
+    if selector is None:
+        return []
+    errors = validate_labels(selector.get("matchLabels") or {}, f"{path}.matchLabels")
+    for index, requirement in enumerate(selector.get("matchExpressions") or ()):
+        errors += _check_requirement(requirement, f"{path}.matchExpressions[{index}]")
+    return errors
+
+
+def _check_requirement(requirement: JsonObject, path: str) -> list[FieldError]:
+    errors: list[FieldError] = []
+    operator, values = requirement.get("operator", ""), requirement.get("values") or []
+    if operator in ("In", "NotIn"):
+        if not values:
+            errors.append(required(f"{path}.values", "must be specified when `operator` is 'In' or 'NotIn'"))
+    elif operator in ("Exists", "DoesNotExist"):
+        if values:
+            text = "may not be specified when `operator` is 'Exists' or 'DoesNotExist'"
+            errors.append(forbidden_field(f"{path}.values", text))
+    else:
+        errors.append(invalid(f"{path}.operator", operator, "not a valid selector operator"))
+    errors += names.label_name(requirement.get("key", ""), f"{path}.key")
+    for index, value in enumerate(values):
+        errors += names.label_text(value, f"{path}.values[{index}]")
+    return errors
+
+
+def shown_selector(selector: JsonObject | None) -> Any:
+    """A selector as messages show it: in Go's order, without what is empty."""
+    if selector is None:
+        return Verbatim("null")
+    shown: JsonObject = {}
+    if selector.get("matchLabels"):
+        shown["matchLabels"] = dict(sorted(selector["matchLabels"].items()))
+    if selector.get("matchExpressions"):
+        shown["matchExpressions"] = [
+            {"key": one.get("key", ""), "operator": one.get("operator", "")}
+            | ({"values": one["values"]} if one.get("values") else {})
+            for one in selector["matchExpressions"]
+        ]
+    return shown

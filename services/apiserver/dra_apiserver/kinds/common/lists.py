@@ -1,0 +1,80 @@
+"""Lists, sets and maps: their size first, then each entry, then what occurs twice."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import Any, TypeVar
+
+import orjson
+
+from dra_apiserver.errors import FieldError, duplicate, too_many
+
+T = TypeVar("T")
+Check = Callable[[T, str], Iterable[FieldError]]
+
+
+def repeated(items: Iterable[Any]) -> set[int]:
+    """The places of those items that are equal to an earlier one."""
+    seen, places = set(), set()
+    for index, item in enumerate(items):
+        mark = item if isinstance(item, str | int) else orjson.dumps(item, option=orjson.OPT_SORT_KEYS)
+        if mark in seen:
+            places.add(index)
+        seen.add(mark)
+    return places
+
+
+def check_list(items: Sequence[T] | None, limit: int | None, check: Check[T], path: str) -> list[FieldError]:
+    """The errors of each entry, or just that there are more than `limit`."""
+    items = items or ()
+    if limit is not None and len(items) > limit:
+        return [too_many(path, len(items), limit)]
+    errors: list[FieldError] = []
+    for index, item in enumerate(items):
+        errors.extend(check(item, f"{path}[{index}]"))
+    return errors
+
+
+def check_set(
+    items: Sequence[T] | None, limit: int | None, check: Check[T], key: Callable[[T], Any], path: str
+) -> list[FieldError]:
+    """As `check_list`, and every key once. A key may be a pair of what is compared and what is shown."""
+    items = items or ()
+    errors = check_list(items, limit, check, path)
+    if limit is not None and len(items) > limit:
+        return errors
+    seen = set()
+    for index, item in enumerate(items):
+        value = key(item)
+        compared, shown = value if isinstance(value, tuple) else (value, value)
+        if compared in seen:
+            errors.append(duplicate(f"{path}[{index}]", shown))
+        seen.add(compared)
+    return errors
+
+
+def check_map(
+    entries: Mapping[str, T] | None,
+    limit: int | None,
+    shown_length: int,
+    check_key: Check[str],
+    check: Check[T],
+    path: str,
+) -> list[FieldError]:
+    """The errors of each key (at the map's own path) and value; long keys are shortened in paths."""
+    entries = entries or {}
+    if limit is not None and len(entries) > limit:
+        return [too_many(path, len(entries), limit)]
+    errors: list[FieldError] = []
+    for key, value in entries.items():
+        errors.extend(check_key(key, path))
+        errors.extend(check(value, f"{path}[{_shortened(key, shown_length)}]"))
+    return errors
+
+
+def _shortened(text: str, limit: int) -> str:
+    limit = max(limit, 16)
+    if len(text) <= limit:
+        return text
+    remaining = limit - 3
+    return f"{text[: (remaining + 1) // 2]}...{text[len(text) - remaining // 2 :]}"

@@ -1,0 +1,32 @@
+"""The NamespaceLifecycle admission plugin (apiserver's `pkg/admission/plugin/namespace/lifecycle`)."""
+
+from __future__ import annotations
+
+from dra_apiserver.api import Api
+from dra_apiserver.errors import GroupResource, forbidden, not_found
+from dra_apiserver.target import Target
+
+_NAMESPACES = ("", "namespaces")
+
+
+def check_namespace(api: Api, target: Target) -> None:
+    """Let nothing be created in a namespace that is not there, or is going away.
+
+    Raises:
+        StatusError: 404, there is no such namespace; 403, it is going away.
+    """
+    if not target.namespace:
+        return
+    record = api.store.newest(_NAMESPACES, target.namespace)
+    if record is None:
+        raise not_found(GroupResource(*_NAMESPACES), target.namespace)
+    if b'"deletionTimestamp"' in record.data and record.object()["metadata"].get("deletionTimestamp"):
+        text = f"unable to create new content in namespace {target.namespace} because it is being terminated"
+        causes = [
+            {
+                "reason": "NamespaceTerminating",
+                "message": f"namespace {target.namespace} is being terminated",
+                "field": "metadata.namespace",
+            }
+        ]
+        raise forbidden(target.qualified, target.name, text, causes)

@@ -1,0 +1,44 @@
+"""Cells that tables of many kinds have: name, age, a selector, an amount."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from datetime import datetime
+from typing import Any
+
+from dra_shared.quantity import Quantity, QuantityError
+
+from dra_apiserver.kinds.common.cells import (
+    since,
+)
+
+Object = Mapping[str, Any]
+
+
+def part(obj: Object, name: str) -> Object:
+    """A member that is an object, or an empty one."""
+    found: Object = obj.get(name) or {}
+    return found
+
+
+def name(obj: Object) -> str:
+    """The object's name."""
+    return str(part(obj, "metadata").get("name", ""))
+
+
+def age(obj: Object, now: datetime) -> str:
+    """How long ago the object was created."""
+    return since(part(obj, "metadata").get("creationTimestamp"), now)
+
+
+def quantity_text(value: Any) -> str:
+    """A quantity in its canonical form."""
+    try:
+        return str(Quantity.parse(str(value)))
+    except QuantityError:
+        return str(value)
+
+
+def named(obj: Object, now: datetime) -> list[Any]:
+    """Name and age only."""
+    return [name(obj), age(obj, now)]

@@ -1,0 +1,43 @@
+"""Declares the columns of a kind's table."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from dra_apiserver.kinds.kind import Cells, Column, Object, Printer
+
+_DESCRIPTIONS: Mapping[str, str] = {
+    "Name": "The object's name, unique among its kind within its namespace.",
+    "Age": "How long ago the object was created.",
+    "State": "A summary of the current state (allocated, pending, reserved, etc.).",
+    "Node": "The node that this is on or for.",
+    "Driver": "The DRA driver that publishes the devices.",
+    "Pool": "The pool that the devices belong to.",
+    "Containers": "The names of the containers.",
+    "Images": "The images of the containers.",
+    "Selector": "The labels that select the pods.",
+}
+
+
+def printer(
+    columns: str,
+    cells: Cells,
+    *,
+    sort_key: Callable[[Object], Any] | None = None,
+    row_conditions: Callable[[Object], list[Object] | None] | None = None,
+) -> Printer:
+    """A printer whose columns are written ``Name|Replicas#|Age``.
+
+    ``Name#`` counts, ``Name?`` is yes or no, and ``*`` at the end means that only wide output shows the column.
+    """
+    return Printer(tuple(map(_column, columns.split("|"))), cells, sort_key, row_conditions)
+
+
+def _column(text: str) -> Column:
+    priority = 1 if text.endswith("*") else 0
+    text = text.removesuffix("*")
+    kind = {"#": "integer", "?": "boolean"}.get(text[-1], "string")
+    name = text.rstrip("#?")
+    form = "name" if name in ("Name", "Attacher") else ""
+    return Column(name, kind, form, _DESCRIPTIONS.get(name, name), priority)

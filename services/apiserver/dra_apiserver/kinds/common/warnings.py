@@ -1,0 +1,34 @@
+"""What warnings of several kinds are made of."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator
+from typing import Any
+
+from dra_shared.names import dns_label
+
+JsonObject = dict[str, Any]
+
+_Warn = Callable[[JsonObject, JsonObject | None], Iterable[str]]
+
+
+def annotations_of(obj: JsonObject) -> JsonObject:
+    return obj["metadata"].get("annotations") or {}
+
+
+def spec_of(obj: JsonObject) -> JsonObject:
+    return obj.get("spec") or {}
+
+
+def name_warnings(
+    obj: JsonObject, old: JsonObject | None, used: str = "in Pod names and hostnames"
+) -> Iterator[str]:
+    if old is None and (problems := dns_label(obj["metadata"].get("name", ""))):
+        yield (
+            f"metadata.name: this is used {used}, which can result in surprising behavior; "
+            f"a DNS label is recommended: [{' '.join(problems)}]"
+        )
+
+
+def template_changed(obj: JsonObject, old: JsonObject | None) -> bool:
+    return old is None or obj["metadata"].get("generation") != old["metadata"].get("generation")

@@ -1,0 +1,149 @@
+"""pods/log: what a container wrote, fetched from its node's agent."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import Any
+from urllib.parse import urlencode
+
+from dra_apiserver.api import Api
+from dra_apiserver.errors import GroupResource, StatusError, bad_request, internal, not_found, server_error
+from dra_apiserver.http import Headers, Request
+from dra_apiserver.target import Target
+
+JsonObject = dict[str, Any]
+
+_PASSED = (
+    "follow",
+    "previous",
+    "sinceSeconds",
+    "sinceTime",
+    "timestamps",
+    "tailLines",
+    "limitBytes",
+    "stream",
+)
+_CONNECT_TIMEOUT = 5.0
+_ADDRESS_TYPES = ("InternalIP", "ExternalIP", "Hostname")
+
+
+def choose_container(pod: JsonObject, wanted: str) -> str:
+    """The container that a request means, by name or because there is but one.
+
+    Raises:
+        StatusError: 400, it names none or a wrong one.
+    """
+    spec, name = pod["spec"], pod["metadata"]["name"]
+    names = [item["name"] for item in spec.get("containers") or []]
+    starting = [item["name"] for item in spec.get("initContainers") or []]
+    passing = [item["name"] for item in spec.get("ephemeralContainers") or []]
+    if not wanted:
+        annotated = (pod["metadata"].get("annotations") or {}).get("kubectl.kubernetes.io/default-container")
+        if annotated in names:
+            return str(annotated)
+        if len(names) == 1 and not starting:
+            return str(names[0])
+        if len(names) == 1:
+            listed = f"[{' '.join(names)}] or one of the init containers: [{' '.join(starting)}]"
+        else:
+            listed = f"[{' '.join(names)}]"
+            if starting:
+                listed += f" or one of the init containers: [{' '.join(starting)}]"
+        raise bad_request(f"a container name must be specified for pod {name}, choose one of: {listed}")
+    if wanted not in {*names, *starting, *passing}:
+        raise bad_request(f"container {wanted} is not valid for pod {name}")
+    return wanted
+
+
+def node_address(api: Api, host: str) -> tuple[str, int]:
+    """Where the agent of the node called ``host`` listens.
+
+    Raises:
+        StatusError: 404, there is no such node; 500, it has no address.
+    """
+    node = api.store.get(("", "nodes"), host)
+    if node is None:
+        # Upstream looks for the node with the request's resource.
+        raise not_found(GroupResource("", "pods"), host)
+    status = node.object().get("status") or {}
+    port = ((status.get("daemonEndpoints") or {}).get("kubeletEndpoint") or {}).get("Port") or 0
+    found = {item.get("type"): item.get("address") for item in status.get("addresses") or []}
+    for kind in _ADDRESS_TYPES:
+        if found.get(kind):
+            return found[kind], port
+    known = " ".join(f"{{{kind} {address}}}" for kind, address in found.items())
+    raise server_error(f"no preferred addresses found; known addresses: [{known}]")
+
+
+def kubelet_headers(api: Api) -> Headers:
+    """What tells nodes that a request is the API server's."""
+    token = api.config.kubelet_token
+    return [(b"authorization", f"Bearer {token}".encode())] if token else []
+
+
+async def logs(api: Api, request: Request, target: Target) -> None:
+    """Stream the log; with follow until the container or the client ends it."""
+    record = api.store.get(target.resource, target.key)
+    if record is None:
+        raise not_found(target.qualified, target.name)
+    pod = record.object()
+    container = choose_container(pod, request.query.get("container", ""))
+    host = pod["spec"].get("nodeName")
+    if not host:
+        # Upstream answers an empty log for a pod that no node has yet.
+        await request.respond(200, b"", "text/plain")
+        return
+    address, port = node_address(api, host)
+    passed = {name: request.query[name] for name in _PASSED if name in request.query}
+    path = f"/containerLogs/{target.namespace}/{target.name}/{container}"
+    url = f"http://{f'[{address}]' if ':' in address else address}:{port}{path}"
+    if passed:
+        url += f"?{urlencode(passed)}"
+    await _forward(request, url, target.name, kubelet_headers(api))
+
+
+def _refusal(code: int, text: str, pod: str) -> StatusError:
+    """What the kubelet's refusal is to the client (genericrest's GenericHttpResponseChecker)."""
+    if code == 400:
+        return bad_request(text)
+    if code == 404:
+        named = GroupResource("", "pods/log")
+        message = f"the server could not find the requested resource ( {named} {pod})"
+        return StatusError(404, "NotFound", message, {"name": pod, "kind": named.plural})
+    return internal(text or f"the node answered {code}")
+
+
+async def _forward(request: Request, url: str, pod: str, headers: Headers) -> None:
+    import httpx
+
+    started = False
+    timeout = httpx.Timeout(None, connect=_CONNECT_TIMEOUT)
+    try:
+        async with (
+            httpx.AsyncClient(timeout=timeout, trust_env=False) as client,
+            client.stream("GET", url, headers=headers) as answer,
+        ):
+            if answer.status_code != 200:
+                text = (await answer.aread()).decode(errors="replace").strip()
+                raise _refusal(answer.status_code, text, pod)
+            await request.start_stream("text/plain")
+            started = True
+            await request.stream(b"")
+            sending = asyncio.create_task(_copy(request, answer))
+            gone = asyncio.create_task(request.disconnected())
+            await asyncio.wait({sending, gone}, return_when=asyncio.FIRST_COMPLETED)
+            gone.cancel()
+            if not sending.done():
+                sending.cancel()
+                await asyncio.gather(sending, return_exceptions=True)
+                return
+            sending.result()
+    except httpx.HTTPError as error:
+        if not started:
+            raise server_error(f'Get "{url}": {error or type(error).__name__}') from None
+    await request.stream(b"", more=False)
+
+
+async def _copy(request: Request, answer: Any) -> None:
+    async for chunk in answer.aiter_raw():
+        await request.stream(chunk)

@@ -1,0 +1,178 @@
+"""pods/exec, pods/attach and pods/portforward: a connection that is handed through to the pod's node.
+
+The API server only finds the node, repeats the request there and copies bytes both ways; which protocol the two ends
+speak after the upgrade is theirs to agree on (upstream's pkg/registry/core/pod/rest and upgradeaware proxy).
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Mapping
+from typing import Any, Protocol
+from urllib.parse import urlencode
+
+from dra_shared.numerals import integer
+
+from dra_apiserver.api import Api
+from dra_apiserver.errors import bad_request, forbidden, not_found, quote, server_error
+from dra_apiserver.http import Headers, Request
+from dra_apiserver.kinds.connect.logs import choose_container, kubelet_headers, node_address
+from dra_apiserver.kinds.kind import Route
+from dra_apiserver.target import Target
+
+JsonObject = dict[str, Any]
+
+#: The key in a request's scope under which an upgrade's connection can be had, and the message that it was taken.
+TAKE_OVER = "dralab.take_over"
+
+_CONNECT_TIMEOUT = 5.0
+_FLAGS = (("stdin", "input"), ("stdout", "output"), ("stderr", "error"), ("tty", "tty"))
+# The node sees this server as its client, which is no web page, and gets none of the credentials that are meant for it.
+_NOT_PASSED = frozenset(
+    {
+        b"host",
+        b"authorization",
+        b"cookie",
+        b"origin",
+        b"sec-fetch-site",
+        b"content-length",
+        b"transfer-encoding",
+    }
+)
+
+
+class Peer(Protocol):
+    """The client's end of a connection that was taken over."""
+
+    def write(self, data: bytes) -> None: ...
+
+    def close(self) -> None: ...
+
+    def pause(self, paused: bool) -> None:
+        """Stop reading from the client, or go on."""
+        ...
+
+
+TakeOver = Callable[[Callable[[bytes], None], Callable[[], None]], Peer]
+
+
+def _ports(request: Request) -> list[int]:
+    ports = [value for name, value in request.parameters if name == "ports"]
+    try:
+        return [integer(port) for port in ports]
+    except ValueError:
+        raise bad_request(f"strconv.ParseInt: parsing {quote(ports[0])}: invalid syntax") from None
+
+
+def _options(request: Request, target: Target, container: str) -> JsonObject:
+    """What is asked for, as the object that policies and webhooks see."""
+    if target.subresource == "portforward":
+        ports = _ports(request)
+        return {"kind": "PodPortForwardOptions", "apiVersion": "v1", **({"ports": ports} if ports else {})}
+    flags = {name: True for name, _ in _FLAGS if request.flag(name)}
+    command = [word for name, word in request.parameters if name == "command"]
+    kind = "PodExecOptions" if target.subresource == "exec" else "PodAttachOptions"
+    said = {"kind": kind, "apiVersion": "v1", **flags, "container": container}
+    return said | ({"command": command} if command else {})
+
+
+def _path(request: Request, target: Target, container: str) -> str:
+    """The kubelet's path for the request, with its query."""
+    if target.subresource == "portforward":
+        ports = ",".join(map(str, _ports(request)))
+        query = f"?{urlencode({'port': ports})}" if ports else ""
+        return f"/portForward/{target.namespace}/{target.name}{query}"
+    passed = [("command", word) for name, word in request.parameters if name == "command"]
+    passed += [(there, "1") for here, there in _FLAGS if request.flag(here)]
+    return f"/{target.subresource}/{target.namespace}/{target.name}/{container}?{urlencode(passed)}"
+
+
+async def stream(api: Api, request: Request, target: Target) -> None:
+    """Hand the connection through to the pod's node until either side ends it."""
+    if "dryRun" in request.query:
+        raise bad_request("dryRun is not supported")
+    # As upstream: to read is not enough, also where a WebSocket comes by GET.
+    reason = api.context(target, request.user).authorize(
+        "create", f"pods/{target.subresource}", target.namespace, target.name
+    )
+    if reason is not None:
+        raise forbidden(target.qualified, target.name, reason)
+    record = api.store.get(target.resource, target.key)
+    if record is None:
+        raise not_found(target.qualified, target.name)
+    pod = record.object()
+    container = ""
+    if target.subresource != "portforward":
+        container = choose_container(pod, request.query.get("container", ""))
+    host = pod["spec"].get("nodeName")
+    if not host:
+        raise bad_request(f"pod {target.name} does not have a host assigned")
+    if api.dynamic is not None:
+        ctx = api.context(target, request.user)
+        await api.dynamic.admit(request, target, _options(request, target, container), ctx, "CONNECT")
+    path = _path(request, target, container)
+    address, port = node_address(api, host)
+    if request.scope.get(TAKE_OVER) is None:
+        raise bad_request("Upgrade request required")
+    try:
+        async with asyncio.timeout(_CONNECT_TIMEOUT):
+            reader, writer = await asyncio.open_connection(address, port)
+    except (OSError, TimeoutError) as error:
+        raise server_error(f"error dialing backend: dial tcp {address}:{port}: {error}") from None
+    writer.write(upgrade_head(request, path, f"{address}:{port}", kubelet_headers(api)))
+    await hand_through(request, reader, writer)
+
+
+async def hand_through(request: Request, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+    """Join the client's connection, which it wants to upgrade, to another until either ends."""
+    take_over: TakeOver = request.scope[TAKE_OVER]
+    try:
+        gone = asyncio.Event()
+
+        def to_node(data: bytes) -> None:
+            writer.write(data)
+            if writer.transport.get_write_buffer_size():
+                peer.pause(True)
+                drains.add(drain := asyncio.ensure_future(_drained(writer, peer)))
+                drain.add_done_callback(drains.discard)
+
+        drains: set[asyncio.Future[None]] = set()
+        peer = take_over(to_node, gone.set)
+        request.code = 101
+        copying = asyncio.ensure_future(_copy(reader, peer))
+        leaving = asyncio.ensure_future(gone.wait())
+        await asyncio.wait((copying, leaving), return_when=asyncio.FIRST_COMPLETED)
+        copying.cancel()
+        leaving.cancel()
+        await asyncio.gather(copying, leaving, *drains, return_exceptions=True)
+        peer.close()
+    finally:
+        writer.close()
+
+
+def upgrade_head(request: Request, path: str, host: str, more: Headers) -> bytes:
+    """The head of the request as it is repeated elsewhere, with ``more`` headers."""
+    lines = [f"{request.method} {path} HTTP/1.1".encode(), b"host: " + host.encode()]
+    passed = [header for header in request.scope["headers"] if header[0] not in _NOT_PASSED]
+    lines += [name + b": " + value for name, value in (*passed, *more)]
+    return b"\r\n".join([*lines, b"", b""])
+
+
+async def _drained(writer: asyncio.StreamWriter, peer: Peer) -> None:
+    try:
+        await writer.drain()
+    except ConnectionError:
+        return
+    peer.pause(False)
+
+
+async def _copy(reader: asyncio.StreamReader, peer: Peer) -> None:
+    try:
+        while data := await reader.read(1 << 16):
+            peer.write(data)
+    except ConnectionError:
+        return
+
+
+ROUTES: Mapping[str, Route] = {"GET": ("get", stream), "POST": ("create", stream)}
+"""The methods of exec, attach and portforward."""

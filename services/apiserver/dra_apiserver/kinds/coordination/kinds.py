@@ -1,0 +1,26 @@
+"""The kinds of coordination.k8s.io (upstream's `pkg/registry/coordination`)."""
+
+from __future__ import annotations
+
+from dra_apiserver.kinds.common.builtin import builtin
+from dra_apiserver.kinds.common.checked import CheckedStrategy
+from dra_apiserver.kinds.common.printing import printer
+from dra_apiserver.kinds.coordination import columns, lease
+
+KINDS = (
+    builtin(
+        "coordination.k8s.io",
+        "leasecandidates",
+        printer=printer("Name|LeaseName|BinaryVersion|EmulationVersion|Age", columns.lease_candidate),
+        allow_create_on_update=True,
+        allow_unconditional_update=False,
+    ),
+    builtin(
+        "coordination.k8s.io",
+        "leases",
+        strategy=CheckedStrategy(lease.check_lease),
+        printer=printer("Name|Holder|Age", columns.lease),
+        allow_create_on_update=True,
+        allow_unconditional_update=False,
+    ),
+)

@@ -1,0 +1,40 @@
+"""events.k8s.io: the core group's Event under other names."""
+
+from collections.abc import Callable
+from typing import Any
+
+from dra_apiserver.schema.reader import complete
+from dra_apiserver.schema.types import type_of
+
+JsonObject = dict[str, Any]
+Convert = Callable[[JsonObject], None]
+
+# Field of the stored core Event -> field of the events.k8s.io one. All others have one name.
+_NAMES = {
+    "involvedObject": "regarding",
+    "message": "note",
+    "source": "deprecatedSource",
+    "firstTimestamp": "deprecatedFirstTimestamp",
+    "lastTimestamp": "deprecatedLastTimestamp",
+    "count": "deprecatedCount",
+    "reportingComponent": "reportingController",
+}
+
+
+def _rename(obj: JsonObject, names: dict[str, str], group: str) -> None:
+    moved = {new: obj.pop(old) for old, new in names.items() if old in obj}
+    obj.update((key, value) for key, value in moved.items() if value not in (None, ""))
+    node = type_of(group, "v1", "Event")
+    if node is not None:
+        complete(node, obj)
+
+
+def to_core(obj: JsonObject) -> None:
+    _rename(obj, {new: old for old, new in _NAMES.items()}, "")
+
+
+def from_core(obj: JsonObject) -> None:
+    _rename(obj, _NAMES, "events.k8s.io")
+    for name in ("reportingInstance", "reason", "action", "type"):
+        if not obj.get(name, True):
+            del obj[name]

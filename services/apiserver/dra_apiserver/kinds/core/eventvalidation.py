@@ -1,0 +1,22 @@
+"""Validation of events (upstream's `pkg/apis/core/validation/events.go`)."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from dra_apiserver.errors import (
+    FieldError,
+    invalid,
+)
+
+JsonObject = dict[str, Any]
+
+
+def check_event(obj: JsonObject, old: JsonObject | None) -> list[FieldError]:
+    """In the namespace of what it is about."""
+    namespace = (obj.get("metadata") or {}).get("namespace", "")
+    about = (obj.get("involvedObject") or {}).get("namespace", "")
+    good = about == namespace if about else namespace in ("", "default", "kube-system")
+    if good:
+        return []
+    return [invalid("involvedObject.namespace", about, "does not match event.namespace")]

@@ -1,0 +1,136 @@
+"""The kinds of the core group that have no room of their own, and events.k8s.io (upstream's `pkg/registry/core`)."""
+
+from __future__ import annotations
+
+from dra_shared.names import dns_label_name
+
+from dra_apiserver.kinds.common import objectcells
+from dra_apiserver.kinds.common.builtin import builtin
+from dra_apiserver.kinds.common.checked import CheckedStrategy, StatusStrategy
+from dra_apiserver.kinds.common.fieldlabels import unsupported_field_label
+from dra_apiserver.kinds.common.printing import printer
+from dra_apiserver.kinds.connect import proxy
+from dra_apiserver.kinds.core import (
+    columns,
+    componentstatus,
+    configmaps,
+    defaults,
+    events,
+    eventvalidation,
+    limitrange,
+    namespaces,
+    nodeadmission,
+    nodes,
+    quotastatus,
+    resourcequota,
+    tokenrequest,
+    warnings,
+)
+from dra_apiserver.kinds.core.namespacestrategy import NamespaceStrategy
+from dra_apiserver.kinds.pods import binding
+
+KINDS = (
+    builtin(
+        "",
+        "bindings",
+        collection_routes={"POST": ("create", binding.bind)},
+    ),
+    builtin(
+        "",
+        "componentstatuses",
+        collection_routes={"GET": ("list", componentstatus.list_components)},
+        object_routes={"GET": ("get", componentstatus.get_component)},
+        printer=printer("Name|Status|Message|Error", columns.component_status),
+    ),
+    builtin(
+        "",
+        "configmaps",
+        strategy=CheckedStrategy(configmaps.check_config_map),
+        printer=printer("Name|Data|Age", columns.config_map),
+    ),
+    builtin(
+        "",
+        "events",
+        strategy=CheckedStrategy(eventvalidation.check_event),
+        printer=printer(
+            "Last Seen|Type|Reason|Object|Subobject*|Source*|Message|First Seen*|Count*|Name*", columns.event
+        ),
+        allow_create_on_update=True,
+        field_label_error=unsupported_field_label,
+    ),
+    builtin(
+        "",
+        "limitranges",
+        strategy=CheckedStrategy(limitrange.check_limit_range),
+        default=defaults.limit_range,
+        allow_create_on_update=True,
+    ),
+    builtin(
+        "",
+        "namespaces",
+        terminate=namespaces.terminate,
+        is_finalized=namespaces.is_finalized,
+        undeletable=namespaces.UNDELETABLE,
+        strategy=NamespaceStrategy(),
+        status_strategy=NamespaceStrategy(),
+        subresource_strategies={"finalize": NamespaceStrategy()},
+        default=defaults.namespace,
+        printer=printer("Name|Status|Age", columns.namespace),
+        name_rule=dns_label_name,
+        field_label_error=unsupported_field_label,
+        reset_fields={"finalize": []},
+    ),
+    builtin(
+        "",
+        "nodes",
+        subresource_routes={"proxy": proxy.ROUTES},
+        strategy=CheckedStrategy(nodes.check_node),
+        status_strategy=StatusStrategy(nodes.check_node_status),
+        default=defaults.node,
+        printer=printer(
+            "Name|Status|Roles|Age|Version|Internal-IP*|External-IP*|OS-Image*|Kernel-Version*|Container-Runtime*",
+            columns.node,
+        ),
+        warnings={"": warnings.node},
+        mutating_admission=(("TaintNodesByCondition", nodeadmission.not_ready),),
+        keeps_status_on_create=True,
+        field_label_error=unsupported_field_label,
+    ),
+    builtin(
+        "",
+        "resourcequotas",
+        strategy=CheckedStrategy(resourcequota.check_quota),
+        status_strategy=StatusStrategy(quotastatus.check_quota_status),
+        printer=printer("Name|Request|Limit|Age", columns.resource_quota),
+        warnings={"": warnings.quota},
+        return_deleted_object=True,
+    ),
+    builtin(
+        "",
+        "secrets",
+        strategy=CheckedStrategy(configmaps.check_secret),
+        default=defaults.secret,
+        printer=printer("Name|Type|Data|Age", columns.secret),
+        warnings={"": warnings.secret},
+        field_label_error=unsupported_field_label,
+    ),
+    builtin(
+        "",
+        "serviceaccounts",
+        subresource_routes={"token": {"POST": ("create", tokenrequest.token)}},
+        printer=printer("Name|Age", objectcells.named),
+        warnings={"": warnings.service_account},
+        return_deleted_object=True,
+    ),
+    builtin(
+        "events.k8s.io",
+        "events",
+        conversions={"v1": (events.to_core, events.from_core)},
+        printer=printer(
+            "Last Seen|Type|Reason|Object|Subobject*|Source*|Message|First Seen*|Count*|Name*",
+            columns.grouped_event,
+        ),
+        allow_create_on_update=True,
+        field_label_error=unsupported_field_label,
+    ),
+)

@@ -1,0 +1,47 @@
+"""The strategy of namespaces (upstream's `pkg/registry/core/namespace`)."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from dra_apiserver.errors import FieldError
+from dra_apiserver.kinds.common.generic import GenericStrategy
+from dra_apiserver.kinds.core.namespaces import check_namespace_status
+from dra_apiserver.kinds.strategy import Context
+
+JsonObject = dict[str, Any]
+
+_NAME_LABEL = "kubernetes.io/metadata.name"
+
+
+class NamespaceStrategy(GenericStrategy):
+    """A namespace is active until it is deleted, and goes when its finalizers have."""
+
+    def prepare_for_create(self, obj: JsonObject, ctx: Context) -> None:
+        """Active, with Kubernetes' own finalizer and the label of its name."""
+        obj["status"] = {"phase": "Active"}
+        finalizers = obj.setdefault("spec", {}).setdefault("finalizers", [])
+        if "kubernetes" not in finalizers:
+            finalizers.append("kubernetes")
+        self._label(obj)
+
+    def prepare_for_update(self, obj: JsonObject, old: JsonObject, ctx: Context) -> None:
+        """Finalizers change through `finalize` only, the phase through `status` only."""
+        if ctx.subresource == "finalize":
+            obj["status"] = old.get("status", {})
+            return
+        finalizers = (old.get("spec") or {}).get("finalizers")
+        obj["spec"] = {"finalizers": finalizers} if finalizers else {}
+        if ctx.subresource != "status":
+            obj["status"] = old.get("status", {})
+        self._label(obj)
+
+    def validate_update(self, obj: JsonObject, old: JsonObject, ctx: Context) -> list[FieldError]:
+        """The errors of metadata and, where that changes, of the status."""
+        errors = super().validate_update(obj, old, ctx)
+        return errors + check_namespace_status(obj, old) if ctx.subresource == "status" else errors
+
+    def _label(self, obj: JsonObject) -> None:
+        meta = obj["metadata"]
+        if meta.get("name"):
+            meta["labels"] = {**(meta.get("labels") or {}), _NAME_LABEL: meta["name"]}

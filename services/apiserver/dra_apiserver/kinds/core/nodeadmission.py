@@ -1,0 +1,21 @@
+"""What upstream's default admission plugins fill into new nodes."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from dra_apiserver.kinds.strategy import Context
+
+JsonObject = dict[str, Any]
+
+_NOT_READY = {"key": "node.kubernetes.io/not-ready", "effect": "NoSchedule"}
+
+
+def not_ready(obj: JsonObject | None, old: JsonObject | None, ctx: Context, operation: str) -> None:
+    """The TaintNodesByCondition plugin: a new node takes no pods until the node controller has seen it ready."""
+    if operation != "CREATE" or obj is None or ctx.subresource:
+        return
+    spec = obj.setdefault("spec", {})
+    taints = spec.get("taints") or []
+    if not any(_NOT_READY.items() <= taint.items() for taint in taints):
+        spec["taints"] = [*taints, dict(_NOT_READY)]

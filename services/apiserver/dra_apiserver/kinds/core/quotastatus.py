@@ -1,0 +1,18 @@
+"""Validation of a quota's status (upstream's `ValidateResourceQuotaStatusUpdate`)."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from dra_apiserver.errors import FieldError
+from dra_apiserver.kinds.core.resourcequota import check_amounts
+
+JsonObject = dict[str, Any]
+
+
+def check_quota_status(obj: JsonObject, old: JsonObject) -> list[FieldError]:
+    """What is limited, and how much of it is used."""
+    status = obj.get("status") or {}
+    return [
+        error for field in ("hard", "used") for error in check_amounts(status.get(field), f"status.{field}")
+    ]

@@ -1,0 +1,20 @@
+"""Defaults of CustomResourceDefinitions (`apiextensions/v1/defaults.go`)."""
+
+from __future__ import annotations
+
+from typing import Any
+
+Object = dict[str, Any]
+
+
+def custom_resource_definition(obj: Object, _version: str, _now: str) -> None:
+    spec = obj.setdefault("spec", {})
+    names = spec.setdefault("names", {})
+    kind = names.get("kind") or ""
+    if kind:
+        names.setdefault("singular", kind.lower())
+        names.setdefault("listKind", kind + "List")
+    spec.setdefault("conversion", {}).setdefault("strategy", "None")
+    for version in spec.get("versions") or ():
+        if version.get("served") is None:
+            version["served"] = False

@@ -1,0 +1,172 @@
+"""From a CustomResourceDefinition to the kind it defines."""
+
+from collections.abc import Iterable, Mapping
+from functools import partial
+from typing import Any
+
+from dra_apiserver.kinds.common.quota import QUOTA
+from dra_apiserver.kinds.custom.columns import custom_printer
+from dra_apiserver.kinds.custom.customdefaults import default_custom
+from dra_apiserver.kinds.custom.rules import takes_long
+from dra_apiserver.kinds.custom.strategy import CustomStrategy
+from dra_apiserver.kinds.kind import Kind, ScalePaths, Subresource
+from dra_apiserver.kinds.names import selectable_field
+from dra_apiserver.registry import version_priority
+
+Object = dict[str, Any]
+
+_STRATEGY = CustomStrategy()
+_RESET_FIELDS = {"": (("f:status",),), "status": (("f:metadata",), ("f:spec",))}
+_PART_VERBS = frozenset({"get", "patch", "update"})
+_ANYTHING: Mapping[str, Any] = {"type": "object", "x-kubernetes-preserve-unknown-fields": True}
+
+
+def established(definition: Mapping[str, Any]) -> bool:
+    """Whether the kind may be served: its names are its own."""
+    conditions = (definition.get("status") or {}).get("conditions") or ()
+    return any(one.get("type") == "Established" and one.get("status") == "True" for one in conditions)
+
+
+def kind_of_definition(definition: Mapping[str, Any]) -> Kind | None:
+    """The kind that a definition asks to be served; None where it serves no version."""
+    spec = definition["spec"]
+    group, names, every = spec["group"], spec["names"], spec.get("versions") or []
+    served = sorted((one["name"] for one in every if one.get("served")), key=version_priority)
+    stored = next((one["name"] for one in every if one.get("storage")), None)
+    if not served or stored is None:
+        return None
+    chosen = next(one for one in every if one["name"] == stored)
+    namespaced = spec.get("scope") == "Namespaced"
+    scale = (chosen.get("subresources") or {}).get("scale")
+    fields = {"metadata.name": selectable_field("metadata.name", "metadata.name")}
+    if namespaced:
+        fields["metadata.namespace"] = selectable_field("metadata.namespace", "metadata.namespace")
+    for one in chosen.get("selectableFields") or ():
+        path = one["jsonPath"].removeprefix(".")
+        fields[path] = selectable_field(path, path)
+    subresources = _subresources(group, stored, names["kind"], chosen)
+    schemas = {one["name"]: _schema(one) for one in every}
+    return Kind(
+        group=group,
+        kind=names["kind"],
+        plural=names["plural"],
+        singular=names.get("singular") or names["kind"].lower(),
+        namespaced=namespaced,
+        versions=tuple(served),
+        all_versions=tuple(one["name"] for one in every),
+        storage_version=stored,
+        storage=(group, names["plural"]),
+        short_names=tuple(names.get("shortNames") or ()),
+        categories=tuple(names.get("categories") or ()),
+        subresources=subresources,
+        selectable_fields=fields,
+        scale=None if scale is None else _scale(scale),
+        deprecated={
+            one["name"]: _deprecation(group, one, names["kind"]) for one in every if one.get("deprecated")
+        },
+        schemas=schemas,
+        version_subresources={one["name"]: _own_subresources(one) for one in every},
+        strategies=dict.fromkeys(("", *subresources), _STRATEGY),
+        default=partial(_default, schemas),
+        rules_take_long=partial(_rules_take_long, schemas),
+        printers={one["name"]: custom_printer(one.get("additionalPrinterColumns") or ()) for one in every},
+        core_metadata=False,
+        quota_admission=QUOTA,
+        counts_generation=True,
+        allow_unconditional_update=False,
+        strategic_merge=False,
+        reset_fields=_RESET_FIELDS if "status" in subresources else {},
+    )
+
+
+def _rules_take_long(schemas: Mapping[str, Mapping[str, Any]], version: str) -> bool:
+    return takes_long(schemas[version])
+
+
+def _default(schemas: Mapping[str, Mapping[str, Any]], obj: Object, version: str, now: str) -> None:
+    default_custom(schemas[version], obj)
+
+
+def _deprecation(group: str, version: Mapping[str, Any], kind: str) -> str:
+    return version.get("deprecationWarning") or f"{group}/{version['name']} {kind} is deprecated"
+
+
+def _subresources(group: str, version: str, kind: str, chosen: Mapping[str, Any]) -> dict[str, Subresource]:
+    asked = chosen.get("subresources") or {}
+    made = {}
+    if asked.get("status") is not None:
+        made["status"] = Subresource("status", _PART_VERBS, group, version, kind)
+    if asked.get("scale") is not None:
+        made["scale"] = Subresource("scale", _PART_VERBS, "autoscaling", "v1", "Scale")
+    return made
+
+
+def _scale(scale: Mapping[str, Any]) -> ScalePaths:
+    return ScalePaths(
+        scale.get("specReplicasPath", ".spec.replicas").removeprefix("."),
+        scale.get("statusReplicasPath", ".status.replicas").removeprefix("."),
+        scale.get("labelSelectorPath", "").removeprefix("."),
+    )
+
+
+def _schema(version: Mapping[str, Any]) -> Mapping[str, Any]:
+    return (version.get("schema") or {}).get("openAPIV3Schema") or _ANYTHING
+
+
+def _own_subresources(version: Mapping[str, Any]) -> frozenset[str]:
+    asked = version.get("subresources") or {}
+    return frozenset(name for name in ("status", "scale") if asked.get(name) is not None)
+
+
+def accepted_status(definition: Mapping[str, Any], others: Iterable[Kind], now: str) -> Object:
+    """The status that upstream's naming and establishing controllers give a definition.
+
+    ``others`` are the kinds of its group that are served already; a name that one of them has is not accepted.
+    """
+    spec, status = definition["spec"], dict(definition.get("status") or {})
+    names = spec["names"]
+    taken = _conflict(names, [one for one in others if one.plural != names["plural"]])
+    accepted = _condition("NamesAccepted", "True", "NoConflicts", "no conflicts found", now)
+    ready = _condition(
+        "Established", "True", "InitialNamesAccepted", "the initial names have been accepted", now
+    )
+    if taken is not None:
+        reason, message = taken
+        accepted = _condition("NamesAccepted", "False", reason, message, now)
+        ready = _condition("Established", "False", "NotAccepted", "not all names are accepted", now)
+    conditions = {one.get("type"): one for one in status.get("conditions") or ()}
+    for made in (accepted, ready):
+        before = conditions.get(made["type"])
+        if before is None or any(before.get(key) != made[key] for key in ("status", "reason", "message")):
+            conditions[made["type"]] = made
+    status["conditions"] = list(conditions.values())
+    status["acceptedNames"] = dict(names) if taken is None else status.get("acceptedNames") or _no_names()
+    stored = list(status.get("storedVersions") or ())
+    current = next((one["name"] for one in spec.get("versions") or () if one.get("storage")), None)
+    if current is not None and current not in stored:
+        stored.append(current)
+    status["storedVersions"] = stored
+    return status
+
+
+def _no_names() -> Object:
+    return {"plural": "", "kind": ""}
+
+
+def _conflict(names: Mapping[str, Any], others: list[Kind]) -> tuple[str, str] | None:
+    resources = {name for one in others for name in (one.plural, one.singular, *one.short_names)}
+    for field, reason in (("plural", "PluralConflict"), ("singular", "SingularConflict")):
+        if names.get(field) in resources:
+            return reason, f'"{names[field]}" is already in use'
+    for name in names.get("shortNames") or ():
+        if name in resources:
+            return "ShortNamesConflict", f'"{name}" is already in use'
+    kinds = {name for one in others for name in (one.kind, one.list_kind)}
+    for field, reason in (("kind", "KindConflict"), ("listKind", "ListKindConflict")):
+        if names.get(field) in kinds:
+            return reason, f'"{names[field]}" is already in use'
+    return None
+
+
+def _condition(kind: str, status: str, reason: str, message: str, now: str) -> Object:
+    return {"type": kind, "status": status, "lastTransitionTime": now, "reason": reason, "message": message}

@@ -1,0 +1,48 @@
+"""The strategy of CustomResourceDefinitions."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from dra_apiserver.errors import FieldError, invalid
+from dra_apiserver.kinds.common.generic import GenericStrategy
+from dra_apiserver.kinds.custom.checks import check_definition, definition_name
+from dra_apiserver.kinds.strategy import Context
+
+JsonObject = dict[str, Any]
+
+
+class DefinitionStrategy(GenericStrategy):
+    """Keeps in the status which versions objects were ever stored in; what can't be served is refused."""
+
+    def prepare_for_create(self, obj: JsonObject, ctx: Context) -> None:
+        """The version that objects are stored in."""
+        super().prepare_for_create(obj, ctx)
+        _note_stored(obj)
+
+    def prepare_for_update(self, obj: JsonObject, old: JsonObject, ctx: Context) -> None:
+        """One more where objects are stored in another version from now on."""
+        super().prepare_for_update(obj, old, ctx)
+        if ctx.subresource != "status":
+            _note_stored(obj)
+
+    def validate_create(self, obj: JsonObject, ctx: Context) -> list[FieldError]:
+        """The metadata's errors, then the definition's own."""
+        name = obj["metadata"].get("name") or ""
+        errors = super().validate_create(obj, ctx)
+        errors += [invalid("metadata.name", name, text) for text in definition_name(obj)]
+        return errors + check_definition(obj, None)
+
+    def validate_update(self, obj: JsonObject, old: JsonObject, ctx: Context) -> list[FieldError]:
+        """The metadata's errors, then the definition's own."""
+        errors = super().validate_update(obj, old, ctx)
+        return errors if ctx.subresource else errors + check_definition(obj, old)
+
+
+def _note_stored(obj: JsonObject) -> None:
+    versions = (obj.get("spec") or {}).get("versions") or ()
+    stored = next((one.get("name", "") for one in versions if one.get("storage")), None)
+    status = obj.get("status") or {}
+    known = status.get("storedVersions") or []
+    if stored is not None and stored not in known:
+        obj["status"] = {**status, "storedVersions": [*known, stored]}

@@ -1,0 +1,132 @@
+"""Keeps the registry in step with the stored CustomResourceDefinitions."""
+
+import asyncio
+from typing import Any
+
+from dra_shared.log import logger
+
+from dra_apiserver.api import Api
+from dra_apiserver.kinds.custom.definitions import accepted_status, established, kind_of_definition
+from dra_apiserver.storage import Put, Record, Remove
+
+Object = dict[str, Any]
+
+RESOURCE = ("apiextensions.k8s.io", "customresourcedefinitions")
+FINALIZER = "customresourcecleanup.apiextensions.k8s.io"
+
+_log = logger(__name__)
+
+
+class Definitions:
+    """Serves the kind of every established definition for as long as the definition is there.
+
+    `changed` is set when a kind comes, goes or changes.
+    """
+
+    def __init__(self, api: Api) -> None:
+        self._api = api
+        #: By a definition's name, the resource that it has served, and the spec that says how.
+        self._served: dict[str, tuple[tuple[str, str], Object]] = {}
+        self.changed = asyncio.Event()
+
+    def load(self) -> None:
+        """Serve what was established before, at once: called before the server answers."""
+        for record in list(self._api.store.collection(RESOURCE).records.values()):
+            self._serve(record.object())
+
+    async def run(self) -> None:
+        """Follow the definitions until cancelled."""
+        collection = self._api.store.collection(RESOURCE)
+        while True:
+            waiter = collection.waiter()
+            try:
+                await self._sync()
+                await waiter
+            finally:
+                collection.discard(waiter)
+
+    async def _sync(self) -> None:
+        records = self._api.store.collection(RESOURCE).records
+        for name in [name for name in self._served if name not in records]:
+            await self._drop(name)
+        for record in list(records.values()):
+            definition = record.object()
+            if definition["metadata"].get("deletionTimestamp"):
+                await self._finish(definition)
+            else:
+                await self._accept(definition)
+                self._serve(definition)
+
+    async def _accept(self, definition: Object) -> None:
+        """Write the status that says whether the names are the definition's own."""
+        registry, group = self._api.registry, definition["spec"]["group"]
+        others = [info for info in registry if info.group == group]
+        status = accepted_status(definition, others, self._api.now())
+        finalizers = definition["metadata"].get("finalizers") or []
+        if status == definition.get("status") and FINALIZER in finalizers:
+            return
+        definition["status"] = status
+
+        def change(current: Record | None) -> Put | None:
+            if current is None or str(current.revision) != definition["metadata"]["resourceVersion"]:
+                return None
+            obj = current.object()
+            obj["status"] = status
+            obj["metadata"]["finalizers"] = [*(one for one in finalizers if one != FINALIZER), FINALIZER]
+            return Put(obj)
+
+        await self._api.store.write(RESOURCE, definition["metadata"]["name"], change)
+
+    def _serve(self, definition: Object) -> None:
+        name, registry = definition["metadata"]["name"], self._api.registry
+        info = kind_of_definition(definition) if established(definition) else None
+        before = self._served.get(name)
+        if info is None:
+            if before is not None:
+                registry.remove(*before[0])
+                del self._served[name]
+                self.changed.set()
+            return
+        place = (info.group, info.plural)
+        if before is None and registry.get(*place) is not None:
+            _log.warning("a definition names a built-in kind; it is ignored", definition=name)
+            return
+        if before is None or before != (place, definition["spec"]):
+            registry.add(info)
+            self._served[name] = (place, definition["spec"])
+            self.changed.set()
+            _log.info("custom kind is served", definition=name, versions=list(info.versions))
+
+    async def _finish(self, definition: Object) -> None:
+        """Remove the objects of a definition that is going, then let it go."""
+        spec = definition["spec"]
+        await self._clear((spec["group"], spec["names"]["plural"]))
+
+        def change(current: Record | None) -> Put | Remove | None:
+            if current is None:
+                return None
+            obj = current.object()
+            left = [one for one in obj["metadata"].get("finalizers") or () if one != FINALIZER]
+            if left == (obj["metadata"].get("finalizers") or []):
+                return None
+            obj["metadata"]["finalizers"] = left
+            if left:
+                return Put(obj)
+            del obj["metadata"]["finalizers"]
+            return Remove(obj)
+
+        await self._api.store.write(RESOURCE, definition["metadata"]["name"], change)
+
+    async def _clear(self, place: tuple[str, str]) -> None:
+        def gone(current: Record | None) -> Remove | None:
+            return None if current is None else Remove(current.object())
+
+        for key in list(self._api.store.collection(place).records):
+            await self._api.store.write(place, key, gone)
+
+    async def _drop(self, name: str) -> None:
+        place, _ = self._served.pop(name)
+        self._api.registry.remove(*place)
+        self.changed.set()
+        await self._clear(place)
+        _log.info("custom kind is no longer served", definition=name)

@@ -1,0 +1,37 @@
+"""The kinds of flowcontrol.apiserver.k8s.io (upstream's `pkg/registry/flowcontrol`)."""
+
+from __future__ import annotations
+
+from dra_apiserver.kinds.common.builtin import STATUS_ALONE, builtin
+from dra_apiserver.kinds.common.checked import CheckedStrategy, StatusStrategy
+from dra_apiserver.kinds.common.printing import printer
+from dra_apiserver.kinds.flowcontrol import columns, defaults, validation
+
+KINDS = (
+    builtin(
+        "flowcontrol.apiserver.k8s.io",
+        "flowschemas",
+        strategy=CheckedStrategy(validation.check_flow_schema),
+        status_strategy=StatusStrategy(validation.check_conditions, keeps_all=True),
+        default=defaults.flow_schema,
+        printer=printer(
+            "Name|PriorityLevel|MatchingPrecedence|DistinguisherMethod|Age|MissingPL",
+            columns.flow_schema,
+            sort_key=columns.precedence,
+        ),
+        counts_generation=True,
+        reset_fields={"status": STATUS_ALONE},
+    ),
+    builtin(
+        "flowcontrol.apiserver.k8s.io",
+        "prioritylevelconfigurations",
+        strategy=CheckedStrategy(validation.check_priority_level),
+        status_strategy=StatusStrategy(validation.check_conditions, keeps_all=True),
+        default=defaults.priority_level,
+        printer=printer(
+            "Name|Type|NominalConcurrencyShares|Queues|HandSize|QueueLengthLimit|Age", columns.priority_level
+        ),
+        counts_generation=True,
+        reset_fields={"status": STATUS_ALONE},
+    ),
+)

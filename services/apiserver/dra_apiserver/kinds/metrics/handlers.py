@@ -1,0 +1,128 @@
+"""Answers requests for metrics.k8s.io: of the nodes and pods that are selected, those whose usage is known."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from dra_shared.clock import rfc3339
+from dra_shared.jsontext import dumps
+
+from dra_apiserver.api import Api
+from dra_apiserver.errors import GroupResource, method_not_allowed, not_found
+from dra_apiserver.handlers.options import list_options
+from dra_apiserver.http import Request
+from dra_apiserver.kinds.metrics.kinds import GROUP, VERSION, kinds
+from dra_apiserver.kinds.metrics.kubelets import Kubelets
+from dra_apiserver.kinds.metrics.samples import Use, node_use, pod_use, window_text
+from dra_apiserver.kinds.metrics.scraper import Pair, Scraper
+from dra_apiserver.storage import Record, Resource
+from dra_apiserver.target import Target
+from dra_apiserver.watch import Selection
+
+JsonObject = dict[str, Any]
+
+_NODES: Resource = ("", "nodes")
+_PODS: Resource = ("", "pods")
+
+
+def serve(api: Api) -> None:
+    """Serve the kinds of metrics.k8s.io."""
+    handlers = _Handlers(Scraper(api.clock, Kubelets(api).sample))
+    for kind in kinds(
+        ({"GET": ("list", handlers.list_nodes)}, {"GET": ("get", handlers.get_node)}),
+        ({"GET": ("list", handlers.list_pods)}, {"GET": ("get", handlers.get_pod)}),
+    ):
+        api.registry.add(kind)
+
+
+class _Handlers:
+    def __init__(self, scraper: Scraper) -> None:
+        self._scraper = scraper
+
+    async def list_nodes(self, api: Api, request: Request, target: Target) -> None:
+        await _respond(api, request, target, await self._nodes(api, _selected(api, request, target, _NODES)))
+
+    async def list_pods(self, api: Api, request: Request, target: Target) -> None:
+        await _respond(api, request, target, await self._pods(api, _selected(api, request, target, _PODS)))
+
+    async def get_node(self, api: Api, request: Request, target: Target) -> None:
+        record = api.store.get(_NODES, target.key)
+        if record is None:
+            # metrics-server's lister calls them so.
+            raise not_found(GroupResource("", "node"), target.name)
+        await _respond_one(api, request, target, await self._nodes(api, [record]), target.name)
+
+    async def get_pod(self, api: Api, request: Request, target: Target) -> None:
+        record = api.store.get(_PODS, target.key)
+        if record is None:
+            raise not_found(GroupResource(*_PODS), target.name)
+        name = f"{target.namespace}/{target.name}"
+        await _respond_one(api, request, target, await self._pods(api, [record]), name)
+
+    async def _nodes(self, api: Api, records: Sequence[Record]) -> list[JsonObject]:
+        pairs = await self._scraper.pairs(record.key for record in records)
+        made = []
+        for record in records:
+            pair = pairs.get(record.key)
+            use = None if pair is None else node_use(pair.last, pair.before)
+            if use is not None:
+                made.append(_metrics(api, "NodeMetrics", record, use, {"usage": use.resources()}))
+        return made
+
+    async def _pods(self, api: Api, records: Sequence[Record]) -> list[JsonObject]:
+        placed = [(record, (record.object().get("spec") or {}).get("nodeName")) for record in records]
+        pairs = await self._scraper.pairs(node for _, node in placed if node)
+        made = []
+        for record, node in placed:
+            uses = _uses(pairs.get(node or ""), record)
+            if uses:
+                containers = [{"name": name, "usage": use.resources()} for name, use in sorted(uses.items())]
+                earliest = min(uses.values(), key=lambda use: use.at)
+                made.append(_metrics(api, "PodMetrics", record, earliest, {"containers": containers}))
+        return made
+
+
+def _uses(pair: Pair | None, record: Record) -> Mapping[str, Use] | None:
+    namespace, _, name = record.key.partition("/")
+    return None if pair is None else pod_use(pair.last, pair.before, namespace, name)
+
+
+def _selected(api: Api, request: Request, target: Target, resource: Resource) -> list[Record]:
+    if request.flag("watch"):
+        raise method_not_allowed()
+    options = list_options(request, target.kind, watch=False, version=target.version)
+    selection = Selection(target.kind, target.namespace, options.labels, options.fields)
+    collection = api.store.collection(resource)
+    return selection.filter([collection.records[key] for key in collection.range(selection.prefix)])
+
+
+def _metrics(api: Api, kind: str, record: Record, use: Use, measured: JsonObject) -> JsonObject:
+    source = record.object()["metadata"]
+    metadata = {name: source[name] for name in ("name", "namespace") if name in source}
+    metadata["creationTimestamp"] = api.now()
+    if source.get("labels"):
+        metadata["labels"] = source["labels"]
+    return {
+        "kind": kind,
+        "apiVersion": f"{GROUP}/{VERSION}",
+        "metadata": metadata,
+        "timestamp": rfc3339(use.at),
+        "window": window_text(use.window),
+        **measured,
+    }
+
+
+async def _respond(api: Api, request: Request, target: Target, objects: Sequence[JsonObject]) -> None:
+    presenter = api.presenter(target, request)
+    records = [Record(obj["metadata"]["name"], 0, dumps(obj)) for obj in objects]
+    await request.respond(200, presenter.listing(records, {}), presenter.accepted.media_type)
+
+
+async def _respond_one(
+    api: Api, request: Request, target: Target, objects: Sequence[JsonObject], name: str
+) -> None:
+    presenter = api.presenter(target, request)
+    if not objects:
+        raise not_found(target.qualified, name)
+    await request.respond(200, presenter.one(dumps(objects[0])), presenter.accepted.media_type)

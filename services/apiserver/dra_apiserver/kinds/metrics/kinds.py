@@ -1,0 +1,97 @@
+"""The kinds of metrics.k8s.io, which clusters have from metrics-server (its `pkg/api`).
+
+They are not stored: they are made of what kubelets answer when they are asked for.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from datetime import datetime
+from typing import Any
+
+from dra_shared.quantity import Quantity
+
+from dra_apiserver.kinds.kind import Column, Kind, Printer, Route
+from dra_apiserver.kinds.names import selectable_field
+
+Object = Mapping[str, Any]
+
+GROUP, VERSION = "metrics.k8s.io", "v1beta1"
+_READ = frozenset({"get", "list"})
+_TEXT = {"type": "string"}
+_USAGE = {
+    "type": "object",
+    "description": "What is used, by resource.",
+    "additionalProperties": {"x-kubernetes-int-or-string": True},
+}
+_MEASURED = {
+    "timestamp": {**_TEXT, "format": "date-time", "description": "When the window ended."},
+    "window": {**_TEXT, "description": "The time over which the usage was measured."},
+}
+_CONTAINER = {"type": "object", "properties": {"name": _TEXT, "usage": _USAGE}, "required": ["name", "usage"]}
+_COLUMNS = (
+    Column("Name", format="name", description="Name of the resource"),
+    Column("cpu", format="quantity"),
+    Column("memory", format="quantity"),
+    Column("Window", format="duration"),
+)
+
+
+def kinds(
+    nodes: tuple[Mapping[str, Route], Mapping[str, Route]],
+    pods: tuple[Mapping[str, Route], Mapping[str, Route]],
+) -> Iterator[Kind]:
+    """Both kinds, each with the routes of its collection and of its objects."""
+    usage = {"usage": _USAGE}
+    containers = {"containers": {"type": "array", "items": _CONTAINER}}
+    yield _kind("NodeMetrics", "nodes", usage, _node_cells, nodes, namespaced=False)
+    yield _kind("PodMetrics", "pods", containers, _pod_cells, pods, namespaced=True)
+
+
+def _kind(
+    name: str,
+    plural: str,
+    properties: Object,
+    cells: Any,
+    routes: tuple[Mapping[str, Route], Mapping[str, Route]],
+    *,
+    namespaced: bool,
+) -> Kind:
+    labels = ["metadata.name", "metadata.namespace"] if namespaced else ["metadata.name"]
+    return Kind(
+        group=GROUP,
+        kind=name,
+        plural=plural,
+        singular="",
+        namespaced=namespaced,
+        versions=(VERSION,),
+        all_versions=(VERSION,),
+        storage_version=VERSION,
+        storage=(GROUP, plural),
+        verbs=_READ,
+        selectable_fields={label: selectable_field(label, label) for label in labels},
+        schemas={VERSION: {"type": "object", "properties": {**_MEASURED, **properties}}},
+        printers={"": Printer(_COLUMNS, cells)},
+        collection_routes=routes[0],
+        object_routes=routes[1],
+        service="kube-system/metrics-server",
+    )
+
+
+def _node_cells(obj: Object, _now: datetime) -> list[Any]:
+    return _cells(obj, obj["usage"]["cpu"], obj["usage"]["memory"])
+
+
+def _pod_cells(obj: Object, _now: datetime) -> list[Any]:
+    return _cells(obj, *(_total(obj, name) for name in ("cpu", "memory")))
+
+
+def _cells(obj: Object, cpu: str, memory: str) -> list[Any]:
+    return [obj["metadata"]["name"], cpu, memory, obj["window"]]
+
+
+def _total(obj: Object, resource: str) -> str:
+    first, *rest = (Quantity.parse(one["usage"][resource]) for one in obj["containers"])
+    for amount in rest:
+        first = first.add(amount)
+    return str(first)

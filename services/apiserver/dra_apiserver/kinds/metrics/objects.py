@@ -1,0 +1,26 @@
+"""What installing metrics-server gives a cluster with its API: the role that reads metrics."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+from dra_apiserver.kinds.metrics.kinds import GROUP
+
+Object = dict[str, Any]
+
+_AGGREGATE = "rbac.authorization.k8s.io/aggregate-to-"
+
+
+def objects() -> Iterator[Object]:
+    """The role that view, edit and admin gather."""
+    yield {
+        "kind": "ClusterRole",
+        "apiVersion": "rbac.authorization.k8s.io/v1",
+        "metadata": {
+            "name": "system:aggregated-metrics-reader",
+            "labels": {"k8s-app": "metrics-server"}
+            | {f"{_AGGREGATE}{role}": "true" for role in ("view", "edit", "admin")},
+        },
+        "rules": [{"verbs": ["get", "list", "watch"], "apiGroups": [GROUP], "resources": ["pods", "nodes"]}],
+    }

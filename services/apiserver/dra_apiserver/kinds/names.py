@@ -1,0 +1,103 @@
+"""The names, versions and verbs of built-in kinds, from the schema data (``dra_shared.api.schema``)."""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import orjson
+from dra_shared.api.schema import kinds_document
+
+from dra_apiserver.kinds.kind import ALL_VERBS, Kind, ScalePaths, SelectableField, Subresource
+
+_STATUS_VERBS = frozenset({"get", "patch", "update"})
+
+
+def groups() -> list[tuple[str, Sequence[str]]]:
+    """The groups in the order that discovery lists them, each with its versions, the preferred one first."""
+    return [(group["name"], group["versions"]) for group in _document()["groups"]]
+
+
+def named_kind(group: str, plural: str) -> Kind:
+    """A kind with its names alone, and nothing of its behaviour.
+
+    Raises:
+        KeyError: the schema data has no such kind.
+    """
+    return _parse(_entries()[group, plural])
+
+
+def selectable_field(label: str, path: str, absent: str = "") -> SelectableField:
+    """A selectable field from the dotted ``path`` to its value; ``a|b`` reads b where a is absent."""
+    return SelectableField(label, tuple(tuple(option.split(".")) for option in path.split("|")), absent)
+
+
+@functools.cache
+def _document() -> dict[str, Any]:
+    document: dict[str, Any] = orjson.loads(kinds_document())
+    return document
+
+
+@functools.cache
+def _entries() -> dict[tuple[str, str], Mapping[str, Any]]:
+    return {(entry["group"], entry["plural"]): entry for entry in _document()["kinds"]}
+
+
+def all_resources() -> list[tuple[str, str]]:
+    """Group and plural of every kind in the schema data, in its order."""
+    return list(_entries())
+
+
+def _verbs(entry: Sequence[str] | str) -> frozenset[str]:
+    return ALL_VERBS if entry == "all" else frozenset(entry)
+
+
+def _subresource(entry: Mapping[str, Any], name: str, value: Any) -> Subresource:
+    group, version, kind = entry["group"], entry["storageVersion"], entry["kind"]
+    if value == "status":
+        return Subresource(name, _STATUS_VERBS, group, version, kind)
+    if isinstance(value, list):
+        return Subresource(name, frozenset(value), group, version, kind)
+    return Subresource(
+        name,
+        frozenset(value["verbs"]),
+        value.get("group", group),
+        value.get("version", version),
+        value["kind"],
+    )
+
+
+def _selectable(entry: Mapping[str, Any]) -> dict[str, SelectableField]:
+    fields = {"metadata.name": selectable_field("metadata.name", "metadata.name")}
+    if entry["namespaced"]:
+        fields["metadata.namespace"] = selectable_field("metadata.namespace", "metadata.namespace")
+    for label, (path, absent) in entry.get("selectableFields", {}).items():
+        fields[label] = selectable_field(label, path, absent)
+    return fields
+
+
+def _parse(entry: Mapping[str, Any]) -> Kind:
+    own = f"{entry['group']}/{entry['plural']}"
+    stored_group, _, stored_plural = entry.get("storedAs", own).partition("/")
+    scale = entry.get("scale")
+    return Kind(
+        group=entry["group"],
+        kind=entry["kind"],
+        plural=entry["plural"],
+        singular=entry["singular"],
+        namespaced=entry["namespaced"],
+        versions=tuple(entry["versions"]),
+        all_versions=tuple(entry["versions"]),
+        storage_version=entry["storageVersion"],
+        storage=(stored_group, stored_plural),
+        verbs=_verbs(entry["verbs"]),
+        short_names=tuple(entry.get("shortNames", ())),
+        categories=tuple(entry.get("categories", ())),
+        subresources={
+            name: _subresource(entry, name, value) for name, value in entry.get("subresources", {}).items()
+        },
+        selectable_fields=_selectable(entry),
+        scale=None if scale is None else ScalePaths(*scale),
+        deprecated=entry.get("deprecated", {}),
+    )

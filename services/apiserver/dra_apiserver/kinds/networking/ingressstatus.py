@@ -1,0 +1,31 @@
+"""Validation of an ingress's status (upstream's `ValidateIngressStatusUpdate`)."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from dra_apiserver.errors import FieldError, invalid
+from dra_apiserver.kinds.common import names
+from dra_apiserver.kinds.common.addresses import check_legacy_address, parse_address
+
+JsonObject = dict[str, Any]
+
+
+def check_ingress_status(obj: JsonObject, old: JsonObject) -> list[FieldError]:
+    """Where an ingress is reached."""
+
+    def points(ingress: JsonObject) -> list[JsonObject]:
+        return ((ingress.get("status") or {}).get("loadBalancer") or {}).get("ingress") or []
+
+    known = {point.get("ip", "") for point in points(old)}
+    errors: list[FieldError] = []
+    for index, point in enumerate(points(obj)):
+        at = f"status.loadBalancer.ingress[{index}]"
+        if point.get("ip"):
+            errors += check_legacy_address(point["ip"], f"{at}.ip", known)
+        host = point.get("hostname", "")
+        if host:
+            errors += names.subdomain(host, f"{at}.hostname")
+            if parse_address(host) is not None:
+                errors.append(invalid(f"{at}.hostname", host, "must be a DNS name, not an IP address"))
+    return errors

@@ -1,0 +1,89 @@
+"""The kinds of networking.k8s.io and discovery.k8s.io, and services (upstream's `pkg/registry/networking`)."""
+
+from __future__ import annotations
+
+from dra_shared.names import dns_label_name
+
+from dra_apiserver.kinds.common.builtin import STATUS_ALONE, builtin
+from dra_apiserver.kinds.common.checked import CheckedStrategy, StatusStrategy
+from dra_apiserver.kinds.common.fieldlabels import unsupported_field_label
+from dra_apiserver.kinds.common.printing import printer
+from dra_apiserver.kinds.connect import proxy
+from dra_apiserver.kinds.networking import (
+    admission,
+    columns,
+    defaults,
+    endpointslices,
+    ingress,
+    ingressstatus,
+    warnings,
+)
+from dra_apiserver.kinds.networking.servicestrategy import ServiceStrategy
+
+KINDS = (
+    builtin(
+        "",
+        "endpoints",
+        default=defaults.endpoints,
+        printer=printer("Name|Endpoints|Age", columns.endpoints),
+        warnings={"": warnings.endpoints},
+        allow_create_on_update=True,
+    ),
+    builtin(
+        "",
+        "services",
+        subresource_routes={"proxy": proxy.ROUTES},
+        strategy=ServiceStrategy(),
+        status_strategy=ServiceStrategy(),
+        default=defaults.service,
+        printer=printer("Name|Type|Cluster-IP|External-IP|Port(s)|Age|Selector*", columns.service),
+        warnings={"status": warnings.load_balancer},
+        name_rule=dns_label_name,
+        allow_create_on_update=True,
+        return_deleted_object=True,
+        field_label_error=unsupported_field_label,
+    ),
+    builtin(
+        "discovery.k8s.io",
+        "endpointslices",
+        strategy=CheckedStrategy(endpointslices.check_endpoint_slice),
+        default=defaults.endpoint_slice,
+        printer=printer("Name|AddressType|Ports|Endpoints|Age", columns.endpoint_slice),
+        warnings={"": warnings.endpoint_slice},
+        counts_generation=True,
+    ),
+    builtin(
+        "networking.k8s.io",
+        "ingressclasses",
+        default=defaults.ingress_class,
+        printer=printer("Name|Controller|Parameters|Age", columns.ingress_class),
+        counts_generation=True,
+    ),
+    builtin(
+        "networking.k8s.io",
+        "ingresses",
+        strategy=CheckedStrategy(ingress.check_ingress),
+        status_strategy=StatusStrategy(ingressstatus.check_ingress_status),
+        printer=printer("Name|Class|Hosts|Address|Ports|Age", columns.ingress),
+        warnings={"": warnings.ingress, "status": warnings.load_balancer},
+        mutating_admission=(("DefaultIngressClass", admission.default_ingress_class),),
+        counts_generation=True,
+        reset_fields={"status": [("f:spec",)]},
+    ),
+    builtin("networking.k8s.io", "ipaddresses", printer=printer("Name|ParentRef", columns.ip_address)),
+    builtin(
+        "networking.k8s.io",
+        "networkpolicies",
+        strategy=CheckedStrategy(ingress.check_network_policy),
+        default=defaults.network_policy,
+        printer=printer("Name|Pod-Selector|Age", columns.network_policy),
+        warnings={"": warnings.network_policy},
+        counts_generation=True,
+    ),
+    builtin(
+        "networking.k8s.io",
+        "servicecidrs",
+        printer=printer("Name|CIDRs|Age", columns.service_cidr),
+        reset_fields={"status": STATUS_ALONE},
+    ),
+)

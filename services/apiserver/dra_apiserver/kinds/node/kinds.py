@@ -1,0 +1,20 @@
+"""The kinds of node.k8s.io (upstream's `pkg/registry/node`)."""
+
+from __future__ import annotations
+
+from dra_apiserver.kinds.common.builtin import builtin
+from dra_apiserver.kinds.common.checked import CheckedStrategy
+from dra_apiserver.kinds.common.printing import printer
+from dra_apiserver.kinds.node import columns, validation, warnings
+
+KINDS = (
+    builtin(
+        "node.k8s.io",
+        "runtimeclasses",
+        strategy=CheckedStrategy(validation.check_runtime_class),
+        printer=printer("Name|Handler|Age", columns.runtime_class),
+        warnings={"": warnings.runtime_class},
+        allow_create_on_update=True,
+        allow_unconditional_update=False,
+    ),
+)

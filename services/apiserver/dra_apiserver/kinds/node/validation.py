@@ -1,0 +1,23 @@
+"""Validation of runtime classes (upstream's `pkg/apis/node/validation`)."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from dra_shared.names import dns_label
+
+from dra_apiserver.errors import FieldError, invalid, required
+
+JsonObject = dict[str, Any]
+
+
+def check_runtime_class(obj: JsonObject, old: JsonObject | None) -> list[FieldError]:
+    """The handler stays, and is a label."""
+    handler = obj.get("handler") or ""
+    if old is not None and handler != (old.get("handler") or ""):
+        return [invalid("handler", handler, "field is immutable")]
+    return (
+        [required("handler")]
+        if not handler
+        else [invalid("handler", handler, text) for text in dns_label(handler)]
+    )

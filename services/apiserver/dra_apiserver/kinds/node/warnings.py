@@ -1,0 +1,16 @@
+"""Warnings of runtime classes (their strategy's WarningsOnCreate and WarningsOnUpdate)."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+from dra_apiserver.kinds.common.nodelabels import DEPRECATED
+
+JsonObject = dict[str, Any]
+
+
+def runtime_class(obj: JsonObject, old: JsonObject | None) -> Iterator[str]:
+    for key in (obj.get("scheduling") or {}).get("nodeSelector") or {}:
+        if key in DEPRECATED:
+            yield f"scheduling.nodeSelector: {DEPRECATED[key]}"

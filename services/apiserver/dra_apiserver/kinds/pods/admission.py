@@ -1,0 +1,113 @@
+"""What upstream's default admission plugins fill into new pods."""
+
+from __future__ import annotations
+
+import random
+from typing import Any
+
+from dra_apiserver.errors import GroupResource, forbidden, quote
+from dra_apiserver.kinds.strategy import Context
+
+JsonObject = dict[str, Any]
+
+_ALPHABET = "bcdfghjklmnpqrstvwxz2456789"
+_MOUNT = "/var/run/secrets/kubernetes.io/serviceaccount"
+_ROOT_CERTIFICATE = "kube-root-ca.crt"
+_DEFAULT_ACCOUNT = "default"
+_PODS = GroupResource("", "pods")
+_WAIT = 300
+_TOPOLOGY = ("topology.kubernetes.io/region", "topology.kubernetes.io/zone")
+
+
+def _new_pod(obj: JsonObject | None, ctx: Context, operation: str) -> JsonObject | None:
+    if operation != "CREATE" or obj is None or ctx.subresource:
+        return None
+    return obj if (ctx.kind.group, ctx.kind.plural) == ("", "pods") else None
+
+
+def service_account(obj: JsonObject | None, old: JsonObject | None, ctx: Context, operation: str) -> None:
+    """The ServiceAccount plugin: a pod runs as `default`, finds its token mounted and may pull what its account may.
+
+    The account `default` need not be there yet: the controller makes it, and a pod must not fail for being quicker.
+
+    Raises:
+        StatusError: 403, the pod names another account, and there is none.
+    """
+    pod = _new_pod(obj, ctx, operation)
+    if pod is None or "kubernetes.io/config.mirror" in (pod["metadata"].get("annotations") or {}):
+        return
+    spec = pod.setdefault("spec", {})
+    name = spec.get("serviceAccountName") or _DEFAULT_ACCOUNT
+    spec["serviceAccountName"] = spec["serviceAccount"] = name
+    account = ctx.lookup("", "serviceaccounts", ctx.namespace, name)
+    if account is None:
+        if name != _DEFAULT_ACCOUNT:
+            text = f"error looking up service account {ctx.namespace}/{name}: serviceaccount {quote(name)} not found"
+            raise forbidden(_PODS, pod["metadata"].get("name", ""), text)
+        account = {}
+    secrets_of_account = account.get("imagePullSecrets") or []
+    if secrets_of_account and not spec.get("imagePullSecrets"):
+        spec["imagePullSecrets"] = [dict(one) for one in secrets_of_account]
+    wanted = spec.get("automountServiceAccountToken", account.get("automountServiceAccountToken"))
+    if wanted is not False:
+        _mount_token(spec)
+
+
+def topology(obj: JsonObject | None, old: JsonObject | None, ctx: Context, operation: str) -> None:
+    """The PodTopologyLabels plugin: a pod that is made with a node has the labels of its region and zone."""
+    pod = _new_pod(obj, ctx, operation)
+    node_name = (pod.get("spec") or {}).get("nodeName") if pod is not None else None
+    if pod is not None and node_name:
+        labels = topology_labels(ctx.lookup("", "nodes", "", node_name))
+        if labels:
+            pod["metadata"]["labels"] = {**(pod["metadata"].get("labels") or {}), **labels}
+
+
+def topology_labels(node: JsonObject | None) -> dict[str, str]:
+    """The labels of the node that its pods have, too."""
+    labels = (node["metadata"].get("labels") or {}) if node is not None else {}
+    return {name: labels[name] for name in _TOPOLOGY if name in labels}
+
+
+def _mount_token(spec: JsonObject) -> None:
+    containers = [*(spec.get("containers") or ()), *(spec.get("initContainers") or ())]
+    volumes = spec.get("volumes") or []
+    found = next((v["name"] for v in volumes if str(v.get("name", "")).startswith("kube-api-access-")), None)
+    name = found or "kube-api-access-" + "".join(random.choices(_ALPHABET, k=5))
+    mounted = False
+    for container in containers:
+        mounts = container.get("volumeMounts") or []
+        if any(mount.get("mountPath") == _MOUNT for mount in mounts):
+            continue
+        container["volumeMounts"] = [*mounts, {"name": name, "readOnly": True, "mountPath": _MOUNT}]
+        mounted = True
+    if mounted and found is None:
+        field = {"apiVersion": "v1", "fieldPath": "metadata.namespace"}
+        sources = [
+            {"serviceAccountToken": {"expirationSeconds": 3607, "path": "token"}},
+            {"configMap": {"name": _ROOT_CERTIFICATE, "items": [{"key": "ca.crt", "path": "ca.crt"}]}},
+            {"downwardAPI": {"items": [{"path": "namespace", "fieldRef": field}]}},
+        ]
+        spec["volumes"] = [*volumes, {"name": name, "projected": {"sources": sources, "defaultMode": 420}}]
+
+
+def default_tolerations(obj: JsonObject | None, old: JsonObject | None, ctx: Context, operation: str) -> None:
+    """The DefaultTolerationSeconds plugin: a pod stays 5 minutes on a node that is not ready or unreachable.
+
+    A changed pod gets the tolerations too, so that who replaces it needs not repeat them.
+    """
+    pod = _new_pod(obj, ctx, "CREATE" if operation == "UPDATE" else operation)
+    if pod is None:
+        return
+    spec = pod.setdefault("spec", {})
+    tolerations = spec.get("tolerations") or []
+    added = []
+    for key in ("node.kubernetes.io/not-ready", "node.kubernetes.io/unreachable"):
+        if any(
+            toleration.get("key") in {None, "", key} and toleration.get("effect") in {None, "", "NoExecute"}
+            for toleration in tolerations
+        ):
+            continue
+        added.append({"key": key, "operator": "Exists", "effect": "NoExecute", "tolerationSeconds": _WAIT})
+    if added:
+        spec["tolerations"] = [*tolerations, *added]

@@ -1,0 +1,104 @@
+"""Binding a pod to a node (upstream's `BindingREST` in `pkg/registry/core/pod/storage/storage.go`)."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from dra_apiserver.api import Api
+from dra_apiserver.errors import (
+    GroupResource,
+    bad_request,
+    conflict,
+    invalid_object,
+    not_found,
+    not_supported,
+    required,
+)
+from dra_apiserver.handlers.bodies import SUCCESS, read_body, reply
+from dra_apiserver.handlers.options import write_options
+from dra_apiserver.http import Request
+from dra_apiserver.kinds.pods.admission import topology_labels
+from dra_apiserver.present import canonical
+from dra_apiserver.storage import Put, Record
+from dra_apiserver.target import Target
+
+JsonObject = dict[str, Any]
+
+_PODS = GroupResource("", "pods")
+
+
+async def bind(api: Api, request: Request, target: Target) -> None:
+    """Assign a pod to a node; the scheduler's write (pods/binding, or bindings with the pod's name inside)."""
+    options = write_options(request, "CreateOptions")
+    binding = await read_body(api, request, "", "v1", "Binding", options)
+    meta, node = binding["metadata"], binding.get("target") or {}
+    pods = api.registry.get("", "pods")
+    assert pods is not None
+    if target.subresource:
+        if meta.get("name") and meta["name"] != target.name:
+            raise bad_request("name in URL does not match name in Binding object")
+        name = target.name
+    else:
+        name = meta.get("name") or ""
+    pod_target = Target(pods, "v1", target.namespace, name)
+    errors = []
+    if node.get("kind") not in {None, "", "Node", "Minion"}:
+        errors.append(not_supported("target.kind", node["kind"], ("Node", "<empty>")))
+    if not node.get("name"):
+        errors.append(required("target.name"))
+    if errors:
+        raise invalid_object("", "Binding", name, errors)
+
+    if api.dynamic is not None:
+        meta["namespace"] = target.namespace
+        ctx = api.context(target, request.user, options.dry_run)
+        await api.dynamic.admit(request, target, binding, ctx, "CREATE")
+
+    def change(current: Record | None) -> Put:
+        if current is None:
+            raise not_found(_PODS, name)
+        return Put(_bound(api, current.object(), binding))
+
+    await api.store.write(pods.storage, pod_target.key, change, options.dry_run)
+    await reply(request, 201, SUCCESS)
+
+
+def _bound(api: Api, pod: JsonObject, binding: JsonObject) -> JsonObject:
+    meta, spec = pod["metadata"], pod["spec"]
+    name, node = meta["name"], binding["target"]["name"]
+    qualified = GroupResource("", "pods/binding")
+    wanted = binding["metadata"]
+    if wanted.get("uid") and wanted["uid"] != meta["uid"]:
+        text = f"Precondition failed: UID in precondition: {wanted['uid']}, UID in object meta: {meta['uid']}"
+        raise conflict(qualified, name, text)
+    if meta.get("deletionTimestamp"):
+        raise conflict(qualified, name, f"pod {name} is being deleted, cannot be assigned to a host")
+    if spec.get("nodeName"):
+        raise conflict(qualified, name, f'pod {name} is already assigned to node "{spec["nodeName"]}"')
+    if spec.get("schedulingGates"):
+        raise conflict(qualified, name, f"pod {name} has non-empty .spec.schedulingGates")
+    spec["nodeName"] = node
+    record = api.store.get(("", "nodes"), node)
+    if record is not None and b"topology.kubernetes.io/" in record.data:
+        wanted["labels"] = {**(wanted.get("labels") or {}), **topology_labels(record.object())}
+    for field in ("annotations", "labels"):
+        if wanted.get(field):
+            meta[field] = {**(meta.get(field) or {}), **wanted[field]}
+    # ClearingNominatedNodeNameAfterBinding
+    pod.setdefault("status", {}).pop("nominatedNodeName", None)
+    conditions = pod["status"].setdefault("conditions", [])
+    made: JsonObject = {
+        "type": "PodScheduled",
+        "status": "True",
+        "lastProbeTime": None,
+        "lastTransitionTime": api.now(),
+    }
+    for index, found in enumerate(conditions):
+        if found.get("type") == "PodScheduled":
+            if found.get("status") == "True":
+                made["lastTransitionTime"] = found.get("lastTransitionTime")
+            conditions[index] = made
+            break
+    else:
+        conditions.append(made)
+    return canonical(pod)

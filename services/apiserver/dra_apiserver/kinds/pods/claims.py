@@ -1,0 +1,158 @@
+"""The claims of a pod, and which of them its containers use."""
+
+from __future__ import annotations
+
+from bisect import bisect_left, insort
+from collections.abc import Sequence
+from typing import Any
+
+from dra_shared.quantity import Quantity
+
+from dra_apiserver.errors import ErrorType, FieldError, duplicate, invalid, json_value, required
+from dra_apiserver.kinds.common import names
+from dra_apiserver.kinds.common.goshapes import Shape, show
+
+JsonObject = dict[str, Any]
+_CLAIM: Shape = [
+    ("Name", "name", None, ""),
+    ("ResourceClaimName", "resourceClaimName", None, "null"),
+    ("ResourceClaimTemplateName", "resourceClaimTemplateName", None, "null"),
+]
+
+
+def check_pod_claims(claims: Sequence[JsonObject], path: str) -> list[FieldError]:
+    """Each with a name of its own, from a claim or from a template."""
+    errors: list[FieldError] = []
+    seen: set[str] = set()
+    for index, claim in enumerate(claims):
+        at = f"{path}[{index}]"
+        name = claim.get("name", "")
+        if not name:
+            errors.append(required(f"{at}.name"))
+        elif name in seen:
+            errors.append(duplicate(f"{at}.name", name))
+        else:
+            errors += names.label(name, f"{at}.name")
+            seen.add(name)
+        direct, template = claim.get("resourceClaimName"), claim.get("resourceClaimTemplateName")
+        if direct is not None and template is not None:
+            text = "at most one of `resourceClaimName` or `resourceClaimTemplateName` may be specified"
+            errors.append(invalid(at, show(claim, _CLAIM), text))
+        if direct is None and template is None:
+            text = "must specify one of: `resourceClaimName`, `resourceClaimTemplateName`"
+            errors.append(invalid(at, show(claim, _CLAIM), text))
+        if direct is not None:
+            errors += names.subdomain(direct, f"{at}.resourceClaimName")
+        if template is not None:
+            errors += names.subdomain(template, f"{at}.resourceClaimTemplateName")
+    return errors
+
+
+def check_used_claims(claims: Sequence[JsonObject], known: set[str], path: str) -> list[FieldError]:
+    """A container's claims: each one of the pod's, and no request twice."""
+    errors: list[FieldError] = []
+    seen: set[str] = set()
+    ordered: list[str] = []
+    listed = f": {', '.join(sorted(known))}" if known else " which is empty"
+    for index, claim in enumerate(claims):
+        at = f"{path}[{index}]"
+        name, request = claim.get("name", ""), claim.get("request", "")
+        if not name:
+            errors.append(required(at))
+            continue
+        if name in seen:
+            errors.append(duplicate(at, name))
+        else:
+            key = f"{name}/{request}" if request else name
+            if request:
+                errors += names.label(request, f"{at}.request")
+            if key in seen:
+                errors.append(duplicate(at, key))
+            elif not request:
+                # One for each of its requests that is named before: "0" is the character that follows "/".
+                below = bisect_left(ordered, f"{name}0") - bisect_left(ordered, f"{name}/")
+                errors += [duplicate(at, name)] * below
+            if key not in seen:
+                seen.add(key)
+                insort(ordered, key)
+        if name not in known:
+            text = f"must be one of the names in pod.spec.resourceClaims{listed}"
+            errors.append(FieldError(ErrorType.NOT_FOUND, at, name, text))
+    return errors
+
+
+def check_claim_statuses(
+    statuses: Sequence[JsonObject], claims: Sequence[JsonObject], path: str
+) -> list[FieldError]:
+    """Which claims were made for a pod: each for an entry of its spec."""
+    errors: list[FieldError] = []
+    known = {claim.get("name", "") for claim in claims}
+    seen: set[str] = set()
+    for index, status in enumerate(statuses):
+        at = f"{path}[{index}].name"
+        name = status.get("name", "")
+        if name not in known:
+            errors.append(invalid(at, name, "must match the name of an entry in `spec.resourceClaims`"))
+        if name in seen:
+            errors.append(duplicate(at, name))
+        seen.add(name)
+        if status.get("resourceClaimName") is not None:
+            errors += names.subdomain(status["resourceClaimName"], f"{path}[{index}].resourceClaimName")
+    return errors
+
+
+def check_extended_resources(status: JsonObject, spec: JsonObject, path: str) -> list[FieldError]:
+    """The claim that the scheduler made for a pod's extended resources, and whose requests it serves."""
+    containers = [*(spec.get("initContainers") or ()), *(spec.get("containers") or ())]
+    known = {container.get("name", ""): container.get("resources") or {} for container in containers}
+    errors: list[FieldError] = []
+    mappings = status.get("requestMappings") or ()
+    if not mappings:
+        errors.append(required(f"{path}.requestMappings", "at least one request mapping is required"))
+    seen: set[tuple[str, ...]] = set()
+    for index, mapping in enumerate(mappings):
+        at = f"{path}.requestMappings[{index}]"
+        said = {name: mapping.get(name, "") for name in ("containerName", "resourceName", "requestName")}
+        resources = known.get(said["containerName"])
+        if resources is None:
+            text = "must match the name of an entry in spec.initContainers.name or spec.containers.name"
+            errors.append(invalid(f"{at}.containerName", said["containerName"], text))
+        elif said["resourceName"] not in (resources.get("requests") or {}):
+            text = (
+                "must match the extended resource name of an entry in spec.initContainers.resources.requests "
+                "or spec.containers.resources.requests"
+            )
+            errors.append(invalid(f"{at}.resourceName", said["resourceName"], text))
+        # Upstream's path has no mapping in it.
+        errors += names.label(said["requestName"], f"{path}.requestName")
+        if tuple(said.values()) in seen:
+            errors += [duplicate(f"{at}.{name}", value) for name, value in said.items()]
+        seen.add(tuple(said.values()))
+    name = status.get("resourceClaimName", "")
+    at = f"{path}.resourceClaimName"
+    return errors + (names.subdomain(name, at) if name else [required(at)])
+
+
+def check_node_allocatable(
+    statuses: Sequence[JsonObject], claims: Sequence[JsonObject], path: str
+) -> list[FieldError]:
+    """What claims of the pod take of the node's own resources."""
+    errors: list[FieldError] = []
+    mapped = {claim.get("resourceClaimName") for claim in claims}
+    for index, status in enumerate(statuses):
+        at = f"{path}[{index}]"
+        name = status.get("resourceClaimName", "")
+        if not name:
+            errors.append(required(f"{at}.resourceClaimName", "must not be empty"))
+        if name not in mapped:
+            errors.append(invalid(f"{at}.resourceClaimName", name, "no mapping found in pod reference"))
+        missing = [field for field in ("containers", "resources") if not status.get(field)]
+        errors += [required(f"{at}.{field}", "must not be empty") for field in missing]
+        for resource, amount in (status.get("resources") or {}).items():
+            where = f"{at}.resources[{resource}]"
+            if "/" in resource and "kubernetes.io/" not in resource:
+                text = "must be a node allocatable resource name"
+                errors.append(invalid(where, json_value(resource), text))
+            if Quantity.parse(str(amount)) < Quantity.parse("0"):
+                errors.append(invalid(where, str(amount), "must be non-negative"))
+    return errors

@@ -1,0 +1,88 @@
+"""Pods and pod templates (upstream's `pkg/registry/core/pod`)."""
+
+from __future__ import annotations
+
+from dra_apiserver.kinds.common.builtin import builtin
+from dra_apiserver.kinds.common.checked import CheckedStrategy
+from dra_apiserver.kinds.common.fieldlabels import unsupported_field_label
+from dra_apiserver.kinds.common.printing import printer
+from dra_apiserver.kinds.connect import logs, proxy, streaming
+from dra_apiserver.kinds.pods import (
+    admission,
+    binding,
+    columns,
+    defaults,
+    deletion,
+    eviction,
+    limits,
+    podcells,
+    priority,
+    runtimeclass,
+    template,
+    warnings,
+)
+from dra_apiserver.kinds.pods.strategy import (
+    PodEphemeralContainersStrategy,
+    PodResizeStrategy,
+    PodStatusStrategy,
+    PodStrategy,
+)
+
+KINDS = (
+    builtin(
+        "",
+        "pods",
+        check_graceful_delete=deletion.grace_period,
+        subresource_routes={
+            "attach": streaming.ROUTES,
+            "binding": {"POST": ("create", binding.bind)},
+            "eviction": {"POST": ("create", eviction.evict)},
+            "exec": streaming.ROUTES,
+            "log": {"GET": ("get", logs.logs)},
+            "portforward": streaming.ROUTES,
+            "proxy": proxy.ROUTES,
+        },
+        strategy=PodStrategy(),
+        status_strategy=PodStatusStrategy(),
+        subresource_strategies={
+            "ephemeralcontainers": PodEphemeralContainersStrategy(),
+            "resize": PodResizeStrategy(),
+        },
+        default=defaults.pod,
+        printer=printer(
+            "Name|Ready|Status|Restarts|Age|IP*|Node*|Nominated Node*|Readiness Gates*",
+            podcells.pod_cells,
+            row_conditions=podcells.row_conditions,
+        ),
+        warnings={"": warnings.pod, "status": warnings.pod_status},
+        mutating_admission=(
+            ("LimitRanger", limits.limit_defaults),
+            ("ServiceAccount", admission.service_account),
+            ("Priority", priority.priority),
+            ("DefaultTolerationSeconds", admission.default_tolerations),
+            ("RuntimeClass", runtimeclass.runtime_class),
+            ("PodTopologyLabels", admission.topology),
+        ),
+        validating_admission=(("LimitRanger", limits.limit_ranges),),
+        counts_generation=True,
+        return_deleted_object=True,
+        field_label_error=unsupported_field_label,
+        reset_fields={
+            "status": [
+                ("f:spec",),
+                ("f:metadata", "f:deletionTimestamp"),
+                ("f:metadata", "f:ownerReferences"),
+            ]
+        },
+    ),
+    builtin(
+        "",
+        "podtemplates",
+        strategy=CheckedStrategy(template.check_pod_template),
+        default=defaults.standalone_template,
+        printer=printer("Name|Containers|Images|Pod Labels", columns.pod_template),
+        warnings={"": warnings.pod_template},
+        counts_generation=True,
+        return_deleted_object=True,
+    ),
+)

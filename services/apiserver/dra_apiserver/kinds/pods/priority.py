@@ -1,0 +1,79 @@
+"""The Priority admission plugin (upstream's `plugin/pkg/admission/priority`)."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import orjson
+
+from dra_apiserver.errors import GroupResource, StatusError, forbidden
+from dra_apiserver.kinds.common.classes import PODS, name_of
+from dra_apiserver.kinds.strategy import Context
+
+JsonObject = dict[str, Any]
+
+_LOWER = "PreemptLowerPriority"
+
+
+def _default_priority(ctx: Context) -> JsonObject | None:
+    """The class of pods that name none: of several, the one of the lowest value."""
+    marked = [
+        data
+        for data in ctx.listing("scheduling.k8s.io", "priorityclasses", "")
+        if b'"globalDefault":true' in data
+    ]
+    return min(map(orjson.loads, marked), key=lambda found: found.get("value", 0), default=None)
+
+
+def priority(obj: JsonObject | None, old: JsonObject | None, ctx: Context, operation: str) -> None:
+    """The Priority plugin: the number of a pod's priority class; one class at most is the default.
+
+    Raises:
+        StatusError: 403, there is no such class, the pod names another number, or another class is the default.
+    """
+    if obj is None:
+        return
+    place = (ctx.kind.group, ctx.kind.plural)
+    if place == ("scheduling.k8s.io", "priorityclasses") and obj.get("globalDefault"):
+        found = _default_priority(ctx)
+        if found is not None and name_of(found) != name_of(obj):
+            text = f"PriorityClass {name_of(found)} is already marked as default. Only one default can exist"
+            raise forbidden(GroupResource(*place), name_of(obj), text)
+    if place != ("", "pods") or ctx.subresource:
+        return
+    spec = obj.setdefault("spec", {})
+    if old is not None:
+        for field in ("priority", "preemptionPolicy"):
+            if spec.get(field) is None and (old.get("spec") or {}).get(field) is not None:
+                spec[field] = old["spec"][field]
+    elif operation == "CREATE":
+        _set_priority(obj, spec, ctx)
+
+
+def _set_priority(pod: JsonObject, spec: JsonObject, ctx: Context) -> None:
+    name = spec.get("priorityClassName") or ""
+    if name:
+        found = ctx.lookup("scheduling.k8s.io", "priorityclasses", "", name)
+        if found is None:
+            raise forbidden(PODS, name_of(pod), f"no PriorityClass with name {name} was found")
+    else:
+        found = _default_priority(ctx)
+        if found is not None:
+            spec["priorityClassName"] = name_of(found)
+    value, policy = 0, _LOWER
+    if found is not None:
+        value, policy = found.get("value", 0), found.get("preemptionPolicy") or _LOWER
+    if spec.get("priority") not in {None, value}:
+        raise _computed(pod, "integer value of priority", spec["priority"], value)
+    spec["priority"] = value
+    if spec.get("preemptionPolicy") not in {None, policy}:
+        raise _computed(pod, "string value of PreemptionPolicy", spec["preemptionPolicy"], policy)
+    spec["preemptionPolicy"] = policy
+
+
+def _computed(pod: JsonObject, what: str, given: Any, computed: Any) -> StatusError:
+    text = (
+        f"the {what} ({given}) must not be provided in pod spec; "
+        f"priority admission controller computed {computed} from the given PriorityClass name"
+    )
+    return forbidden(PODS, name_of(pod), text)

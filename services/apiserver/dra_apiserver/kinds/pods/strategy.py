@@ -1,0 +1,187 @@
+"""The strategies of namespaces and pods."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from dra_shared.quantity import Quantity
+
+from dra_apiserver.errors import FieldError, invalid, json_value
+from dra_apiserver.kinds.common.generic import GenericStrategy
+from dra_apiserver.kinds.pods.resize import check_resize
+from dra_apiserver.kinds.pods.spec import check_new_pod, check_pod
+from dra_apiserver.kinds.pods.status import check_status_update
+from dra_apiserver.kinds.pods.update import check_ephemeral_update, check_spec_update, same
+from dra_apiserver.kinds.strategy import Context
+
+JsonObject = dict[str, Any]
+
+_CONTAINERS = ("containers", "initContainers")
+_RESIZED = ("resources", "resizePolicy")
+
+
+# Until a scheduler, which leaves gated pods alone, could say so.
+_GATED = {
+    "type": "PodScheduled",
+    "status": "False",
+    "lastProbeTime": None,
+    "reason": "SchedulingGated",
+    "message": "Scheduling is blocked due to non-empty scheduling gates",
+}
+
+
+def qos_class(spec: JsonObject) -> str:
+    """The pod's quality of service, from its containers' CPU and memory (ComputePodQOS)."""
+    any_set = False
+    guaranteed = True
+    for container in [*(spec.get("containers") or ()), *(spec.get("initContainers") or ())]:
+        resources = container.get("resources") or {}
+        requests = _positive(resources.get("requests"))
+        limits = _positive(resources.get("limits"))
+        any_set = any_set or bool(requests or limits)
+        if limits.keys() != {"cpu", "memory"} or any(
+            requests.get(name, amount) != amount for name, amount in limits.items()
+        ):
+            guaranteed = False
+    if not any_set:
+        return "BestEffort"
+    return "Guaranteed" if guaranteed else "Burstable"
+
+
+def _positive(amounts: JsonObject | None) -> dict[str, Quantity]:
+    found: dict[str, Quantity] = {}
+    for name in ("cpu", "memory"):
+        if amounts and name in amounts:
+            try:
+                amount = Quantity.parse(str(amounts[name]))
+            except ValueError:
+                continue
+            if amount > Quantity.parse("0"):
+                found[name] = amount
+    return found
+
+
+class PodStrategy(GenericStrategy):
+    """A pod starts pending; little of its spec may change later."""
+
+    def prepare_for_create(self, obj: JsonObject, ctx: Context) -> None:
+        """Pending, of generation 1."""
+        obj["metadata"]["generation"] = 1
+        spec = obj.get("spec") or {}
+        obj["status"] = {"phase": "Pending", "qosClass": qos_class(spec)}
+        if spec.get("schedulingGates"):
+            obj["status"]["conditions"] = [{**_GATED, "lastTransitionTime": ctx.now}]
+
+    def validate_create(self, obj: JsonObject, ctx: Context) -> list[FieldError]:
+        """The errors of metadata and spec."""
+        return super().validate_create(obj, ctx) + check_new_pod(obj)
+
+    def validate_update(self, obj: JsonObject, old: JsonObject, ctx: Context) -> list[FieldError]:
+        """The errors of the new pod, and of what changed."""
+        errors = super().validate_update(obj, old, ctx) + check_pod(obj)
+        return errors + check_spec_update(obj.get("spec") or {}, old.get("spec") or {})
+
+
+class PodStatusStrategy(GenericStrategy):
+    """Only a pod's status changes, and of its metadata what kubelets write."""
+
+    def prepare_for_update(self, obj: JsonObject, old: JsonObject, ctx: Context) -> None:
+        """Keep the spec, the owners and the quality of service."""
+        obj["spec"] = old["spec"]
+        owners = old["metadata"].get("ownerReferences")
+        if owners:
+            obj["metadata"]["ownerReferences"] = owners
+        else:
+            obj["metadata"].pop("ownerReferences", None)
+        qos = (old.get("status") or {}).get("qosClass")
+        status = obj.setdefault("status", {})
+        if qos and not status.get("qosClass"):
+            status["qosClass"] = qos
+        _align_addresses(status)
+        _keep_generations(status, old.get("status") or {})
+
+    def validate_update(self, obj: JsonObject, old: JsonObject, ctx: Context) -> list[FieldError]:
+        """The errors of metadata and status."""
+        return super().validate_update(obj, old, ctx) + check_status_update(obj, old)
+
+
+def _align_addresses(status: JsonObject) -> None:
+    """`podIP` is the first of `podIPs`, whichever of the two was given; of two that differ the former counts."""
+    first, given = status.get("podIP", ""), status.get("podIPs") or []
+    if first and (not given or given[0].get("ip") != first):
+        status["podIPs"] = [{"ip": first}]
+    elif given:
+        status["podIP"] = given[0].get("ip", "")
+
+
+def _keep_generations(status: JsonObject, before: JsonObject) -> None:
+    """Whoever does not say which generation was observed leaves what another said (`preserveOldObservedGeneration`)."""
+    if not status.get("observedGeneration") and before.get("observedGeneration"):
+        status["observedGeneration"] = before["observedGeneration"]
+    known: dict[str, list[int]] = {}
+    for condition in before.get("conditions") or ():
+        known.setdefault(condition.get("type", ""), []).append(condition.get("observedGeneration", 0))
+    for condition in status.get("conditions") or ():
+        seen = known.get(condition.get("type", ""))
+        observed = seen.pop(0) if seen else 0
+        if observed and not condition.get("observedGeneration"):
+            condition["observedGeneration"] = observed
+
+
+class PodEphemeralContainersStrategy(GenericStrategy):
+    """Containers are added to a running pod; nothing else changes."""
+
+    def prepare_for_update(self, obj: JsonObject, old: JsonObject, ctx: Context) -> None:
+        """Keep all but the ephemeral containers."""
+        _keep_but(obj, old, {"ephemeralContainers": (obj.get("spec") or {}).get("ephemeralContainers") or []})
+
+    def validate_update(self, obj: JsonObject, old: JsonObject, ctx: Context) -> list[FieldError]:
+        """The errors of the pod; those that are there stay as they are."""
+        errors = super().validate_update(obj, old, ctx) + check_pod(obj)
+        return errors + check_ephemeral_update(obj["spec"], old["spec"])
+
+
+class PodResizeStrategy(GenericStrategy):
+    """The resources of a pod and its containers change; nothing else does."""
+
+    def prepare_for_update(self, obj: JsonObject, old: JsonObject, ctx: Context) -> None:
+        """Keep all but resources and how containers take a change; containers that are others are refused later."""
+        spec, before = obj.get("spec") or {}, old["spec"]
+        if any(len(spec.get(field) or ()) != len(before.get(field) or ()) for field in _CONTAINERS):
+            obj["metadata"]["generation"] = old["metadata"].get("generation", 0) + 1
+            return
+        changed: JsonObject = {
+            field: _resized(before[field], spec[field]) for field in _CONTAINERS if before.get(field)
+        }
+        _keep_but(obj, old, {**changed, "resources": spec.get("resources")})
+
+    def validate_update(self, obj: JsonObject, old: JsonObject, ctx: Context) -> list[FieldError]:
+        """The errors of the pod; its quality of service stays."""
+        errors = super().validate_update(obj, old, ctx) + check_pod(obj)
+        spec = obj.get("spec") or {}
+        if qos_class(spec) != qos_class(old["spec"]):
+            text = "Pod QOS Class may not change as a result of resizing"
+            shown = json_value((obj.get("status") or {}).get("qosClass", ""))
+            errors.append(invalid("spec", shown, text))
+        return errors + check_resize({**obj, "spec": spec}, old)
+
+
+def _resized(before: list[JsonObject], wanted: list[JsonObject]) -> list[JsonObject]:
+    found = []
+    for container, new in zip(before, wanted, strict=True):
+        if container.get("name") != new.get("name"):
+            return wanted
+        kept = {name: value for name, value in container.items() if name not in _RESIZED}
+        found.append(kept | {name: new[name] for name in _RESIZED if name in new})
+    return found
+
+
+def _keep_but(obj: JsonObject, old: JsonObject, changed: JsonObject) -> None:
+    """Give ``obj`` the old object's fields, and of its spec those that changed."""
+    generation = old["metadata"].get("generation", 0)
+    spec = {name: value for name, value in {**old["spec"], **changed}.items() if value is not None}
+    if not same(spec, old["spec"]):
+        generation += 1
+    obj["metadata"] = {**old["metadata"], "managedFields": obj["metadata"].get("managedFields") or []}
+    obj["metadata"]["generation"] = generation
+    obj["spec"], obj["status"] = spec, old.get("status") or {}

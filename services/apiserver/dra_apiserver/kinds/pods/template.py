@@ -1,0 +1,17 @@
+"""Validation of pod templates that stand alone (upstream's `ValidatePodTemplate`)."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from dra_apiserver.errors import (
+    FieldError,
+)
+from dra_apiserver.kinds.pods.spec import check_template
+
+JsonObject = dict[str, Any]
+
+
+def check_pod_template(obj: JsonObject, old: JsonObject | None) -> list[FieldError]:
+    """A template that stands alone."""
+    return check_template(obj.get("template") or {}, "template")

@@ -1,0 +1,108 @@
+"""What each type of a pod's volume must say (``validateVolumeSource``)."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from dra_apiserver.errors import FieldError, invalid, required
+from dra_apiserver.kinds.pods.references import check_downward_item, check_items, check_mode, check_relative
+from dra_apiserver.kinds.pods.volumeclaims import check_claim_spec
+
+JsonObject = dict[str, Any]
+
+_PREFIXES = ("iqn", "eui", "naa")
+_HIGHEST_UNIT = 255
+
+
+def _secret(source: JsonObject, path: str) -> list[FieldError]:
+    errors = check_mode(source.get("defaultMode"), f"{path}.defaultMode")
+    return errors + check_items(source.get("items") or (), f"{path}.items")
+
+
+def _nfs(source: JsonObject, path: str) -> list[FieldError]:
+    where = source.get("path") or ""
+    errors = [] if where else [required(f"{path}.path")]
+    return (
+        errors
+        if where.startswith("/")
+        else [*errors, invalid(f"{path}.path", where, "must be an absolute path")]
+    )
+
+
+def _iscsi(source: JsonObject, path: str) -> list[FieldError]:
+    name, unit = source.get("iqn") or "", source.get("lun") or 0
+    errors: list[FieldError] = []
+    if not name:
+        errors.append(required(f"{path}.iqn"))
+    elif not name.startswith(_PREFIXES):
+        errors.append(invalid(f"{path}.iqn", name, "must be valid format starting with iqn, eui, or naa"))
+    if not 0 <= unit <= _HIGHEST_UNIT:
+        errors.append(invalid(f"{path}.lun", unit, f"must be between 0 and {_HIGHEST_UNIT}, inclusive"))
+    return errors
+
+
+def _host_path(source: JsonObject, path: str) -> list[FieldError]:
+    where = source.get("path") or ""
+    return [invalid(f"{path}.path", where, "must not contain '..'")] if ".." in where.split("/") else []
+
+
+def _downward(source: JsonObject, path: str) -> list[FieldError]:
+    errors = check_mode(source.get("defaultMode"), f"{path}.defaultMode")
+    for item in source.get("items") or ():
+        # Upstream names the volume, not the item.
+        errors += check_downward_item(item, path)
+    return errors
+
+
+def _ephemeral(source: JsonObject, path: str) -> list[FieldError]:
+    template = source.get("volumeClaimTemplate")
+    if template is None:
+        return []
+    return check_claim_spec(template.get("spec") or {}, f"{path}.volumeClaimTemplate.spec")
+
+
+def _projected(source: JsonObject, path: str) -> list[FieldError]:
+    errors = check_mode(source.get("defaultMode"), f"{path}.defaultMode")
+    for index, one in enumerate(source.get("sources") or ()):
+        at = f"{path}.sources[{index}]"
+        for kind in ("secret", "configMap"):
+            if one.get(kind) is not None:
+                if not one[kind].get("name"):
+                    errors.append(required(f"{at}.{kind}.name"))
+                errors += check_items(one[kind].get("items") or (), f"{at}.{kind}.items")
+        for item in (one.get("downwardAPI") or {}).get("items") or ():
+            errors += check_downward_item(item, f"{at}.downwardAPI")
+        if one.get("serviceAccountToken") is not None:
+            errors += _token(one["serviceAccountToken"], f"{at}.serviceAccountToken", path)
+    return errors
+
+
+def _token(source: JsonObject, path: str, volume: str) -> list[FieldError]:
+    errors: list[FieldError] = []
+    seconds, where = source.get("expirationSeconds") or 0, source.get("path") or ""
+    if seconds < 600:
+        text = "may not specify a duration less than 10 minutes"
+        errors.append(invalid(f"{path}.expirationSeconds", seconds, text))
+    elif seconds > 1 << 32:
+        text = "may not specify a duration larger than 2^32 seconds"
+        errors.append(invalid(f"{path}.expirationSeconds", seconds, text))
+    return errors + (check_relative(where, f"{path}.path") if where else [required(f"{volume}.path")])
+
+
+_CHECKS: Mapping[str, Callable[[JsonObject, str], list[FieldError]]] = {
+    "configMap": _secret,
+    "downwardAPI": _downward,
+    "ephemeral": _ephemeral,
+    "hostPath": _host_path,
+    "iscsi": _iscsi,
+    "nfs": _nfs,
+    "projected": _projected,
+    "secret": _secret,
+}
+
+
+def check_source(kind: str, source: JsonObject, path: str) -> list[FieldError]:
+    """What a volume of this type lacks or says wrong, besides the member that each must have."""
+    check = _CHECKS.get(kind)
+    return [] if check is None else check(source, path)

@@ -1,0 +1,43 @@
+"""Validation of disruption budgets and their status (upstream's `pkg/apis/policy/validation`)."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from dra_apiserver.errors import (
+    FieldError,
+    invalid,
+    not_supported,
+)
+from dra_apiserver.kinds.common.conditions import check_conditions
+from dra_apiserver.kinds.common.counts import check_count_or_percent, check_counts
+from dra_apiserver.kinds.common.labelselectors import check_label_selector
+
+JsonObject = dict[str, Any]
+
+_EVICTION_POLICIES = ("AlwaysAllow", "IfHealthyBudget")
+
+
+def check_disruption_budget(obj: JsonObject, old: JsonObject | None) -> list[FieldError]:
+    """At most one of the two bounds, each a number or a percentage."""
+    spec = obj.get("spec") or {}
+    errors: list[FieldError] = []
+    if spec.get("minAvailable") is not None and spec.get("maxUnavailable") is not None:
+        text = "minAvailable and maxUnavailable cannot be both set"
+        errors.append(invalid("spec", spec, text))
+    for field in ("minAvailable", "maxUnavailable"):
+        if spec.get(field) is not None:
+            errors += check_count_or_percent(spec[field], f"spec.{field}")
+    errors += check_label_selector(spec.get("selector"), "spec.selector")
+    policy = spec.get("unhealthyPodEvictionPolicy")
+    if policy is not None and policy not in _EVICTION_POLICIES:
+        errors.append(not_supported("spec.unhealthyPodEvictionPolicy", policy, _EVICTION_POLICIES))
+    return errors
+
+
+def check_budget_status(obj: JsonObject, old: JsonObject) -> list[FieldError]:
+    """How many pods may be disturbed."""
+    status = obj.get("status") or {}
+    counts = ("disruptionsAllowed", "currentHealthy", "desiredHealthy", "expectedPods")
+    conditions = check_conditions(status.get("conditions"), "status.conditions")
+    return conditions + check_counts(status, counts, "status")

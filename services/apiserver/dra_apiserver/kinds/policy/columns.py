@@ -1,0 +1,19 @@
+"""Columns of disruption budgets (upstream's `pkg/printers/internalversion`)."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from datetime import datetime
+from typing import Any
+
+from dra_apiserver.kinds.common.objectcells import age, name, part
+
+Object = Mapping[str, Any]
+
+
+def disruption_budget(obj: Object, now: datetime) -> list[Any]:
+    spec = part(obj, "spec")
+    bounds = [
+        str(spec[key]) if spec.get(key) is not None else "N/A" for key in ("minAvailable", "maxUnavailable")
+    ]
+    return [name(obj), *bounds, part(obj, "status").get("disruptionsAllowed", 0), age(obj, now)]

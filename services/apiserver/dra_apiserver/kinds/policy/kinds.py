@@ -1,0 +1,22 @@
+"""The kinds of policy (upstream's `pkg/registry/policy`)."""
+
+from __future__ import annotations
+
+from dra_apiserver.kinds.common.builtin import builtin
+from dra_apiserver.kinds.common.checked import CheckedStrategy, StatusStrategy
+from dra_apiserver.kinds.common.printing import printer
+from dra_apiserver.kinds.policy import budget, columns
+
+KINDS = (
+    builtin(
+        "policy",
+        "poddisruptionbudgets",
+        strategy=CheckedStrategy(budget.check_disruption_budget),
+        status_strategy=StatusStrategy(budget.check_budget_status),
+        printer=printer(
+            "Name|Min Available|Max Unavailable|Allowed Disruptions#|Age", columns.disruption_budget
+        ),
+        counts_generation=True,
+        allow_unconditional_update=False,
+    ),
+)

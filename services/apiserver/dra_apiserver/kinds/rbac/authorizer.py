@@ -1,0 +1,137 @@
+"""The RBAC authorizer: which rules a user has by the stored roles and bindings (pkg/registry/rbac/validation)."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import Any, NamedTuple
+
+from dra_shared.cel.authorization import Decision
+
+from dra_apiserver.auth import UserInfo, service_account
+from dra_apiserver.authorization.attributes import Attributes
+from dra_apiserver.authorization.authorizer import PRIVILEGED
+from dra_apiserver.authorization.rules import Rule, allows
+from dra_apiserver.errors import GroupResource, quote
+from dra_apiserver.storage import Store
+
+JsonObject = dict[str, Any]
+
+GROUP = "rbac.authorization.k8s.io"
+_PLURALS = {"Role": "roles", "ClusterRole": "clusterroles"}
+
+
+class _Binding(NamedTuple):
+    obj: JsonObject
+    namespace: str
+
+
+class RBAC:
+    """Decides by what is stored now."""
+
+    def __init__(self, store: Store) -> None:
+        self._roles = {plural: store.collection((GROUP, plural)) for plural in _PLURALS.values()}
+        self._bindings = [
+            store.collection((GROUP, plural)) for plural in ("clusterrolebindings", "rolebindings")
+        ]
+        self._read: tuple[int, ...] = ()
+        self._by_namespace: dict[str, list[_Binding]] = {}
+        self._rules: dict[tuple[str, str], Sequence[Rule]] = {}
+
+    def authorize(self, wanted: Attributes) -> Decision:
+        """Whether a rule of the user's allows it, and which binding it comes from, or what is wrong with others."""
+        if PRIVILEGED in wanted.user.groups:
+            return Decision(True)
+        missing: list[JsonObject] = []
+        for binding, subject, rules in self._grants(wanted.user, wanted.namespace, missing):
+            if any(allows(rule, wanted) for rule in rules):
+                return Decision(True, f"RBAC: allowed by {_described(binding, subject)}")
+        return Decision(False, f"RBAC: {problems(missing)}" if missing else "")
+
+    def rules_of(self, user: UserInfo, namespace: str) -> tuple[list[Rule], list[JsonObject]]:
+        """Every rule that the user has in the namespace and in all, and the roles bound to it that there aren't."""
+        missing: list[JsonObject] = []
+        rules = [rule for _, _, found in self._grants(user, namespace, missing) for rule in found]
+        return rules, missing
+
+    def role_rules(self, reference: JsonObject, namespace: str) -> Sequence[Rule] | None:
+        """The rules of the role that a binding in the namespace ("": of the cluster) refers to; None without it."""
+        self._refresh()
+        kind, name = reference.get("kind") or "", reference.get("name") or ""
+        plural = _PLURALS[kind]
+        key = f"{namespace}/{name}" if kind == "Role" else name
+        rules = self._rules.get((plural, key))
+        if rules is None:
+            record = self._roles[plural].records.get(key)
+            if record is None:
+                return None
+            rules = self._rules[plural, key] = record.object().get("rules") or ()
+        return rules
+
+    def _grants(
+        self, user: UserInfo, namespace: str, missing: list[JsonObject]
+    ) -> Iterator[tuple[_Binding, JsonObject, Sequence[Rule]]]:
+        self._refresh()
+        for place in ("", namespace) if namespace else ("",):
+            for binding in self._by_namespace.get(place, ()):
+                subjects = binding.obj.get("subjects") or ()
+                subject = next((one for one in subjects if _is(user, one, place)), None)
+                if subject is None:
+                    continue
+                rules = self.role_rules(binding.obj["roleRef"], place)
+                if rules is None:
+                    missing.append(binding.obj["roleRef"])
+                else:
+                    yield binding, subject, rules
+
+    def _refresh(self) -> None:
+        collections = (*self._roles.values(), *self._bindings)
+        revisions = tuple(collection.revision for collection in collections)
+        if revisions == self._read:
+            return
+        found: dict[str, list[_Binding]] = {}
+        for collection in self._bindings:
+            for key in [*collection.range()]:
+                record = collection.records.get(key)
+                if record is not None:
+                    obj = record.object()
+                    namespace = obj["metadata"].get("namespace") or ""
+                    found.setdefault(namespace, []).append(_Binding(obj, namespace))
+        # All at once: other threads ask, too.
+        self._rules, self._by_namespace, self._read = {}, found, revisions
+
+
+def _is(user: UserInfo, subject: JsonObject, namespace: str) -> bool:
+    name = subject.get("name") or ""
+    match subject.get("kind"):
+        case "User":
+            return user.name == name
+        case "Group":
+            return name in user.groups
+        case "ServiceAccount":
+            home = subject.get("namespace") or namespace
+            return bool(home) and service_account(user.name) == (home, name)
+    return False
+
+
+def _described(binding: _Binding, subject: JsonObject) -> str:
+    name, reference = binding.obj["metadata"]["name"], binding.obj["roleRef"]
+    kind, whole = "ClusterRoleBinding", name
+    if binding.namespace:
+        kind, whole = "RoleBinding", f"{name}/{binding.namespace}"
+    who = subject.get("name") or ""
+    if subject["kind"] == "ServiceAccount":
+        who = f"{who}/{subject.get('namespace') or binding.namespace}"
+    return (
+        f"{kind} {quote(whole)} of {reference['kind']} {quote(reference['name'])} "
+        f"to {subject['kind']} {quote(who)}"
+    )
+
+
+def problems(missing: Sequence[JsonObject], resource: GroupResource | None = None) -> str:
+    """The roles that there aren't, in a message; named like the ``resource`` where upstream reads from storage."""
+    texts = [
+        f"{resource or GroupResource(GROUP, one['kind'].lower())} {quote(one['name'])} not found"
+        for one in missing
+    ]
+    texts = list(dict.fromkeys(texts))
+    return texts[0] if len(texts) == 1 else f"[{', '.join(texts)}]" if texts else ""

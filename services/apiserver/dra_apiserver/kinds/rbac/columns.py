@@ -1,0 +1,31 @@
+"""Columns of role bindings (upstream's `pkg/printers/internalversion`)."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from datetime import datetime
+from typing import Any
+
+from dra_apiserver.kinds.common.objectcells import age, name, part
+
+Object = Mapping[str, Any]
+
+
+def role_binding(obj: Object, now: datetime) -> list[Any]:
+    role = part(obj, "roleRef")
+    subjects = obj.get("subjects") or ()
+    users = ", ".join(one.get("name", "") for one in subjects if one.get("kind") == "User")
+    groups = ", ".join(one.get("name", "") for one in subjects if one.get("kind") == "Group")
+    accounts = ", ".join(
+        f"{one.get('namespace', '')}/{one.get('name', '')}"
+        for one in subjects
+        if one.get("kind") == "ServiceAccount"
+    )
+    return [
+        name(obj),
+        f"{role.get('kind', '')}/{role.get('name', '')}",
+        age(obj, now),
+        users,
+        groups,
+        accounts,
+    ]

@@ -1,0 +1,105 @@
+"""Nobody gives away what he does not have: the checks before a role or a binding is stored (rbac's policybased)."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Any
+
+from dra_apiserver.auth import UserInfo
+from dra_apiserver.authorization.attributes import Attributes
+from dra_apiserver.authorization.authorizer import PRIVILEGED, Authorizer
+from dra_apiserver.authorization.rules import Rule, missing, shown
+from dra_apiserver.errors import GroupResource, StatusError, forbidden, not_found, quote
+from dra_apiserver.kinds.rbac.authorizer import GROUP, problems
+
+JsonObject = dict[str, Any]
+
+_EVERYTHING: tuple[Rule, ...] = (
+    {"apiGroups": ["*"], "resources": ["*"], "verbs": ["*"]},
+    {"nonResourceURLs": ["*"], "verbs": ["*"]},
+)
+# What the garbage collector needs to change.
+_OF_NO_CONSEQUENCE = frozenset({"ownerReferences", "finalizers", "managedFields"})
+
+
+def check_escalation(
+    authorizer: Authorizer,
+    user: UserInfo,
+    plural: str,
+    namespace: str,
+    obj: JsonObject,
+    old: JsonObject | None,
+) -> None:
+    """Let a role or a binding pass that gives nothing the user hasn't, or that it may `escalate` to or `bind`.
+
+    Raises:
+        StatusError: 403, it gives more; 404, it gives a role that there isn't.
+    """
+    if PRIVILEGED in user.groups or (old is not None and _without(obj) == _without(old)):
+        return
+    name = obj["metadata"].get("name") or ""
+    if plural in ("roles", "clusterroles"):
+        _check_role(authorizer, user, plural, namespace, name, obj, old)
+        return
+    reference = obj.get("roleRef") or {}
+    role = {"Role": "roles", "ClusterRole": "clusterroles"}.get(reference.get("kind") or "")
+    if role is None:
+        # Validation has something to say about it.
+        return
+    group, wanted = reference.get("apiGroup") or "", reference.get("name") or ""
+    if authorizer.authorize(Attributes(user, "bind", group, role, "", namespace, wanted)).allowed:
+        return
+    resource, rules = GroupResource(GROUP, plural), authorizer.role_rules(reference, namespace)
+    if rules is None:
+        raise not_found(resource, wanted)
+    _check_rules(authorizer, user, resource, namespace, name, rules)
+
+
+def _check_role(
+    authorizer: Authorizer,
+    user: UserInfo,
+    plural: str,
+    namespace: str,
+    name: str,
+    obj: JsonObject,
+    old: JsonObject | None,
+) -> None:
+    # A new object's name is not in its path.
+    escalate = Attributes(user, "escalate", GROUP, plural, "", namespace, name if old is not None else "")
+    if authorizer.authorize(escalate).allowed:
+        return
+    resource = GroupResource(GROUP, plural)
+    _check_rules(authorizer, user, resource, namespace, name, obj.get("rules") or ())
+    if any((one.get("aggregationRule") or {}).get("clusterRoleSelectors") for one in (obj, old or {})):
+        try:
+            _check_rules(authorizer, user, resource, namespace, name, _EVERYTHING)
+        except StatusError:
+            text = "must have cluster-admin privileges to use the aggregationRule"
+            raise forbidden(resource, name, text) from None
+
+
+def _check_rules(
+    authorizer: Authorizer,
+    user: UserInfo,
+    resource: GroupResource,
+    namespace: str,
+    name: str,
+    rules: Iterable[Rule],
+) -> None:
+    owned, absent = authorizer.rules_of(user, namespace)
+    lacking = sorted({shown(rule) for rule in missing(owned, rules)})
+    if not lacking:
+        return
+    groups = " ".join(map(quote, user.groups))
+    text = (
+        f"user {quote(user.name)} (groups=[{groups}]) is attempting to grant RBAC permissions not currently held:\n"
+        + "\n".join(lacking)
+    )
+    if absent:
+        text += f"; resolution errors: [{problems(absent, resource)}]"
+    raise forbidden(resource, name, text)
+
+
+def _without(obj: JsonObject) -> JsonObject:
+    meta = {key: value for key, value in obj["metadata"].items() if key not in _OF_NO_CONSEQUENCE}
+    return {**obj, "metadata": meta}

@@ -1,0 +1,50 @@
+"""The kinds of rbac.authorization.k8s.io (upstream's `pkg/registry/rbac`)."""
+
+from __future__ import annotations
+
+from dra_shared.names import path_segment_name
+
+from dra_apiserver.kinds.common.builtin import builtin
+from dra_apiserver.kinds.common.checked import CheckedStrategy
+from dra_apiserver.kinds.common.printing import printer
+from dra_apiserver.kinds.rbac import columns, defaults, validation
+from dra_apiserver.kinds.rbac.escalation import check_escalation
+
+KINDS = (
+    builtin(
+        "rbac.authorization.k8s.io",
+        "clusterrolebindings",
+        check_escalation=check_escalation,
+        strategy=CheckedStrategy(validation.check_cluster_role_binding),
+        default=defaults.role_binding,
+        printer=printer("Name|Role|Age|Users*|Groups*|ServiceAccounts*", columns.role_binding),
+        name_rule=path_segment_name,
+        allow_create_on_update=True,
+    ),
+    builtin(
+        "rbac.authorization.k8s.io",
+        "clusterroles",
+        check_escalation=check_escalation,
+        strategy=CheckedStrategy(validation.check_cluster_role),
+        name_rule=path_segment_name,
+        allow_create_on_update=True,
+    ),
+    builtin(
+        "rbac.authorization.k8s.io",
+        "rolebindings",
+        check_escalation=check_escalation,
+        strategy=CheckedStrategy(validation.check_role_binding),
+        default=defaults.role_binding,
+        printer=printer("Name|Role|Age|Users*|Groups*|ServiceAccounts*", columns.role_binding),
+        name_rule=path_segment_name,
+        allow_create_on_update=True,
+    ),
+    builtin(
+        "rbac.authorization.k8s.io",
+        "roles",
+        check_escalation=check_escalation,
+        strategy=CheckedStrategy(validation.check_role),
+        name_rule=path_segment_name,
+        allow_create_on_update=True,
+    ),
+)

@@ -1,0 +1,106 @@
+"""Roles and bindings."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from dra_shared.names import dns_subdomain, path_segment
+
+from dra_apiserver.errors import FieldError, invalid, not_supported, required
+from dra_apiserver.kinds.common.labelselectors import check_label_selector
+
+JsonObject = dict[str, Any]
+
+_GROUP = "rbac.authorization.k8s.io"
+_SUBJECTS = ("ServiceAccount", "User", "Group")
+
+
+def check_role(obj: JsonObject, old: JsonObject | None) -> list[FieldError]:
+    """Rules of a namespace's role."""
+    return _check_rules(obj, namespaced=True)
+
+
+def check_cluster_role(obj: JsonObject, old: JsonObject | None) -> list[FieldError]:
+    """Rules, or the selectors of the roles that they come from."""
+    errors = _check_rules(obj, namespaced=False)
+    aggregation = obj.get("aggregationRule")
+    if aggregation is not None:
+        at, selectors = "aggregationRule.clusterRoleSelectors", aggregation.get("clusterRoleSelectors") or []
+        if not selectors:
+            errors.append(
+                required(at, "at least one clusterRoleSelector required if aggregationRule is non-nil")
+            )
+        for index, selector in enumerate(selectors):
+            errors += check_label_selector(selector, f"{at}[{index}]")
+    return errors
+
+
+def _check_rules(obj: JsonObject, *, namespaced: bool) -> list[FieldError]:
+    errors: list[FieldError] = []
+    for index, rule in enumerate(obj.get("rules") or ()):
+        at, paths = f"rules[{index}]", rule.get("nonResourceURLs") or []
+        if not rule.get("verbs"):
+            errors.append(required(f"{at}.verbs", "verbs must contain at least one value"))
+        if paths:
+            if namespaced:
+                text = "namespaced rules cannot apply to non-resource URLs"
+                errors.append(invalid(f"{at}.nonResourceURLs", paths, text))
+            if any(rule.get(field) for field in ("apiGroups", "resources", "resourceNames")):
+                text = "rules cannot apply to both regular resources and non-resource URLs"
+                errors.append(invalid(f"{at}.nonResourceURLs", paths, text))
+            continue
+        if not rule.get("apiGroups"):
+            text = "resource rules must supply at least one api group"
+            errors.append(required(f"{at}.apiGroups", text))
+        if not rule.get("resources"):
+            text = "resource rules must supply at least one resource"
+            errors.append(required(f"{at}.resources", text))
+    return errors
+
+
+def check_role_binding(obj: JsonObject, old: JsonObject | None) -> list[FieldError]:
+    """Who gets a role in a namespace."""
+    return _check_binding(obj, old, ("Role", "ClusterRole"), namespaced=True)
+
+
+def check_cluster_role_binding(obj: JsonObject, old: JsonObject | None) -> list[FieldError]:
+    """Who gets a role everywhere."""
+    return _check_binding(obj, old, ("ClusterRole",), namespaced=False)
+
+
+def _check_binding(
+    obj: JsonObject, old: JsonObject | None, kinds: tuple[str, ...], *, namespaced: bool
+) -> list[FieldError]:
+    role = obj.get("roleRef") or {}
+    errors: list[FieldError] = []
+    group, kind, name = (role.get(field) or "" for field in ("apiGroup", "kind", "name"))
+    if group != _GROUP:
+        errors.append(not_supported("roleRef.apiGroup", group, (_GROUP,)))
+    if kind not in kinds:
+        errors.append(not_supported("roleRef.kind", kind, kinds))
+    if not name:
+        errors.append(required("roleRef.name"))
+    errors += [invalid("roleRef.name", name, text) for text in path_segment(name) if name]
+    for index, subject in enumerate(obj.get("subjects") or ()):
+        errors += _check_subject(subject, f"subjects[{index}]", namespaced)
+    if old is not None and role != (old.get("roleRef") or {}):
+        shown = {"APIGroup": group, "Kind": kind, "Name": name}
+        errors.append(invalid("roleRef", shown, "cannot change roleRef"))
+    return errors
+
+
+def _check_subject(subject: JsonObject, path: str, namespaced: bool) -> list[FieldError]:
+    errors: list[FieldError] = []
+    kind, name, group = (subject.get(field) or "" for field in ("kind", "name", "apiGroup"))
+    if not name:
+        errors.append(required(f"{path}.name"))
+    if kind not in _SUBJECTS:
+        return [*errors, not_supported(f"{path}.kind", kind, _SUBJECTS)]
+    wanted = "" if kind == "ServiceAccount" else _GROUP
+    if kind == "ServiceAccount":
+        errors += [invalid(f"{path}.name", name, text) for text in dns_subdomain(name) if name]
+    if group != wanted:
+        errors.append(not_supported(f"{path}.apiGroup", group, (wanted,)))
+    if kind == "ServiceAccount" and not namespaced and not subject.get("namespace"):
+        errors.append(required(f"{path}.namespace"))
+    return errors

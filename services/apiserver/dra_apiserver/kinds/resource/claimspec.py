@@ -1,0 +1,148 @@
+"""What a ResourceClaim's spec says: requests, constraints and configuration."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from dra_shared.features import FeatureGates
+
+from dra_apiserver.errors import FieldError, Verbatim, invalid, not_supported, required
+from dra_apiserver.kinds.common import names
+from dra_apiserver.kinds.common.lists import check_list, check_set
+from dra_apiserver.kinds.common.validspecs import KnownGood
+from dra_apiserver.kinds.resource.declared import limit, values
+from dra_apiserver.kinds.resource.opaque import check_configuration
+from dra_apiserver.kinds.resource.selectors import check_selectors
+from dra_apiserver.kinds.resource.taints import check_toleration
+
+JsonObject = dict[str, Any]
+_REQUESTS = limit("DeviceClaim", "requests")
+_CONSTRAINTS = limit("DeviceClaim", "constraints")
+_CONFIGS = limit("DeviceClaim", "config")
+_REFERENCES = limit("DeviceConstraint", "requests")
+_ALTERNATIVES = limit("DeviceRequest", "firstAvailable")
+_MODES = values("ExactDeviceRequest", "allocationMode")
+_UNKNOWN_REQUEST = (
+    "must be the name of a request in the claim or the name of a request and a subrequest separated by '/'"
+)
+
+_good = KnownGood()
+
+
+class RequestNames:
+    """The names by which a claim's requests and their alternatives can be referred to."""
+
+    def __init__(self, devices: JsonObject) -> None:
+        self._names = {
+            request.get("name", ""): {entry.get("name", "") for entry in request.get("firstAvailable") or ()}
+            for request in devices.get("requests") or ()
+        }
+
+    def __contains__(self, name: str) -> bool:
+        request, slash, alternative = name.partition("/")
+        if request not in self._names:
+            return False
+        return not slash or alternative in self._names[request]
+
+    def check(self, name: str, path: str) -> list[FieldError]:
+        """A reference to a request, or to one of its alternatives."""
+        parts = name.split("/")
+        if len(parts) > 2:
+            return [invalid(path, name, _UNKNOWN_REQUEST)]
+        errors = [error for part in parts for error in names.label(part, path)]
+        if name not in self:
+            errors.append(invalid(path, name, _UNKNOWN_REQUEST))
+        return errors
+
+    def check_references(self, references: list[str] | None, path: str) -> list[FieldError]:
+        """The references of a constraint or configuration, each once."""
+        return check_set(references, _REFERENCES, self.check, lambda name: name, path)
+
+
+def check_claim_spec(spec: JsonObject, path: str, gates: FeatureGates) -> list[FieldError]:
+    """The spec of a claim, in a ResourceClaim or a template."""
+    return _good.check(spec, lambda: _check_spec(spec, path, gates), under=gates)
+
+
+def _check_spec(spec: JsonObject, path: str, gates: FeatureGates) -> list[FieldError]:
+    devices = spec.get("devices") or {}
+    path = f"{path}.devices"
+    known = RequestNames(devices)
+    errors = check_set(
+        devices.get("requests"),
+        _REQUESTS,
+        lambda request, at: _check_request(request, at, gates),
+        lambda request: request.get("name", ""),
+        f"{path}.requests",
+    )
+    errors += check_list(
+        devices.get("constraints"),
+        _CONSTRAINTS,
+        lambda constraint, at: _check_constraint(constraint, at, known, gates),
+        f"{path}.constraints",
+    )
+
+    def check_config(config: JsonObject, at: str) -> list[FieldError]:
+        found = known.check_references(config.get("requests"), f"{at}.requests")
+        return found + check_configuration(config, at)
+
+    return errors + check_list(devices.get("config"), _CONFIGS, check_config, f"{path}.config")
+
+
+def _check_request(request: JsonObject, path: str, gates: FeatureGates) -> list[FieldError]:
+    errors = names.label(request.get("name", ""), f"{path}.name")
+    exactly, alternatives = request.get("exactly"), request.get("firstAvailable") or []
+    text = "exactly one of `exactly` or `firstAvailable` is required"
+    if exactly is None and not alternatives:
+        errors.append(required(path, text))
+    elif exactly is not None and alternatives:
+        errors.append(invalid(path, Verbatim("null"), f"{text}, but multiple fields are set"))
+    elif alternatives:
+        errors += check_set(
+            alternatives,
+            _ALTERNATIVES,
+            lambda entry, at: [
+                *names.label(entry.get("name", ""), f"{at}.name"),
+                *_check_exact(entry, at, gates),
+            ],
+            lambda entry: entry.get("name", ""),
+            f"{path}.firstAvailable",
+        )
+    elif exactly is not None:
+        errors += _check_exact(exactly, f"{path}.exactly", gates)
+    return errors
+
+
+def _check_exact(request: JsonObject, path: str, gates: FeatureGates) -> list[FieldError]:
+    errors = names.class_name(request.get("deviceClassName", ""), f"{path}.deviceClassName")
+    errors += check_selectors(request.get("selectors"), f"{path}.selectors", gates)
+    mode, count = request.get("allocationMode", ""), request.get("count") or 0
+    if mode == "All":
+        if count != 0:
+            text = "must not be specified when allocationMode is 'All'"
+            errors.append(invalid(f"{path}.count", count, text))
+    elif mode == "ExactCount":
+        if count <= 0:
+            errors.append(invalid(f"{path}.count", count, "must be greater than zero"))
+    else:
+        errors.append(not_supported(f"{path}.allocationMode", mode, _MODES))
+    return errors + check_list(request.get("tolerations"), None, check_toleration, f"{path}.tolerations")
+
+
+def _check_constraint(
+    constraint: JsonObject, path: str, known: RequestNames, gates: FeatureGates
+) -> list[FieldError]:
+    errors = known.check_references(constraint.get("requests"), f"{path}.requests")
+    match, distinct = constraint.get("matchAttribute"), constraint.get("distinctAttribute")
+    if match is not None:
+        errors += names.fully_qualified_name(match, f"{path}.matchAttribute")
+    elif distinct is not None:
+        errors += names.fully_qualified_name(distinct, f"{path}.distinctAttribute")
+    elif gates.enabled("DRAConsumableCapacity"):
+        text = (
+            'exactly one of "matchAttribute" or "distinctAttribute" is required, but multiple fields are set'
+        )
+        errors.append(required(path, text))
+    else:
+        errors.append(required(f"{path}.matchAttribute"))
+    return errors

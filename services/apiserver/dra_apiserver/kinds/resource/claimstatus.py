@@ -1,0 +1,188 @@
+"""The status of a ResourceClaim: its allocation, who uses it, and what drivers say of its devices."""
+
+from __future__ import annotations
+
+import ipaddress
+import re
+from typing import Any
+
+from dra_shared.numerals import integer
+
+from dra_apiserver.errors import (
+    FieldError,
+    forbidden_field,
+    invalid,
+    not_supported,
+    required,
+    too_long,
+    too_many,
+)
+from dra_apiserver.kinds.common import names
+from dra_apiserver.kinds.common.conditions import check_conditions
+from dra_apiserver.kinds.common.goshapes import show
+from dra_apiserver.kinds.common.lists import check_list, check_set
+from dra_apiserver.kinds.common.objectmeta import IMMUTABLE
+from dra_apiserver.kinds.resource.binding import check_binding
+from dra_apiserver.kinds.resource.claimspec import RequestNames
+from dra_apiserver.kinds.resource.declared import limit, values
+from dra_apiserver.kinds.resource.goshapes import ALLOCATION
+from dra_apiserver.kinds.resource.opaque import check_configuration, check_object
+from dra_apiserver.kinds.resource.selectors import check_node_selector
+
+JsonObject = dict[str, Any]
+_RESERVED_FOR = limit("ResourceClaimStatus", "reservedFor")
+_RESULTS = limit("DeviceAllocationResult", "results")
+_CONFIGS = limit("DeviceAllocationResult", "config")
+_DEVICE_CONDITIONS = 8
+_DEVICE_DATA_LENGTH = 10 * 1024
+_NETWORK_NAMES = ("interfaceName", "hardwareAddress")
+_NETWORK_LENGTHS = [(name, limit("NetworkDeviceData", name)) for name in _NETWORK_NAMES]
+_ADDRESSES = limit("NetworkDeviceData", "ips")
+_SOURCES = values("DeviceAllocationConfiguration", "source")
+_DeviceID = tuple[str, str, str, str]
+
+
+def check_status(claim: JsonObject, old: JsonObject, path: str = "status") -> list[FieldError]:
+    """A changed status; an allocation that was there may go, but not change."""
+    status, before = claim.get("status") or {}, old.get("status") or {}
+    allocation = status.get("allocation")
+    known = RequestNames((claim.get("spec") or {}).get("devices") or {})
+    reserved = status.get("reservedFor") or []
+    errors = check_set(
+        reserved,
+        _RESERVED_FOR,
+        _check_consumer,
+        lambda consumer: consumer.get("uid", ""),
+        f"{path}.reservedFor",
+    )
+    allocated = {
+        _device_id(result) for result in ((allocation or {}).get("devices") or {}).get("results") or ()
+    }
+    errors += check_set(
+        status.get("devices"),
+        None,
+        lambda device, at: _check_device(device, at, allocated),
+        lambda device: (_device_id(device), _shown(device)),
+        f"{path}.devices",
+    )
+    if reserved:
+        if allocation is None:
+            text = "may not be specified when `allocated` is not set"
+            errors.append(forbidden_field(f"{path}.reservedFor", text))
+        elif (claim.get("metadata") or {}).get("deletionTimestamp") and any(
+            consumer not in (before.get("reservedFor") or ()) for consumer in reserved
+        ):
+            text = "new entries may not be added while `deallocationRequested` or `deletionTimestamp` are set"
+            errors.append(forbidden_field(f"{path}.reservedFor", text))
+    if allocation is not None:
+        if before.get("allocation") is None:
+            errors += _check_allocation(allocation, f"{path}.allocation", known)
+        elif before["allocation"] != allocation:
+            errors.append(invalid(f"{path}.allocation", show(allocation, ALLOCATION), IMMUTABLE))
+    return errors
+
+
+def _check_consumer(consumer: JsonObject, path: str) -> list[FieldError]:
+    return [required(f"{path}.{name}") for name in ("resource", "name", "uid") if not consumer.get(name)]
+
+
+def _device_id(device: JsonObject) -> _DeviceID:
+    return (
+        device.get("driver", ""),
+        device.get("pool", ""),
+        device.get("device", ""),
+        device.get("shareID") or "",
+    )
+
+
+def _shown(device: JsonObject) -> Any:
+    driver, pool, name, share = _device_id(device)
+    return show({"Driver": driver, "Pool": pool, "Device": name, "ShareID": share})
+
+
+def _check_device(device: JsonObject, path: str, allocated: set[_DeviceID]) -> list[FieldError]:
+    errors = names.driver_name(device.get("driver", ""), f"{path}.driver")
+    errors += names.pool_name(device.get("pool", ""), f"{path}.pool")
+    errors += names.label(device.get("device", ""), f"{path}.device")
+    if device.get("shareID") is not None:
+        errors += names.uid(device["shareID"], f"{path}.shareID")
+    if _device_id(device) not in allocated:
+        errors.append(invalid(path, _shown(device), "must be an allocated device in the claim"))
+    conditions = device.get("conditions") or []
+    if len(conditions) > _DEVICE_CONDITIONS:
+        errors.append(too_many(f"{path}.conditions", len(conditions), _DEVICE_CONDITIONS))
+    errors += check_conditions(conditions, f"{path}.conditions")
+    if device.get("data") is not None:
+        errors += check_object(device["data"], f"{path}.data", _DEVICE_DATA_LENGTH)
+    network = device.get("networkData")
+    return errors + (_check_network(network, f"{path}.networkData") if network is not None else [])
+
+
+def _check_network(network: JsonObject, path: str) -> list[FieldError]:
+    errors = []
+    for name, most in _NETWORK_LENGTHS:
+        if len((network.get(name) or "").encode()) > most:
+            errors.append(too_long(f"{path}.{name}", most))
+    addresses = network.get("ips")
+    return errors + check_set(addresses, _ADDRESSES, _check_address, lambda address: address, f"{path}.ips")
+
+
+def _check_address(address: str, path: str) -> list[FieldError]:
+    """An interface's address in CIDR form, written as net/netip writes it."""
+    host, slash, bits = address.partition("/")
+    try:
+        if not slash or not re.fullmatch(r"\d+", bits, re.ASCII):
+            raise ValueError
+        # Kubernetes still reads leading zeros as decimal, and then says that they are not canonical.
+        plain = re.sub(r"\b0+(?=\d)", "", host) if "." in host and ":" not in host else host
+        interface = ipaddress.ip_interface(f"{plain}/{integer(bits)}")
+    except ValueError:
+        text = "must be a valid address in CIDR form, (e.g. 10.9.8.7/24 or 2001:db8::1/64)"
+        return [invalid(path, address, text)]
+    mapped = interface.ip.ipv4_mapped if interface.version == 6 else None
+    if mapped is not None:
+        return [invalid(path, address, "must not be an IPv4-mapped IPv6 address")]
+    canonical = f"{interface.ip.compressed}/{interface.network.prefixlen}"
+    if canonical != address:
+        return [invalid(path, address, f'must be in canonical form ("{canonical}")')]
+    return []
+
+
+def _check_allocation(allocation: JsonObject, path: str, known: RequestNames) -> list[FieldError]:
+    devices = allocation.get("devices") or {}
+    errors = check_list(
+        devices.get("results"),
+        _RESULTS,
+        lambda result, at: _check_result(result, at, known),
+        f"{path}.devices.results",
+    )
+    errors += check_list(
+        devices.get("config"),
+        _CONFIGS,
+        lambda config, at: _check_config(config, at, known),
+        f"{path}.devices.config",
+    )
+    selector = allocation.get("nodeSelector")
+    return errors + (check_node_selector(selector, f"{path}.nodeSelector") if selector is not None else [])
+
+
+def _check_result(result: JsonObject, path: str, known: RequestNames) -> list[FieldError]:
+    errors = known.check(result.get("request", ""), f"{path}.request")
+    errors += names.driver_name(result.get("driver", ""), f"{path}.driver")
+    errors += names.pool_name(result.get("pool", ""), f"{path}.pool")
+    errors += names.label(result.get("device", ""), f"{path}.device")
+    errors += check_binding(result, path)
+    if result.get("shareID") is not None:
+        errors += names.uid(result["shareID"], f"{path}.shareID")
+    return errors
+
+
+def _check_config(config: JsonObject, path: str, known: RequestNames) -> list[FieldError]:
+    source = config.get("source", "")
+    errors: list[FieldError] = []
+    if not source:
+        errors.append(required(f"{path}.source"))
+    elif source not in _SOURCES:
+        errors.append(not_supported(f"{path}.source", source, _SOURCES))
+    errors += known.check_references(config.get("requests"), f"{path}.requests")
+    return errors + check_configuration(config, path)

@@ -1,0 +1,63 @@
+"""resource.k8s.io: what v1beta1 writes in another shape than the stored v1.
+
+A v1beta1 request has the fields of v1's ``exactly`` directly in it, and a v1beta1 device keeps its own in ``basic``.
+The kinds of v1beta2 and v1alpha3 have the stored shape.
+"""
+
+from collections.abc import Callable, Iterator
+from typing import Any
+
+JsonObject = dict[str, Any]
+Convert = Callable[[JsonObject], None]
+
+_EXACT = ("deviceClassName", "selectors", "allocationMode", "count", "adminAccess", "tolerations", "capacity")
+
+
+def _requests(spec: JsonObject) -> list[JsonObject]:
+    found: list[JsonObject] = (spec.get("devices") or {}).get("requests") or []
+    return found
+
+
+def _nest_requests(spec: JsonObject) -> None:
+    for request in _requests(spec):
+        flat = {key: request.pop(key) for key in _EXACT if key in request}
+        if any(value not in (None, "", 0) for value in flat.values()):
+            flat.setdefault("deviceClassName", "")
+            request["exactly"] = flat
+
+
+def _flatten_requests(spec: JsonObject) -> None:
+    for request in _requests(spec):
+        # v1beta1 writes the class even in a request of alternatives, which has none.
+        request.update(request.pop("exactly", None) or {"deviceClassName": ""})
+
+
+def _devices(obj: JsonObject) -> Iterator[JsonObject]:
+    yield from (obj.get("spec") or {}).get("devices") or ()
+
+
+def claim_from_beta(obj: JsonObject) -> None:
+    _nest_requests(obj.get("spec") or {})
+
+
+def claim_to_beta(obj: JsonObject) -> None:
+    _flatten_requests(obj.get("spec") or {})
+
+
+def template_from_beta(obj: JsonObject) -> None:
+    _nest_requests((obj.get("spec") or {}).get("spec") or {})
+
+
+def template_to_beta(obj: JsonObject) -> None:
+    _flatten_requests((obj.get("spec") or {}).get("spec") or {})
+
+
+def slice_from_beta(obj: JsonObject) -> None:
+    for device in _devices(obj):
+        device.update(device.pop("basic", None) or {})
+
+
+def slice_to_beta(obj: JsonObject) -> None:
+    for device in _devices(obj):
+        basic = {key: device.pop(key) for key in list(device) if key != "name"}
+        device["basic"] = basic

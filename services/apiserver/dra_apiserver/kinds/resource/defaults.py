@@ -1,0 +1,55 @@
+"""Defaults of resource.k8s.io, as ``pkg/apis/resource/<version>/defaults.go`` sets them."""
+
+from typing import Any
+
+Object = dict[str, Any]
+
+
+def _count(request: Object) -> None:
+    request.setdefault("allocationMode", "ExactCount")
+    if request["allocationMode"] == "ExactCount" and not request.get("count"):
+        request["count"] = 1
+
+
+def _requests(spec: Object, version: str) -> None:
+    for request in (spec.get("devices") or {}).get("requests") or ():
+        if version == "v1beta1":
+            # A request without a class has alternatives, which carry mode and count themselves.
+            if request.get("deviceClassName"):
+                _count(request)
+        elif request.get("exactly") is not None:
+            _count(request["exactly"])
+        for alternative in request.get("firstAvailable") or ():
+            _count(alternative)
+
+
+def resource_claim(obj: Object, version: str, _now: str) -> None:
+    """The mode and count of the claim's requests."""
+    _requests(obj.setdefault("spec", {}), version)
+
+
+def resource_claim_template(obj: Object, version: str, _now: str) -> None:
+    """The mode and count of the requests of claims made from it."""
+    _requests(obj.setdefault("spec", {}).setdefault("spec", {}), version)
+
+
+def resource_slice(obj: Object, _version: str, now: str) -> None:
+    """Multipliers of mapped capacity, and the time of taints."""
+    for device in (obj.get("spec") or {}).get("devices") or ():
+        for holder in (device, device.get("basic") or {}):
+            for mapping in (holder.get("nodeAllocatableResourceMappings") or {}).values():
+                mapping.setdefault("allocationMultiplier", "1")
+            for taint in holder.get("taints") or ():
+                _add_time(taint, now)
+
+
+def device_taint_rule(obj: Object, _version: str, now: str) -> None:
+    """The time of the taint."""
+    if taint := (obj.get("spec") or {}).get("taint"):
+        _add_time(taint, now)
+
+
+def _add_time(taint: Object, now: str) -> None:
+    """A taint without a time was added now."""
+    if now:
+        taint.setdefault("timeAdded", now)

@@ -1,0 +1,206 @@
+"""One device of a ResourceSlice."""
+
+from __future__ import annotations
+
+import re
+from typing import Any
+
+from dra_shared.features import FeatureGates
+from dra_shared.quantity import Quantity
+
+from dra_apiserver.errors import (
+    FieldError,
+    Verbatim,
+    field_not_found,
+    invalid,
+    json_value,
+    required,
+    too_long,
+)
+from dra_apiserver.kinds.common import names
+from dra_apiserver.kinds.common.goshapes import show
+from dra_apiserver.kinds.common.lists import check_list, check_map, check_set
+from dra_apiserver.kinds.resource.binding import check_binding
+from dra_apiserver.kinds.resource.capacity import check_exclusive_capacity, check_shared_capacity
+from dra_apiserver.kinds.resource.declared import limit
+from dra_apiserver.kinds.resource.goshapes import DEVICE_ATTRIBUTE
+from dra_apiserver.kinds.resource.selectors import check_node_selector
+from dra_apiserver.kinds.resource.taints import TAINTS, check_taint
+
+JsonObject = dict[str, Any]
+COUNTERS = 32
+_ATTRIBUTES_AND_CAPACITIES = 32
+_ATTRIBUTE_VALUES = 48
+_VALUE_LENGTH = 64
+_COUNTER_CONSUMPTIONS = limit("Device", "consumesCounters")
+_COUNTER_KEY_LENGTH = 63
+
+_NUMBER = r"(0|[1-9]\d*)"
+_PRERELEASE = r"(0|[1-9]\d*|\d*[a-zA-Z-][0-9a-zA-Z-]*)"
+_BUILD = r"[0-9a-zA-Z-]+"
+_SEMVER = re.compile(
+    rf"{_NUMBER}\.{_NUMBER}\.{_NUMBER}(-{_PRERELEASE}(\.{_PRERELEASE})*)?(\+{_BUILD}(\.{_BUILD})*)?", re.ASCII
+)
+_SCALARS = ("int", "bool", "string", "version")
+_LISTS = ("ints", "bools", "strings", "versions")
+
+
+def check_device(
+    device: JsonObject, old: JsonObject | None, per_device: bool, path: str, gates: FeatureGates
+) -> list[FieldError]:
+    """A device; `old` is the one of that name before a change, `per_device` whether it chooses its own nodes."""
+    errors = names.label(device.get("name", ""), f"{path}.name")
+    attributes, capacity = device.get("attributes") or {}, device.get("capacity") or {}
+    entries = len(attributes) + len(capacity)
+    if entries > _ATTRIBUTES_AND_CAPACITIES:
+        text = f"the total number of attributes and capacities must not exceed {_ATTRIBUTES_AND_CAPACITIES}"
+        errors.append(invalid(path, entries, text))
+    errors += check_map(
+        attributes,
+        None,
+        names.KEY_LENGTH,
+        names.qualified_name,
+        lambda attribute, at: check_attribute(attribute, at),
+        f"{path}.attributes",
+    )
+    values = sum(_value_count(attribute) for attribute in attributes.values())
+    if values > _ATTRIBUTE_VALUES:
+        text = f"the total number of attribute values must not exceed {_ATTRIBUTE_VALUES}"
+        errors.append(invalid(path, values, text))
+    check = check_shared_capacity if device.get("allowMultipleAllocations") else check_exclusive_capacity
+    errors += check_map(capacity, None, names.KEY_LENGTH, names.qualified_name, check, f"{path}.capacity")
+    taints = device.get("taints") or []
+    if old is None or (old.get("taints") or []) != taints:
+        errors += check_list(taints, TAINTS, check_taint, f"{path}.taints")
+    errors += check_set(
+        device.get("consumesCounters"),
+        _COUNTER_CONSUMPTIONS,
+        _check_consumption,
+        lambda consumption: consumption.get("counterSet", ""),
+        f"{path}.consumesCounters",
+    )
+    errors += _check_nodes(device, per_device, path)
+    errors += check_binding(device, path)
+    return errors + _check_allocatable(device, f"{path}.nodeAllocatableResourceMappings")
+
+
+def _value_count(attribute: JsonObject) -> int:
+    """How many values an attribute has; a scalar is one."""
+    return max(1, sum(len(attribute.get(name) or ()) for name in _LISTS))
+
+
+def check_attribute(attribute: JsonObject, path: str) -> list[FieldError]:
+    """An attribute: exactly one kind of value, within its limits."""
+    errors: list[FieldError] = []
+    given = [name for name in (*_SCALARS, *_LISTS) if attribute.get(name) is not None]
+    if attribute.get("string") is not None:
+        errors += _check_string(attribute["string"], f"{path}.string")
+    if attribute.get("version") is not None:
+        errors += _check_version(attribute["version"], f"{path}.version")
+    for name in _LISTS:
+        if attribute.get(name) is not None and not attribute[name]:
+            errors.append(invalid(f"{path}.{name}", show([]), "must not be empty if specified"))
+    for name, check in (("strings", _check_string), ("versions", _check_version)):
+        errors += check_list(attribute.get(name), None, check, f"{path}.{name}")
+    if not given:
+        errors.append(invalid(path, "", "exactly one value must be specified"))
+    elif len(given) > 1:
+        shown = show(attribute, DEVICE_ATTRIBUTE)
+        errors.append(invalid(path, shown, "exactly one value must be specified"))
+    return errors
+
+
+def _check_string(value: str, path: str) -> list[FieldError]:
+    return [too_long(path, _VALUE_LENGTH)] if len(value.encode()) > _VALUE_LENGTH else []
+
+
+def _check_version(value: str, path: str) -> list[FieldError]:
+    errors = []
+    if not _SEMVER.fullmatch(value):
+        errors.append(invalid(path, value, "must be a string compatible with semver.org spec 2.0.0"))
+    return errors + _check_string(value, path)
+
+
+def check_counters(counters: JsonObject | None, path: str) -> list[FieldError]:
+    """The counters of a set, or those that a device consumes."""
+    if not counters:
+        return [required(path)]
+    return check_map(counters, COUNTERS, _COUNTER_KEY_LENGTH, names.label, lambda *_: (), path)
+
+
+def check_counter_set_name(name: str, path: str) -> list[FieldError]:
+    """The name of a counter set, which must be given."""
+    return names.label(name, path) if name else [required(path)]
+
+
+def _check_consumption(consumption: JsonObject, path: str) -> list[FieldError]:
+    errors = check_counter_set_name(consumption.get("counterSet", ""), f"{path}.counterSet")
+    return errors + check_counters(consumption.get("counters"), f"{path}.counters")
+
+
+def _check_nodes(device: JsonObject, per_device: bool, path: str) -> list[FieldError]:
+    name, selector, everywhere = (
+        device.get("nodeName"),
+        device.get("nodeSelector"),
+        device.get("allNodes"),
+    )
+    if not per_device:
+        if name is None and selector is None and everywhere is None:
+            return []
+        text = (
+            "`nodeName`, `nodeSelector` and `allNodes` can only be set "
+            "if `perDeviceNodeSelection` is set to true in the ResourceSlice spec"
+        )
+        return [invalid(path, Verbatim("null"), text)]
+    errors: list[FieldError] = []
+    given = []
+    if name is not None:
+        if name:
+            given.append("`nodeName`")
+            errors += names.subdomain(name, f"{path}.nodeName")
+        else:
+            errors.append(invalid(f"{path}.nodeName", name, "must not be empty"))
+    if selector is not None:
+        given.append("`nodeSelector`")
+        errors += check_node_selector(selector, f"{path}.nodeSelector")
+    if everywhere is not None:
+        if everywhere:
+            given.append("`allNodes`")
+        else:
+            text = "must be either unset or set to true"
+            errors.append(invalid(f"{path}.allNodes", everywhere, text))
+    text = (
+        "exactly one of `nodeName`, `nodeSelector`, or `allNodes` is required "
+        "when `perDeviceNodeSelection` is set to true in the ResourceSlice spec"
+    )
+    if not given:
+        errors.append(required(path, text))
+    elif len(given) > 1:
+        errors.append(invalid(path, f"{{{', '.join(given)}}}", text))
+    return errors
+
+
+def _check_allocatable(device: JsonObject, path: str) -> list[FieldError]:
+    errors: list[FieldError] = []
+    for resource, mapping in (device.get("nodeAllocatableResourceMappings") or {}).items():
+        at = f"{path}[{resource}]"
+        key, multiplier = mapping.get("capacityKey"), mapping.get("allocationMultiplier")
+        if not _is_node_allocatable(resource):
+            text = "must be a node allocatable resource name"
+            errors.append(invalid(at, json_value(resource), text))
+        if key is None and multiplier is None:
+            text = "at least one of allocationMultiplier or capacityKey must be set"
+            errors.append(invalid(at, "", text))
+        if multiplier is not None:
+            quantity = Quantity.parse(str(multiplier))
+            if quantity.sign() <= 0:
+                errors.append(invalid(f"{at}.allocationMultiplier", str(quantity), "must be positive"))
+        if key == "":
+            errors.append(invalid(f"{at}.capacityKey", "", "capacityKey must not be an empty string"))
+        elif key is not None and key not in (device.get("capacity") or {}):
+            errors.append(field_not_found(f"{at}.capacityKey", json_value(key)))
+    return errors
+
+
+def _is_node_allocatable(resource: str) -> bool:
+    return "/" not in resource or "kubernetes.io/" in resource

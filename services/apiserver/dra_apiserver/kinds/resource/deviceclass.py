@@ -1,0 +1,48 @@
+"""DeviceClass."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from dra_shared.features import FeatureGates
+from dra_shared.names import dns_subdomain, label_key
+
+from dra_apiserver.errors import FieldError, invalid
+from dra_apiserver.kinds.common.lists import check_list
+from dra_apiserver.kinds.resource.declared import limit
+from dra_apiserver.kinds.resource.opaque import check_configuration
+from dra_apiserver.kinds.resource.selectors import check_selectors
+
+JsonObject = dict[str, Any]
+_CONFIGS = limit("DeviceClassSpec", "config")
+
+
+def device_class_name(name: str, prefix: bool) -> list[str]:
+    """The rule of a class's name: declared rather than handwritten upstream, so limits are given in bytes."""
+    checked = name[:-1] + "a" if prefix and len(name) > 1 and name.endswith("-") else name
+    return dns_subdomain(checked, bytes_limit=True)
+
+
+def check_class(
+    spec: JsonObject, gates: FeatureGates, old: JsonObject | None = None, path: str = "spec"
+) -> list[FieldError]:
+    """The spec of a class; selectors and configuration that did not change count as stored."""
+    selectors, configs = spec.get("selectors") or [], spec.get("config") or []
+    stored = old is not None and selectors == (old.get("selectors") or [])
+    errors = check_selectors(selectors, f"{path}.selectors", gates, stored)
+    config_stored = old is not None and configs == (old.get("config") or [])
+    errors += check_list(
+        configs, _CONFIGS, lambda config, at: check_configuration(config, at, config_stored), f"{path}.config"
+    )
+    name = spec.get("extendedResourceName")
+    if name is not None and not is_extended_resource_name(name):
+        text = "must be a valid extended resource name"
+        errors.append(invalid(f"{path}.extendedResourceName", name, text))
+    return errors
+
+
+def is_extended_resource_name(name: str) -> bool:
+    """Whether a resource is neither Kubernetes' own nor a quota's name (`v1helper.IsExtendedResourceName`)."""
+    if "/" not in name or "kubernetes.io/" in name or name.startswith("requests."):
+        return False
+    return not label_key(f"requests.{name}")

@@ -1,0 +1,118 @@
+"""The structs of resource.k8s.io as Go prints them in errors."""
+
+from __future__ import annotations
+
+from dra_apiserver.kinds.common.goshapes import MAP, NODE_SELECTOR_TERM, Shape
+
+_SELECTOR: Shape = [("CEL", "cel", [("Expression", "expression", None, "")], "null")]
+_TOLERATION: Shape = [
+    ("Key", "key", None, ""),
+    ("Operator", "operator", None, ""),
+    ("Value", "value", None, ""),
+    ("Effect", "effect", None, ""),
+    ("TolerationSeconds", "tolerationSeconds", None, "null"),
+]
+_CAPACITY: Shape = [("Requests", "requests", MAP, "null")]
+_EXACT: Shape = [
+    ("DeviceClassName", "deviceClassName", None, ""),
+    ("Selectors", "selectors", [_SELECTOR], "null"),
+    ("AllocationMode", "allocationMode", None, ""),
+    ("Count", "count", None, "0"),
+    ("AdminAccess", "adminAccess", None, "null"),
+    ("Tolerations", "tolerations", [_TOLERATION], "null"),
+    ("Capacity", "capacity", _CAPACITY, "null"),
+]
+_SUBREQUEST: Shape = [
+    ("Name", "name", None, ""),
+    ("DeviceClassName", "deviceClassName", None, ""),
+    ("Selectors", "selectors", [_SELECTOR], "null"),
+    ("AllocationMode", "allocationMode", None, ""),
+    ("Count", "count", None, "0"),
+    ("Tolerations", "tolerations", [_TOLERATION], "null"),
+    ("Capacity", "capacity", _CAPACITY, "null"),
+]
+_REQUEST: Shape = [
+    ("Name", "name", None, ""),
+    ("Exactly", "exactly", _EXACT, "null"),
+    ("FirstAvailable", "firstAvailable", [_SUBREQUEST], "null"),
+]
+_CONSTRAINT: Shape = [
+    ("Requests", "requests", None, "null"),
+    ("MatchAttribute", "matchAttribute", None, "null"),
+    ("DistinctAttribute", "distinctAttribute", None, "null"),
+]
+_OPAQUE: Shape = [("Driver", "driver", None, ""), ("Parameters", "parameters", None, "null")]
+_CLAIM_CONFIG: Shape = [("Requests", "requests", None, "null"), ("Opaque", "opaque", _OPAQUE, "null")]
+CLAIM_SPEC: Shape = [
+    (
+        "Devices",
+        "devices",
+        [
+            ("Requests", "requests", [_REQUEST], "null"),
+            ("Constraints", "constraints", [_CONSTRAINT], "null"),
+            ("Config", "config", [_CLAIM_CONFIG], "null"),
+        ],
+        "struct",
+    )
+]
+_RESULT: Shape = [
+    ("Request", "request", None, ""),
+    ("Driver", "driver", None, ""),
+    ("Pool", "pool", None, ""),
+    ("Device", "device", None, ""),
+    ("AdminAccess", "adminAccess", None, "null"),
+    ("Tolerations", "tolerations", [_TOLERATION], "null"),
+    ("BindingConditions", "bindingConditions", None, "null"),
+    ("BindingFailureConditions", "bindingFailureConditions", None, "null"),
+    ("ShareID", "shareID", None, "null"),
+    ("ConsumedCapacity", "consumedCapacity", MAP, "null"),
+]
+_RESULT_CONFIG: Shape = [
+    ("Source", "source", None, ""),
+    ("Requests", "requests", None, "null"),
+    ("Opaque", "opaque", _OPAQUE, "null"),
+]
+ALLOCATION: Shape = [
+    (
+        "Devices",
+        "devices",
+        [("Results", "results", [_RESULT], "null"), ("Config", "config", [_RESULT_CONFIG], "null")],
+        "struct",
+    ),
+    (
+        "NodeSelector",
+        "nodeSelector",
+        [("NodeSelectorTerms", "nodeSelectorTerms", [NODE_SELECTOR_TERM], "null")],
+        "null",
+    ),
+    ("AllocationTimestamp", "allocationTimestamp", None, "null"),
+]
+# Go's encoder keeps the names of ObjectMeta's json tags, and omits what is empty.
+CLAIM_TEMPLATE_SPEC: Shape = [("", "metadata", None, "inline"), ("Spec", "spec", CLAIM_SPEC, "struct")]
+DEVICE_ATTRIBUTE: Shape = [
+    ("IntValue", "int", None, "null"),
+    ("BoolValue", "bool", None, "null"),
+    ("StringValue", "string", None, "null"),
+    ("VersionValue", "version", None, "null"),
+    ("IntValues", "ints", None, "null"),
+    ("BoolValues", "bools", None, "null"),
+    ("StringValues", "strings", None, "null"),
+    ("VersionValues", "versions", None, "null"),
+]
+_POOL: Shape = [
+    ("Driver", "driver", None, ""),
+    ("PoolName", "poolName", None, ""),
+    ("NodeName", "nodeName", None, "null"),
+    ("TotalDevices", "totalDevices", None, "null"),
+    ("AllocatedDevices", "allocatedDevices", None, "null"),
+    ("AvailableDevices", "availableDevices", None, "null"),
+    ("UnavailableDevices", "unavailableDevices", None, "null"),
+    ("ResourceSliceCount", "resourceSliceCount", None, "null"),
+    ("Generation", "generation", None, "0"),
+    ("ValidationError", "validationError", None, "null"),
+]
+POOL_STATUS: Shape = [
+    ("PoolCount", "poolCount", None, "null"),
+    ("Pools", "pools", [_POOL], "null"),
+    ("Conditions", "conditions", None, "null"),
+]

@@ -1,0 +1,88 @@
+"""The kinds of resource.k8s.io (upstream's `pkg/registry/resource`)."""
+
+from __future__ import annotations
+
+from dra_apiserver.kinds.common import objectcells
+from dra_apiserver.kinds.common.builtin import STATUS_ALONE, builtin
+from dra_apiserver.kinds.common.fieldlabels import unsupported_version_label
+from dra_apiserver.kinds.common.printing import printer
+from dra_apiserver.kinds.resource import columns, conversion, defaults, deviceclass
+from dra_apiserver.kinds.resource.strategy import (
+    DeviceClassStrategy,
+    DeviceTaintRuleStrategy,
+    ResourceClaimStatusStrategy,
+    ResourceClaimStrategy,
+    ResourceClaimTemplateStrategy,
+    ResourcePoolStatusRequestStrategy,
+    ResourceSliceStrategy,
+)
+
+KINDS = (
+    builtin(
+        "resource.k8s.io",
+        "deviceclasses",
+        strategy=DeviceClassStrategy(),
+        printer=printer("Name|Age", objectcells.named),
+        name_rule=deviceclass.device_class_name,
+        counts_generation=True,
+        return_deleted_object=True,
+        has_expressions=True,
+    ),
+    builtin(
+        "resource.k8s.io",
+        "devicetaintrules",
+        strategy=DeviceTaintRuleStrategy(),
+        status_strategy=DeviceTaintRuleStrategy(),
+        default=defaults.device_taint_rule,
+        printer=printer("Name|Key|Value|Effect|TimeAdded|Age", columns.taint_rule),
+        counts_generation=True,
+        return_deleted_object=True,
+        reset_fields={"status": STATUS_ALONE},
+    ),
+    builtin(
+        "resource.k8s.io",
+        "resourceclaims",
+        strategy=ResourceClaimStrategy(),
+        status_strategy=ResourceClaimStatusStrategy(),
+        default=defaults.resource_claim,
+        conversions={"v1beta1": (conversion.claim_from_beta, conversion.claim_to_beta)},
+        printer=printer("Name|State|Age", columns.device_claim),
+        return_deleted_object=True,
+        reset_fields={"status": STATUS_ALONE},
+        has_expressions=True,
+    ),
+    builtin(
+        "resource.k8s.io",
+        "resourceclaimtemplates",
+        strategy=ResourceClaimTemplateStrategy(),
+        default=defaults.resource_claim_template,
+        conversions={"v1beta1": (conversion.template_from_beta, conversion.template_to_beta)},
+        printer=printer("Name|Age", objectcells.named),
+        return_deleted_object=True,
+        has_expressions=True,
+    ),
+    builtin(
+        "resource.k8s.io",
+        "resourcepoolstatusrequests",
+        strategy=ResourcePoolStatusRequestStrategy(),
+        status_strategy=ResourcePoolStatusRequestStrategy(),
+        printer=printer(
+            "Name|Driver|Total|Available|Allocated|Unavailable|Errors|Pools#|Status|Completed",
+            columns.pool_status,
+        ),
+        allow_unconditional_update=False,
+        return_deleted_object=True,
+        reset_fields={"status": STATUS_ALONE},
+    ),
+    builtin(
+        "resource.k8s.io",
+        "resourceslices",
+        strategy=ResourceSliceStrategy(),
+        default=defaults.resource_slice,
+        conversions={"v1beta1": (conversion.slice_from_beta, conversion.slice_to_beta)},
+        printer=printer("Name|Node|Driver|Pool|Age", columns.device_slice),
+        counts_generation=True,
+        return_deleted_object=True,
+        field_label_error=unsupported_version_label,
+    ),
+)

@@ -1,0 +1,34 @@
+"""Opaque configuration: a driver's name and a JSON object that only the driver understands."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from dra_shared.jsontext import dumps
+
+from dra_apiserver.errors import FieldError, invalid, required, too_long
+from dra_apiserver.kinds.common import names
+
+JsonObject = dict[str, Any]
+PARAMETERS_LENGTH = 10 * 1024
+
+
+def check_configuration(config: JsonObject, path: str, stored: bool = False) -> list[FieldError]:
+    """The `opaque` part, which is required as long as there is no other."""
+    opaque = config.get("opaque")
+    if opaque is None:
+        return [required(f"{path}.opaque")]
+    errors = names.driver_name(opaque.get("driver", ""), f"{path}.opaque.driver")
+    parameters = opaque.get("parameters")
+    return errors + check_object(parameters, f"{path}.opaque.parameters", PARAMETERS_LENGTH, stored)
+
+
+def check_object(value: Any, path: str, limit: int, stored: bool = False) -> list[FieldError]:
+    """A JSON object of at most `limit` bytes, unless it was `stored` before there was a limit."""
+    if value is None:
+        return [required(path)]
+    if not stored and len(dumps(value)) > limit:
+        return [too_long(path, limit)]
+    if not isinstance(value, dict):
+        return [invalid(path, "<value omitted>", "must be a valid JSON object")]
+    return []

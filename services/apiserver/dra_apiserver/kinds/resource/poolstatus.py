@@ -1,0 +1,22 @@
+"""ResourcePoolStatusRequest: what its types do not declare (`validation_resourcepoolstatusrequest.go`)."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from dra_apiserver.errors import FieldError, invalid
+from dra_apiserver.kinds.common.conditions import check_conditions
+from dra_apiserver.kinds.common.goshapes import show
+from dra_apiserver.kinds.common.objectmeta import IMMUTABLE
+from dra_apiserver.kinds.resource.goshapes import POOL_STATUS
+
+JsonObject = dict[str, Any]
+
+
+def check_request_status(
+    status: JsonObject | None, old: JsonObject | None, path: str = "status"
+) -> list[FieldError]:
+    """The status, which is written once."""
+    if old:
+        return [] if status == old else [invalid(path, show(status, POOL_STATUS), IMMUTABLE)]
+    return check_conditions((status or {}).get("conditions"), f"{path}.conditions")

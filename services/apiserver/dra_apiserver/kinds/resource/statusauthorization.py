@@ -1,0 +1,96 @@
+"""Who may change which part of a claim's status (`DRAResourceClaimGranularStatusAuthorization`).
+
+Upstream asks its authorizer about subresources that exist for that only: `resourceclaims/binding` for the
+allocation and its users, `resourceclaims/driver` with a driver's name for what that driver says of its devices.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from dra_shared.names import dns_subdomain
+
+from dra_apiserver.auth import service_account
+from dra_apiserver.errors import FieldError, GroupResource, forbidden, forbidden_field
+from dra_apiserver.kinds.strategy import Context
+
+JsonObject = dict[str, Any]
+_CLAIMS = GroupResource("resource.k8s.io", "resourceclaims")
+_NODE_NAME = "authentication.kubernetes.io/node-name"
+
+
+def check_binding(status: JsonObject, old: JsonObject, ctx: Context, path: str) -> list[FieldError]:
+    """A changed allocation or reservation needs permission for `resourceclaims/binding` in all namespaces."""
+    if all((status.get(name) or None) == (old.get(name) or None) for name in ("allocation", "reservedFor")):
+        return []
+    problem = _refusal(ctx.verb, "binding", "", "", ctx)
+    if problem is None:
+        return []
+    text = (
+        'changing status.allocation or status.reservedFor requires resource="resourceclaims/binding", '
+        f'verb="{ctx.verb}" permission: {problem}'
+    )
+    return [forbidden_field(path, text)]
+
+
+def check_drivers(status: JsonObject, old: JsonObject, ctx: Context, path: str) -> list[FieldError]:
+    """A changed device status needs permission for `resourceclaims/driver` with that driver's name."""
+    verbs = [f"arbitrary-node:{ctx.verb}"]
+    if _is_on_node(ctx, _only_node(status.get("allocation") or {})):
+        verbs.insert(0, f"associated-node:{ctx.verb}")
+    errors = []
+    for driver in _changed_drivers(status, old):
+        problems = [_refusal(verb, "driver", ctx.namespace, driver, ctx) for verb in verbs]
+        if None not in problems:
+            text = (
+                f'changing status.devices requires resource="resourceclaims/driver", verb="[{" ".join(verbs)}]" '
+                f"permission: {problems[0]}"
+            )
+            errors.append(forbidden_field(path, text))
+    return errors
+
+
+def _refusal(verb: str, subresource: str, namespace: str, name: str, ctx: Context) -> str | None:
+    reason = ctx.authorize(verb, f"resourceclaims/{subresource}", namespace, name)
+    if reason is None:
+        return None
+    where = f'in the namespace "{namespace}"' if namespace else "at the cluster scope"
+    text = (
+        f'User "{ctx.user.name}" cannot {verb} resource "resourceclaims/{subresource}" '
+        f'in API group "resource.k8s.io" {where}'
+    )
+    return forbidden(_CLAIMS, name, f"{text}: {reason}" if reason else text).message
+
+
+def _changed_drivers(status: JsonObject, old: JsonObject) -> list[str]:
+    before, after = _by_identity(old), _by_identity(status)
+    changed = before.keys() ^ after.keys() | {
+        key for key in before.keys() & after if before[key] != after[key]
+    }
+    return sorted({key[0] for key in changed})
+
+
+def _by_identity(status: JsonObject) -> dict[tuple[str, ...], JsonObject]:
+    names = ("driver", "pool", "device", "shareID")
+    devices = status.get("devices") or ()
+    return {tuple(device.get(name) or "" for name in names): device for device in devices}
+
+
+def _only_node(allocation: JsonObject) -> str:
+    """The one node that an allocation is for, if it says so by name and in no other way."""
+    terms = (allocation.get("nodeSelector") or {}).get("nodeSelectorTerms") or []
+    if len(terms) != 1 or terms[0].get("matchExpressions"):
+        return ""
+    fields = terms[0].get("matchFields") or []
+    if len(fields) != 1 or (fields[0].get("key"), fields[0].get("operator")) != ("metadata.name", "In"):
+        return ""
+    values = fields[0].get("values") or []
+    return values[0] if len(values) == 1 else ""
+
+
+def _is_on_node(ctx: Context, node: str) -> bool:
+    """Whether the user is a service account with a token that is bound to a pod on that node."""
+    if not node or service_account(ctx.user.name) is None:
+        return False
+    nodes = ctx.user.extra.get(_NODE_NAME) or ()
+    return len(nodes) == 1 and nodes[0] == node and not dns_subdomain(node)

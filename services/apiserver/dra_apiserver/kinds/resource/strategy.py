@@ -1,0 +1,301 @@
+"""The strategies of the resource.k8s.io kinds (`pkg/registry/resource`)."""
+
+from __future__ import annotations
+
+import functools
+from typing import Any
+
+from dra_apiserver.equality import differs
+from dra_apiserver.errors import FieldError, forbidden_field, internal_field, invalid, quote
+from dra_apiserver.kinds.common.declarative.rules import DeclaredRules
+from dra_apiserver.kinds.common.gates import GatedFields, drop_disabled
+from dra_apiserver.kinds.common.generic import GenericStrategy
+from dra_apiserver.kinds.common.goshapes import show
+from dra_apiserver.kinds.common.objectmeta import (
+    IMMUTABLE,
+    reset_for_status,
+    validate_annotations,
+    validate_labels,
+)
+from dra_apiserver.kinds.resource import claimspec as requests
+from dra_apiserver.kinds.resource import deviceclass, poolstatus, taintrule
+from dra_apiserver.kinds.resource import slice as resourceslice
+from dra_apiserver.kinds.resource.claimstatus import check_status
+from dra_apiserver.kinds.resource.gates import CLAIM, CLAIM_STATUS, CLAIM_TEMPLATE, CLASS, SLICE
+from dra_apiserver.kinds.resource.goshapes import CLAIM_SPEC, CLAIM_TEMPLATE_SPEC
+from dra_apiserver.kinds.resource.statusauthorization import check_binding, check_drivers
+from dra_apiserver.kinds.strategy import Context
+
+JsonObject = dict[str, Any]
+_ADMIN_LABEL = "resource.kubernetes.io/admin-access"
+_ADMIN_TEXT = f"admin access to devices requires the `{_ADMIN_LABEL}: true` label on the containing namespace"
+
+
+def _check_admin(path: str, ctx: Context) -> list[FieldError]:
+    """The namespace must be labelled for admin access; the label's value is exactly `true`."""
+    namespace = ctx.lookup("", "namespaces", "", ctx.namespace)
+    if namespace is None:
+        text = f"could not retrieve namespace to verify admin access: namespaces {quote(ctx.namespace)} not found"
+        return [internal_field(path, text)]
+    labels = (namespace.get("metadata") or {}).get("labels") or {}
+    return [] if labels.get(_ADMIN_LABEL) == "true" else [forbidden_field(path, _ADMIN_TEXT)]
+
+
+def _check_admin_requests(devices: JsonObject, ctx: Context) -> list[FieldError]:
+    """At most one error: the first request that wants admin access where it may not."""
+    for index, request in enumerate(devices.get("requests") or ()):
+        if (request.get("exactly") or {}).get("adminAccess"):
+            return _check_admin(f"spec.devices.requests[{index}].adminAccess", ctx)
+    return []
+
+
+class _Gated(GenericStrategy):
+    """Drops what feature gates forbid, before anything else."""
+
+    gated: tuple[GatedFields, ...] = ()
+
+    def prepare_for_create(self, obj: JsonObject, ctx: Context) -> None:
+        """As every kind, without disabled fields."""
+        super().prepare_for_create(obj, ctx)
+        drop_disabled(self.gated, obj, None, ctx.features)
+
+    def prepare_for_update(self, obj: JsonObject, old: JsonObject, ctx: Context) -> None:
+        """As every kind, without disabled fields that were not in use."""
+        drop_disabled(self.gated, obj, old, ctx.features)
+        super().prepare_for_update(obj, old, ctx)
+
+
+class ResourceClaimStrategy(_Gated):
+    """A claim: its spec never changes, its status only through the subresource."""
+
+    gated = CLAIM
+
+    def validate_create(self, obj: JsonObject, ctx: Context) -> list[FieldError]:
+        """Admin access first, then metadata and spec."""
+        spec = obj.get("spec") or {}
+        errors = _check_admin_requests(spec.get("devices") or {}, ctx)
+        errors += super().validate_create(obj, ctx)
+        return errors + requests.check_claim_spec(spec, "spec", ctx.features)
+
+    def validate_update(self, obj: JsonObject, old: JsonObject, ctx: Context) -> list[FieldError]:
+        """The metadata, and that the spec is as it was."""
+        errors = super().validate_create(obj, ctx) + super().validate_update(obj, old, ctx)
+        spec = obj.get("spec") or {}
+        if differs(spec, old.get("spec") or {}):
+            errors.append(invalid("spec", show(spec, CLAIM_SPEC), IMMUTABLE))
+        return errors
+
+
+class ResourceClaimStatusStrategy(GenericStrategy):
+    """The status of a claim; spec and metadata stay as they were."""
+
+    def prepare_for_update(self, obj: JsonObject, old: JsonObject, ctx: Context) -> None:
+        """Without disabled fields, and without what drivers reported of devices that are no longer allocated."""
+        super().prepare_for_update(obj, old, ctx)
+        reset_for_status(obj["metadata"], old["metadata"])
+        drop_disabled(CLAIM_STATUS, obj, old, ctx.features)
+        _drop_deallocated_devices(obj, old)
+
+    def validate_update(self, obj: JsonObject, old: JsonObject, ctx: Context) -> list[FieldError]:
+        """Admin access of new results, then metadata and status."""
+        errors: list[FieldError] = []
+        new_results, old_results = _results(obj), _results(old)
+        # Only an allocation that is new is judged: what was allowed once stays.
+        if not old_results:
+            for index, result in enumerate(new_results):
+                if result.get("adminAccess"):
+                    errors += _check_admin(f"status.allocation.devices.results[{index}].adminAccess", ctx)
+                    break
+        if ctx.features.enabled("DRAResourceClaimGranularStatusAuthorization"):
+            status, before = obj.get("status") or {}, old.get("status") or {}
+            errors += check_binding(status, before, ctx, "status.allocation")
+            # What drivers reported goes with the allocation, no matter who deallocates the claim.
+            if status.get("allocation") is not None and ctx.features.enabled("DRAResourceClaimDeviceStatus"):
+                errors += check_drivers(status, before, ctx, "status.devices")
+        errors += super().validate_update(obj, old, ctx)
+        return errors + check_status(obj, old)
+
+
+def _results(claim: JsonObject) -> list[JsonObject]:
+    allocation = (claim.get("status") or {}).get("allocation") or {}
+    return (allocation.get("devices") or {}).get("results") or []
+
+
+def _identity(device: JsonObject) -> tuple[Any, ...]:
+    return tuple(device.get(name) or "" for name in ("driver", "pool", "device", "shareID"))
+
+
+def _drop_deallocated_devices(obj: JsonObject, old: JsonObject) -> None:
+    gone = {_identity(result) for result in _results(old)} - {_identity(result) for result in _results(obj)}
+    status = obj.get("status") or {}
+    devices = [device for device in status.get("devices") or () if _identity(device) not in gone]
+    if devices:
+        status["devices"] = devices
+    else:
+        status.pop("devices", None)
+
+
+class ResourceClaimTemplateStrategy(_Gated):
+    """A template: its spec never changes."""
+
+    gated = CLAIM_TEMPLATE
+
+    def validate_create(self, obj: JsonObject, ctx: Context) -> list[FieldError]:
+        """Admin access first, then metadata and spec."""
+        spec = obj.get("spec") or {}
+        claim = spec.get("spec") or {}
+        return _check_admin_requests(claim.get("devices") or {}, ctx) + self._check(obj, ctx)
+
+    def _check(self, obj: JsonObject, ctx: Context) -> list[FieldError]:
+        spec = obj.get("spec") or {}
+        errors = super().validate_create(obj, ctx)
+        errors += _validate_template_metadata(spec.get("metadata") or {}, "spec.metadata")
+        return errors + requests.check_claim_spec(spec.get("spec") or {}, "spec.spec", ctx.features)
+
+    def validate_update(self, obj: JsonObject, old: JsonObject, ctx: Context) -> list[FieldError]:
+        """All as at creation but admin access, and that the spec is as it was."""
+        errors = self._check(obj, ctx) + super().validate_update(obj, old, ctx)
+        spec = obj.get("spec") or {}
+        if differs(spec, old.get("spec") or {}):
+            errors.append(invalid("spec", show(spec, CLAIM_TEMPLATE_SPEC), IMMUTABLE))
+        return errors
+
+
+# ObjectMeta's fields in their order, without labels and annotations.
+_NOT_IN_TEMPLATES = (
+    "name", "generateName", "namespace", "selfLink", "uid", "resourceVersion", "generation", "creationTimestamp",
+    "deletionTimestamp", "deletionGracePeriodSeconds", "ownerReferences", "finalizers", "managedFields",
+)  # fmt: skip
+
+
+def _validate_template_metadata(meta: JsonObject, path: str) -> list[FieldError]:
+    errors = validate_annotations(meta.get("annotations") or {}, f"{path}.annotations")
+    errors += validate_labels(meta.get("labels") or {}, f"{path}.labels")
+    return errors + [
+        forbidden_field(f"{path}.{key}", "cannot be set") for key in _NOT_IN_TEMPLATES if meta.get(key)
+    ]
+
+
+class ResourceSliceStrategy(_Gated):
+    """A slice; a taint says when it was added."""
+
+    gated = SLICE
+
+    def prepare_for_create(self, obj: JsonObject, ctx: Context) -> None:
+        """Every taint is added now."""
+        super().prepare_for_create(obj, ctx)
+        for device in (obj.get("spec") or {}).get("devices") or ():
+            for taint in device.get("taints") or ():
+                taint.setdefault("timeAdded", ctx.now)
+
+    def prepare_for_update(self, obj: JsonObject, old: JsonObject, ctx: Context) -> None:
+        """A taint without a time is added now."""
+        for device in (obj.get("spec") or {}).get("devices") or ():
+            for taint in device.get("taints") or ():
+                taint.setdefault("timeAdded", ctx.now)
+        super().prepare_for_update(obj, old, ctx)
+
+    def validate_create(self, obj: JsonObject, ctx: Context) -> list[FieldError]:
+        """Metadata and spec."""
+        errors = super().validate_create(obj, ctx)
+        return errors + resourceslice.check_slice(obj.get("spec") or {}, ctx.features)
+
+    def validate_update(self, obj: JsonObject, old: JsonObject, ctx: Context) -> list[FieldError]:
+        """Metadata and spec; pool, driver and node stay."""
+        errors = super().validate_update(obj, old, ctx)
+        return errors + resourceslice.check_slice(obj.get("spec") or {}, ctx.features, old.get("spec") or {})
+
+    def warnings_on_create(self, obj: JsonObject, ctx: Context) -> list[str]:
+        """A driver's name should be in lower case."""
+        driver = (obj.get("spec") or {}).get("driver", "")
+        if driver == driver.lower():
+            return []
+        return [f'spec.driver: driver names should be lowercase; "{driver}" contains uppercase characters']
+
+    def warnings_on_update(self, obj: JsonObject, old: JsonObject, ctx: Context) -> list[str]:
+        """As at creation."""
+        return self.warnings_on_create(obj, ctx)
+
+
+class DeviceClassStrategy(_Gated):
+    """A class."""
+
+    gated = CLASS
+
+    def validate_create(self, obj: JsonObject, ctx: Context) -> list[FieldError]:
+        """Metadata and spec."""
+        errors = super().validate_create(obj, ctx)
+        return errors + deviceclass.check_class(obj.get("spec") or {}, ctx.features)
+
+    def validate_update(self, obj: JsonObject, old: JsonObject, ctx: Context) -> list[FieldError]:
+        """Metadata and spec."""
+        errors = super().validate_create(obj, ctx) + super().validate_update(obj, old, ctx)
+        return errors + deviceclass.check_class(obj.get("spec") or {}, ctx.features, old.get("spec") or {})
+
+
+class DeviceTaintRuleStrategy(GenericStrategy):
+    """A taint rule; its taint is added when it is created, and again when it changes."""
+
+    def prepare_for_create(self, obj: JsonObject, ctx: Context) -> None:
+        """The taint is added now."""
+        super().prepare_for_create(obj, ctx)
+        taint = (obj.get("spec") or {}).get("taint")
+        if taint is not None:
+            taint.setdefault("timeAdded", ctx.now)
+
+    def prepare_for_update(self, obj: JsonObject, old: JsonObject, ctx: Context) -> None:
+        """A changed taint is added now, unless the client says when."""
+        if ctx.subresource == "status":
+            super().prepare_for_update(obj, old, ctx)
+            reset_for_status(obj["metadata"], old["metadata"])
+            return
+        taint = (obj.get("spec") or {}).get("taint") or {}
+        before = (old.get("spec") or {}).get("taint") or {}
+        if taint:
+            changed = any(taint.get(name) != before.get(name) for name in ("key", "value", "effect"))
+            if changed and taint.get("timeAdded") == before.get("timeAdded"):
+                taint["timeAdded"] = ctx.now
+            taint.setdefault("timeAdded", ctx.now)
+        super().prepare_for_update(obj, old, ctx)
+
+    def validate_create(self, obj: JsonObject, ctx: Context) -> list[FieldError]:
+        """Metadata and spec."""
+        return super().validate_create(obj, ctx) + taintrule.check_rule(obj.get("spec") or {})
+
+    def validate_update(self, obj: JsonObject, old: JsonObject, ctx: Context) -> list[FieldError]:
+        """Metadata and spec, or the status."""
+        errors = super().validate_update(obj, old, ctx)
+        if ctx.subresource == "status":
+            return errors + taintrule.check_rule_status(obj.get("status") or {})
+        return errors + taintrule.check_rule(obj.get("spec") or {}, old.get("spec") or {})
+
+
+class ResourcePoolStatusRequestStrategy(GenericStrategy):
+    """A question about pools; its spec never changes and its status is written once."""
+
+    def prepare_for_create(self, obj: JsonObject, ctx: Context) -> None:
+        """Without a status: that there is none says that the answer is still to come."""
+        super().prepare_for_create(obj, ctx)
+        obj.pop("status", None)
+
+    def prepare_for_update(self, obj: JsonObject, old: JsonObject, ctx: Context) -> None:
+        """A status update changes nothing else."""
+        super().prepare_for_update(obj, old, ctx)
+        if ctx.subresource == "status":
+            reset_for_status(obj["metadata"], old["metadata"])
+
+    def validate_create(self, obj: JsonObject, ctx: Context) -> list[FieldError]:
+        """Metadata, then what the types declare."""
+        return super().validate_create(obj, ctx) + _pool_status_request().validate(obj)
+
+    def validate_update(self, obj: JsonObject, old: JsonObject, ctx: Context) -> list[FieldError]:
+        """Metadata and the status's own rules, then what the types declare."""
+        errors = super().validate_update(obj, old, ctx)
+        if ctx.subresource == "status":
+            errors += poolstatus.check_request_status(obj.get("status"), old.get("status"))
+        return errors + _pool_status_request().validate(obj, old)
+
+
+@functools.cache
+def _pool_status_request() -> DeclaredRules:
+    return DeclaredRules("io.k8s.api.resource.v1alpha3.ResourcePoolStatusRequest")

@@ -1,0 +1,50 @@
+"""Taints of devices, and the tolerations of requests."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from dra_apiserver.errors import FieldError, invalid, not_supported, required
+from dra_apiserver.kinds.common import names
+from dra_apiserver.kinds.resource.declared import values
+
+JsonObject = dict[str, Any]
+TAINTS = 16
+_EFFECTS = values("DeviceTaint", "effect")
+_OPERATORS = values("DeviceToleration", "operator")
+
+
+def check_taint(taint: JsonObject, path: str, old: JsonObject | None = None) -> list[FieldError]:
+    """A taint; an effect that was there before is not judged again."""
+    errors = names.label_name(taint.get("key", ""), f"{path}.key")
+    value = taint.get("value", "")
+    if value:
+        errors += names.label_text(value, f"{path}.value")
+    effect = taint.get("effect", "")
+    if old is None or old.get("effect", "") != effect:
+        if not effect:
+            errors.append(required(f"{path}.effect"))
+        elif effect not in _EFFECTS:
+            errors.append(not_supported(f"{path}.effect", effect, _EFFECTS))
+    return errors
+
+
+def check_toleration(toleration: JsonObject, path: str) -> list[FieldError]:
+    """A toleration of a request."""
+    errors: list[FieldError] = []
+    key, value = toleration.get("key", ""), toleration.get("value", "")
+    operator, effect = toleration.get("operator", ""), toleration.get("effect", "")
+    if key:
+        errors += names.label_name(key, f"{path}.key")
+    if operator == "Exists":
+        if value:
+            errors.append(invalid(f"{path}.value", value, "must be empty for operator `Exists`"))
+    elif operator == "Equal":
+        errors += names.label_text(value, f"{path}.value")
+    elif not operator:
+        errors.append(required(f"{path}.operator"))
+    else:
+        errors.append(not_supported(f"{path}.operator", operator, _OPERATORS))
+    if effect and effect not in _EFFECTS:
+        errors.append(not_supported(f"{path}.effect", effect, _EFFECTS))
+    return errors

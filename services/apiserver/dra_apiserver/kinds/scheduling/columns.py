@@ -1,0 +1,32 @@
+"""Columns of priority classes and pod groups (upstream's `pkg/printers/internalversion`)."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from datetime import datetime
+from typing import Any
+
+from dra_apiserver.kinds.common.cells import (
+    NONE,
+)
+from dra_apiserver.kinds.common.objectcells import age, name, part
+
+Object = Mapping[str, Any]
+
+
+def pod_group(obj: Object, now: datetime) -> list[Any]:
+    """A PodGroup: the status is the reason of its condition."""
+    spec = part(obj, "spec")
+    policy = next((kind.capitalize() for kind in part(spec, "schedulingPolicy")), NONE)
+    workload = part(part(spec, "podGroupTemplateRef"), "workload").get("workloadName") or NONE
+    reasons = [
+        condition.get("reason", "")
+        for condition in part(obj, "status").get("conditions") or ()
+        if condition.get("type") == "PodGroupScheduled"
+    ]
+    return [name(obj), policy, workload, reasons[0] if reasons else "Pending", age(obj, now)]
+
+
+def priority_class(obj: Object, now: datetime) -> list[Any]:
+    policy = obj.get("preemptionPolicy", "")
+    return [name(obj), obj.get("value", 0), bool(obj.get("globalDefault")), age(obj, now), policy]

@@ -1,0 +1,258 @@
+"""PodGroup and Workload: validated by what upstream's types declare, in the order of their fields.
+
+A field that an update leaves as it was is not judged again.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from dra_shared.features import FeatureGates
+from dra_shared.names import dns_label, dns_subdomain, label_key, path_segment
+
+from dra_apiserver.errors import (
+    FieldError,
+    Verbatim,
+    duplicate,
+    forbidden_field,
+    invalid,
+    not_supported,
+    required,
+    too_many,
+)
+from dra_apiserver.kinds.common.conditions import check_conditions
+from dra_apiserver.kinds.common.objectmeta import IMMUTABLE
+from dra_apiserver.kinds.pods.update import same
+
+JsonObject = dict[str, Any]
+TOPOLOGY = "TopologyAwareWorkloadScheduling"
+PREEMPTION = "WorkloadAwarePreemption"
+_TEMPLATES = 8
+_CLAIMS = 4
+_LEVELS = 1
+_HIGHEST_PRIORITY = 1_000_000_000
+_MODES = ("Pod", "PodGroup")
+_CLAIM_MEMBERS = ("resourceClaimName", "resourceClaimTemplateName")
+
+
+def check_pod_group(obj: JsonObject, old: JsonObject | None, gates: FeatureGates) -> list[FieldError]:
+    """The spec of a pod group, of which nothing may change."""
+    spec, before = obj.get("spec") or {}, None if old is None else old.get("spec") or {}
+    errors: list[FieldError] = []
+    reference = spec.get("podGroupTemplateRef")
+    if before is not None and not same(reference, before.get("podGroupTemplateRef")):
+        errors.append(_immutable("spec.podGroupTemplateRef"))
+    elif before is None and reference is not None:
+        errors += _check_reference(reference, "spec.podGroupTemplateRef")
+    return errors + _check_group(spec, before, "spec", gates)
+
+
+def check_pod_group_status(obj: JsonObject, old: JsonObject) -> list[FieldError]:
+    """The status of a pod group: its conditions, and which claims are those of its spec's entries."""
+    status = obj.get("status") or {}
+    errors = check_conditions(status.get("conditions"), "status.conditions")
+    claims, path = status.get("resourceClaimStatuses") or [], "status.resourceClaimStatuses"
+    known = {claim.get("name", "") for claim in (obj.get("spec") or {}).get("resourceClaims") or ()}
+    for index, claim in enumerate(claims):
+        if claim.get("name", "") not in known:
+            text = "must match the name of an entry in `spec.resourceClaims`"
+            errors.append(invalid(f"{path}[{index}].name", claim.get("name", ""), text))
+    before = (old.get("status") or {}).get("resourceClaimStatuses") or []
+    if same(claims, before):
+        return errors
+    if len(claims) > _CLAIMS:
+        return [*errors, too_many(path, len(claims), _CLAIMS)]
+    errors += _check_unique(claims, ("name", "resourceClaimName"), path)
+    for index, claim in enumerate(claims):
+        name = claim.get("resourceClaimName")
+        if name is not None and claim not in before:
+            errors += _check_long_name(name, f"{path}[{index}].resourceClaimName")
+    return errors
+
+
+def check_workload(obj: JsonObject, old: JsonObject | None, gates: FeatureGates) -> list[FieldError]:
+    """The spec of a workload, of which nothing may change."""
+    spec, before = obj.get("spec") or {}, None if old is None else old.get("spec") or {}
+    errors: list[FieldError] = []
+    owner = spec.get("controllerRef")
+    if before is not None and not same(owner, before.get("controllerRef")):
+        errors.append(_immutable("spec.controllerRef"))
+    elif before is None and owner is not None:
+        errors += _check_owner(owner, "spec.controllerRef")
+    templates, path = spec.get("podGroupTemplates") or [], "spec.podGroupTemplates"
+    if before is not None and same(templates, before.get("podGroupTemplates") or []):
+        return errors
+    refused = [] if before is None else [_immutable(path)]
+    if len(templates) > _TEMPLATES:
+        refused.append(too_many(path, len(templates), _TEMPLATES))
+    if not templates:
+        refused.append(required(path))
+    if refused:
+        return errors + refused
+    members = ("name", "schedulingPolicy", "schedulingConstraints", "resourceClaims", "disruptionMode",
+               "priorityClassName", "priority")  # fmt: skip
+    errors += _check_unique(templates, members, path)
+    for index, template in enumerate(templates):
+        at = f"{path}[{index}]"
+        errors += _check_name(template.get("name"), _short_name, f"{at}.name")
+        errors += _check_group(template, None, at, gates)
+    return errors
+
+
+def _immutable(path: str) -> FieldError:
+    return invalid(path, Verbatim("null"), IMMUTABLE)
+
+
+def _check_reference(reference: JsonObject, path: str) -> list[FieldError]:
+    errors = _check_union(reference, ("workload",), path)
+    workload = reference.get("workload")
+    if workload is not None:
+        at = f"{path}.workload"
+        errors += _check_name(workload.get("workloadName"), _long_name, f"{at}.workloadName")
+        errors += _check_name(workload.get("podGroupTemplateName"), _short_name, f"{at}.podGroupTemplateName")
+    return errors
+
+
+def _check_owner(owner: JsonObject, path: str) -> list[FieldError]:
+    group = owner.get("apiGroup")
+    errors = _check_long_name(group, f"{path}.apiGroup") if group else []
+    for field in ("kind", "name"):
+        errors += _check_name(owner.get(field), path_segment, f"{path}.{field}")
+    return errors
+
+
+def _check_group(
+    spec: JsonObject, before: JsonObject | None, path: str, gates: FeatureGates
+) -> list[FieldError]:
+    """What a pod group and a template of pod groups have in common; `before` for what must not change."""
+
+    def kept(field: str) -> bool:
+        return before is not None and same(spec.get(field), before.get(field))
+
+    def frozen(field: str) -> list[FieldError]:
+        return [] if before is None else [_immutable(f"{path}.{field}")]
+
+    errors: list[FieldError] = []
+    if not kept("schedulingPolicy"):
+        policy = spec.get("schedulingPolicy") or {}
+        errors += frozen("schedulingPolicy") or _check_policy(policy, f"{path}.schedulingPolicy")
+    constraints = spec.get("schedulingConstraints")
+    if constraints is not None and not kept("schedulingConstraints"):
+        at = f"{path}.schedulingConstraints"
+        if not gates.enabled(TOPOLOGY):
+            errors.append(forbidden_field(at, ""))
+        else:
+            errors += frozen("schedulingConstraints") or _check_constraints(constraints, at)
+    elif constraints is None and gates.enabled(TOPOLOGY) and not kept("schedulingConstraints"):
+        errors += frozen("schedulingConstraints")
+    if not kept("resourceClaims"):
+        claims = spec.get("resourceClaims") or []
+        refused = frozen("resourceClaims")
+        if len(claims) > _CLAIMS:
+            refused.append(too_many(f"{path}.resourceClaims", len(claims), _CLAIMS))
+        errors += refused or _check_claims(claims, f"{path}.resourceClaims")
+    for field, check in _PREEMPTION_CHECKS:
+        value, at = spec.get(field), f"{path}.{field}"
+        if kept(field):
+            continue
+        if not gates.enabled(PREEMPTION):
+            if before is None:
+                # It was dropped, and is what it is by default.
+                continue
+            if value not in (None, ""):
+                errors.append(forbidden_field(at, ""))
+        elif frozen(field):
+            errors += frozen(field)
+        elif value not in (None, ""):
+            errors += check(value, at)
+    return errors
+
+
+def _check_policy(policy: JsonObject, path: str) -> list[FieldError]:
+    errors = _check_union(policy, ("basic", "gang"), path)
+    if policy.get("gang") is not None:
+        count, at = policy["gang"].get("minCount") or 0, f"{path}.gang.minCount"
+        if not count:
+            errors.append(required(at))
+        elif count < 1:
+            errors.append(invalid(at, count, "must be greater than or equal to 1"))
+    return errors
+
+
+def _check_constraints(constraints: JsonObject, path: str) -> list[FieldError]:
+    levels, at = constraints.get("topology") or [], f"{path}.topology"
+    if len(levels) > _LEVELS:
+        return [too_many(at, len(levels), _LEVELS)]
+    errors: list[FieldError] = []
+    for index, level in enumerate(levels):
+        errors += _check_name(level.get("key"), label_key, f"{at}[{index}].key")
+    return errors
+
+
+def _check_mode(mode: str, path: str) -> list[FieldError]:
+    return [] if mode in _MODES else [not_supported(path, mode, _MODES)]
+
+
+def _check_priority(priority: int, path: str) -> list[FieldError]:
+    if priority <= _HIGHEST_PRIORITY:
+        return []
+    return [invalid(path, priority, f"must be less than or equal to {_HIGHEST_PRIORITY}")]
+
+
+def _check_claims(claims: list[JsonObject], path: str) -> list[FieldError]:
+    errors = _check_unique(claims, ("name", *_CLAIM_MEMBERS), path)
+    for index, claim in enumerate(claims):
+        at = f"{path}[{index}]"
+        errors += _check_union(claim, _CLAIM_MEMBERS, at)
+        errors += _check_name(claim.get("name"), _short_name, f"{at}.name")
+        for field in _CLAIM_MEMBERS:
+            if claim.get(field) is not None:
+                errors += _check_long_name(claim[field], f"{at}.{field}")
+    return errors
+
+
+def _check_unique(items: Sequence[JsonObject], members: tuple[str, ...], path: str) -> list[FieldError]:
+    """An error for each item with the name of an earlier one; it shows the item, its members in Go's order."""
+    errors = []
+    seen: set[str] = set()
+    for index, item in enumerate(items):
+        name = item.get("name", "")
+        if name in seen:
+            shown = {"name": name} | {member: item[member] for member in members if member in item}
+            errors.append(duplicate(f"{path}[{index}]", shown))
+        seen.add(name)
+    return errors
+
+
+def _check_union(value: JsonObject, members: tuple[str, ...], path: str) -> list[FieldError]:
+    given = [f"`{member}`" for member in members if value.get(member) is not None]
+    every = ", ".join(f"`{member}`" for member in members)
+    if not given:
+        return [invalid(path, "", f"must specify one of: {every}")]
+    if len(given) > 1:
+        return [invalid(path, f"{{{', '.join(given)}}}", f"must specify exactly one of: {every}")]
+    return []
+
+
+def _short_name(name: str) -> list[str]:
+    return dns_label(name, bytes_limit=True)
+
+
+def _long_name(name: str) -> list[str]:
+    return dns_subdomain(name, bytes_limit=True)
+
+
+def _check_long_name(name: str, path: str) -> list[FieldError]:
+    return [invalid(path, name, text) for text in _long_name(name)]
+
+
+def _check_name(name: str | None, rule: Callable[[str], list[str]], path: str) -> list[FieldError]:
+    return [invalid(path, name, text) for text in rule(name)] if name else [required(path)]
+
+
+_PREEMPTION_CHECKS: tuple[tuple[str, Callable[[Any, str], list[FieldError]]], ...] = (
+    ("disruptionMode", _check_mode),
+    ("priorityClassName", _check_long_name),
+    ("priority", _check_priority),
+)

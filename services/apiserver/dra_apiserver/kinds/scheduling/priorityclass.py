@@ -1,0 +1,54 @@
+"""Validation of priority classes (upstream's `pkg/apis/scheduling/validation`)."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from dra_apiserver.errors import (
+    FieldError,
+    forbidden_field,
+    invalid,
+    not_supported,
+    required,
+)
+from dra_apiserver.kinds.common.objectmeta import IMMUTABLE
+
+JsonObject = dict[str, Any]
+
+_HIGHEST_PRIORITY = 1_000_000_000
+_SYSTEM_PRIORITIES = {"system-cluster-critical": 2_000_000_000, "system-node-critical": 2_000_001_000}
+_PREEMPTION = ("PreemptLowerPriority", "Never")
+
+
+def check_priority_class(obj: JsonObject, old: JsonObject | None) -> list[FieldError]:
+    """A value that users may give, and that stays."""
+    name, value = (obj.get("metadata") or {}).get("name", ""), obj.get("value") or 0
+    policy = obj.get("preemptionPolicy")
+    if old is not None:
+        errors = []
+        if value != (old.get("value") or 0):
+            errors.append(forbidden_field("value", "may not be changed in an update."))
+        if policy != old.get("preemptionPolicy"):
+            errors.append(invalid("preemptionPolicy", policy or "", IMMUTABLE))
+        return errors
+    errors = []
+    if name.startswith("system-"):
+        problem = _system_priority_problem(name, value, bool(obj.get("globalDefault")))
+        if problem:
+            text = "priority class names with 'system-' prefix are reserved for system use only. error: "
+            errors.append(forbidden_field("metadata.name", text + problem))
+    elif value > _HIGHEST_PRIORITY:
+        text = f"maximum allowed value of a user defined priority is {_HIGHEST_PRIORITY}"
+        errors.append(forbidden_field("value", text))
+    if policy is not None and policy not in _PREEMPTION:
+        missing = [required("preemptionPolicy")]
+        errors += [not_supported("preemptionPolicy", policy, _PREEMPTION)] if policy else missing
+    return errors
+
+
+def _system_priority_problem(name: str, value: int, is_default: bool) -> str:
+    if name not in _SYSTEM_PRIORITIES:
+        return f"{name} is not a known system priority class"
+    if value != _SYSTEM_PRIORITIES[name]:
+        return f"value of {name} PriorityClass must be {_SYSTEM_PRIORITIES[name]}"
+    return f"globalDefault of {name} PriorityClass must be false" if is_default else ""

@@ -1,0 +1,108 @@
+"""The strategies of PodGroup and Workload (`pkg/registry/scheduling`)."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from dra_apiserver.errors import FieldError
+from dra_apiserver.kinds.common.gates import GatedFields, drop_disabled
+from dra_apiserver.kinds.common.generic import GenericStrategy
+from dra_apiserver.kinds.common.objectmeta import reset_for_status
+from dra_apiserver.kinds.scheduling.podgroups import (
+    PREEMPTION,
+    TOPOLOGY,
+    check_pod_group,
+    check_pod_group_status,
+    check_workload,
+)
+from dra_apiserver.kinds.strategy import Context
+
+JsonObject = dict[str, Any]
+_CLAIMS = "DRAWorkloadResourceClaims"
+
+
+def _group_fields(at: str) -> tuple[GatedFields, ...]:
+    """The gated fields of a pod group, or of a template of pod groups, at the path `at`."""
+    return (
+        GatedFields((TOPOLOGY,), (f"{at}schedulingConstraints",)),
+        GatedFields((_CLAIMS,), (f"{at}resourceClaims",)),
+        *(GatedFields((PREEMPTION,), (f"{at}{field}",))
+          for field in ("disruptionMode", "priorityClassName", "priority")),
+    )  # fmt: skip
+
+
+_GROUP = _group_fields("spec.")
+_TEMPLATE = _group_fields("")
+_STATUS = GatedFields((_CLAIMS,), ("status.resourceClaimStatuses",))
+
+
+class PodGroupStrategy(GenericStrategy):
+    """A pod group, which never changes."""
+
+    def prepare_for_create(self, obj: JsonObject, ctx: Context) -> None:
+        """As every kind, without disabled fields."""
+        super().prepare_for_create(obj, ctx)
+        drop_disabled(_GROUP, obj, None, ctx.features)
+        # Upstream sets the default again whenever it reads a stored group.
+        obj["spec"].setdefault("disruptionMode", "Pod")
+
+    def prepare_for_update(self, obj: JsonObject, old: JsonObject, ctx: Context) -> None:
+        """As every kind, without disabled fields that were not in use."""
+        super().prepare_for_update(obj, old, ctx)
+        drop_disabled(_GROUP, obj, old, ctx.features)
+
+    def validate_create(self, obj: JsonObject, ctx: Context) -> list[FieldError]:
+        """Metadata, then the spec."""
+        return super().validate_create(obj, ctx) + check_pod_group(obj, None, ctx.features)
+
+    def validate_update(self, obj: JsonObject, old: JsonObject, ctx: Context) -> list[FieldError]:
+        """Metadata, then the spec."""
+        return super().validate_update(obj, old, ctx) + check_pod_group(obj, old, ctx.features)
+
+
+class PodGroupStatusStrategy(GenericStrategy):
+    """The status of a pod group."""
+
+    def prepare_for_update(self, obj: JsonObject, old: JsonObject, ctx: Context) -> None:
+        """Everything but the status stays; claims of groups that may have none are dropped."""
+        super().prepare_for_update(obj, old, ctx)
+        reset_for_status(obj["metadata"], old["metadata"])
+        if not (old.get("spec") or {}).get("resourceClaims"):
+            _STATUS.drop(obj, None, ctx.features)
+
+    def validate_update(self, obj: JsonObject, old: JsonObject, ctx: Context) -> list[FieldError]:
+        """Metadata, then the status."""
+        return super().validate_update(obj, old, ctx) + check_pod_group_status(obj, old)
+
+
+class SchedulingWorkloadStrategy(GenericStrategy):
+    """A workload, which never changes."""
+
+    def prepare_for_create(self, obj: JsonObject, ctx: Context) -> None:
+        """As every kind, without disabled fields."""
+        super().prepare_for_create(obj, ctx)
+        _drop_from_templates(obj, {}, ctx)
+
+    def prepare_for_update(self, obj: JsonObject, old: JsonObject, ctx: Context) -> None:
+        """As every kind, without disabled fields that the template at the same place did not use."""
+        super().prepare_for_update(obj, old, ctx)
+        _drop_from_templates(obj, old, ctx)
+
+    def validate_create(self, obj: JsonObject, ctx: Context) -> list[FieldError]:
+        """Metadata, then the spec."""
+        return super().validate_create(obj, ctx) + check_workload(obj, None, ctx.features)
+
+    def validate_update(self, obj: JsonObject, old: JsonObject, ctx: Context) -> list[FieldError]:
+        """Metadata, then the spec."""
+        return super().validate_update(obj, old, ctx) + check_workload(obj, old, ctx.features)
+
+
+def _templates(obj: JsonObject) -> list[JsonObject]:
+    return (obj.get("spec") or {}).get("podGroupTemplates") or []
+
+
+def _drop_from_templates(obj: JsonObject, old: JsonObject, ctx: Context) -> None:
+    before = _templates(old)
+    for index, template in enumerate(_templates(obj)):
+        drop_disabled(_TEMPLATE, template, before[index] if index < len(before) else None, ctx.features)
+        template.setdefault("schedulingConstraints", None)

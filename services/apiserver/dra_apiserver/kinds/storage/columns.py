@@ -1,0 +1,98 @@
+"""Columns of volumes, their claims and classes (upstream's `pkg/printers/internalversion`)."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from datetime import datetime
+from typing import Any
+
+from dra_apiserver.kinds.common.cells import (
+    NONE,
+    UNSET,
+)
+from dra_apiserver.kinds.common.objectcells import age, name, part
+
+Object = Mapping[str, Any]
+
+_MODES = {
+    "ReadWriteOnce": "RWO",
+    "ReadOnlyMany": "ROX",
+    "ReadWriteMany": "RWX",
+    "ReadWriteOncePod": "RWOP",
+}
+
+
+def _access_modes(modes: Any) -> str:
+    return ",".join(_MODES[mode] for mode in _MODES if mode in (modes or ()))
+
+
+def volume(obj: Object, now: datetime) -> list[Any]:
+    metadata, spec, status = part(obj, "metadata"), part(obj, "spec"), part(obj, "status")
+    claim = part(spec, "claimRef")
+    phase = status.get("phase", "")
+    return [
+        name(obj),
+        part(spec, "capacity").get("storage", ""),
+        _access_modes(spec.get("accessModes")),
+        spec.get("persistentVolumeReclaimPolicy", ""),
+        "Terminating" if metadata.get("deletionTimestamp") else phase,
+        f"{claim.get('namespace', '')}/{claim.get('name', '')}" if claim else "",
+        spec.get("storageClassName", ""),
+        spec.get("volumeAttributesClassName") or UNSET,
+        status.get("reason", ""),
+        age(obj, now),
+        spec.get("volumeMode") or UNSET,
+    ]
+
+
+def claim(obj: Object, now: datetime) -> list[Any]:
+    metadata, spec, status = part(obj, "metadata"), part(obj, "spec"), part(obj, "status")
+    bound = bool(spec.get("volumeName"))
+    return [
+        name(obj),
+        "Terminating" if metadata.get("deletionTimestamp") else status.get("phase", ""),
+        spec.get("volumeName", ""),
+        part(status, "capacity").get("storage", "0") if bound else "",
+        _access_modes(status.get("accessModes")) if bound else "",
+        spec.get("storageClassName", ""),
+        spec.get("volumeAttributesClassName") or UNSET,
+        age(obj, now),
+        spec.get("volumeMode") or UNSET,
+    ]
+
+
+def storage_class(obj: Object, now: datetime) -> list[Any]:
+    marks = part(obj, "metadata").get("annotations") or {}
+    default = marks.get("storageclass.kubernetes.io/is-default-class") == "true"
+    return [
+        name(obj) + (" (default)" if default else ""),
+        obj.get("provisioner", ""),
+        obj.get("reclaimPolicy") or "Delete",
+        obj.get("volumeBindingMode") or "Immediate",
+        bool(obj.get("allowVolumeExpansion")),
+        age(obj, now),
+    ]
+
+
+def attributes_class(obj: Object, now: datetime) -> list[Any]:
+    return [name(obj), obj.get("driverName", ""), age(obj, now)]
+
+
+def attachment(obj: Object, now: datetime) -> list[Any]:
+    spec = part(obj, "spec")
+    pv = part(spec, "source").get("persistentVolumeName", "")
+    attached = bool(part(obj, "status").get("attached"))
+    return [name(obj), spec.get("attacher", ""), pv, spec.get("nodeName", ""), attached, age(obj, now)]
+
+
+def csi_node(obj: Object, now: datetime) -> list[Any]:
+    return [name(obj), len(part(obj, "spec").get("drivers") or ()), age(obj, now)]
+
+
+def csi_driver(obj: Object, now: datetime) -> list[Any]:
+    spec = part(obj, "spec")
+    attach = spec["attachRequired"] if spec.get("attachRequired") is not None else True
+    flags = [bool(spec.get(key)) for key in ("podInfoOnMount", "storageCapacity")]
+    tokens = ",".join(one.get("audience", "") for one in spec.get("tokenRequests") or ()) or UNSET
+    modes = ",".join(spec.get("volumeLifecycleModes") or ()) or NONE
+    return [name(obj), attach, *flags, tokens, bool(spec.get("requiresRepublish")), modes, age(obj, now)]

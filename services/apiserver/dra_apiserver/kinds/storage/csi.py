@@ -1,0 +1,114 @@
+"""What CSI drivers tell of nodes and volumes: CSINodes, CSIStorageCapacities and VolumeAttributesClasses."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from dra_shared.names import dns_subdomain, label_key
+from dra_shared.quantity import Quantity
+
+from dra_apiserver.errors import (
+    FieldError,
+    duplicate,
+    forbidden_field,
+    invalid,
+    required,
+    too_long,
+)
+from dra_apiserver.kinds.common import names
+from dra_apiserver.kinds.common.counts import check_counts
+from dra_apiserver.kinds.common.goshapes import Shape, show
+from dra_apiserver.kinds.common.labelselectors import check_label_selector, shown_selector
+from dra_apiserver.kinds.common.lists import repeated
+from dra_apiserver.kinds.common.objectmeta import IMMUTABLE
+from dra_apiserver.kinds.storage.volumes import driver_name
+
+JsonObject = dict[str, Any]
+_LONGEST_ID = 256
+_LARGEST_PARAMETERS = 256 * 1024
+_DRIVER: Shape = [
+    ("Name", "name", None, ""),
+    ("NodeID", "nodeID", None, ""),
+    ("TopologyKeys", "topologyKeys", None, "null"),
+    ("Allocatable", "allocatable", None, "null"),
+]
+
+
+def check_csi_node(obj: JsonObject, old: JsonObject | None) -> list[FieldError]:
+    """The drivers of a node, each once; of one that stays only the number of volumes changes."""
+    drivers = (obj.get("spec") or {}).get("drivers") or []
+    errors: list[FieldError] = []
+    again = repeated(driver.get("name", "") for driver in drivers)
+    by_name: dict[str, list[JsonObject]] = {}
+    for index, driver in enumerate(drivers):
+        errors += _check_driver(driver, index in again, f"spec.drivers[{index}]")
+        by_name.setdefault(driver.get("name", ""), []).append(driver)
+    for before in ((old or {}).get("spec") or {}).get("drivers") or ():
+        for driver in by_name.get(before.get("name", ""), ()):
+            known, now = ({**one, "allocatable": None} for one in (before, driver))
+            if show(known, _DRIVER) != show(now, _DRIVER):
+                errors.append(invalid("spec.drivers", show(now, _DRIVER), IMMUTABLE))
+    return errors
+
+
+def _check_driver(driver: JsonObject, again: bool, path: str) -> list[FieldError]:
+    name, node_id = driver.get("name", ""), driver.get("nodeID", "")
+    errors = driver_name(name, f"{path}.name")
+    if not node_id:
+        errors.append(required(f"{path}.nodeID"))
+    if len(node_id.encode()) > _LONGEST_ID:
+        errors.append(invalid(f"{path}.nodeID", node_id, f"must be {_LONGEST_ID} characters or less"))
+    errors += check_counts(driver.get("allocatable") or {}, ("count",), f"{path}.allocatable")
+    if again:
+        errors.append(duplicate(f"{path}.name", name))
+    keys = driver.get("topologyKeys") or []
+    repeats = repeated(keys)
+    for index, key in enumerate(keys):
+        if not key:
+            errors.append(required(path))
+        if index in repeats:
+            errors.append(duplicate(path, key))
+        errors += names.label_name(key, path)
+    return errors
+
+
+def check_storage_capacity(obj: JsonObject, old: JsonObject | None) -> list[FieldError]:
+    """How much of a class is left somewhere; which and where stays."""
+    topology, name = obj.get("nodeTopology"), obj.get("storageClassName", "")
+    errors = check_label_selector(topology, "nodeTopology")
+    errors += [invalid("storageClassName", name, text) for text in dns_subdomain(name)]
+    capacity = obj.get("capacity")
+    if capacity is not None and Quantity.parse(str(capacity)) < Quantity.parse("0"):
+        errors.append(invalid("capacity", str(capacity), "must be greater than or equal to 0"))
+    if old is not None:
+        if topology != old.get("nodeTopology"):
+            errors.append(invalid("nodeTopology", shown_selector(topology), IMMUTABLE))
+        if name != old.get("storageClassName", ""):
+            errors.append(invalid("storageClassName", name, IMMUTABLE))
+    return errors
+
+
+def check_volume_attributes_class(obj: JsonObject, old: JsonObject | None) -> list[FieldError]:
+    """How a driver is to treat volumes, which never changes."""
+    driver, parameters = obj.get("driverName", ""), obj.get("parameters") or {}
+    errors: list[FieldError] = []
+    if old is not None:
+        before = {"driverName": old.get("driverName", ""), "parameters": old.get("parameters") or {}}
+        errors += [
+            forbidden_field(field, f"updates to {field} are forbidden.")
+            for field, value in (("driverName", driver), ("parameters", parameters))
+            if value != before[field]
+        ]
+    if driver:
+        errors += [invalid("driverName", driver.lower(), text) for text in label_key(driver.lower())]
+    else:
+        errors.append(required("driverName"))
+    if not parameters:
+        errors.append(required("parameters", "must contain at least one key/value pair"))
+    errors += [invalid("parameters", key, "field can not be empty.") for key in parameters if not key]
+    if (
+        sum(len(key.encode()) + len(value.encode()) for key, value in parameters.items())
+        > _LARGEST_PARAMETERS
+    ):
+        errors.append(too_long("parameters", _LARGEST_PARAMETERS))
+    return errors

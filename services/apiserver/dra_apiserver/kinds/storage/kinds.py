@@ -1,0 +1,98 @@
+"""The kinds of storage.k8s.io, volumes and their claims (upstream's `pkg/registry/storage`)."""
+
+from __future__ import annotations
+
+from dra_apiserver.kinds.common.builtin import STATUS_ALONE, builtin
+from dra_apiserver.kinds.common.checked import CheckedStrategy, StatusStrategy
+from dra_apiserver.kinds.common.printing import printer
+from dra_apiserver.kinds.pods import limits
+from dra_apiserver.kinds.storage import admission, claimstatus, columns, csi, defaults, volumes, warnings
+from dra_apiserver.kinds.storage.strategy import ClaimStrategy, VolumeStrategy
+
+KINDS = (
+    builtin(
+        "",
+        "persistentvolumeclaims",
+        strategy=ClaimStrategy(),
+        status_strategy=StatusStrategy(claimstatus.check_claim_status),
+        default=defaults.volume_claim,
+        printer=printer(
+            "Name|Status|Volume|Capacity|Access Modes|StorageClass|VolumeAttributesClass|Age|VolumeMode*",
+            columns.claim,
+        ),
+        warnings={"": warnings.claim},
+        mutating_admission=(("DefaultStorageClass", admission.default_storage_class),),
+        validating_admission=(("LimitRanger", limits.limit_ranges),),
+        return_deleted_object=True,
+    ),
+    builtin(
+        "",
+        "persistentvolumes",
+        strategy=VolumeStrategy(),
+        status_strategy=VolumeStrategy(),
+        default=defaults.persistent_volume,
+        printer=printer(
+            "Name|Capacity|Access Modes|Reclaim Policy|Status|Claim|StorageClass|VolumeAttributesClass|"
+            "Reason|Age|VolumeMode*",
+            columns.volume,
+        ),
+        warnings={"": warnings.volume},
+        return_deleted_object=True,
+    ),
+    builtin(
+        "storage.k8s.io",
+        "csidrivers",
+        strategy=CheckedStrategy(volumes.check_csi_driver),
+        default=defaults.csi_driver,
+        printer=printer(
+            "Name|AttachRequired?|PodInfoOnMount?|StorageCapacity?|TokenRequests|RequiresRepublish?|Modes|Age",
+            columns.csi_driver,
+        ),
+        warnings={"": warnings.csi_driver},
+        allow_unconditional_update=False,
+        return_deleted_object=True,
+    ),
+    builtin(
+        "storage.k8s.io",
+        "csinodes",
+        strategy=CheckedStrategy(csi.check_csi_node),
+        printer=printer("Name|Drivers#|Age", columns.csi_node),
+        allow_unconditional_update=False,
+        return_deleted_object=True,
+    ),
+    builtin(
+        "storage.k8s.io",
+        "csistoragecapacities",
+        strategy=CheckedStrategy(csi.check_storage_capacity),
+        warnings={"": warnings.storage_capacity},
+        allow_unconditional_update=False,
+        return_deleted_object=True,
+    ),
+    builtin(
+        "storage.k8s.io",
+        "storageclasses",
+        strategy=CheckedStrategy(volumes.check_storage_class),
+        default=defaults.storage_class,
+        printer=printer(
+            "Name|Provisioner|ReclaimPolicy|VolumeBindingMode|AllowVolumeExpansion|Age", columns.storage_class
+        ),
+        warnings={"": warnings.storage_class},
+        return_deleted_object=True,
+    ),
+    builtin(
+        "storage.k8s.io",
+        "volumeattachments",
+        strategy=CheckedStrategy(volumes.check_attachment),
+        status_strategy=StatusStrategy(lambda obj, old: [], keeps_metadata=True),
+        printer=printer("Name|Attacher|PV|Node|Attached?|Age", columns.attachment),
+        allow_unconditional_update=False,
+        return_deleted_object=True,
+        reset_fields={"status": STATUS_ALONE},
+    ),
+    builtin(
+        "storage.k8s.io",
+        "volumeattributesclasses",
+        strategy=CheckedStrategy(csi.check_volume_attributes_class),
+        printer=printer("Name|DriverName|Age", columns.attributes_class),
+    ),
+)

@@ -1,0 +1,17 @@
+"""The kinds of storagemigration.k8s.io (upstream's `pkg/registry/storagemigration`)."""
+
+from __future__ import annotations
+
+from dra_apiserver.kinds.common.builtin import STATUS_ALONE, builtin
+from dra_apiserver.kinds.common.printing import printer
+from dra_apiserver.kinds.storagemigration import columns
+
+KINDS = (
+    builtin(
+        "storagemigration.k8s.io",
+        "storageversionmigrations",
+        printer=printer("Name|Resource", columns.storage_migration),
+        allow_unconditional_update=False,
+        reset_fields={"status": STATUS_ALONE},
+    ),
+)

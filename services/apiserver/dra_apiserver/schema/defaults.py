@@ -1,0 +1,52 @@
+"""Upstream's defaults.
+
+``apply_defaults(kind, version, obj)`` sets them in place: first those that a kind has rules for, then those that its
+schema states for single fields.
+"""
+
+from collections.abc import Mapping
+from typing import Any
+
+from dra_apiserver.kinds.kind import Kind
+from dra_apiserver.schema.types import ListNode, Struct, object_type
+
+Object = dict[str, Any]
+
+_NOTHING: Mapping[str, Any] = {}
+
+
+def apply_defaults(
+    kind: Kind, version: str, obj: Object, now: str = "", stored: Mapping[str, Any] = _NOTHING
+) -> None:
+    """Sets the defaults of ``obj``, an object of ``kind`` in ``version``; ``now`` is the time that some of them are."""
+    if kind.default is not None:
+        kind.default(obj, version, now)
+    if not kind.unstructured:
+        apply_stated(object_type(kind, version), obj, stored)
+
+
+def apply_stated(node: Struct, obj: Object, stored: Mapping[str, Any] = _NOTHING) -> None:
+    """Sets what schemas state as the default of a member; members that are ``stored``'s own have it."""
+    for name, value in node.stated:
+        if name not in obj:
+            obj[name] = value if not isinstance(value, dict | list) else _copy(value)
+    walk = node.stated_below
+    if not walk:
+        return
+    for key, value in obj.items():
+        found = walk.get(key)
+        if found is None or not value or value is stored.get(key):
+            continue
+        shape, below = found
+        if shape is Struct:
+            apply_stated(below, value)
+        else:
+            for one in value if shape is ListNode else value.values():
+                if isinstance(one, dict):
+                    apply_stated(below, one)
+
+
+def _copy(value: Any) -> Any:
+    if isinstance(value, dict):
+        return {key: _copy(one) for key, one in value.items()}
+    return [_copy(one) for one in value] if isinstance(value, list) else value

@@ -1,0 +1,47 @@
+"""Request bodies in YAML. Reading a large one takes seconds, so it is read in a thread before its handler goes on."""
+
+from __future__ import annotations
+
+import asyncio
+
+import orjson
+from dra_shared.yamltext import Document, YamlError, copied, load
+
+
+class _Read(bytes):
+    """A body with what reading it gave."""
+
+    found: Document | YamlError
+
+
+async def read_ahead(body: bytes, content_type: str) -> bytes:
+    """The body, from which :func:`document` does not take long any more."""
+    if content_type.startswith("application/apply-patch") and _is_json(body):
+        return body  # It will be read as that.
+    read = _Read(body)
+    try:
+        read.found = await asyncio.to_thread(load, body)
+    except YamlError as error:
+        read.found = error
+    return read
+
+
+def _is_json(body: bytes) -> bool:
+    try:
+        orjson.loads(body)
+    except orjson.JSONDecodeError:
+        return False
+    return True
+
+
+def document(body: bytes) -> Document:
+    """The first document, which is the caller's own.
+
+    Raises:
+        YamlError: see :func:`dra_shared.yamltext.load`.
+    """
+    if not isinstance(body, _Read):
+        return load(body)
+    if isinstance(body.found, YamlError):
+        raise body.found
+    return Document(copied(body.found.value), body.found.repeated)

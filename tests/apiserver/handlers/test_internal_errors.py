@@ -1,0 +1,210 @@
+"""Requests each of which was an internal error once, and what kube-apiserver answers."""
+
+import base64
+from typing import Any
+
+import httpx
+import orjson
+import pytest
+
+NAMESPACE = "/api/v1/namespaces/default"
+Json = dict[str, Any]
+
+
+def _made(kind: str, name: str, version: str = "v1", **more: Any) -> Json:
+    return {"apiVersion": version, "kind": kind, "metadata": {"name": name}, **more}
+
+
+async def _post(client: httpx.AsyncClient, path: str, obj: Json) -> httpx.Response:
+    return await client.post(path, content=orjson.dumps(obj), headers={"content-type": "application/json"})
+
+
+async def test_a_claim_without_requests_in_a_namespace_with_a_quota(client: httpx.AsyncClient) -> None:
+    hard = {"gpu.deviceclass.resource.k8s.io/devices": "1"}
+    quota = _made("ResourceQuota", "q", spec={"hard": hard})
+    assert (await _post(client, f"{NAMESPACE}/resourcequotas", quota)).status_code == 201
+    claims = "/apis/resource.k8s.io/v1/namespaces/default/resourceclaims"
+    for name in ("a", "b"):
+        claim = _made("ResourceClaim", name, "resource.k8s.io/v1", spec={"devices": {}})
+        answer = await _post(client, claims, claim)
+        assert answer.status_code == 201, answer.text
+
+
+_ENTRY = {"manager": "m", "operation": "Update", "apiVersion": "v1", "fieldsType": "FieldsV1"}
+
+
+@pytest.mark.parametrize(
+    "fields",
+    [
+        {"f:data": []},
+        {"f:data": "x"},
+        {"f:data": {"f:a": 1}},
+        {"f:data": {".": 1, "f:a": True}},
+        {"data": {}},
+        {"": {}},
+        {"k:[1]": {}},
+        {"k:{": {}},
+        {"v:": {}},
+        {"i:x": {}},
+        {"f:metadata": {"f:finalizers": {"k:7": {}}}},
+        {"f:metadata": None, "x:y": {"a": 1}},
+        {"f:data": {"f:a": {".": {"f:x": []}}}},
+    ],
+)
+async def test_odd_managed_fields(client: httpx.AsyncClient, fields: Json) -> None:
+    path = f"{NAMESPACE}/configmaps"
+    obj = _made("ConfigMap", "a", data={"a": "b"})
+    obj["metadata"]["managedFields"] = [{**_ENTRY, "fieldsV1": fields}]
+    answer = await _post(client, path, obj)
+    assert answer.status_code == 201, answer.text
+    applied = _made("ConfigMap", "a", data={"a": "c"})
+    for query, code in (("fieldManager=n", {200, 409}), ("fieldManager=n&force=true", {200})):
+        headers = {"content-type": "application/apply-patch+yaml"}
+        answer = await client.patch(f"{path}/a?{query}", content=orjson.dumps(applied), headers=headers)
+        assert answer.status_code in code, answer.text
+    # Entries that can't be read do not take the place of those that are there.
+    obj["metadata"]["managedFields"] = [{**_ENTRY, "fieldsV1": {"f:data": []}}]
+    obj["data"]["a"] = "c"
+    headers = {"content-type": "application/json"}
+    answer = await client.put(f"{path}/a", content=orjson.dumps(obj), headers=headers)
+    assert answer.status_code == 200
+    assert "n" in [entry["manager"] for entry in answer.json()["metadata"]["managedFields"]]
+
+
+_READ = "json: cannot unmarshal {} into Go struct field {} of type {}"
+
+
+@pytest.mark.parametrize(
+    ("path", "obj", "problem"),
+    [
+        ("pods/p/binding", {"apiVersion": "v1", "kind": "Binding", "target": {"name": 7}},
+         _READ.format("number", "ObjectReference.target.name", "string")),
+        ("pods/p/binding", {"apiVersion": "v1", "kind": "Binding", "metadata": {"name": 7}},
+         _READ.format("number", "ObjectMeta.metadata.name", "string")),
+        ("pods/p/eviction",
+         {"apiVersion": "policy/v1", "kind": "Eviction", "deleteOptions": {"gracePeriodSeconds": "x"}},
+         _READ.format("string", "DeleteOptions.deleteOptions.gracePeriodSeconds", "int64")),
+        ("serviceaccounts/a/token",
+         {"apiVersion": "authentication.k8s.io/v1", "kind": "TokenRequest", "spec": {"expirationSeconds": "x"}},
+         _READ.format("string", "TokenRequestSpec.spec.expirationSeconds", "int64")),
+    ],
+)  # fmt: skip
+async def test_wrong_types_in_bodies_of_subresources(
+    client: httpx.AsyncClient, path: str, obj: Json, problem: str
+) -> None:
+    answer = await _post(client, f"{NAMESPACE}/{path}", obj)
+    assert answer.status_code == 400, answer.text
+    assert problem in answer.json()["message"]
+
+
+@pytest.mark.parametrize("group", ["authentication", "authorization"])
+async def test_wrong_types_in_reviews(client: httpx.AsyncClient, group: str) -> None:
+    kind = {"authentication": "TokenReview", "authorization": "SubjectAccessReview"}[group]
+    spec = {"token": True} if group == "authentication" else {"user": True}
+    obj = {"apiVersion": f"{group}.k8s.io/v1", "kind": kind, "spec": spec}
+    answer = await _post(client, f"/apis/{group}.k8s.io/v1/{kind.lower()}s", obj)
+    assert answer.status_code == 400, answer.text
+    assert "json: cannot unmarshal bool into Go struct field" in answer.json()["message"]
+
+
+@pytest.mark.parametrize(
+    ("seconds", "code", "problem"),
+    [
+        (1 << 40, 422, "may not specify a duration larger than 2^32 seconds"),
+        ((1 << 32) + 1, 422, "may not specify a duration larger than 2^32 seconds"),
+        (1 << 32, 201, ""),
+        (599, 422, "may not specify a duration less than 10 minutes"),
+    ],
+)
+async def test_how_long_tokens_last(client: httpx.AsyncClient, seconds: int, code: int, problem: str) -> None:
+    await _post(client, f"{NAMESPACE}/serviceaccounts", _made("ServiceAccount", "a"))
+    obj = {
+        "apiVersion": "authentication.k8s.io/v1",
+        "kind": "TokenRequest",
+        "spec": {"expirationSeconds": seconds},
+    }
+    answer = await _post(client, f"{NAMESPACE}/serviceaccounts/a/token", obj)
+    assert answer.status_code == code, answer.text
+    assert problem in answer.json().get("message", "")
+
+
+@pytest.mark.parametrize("levels", [150, 230])
+async def test_a_deep_schema_is_taken(client: httpx.AsyncClient, levels: int) -> None:
+    schema: Json = {"type": "string"}
+    for _ in range(levels):
+        schema = {"type": "object", "properties": {"a": schema}}
+    names = {"plural": "deeps", "singular": "deep", "kind": "Deep", "listKind": "DeepList"}
+    version = {"name": "v1", "served": True, "storage": True, "schema": {"openAPIV3Schema": schema}}
+    spec = {"group": "example.com", "scope": "Cluster", "names": names, "versions": [version]}
+    path = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions"
+    obj = _made("CustomResourceDefinition", "deeps.example.com", "apiextensions.k8s.io/v1", spec=spec)
+    body = _nested(obj)
+    answer = await client.post(path, content=body, headers={"content-type": "application/json"})
+    assert answer.status_code == 201, answer.text[:500]
+    answer = await client.get(f"{path}/deeps.example.com")
+    assert answer.status_code == 200
+    assert answer.content.count(b'"properties"') == levels
+    assert (await client.get("/apis/example.com/v1/deeps")).status_code in (200, 404)
+
+
+async def test_an_object_deeper_than_any_is_refused(client: httpx.AsyncClient) -> None:
+    claims = "/apis/resource.k8s.io/v1/namespaces/default/resourceclaims"
+    for levels in (300, 700):
+        parameters = b'{"a":' * levels + b"1" + b"}" * levels
+        body = (
+            b'{"apiVersion":"resource.k8s.io/v1","kind":"ResourceClaim","metadata":{"name":"a%d"},"spec":{"devices":'
+            b'{"requests":[{"name":"r","exactly":{"deviceClassName":"c"}}],"config":[{"opaque":{"driver":"d.example.com",'
+            b'"parameters":%b}}]}}}' % (levels, parameters)
+        )
+        answer = await client.post(claims, content=body, headers={"content-type": "application/json"})
+        assert answer.status_code == (201 if levels == 300 else 400), answer.text[:300]
+    assert answer.json()["message"] == "exceeded max depth"
+
+
+def _nested(value: Any) -> bytes:
+    import msgspec
+
+    return msgspec.json.encode(value)
+
+
+@pytest.mark.parametrize(
+    ("query", "problem"),
+    [
+        ("limit=" + "9" * 5000, "value out of range"),
+        ("timeoutSeconds=" + "9" * 5000, "value out of range"),
+        ("resourceVersion=" + "9" * 5000, "value out of range"),
+        ("labelSelector=a%3E" + "9" * 5000, "for 'Gt', 'Lt' operators, the value must be an integer"),
+    ],
+)
+async def test_numbers_of_many_digits(client: httpx.AsyncClient, query: str, problem: str) -> None:
+    answer = await client.get(f"{NAMESPACE}/configmaps?{query}")
+    assert answer.status_code == 400
+    assert problem in answer.json()["message"]
+
+
+async def test_numbers_of_many_digits_in_a_body(client: httpx.AsyncClient) -> None:
+    for text in (b"9" * 5000, b"1e400", b'1,"a":' + b"9" * 30):
+        body = b'{"apiVersion":"v1","kind":"ConfigMap","metadata":{"name":"a","generation":%b}}' % text
+        answer = await client.post(
+            f"{NAMESPACE}/configmaps", content=body, headers={"content-type": "application/json"}
+        )
+        assert answer.status_code in (201, 400), answer.text[:300]
+
+
+@pytest.mark.parametrize(
+    ("token", "problem"),
+    [
+        (b"[" * 1500, "invalid character '[' exceeded max depth"),
+        (b"[]", "json: cannot unmarshal array into Go value of type storage.continueToken"),
+        (b'{"v":"meta.k8s.io/v1","rv":"1"}',
+         "json: cannot unmarshal string into Go struct field continueToken.rv of type int64"),
+        (b'{"v":1}', "json: cannot unmarshal number into Go struct field continueToken.v of type string"),
+        (b'{"v":"meta.k8s.io/v1","rv":1,"start":"default/../a"}', "continue key is not valid: default/../a"),
+        (b"null", "server does not recognize this encoded version "),
+    ],
+)  # fmt: skip
+async def test_odd_continue_tokens(client: httpx.AsyncClient, token: bytes, problem: str) -> None:
+    text = base64.urlsafe_b64encode(token).decode().rstrip("=")
+    answer = await client.get(f"{NAMESPACE}/configmaps?continue={text}")
+    assert answer.status_code == 400
+    assert problem in answer.json()["message"]

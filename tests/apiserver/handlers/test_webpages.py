@@ -1,0 +1,59 @@
+"""Requests that web pages make, and methods that only they and scanners know."""
+
+from pathlib import Path
+
+import httpx
+import pytest
+from dra_apiserver.config import Config
+from dra_apiserver.server import ApiServer
+from dra_shared.guard import Guard
+
+_PODS = "/api/v1/namespaces/default/pods"
+_CONFIG_MAP = b'{"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "made"}}'
+
+
+@pytest.mark.parametrize(
+    "path",
+    ["/", "/api", "/version", "/healthz", "/metrics", "/openapi/v3", "/docs", "/nothing", _PODS]
+    + [f"{_PODS}/x/{subresource}" for subresource in ("log", "exec", "attach")],
+)
+async def test_no_route_answers_a_web_page_of_another_origin(client: httpx.AsyncClient, path: str) -> None:
+    for headers in (
+        {"origin": "http://evil.example"},
+        {"sec-fetch-site": "cross-site"},
+        {"host": "evil.example"},
+    ):
+        response = await client.get(path, headers=headers)
+        assert response.status_code == 403
+        status = response.json()
+        assert (status["kind"], status["reason"]) == ("Status", "Forbidden")
+        assert status["message"].startswith("forbidden: ")
+
+
+async def test_a_body_without_a_type_is_json_for_programs_alone(client: httpx.AsyncClient) -> None:
+    path = "/api/v1/namespaces/default/configmaps"
+    refused = await client.post(path, content=_CONFIG_MAP, headers={"origin": "http://evil.example"})
+    assert refused.status_code == 403
+    assert (await client.get(f"{path}/made")).status_code == 404
+    assert (await client.post(path, content=_CONFIG_MAP)).status_code == 201
+
+
+async def test_hosts_can_be_allowed(tmp_path: Path) -> None:
+    config = Config(port=0, data=tmp_path, relaxed=True, guard=Guard(["apiserver"]))
+    async with ApiServer(config) as server, httpx.AsyncClient(base_url=server.url) as client:
+        assert (await client.get("/version", headers={"host": "apiserver:8080"})).status_code == 200
+        assert (await client.get("/version", headers={"host": "scheduler:8080"})).status_code == 403
+
+
+@pytest.mark.parametrize("path", ["/", "/version", "/healthz", "/metrics", "/openapi/v2", _PODS, "/nothing"])
+async def test_trace_is_never_answered(client: httpx.AsyncClient, path: str) -> None:
+    response = await client.request("TRACE", path)
+    assert response.status_code == 405
+    assert response.json()["reason"] == "MethodNotAllowed"
+
+
+@pytest.mark.parametrize("path", ["/api", "/api/v1", "/apis", "/apis/apps", "/apis/apps/v1", "/version"])
+@pytest.mark.parametrize("method", ["POST", "DELETE", "OPTIONS", "PROPFIND"])
+async def test_discovery_is_only_read(client: httpx.AsyncClient, method: str, path: str) -> None:
+    response = await client.request(method, path)
+    assert (response.status_code, response.json()["reason"]) == (405, "MethodNotAllowed")

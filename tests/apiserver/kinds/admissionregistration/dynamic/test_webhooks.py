@@ -1,0 +1,316 @@
+"""Webhooks are asked, obeyed and missed as kube-apiserver does it: the texts are what 1.36.2 answered."""
+
+import asyncio
+import base64
+from collections.abc import AsyncIterator
+from typing import Any
+
+import httpx
+import pytest
+
+from tests.apiserver.kinds.admissionregistration.dynamic.hook import BUNDLE, Hook, patching
+from tests.apiserver.kinds.admissionregistration.dynamic.objects import (
+    CONFIGMAP_RULE,
+    CONFIGMAPS,
+    GROUP,
+    MERGE,
+    configmap,
+    made,
+)
+
+JsonObject = dict[str, Any]
+VALIDATING = f"{GROUP}/validatingwebhookconfigurations"
+MUTATING = f"{GROUP}/mutatingwebhookconfigurations"
+
+
+@pytest.fixture
+async def hook() -> AsyncIterator[Hook]:
+    async with Hook() as started:
+        yield started
+
+
+def webhook(name: str, config: JsonObject, **more: Any) -> JsonObject:
+    return {
+        "name": f"{name}.example.com",
+        "clientConfig": config,
+        "rules": [CONFIGMAP_RULE],
+        "sideEffects": "None",
+        "admissionReviewVersions": ["v1"],
+        "timeoutSeconds": 5,
+        **more,
+    }
+
+
+async def register(client: httpx.AsyncClient, path: str, *webhooks: JsonObject) -> None:
+    kind = "ValidatingWebhookConfiguration" if path == VALIDATING else "MutatingWebhookConfiguration"
+    configuration = {
+        "apiVersion": "admissionregistration.k8s.io/v1",
+        "kind": kind,
+        "metadata": {"name": "hooks"},
+        "webhooks": list(webhooks),
+    }
+    await made(client, path, configuration)
+
+
+async def test_a_review_tells_everything_about_the_request(client: httpx.AsyncClient, hook: Hook) -> None:
+    await register(client, VALIDATING, webhook("v", hook.url("/check")))
+    stored = await made(client, f"{CONFIGMAPS}?fieldManager=me", configmap("c", x="1"))
+    assert hook.paths == ["/check?timeout=5s"]
+    (review,) = hook.reviews
+    assert (review["kind"], review["apiVersion"]) == ("AdmissionReview", "admission.k8s.io/v1")
+    request = review["request"]
+    seen = request.pop("object")
+    seen["metadata"].pop("managedFields")
+    assert seen["metadata"].keys() == {"name", "namespace", "uid", "creationTimestamp"}
+    assert seen["metadata"]["uid"] == stored["metadata"]["uid"]
+    assert request.pop("uid")
+    kind = {"group": "", "version": "v1", "kind": "ConfigMap"}
+    resource = {"group": "", "version": "v1", "resource": "configmaps"}
+    assert request == {
+        "kind": kind,
+        "resource": resource,
+        "requestKind": kind,
+        "requestResource": resource,
+        "name": "c",
+        "namespace": "default",
+        "operation": "CREATE",
+        "userInfo": {"username": "system:admin", "groups": ["system:masters", "system:authenticated"]},
+        "oldObject": None,
+        "dryRun": False,
+        "options": {"kind": "CreateOptions", "apiVersion": "meta.k8s.io/v1", "fieldManager": "me"},
+    }
+    await client.request("DELETE", f"{CONFIGMAPS}/c", json={"gracePeriodSeconds": 0})
+    request = hook.reviews[-1]["request"]
+    assert (request["operation"], request["object"]) == ("DELETE", None)
+    assert request["oldObject"]["data"] == {"x": "1"}
+    assert request["options"] == {
+        "kind": "DeleteOptions",
+        "apiVersion": "meta.k8s.io/v1",
+        "gracePeriodSeconds": 0,
+    }
+
+
+@pytest.mark.parametrize(
+    ("status", "expected"),
+    [
+        (None, (400, "", "denied the request without explanation")),
+        (
+            {"message": "no way", "code": 403, "reason": "Forbidden"},
+            (403, "Forbidden", "denied the request: no way"),
+        ),
+        ({"reason": "TooBad"}, (400, "TooBad", "denied the request: TooBad")),
+        ({"code": 200, "message": "m", "status": "Success"}, (400, "", "denied the request: m")),
+    ],
+)
+async def test_a_webhook_denies(
+    client: httpx.AsyncClient, hook: Hook, status: JsonObject | None, expected: tuple[int, str, str]
+) -> None:
+    def deny(_request: JsonObject, response: JsonObject) -> None:
+        response.update(allowed=False, **({"status": status} if status else {}))
+
+    hook.behaviours["/deny"] = deny
+    await register(client, VALIDATING, webhook("v", hook.url("/deny")))
+    answer = await client.post(CONFIGMAPS, json=configmap("c"))
+    code, reason, text = expected
+    said = answer.json()
+    assert (answer.status_code, said["code"], said.get("reason", "")) == (code, code, reason)
+    assert (said["status"], said["message"]) == ("Failure", f'admission webhook "v.example.com" {text}')
+
+
+async def test_warnings_come_with_the_answer(client: httpx.AsyncClient, hook: Hook) -> None:
+    hook.behaviours["/"] = lambda _request, response: response.update(warnings=["one", "two"])
+    await register(client, VALIDATING, webhook("v", hook.url("/")))
+    answer = await client.post(CONFIGMAPS, json=configmap("c"))
+    assert answer.headers.get_list("warning") == ['299 - "one"', '299 - "two"']
+
+
+async def test_a_webhook_changes_objects(client: httpx.AsyncClient, hook: Hook) -> None:
+    hook.behaviours["/"] = patching({"op": "add", "path": "/data/by", "value": "hook"})
+    await register(client, MUTATING, webhook("m", hook.url("/")))
+    stored = await made(client, CONFIGMAPS, configmap("c", x="1"))
+    assert stored["data"] == {"x": "1", "by": "hook"}
+    seen = hook.reviews[0]["request"]["object"]["metadata"]
+    assert "uid" not in seen
+    assert "creationTimestamp" not in seen
+    changed = await client.patch(f"{CONFIGMAPS}/c", json={"data": {"by": None}}, headers=MERGE)
+    assert changed.json()["data"] == {"x": "1", "by": "hook"}
+    put = await client.put(f"{CONFIGMAPS}/c", json=configmap("c", y="2"))
+    assert (put.status_code, put.json()["data"]) == (200, {"y": "2", "by": "hook"})
+    assert put.json()["metadata"]["uid"] == stored["metadata"]["uid"]
+    named = await made(client, CONFIGMAPS, configmap("", z="3") | {"metadata": {"generateName": "g-"}})
+    assert "name" not in hook.reviews[-1]["request"]["object"]["metadata"]
+    assert named["data"] == {"z": "3", "by": "hook"}
+
+
+@pytest.mark.parametrize(
+    ("operation", "message"),
+    [
+        (
+            {"op": "remove", "path": "/nope"},
+            "error in remove for path: '/nope': Unable to remove nonexistent key: nope: missing value",
+        ),
+        (
+            {"op": "add", "path": "/metadata/labels", "value": "x"},
+            "json: cannot unmarshal string into Go struct field ObjectMeta.metadata.labels of type map[string]string",
+        ),
+    ],
+)
+async def test_a_bad_patch(
+    client: httpx.AsyncClient, hook: Hook, operation: JsonObject, message: str
+) -> None:
+    hook.behaviours["/"] = patching(operation)
+    await register(client, MUTATING, webhook("m", hook.url("/")))
+    answer = await client.post(CONFIGMAPS, json=configmap("c"))
+    assert (answer.status_code, answer.json()["message"]) == (500, f"Internal error occurred: {message}")
+
+
+async def test_who_was_asked_before_a_change_is_asked_again(client: httpx.AsyncClient, hook: Hook) -> None:
+    def count(request: JsonObject, response: JsonObject) -> None:
+        number = int(request["object"]["data"].get("count", "0")) + 1
+        patching({"op": "add", "path": "/data/count", "value": str(number)})(request, response)
+
+    hook.behaviours["/count"] = count
+    hook.behaviours["/other"] = patching({"op": "add", "path": "/data/other", "value": "yes"})
+    await register(
+        client,
+        MUTATING,
+        webhook("first", hook.url("/count"), reinvocationPolicy="IfNeeded"),
+        webhook("second", hook.url("/other")),
+    )
+    stored = await made(client, CONFIGMAPS, configmap("c", x="1"))
+    assert stored["data"] == {"x": "1", "count": "2", "other": "yes"}
+
+
+@pytest.mark.parametrize("policy", ["Fail", "Ignore"])
+async def test_a_webhook_that_is_not_there(client: httpx.AsyncClient, policy: str) -> None:
+    nobody = {"url": "https://127.0.0.1:1/x", "caBundle": BUNDLE}
+    await register(client, VALIDATING, webhook("v", nobody, failurePolicy=policy))
+    answer = await client.post(CONFIGMAPS, json=configmap("c"))
+    if policy == "Ignore":
+        assert answer.status_code == 201
+        return
+    assert (answer.status_code, answer.json()["message"]) == (
+        500,
+        'Internal error occurred: failed calling webhook "v.example.com": failed to call webhook: Post '
+        '"https://127.0.0.1:1/x?timeout=5s": dial tcp 127.0.0.1:1: connect: connection refused',
+    )
+
+
+async def test_whom_no_authority_vouches_for_is_not_asked(client: httpx.AsyncClient, hook: Hook) -> None:
+    other = base64.b64encode(b"nothing").decode()
+    await register(client, VALIDATING, webhook("v", {**hook.url("/"), "caBundle": other}))
+    answer = await client.post(CONFIGMAPS, json=configmap("c"))
+    assert answer.json()["message"].endswith(
+        "tls: failed to verify certificate: x509: certificate signed by unknown authority"
+    )
+    assert hook.reviews == []
+
+
+async def test_a_dry_run_asks_only_those_without_side_effects(client: httpx.AsyncClient, hook: Hook) -> None:
+    await register(client, VALIDATING, webhook("v", hook.url("/"), sideEffects="NoneOnDryRun"))
+    answer = await client.post(CONFIGMAPS, json=configmap("c"), params={"dryRun": "All"})
+    assert (answer.status_code, hook.reviews[0]["request"]["dryRun"]) == (201, True)
+
+
+async def test_an_answer_to_another_question_is_none(client: httpx.AsyncClient, hook: Hook) -> None:
+    hook.behaviours["/"] = lambda _request, response: response.update(uid="other")
+    await register(client, VALIDATING, webhook("v", hook.url("/")))
+    answer = await client.post(CONFIGMAPS, json=configmap("c"))
+    uid = hook.reviews[0]["request"]["uid"]
+    assert answer.json()["message"].endswith(
+        f'received invalid webhook response: expected response.uid="{uid}", got "other"'
+    )
+
+
+async def test_conditions_keep_webhooks_from_being_asked(client: httpx.AsyncClient, hook: Hook) -> None:
+    condition = {"name": "big", "expression": "object.data.size == 'big'"}
+    await register(client, VALIDATING, webhook("v", hook.url("/"), matchConditions=[condition]))
+    assert (await client.post(CONFIGMAPS, json=configmap("small", size="small"))).status_code == 201
+    assert hook.reviews == []
+    refused = await client.post(CONFIGMAPS, json=configmap("c"))
+    assert (refused.status_code, refused.json()["message"]) == (
+        403,
+        "configmaps \"c\" is forbidden: expression 'object.data.size == 'big'' resulted in error: "
+        "no such key: data",
+    )
+
+
+def service(port: int, **spec: Any) -> JsonObject:
+    meta = {"name": "hook", "namespace": "default"}
+    return {
+        "apiVersion": "v1",
+        "kind": "Service",
+        "metadata": meta,
+        "spec": {"ports": [{"name": "https", "port": port}], **spec},
+    }
+
+
+async def test_a_service_is_where_its_external_name_says(client: httpx.AsyncClient, hook: Hook) -> None:
+    await made(
+        client,
+        "/api/v1/namespaces/default/services",
+        service(443, type="ExternalName", externalName="localhost"),
+    )
+    config = {
+        "service": {"name": "hook", "namespace": "default", "path": "/check", "port": hook.port},
+        "caBundle": BUNDLE,
+    }
+    await register(client, VALIDATING, webhook("v", config))
+    assert (await client.post(CONFIGMAPS, json=configmap("c"))).status_code == 201
+    assert hook.paths == ["/check?timeout=5s"]
+
+
+async def test_a_service_is_where_its_endpoint_slices_say(client: httpx.AsyncClient, hook: Hook) -> None:
+    config = {"service": {"name": "hook", "namespace": "default", "path": "/check"}, "caBundle": BUNDLE}
+    await register(client, VALIDATING, webhook("v", config))
+
+    async def message() -> str:
+        said: str = (await client.post(CONFIGMAPS, json=configmap("c"))).json()["message"]
+        return said.rpartition('"https://hook.default.svc:443/check?timeout=5s": ')[2]
+
+    assert await message() == 'service "hook" not found'
+    await made(client, "/api/v1/namespaces/default/services", service(443))
+    assert await message() == 'no endpoints available for service "hook"'
+    await made(
+        client,
+        "/apis/discovery.k8s.io/v1/namespaces/default/endpointslices",
+        {
+            "apiVersion": "discovery.k8s.io/v1",
+            "kind": "EndpointSlice",
+            "metadata": {"name": "hook", "labels": {"kubernetes.io/service-name": "hook"}},
+            "addressType": "IPv4",
+            "ports": [{"name": "https", "port": hook.port}],
+            "endpoints": [{"addresses": ["127.0.0.1"]}],
+        },
+    )
+    assert (await client.post(CONFIGMAPS, json=configmap("c"))).status_code == 201
+    assert hook.paths == ["/check?timeout=5s"]
+
+
+async def test_what_changed_while_a_webhook_was_asked_is_asked_about_again(
+    client: httpx.AsyncClient, hook: Hook
+) -> None:
+    await made(client, CONFIGMAPS, configmap("c", x="1"))
+    await register(client, MUTATING, webhook("m", hook.url("/")))
+    patches = [
+        client.patch(f"{CONFIGMAPS}/c", json={"data": {f"k{number}": "v"}}, headers=MERGE)
+        for number in range(5)
+    ]
+    answers = await asyncio.gather(*patches)
+    assert [answer.status_code for answer in answers] == [200] * 5
+    stored = (await client.get(f"{CONFIGMAPS}/c")).json()
+    assert stored["data"] == {"x": "1", **{f"k{number}": "v" for number in range(5)}}
+
+
+async def test_what_registers_is_never_asked_about(client: httpx.AsyncClient) -> None:
+    everything = {
+        "apiGroups": ["*"],
+        "apiVersions": ["*"],
+        "operations": ["*"],
+        "resources": ["*/*"],
+    }
+    nobody = {"url": "https://127.0.0.1:1/x", "caBundle": BUNDLE}
+    await register(client, VALIDATING, webhook("v", nobody, rules=[everything]))
+    assert (await client.post(CONFIGMAPS, json=configmap("c"))).status_code == 500
+    assert (await client.delete(f"{VALIDATING}/hooks")).status_code == 200
+    assert (await client.post(CONFIGMAPS, json=configmap("c"))).status_code == 201

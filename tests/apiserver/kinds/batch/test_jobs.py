@@ -1,0 +1,97 @@
+"""Jobs' policies and limits, as kube-apiserver 1.36.2 judges them."""
+
+from typing import Any
+
+from dra_apiserver.kinds.batch.jobspec import check_job_spec
+
+Json = dict[str, Any]
+POD: Json = {
+    "restartPolicy": "Never",
+    "terminationGracePeriodSeconds": 30,
+    "dnsPolicy": "ClusterFirst",
+    "containers": [
+        {"name": "c", "image": "i", "imagePullPolicy": "Always", "terminationMessagePolicy": "File"}
+    ],
+}
+INDEXED: Json = {"completionMode": "Indexed", "completions": 3, "parallelism": 3}
+
+
+def found(**spec: Any) -> list[str]:
+    return [str(error) for error in check_job_spec({"template": {"spec": POD}, **spec}, "spec")]
+
+
+def failure(*rules: Json) -> list[str]:
+    path = "spec.podFailurePolicy."
+    return [text.removeprefix(path) for text in found(podFailurePolicy={"rules": list(rules)})]
+
+
+def success(*rules: Json) -> list[str]:
+    path = "spec.successPolicy."
+    return [text.removeprefix(path) for text in found(**INDEXED, successPolicy={"rules": list(rules)})]
+
+
+def test_a_plain_job() -> None:
+    assert found() == []
+    assert found(**INDEXED, backoffLimitPerIndex=1, maxFailedIndexes=1) == []
+
+
+def test_failures_are_counted_for_each_index_of_an_indexed_job() -> None:
+    assert found(maxFailedIndexes=1) == [
+        "spec.backoffLimitPerIndex: Required value: when maxFailedIndexes is specified",
+        "spec.maxFailedIndexes: Invalid value: 1: requires indexed completion mode",
+    ]
+    assert found(**INDEXED, backoffLimitPerIndex=1, maxFailedIndexes=4) == [
+        "spec.maxFailedIndexes: Invalid value: 4: must be less than or equal to completions"
+    ]
+    assert found(completionMode="Indexed") == [
+        "spec.completions: Required value: when completion mode is Indexed"
+    ]
+
+
+def test_exit_codes() -> None:
+    codes = {"containerName": "d", "operator": "In", "values": [3, 0, 3]}
+    path = "rules[0].onExitCodes"
+    assert failure({"action": "FailIndex", "onExitCodes": codes}) == [
+        'rules[0].action: Invalid value: "FailIndex": requires the backoffLimitPerIndex to be set',
+        f'{path}.containerName: Invalid value: "d": '
+        "must be one of the container or initContainer names in the pod template",
+        f"{path}.values[1]: Invalid value: 0: must not be 0 for the In operator",
+        f"{path}.values[2]: Duplicate value: 3",
+        f"{path}.values: Invalid value: [3,0,3]: must be ordered",
+    ]
+    assert failure({"action": "Fail"}) == [
+        'rules[0].action: Unsupported value: "Fail": supported values: "Count", "FailIndex", "FailJob", "Ignore"',
+        "rules[0]: Invalid value: specifying one of OnExitCodes and OnPodConditions is required",
+    ]
+    assert failure({"onPodConditions": [{"type": "DisruptionTarget", "status": "Yes"}]}) == [
+        'rules[0].action: Required value: valid values: ["Count" "FailIndex" "FailJob" "Ignore"]',
+        'rules[0].onPodConditions[0].status: Unsupported value: "Yes": supported values: "False", "True", "Unknown"',
+    ]
+
+
+def test_enough_indexes() -> None:
+    assert success({}) == [
+        "rules[0]: Required value: at least one of succeededCount or succeededIndexes must be specified"
+    ]
+    assert success({"succeededIndexes": "0-3", "succeededCount": 4}) == [
+        'rules[0].succeededIndexes: Invalid value: "0-3": error parsing succeededIndexes: too large index: "3"',
+        "rules[0].succeededCount: Invalid value: 4: "
+        "must be less than or equal to 3 (the number of specified completions)",
+        "rules[0].succeededCount: Invalid value: 4: "
+        "must be less than or equal to 0 (the number of indexes in the specified succeededIndexes field)",
+    ]
+    assert success({"succeededIndexes": "0-1", "succeededCount": 2}) == []
+
+
+def test_pods_are_replaced_once_they_failed_where_failures_matter() -> None:
+    policy = {"rules": [{"action": "Count", "onExitCodes": {"operator": "In", "values": [1]}}]}
+    assert found(podFailurePolicy=policy, podReplacementPolicy="TerminatingOrFailed") == [
+        'spec.podReplacementPolicy: Unsupported value: "TerminatingOrFailed": supported values: "Failed"'
+    ]
+
+
+def test_the_controller_of_a_job() -> None:
+    assert found(managedBy="me") == [
+        'spec.managedBy: Invalid value: "me": must be a domain-prefixed path (such as "acme.io/foo")'
+    ]
+    assert found(managedBy="kueue.x-k8s.io/multikueue") == []

@@ -1,0 +1,245 @@
+"""What a new cluster has, and what is derived from its objects."""
+
+import asyncio
+from collections.abc import AsyncIterator
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import httpx
+import pytest
+from dra_apiserver.authorization.rules import missing
+from dra_apiserver.config import Config
+from dra_apiserver.kinds.rbac.bootstrap import roles_and_bindings
+from dra_apiserver.server import ApiServer
+from dra_shared.clock import FakeClock
+
+from tests.support.waiting import until
+
+API_SERVICES = "/apis/apiregistration.k8s.io/v1/apiservices"
+ADDRESSES = "/apis/networking.k8s.io/v1/ipaddresses"
+PATIENCE = 60.0
+
+
+async def names(client: httpx.AsyncClient, path: str) -> set[str]:
+    return {item["metadata"]["name"] for item in (await client.get(path)).json()["items"]}
+
+
+async def until_listed(client: httpx.AsyncClient, path: str, name: str, listed: bool) -> None:
+    async def check() -> bool:
+        return (name in await names(client, path)) is listed
+
+    await until(check, PATIENCE, every=0.01)
+
+
+async def test_the_api_servers_own_service(client: httpx.AsyncClient) -> None:
+    service = (await client.get("/api/v1/namespaces/default/services/kubernetes")).json()
+    assert service["spec"]["clusterIP"] == "10.96.0.1"
+    assert service["spec"]["ports"][0]["port"] == 443
+    address = (await client.get(f"{ADDRESSES}/10.96.0.1")).json()
+    assert address["spec"]["parentRef"] == {
+        "resource": "services",
+        "namespace": "default",
+        "name": "kubernetes",
+    }
+
+
+@pytest.mark.parametrize(
+    ("path", "some"),
+    [
+        ("/apis/scheduling.k8s.io/v1/priorityclasses", {"system-cluster-critical", "system-node-critical"}),
+        ("/apis/rbac.authorization.k8s.io/v1/clusterroles", {"cluster-admin", "edit", "view", "system:node"}),
+        ("/apis/rbac.authorization.k8s.io/v1/clusterrolebindings", {"cluster-admin", "system:discovery"}),
+        ("/apis/rbac.authorization.k8s.io/v1/roles", {"system::leader-locking-kube-scheduler"}),
+        ("/apis/flowcontrol.apiserver.k8s.io/v1/flowschemas", {"exempt", "probes", "catch-all"}),
+        ("/apis/flowcontrol.apiserver.k8s.io/v1/prioritylevelconfigurations", {"exempt", "workload-low"}),
+        ("/apis/networking.k8s.io/v1/servicecidrs", {"kubernetes"}),
+        (API_SERVICES, {"v1.", "v1.apps", "v2.autoscaling", "v1.resource.k8s.io"}),
+    ],
+)
+async def test_the_defaults_are_there(client: httpx.AsyncClient, path: str, some: set[str]) -> None:
+    assert some <= await names(client, path)
+
+
+_MERGE = {"content-type": "application/merge-patch+json"}
+_RBAC = "/apis/rbac.authorization.k8s.io/v1"
+
+
+async def test_a_restart_takes_nothing_away_and_gives_default_roles_what_they_lack(tmp_path: Path) -> None:
+    config = Config(port=0, data=tmp_path, relaxed=True)
+    role, kept = f"{_RBAC}/clusterroles/system:basic-user", f"{_RBAC}/clusterroles/system:discovery"
+    binding = f"{_RBAC}/clusterrolebindings/system:discovery"
+    own = {"apiGroups": [""], "resources": ["pods"], "verbs": ["get"]}
+    off = {"annotations": {"rbac.authorization.kubernetes.io/autoupdate": "false"}}
+    async with ApiServer(config) as server, httpx.AsyncClient(base_url=server.url, timeout=30) as client:
+        rules, subjects = (
+            (await client.get(role)).json()["rules"],
+            (await client.get(binding)).json()["subjects"],
+        )
+        for path, body in (
+            (role, {"rules": [own]}),
+            (kept, {"rules": [], "metadata": off}),
+            (binding, {"subjects": [], "metadata": {"labels": {"mine": "1"}}}),
+        ):
+            assert (await client.patch(path, json=body, headers=_MERGE)).status_code == 200
+        before = (await client.get(kept)).json()
+        port = client.base_url.port or 0
+    again = replace(config, port=port)
+    async with ApiServer(again) as server, httpx.AsyncClient(base_url=server.url, timeout=30) as client:
+        assert (await client.get(kept)).json() == before
+        given = (await client.get(role)).json()["rules"]
+        assert given[0] == own
+        assert not missing(given, rules)
+        whole = (await client.get(binding)).json()
+        assert (whole["subjects"], whole["metadata"]["labels"]["mine"]) == (subjects, "1")
+        revision = (await client.get(API_SERVICES)).json()["metadata"]["resourceVersion"]
+    async with ApiServer(again) as server, httpx.AsyncClient(base_url=server.url, timeout=30) as client:
+        # Nothing was missing, so nothing was written.
+        assert (await client.get(API_SERVICES)).json()["metadata"]["resourceVersion"] == revision
+
+
+_OWN = "/api/v1/namespaces/default/services/kubernetes"
+_ENDPOINTS = "/api/v1/namespaces/default/endpoints/kubernetes"
+_SLICE = "/apis/discovery.k8s.io/v1/namespaces/default/endpointslices/kubernetes"
+_FLOW = "/apis/flowcontrol.apiserver.k8s.io/v1"
+
+
+@pytest.fixture
+async def restoring(tmp_path: Path) -> AsyncIterator[tuple[httpx.AsyncClient, FakeClock]]:
+    """A client of a server whose time stands still."""
+    clock = FakeClock()
+    config = Config(port=0, data=tmp_path, relaxed=True)
+    async with (
+        ApiServer(config, clock) as server,
+        httpx.AsyncClient(base_url=server.url, timeout=30) as client,
+    ):
+        yield client, clock
+
+
+async def test_the_servers_own_service_and_endpoints_are_back_in_ten_seconds(
+    restoring: tuple[httpx.AsyncClient, FakeClock],
+) -> None:
+    client, clock = restoring
+    port = client.base_url.port
+    before = {path: (await client.get(path)).json() for path in (_OWN, _ENDPOINTS, _SLICE)}
+    assert before[_OWN]["spec"]["ports"][0]["targetPort"] == port
+    (subset,) = before[_ENDPOINTS]["subsets"]
+    assert subset["addresses"] == [{"ip": "127.0.0.1"}]
+    assert subset["ports"] == [{"name": "https", "port": port, "protocol": "TCP"}]
+    for path in (*before, "/apis/networking.k8s.io/v1/servicecidrs/kubernetes"):
+        assert (await client.delete(path)).status_code == 200, path
+    assert (await client.get(_OWN)).status_code == 404
+    await clock.advance(10)
+    for path in before:
+        assert (await until_there(client, path))["metadata"]["uid"] != before[path]["metadata"]["uid"]
+    await until_there(client, f"{ADDRESSES}/10.96.0.1")
+    await until_there(client, "/apis/networking.k8s.io/v1/servicecidrs/kubernetes")
+    assert (await client.delete(f"{ADDRESSES}/10.96.0.1")).status_code == 200
+    moved = {"subsets": [{"addresses": [{"ip": "10.0.0.1"}], "ports": [{"port": 1}]}]}
+    assert (await client.patch(_ENDPOINTS, json=moved, headers=_MERGE)).status_code == 200
+    await clock.advance(10)
+    async with asyncio.timeout(PATIENCE):
+        while (await client.get(_ENDPOINTS)).json()["subsets"] != [subset]:  # noqa: ASYNC110 - as above
+            await asyncio.sleep(0.01)
+    await until_there(client, f"{ADDRESSES}/10.96.0.1")
+
+
+async def test_flow_control_and_namespaces_are_back_in_a_minute_and_the_rest_is_not(
+    restoring: tuple[httpx.AsyncClient, FakeClock],
+) -> None:
+    client, clock = restoring
+    level, mine = f"{_FLOW}/prioritylevelconfigurations/workload-low", f"{_FLOW}/flowschemas/probes"
+    gone = [
+        f"{_FLOW}/flowschemas/service-accounts",
+        "/apis/scheduling.k8s.io/v1/priorityclasses/system-node-critical",
+    ]
+    gone.append(f"{_RBAC}/clusterroles/system:discovery")
+    for path in gone:
+        assert (await client.delete(path)).status_code == 200, path
+    shares = {"spec": {"limited": {"nominalConcurrencyShares": 1}}}
+    assert (await client.patch(level, json=shares, headers=_MERGE)).status_code == 200
+    taken = {
+        "metadata": {"annotations": {"apf.kubernetes.io/autoupdate-spec": "false"}},
+        "spec": {"matchingPrecedence": 7},
+    }
+    assert (await client.patch(mine, json=taken, headers=_MERGE)).status_code == 200
+    await clock.advance(60)
+    await until_there(client, gone[0])
+
+    async def repaired() -> dict[str, Any] | None:
+        found: dict[str, Any] = (await client.get(level)).json()
+        return found if found["spec"]["limited"]["nominalConcurrencyShares"] == 100 else None
+
+    found = await until(repaired, PATIENCE, every=0.01)
+    assert found["metadata"]["generation"] == 3
+    assert (await client.get(mine)).json()["spec"]["matchingPrecedence"] == 7
+    assert [(await client.get(path)).status_code for path in gone[1:]] == [404, 404]
+
+
+async def until_there(client: httpx.AsyncClient, path: str) -> dict[str, Any]:
+    async def check() -> dict[str, Any] | None:
+        answer = await client.get(path)
+        return answer.json() if answer.status_code == 200 else None
+
+    found: dict[str, Any] = await until(check, PATIENCE, every=0.01)
+    return found
+
+
+async def test_every_address_of_a_service_has_an_object(client: httpx.AsyncClient) -> None:
+    services = "/api/v1/namespaces/default/services"
+    body: dict[str, Any] = {
+        "apiVersion": "v1",
+        "kind": "Service",
+        "metadata": {"name": "s"},
+        "spec": {"clusterIP": "10.96.3.3", "ports": [{"port": 80}]},
+    }
+    assert (await client.post(services, json=body)).status_code == 201
+    await until_listed(client, ADDRESSES, "10.96.3.3", True)
+    await client.delete(f"{services}/s")
+    await until_listed(client, ADDRESSES, "10.96.3.3", False)
+
+
+async def test_a_custom_group_has_an_api_service(client: httpx.AsyncClient) -> None:
+    definitions = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions"
+    schema = {"openAPIV3Schema": {"type": "object", "x-kubernetes-preserve-unknown-fields": True}}
+    body = {
+        "apiVersion": "apiextensions.k8s.io/v1",
+        "kind": "CustomResourceDefinition",
+        "metadata": {"name": "foos.example.com"},
+        "spec": {
+            "group": "example.com",
+            "scope": "Namespaced",
+            "names": {"plural": "foos", "kind": "Foo"},
+            "versions": [{"name": "v1", "served": True, "storage": True, "schema": schema}],
+        },
+    }
+    assert (await client.post(definitions, json=body)).status_code == 201
+    await until_listed(client, API_SERVICES, "v1.example.com", True)
+    spec = (await client.get(f"{API_SERVICES}/v1.example.com")).json()["spec"]
+    assert (spec["groupPriorityMinimum"], spec["versionPriority"]) == (1000, 100)
+    await client.delete(f"{definitions}/foos.example.com")
+    await until_listed(client, API_SERVICES, "v1.example.com", False)
+
+
+def test_the_roles_as_they_are_written() -> None:
+    made = {(obj["kind"], obj["metadata"]["name"]): obj for obj in roles_and_bindings()}
+    everything = made["ClusterRole", "cluster-admin"]["rules"]
+    assert everything == [
+        {"verbs": ["*"], "apiGroups": ["*"], "resources": ["*"]},
+        {"verbs": ["*"], "nonResourceURLs": ["*"]},
+    ]
+    edit = made["ClusterRole", "edit"]
+    assert edit["rules"] is None
+    assert edit["metadata"]["labels"]["rbac.authorization.k8s.io/aggregate-to-admin"] == "true"
+    assert edit["aggregationRule"] == {
+        "clusterRoleSelectors": [
+            {"matchLabels": {"rbac.authorization.k8s.io/aggregate-to-edit": "true"}},
+        ]
+    }
+    binding = made["RoleBinding", "system::leader-locking-kube-scheduler"]
+    assert binding["roleRef"]["kind"] == "Role"
+    assert {subject["kind"] for subject in binding["subjects"]} == {"User", "ServiceAccount"}
+    kinds = [kind for kind, _ in made]
+    counts = {kind: kinds.count(kind) for kind in set(kinds)}
+    assert counts["ClusterRole"] > 60
+    assert counts["ClusterRoleBinding"] > 45

@@ -1,0 +1,127 @@
+"""Declared rules, as validation-gen's code of kube-apiserver 1.36.2 runs them."""
+
+from __future__ import annotations
+
+import copy
+from typing import Any
+
+import pytest
+from dra_apiserver.kinds.common.declarative import structs
+from dra_apiserver.kinds.common.declarative.rules import ALL, DeclaredRules
+from dra_apiserver.kinds.common.declarative.structs import Rule, Stage
+from dra_shared.api.schema import schema_document
+
+Json = dict[str, Any]
+V1 = "io.k8s.api.resource.v1"
+POOLS = DeclaredRules("io.k8s.api.resource.v1alpha3.ResourcePoolStatusRequest")
+CLAIM = f"{V1}.ResourceClaim"
+POOL = {"driver": "gpu.example.com", "poolName": "node-1", "generation": 1}
+CONDITION = {
+    "type": "Complete",
+    "status": "True",
+    "reason": "Done",
+    "message": "",
+    "lastTransitionTime": "2026-01-01T00:00:00Z",
+}
+
+
+def request(**status: Any) -> Json:
+    spec = {"driver": "gpu.example.com", "limit": 100}
+    return {"spec": spec, "status": {"poolCount": 1, "pools": [POOL], **status}}
+
+
+def texts(rules: DeclaredRules, obj: Json, old: Json | None = None) -> list[str]:
+    return [str(error) for error in rules.validate(obj, old)]
+
+
+def test_a_field_with_a_default_is_required_though_optional() -> None:
+    assert texts(POOLS, {"spec": {"driver": "gpu.example.com"}}) == ["spec.limit: Required value"]
+
+
+def test_a_number_that_is_required_is_not_zero() -> None:
+    pools = [{**POOL, "generation": 0}, {**POOL, "generation": -1}]
+    assert texts(POOLS, request(pools=pools)) == [
+        "status.pools[0].generation: Required value",
+        "status.pools[1].generation: Invalid value: -1: must be greater than or equal to 0",
+    ]
+
+
+def test_a_key_that_is_there_twice_shows_the_item_in_the_order_of_its_fields() -> None:
+    assert texts(POOLS, request(conditions=[CONDITION, CONDITION])) == [
+        'status.conditions[1]: Duplicate value: {"type":"Complete","status":"True",'
+        '"lastTransitionTime":"2026-01-01T00:00:00Z","reason":"Done","message":""}'
+    ]
+
+
+def test_what_did_not_change_is_not_judged_again() -> None:
+    old = request(poolCount=-1)
+    new = copy.deepcopy(old)
+    new["status"]["pools"][0]["driver"] = "no driver"
+    errors = texts(POOLS, new, old)
+    assert [error.partition(": ")[0] for error in errors] == ["status.pools[0].driver"]
+    assert texts(POOLS, old, old) == []
+
+
+def test_an_immutable_field_hides_the_errors_inside() -> None:
+    new = {"spec": {"driver": "no driver", "limit": -1}}
+    assert texts(POOLS, new, {"spec": {"driver": "gpu.example.com", "limit": 1}}) == [
+        "spec: Invalid value: null: field is immutable"
+    ]
+
+
+def test_rules_that_shadow_others_are_not_answered_with() -> None:
+    claim = {"metadata": {}, "spec": {"devices": {"requests": [{"name": "a"}] * 33}}}
+    assert texts(DeclaredRules(CLAIM), claim) == []
+    assert texts(DeclaredRules(CLAIM, ALL), claim) == [
+        "spec.devices.requests: Too many: 33: must have at most 32 items"
+    ]
+
+
+def test_an_item_with_a_key_is_compared_with_the_old_one_of_that_key() -> None:
+    rules = DeclaredRules(CLAIM, ALL)
+    one = {"driver": "a", "pool": "b", "device": "c", "shareID": "no-id"}
+    two = {**one, "device": "d"}
+    old = {"status": {"devices": [one]}}
+    found = rules.validate({"status": {"devices": [two, one]}}, old)
+    assert [error.field for error in found] == ["status.devices[0].shareID"]
+
+
+def test_a_union_is_judged_where_other_members_are_set() -> None:
+    rules = DeclaredRules(f"{V1}.DeviceAttribute", ALL)
+    assert len(rules.validate({"int": 1, "bool": True})) == 1
+    assert rules.validate({"int": 2, "bool": True}, {"int": 1, "bool": True}) == []
+    assert len(rules.validate({"int": 2, "bool": True}, {"int": 1})) == 1
+
+
+def test_a_rule_names_its_stage_and_what_it_applies_to() -> None:
+    inner = Rule("format", Stage.ALPHA, value="k8s-short-name")
+    assert Rule.parse("alpha(1.36): eachKey: format=k8s-short-name") == Rule(
+        "eachKey", Stage.ALPHA, inner=inner
+    )
+    assert Rule.parse("subfield(name): optional") == Rule("subfield", argument="name", inner=Rule("optional"))
+    with pytest.raises(ValueError, match="not a validation rule"):
+        Rule.parse("alpha(1.36): ")
+
+
+def test_a_rule_that_is_not_known_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    field = structs.Field("size", structs.Shape.NUMBER, rules=(Rule("multipleOf", value="2"),))
+    monkeypatch.setattr("dra_apiserver.kinds.common.declarative.rules.fields", lambda _: (field,))
+    with pytest.raises(ValueError, match="size declares a rule that is not known: multipleOf"):
+        DeclaredRules("Sized")
+
+
+def test_a_field_without_a_place_comes_last_and_keeps_its_rules(monkeypatch: pytest.MonkeyPatch) -> None:
+    text = {"type": "string", "x-go": ["string", ""], "x-rules": ["required"]}
+    schema = {"properties": {"a": text, "b": text, "c": text}, "x-order": ["c", "a"]}
+    monkeypatch.setattr(structs, "_schema", lambda _: schema)
+    found = structs.fields.__wrapped__("Example")
+    assert [(field.name, field.rules) for field in found] == [(name, (Rule("required"),)) for name in "cab"]
+
+
+@pytest.mark.parametrize("version", ["v1", "v1alpha3", "v1beta1", "v1beta2"])
+def test_every_rule_of_the_schema_data_is_known(version: str) -> None:
+    package = f"io.k8s.api.resource.{version}"
+    document = structs._package(package)
+    assert schema_document(package) is not None
+    for name in document:
+        DeclaredRules(f"{package}.{name}", ALL)

@@ -1,0 +1,59 @@
+"""What was found good once is not looked through again."""
+
+from typing import Any
+
+from dra_apiserver.errors import FieldError, required
+from dra_apiserver.kinds.common.validspecs import KnownGood
+
+
+class _Look:
+    def __init__(self, *errors: FieldError) -> None:
+        self.errors = list(errors)
+        self.asked = 0
+
+    def __call__(self) -> list[FieldError]:
+        self.asked += 1
+        return self.errors
+
+
+def _value(index: int = 0, **more: Any) -> dict[str, Any]:
+    return {"index": index, **more}
+
+
+def test_an_equal_value_is_known() -> None:
+    known, look = KnownGood(), _Look()
+    assert known.check(_value(), look) == known.check(_value(), look) == []
+    assert look.asked == 1
+
+
+def test_a_bad_value_is_looked_through_each_time() -> None:
+    known, look = KnownGood(), _Look(required("spec"))
+    assert known.check(_value(), look) == known.check(_value(), look) == look.errors
+    assert look.asked == 2
+
+
+def test_what_only_compares_as_equal_is_another_value() -> None:
+    known, look = KnownGood(), _Look()
+    for value in (1, True, 1.0, "1"):
+        known.check({"index": value}, look)
+    assert look.asked == 4
+
+
+def test_the_same_value_under_other_circumstances_is_another() -> None:
+    known, look = KnownGood(), _Look()
+    known.check(_value(), look, under="a")
+    known.check(_value(), look, under="b")
+    assert look.asked == 2
+
+
+def test_the_oldest_are_forgotten_and_the_large_never_known() -> None:
+    known, look = KnownGood(), _Look()
+    for index in range(600):
+        known.check(_value(index), look)
+    known.check(_value(599), look)
+    assert look.asked == 600
+    known.check(_value(0), look)
+    assert look.asked == 601
+    for _ in range(2):
+        known.check(_value(text="x" * 10_000), look)
+    assert look.asked == 603

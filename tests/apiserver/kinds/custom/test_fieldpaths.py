@@ -1,0 +1,84 @@
+"""Paths of fields as kube-apiserver 1.36.2 follows them."""
+
+from typing import Any
+
+import pytest
+from dra_apiserver.kinds.custom.fieldpaths import PathError, check_selectable, follow
+
+SPEC = {
+    "a": {"type": "string"},
+    "n": {"type": "number"},
+    "x-y": {"type": "string"},
+    "l": {"type": "array", "items": {"type": "string"}},
+    "m": {"type": "object", "additionalProperties": {"type": "string"}},
+}
+SCHEMA: dict[str, Any] = {
+    "type": "object",
+    "properties": {"metadata": {"type": "object"}, "spec": {"type": "object", "properties": SPEC}},
+}
+SORTS = (
+    "must point to a field of type string, boolean or integer. Enum string fields and strings with formats are "
+    "allowed."
+)
+
+
+@pytest.mark.parametrize(
+    ("path", "names"),
+    [
+        (".spec.a", ["spec", "a"]),
+        ("['spec']['a']", ["spec", "a"]),
+        (".spec.x-y", ["spec", "x-y"]),
+        (".spec.m['a.b']", ["spec", "m", "a.b"]),
+        (".spec.m['it\\'s']", ["spec", "m", "it's"]),
+    ],
+)
+def test_paths_lead_somewhere(path: str, names: list[str]) -> None:
+    assert follow(path, SCHEMA)[0] == names
+
+
+@pytest.mark.parametrize(
+    ("path", "said"),
+    [
+        ("spec", "expected [ or . but got: spec"),
+        (".spec.", "unexpected end of JSON path"),
+        (".spec['a'", "unexpected end of JSON path"),
+        (".spec[a]", "expected single quoted string but got a"),
+        (".spec['a'.x", "expected ] but got ."),
+        (".spec.m['\\q']", "invalid string literal: invalid escape char \\q"),
+        (".spec.zz", "does not refer to a valid field"),
+        (".spec.l[0]", "expected single quoted string but got 0"),
+        (".spec.a.b", "does not refer to a valid field"),
+    ],
+)
+def test_paths_that_do_not(path: str, said: str) -> None:
+    with pytest.raises(PathError) as refused:
+        follow(path, SCHEMA)
+    assert str(refused.value) == said
+
+
+@pytest.mark.parametrize(
+    ("paths", "said"),
+    [
+        ([".spec.a", ".spec.m.x"], []),
+        ([""], ["f[0].jsonPath: Required value"]),
+        (
+            [".spec['a']"],
+            [
+                "f[0].jsonPath: Invalid value: \".spec['a']\": is an invalid path: array notation is not allowed",
+            ],
+        ),
+        (
+            [".metadata"],
+            [
+                'f[0].jsonPath: Invalid value: ".metadata": must not point to fields in metadata',
+                f'f[0].jsonPath: Invalid value: ".metadata": {SORTS}',
+            ],
+        ),
+        ([".spec.n"], [f'f[0].jsonPath: Invalid value: ".spec.n": {SORTS}']),
+        ([".spec.a", ".spec.a"], ['f[1].jsonPath: Duplicate value: ".spec.a"']),
+        ([f".spec.m.f{i}" for i in range(9)], ["f: Too many: 9: must have at most 8 items"]),
+    ],
+)
+def test_what_may_be_selected_by(paths: list[str], said: list[str]) -> None:
+    errors = check_selectable([{"jsonPath": path} for path in paths], SCHEMA, "f")
+    assert [str(error) for error in errors] == said

@@ -1,0 +1,248 @@
+"""Pods as upstream judges them: new ones, changed ones and their status."""
+
+import copy
+from typing import Any
+
+import pytest
+from dra_apiserver.conformance import answer
+
+from tests.support.apiobjects import POD
+
+Json = dict[str, Any]
+Error = tuple[str, str]
+NAMESPACES = [{"metadata": {"name": "default"}}]
+
+
+def new_pod(**spec: Any) -> Json:
+    meta = {"name": "p", "namespace": "default"}
+    base = {"containers": [{"name": "c", "image": "x"}]}
+    return {"apiVersion": "v1", "kind": "Pod", "metadata": meta, "spec": {**base, **spec}}
+
+
+def errors(obj: Json, old: Json | None = None, operation: str = "create") -> list[Error]:
+    case = {"object": obj, "oldObject": old, "operation": operation, "namespaces": NAMESPACES}
+    return [(error["field"], error["body"]) for error in answer(case)["server"]["errors"]]
+
+
+def container(**more: Any) -> Json:
+    return {"name": "c", "image": "x", **more}
+
+
+CREATE: list[tuple[str, Json, list[Error]]] = [
+    ("no containers", {"containers": []}, [("spec.containers", "Required value")]),
+    (
+        "same names",
+        {"containers": [container(), container()], "initContainers": [container()]},
+        [
+            ("spec.containers[1].name", 'Duplicate value: "c"'),
+            ("spec.initContainers[0].name", 'Duplicate value: "c"'),
+        ],
+    ),
+    (
+        "more requested than allowed",
+        {"containers": [container(resources={"limits": {"cpu": "1"}, "requests": {"cpu": "2"}})]},
+        [
+            (
+                "spec.containers[0].resources.requests",
+                'Invalid value: "2": must be less than or equal to cpu limit of 1',
+            )
+        ],
+    ),
+    (
+        "an extended resource without a limit",
+        {"containers": [container(resources={"requests": {"example.com/gpu": "1"}})]},
+        [
+            (
+                "spec.containers[0].resources.limits",
+                "Required value: Limit must be set for non overcommitable resources",
+            )
+        ],
+    ),
+    (
+        "half an extended resource",
+        {"containers": [container(resources={"limits": {"example.com/gpu": "500m"}})]},
+        [
+            (
+                "spec.containers[0].resources.limits[example.com/gpu]",
+                'Invalid value: "500m": must be an integer',
+            ),
+            (
+                "spec.containers[0].resources.requests[example.com/gpu]",
+                'Invalid value: "500m": must be an integer',
+            ),
+        ],
+    ),
+    (
+        "a claim that the pod lacks",
+        {
+            "resourceClaims": [{"name": "a", "resourceClaimName": "x"}],
+            "containers": [container(resources={"claims": [{"name": "b"}]})],
+        },
+        [
+            (
+                "spec.containers[0].resources.claims[0]",
+                'Not found: "b": must be one of the names in pod.spec.resourceClaims: a',
+            )
+        ],
+    ),
+    (
+        "a claim used twice",
+        {
+            "resourceClaims": [{"name": "a", "resourceClaimName": "x"}],
+            "containers": [container(resources={"claims": [{"name": "a", "request": "r"}, {"name": "a"}]})],
+        },
+        [("spec.containers[0].resources.claims[1]", 'Duplicate value: "a"')],
+    ),
+    (
+        "a claim from nowhere",
+        {"resourceClaims": [{"name": "a"}]},
+        [
+            (
+                "spec.resourceClaims[0]",
+                'Invalid value: {"Name":"a","ResourceClaimName":null,"ResourceClaimTemplateName":null}: '
+                "must specify one of: `resourceClaimName`, `resourceClaimTemplateName`",
+            )
+        ],
+    ),
+    (
+        "a mount without a volume",
+        {"containers": [container(volumeMounts=[{"name": "v", "mountPath": "/v"}])]},
+        [("spec.containers[0].volumeMounts[0].name", 'Not found: "v"')],
+    ),
+    (
+        "a toleration of everything in part",
+        {"tolerations": [{"operator": "Equal", "value": "x"}]},
+        [
+            (
+                "spec.tolerations[0].operator",
+                'Invalid value: "Equal": operator must be Exists when `key` is empty, '
+                'which means "match all values and all keys"',
+            )
+        ],
+    ),
+    (
+        "a port out of range",
+        {"containers": [container(ports=[{"containerPort": 70000}])]},
+        [
+            (
+                "spec.containers[0].ports[0].containerPort",
+                "Invalid value: 70000: must be between 1 and 65535, inclusive",
+            )
+        ],
+    ),
+    (
+        "an unknown policy",
+        {"restartPolicy": "Sometimes"},
+        [
+            (
+                "spec.restartPolicy",
+                'Unsupported value: "Sometimes": supported values: "Always", "OnFailure", "Never"',
+            )
+        ],
+    ),
+    (
+        "gated and bound",
+        {"schedulingGates": [{"name": "example.com/a"}], "nodeName": "n"},
+        [("spec.nodeName", "Forbidden: cannot be set until all schedulingGates have been cleared")],
+    ),
+]
+
+
+@pytest.mark.parametrize(
+    ("spec", "expected"), [pytest.param(spec, expected, id=name) for name, spec, expected in CREATE]
+)
+def test_create(spec: Json, expected: list[Error]) -> None:
+    assert errors(new_pod(**spec)) == expected
+
+
+def changed(**spec: Any) -> Json:
+    obj: Json = copy.deepcopy(POD)
+    obj["spec"] |= spec
+    return obj
+
+
+def test_an_image_and_tolerations_may_change() -> None:
+    containers = copy.deepcopy(POD["spec"]["containers"])
+    containers[0]["image"] = "other"
+    tolerations = [*POD["spec"]["tolerations"], {"key": "b", "operator": "Exists"}]
+    obj = changed(
+        containers=containers, tolerations=tolerations, activeDeadlineSeconds=30, schedulingGates=[]
+    )
+    assert errors(obj, POD, "update") == []
+
+
+def test_little_else_may_change() -> None:
+    found = errors(changed(hostname="other"), POD, "update")
+    assert [field for field, _ in found] == ["spec"]
+    assert found[0][1].startswith("Forbidden: pod updates may not change fields other than ")
+
+
+def test_a_toleration_does_not_go() -> None:
+    found = errors(changed(tolerations=[]), POD, "update")
+    text = "Forbidden: existing toleration can not be modified except its tolerationSeconds"
+    assert found == [("spec.tolerations", text)]
+
+
+def test_a_gate_does_not_come() -> None:
+    gates = [*POD["spec"]["schedulingGates"], {"name": "example.com/more"}]
+    text = "Forbidden: only deletion is allowed, but found new scheduling gate 'example.com/more'"
+    assert errors(changed(schedulingGates=gates), POD, "update") == [("spec.schedulingGates[1].name", text)]
+
+
+def test_a_gated_pod_may_be_told_where() -> None:
+    assert errors(changed(nodeSelector={"zone": "a", "rack": "b"}), POD, "update") == []
+    found = errors(changed(nodeSelector={"zone": "b"}), POD, "update")
+    assert [field for field, _ in found] == ["spec.nodeSelector"]
+
+
+def test_required_nodes_of_a_gated_pod_only_become_fewer() -> None:
+    def affine(*terms: list[str]) -> Json:
+        def one(values: list[str]) -> Json:
+            return {"matchExpressions": [{"key": key, "operator": "Exists"} for key in values]}
+
+        selector = {"nodeSelectorTerms": [one(values) for values in terms]}
+        return changed(
+            affinity={"nodeAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": selector}}
+        )
+
+    old = affine(["zone"])
+    assert errors(affine(["zone", "rack"]), old, "update") == []
+    path = "spec.affinity.nodeAffinity.requiredDuringSchedulingIgnoredDuringExecution.nodeSelectorTerms"
+    ((field, message),) = errors(affine(["rack"]), old, "update")
+    assert (field, message[-55:]) == (
+        f"{path}[0]",
+        ": only additions are allowed (no mutations or deletions)"[1:],
+    )
+    ((field, message),) = errors(affine(["zone"], ["rack"]), old, "update")
+    assert (field, message[-30:]) == (path, "NodeSelectorTerms list are allowed"[-30:])
+    assert errors(affine(["rack"]), changed(affinity={}), "update") == []
+
+
+def test_preferred_nodes_are_looked_at_too() -> None:
+    preference = {"matchExpressions": [{"key": "a", "operator": "Like"}]}
+    term = {"weight": 1, "preference": preference}
+    affinity = {"nodeAffinity": {"preferredDuringSchedulingIgnoredDuringExecution": [term]}}
+    path = "spec.affinity.nodeAffinity.preferredDuringSchedulingIgnoredDuringExecution[0].preference"
+    assert errors(new_pod(affinity=affinity)) == [
+        (f"{path}.matchExpressions[0].operator", 'Invalid value: "Like": not a valid selector operator')
+    ]
+
+
+def test_the_deadline_only_comes_nearer() -> None:
+    text = "Invalid value: 90: must be less than or equal to previous value"
+    assert errors(changed(activeDeadlineSeconds=90), POD, "update") == [("spec.activeDeadlineSeconds", text)]
+
+
+def test_what_ended_stays_ended() -> None:
+    old = changed(restartPolicy="Never")
+    old["status"]["containerStatuses"][0]["state"] = {"terminated": {"exitCode": 1}}
+    obj = changed(restartPolicy="Never")
+    text = "Forbidden: may not be transitioned to non-terminated state"
+    assert errors(obj, old, "statusUpdate") == [("status.containerStatuses[0].state", text)]
+
+
+def test_claim_statuses_name_the_pods_claims() -> None:
+    obj = copy.deepcopy(POD)
+    obj["status"]["resourceClaimStatuses"] = [{"name": "x", "resourceClaimName": "y"}]
+    text = 'Invalid value: "x": must match the name of an entry in `spec.resourceClaims`'
+    assert errors(obj, POD, "statusUpdate") == [("status.resourceClaimStatuses[0].name", text)]

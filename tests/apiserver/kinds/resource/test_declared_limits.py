@@ -1,0 +1,33 @@
+"""The limits and values of resource.k8s.io's types, of which the hand-written rules make use."""
+
+import pytest
+from dra_apiserver.kinds.resource.claimspec import check_claim_spec
+from dra_apiserver.kinds.resource.declared import limit, values
+from dra_shared.features import FeatureGates
+
+
+def test_limits_and_values_are_those_of_the_tags() -> None:
+    assert limit("DeviceAllocationResult", "config") == 64
+    assert limit("NetworkDeviceData", "hardwareAddress") == 128
+    assert values("DeviceToleration", "operator") == ("Equal", "Exists")
+
+
+def test_what_is_not_declared_is_refused() -> None:
+    with pytest.raises(LookupError, match=r"Device\.name declares no limit"):
+        limit("Device", "name")
+    with pytest.raises(LookupError, match=r"Device\.name declares no values"):
+        values("Device", "name")
+    with pytest.raises(LookupError, match="Device has no field colour"):
+        limit("Device", "colour")
+
+
+def test_a_claim_has_as_many_constraints_as_its_type_declares() -> None:
+    allowed = limit("DeviceClaim", "constraints")
+    one = {"matchAttribute": "gpu.example.com/numa"}
+    devices = {"requests": [{"name": "a", "exactly": {"deviceClassName": "gpu", "allocationMode": "All"}}]}
+    gates = FeatureGates()
+    assert check_claim_spec({"devices": {**devices, "constraints": [one] * allowed}}, "spec", gates) == []
+    errors = check_claim_spec({"devices": {**devices, "constraints": [one] * (allowed + 1)}}, "spec", gates)
+    assert [str(error) for error in errors] == [
+        "spec.devices.constraints: Too many: 33: must have at most 32 items"
+    ]

@@ -1,0 +1,88 @@
+"""CSI drivers' objects and EndpointSlices, as kube-apiserver 1.36.2 judges them."""
+
+from typing import Any
+
+from dra_apiserver.kinds.networking.endpointslices import check_endpoint_slice
+from dra_apiserver.kinds.storage.csi import (
+    check_csi_node,
+    check_storage_capacity,
+    check_volume_attributes_class,
+)
+
+Json = dict[str, Any]
+DRIVER: Json = {"name": "d.example.com", "nodeID": "a", "topologyKeys": ["zone"]}
+
+
+def node(*drivers: Json) -> Json:
+    return {"spec": {"drivers": list(drivers)}}
+
+
+def slice_of(kind: str = "IPv4", **endpoint: Any) -> Json:
+    return {"addressType": kind, "endpoints": [{"addresses": ["10.0.0.1"], **endpoint}]}
+
+
+def texts(errors: Any) -> list[str]:
+    return [str(error) for error in errors]
+
+
+def test_the_drivers_of_a_node() -> None:
+    assert texts(check_csi_node(node(DRIVER, {**DRIVER, "nodeID": ""}), None)) == [
+        "spec.drivers[1].nodeID: Required value",
+        'spec.drivers[1].name: Duplicate value: "d.example.com"',
+    ]
+
+
+def test_a_driver_on_a_node_only_changes_how_many_volumes_it_takes() -> None:
+    grown = {**DRIVER, "allocatable": {"count": 5}}
+    assert texts(check_csi_node(node(grown), node(DRIVER))) == []
+    assert texts(check_csi_node(node({**DRIVER, "nodeID": "b"}), node(DRIVER))) == [
+        'spec.drivers: Invalid value: {"Name":"d.example.com","NodeID":"b","TopologyKeys":["zone"],'
+        '"Allocatable":null}: field is immutable'
+    ]
+
+
+def test_capacity_is_of_one_class_in_one_place() -> None:
+    old: Json = {"storageClassName": "fast", "nodeTopology": {"matchLabels": {"b": "1"}}, "capacity": "1Gi"}
+    new: Json = {"storageClassName": "slow", "nodeTopology": {"matchLabels": {"b": "1", "a": "2"}}}
+    assert texts(check_storage_capacity({**new, "capacity": "-1"}, old)) == [
+        'capacity: Invalid value: "-1": must be greater than or equal to 0',
+        'nodeTopology: Invalid value: {"matchLabels":{"a":"2","b":"1"}}: field is immutable',
+        'storageClassName: Invalid value: "slow": field is immutable',
+    ]
+
+
+def test_attributes_of_volumes_never_change() -> None:
+    old: Json = {"driverName": "d.example.com", "parameters": {"a": "b"}}
+    assert texts(check_volume_attributes_class({"driverName": "d.example.com"}, old)) == [
+        "parameters: Forbidden: updates to parameters are forbidden.",
+        "parameters: Required value: must contain at least one key/value pair",
+    ]
+
+
+def test_addresses_are_of_the_slices_type() -> None:
+    assert texts(check_endpoint_slice(slice_of("IPv6"), None)) == [
+        'endpoints[0].addresses: Invalid value: "10.0.0.1": must be an IPv6 address'
+    ]
+    assert texts(check_endpoint_slice(slice_of(addresses=["169.254.1.1"]), None)) == [
+        'endpoints[0].addresses[0]: Invalid value: "169.254.1.1": '
+        "may not be in the link-local range (169.254.0.0/16, fe80::/10)"
+    ]
+    assert check_endpoint_slice(slice_of(addresses=["127.0.0.1"]), None) == []
+    assert texts(check_endpoint_slice(slice_of(addresses=[]), None)) == [
+        "endpoints[0].addresses: Required value: must contain at least 1 address"
+    ]
+
+
+def test_endpoints_that_did_not_change_are_not_looked_at() -> None:
+    old = slice_of(addresses=[])
+    assert texts(check_endpoint_slice({**old, "addressType": "IPv6"}, old)) == [
+        'addressType: Invalid value: "IPv6": field is immutable'
+    ]
+
+
+def test_ports_of_a_slice() -> None:
+    ports = [{"name": "a", "protocol": "TCP"}, {"name": "a", "protocol": "X"}]
+    assert texts(check_endpoint_slice({**slice_of(), "ports": ports}, None)) == [
+        'ports[1].name: Duplicate value: "a"',
+        'ports[1].protocol: Unsupported value: "X": supported values: "SCTP", "TCP", "UDP"',
+    ]

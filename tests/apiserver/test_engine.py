@@ -1,0 +1,66 @@
+"""The API server's engine names no kind: what is a kind's own stands in its room."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterator
+from pathlib import Path
+
+import dra_apiserver
+import pytest
+from dra_apiserver.kinds import catalog
+
+ENGINE = Path(dra_apiserver.__file__).parent
+# Words of paths and of RBAC rules that are no knowledge of a kind, and recorded cases that name their namespaces.
+ALLOWED = {
+    "authorization/impersonation.py": {"nodes", "serviceaccounts"},
+    "authorization/requests.py": {"namespaces"},
+    "conformance.py": {"namespaces"},
+    "handlers/routes.py": {"namespaces"},
+    # What the token of a service account names, and must be there for as long as it holds.
+    "tokens.py": {"nodes", "pods", "secrets", "serviceaccounts"},
+}
+
+
+def names() -> frozenset[str]:
+    """Resources and kinds, but for words that say much else, too."""
+    found = {name for kind in catalog.KINDS for name in (kind.plural, kind.kind)}
+    return frozenset(found - {"events", "Event", "Binding", "roles", "Role", "nodes", "Node"}) | {
+        "nodes",
+        "roles",
+    }
+
+
+def modules() -> list[str]:
+    return [
+        str(path.relative_to(ENGINE))
+        for path in sorted(ENGINE.rglob("*.py"))
+        if path.relative_to(ENGINE).parts[0] not in {"kinds", "migrations"}
+    ]
+
+
+def texts(path: Path) -> Iterator[str]:
+    """The string constants of a module that are no docstrings."""
+    tree = ast.parse(path.read_text())
+    documented = (ast.Module, ast.ClassDef, ast.FunctionDef, ast.AsyncFunctionDef, ast.Expr)
+    docstrings = {
+        id(node.value)
+        for parent in ast.walk(tree)
+        for node in ast.iter_child_nodes(parent)
+        if isinstance(parent, documented) and isinstance(node, ast.Expr)
+    }
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Constant) and isinstance(node.value, str) and id(node) not in docstrings:
+            yield node.value
+
+
+@pytest.mark.parametrize("module", modules())
+def test_no_kind_is_named(module: str) -> None:
+    found = {text for text in texts(ENGINE / module) if text in names()}
+    assert found <= ALLOWED.get(module, set())
+
+
+def test_every_kind_of_the_schema_data_has_a_room() -> None:
+    from dra_apiserver.kinds.names import all_resources
+
+    assert [(kind.group, kind.plural) for kind in catalog.KINDS] == all_resources()

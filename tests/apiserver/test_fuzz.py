@@ -1,0 +1,15 @@
+from pathlib import Path
+
+from tests.apiserver.fuzzing.run import fuzz, serving
+
+REQUESTS = 2000
+
+
+async def test_no_request_is_an_internal_error(tmp_path: Path) -> None:
+    async with serving(tmp_path) as server:
+        outcome = await fuzz(server, seed=11, count=REQUESTS)
+        assert outcome.broken == []
+        # It is no use if all of them are refused at the door.
+        assert sum(outcome.codes.values()) == REQUESTS
+        for code, least in {200: 100, 201: 50, 400: 100, 409: 20, 422: 100}.items():
+            assert outcome.codes[code] >= least, outcome.codes
