@@ -8,7 +8,7 @@ from dra_shared.api.pod import Pod
 from dra_shared.api.resource import ResourceClaim, ResourceSlice
 from dra_shared.api.resources import NODES, PODS, RESOURCE_CLAIMS, RESOURCE_SLICES
 
-from tests.fakeapi import Json
+from tests.support.fakeapi import Json
 
 DRIVER = "gpu.example.com"
 

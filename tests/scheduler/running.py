@@ -3,14 +3,16 @@
 import asyncio
 import contextlib
 import random
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator
 from typing import Any
 
 from dra_scheduler.config import SchedulerConfig
 from dra_scheduler.scheduler import Scheduler
+from dra_scheduler.wiring import new_scheduler
 from dra_shared.clock import FakeClock
 
-from tests.fakeapi import FakeApi, Json
+from tests.support.fakeapi import FakeApi, Json
+from tests.support.waiting import eventually
 
 
 @contextlib.asynccontextmanager
@@ -20,17 +22,9 @@ async def running(
     """A scheduler that knows the cluster; ``config`` is for its SchedulerConfig."""
     clock = clock or FakeClock()
     settings = SchedulerConfig(health_port=None, **config)
-    async with Scheduler(settings, client=api.client(), clock=clock, rng=random.Random(1)) as scheduler:
+    async with new_scheduler(settings, client=api.client(), clock=clock, rng=random.Random(1)) as scheduler:
         await eventually(lambda: scheduler.ready)
         yield scheduler, clock
-
-
-async def eventually(condition: Callable[[], Any]) -> None:
-    for _ in range(5000):
-        if condition():
-            return
-        await asyncio.sleep(0)
-    raise AssertionError("it did not come about")
 
 
 async def quiet(api: FakeApi) -> None:

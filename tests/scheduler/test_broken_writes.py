@@ -5,9 +5,10 @@ import itertools
 import pytest
 from dra_shared.features import FeatureGates
 
-from tests.fakeapi import Call, FakeApi, Json
 from tests.scheduler.objects import claim_json, class_json, node_json, pod_json, slice_json
-from tests.scheduler.running import condition, eventually, node_of, quiet, running
+from tests.scheduler.running import condition, node_of, quiet, running
+from tests.support.fakeapi import Call, FakeApi, Json
+from tests.support.waiting import eventually
 
 _GATES = FeatureGates(GangScheduling=True, GenericWorkload=True, DRAWorkloadResourceClaims=True)
 _SPECIAL = "resource.kubernetes.io/extended-resource-claim"
@@ -66,7 +67,7 @@ def _make_ready(api: FakeApi) -> None:
 
 
 def _breaks(api: FakeApi, how: str, first: int, count: int) -> None:
-    """The writes from the first on go wrong, events aside."""
+    """The writes from the first on go wrong, apart from events."""
     numbers = itertools.count()
     lost: list[Call] = []
 
@@ -142,8 +143,8 @@ async def test_a_pod_whose_claim_could_not_be_given_back_is_tried_again() -> Non
         assert node_of(api, "p") == "a"
 
 
-async def test_a_claim_that_is_deleted_while_it_is_allocated_wakes_nobody() -> None:
-    """Its devices are free, but as in kube-scheduler nobody is told."""
+async def test_a_claim_that_is_deleted_while_it_is_allocated_wakes_no_pod() -> None:
+    """Its devices are free, but as in kube-scheduler no pod is woken."""
     api = FakeApi(node_json("a"), class_json(), slice_json("a", 1), claim_json("c"), claim_json("d"))
     async with running(api) as (scheduler, clock):
         api.add(pod_json("p", claims={"gpu": "c"}))

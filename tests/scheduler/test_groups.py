@@ -3,11 +3,13 @@
 from typing import Any
 
 import pytest
+from dra_scheduler.placement import Placement
 from dra_shared.features import FeatureGates
 
-from tests.fakeapi import FakeApi, Json
 from tests.scheduler.objects import claim_json, class_json, node_json, pod_json, slice_json
-from tests.scheduler.running import condition, events, eventually, node_of, nominated, quiet, running
+from tests.scheduler.running import condition, events, node_of, nominated, quiet, running
+from tests.support.fakeapi import FakeApi, Json
+from tests.support.waiting import eventually
 
 GATES = FeatureGates(GangScheduling=True, GenericWorkload=True, DRAWorkloadResourceClaims=True)
 TOO_FEW = (
@@ -29,12 +31,12 @@ def _member(name: str, cpu: str = "3", **more: Any) -> Json:
     return pod_json(name, requests={"cpu": cpu}, schedulingGroup={"podGroupName": "g"}, **more)
 
 
-def _told(api: FakeApi) -> tuple[str, str, str]:
+def _group_condition(api: FakeApi) -> tuple[str, str, str]:
     (found,) = api.get("podgroups", "default", "g")["status"]["conditions"]
     return found["status"], found["reason"], found["message"]
 
 
-async def test_each_member_is_told_its_own_reason() -> None:
+async def test_each_member_reports_its_own_reason() -> None:
     api = FakeApi(node_json("a"), _group(2))
     async with running(api, gates=GATES):
         api.add(_member("fits", priority=1))
@@ -43,7 +45,7 @@ async def test_each_member_is_told_its_own_reason() -> None:
         await quiet(api)
         assert condition(api, "fits")["message"] == TOO_FEW
         assert condition(api, "left")["message"].startswith("0/1 nodes are available: 1 Insufficient cpu.")
-        assert _told(api) == ("False", "Unschedulable", "pod group is unschedulable")
+        assert _group_condition(api) == ("False", "Unschedulable", "pod group is unschedulable")
 
 
 async def test_members_without_a_gang_go_one_by_one() -> None:
@@ -52,15 +54,15 @@ async def test_members_without_a_gang_go_one_by_one() -> None:
         api.add(_member("big", cpu="30"))
         await eventually(lambda: condition(api, "big"))
         await quiet(api)
-        assert _told(api) == ("False", "Unschedulable", "pod group is unschedulable")
+        assert _group_condition(api) == ("False", "Unschedulable", "pod group is unschedulable")
         api.add(_member("small"))
         await eventually(lambda: node_of(api, "small"))
         await quiet(api)
-        assert _told(api) == ("True", "Scheduled", "")
+        assert _group_condition(api) == ("True", "Scheduled", "")
 
 
 async def test_an_error_for_one_is_an_error_for_all() -> None:
-    broken = {"selectors": [{"cel": {"expression": 'device.attributes["nobody"].thing'}}]}
+    broken = {"selectors": [{"cel": {"expression": 'device.attributes["missing"].thing'}}]}
     api = FakeApi(
         node_json("a"), class_json(), slice_json("a", 1), claim_json("c", request=broken), _group(2)
     )
@@ -74,11 +76,11 @@ async def test_an_error_for_one_is_an_error_for_all() -> None:
         message = f"failed to schedule other pod from a pod group: {own}"
         assert condition(api, "good")["message"] == message
         assert condition(api, "good")["reason"] == "SchedulerError"
-        assert _told(api) == ("False", "SchedulerError", message)
+        assert _group_condition(api) == ("False", "SchedulerError", message)
         assert not node_of(api, "good")
 
 
-async def test_whoever_comes_last_brings_all_others_along() -> None:
+async def test_the_last_member_brings_all_others_along() -> None:
     """Those that would have fitted wait for no event of their own."""
     api = FakeApi(node_json("a"), node_json("b", taints=[{"key": "k", "effect": "NoSchedule"}]), _group(2))
     async with running(api, gates=GATES) as (_, clock):
@@ -99,7 +101,7 @@ async def test_a_gang_whose_members_are_not_ready_is_tried_all_the_same() -> Non
         await quiet(api)
         assert condition(api, "p0")["message"] == TOO_FEW
         assert events(api, "p0") == [f"FailedScheduling: {TOO_FEW}"]
-        assert _told(api) == ("False", "Unschedulable", "pod group is unschedulable")
+        assert _group_condition(api) == ("False", "Unschedulable", "pod group is unschedulable")
         assert not condition(api, "p1")
         api.add(claim_json("c1"))
         await clock.advance(2)
@@ -138,15 +140,15 @@ async def test_members_that_make_room_hold_their_places(enough: bool) -> None:
             await clock.advance(2)
             await eventually(lambda: node_of(api, "p0") and node_of(api, "p1"))
             await quiet(api)
-            assert _told(api) == ("True", "Scheduled", "")
+            assert _group_condition(api) == ("True", "Scheduled", "")
         else:
             assert not nominated(api, "p0")
             assert not nominated(api, "p1")
-            assert _told(api) == ("False", "Unschedulable", "pod group is unschedulable")
+            assert _group_condition(api) == ("False", "Unschedulable", "pod group is unschedulable")
             assert not scheduler.cache.assumed
 
 
-async def test_whoever_completes_a_gang_is_tried_first() -> None:
+async def test_the_member_that_completes_a_gang_is_tried_first() -> None:
     api = FakeApi(
         node_json("a"), class_json(), slice_json("a", 2), claim_json("c0"), claim_json("c1"), _group(2)
     )
@@ -163,14 +165,14 @@ async def test_members_are_tried_again_after_a_bug_met_one_of_them(monkeypatch: 
     api = FakeApi(node_json("a"), _group(2))
     async with running(api, gates=GATES) as (scheduler, clock):
         broken = [RuntimeError("a bug")]
-        begin = scheduler.placement.begin
+        begin = Placement.begin
 
         def once(*arguments: Any) -> Any:
             if broken:
                 raise broken.pop()
             return begin(*arguments)
 
-        monkeypatch.setattr(scheduler.placement, "begin", once)
+        monkeypatch.setattr(Placement, "begin", once)
         api.add(_member("p", cpu="1"))
         api.add(_member("q", cpu="1"))
         await eventually(lambda: condition(api, "p") and condition(api, "q"))

@@ -3,9 +3,10 @@
 import pytest
 from dra_shared.features import FeatureGates
 
-from tests.fakeapi import Call, FakeApi
 from tests.scheduler.objects import claim_json, class_json, node_json, pod_json, slice_json
-from tests.scheduler.running import condition, eventually, node_of, nominated, quiet, running
+from tests.scheduler.running import condition, node_of, nominated, quiet, running
+from tests.support.fakeapi import Call, FakeApi
+from tests.support.waiting import eventually
 
 
 def _with_claim() -> FakeApi:
@@ -20,7 +21,7 @@ def _nominations(api: FakeApi, name: str) -> list[str | None]:
     ]
 
 
-async def test_is_told_while_claims_are_prepared() -> None:
+async def test_is_written_while_claims_are_prepared() -> None:
     api = _with_claim()
     async with running(api):
         api.add(pod_json("p", claims={"gpu": "c"}))
@@ -28,7 +29,7 @@ async def test_is_told_while_claims_are_prepared() -> None:
         assert _nominations(api, "p") == ["a"]
 
 
-async def test_is_not_told_where_nothing_has_to_be_prepared() -> None:
+async def test_is_not_written_where_nothing_has_to_be_prepared() -> None:
     api = _with_claim()
     async with running(api):
         api.add(pod_json("p"))
@@ -36,7 +37,7 @@ async def test_is_not_told_where_nothing_has_to_be_prepared() -> None:
         assert not _nominations(api, "p")
 
 
-async def test_is_not_told_without_the_feature() -> None:
+async def test_is_not_written_without_the_feature() -> None:
     api = _with_claim()
     async with running(api, gates=FeatureGates(NominatedNodeNameForExpectation=False)):
         api.add(pod_json("p", claims={"gpu": "c"}))
@@ -58,8 +59,8 @@ async def test_is_taken_back_when_the_pod_is_not_bound() -> None:
 
 async def test_a_failure_to_tell_keeps_no_pod_from_its_node() -> None:
     def refuse(call: Call) -> tuple[int, str, str] | None:
-        told = "nominatedNodeName" in call.body.get("status", {})
-        return (500, "InternalError", "no") if told else None
+        reported = "nominatedNodeName" in call.body.get("status", {})
+        return (500, "InternalError", "no") if reported else None
 
     api = _with_claim()
     api.refuse = refuse

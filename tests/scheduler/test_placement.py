@@ -55,7 +55,7 @@ async def _choose(placement: Placement, name: str = "p") -> str:
     return await placement.choose(placement.begin(pod(name)))
 
 
-async def test_nodes_are_rated_anew_when_other_plugins_score() -> None:
+async def test_nodes_are_scored_again_when_other_plugins_score() -> None:
     judge = _Judge()
     judge.rates = False
     placement, _ = _placement(judge, 5)
@@ -87,7 +87,7 @@ async def test_equal_pods_have_only_changed_nodes_examined_again() -> None:
     assert judge.asked == ["n4"]
     cache.remove_node("n3")
     assert await _choose(placement, "s") == "n2"
-    cache.touch_all()
+    cache.touch(None)
     judge.asked.clear()
     await _choose(placement, "t")
     assert len(judge.asked) == 4

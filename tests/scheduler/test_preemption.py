@@ -1,12 +1,13 @@
-"""Preemption: who has to go, and what is told and stored of it."""
+"""Preemption: who has to go, and what is reported and stored of it."""
 
 from typing import Any
 
 import pytest
 
-from tests.fakeapi import FakeApi, Json
 from tests.scheduler.objects import claim_json, class_json, node_json, pod_json, slice_json
-from tests.scheduler.running import condition, events, eventually, node_of, nominated, quiet, running
+from tests.scheduler.running import condition, events, node_of, nominated, quiet, running
+from tests.support.fakeapi import FakeApi, Json
+from tests.support.waiting import eventually
 
 
 def _placed(name: str, node: str, priority: int = 0, cpu: str = "3", started: str = "", **more: Any) -> Json:
@@ -95,7 +96,7 @@ async def test_who_is_kept_away_by_spreading_makes_room_too() -> None:
     assert left == []
 
 
-async def test_why_preemption_does_not_help_is_told_node_by_node() -> None:
+async def test_why_preemption_does_not_help_is_reported_node_by_node() -> None:
     nodes = node_json("a"), node_json("b"), node_json("c", unschedulable=True)
     peers = _placed("peer-a", "a", 10), _placed("peer-b", "b", 10)
     api = FakeApi(*nodes, *peers, _placed("low", "a", cpu="1"))
@@ -122,7 +123,7 @@ async def test_lower_nominations_end() -> None:
         assert not nominated(api, "middle")
 
 
-async def test_lower_nominations_stay_where_nobody_has_to_go_any_more() -> None:
+async def test_lower_nominations_stay_where_no_victim_is_left() -> None:
     low = _placed("low", "a")
     low["metadata"]["deletionTimestamp"] = "2026-01-01T00:00:00Z"
     api = _with_middle_nominated(low)
@@ -132,18 +133,18 @@ async def test_lower_nominations_stay_where_nobody_has_to_go_any_more() -> None:
         assert nominated(api, "middle") == "a"
 
 
-async def test_who_had_to_go_is_told_for_whom() -> None:
+async def test_the_event_names_the_preemptor() -> None:
     api = FakeApi(node_json("a"), _placed("low", "a"))
     async with running(api):
         api.add(pod_json("high", requests={"cpu": "3"}, priority=100))
         await eventually(lambda: any(call.body["reason"] == "Preempted" for call in api.writes("events")))
-    (told,) = [call.body for call in api.writes("events") if call.body["reason"] == "Preempted"]
-    assert told["note"] == "Preempted by pod uid-high on node a"
-    assert told["regarding"]["name"] == "low"
+    (reported,) = [call.body for call in api.writes("events") if call.body["reason"] == "Preempted"]
+    assert reported["note"] == "Preempted by pod uid-high on node a"
+    assert reported["regarding"]["name"] == "low"
 
 
 async def test_a_pod_that_is_being_prepared_is_put_back_instead_of_deleted() -> None:
-    """It waits for its device, whose binding condition nobody sets."""
+    """It waits for its device, whose binding condition is never set."""
     ready = {"bindingConditions": ["ready"], "bindingFailureConditions": ["broken"]}
     slice_ = slice_json("a", 1)
     slice_["spec"]["devices"][0].update(ready)
@@ -166,7 +167,7 @@ async def test_a_pod_that_is_being_prepared_is_put_back_instead_of_deleted() -> 
 
 
 async def test_the_room_of_a_pod_that_is_deleted_while_it_is_prepared_is_free_at_once() -> None:
-    """It waited for its device, whose binding condition nobody sets."""
+    """It waited for its device, whose binding condition is never set."""
     slice_ = slice_json("a", 1)
     slice_["spec"]["devices"][0].update({"bindingConditions": ["ready"], "bindingFailureConditions": ["no"]})
     api = FakeApi(node_json("a"), class_json(), slice_, claim_json("c"))
@@ -190,10 +191,10 @@ async def test_a_pod_is_not_tried_again_while_others_go_for_it() -> None:
         await quiet(api)
         await clock.advance(2)
         await eventually(lambda: node_of(api, "high") == "a")
-    told = [
+    reported = [
         call.body["regarding"]["name"] for call in api.writes("events") if call.body["reason"] == "Preempted"
     ]
-    assert sorted(told) == ["one", "three", "two"]
+    assert sorted(reported) == ["one", "three", "two"]
     assert sum("FailedScheduling" in text for text in events(api, "high")) == 1
 
 
@@ -228,8 +229,8 @@ async def test_a_new_condition_comes_behind_those_that_there_are() -> None:
     assert patch["$setElementOrder/conditions"] == [{"type": "PodScheduled"}, {"type": "DisruptionTarget"}]
 
 
-async def test_an_error_without_a_victim_anywhere_is_all_that_is_told_of_preemption() -> None:
-    broken = {"selectors": [{"cel": {"expression": 'device.attributes["nobody"].thing'}}]}
+async def test_an_error_without_a_victim_anywhere_is_all_that_is_reported_of_preemption() -> None:
+    broken = {"selectors": [{"cel": {"expression": 'device.attributes["missing"].thing'}}]}
     api = FakeApi(
         node_json("a"),
         class_json(),

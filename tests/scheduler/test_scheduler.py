@@ -5,9 +5,10 @@ import asyncio
 import httpx
 from dra_shared.features import FeatureGates
 
-from tests.fakeapi import Call, FakeApi
 from tests.scheduler.objects import DRIVER, claim_json, class_json, node_json, pod_json, slice_json
-from tests.scheduler.running import condition, events, eventually, node_of, quiet, running
+from tests.scheduler.running import condition, events, node_of, quiet, running
+from tests.support.fakeapi import Call, FakeApi
+from tests.support.waiting import eventually
 
 
 def _devices(api: FakeApi) -> list[str]:
@@ -57,7 +58,7 @@ async def test_claim_is_stored_in_the_order_of_the_real_scheduler() -> None:
     assert stored["status"]["allocation"]["allocationTimestamp"] == "2026-01-01T00:00:00Z"
 
 
-async def test_pod_without_a_node_is_told_why_and_tried_again_when_that_changes() -> None:
+async def test_pod_without_a_node_reports_why_and_is_tried_again_when_that_changes() -> None:
     api = FakeApi(node_json("a"), class_json(), slice_json("a", 0), claim_json("c"))
     async with running(api):
         api.add(pod_json("p", claims={"gpu": "c"}))
@@ -66,8 +67,8 @@ async def test_pod_without_a_node_is_told_why_and_tried_again_when_that_changes(
             "0/1 nodes are available: 1 cannot allocate all claims. still not schedulable, "
             "preemption: 0/1 nodes are available: 1 Preemption is not helpful for scheduling."
         )
-        told = condition(api, "p")
-        assert (told["status"], told["reason"], told["message"]) == (
+        reported = condition(api, "p")
+        assert (reported["status"], reported["reason"], reported["message"]) == (
             "False",
             "Unschedulable",
             message,
@@ -109,14 +110,14 @@ async def test_missing_class_is_named() -> None:
 
 
 async def test_broken_selector_is_an_error() -> None:
-    broken = {"selectors": [{"cel": {"expression": 'device.attributes["nobody"].thing'}}]}
+    broken = {"selectors": [{"cel": {"expression": 'device.attributes["missing"].thing'}}]}
     api = FakeApi(node_json("a"), class_json(), slice_json("a", 1), claim_json("c", request=broken))
     async with running(api) as (scheduler, _):
         api.add(pod_json("p", claims={"gpu": "c"}))
         await eventually(lambda: condition(api, "p"))
-        told = condition(api, "p")
-        assert told["reason"] == "SchedulerError"
-        assert told["message"] == (
+        reported = condition(api, "p")
+        assert reported["reason"] == "SchedulerError"
+        assert reported["message"] == (
             'running "DynamicResources" filter plugin: claim default/c: selector #0: '
             "CEL runtime error: no such key: thing"
         )
@@ -301,8 +302,8 @@ async def test_gang_is_placed_whole_or_not_at_all() -> None:
         assert not _devices(api)
         assert not scheduler.manager.claims.in_flight
         assert all(condition(api, f"p{i}")["reason"] == "Unschedulable" for i in range(3))
-        (told,) = api.get("podgroups", "default", "g")["status"]["conditions"]
-        assert (told["type"], told["status"], told["reason"], told["message"]) == (
+        (reported,) = api.get("podgroups", "default", "g")["status"]["conditions"]
+        assert (reported["type"], reported["status"], reported["reason"], reported["message"]) == (
             "PodGroupScheduled",
             "False",
             "Unschedulable",
@@ -314,8 +315,8 @@ async def test_gang_is_placed_whole_or_not_at_all() -> None:
             await clock.advance(2)
         assert all(node_of(api, f"p{i}") == "a" for i in range(3))
         assert len(set(_devices(api))) == 3
-        (told,) = api.get("podgroups", "default", "g")["status"]["conditions"]
-        assert (told["status"], told["reason"], told["message"]) == ("True", "Scheduled", "")
+        (reported,) = api.get("podgroups", "default", "g")["status"]["conditions"]
+        assert (reported["status"], reported["reason"], reported["message"]) == ("True", "Scheduled", "")
 
 
 async def test_lower_priority_makes_room() -> None:
@@ -364,7 +365,7 @@ async def test_a_nomination_in_the_api_server_counts() -> None:
         assert not len(scheduler.cache.nominations)
 
 
-async def test_what_is_told_of_an_attempt_is_not_overtaken_by_the_next_one() -> None:
+async def test_the_report_of_an_attempt_is_not_overtaken_by_the_next_one() -> None:
     """The condition of the failed attempt was written after the pod had been bound."""
     held = asyncio.Event()
 
@@ -398,7 +399,7 @@ async def test_preemption_is_not_tried_where_a_plugin_before_its_time_turned_the
 
 
 async def test_changed_taints_have_every_pod_tried_again_that_a_new_node_might_help() -> None:
-    """As upstream does (kubernetes/kubernetes#109437), so a condition tells of a node that was tainted since."""
+    """As upstream does (kubernetes/kubernetes#109437), so a condition names a node that was tainted since."""
     api = FakeApi(node_json("a"), node_json("b"))
     async with running(api):
         api.add(pod_json("p", requests={"cpu": "5"}))

@@ -1,12 +1,13 @@
-"""Pods with volumes: where they go, what is written for them, and what is told when they can't go anywhere."""
+"""Pods with volumes: where they go, what is written for them, and what is reported when they can't go anywhere."""
 
 from typing import Any
 
 import pytest
 
-from tests.fakeapi import FakeApi, Json
 from tests.scheduler.objects import claim_json, class_json, node_json, pod_json, slice_json
-from tests.scheduler.running import condition, events, eventually, node_of, nominated, quiet, running
+from tests.scheduler.running import condition, events, node_of, nominated, quiet, running
+from tests.support.fakeapi import FakeApi, Json
+from tests.support.waiting import eventually
 
 _HELPLESS = "Preemption is not helpful for scheduling."
 _BOUND = {"pv.kubernetes.io/bind-completed": "yes"}
@@ -59,7 +60,7 @@ def _pod(name: str = "p", claim: str = "data", **fields: Any) -> Json:
 
 
 def _finish(api: FakeApi, volume: str, claim: str = "data") -> None:
-    """What whoever binds volumes does in the end."""
+    """What the volume controllers do in the end."""
     obj = api.get("persistentvolumeclaims", "default", claim)
     obj["spec"]["volumeName"] = volume
     obj["metadata"].setdefault("annotations", {}).update(_BOUND)
@@ -85,10 +86,10 @@ async def test_nothing_is_asked_for_before_a_pod_has_a_claim() -> None:
     api = FakeApi(node_json("a"), pod_json("q"), _claim(bound="pv"), _volume("pv"))
     async with running(api) as (scheduler, _):
         await eventually(lambda: node_of(api, "q"))
-        assert not scheduler._volumes.synced
+        assert not scheduler._pod_cycle._volumes.synced
         api.add(_pod())
         await eventually(lambda: node_of(api, "p"))
-        assert scheduler._volumes.synced
+        assert scheduler._pod_cycle._volumes.synced
 
 
 async def test_a_pod_goes_where_its_volume_is() -> None:

@@ -1,4 +1,8 @@
-"""The binding cycle: what remains to be done for a pod that has been given a node, beside the scheduling loop."""
+"""The binding cycle: PreBind and Bind for a pod that has a node, concurrently with the scheduling loop.
+
+Mirrors ``bindingCycle`` in upstream's ``pkg/scheduler/schedule_one.go``. The node is announced in the pod's status
+before PreBind and that write is awaited before Bind, because binding clears the field.
+"""
 
 import asyncio
 from collections.abc import Callable
@@ -13,11 +17,12 @@ from dra_shared.log import logger
 
 from dra_scheduler.framework.cache import Cache
 from dra_scheduler.framework.events import Action, Event, Kind
+from dra_scheduler.framework.podsinprebind import PodsInPreBind
 from dra_scheduler.framework.runtime import Framework
 from dra_scheduler.framework.state import CycleState
 from dra_scheduler.framework.status import Status, error
-from dra_scheduler.outcome import Decision
 from dra_scheduler.queue.scheduling import SchedulingQueue
+from dra_scheduler.scheduleresult import Decision
 
 _log = logger(__name__)
 
@@ -39,7 +44,7 @@ class NominationWriter:
 class Binder:
     """Stores decisions; takes them back when that fails.
 
-    ``on_failure`` tells the user and sees to another attempt: it is given the pod, what went wrong, and whether the
+    ``on_failure`` requeues the pod and reports the failure: it is called with the pod, the status, and whether the
     pod's status may name the node. With ``nominations`` it does while what has to be done before binding goes on.
     """
 
@@ -49,6 +54,7 @@ class Binder:
         cache: Cache,
         queue: SchedulingQueue,
         recorder: Recorder,
+        in_pre_bind: PodsInPreBind,
         on_failure: Callable[[Pod, Status, bool], None],
         *,
         nominations: NominationWriter | None = None,
@@ -57,9 +63,9 @@ class Binder:
         self._cache = cache
         self._queue = queue
         self._recorder = recorder
+        self._in_pre_bind = in_pre_bind
         self._on_failure = on_failure
         self._nominations = nominations
-        self._preparing: dict[str, asyncio.Task[Status | None]] = {}
 
     async def bind(self, decision: Decision) -> None:
         """Prepare the pod and bind it."""
@@ -91,25 +97,19 @@ class Binder:
         await self.give_up(decision)
         self._on_failure(pod, status, announces)
 
-    def preempt(self, uid: str, plugin: str) -> bool:
-        """Have the pod's binding given up in favour of another pod, if what comes before it still goes on."""
-        preparing = self._preparing.get(uid)
-        if preparing is None or preparing.done():
-            return False
-        return preparing.cancel(f"preempted by {plugin}")
-
     async def _prepare(self, state: CycleState, assumed: Pod, announces: bool) -> Status | None:
-        """All that comes before binding. Meanwhile the pod's status tells where it is expected to go."""
+        """Run PreBind; meanwhile the pod's status names the expected node."""
         uid, node_name = assumed.metadata.uid, assumed.spec.node_name
         announcing = None
         if announces and self._nominations is not None:
             announcing = asyncio.create_task(self._nominations.write(assumed, node_name))
         work = self._framework.pre_bind(state, assumed, node_name)
-        self._preparing[uid] = preparing = asyncio.create_task(work)
+        preparing = asyncio.create_task(work)
+        self._in_pre_bind.add(uid, preparing)
         try:
             return await preparing
         finally:
-            del self._preparing[uid]
+            self._in_pre_bind.remove(uid)
             preparing.cancel()
             if announcing is not None:
                 # It must not come after the binding, which takes the name away.

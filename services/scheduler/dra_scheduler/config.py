@@ -1,8 +1,9 @@
-"""How a scheduler is set up."""
+"""The scheduler's configuration."""
 
 from dataclasses import dataclass, field
 
 from dra_shared.features import FeatureGates
+from dra_shared.guard import Guard
 
 DEFAULT_SCHEDULER_NAME = "default-scheduler"
 
@@ -18,6 +19,7 @@ class SchedulerConfig:
     gates: FeatureGates = field(default_factory=FeatureGates)
     health_address: str = "127.0.0.1"
     health_port: int | None = 0
+    guard: Guard = field(default_factory=Guard)
     leader_elect: bool = False
     identity: str = "scheduler"
     filter_timeout: float | None = 10.0

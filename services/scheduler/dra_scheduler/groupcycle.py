@@ -1,15 +1,21 @@
-"""One attempt for all the waiting pods of a group together, as upstream's pod group scheduling cycle."""
+"""The pod group scheduling cycle: one attempt for all waiting pods of a group.
 
-from collections.abc import Awaitable, Callable, Sequence
+Mirrors upstream's ``pkg/scheduler/schedule_one_podgroup.go``. Members are tried by priority, each with those before
+it assumed; only when all are decided is the group bound or taken back as a whole, the last member first.
+"""
+
+from collections.abc import Sequence
 
 from dra_shared.api.scheduling import PodGroup
 
-from dra_scheduler.failures import SCHEDULER_ERROR, UNSCHEDULABLE
+from dra_scheduler.dra.podgroups import PodGroups, group_key
+from dra_scheduler.failurehandler import FailureHandler
+from dra_scheduler.failurereporter import SCHEDULER_ERROR, UNSCHEDULABLE, FailureReporter
 from dra_scheduler.framework.state import CycleState
-from dra_scheduler.outcome import Decision, Failure
-from dra_scheduler.plugins.dynamicresources.podgroups import PodGroups, group_key
+from dra_scheduler.podcycle import PodCycle
 from dra_scheduler.queue.entry import QueuedPod
 from dra_scheduler.queue.scheduling import SchedulingQueue
+from dra_scheduler.scheduleresult import Decision, Failure
 
 _UNSCHEDULABLE = "pod group is unschedulable"
 _TOO_FEW = (
@@ -22,31 +28,23 @@ Outcome = tuple[QueuedPod, Decision | Failure]
 
 
 class GroupCycle:
-    """Tries groups.
-
-    ``decide`` tries one pod and holds its place (None: the pod is gone), ``bind`` goes on with a decision,
-    ``give_up`` takes one back, ``settle`` sees to a pod that gets no node, and ``report`` tells of the group.
-    """
+    """Tries groups, pod by pod with ``cycle``; ``gangs``: the gate GangScheduling is on."""
 
     def __init__(
         self,
         groups: PodGroups,
         queue: SchedulingQueue,
+        cycle: PodCycle,
+        failures: FailureHandler,
+        reporter: FailureReporter,
         *,
-        decide: Callable[[QueuedPod, CycleState], Awaitable[Decision | Failure | None]],
-        bind: Callable[[Decision], None],
-        give_up: Callable[[Decision], Awaitable[None]],
-        settle: Callable[[QueuedPod, Failure], None],
-        report: Callable[[PodGroup, str | None, str], None],
         gangs: bool,
     ) -> None:
         self._groups = groups
         self._queue = queue
-        self._decide = decide
-        self._bind = bind
-        self._give_up = give_up
-        self._settle = settle
-        self._report = report
+        self._cycle = cycle
+        self._failures = failures
+        self._reporter = reporter
         self._gangs = gangs
 
     async def run(self, first: QueuedPod, group: PodGroup) -> None:
@@ -61,32 +59,32 @@ class GroupCycle:
         held = sum(_place(outcome) is not None for _, outcome in outcomes)
         if problem:
             await self._break_off(entries, outcomes, problem)
-            self._report(group, problem, SCHEDULER_ERROR)
+            self._reporter.report_group(group, problem, SCHEDULER_ERROR)
         elif not held or held + self._groups.placed(key) < minimum:
             await self._withdraw(
                 outcomes, Failure(UNSCHEDULABLE, _TOO_FEW, plugins=frozenset({"GangScheduling"}))
             )
-            self._report(group, _UNSCHEDULABLE, UNSCHEDULABLE)
+            self._reporter.report_group(group, _UNSCHEDULABLE, UNSCHEDULABLE)
         elif any(isinstance(outcome, Failure) and outcome.held for _, outcome in outcomes):
             await self._wait_for_preemption(outcomes)
-            self._report(group, _PREEMPTING, UNSCHEDULABLE)
+            self._reporter.report_group(group, _PREEMPTING, UNSCHEDULABLE)
         else:
             for entry, outcome in outcomes:
                 if isinstance(outcome, Decision):
                     self._groups.set_pod(outcome.assumed, placed=True)
                     # Upstream's gang plugin has pods wait until enough of them have got so far.
                     outcome.waits = self._groups.placed(key) < minimum
-                    self._bind(outcome)
+                    self._cycle.bind(outcome)
                 else:
-                    self._settle(entry, outcome)
-            self._report(group, None, "")
+                    self._failures.not_scheduled(entry, outcome)
+            self._reporter.report_group(group, None, "")
 
     async def _try(self, entries: Sequence[QueuedPod]) -> tuple[list[Outcome], str]:
         """What becomes of each, one after the other, and the error that ends it before the last one."""
         state = CycleState()
         outcomes: list[Outcome] = []
         for entry in entries:
-            outcome = await self._decide(entry, state)
+            outcome = await self._cycle.decide(entry, state)
             if outcome is None:
                 continue
             outcomes.append((entry, outcome))
@@ -100,13 +98,15 @@ class GroupCycle:
         await self._take_back(outcomes)
         own = {entry.uid: o for entry, o in outcomes if isinstance(o, Failure) and o.plugins is None}
         for entry in entries:
-            self._settle(entry, own.get(entry.uid) or Failure(SCHEDULER_ERROR, problem))
+            self._failures.not_scheduled(entry, own.get(entry.uid) or Failure(SCHEDULER_ERROR, problem))
 
     async def _withdraw(self, outcomes: Sequence[Outcome], instead: Failure) -> None:
         await self._take_back(outcomes)
         for entry, outcome in outcomes:
             no_place = isinstance(outcome, Failure) and outcome.held is None
-            self._settle(entry, outcome if no_place and isinstance(outcome, Failure) else instead)
+            self._failures.not_scheduled(
+                entry, outcome if no_place and isinstance(outcome, Failure) else instead
+            )
 
     async def _wait_for_preemption(self, outcomes: Sequence[Outcome]) -> None:
         await self._take_back(outcomes)
@@ -115,13 +115,13 @@ class GroupCycle:
                 node_name = outcome.assumed.spec.node_name
                 plugins = frozenset({"GangScheduling"})
                 outcome = Failure(UNSCHEDULABLE, _PREEMPTING, plugins=plugins, nominated=node_name)
-            self._settle(entry, outcome)
+            self._failures.not_scheduled(entry, outcome)
 
     async def _take_back(self, outcomes: Sequence[Outcome]) -> None:
         for _, outcome in reversed(outcomes):
             place = _place(outcome)
             if place is not None:
-                await self._give_up(place)
+                await self._cycle.release(place)
 
 
 def _place(outcome: Decision | Failure) -> Decision | None:

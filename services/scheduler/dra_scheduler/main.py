@@ -1,4 +1,4 @@
-"""The scheduler as a process."""
+"""The scheduler's process: options, logging, signals."""
 
 import argparse
 import gc
@@ -7,7 +7,7 @@ import socket
 import sys
 
 from dra_shared.features import FeatureGates
-from dra_shared.service import Options, connect, run
+from dra_shared.service import Options, connect, guard, run
 
 from dra_scheduler.config import DEFAULT_SCHEDULER_NAME, SchedulerConfig
 
@@ -16,7 +16,7 @@ _USER_AGENT = "kube-scheduler/v1.36 dralab-scheduler"
 
 
 def main(arguments: list[str] | None = None) -> int:
-    """Run until told to stop; gives the exit code."""
+    """Run until stopped; returns the exit code."""
     options = Options("scheduler", "Gives pods their nodes and devices.")
     options.client_options()
     options.option(
@@ -26,13 +26,15 @@ def main(arguments: list[str] | None = None) -> int:
     chosen = options.parse_args(arguments)
     try:
         gates = FeatureGates.parse(chosen.feature_gates)
-    except ValueError as problem:
+        guarded = guard(chosen)
+    except (OSError, ValueError) as problem:
         options.error(str(problem))
     config = SchedulerConfig(
         scheduler_name=chosen.scheduler_name,
         gates=gates,
         health_address=chosen.health_address,
         health_port=chosen.health_port,
+        guard=guarded,
         leader_elect=chosen.leader_elect,
         identity=f"{socket.gethostname()}_{os.getpid()}",
     )
@@ -41,11 +43,11 @@ def main(arguments: list[str] | None = None) -> int:
 
 async def serve(config: SchedulerConfig, options: argparse.Namespace) -> None:
     """Schedule for the API server that the options name until cancelled."""
-    from dra_scheduler.scheduler import Scheduler
+    from dra_scheduler.wiring import new_scheduler
 
     async with (
         connect(options, _USER_AGENT) as client,
-        Scheduler(config, client=client, on_synced=_freeze) as scheduler,
+        new_scheduler(config, client=client, on_synced=_freeze) as scheduler,
     ):
         await scheduler.wait()
 

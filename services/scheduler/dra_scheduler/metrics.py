@@ -1,4 +1,4 @@
-"""What the scheduler measures, under kube-scheduler's names."""
+"""The scheduler's metrics, under kube-scheduler's names (upstream's ``pkg/scheduler/metrics``)."""
 
 import functools
 from collections.abc import Callable
@@ -46,7 +46,7 @@ def watch_cache(cache: Cache) -> None:
 
 
 def count_attempt(entry: QueuedPod, scheduled: bool, seconds: float) -> None:
-    """An attempt has ended; if not with a node, the queue has just been told whether by an error."""
+    """Count an attempt. Without a node, its entry must have been requeued: that says whether it ended in an error."""
     result = "scheduled" if scheduled else "error" if entry.errors else "unschedulable"
     count, observe = _attempts(result, entry.pod.spec.scheduler_name)
     count()

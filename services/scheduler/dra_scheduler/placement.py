@@ -1,4 +1,8 @@
-"""Choosing a node for a pod: filter the nodes, score those that can take it, take one of the best."""
+"""Placement: filters the nodes, scores the feasible ones, picks one of the best.
+
+Mirrors ``schedulePod`` in upstream's ``pkg/scheduler/schedule_one.go``. A nominated node is examined first: its
+room was made for this pod.
+"""
 
 import asyncio
 import random
@@ -10,14 +14,14 @@ from operator import mul
 from dra_shared.api.pod import Pod
 from dra_shared.clock import Clock
 
-from dra_scheduler.diagnosis import Diagnosis
-from dra_scheduler.framework.aside import Aside
+from dra_scheduler.equivalence import EquivalenceCache, EquivalenceClass
 from dra_scheduler.framework.cache import Cache
+from dra_scheduler.framework.diagnosis import Diagnosis
+from dra_scheduler.framework.offload import Offload
 from dra_scheduler.framework.plugin import FilterPlugin, ScorePlugin
 from dra_scheduler.framework.runtime import Framework
 from dra_scheduler.framework.state import CycleState
 from dra_scheduler.framework.status import Code, unresolvable
-from dra_scheduler.verdicts import VerdictMemory, Verdicts
 
 _MIN_FEASIBLE = 100
 _MIN_PERCENTAGE = 5
@@ -25,7 +29,7 @@ _MIN_PERCENTAGE = 5
 _SLICE = 0.01
 
 
-# What a node is told that no plugin looked at, because required node affinity names others.
+# The status of nodes that no plugin looked at, because required node affinity names others.
 _FILTERED_OUT = unresolvable("node(s) didn't satisfy plugin(s) [NodeAffinity]").of("NodeAffinity")
 
 
@@ -47,25 +51,25 @@ class Attempt:
 
     pod: Pod
     state: CycleState
-    verdicts: Verdicts
+    verdicts: EquivalenceClass
     filters: Sequence[FilterPlugin] = ()
     scorers: Sequence[tuple[ScorePlugin, int]] = ()
     restricted: bool = False
 
 
 class Placement:
-    """Chooses nodes; remembers verdicts between pods that are alike."""
+    """Chooses nodes; reuses verdicts for pods of equal signature."""
 
     def __init__(self, framework: Framework, cache: Cache, clock: Clock, rng: random.Random) -> None:
         self._framework = framework
         self._cache = cache
         self._clock = clock
         self._rng = rng
-        self._memory = VerdictMemory(cache)
+        self._memory = EquivalenceCache(cache)
         self._next_start = 0
 
     def begin(self, pod: Pod, group: CycleState | None = None) -> Attempt:
-        """An attempt for the pod, with all that is still true of the last one for an equal pod."""
+        """Start an attempt, with the verdicts that still hold of the last pod of equal signature."""
         verdicts = self._memory.get(self._sign(pod), self._next_start)
         verdicts.refresh()
         return Attempt(pod, CycleState(group, verdicts.shared), verdicts)
@@ -83,7 +87,7 @@ class Placement:
 
         Raises:
             Unschedulable: there is none.
-            AttemptError: it can't be told.
+            AttemptError: a plugin failed.
         """
         verdicts = attempt.verdicts
         while True:
@@ -124,7 +128,7 @@ class Placement:
         attempt.restricted = names is not None
         attempt.filters = self._framework.filters(state)
         attempt.scorers = self._framework.scorers(state, pod)
-        attempt.verdicts.rated_by(tuple(plugin.name for plugin, _ in attempt.scorers))
+        attempt.verdicts.scored_by(tuple(plugin.name for plugin, _ in attempt.scorers))
 
     def _diagnose(self, attempt: Attempt) -> Diagnosis:
         statuses = dict(attempt.verdicts.failed)
@@ -144,15 +148,15 @@ class Placement:
             node = self._cache.node(name)
             if node is None:
                 continue
-            state.unshareable = False
-            state.patient = True
+            state.sharing.allowed = True
+            state.deadline.can_offload = True
             try:
-                status = self._framework.filter_beside(
+                status = self._framework.filter_with_nominated_pods(
                     attempt.filters, state, pod, node, nominations.ahead_of(pod, name)
                 )
-            except Aside as aside:
+            except Offload as offload:
                 verdicts.unknown = {name: None, **verdicts.unknown}
-                await self._work_aside(state, aside)
+                await self._run_offloaded(state, offload)
                 turn = self._clock.monotonic()
                 continue
             except BaseException:
@@ -160,7 +164,7 @@ class Placement:
                 verdicts.unknown[name] = None
                 raise
             finally:
-                state.patient = False
+                state.deadline.can_offload = False
             if status is None:
                 scores = tuple([plugin.score(state, pod, node) for plugin, _ in attempt.scorers])
                 verdicts.feasible.put(name, scores)
@@ -169,7 +173,7 @@ class Placement:
                 raise AttemptError(status.message)
             else:
                 verdicts.failed[name] = status
-                if state.unshareable:
+                if not state.sharing.allowed:
                     # To be asked again for the next pod, even an equal one.
                     self._cache.touch(name)
             if only:
@@ -179,12 +183,12 @@ class Placement:
                 turn = self._clock.monotonic()
 
     @staticmethod
-    async def _work_aside(state: CycleState, aside: Aside) -> None:
+    async def _run_offloaded(state: CycleState, offload: Offload) -> None:
         try:
-            await asyncio.to_thread(aside.work)
+            await asyncio.to_thread(offload.work)
         except asyncio.CancelledError:
             # The thread can't be cancelled, but asks about this now and then.
-            state.stop = state.stop or "the scheduler is stopping"
+            state.deadline.cancel("the scheduler is stopping")
             raise
 
     def _best(self, attempt: Attempt) -> str:

@@ -223,7 +223,7 @@ def test_a_missing_class_is_an_error_for_all_nodes() -> None:
     assert not caught.value.only_this_node
 
 
-def test_classes_and_allocations_are_read_anew_for_each_call() -> None:
+def test_classes_and_allocations_are_read_again_for_each_call() -> None:
     classes = {"any": device_class(selector="kind=y")}
     state, claims = AllocatedState(), [claim_of([exactly()])]
     snapshot = Snapshot(

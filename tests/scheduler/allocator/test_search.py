@@ -3,7 +3,7 @@
 import math
 
 import pytest
-from dra_scheduler.allocator import AllocationError, TimeLimit, alikeness, search, views
+from dra_scheduler.allocator import AllocationError, TimeLimit, equivalence, search, views
 
 from tests.scheduler.allocator.worlds import World, claim_of, exactly, random_world, selector, slice_of
 
@@ -32,9 +32,9 @@ def _outcome(world: World, *, limit: bool = False) -> object:
 def _plainly(world: World) -> object:
     """The answer without any shortcut."""
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(alikeness.Alikeness, "now", lambda *_: object())
+        patch.setattr(equivalence.DeviceEquivalence, "now", lambda *_: object())
         patch.setattr(search, "_REMEMBER_AFTER", math.inf)
-        patch.setattr(search, "_DOUBT_AFTER", math.inf)
+        patch.setattr(search, "_CHECK_FEASIBILITY_AFTER", math.inf)
         patch.setattr(views.Need, "plausible", lambda need, pool, *_: need.selection.candidates(pool))
         return _outcome(world, limit=True)
 
@@ -49,17 +49,17 @@ def test_shortcuts_change_no_answer(start: int) -> None:
         except _TooLongError:
             continue
         compared += 1
-        for remember_after, doubt_after in ((-1, math.inf), (math.inf, 1), (-1, 1)):
+        for remember_after, check_after in ((-1, math.inf), (math.inf, 1), (-1, 1)):
             with pytest.MonkeyPatch.context() as patch:
                 patch.setattr(search, "_REMEMBER_AFTER", remember_after)
-                patch.setattr(search, "_DOUBT_AFTER", doubt_after)
-                assert _outcome(world) == expected, f"world {seed}, {remember_after}, {doubt_after}"
+                patch.setattr(search, "_CHECK_FEASIBILITY_AFTER", check_after)
+                assert _outcome(world) == expected, f"world {seed}, {remember_after}, {check_after}"
 
     assert compared > 90
 
 
 def _leaking_world(shareable: int) -> World:
-    """Each shareable device tried in vain leaves a unit of the counter consumed; the last one needs two of three."""
+    """Each shareable device that fails leaves a unit of the counter consumed; the last one needs two of three."""
     tries = [
         {
             "name": f"d{i}",

@@ -1,4 +1,4 @@
-"""The snapshot against gathering everything anew for each node, as upstream does."""
+"""The snapshot against gathering everything again for each node, as upstream does."""
 
 import random
 from collections.abc import Sequence

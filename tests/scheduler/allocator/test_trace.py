@@ -59,7 +59,7 @@ def _traced(world: World) -> tuple[object, Trace]:
         return str(error), trace
 
 
-def _said(trace: Trace) -> Iterator[tuple[int, DeviceID, Reason]]:
+def _rejections(trace: Trace) -> Iterator[tuple[int, DeviceID, Reason]]:
     for number, request in enumerate(trace.requests):
         for device, why in request.devices.items():
             for reason in why:
@@ -206,7 +206,7 @@ def test_every_reason_is_true_and_goes_away_with_its_cause(start: int) -> None:
         except _TooLongError:
             continue
         assert answer == plain
-        for number, device, reason in list(_said(trace))[:25]:
+        for number, device, reason in list(_rejections(trace))[:25]:
             changed = _check_truth(world, device, reason)
             if changed is None:
                 continue
@@ -248,7 +248,7 @@ def test_what_is_missing_is_just_that_much() -> None:
             world = _alone(random_world(seed), number)
             assert world is not None
             _, trace = _traced(world)
-            for _, device, reason in list(_said(trace)):
+            for _, device, reason in list(_rejections(trace)):
                 if isinstance(reason, reasons.CounterShort):
                     missing = reason.needed - reason.left
                     enough = _more_of_counter(world, device[:2], reason.counter, missing)
@@ -282,7 +282,7 @@ def _is_picked(world: World, device: DeviceID) -> bool | None:
 
 
 def _kinds(world: World, device: DeviceID) -> set[type]:
-    return {type(reason) for _, other, reason in _said(_traced(world)[1]) if other == device}
+    return {type(reason) for _, other, reason in _rejections(_traced(world)[1]) if other == device}
 
 
 def _untraced(world: World) -> object:
@@ -296,7 +296,7 @@ def test_the_random_worlds_have_all_kinds_of_reasons() -> None:
     seen: Counter[str] = Counter()
     for seed in range(_WORLDS):
         try:
-            seen.update(type(reason).__name__ for _, _, reason in _said(_traced(random_world(seed))[1]))
+            seen.update(type(reason).__name__ for _, _, reason in _rejections(_traced(random_world(seed))[1]))
         except _TooLongError:
             continue
 
@@ -411,7 +411,7 @@ def test_what_a_trace_tells() -> None:
     }
 
 
-def test_what_is_missing_is_told_in_numbers() -> None:
+def test_what_is_missing_is_reported_in_numbers() -> None:
     uses = [{"counterSet": "set0", "counters": {"memory": {"value": "40Gi"}}}]
     sets = [{"name": "set0", "counters": {"memory": {"value": "64Gi"}}}]
     devices = [{"name": f"d{i}", "consumesCounters": uses} for i in range(2)]
@@ -425,11 +425,11 @@ def test_what_is_missing_is_told_in_numbers() -> None:
 
     _, trace = _traced(world)
 
-    told = trace.requests[1].devices
-    assert [str(reason) for reason in told[DeviceID("a.example.com", "p", "d0")]] == [
+    reported = trace.requests[1].devices
+    assert [str(reason) for reason in reported[DeviceID("a.example.com", "p", "d0")]] == [
         "already picked for claim default/c0"
     ]
-    assert [str(reason) for reason in told[DeviceID("a.example.com", "p", "d1")]] == [
+    assert [str(reason) for reason in reported[DeviceID("a.example.com", "p", "d1")]] == [
         "counter set0/memory: needs 40Gi, lacks 16Gi"
     ]
 

@@ -92,7 +92,7 @@ def random_world(seed: int) -> World:
 class _Maker:
     def __init__(self, source: random.Random) -> None:
         self._random = source
-        # Some worlds have hardly any errors to stop at, some are all alike, some have none of the late features.
+        # Some worlds have hardly any errors to stop at, some are all equal, some have none of the late features.
         self.errors = source.random() < 0.2
         self.lists = source.random() < 0.5
         self.counters = source.random() < 0.5

@@ -8,24 +8,24 @@ import pytest
 from dra_scheduler.allocator import Features, Trace
 from dra_scheduler.allocator.reasons import DeadEnd, InUse, SelectorRejected, Tainted
 from dra_scheduler.config import SchedulerConfig
-from dra_scheduler.explain.explainer import summarize
-from dra_scheduler.explain.free import free
+from dra_scheduler.dra.manager import DRAManager
+from dra_scheduler.explain.hint import summarize
 from dra_scheduler.explain.report import PodReport
 from dra_scheduler.explain.text import render
 from dra_scheduler.explain.whatif import WhatIf
-from dra_scheduler.plugins.dynamicresources.manager import DRAManager
 from dra_scheduler.scheduler import Scheduler
+from dra_scheduler.wiring import new_scheduler
 from dra_shared.api.codec import convert
 from dra_shared.api.resources import DEVICE_CLASSES
 from dra_shared.clock import FakeClock
 from dra_shared.features import FeatureGates
 
-from tests.fakeapi import FakeApi, Json
 from tests.scheduler.objects import DRIVER, allocated, claim, class_json, node, piece, pod
+from tests.support.fakeapi import FakeApi, Json
 
 
 def _scheduler() -> Scheduler:
-    return Scheduler(SchedulerConfig(health_port=None), client=FakeApi().client(), clock=FakeClock())
+    return new_scheduler(SchedulerConfig(health_port=None), client=FakeApi().client(), clock=FakeClock())
 
 
 def _world(scheduler: Scheduler, *, request: Json | None = None, devices: int = 2, **device: Any) -> None:
@@ -44,7 +44,7 @@ def _explain(scheduler: Scheduler) -> PodReport:
     return report
 
 
-async def test_what_was_said_last_stays_when_the_claim_is_deleted_later() -> None:
+async def test_the_last_message_stays_when_the_claim_is_deleted_later() -> None:
     scheduler = _scheduler()
     _world(scheduler, devices=0)
     _explain(scheduler)
@@ -124,7 +124,7 @@ async def test_other_plugins_have_their_say() -> None:
     report = _explain(scheduler)
     assert report.nodes[0].objections == {"NodeUnschedulable": ("node(s) were unschedulable",)}
     assert report.change is not None
-    assert report.change.text == "if it were not for NodeUnschedulable: node(s) were unschedulable"
+    assert report.change.text == "if it were uncordoned: kubectl uncordon node-1"
 
 
 async def test_incomplete_pool_names_the_generation() -> None:
@@ -198,6 +198,42 @@ async def test_what_does_not_exist() -> None:
     assert report_or_none.change.text == "until ResourceClaim default/nope exists"
 
 
+async def test_a_driver_that_has_published_nothing_is_named() -> None:
+    scheduler = _scheduler()
+    _world(scheduler)
+    expression = "device.driver == 'nic.example.com' && true"
+    selectors = [{"cel": {"expression": expression}}]
+    scheduler.manager.set_class(convert(DEVICE_CLASSES, class_json(selectors=selectors)))
+    change = _explain(scheduler).change
+    assert change is not None
+    assert (change.node, change.kind) == ("", "driver")
+    assert change.text == "until driver nic.example.com, which device class gpu is for, publishes devices"
+
+
+async def test_the_event_speaks_of_the_closest_node() -> None:
+    scheduler = _scheduler()
+    scheduler.manager.set_class(convert(DEVICE_CLASSES, class_json()))
+    for number in range(20):
+        name = f"node-{number:02}"
+        scheduler.cache.set_node(node(name))
+        # All are in use, but for one of node 13, which is tainted.
+        tainted = number == 13
+        taints = {"taints": [{"key": "broken", "effect": "NoSchedule"}]} if tainted else {}
+        scheduler.manager.slices.set_slice(piece(name, 2, **taints))
+        for device in range(1 if tainted else 2):
+            scheduler.manager.claims.set_claim(allocated(f"c-{number}-{device}", f"gpu-{device}", pool=name))
+    scheduler.manager.claims.set_claim(claim("mine"))
+    waiting = pod("p", claims={"gpu": "mine"})
+    for info in scheduler.cache.nodes():
+        assert info.node is not None
+        scheduler.manager.snapshot.pools(info.node)
+    hint = scheduler.explainer.hint(waiting, (info.name for info in scheduler.cache.nodes()))
+    assert hint == (
+        "[node-13: 1 device in use (by claim default/c-13-0); "
+        "1 device taint broken:NoSchedule is not tolerated]"
+    )
+
+
 async def test_capacity_and_who_has_the_rest() -> None:
     scheduler = _scheduler()
     request = {"capacity": {"requests": {"memory": "6Gi"}}}
@@ -249,23 +285,6 @@ async def test_claims_are_explained_by_their_pods() -> None:
     report = scheduler.explainer.claim("default", "mine")
     assert report is not None
     assert (report.pod, report.message) == ("default/p", "cannot allocate all claims")
-
-
-def test_free_counts_devices_shares_and_counters() -> None:
-    manager = DRAManager(Features.from_gates(FeatureGates()))
-    expression = f'device.driver == "{DRIVER}" && device.attributes["{DRIVER}"].index == 0'
-    manager.set_class(convert(DEVICE_CLASSES, class_json(selectors=[{"cel": {"expression": expression}}])))
-    capacity = {"memory": {"value": "8Gi"}}
-    manager.slices.set_slice(piece("node-1", 3, allowMultipleAllocations=True, capacity=capacity))
-    share: Json = {"shareID": "s", "consumedCapacity": {"memory": "2Gi"}}
-    manager.claims.set_claim(allocated("shared", "gpu-0", **share))
-    manager.claims.set_claim(allocated("whole", "gpu-1"))
-    report = free(manager, manager.classes.list())
-    assert msgspec.to_builtins(report.nodes["node-1"]) == {"devices": 3, "free": 1, "used": 1, "shares": 1}
-    assert msgspec.to_builtins(report.classes["gpu"]) == {"devices": 1, "shares": 1}
-    [pool] = report.pools
-    assert pool.in_use_by == {"gpu-0": ("default/shared",), "gpu-1": ("default/whole",)}
-    assert msgspec.to_builtins(pool.capacity) == {"gpu-0/memory": {"total": "8Gi", "free": "6Gi"}}
 
 
 @pytest.mark.parametrize("seed", range(60))

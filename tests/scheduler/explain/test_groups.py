@@ -4,9 +4,10 @@ from dra_scheduler.explain.report import PodReport
 from dra_scheduler.explain.text import render
 from dra_shared.features import FeatureGates
 
-from tests.fakeapi import FakeApi, Json
 from tests.scheduler.objects import node_json, pod_json
-from tests.scheduler.running import condition, eventually, node_of, quiet, running
+from tests.scheduler.running import condition, node_of, quiet, running
+from tests.support.fakeapi import FakeApi, Json
+from tests.support.waiting import eventually
 
 GATES = FeatureGates(GangScheduling=True, GenericWorkload=True)
 GANG: Json = {

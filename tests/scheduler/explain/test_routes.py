@@ -5,24 +5,27 @@ import pytest
 from dra_scheduler.config import SchedulerConfig
 from dra_scheduler.explain.routes import routes
 from dra_scheduler.main import main
-from dra_scheduler.scheduler import Scheduler
+from dra_scheduler.wiring import new_scheduler
+from dra_shared.api.codec import convert
+from dra_shared.api.resources import DEVICE_CLASSES
 from dra_shared.clock import FakeClock
 from starlette.applications import Starlette
 from starlette.routing import Route
 
-from tests.fakeapi import FakeApi
-from tests.scheduler.objects import claim, node, piece, pod
+from tests.scheduler.objects import claim, class_json, node, piece, pod
+from tests.support.fakeapi import FakeApi
 
 
 @pytest.fixture
 def client() -> httpx.AsyncClient:
-    scheduler = Scheduler(SchedulerConfig(health_port=None), client=FakeApi().client(), clock=FakeClock())
+    scheduler = new_scheduler(SchedulerConfig(health_port=None), client=FakeApi().client(), clock=FakeClock())
     for name in ("node-1", "node-2"):
         scheduler.cache.set_node(node(name))
         scheduler.manager.slices.set_slice(piece(name, 1))
     scheduler.manager.claims.set_claim(claim("mine"))
     scheduler.explainer._find_pod = {"default/p": pod("p", requests={"cpu": "100"})}.get
-    paths = routes(scheduler.explainer, scheduler.manager)
+    scheduler.manager.set_class(convert(DEVICE_CLASSES, class_json()))
+    paths = routes(scheduler.explainer, scheduler.manager, scheduler.cache.node_objects)
     app = Starlette(routes=[Route(path, endpoint) for path, endpoint in paths.items()])
     return httpx.AsyncClient(transport=httpx.ASGITransport(app), base_url="http://scheduler")
 
@@ -32,7 +35,12 @@ async def test_pod_as_json(client: httpx.AsyncClient) -> None:
     assert answer.status_code == 200
     report = answer.json()
     assert report["pod"] == "default/p"
-    assert report["nodes"] == [{"node": "node-1", "objections": {"NodeResourcesFit": ["Insufficient cpu"]}}]
+    [node_report] = report["nodes"]
+    assert (node_report["node"], node_report["objections"]) == (
+        "node-1",
+        {"NodeResourcesFit": ["Insufficient cpu"]},
+    )
+    assert node_report["saw"] == {"NodeResourcesFit": ["cpu: the pod asks for 100, 4 of 4 are left"]}
     assert report["nodesLeftOut"] == 1
 
 
@@ -40,7 +48,7 @@ async def test_pod_as_tree(client: httpx.AsyncClient) -> None:
     answer = await client.get("/explain/pod/default/p?format=text&nodes=nonsense")
     assert answer.headers["content-type"].startswith("text/plain")
     assert "  nodes:\n    2 nodes (node-1..2): NodeResourcesFit: Insufficient cpu\n" in answer.text
-    assert "node node-1: does not fit (and 1 more alike: node-2)\n    NodeResourcesFit:" in answer.text
+    assert "node node-1: does not fit (and 1 more like it: node-2)\n    NodeResourcesFit:" in answer.text
 
 
 async def test_claim(client: httpx.AsyncClient) -> None:
@@ -55,10 +63,23 @@ async def test_what_is_not_there(client: httpx.AsyncClient, path: str) -> None:
     assert "there is no" in answer.text
 
 
-async def test_free(client: httpx.AsyncClient) -> None:
+async def test_free_as_json(client: httpx.AsyncClient) -> None:
     report = (await client.get("/free")).json()
+    assert report["classes"] == [{"class": "gpu", "shape": "gpu", "devices": 2, "free": 2}]
+    usage = [{"class": "gpu", "shape": "gpu", "devices": 1, "free": 1}]
+    assert report["nodes"] == [{"node": "node-1", "usage": usage}, {"node": "node-2", "usage": usage}]
     assert [pool["pool"] for pool in report["pools"]] == ["node-1", "node-2"]
-    assert report["nodes"]["node-1"] == {"devices": 1, "free": 1}
+
+
+async def test_free_as_tables(client: httpx.AsyncClient) -> None:
+    answer = await client.get("/free?format=text")
+    assert answer.text.splitlines()[:5] == [
+        "CLASS   SHAPE   FREE   USED   BLOCKED   DEVICES",
+        "gpu     gpu     2      0      0         2",
+        "",
+        "NODE        CLASS   SHAPE   FREE   USED   BLOCKED   DEVICES",
+        "node-1..2   gpu     gpu     1      0      0         1",
+    ]
 
 
 def test_bad_gates_are_refused(capsys: pytest.CaptureFixture[str]) -> None:

@@ -72,7 +72,7 @@ def test_a_pending_pod() -> None:
         "    2 nodes (node-1..2): DynamicResources: cannot allocate all claims\n"
         "  closest: node node-1\n"
         "  node node-1 would take it if request r asked for 1 instead of 3\n"
-        "  node node-1: does not fit (and 1 more alike: node-2)\n"
+        "  node node-1: does not fit (and 1 more like it: node-2)\n"
         "    DynamicResources: cannot allocate all claims\n"
         "    pool gpu.nvidia.com/node-1 generation 1: 23 devices\n"
         "    request r of claim default/mine (3 of class gpu, 1 would suit)\n"
@@ -118,3 +118,39 @@ def test_something_is_missing() -> None:
 def test_names() -> None:
     assert names_text(["b", "gpu-10", "gpu-9", "gpu-8", "gpu-1"]) == "b, gpu-1, gpu-8..10"
     assert names_text([f"x-{n}-{n}" for n in range(7)]) == "x-0-0, x-1-1, x-2-2, x-3-3 and 3 more"
+
+
+def test_reasons_of_several_tries_are_listed_with_the_values_of_each() -> None:
+    constraint = ReasonReport(
+        kind="constraintUnmet", gist="constraint #0: matchAttribute numa", values="is 1, others have 0"
+    )
+    counter = ReasonReport(kind="counterShort", gist="counter gpu/memory", values="needs 2, lacks 1")
+    devices = (
+        DeviceReport(device="d/p/a", details=(constraint,)),
+        DeviceReport(device="d/p/b", details=(constraint, counter)),
+    )
+    request = RequestReport(claim="default/c", request="r", device_class="gpu", count=1, devices=devices)
+    pool = PoolReport(driver="d", pool="p", generation=1, devices=2)
+    node = NodeReport(node="n", pools=(pool,), requests=(request,))
+    text = render(PodReport(pod="default/p", state="pending: unschedulable", nodes=(node,)))
+    assert "1 device: constraint #0: matchAttribute numa (is 1, others have 0)\n" in text
+    assert (
+        "1 device: constraint #0: matchAttribute numa (is 1, others have 0); "
+        "in another try: counter gpu/memory (needs 2, lacks 1)\n"
+    ) in text
+
+
+def test_a_pod_that_has_a_node_and_does_not_run() -> None:
+    node = NodeReport(node="n", fits=True)
+    report = PodReport(
+        pod="default/p",
+        state="placed",
+        node="n",
+        waits_for=("container c: ContainerCreating",),
+        nodes=(node,),
+    )
+    assert render(report).splitlines() == [
+        "pod default/p: placed on n",
+        "  does not run yet: container c: ContainerCreating",
+        "  node n: has it",
+    ]

@@ -85,7 +85,7 @@ def test_only_what_matters_is_a_change() -> None:
     cache.set_node(node("a", labels={"zone": "z"}))
     cache.set_node(node("b"))
     assert _changes(cache, position) == {"a", "b"}
-    cache.touch_all()
+    cache.touch(None)
     assert _changes(cache, position) is None
 
 

@@ -6,7 +6,7 @@ from dra_shared.api.codec import convert
 from dra_shared.api.pod import Pod
 from dra_shared.api.resources import PODS
 
-from tests.fakeapi import Json
+from tests.support.fakeapi import Json
 
 
 def _pod(containers: list[Json], init: list[Json] | None = None, **rest: object) -> Pod:
@@ -40,12 +40,12 @@ def test_containers_add_up_and_init_containers_take_turns() -> None:
     assert pod_requests(pod) == {"cpu": 4000, "memory": 8192}
 
 
-def test_sidecars_go_on_beside_the_rest() -> None:
+def test_sidecars_keep_running_with_the_rest() -> None:
     pod = _pod(
         [{"requests": {"cpu": "1"}}],
         [{"requests": {"cpu": "2"}, "restartPolicy": "Always"}, {"requests": {"cpu": "2"}}],
     )
-    # The sidecar beside the init container after it: 4; beside the container: 3.
+    # The sidecar with the init container after it: 4; with the container: 3.
     assert pod_requests(pod) == {"cpu": 4000}
 
 

@@ -21,7 +21,7 @@ from tests.scheduler.objects import node, node_json, pod
 
 _TERM = {"labelSelector": {"matchLabels": {"app": "y"}}, "topologyKey": "zone"}
 _REQUIRED = "requiredDuringSchedulingIgnoredDuringExecution"
-_BESIDE = {"podAffinity": {_REQUIRED: [_TERM]}}
+_AFFINITY = {"podAffinity": {_REQUIRED: [_TERM]}}
 _APART = {"podAntiAffinity": {_REQUIRED: [_TERM]}}
 _TAINT = {"key": "k", "effect": "NoSchedule"}
 
@@ -102,9 +102,9 @@ _LABELLED = node("a", labels={"zone": "1"})
         (NodeUnschedulable(), pod("p"), Action.NODE_TAINT, node("a", taints=[_TAINT]), node("a"), False),
         (NodeDeclaredFeatures(), pod("p"), Action.NODE_FEATURES, node("a"), _declaring("x"), True),
         (NodeDeclaredFeatures(), pod("p"), Action.NODE_LABEL, node("a"), _LABELLED, False),
-        (_neighbours(), pod("p", affinity=_BESIDE), Action.ADD, None, node("a"), False),
-        (_neighbours(), pod("p", affinity=_BESIDE), Action.ADD, None, _LABELLED, True),
-        (_neighbours(), pod("p", affinity=_BESIDE), Action.NODE_LABEL, _LABELLED, node("a"), False),
+        (_neighbours(), pod("p", affinity=_AFFINITY), Action.ADD, None, node("a"), False),
+        (_neighbours(), pod("p", affinity=_AFFINITY), Action.ADD, None, _LABELLED, True),
+        (_neighbours(), pod("p", affinity=_AFFINITY), Action.NODE_LABEL, _LABELLED, node("a"), False),
         (_neighbours(), pod("p", affinity=_APART), Action.ADD, None, node("a"), True),
         (_neighbours(), pod("p", affinity=_APART), Action.NODE_LABEL, _LABELLED, node("a"), True),
         (_neighbours(), pod("p", affinity=_APART), Action.NODE_LABEL, node("a"), _LABELLED, False),
@@ -150,11 +150,11 @@ def test_nodes(plugin: Any, waiting: Pod, action: Action, old: Any, new: Any, wo
 @pytest.mark.parametrize(
     ("plugin", "waiting", "action", "old", "new", "worth"),
     [
-        (_neighbours(), pod("p", affinity=_BESIDE), Action.ADD, None, pod("o", labels={"app": "y"}), True),
+        (_neighbours(), pod("p", affinity=_AFFINITY), Action.ADD, None, pod("o", labels={"app": "y"}), True),
         (_neighbours(), pod("p", affinity=_APART), Action.ADD, None, pod("o", labels={"app": "y"}), False),
         (
             _neighbours(),
-            pod("p", affinity=_BESIDE),
+            pod("p", affinity=_AFFINITY),
             Action.DELETE,
             pod("o", labels={"app": "y"}),
             None,
@@ -164,7 +164,7 @@ def test_nodes(plugin: Any, waiting: Pod, action: Action, old: Any, new: Any, wo
         (_neighbours(), pod("p", labels={"app": "y"}), Action.DELETE, pod("o", affinity=_APART), None, True),
         (
             _neighbours(),
-            pod("p", affinity=_BESIDE),
+            pod("p", affinity=_AFFINITY),
             Action.POD_LABEL,
             pod("o"),
             pod("o", labels={"app": "y"}),
@@ -172,7 +172,7 @@ def test_nodes(plugin: Any, waiting: Pod, action: Action, old: Any, new: Any, wo
         ),
         (
             _neighbours(),
-            pod("p", affinity=_BESIDE),
+            pod("p", affinity=_AFFINITY),
             Action.POD_LABEL,
             pod("o"),
             pod("o", labels={"app": "z"}),

@@ -5,6 +5,7 @@ from typing import Any
 import pytest
 from dra_scheduler.framework.cache import Cache
 from dra_scheduler.framework.events import Action, Event, Kind
+from dra_scheduler.framework.nodeinfo import NodeInfo
 from dra_scheduler.framework.state import CycleState
 from dra_scheduler.framework.status import Code
 from dra_scheduler.plugins.interpodaffinity import InterPodAffinity
@@ -59,8 +60,8 @@ def test_first_of_its_kind_may_go_anywhere() -> None:
     cache = _cache()
     candidate = pod("p", labels={"app": "web"}, affinity=_required("podAffinity", _term("web")))
     assert set(_fits(_affinity(cache), cache, candidate).values()) == {""}
-    stranger = pod("p", affinity=_required("podAffinity", _term("web")))
-    assert "" not in _fits(_affinity(cache), cache, stranger).values()
+    other = pod("p", affinity=_required("podAffinity", _term("web")))
+    assert "" not in _fits(_affinity(cache), cache, other).values()
 
 
 def test_anti_affinity_works_both_ways() -> None:
@@ -100,7 +101,7 @@ def test_preferences_are_scored() -> None:
     assert plugin.normalize(state, candidate, scores) == {"a": 100, "b": 0, "c": 0}
 
 
-def test_pods_without_affinities_are_alike_as_long_as_nobody_has_any() -> None:
+def test_pods_without_affinities_are_equivalent_as_long_as_no_pod_has_any() -> None:
     cache = _cache()
     plugin = _affinity(cache)
     assert plugin.sign(pod("p")) == ()
@@ -172,3 +173,24 @@ def test_soft_spread_is_scored() -> None:
     normalized = plugin.normalize(state, candidate, scores)
     assert normalized["c"] > normalized["a"]
     assert plugin.sign(candidate) is None
+
+
+def test_many_soft_constraints_look_through_the_nodes_together() -> None:
+    class Counted(Cache):
+        walks = 0
+
+        def nodes(self) -> list[NodeInfo]:
+            self.walks += 1
+            return super().nodes()
+
+    walks = []
+    for number in (1, 50):
+        cache = Counted()
+        cache.set_node(node("n", labels={"zone": "a"}))
+        plugin = PodTopologySpread(cache)
+        wishes = [_spread(when="ScheduleAnyway") | {"topologyKey": f"zone-{key}"} for key in range(number)]
+        state, candidate = CycleState(), _web("new", *wishes)
+        assert plugin.pre_score(state, candidate) is None
+        assert plugin.normalize(state, candidate, {"n": 0}) == {"n": 0}
+        walks.append(cache.walks)
+    assert walks[0] == walks[1]

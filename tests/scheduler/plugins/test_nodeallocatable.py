@@ -2,9 +2,10 @@
 
 from dra_shared.features import FeatureGates
 
-from tests.fakeapi import FakeApi
 from tests.scheduler.objects import claim_json, class_json, node_json, pod_json, slice_json
-from tests.scheduler.running import condition, eventually, running
+from tests.scheduler.running import condition, running
+from tests.support.fakeapi import FakeApi
+from tests.support.waiting import eventually
 
 
 async def test_a_device_whose_capacity_counts_but_is_not_consumed_is_an_error() -> None:

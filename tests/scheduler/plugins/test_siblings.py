@@ -4,9 +4,10 @@ from typing import Any
 
 import pytest
 
-from tests.fakeapi import FakeApi, Json
 from tests.scheduler.objects import node_json, pod_json
-from tests.scheduler.running import eventually, node_of, running
+from tests.scheduler.running import node_of, running
+from tests.support.fakeapi import FakeApi, Json
+from tests.support.waiting import eventually
 
 WEB = {"app": "web"}
 
@@ -74,7 +75,7 @@ async def test_pods_of_their_own_are_not() -> None:
     assert await _placed(FakeApi(*_nodes("a", "b")), _pod("p0"), _pod("p1")) == ["a", "a"]
 
 
-async def test_zones_count_beside_hosts() -> None:
+async def test_zones_count_next_to_hosts() -> None:
     api = FakeApi(*_nodes("a", "b", "c", a="x", b="x", c="y"), _service())
     assert await _placed(api, _pod("p0"), _pod("p1")) == ["a", "c"]
 

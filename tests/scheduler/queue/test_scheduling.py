@@ -28,7 +28,9 @@ def _queue(clock: FakeClock) -> SchedulingQueue:
             ),
         ),
     }
-    return SchedulingQueue(clock, _gate, interests, keys=lambda pod: tuple(pod.metadata.annotations))
+    queue = SchedulingQueue(clock)
+    queue.set_plugins(_gate, interests, keys=lambda pod: tuple(pod.metadata.annotations))
+    return queue
 
 
 def _take(queue: SchedulingQueue) -> QueuedPod:

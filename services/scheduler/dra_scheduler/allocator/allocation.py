@@ -1,16 +1,21 @@
-"""The allocator: claims in, allocation results out."""
+"""The allocator: takes claims, returns allocation results.
+
+Mirrors ``Allocate`` in upstream's ``structured/internal/*/allocator_*.go``. The order of steps decides which error
+a call ends with: pools first, then the claims, then the devices of requests for all, then the search.
+"""
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 
 from dra_shared.api.node import Node
 from dra_shared.api.resource import AllocationResult, DeviceClass, ResourceClaim, ResourceSlice
 
-from dra_scheduler.allocator.alikeness import Alikeness
 from dra_scheduler.allocator.capacity import Shortage
+from dra_scheduler.allocator.equivalence import DeviceEquivalence
 from dra_scheduler.allocator.errors import AllocationError
+from dra_scheduler.allocator.feasibility import infeasible
 from dra_scheduler.allocator.features import Features
-from dra_scheduler.allocator.hopeless import hopeless
 from dra_scheduler.allocator.nodes import node_matches
+from dra_scheduler.allocator.offers import Group, Offer, claim_for, offers
 from dra_scheduler.allocator.picks import Picks
 from dra_scheduler.allocator.pools import Pool, PoolDevice
 from dra_scheduler.allocator.reasons import CapacityShort, OtherNode
@@ -92,8 +97,8 @@ class Allocator:
             run.picks,
             run.candidates,
             all_devices,
-            run.alikeness,
-            run.hopeless,
+            run.equivalence,
+            run.infeasible,
             check,
             trace,
         )
@@ -115,6 +120,22 @@ class Allocator:
         if view.any_invalid:
             raise AllocationError("invalid resource pools were encountered", only_this_node=True)
         return None
+
+    def offers(self, node: Node, class_name: str, group: Group) -> Sequence[Offer]:
+        """Which devices of the class claims on the node could be given now, and why they would not get the others.
+
+        Each group of devices is counted as if claims were for such devices only, one device a claim: what is wanted
+        together may fit less often, as partitions of one device take the place of each other.
+
+        Raises:
+            AllocationError: the class or a slice's node selector is at fault.
+        """
+        claims = (claim_for(class_name),)
+        attempt = check_claims(claims, self.features, self._lookup, self._selectors, self._needs)
+        run = _Run(self.features, self.allocated, attempt, node, self.snapshot.view(node), None)
+        run.prepare()
+        (request,) = attempt.requests
+        return offers(self.features, self.allocated, request, run.reachable(request), group)
 
     def stamp(self, node_name: str) -> tuple[int, ...]:
         """Stays the same as long as slices and allocations give the (same) node the same answers."""
@@ -216,9 +237,7 @@ class _Run:
         known = self._candidates.get(request.number)
         if known is None:
             if request.admin_access or self._trace is not None or self._view.any_unparsable:
-                known = [
-                    item for pool in self._view.pools if pool.usable for item in self._of_pool(request, pool)
-                ]
+                known = self.reachable(request)
             else:
                 known = self._view.candidates(request.need, self._allocated)
                 if self._view.any_per_device:
@@ -229,6 +248,10 @@ class _Run:
                     ]
             self._candidates[request.number] = known
         return known
+
+    def reachable(self, request: Request) -> list[Candidate]:
+        """All devices that the selectors accept, in use or not, in order."""
+        return [item for pool in self._view.pools if pool.usable for item in self._of_pool(request, pool)]
 
     def _of_pool(self, request: Request, pool: Pool) -> Sequence[Candidate]:
         if self._trace is not None:
@@ -259,11 +282,11 @@ class _Run:
             self._trace.turned_away(request, pool, device, OtherNode())
         return False
 
-    def alikeness(self) -> Alikeness:
+    def equivalence(self) -> DeviceEquivalence:
         """Which devices are interchangeable here."""
         wanted = (device for devices in self._all_devices.values() for device, _ in devices)
-        return Alikeness(self._features, self._allocated, self.picks, self._attempt.requests, wanted)
+        return DeviceEquivalence(self._features, self._allocated, self.picks, self._attempt.requests, wanted)
 
-    def hopeless(self) -> bool:
+    def infeasible(self) -> bool:
         """Whether there surely is no solution."""
-        return hopeless(self._attempt, self._features, self._allocated, self.candidates, self._all_devices)
+        return infeasible(self._attempt, self._features, self._allocated, self.candidates, self._all_devices)

@@ -1,4 +1,7 @@
-"""Consumable capacity: what a request takes of a device, and whether that is left (consumable_capacity.go)."""
+"""Consumable capacity: what a request consumes of a device, and whether that is left.
+
+Mirrors upstream's ``structured/internal/incubating/consumable_capacity.go``.
+"""
 
 import functools
 from collections.abc import Mapping

@@ -1,4 +1,4 @@
-"""Answers in the form of the reference vectors, to compare with what the real allocator answered."""
+"""Answers in the form of the reference vectors, for comparison with the recorded answers of the real allocator."""
 
 from collections.abc import Mapping
 from dataclasses import replace
@@ -67,7 +67,7 @@ def case_allocator(case: Mapping[str, Any], *, compile: Compile | None = None) -
     return Allocator(case_features(case), case_state(case), lookup, slices, compile=compile)
 
 
-class _Patience:
+class _StepLimit:
     """Stops a search that goes on for about as long as the real allocator was given; counts, as there is no clock."""
 
     def __init__(self) -> None:
@@ -86,7 +86,7 @@ def answer(case: Mapping[str, Any], *, compile: Compile | None = None) -> dict[s
     claims = [convert(RESOURCE_CLAIMS, item) for item in case.get("claims") or ()]
     found: dict[str, Any] = {"allocated": False, "results": None}
     try:
-        results = case_allocator(case, compile=compile).allocate(node, claims, check=_Patience())
+        results = case_allocator(case, compile=compile).allocate(node, claims, check=_StepLimit())
     except AllocationError as error:
         found["error"] = str(error)
         return found

@@ -1,4 +1,7 @@
-"""Shared counters: what of them is left in a pool, and what this attempt takes."""
+"""Shared counters: what is left of them in a pool, and what the current attempt consumes.
+
+Mirrors upstream's ``checkAvailableCounters`` in ``structured/internal/incubating/allocator_incubating.go``.
+"""
 
 from collections.abc import Hashable
 

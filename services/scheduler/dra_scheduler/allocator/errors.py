@@ -1,4 +1,4 @@
-"""Why an allocation stopped, in upstream's words."""
+"""Errors that end an allocation, with upstream's texts."""
 
 
 class AllocationError(Exception):

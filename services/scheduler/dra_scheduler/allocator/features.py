@@ -1,4 +1,4 @@
-"""The parts of the allocator that feature gates switch."""
+"""Feature gates of the allocator (upstream's ``structured.Features``)."""
 
 from collections.abc import Iterable
 from dataclasses import dataclass

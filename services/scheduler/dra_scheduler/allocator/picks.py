@@ -1,4 +1,9 @@
-"""The devices picked so far in one attempt, and whether one more can join them (upstream's allocateDevice)."""
+"""The devices that the current attempt has picked, and whether another can join them.
+
+Mirrors ``allocateDevice`` in upstream's ``structured/internal/*/allocator_*.go``. The order of checks (counters,
+taints, constraints, capacity) is part of the answer: what an earlier check has reserved stays reserved when a later
+one fails.
+"""
 
 from collections.abc import Hashable, Mapping, Sequence
 from typing import Protocol
@@ -26,7 +31,7 @@ from dra_scheduler.allocator.state import AllocatedState
 
 
 class Recorder(Protocol):
-    """Told what turned devices away; a Trace."""
+    """Records why devices were rejected; a Trace."""
 
     def turned_away(self, request: Request, pool: Pool, device: PoolDevice, reason: Reason) -> None:
         """The device was looked at for the request, and not taken."""
@@ -80,7 +85,7 @@ class Picks:
         self.leaks = 0
 
     def free(self, request: Request, pool: Pool, device: PoolDevice) -> bool:
-        """Whether nobody else has the device; with admin access, whether the claim hasn't got it yet."""
+        """Whether no other claim holds the device; with admin access, whether the claim itself does not hold it yet."""
         holders = self._holders.get(device, 0)
         if request.admin_access:
             if not holders >> request.claim_index & 1:
@@ -123,19 +128,19 @@ class Picks:
         counted = False
         if device.spec.consumes_counters:
             if not self._features.partitionable_devices:
-                self._say(request, pool, device, CountersUnsupported())
+                self._record(request, pool, device, CountersUnsupported())
                 return False
             if not (shared and self._partly_consumed(device)):
                 if not self.counters.take(pool, device):
                     if self._recorder is not None:
-                        self._say(request, pool, device, self.counters.shortage(pool, device))
+                        self._record(request, pool, device, self.counters.shortage(pool, device))
                     return False
                 counted = True
         if self._features.device_taints and device.spec.taints:
             taint = untolerated(device.spec.taints, request.tolerations)
             if taint is not None:
                 self.leaks += counted
-                self._say(request, pool, device, Tainted(taint))
+                self._record(request, pool, device, Tainted(taint))
                 return False
         if not self._satisfies_constraints(request, pool, device):
             self.leaks += counted
@@ -153,7 +158,7 @@ class Picks:
         self.of_claim[claim].append(pick)
         return True
 
-    def _say(self, request: Request, pool: Pool, device: PoolDevice, reason: Reason) -> None:
+    def _record(self, request: Request, pool: Pool, device: PoolDevice, reason: Reason) -> None:
         if self._recorder is not None:
             self._recorder.turned_away(request, pool, device, reason)
 

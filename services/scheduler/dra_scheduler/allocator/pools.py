@@ -61,7 +61,7 @@ class SliceEntry:
 
 
 class Siblings(Protocol):
-    """All slices of a pool, whoever can reach them."""
+    """All slices of a pool, whichever nodes can reach them."""
 
     @property
     def generations(self) -> Mapping[int, int]:
@@ -91,7 +91,7 @@ class Pool:
     counters: dict[CounterKey, int] | None = None
     # Whether slices leave it to each device for which nodes it is.
     per_device: bool = False
-    # Whether the node selector of one of its devices cannot be evaluated, which stops whoever tries that device.
+    # Whether the node selector of one of its devices cannot be evaluated, which ends a search that reaches that device.
     unparsable: bool = False
     # Belongs to the selectors: which of the devices they accept.
     selections: dict[object, tuple[Any, ...]] = field(default_factory=dict, repr=False)

@@ -1,4 +1,4 @@
-"""Selectors compiled by dra_shared.cel, in the form that the allocator asks them."""
+"""Selectors compiled by ``dra_shared.cel``, as the allocator evaluates them (upstream's ``cel`` package)."""
 
 from collections.abc import Set
 
@@ -30,7 +30,7 @@ class CelProgram:
         return program.attributes_read | program.capacity_read
 
     def verdict(self, device: PoolDevice) -> bool | str:
-        """Whether the device is accepted, or why that cannot be said."""
+        """Whether the device is accepted, or why evaluation failed."""
         if self._program is None:
             return self._error
         spec = device.spec

@@ -1,4 +1,4 @@
-"""What can turn a device away from a request. Each is the verdict of the very check that the search made."""
+"""Reasons why a device was rejected for a request; each is recorded by the very check that the search made."""
 
 from collections.abc import Iterable
 from dataclasses import dataclass
@@ -51,7 +51,7 @@ class CountersUnsupported:
 class SelectorRejected:
     """A selector is not true for the device or, with ``error``, cannot be evaluated.
 
-    ``attributes`` are the attributes and capacities that it may have read, by name; all where that can't be told.
+    ``attributes`` are the attributes and capacities that it may have read, by name; all where that is unknown.
     """
 
     of_class: str  # the class's name, or empty for the request's own selectors
@@ -63,8 +63,8 @@ class SelectorRejected:
     def __str__(self) -> str:
         of = f"class {self.of_class}" if self.of_class else "the request"
         saw = ", ".join(f"{name}={value}" for name, value in self.attributes)
-        said = self.error or f"not true: {self.expression}"
-        return f"selector #{self.index} of {of}: {said}" + (f" (saw {saw})" if saw else "")
+        text = self.error or f"not true: {self.expression}"
+        return f"selector #{self.index} of {of}: {text}" + (f" (saw {saw})" if saw else "")
 
 
 @dataclass(frozen=True, slots=True)

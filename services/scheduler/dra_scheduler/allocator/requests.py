@@ -1,4 +1,7 @@
-"""The requests of a scheduling attempt's claims: checked once, used for every node."""
+"""The requests of a scheduling attempt's claims: validated once, used for every node.
+
+Mirrors upstream's ``validateDeviceRequest`` in ``structured/internal/*/allocator_*.go``.
+"""
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass

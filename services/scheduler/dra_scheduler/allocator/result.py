@@ -1,4 +1,7 @@
-"""The allocation results that the API stores, from the devices that were picked."""
+"""Allocation results, as the API stores them, made from the picked devices.
+
+Mirrors the end of upstream's ``Allocate`` in ``structured/internal/*/allocator_*.go``.
+"""
 
 import uuid
 from collections.abc import Callable, Iterable, Mapping, Sequence

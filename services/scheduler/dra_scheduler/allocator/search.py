@@ -15,7 +15,7 @@ from collections import Counter
 from collections.abc import Callable, Hashable, Sequence
 from typing import Final
 
-from dra_scheduler.allocator.alikeness import Alikeness
+from dra_scheduler.allocator.equivalence import DeviceEquivalence
 from dra_scheduler.allocator.errors import AllocationError
 from dra_scheduler.allocator.picks import Picks, Recorder
 from dra_scheduler.allocator.pools import Pool, PoolDevice
@@ -24,10 +24,10 @@ from dra_scheduler.allocator.requests import MAX_RESULTS, Attempt, Request
 from dra_scheduler.allocator.selectors import Candidate, Rejection
 
 _CHECK_EVERY: Final = 64
-# Positions are only remembered once a search has gone astray that often.
+# Dead positions are only remembered after so many dead ends: a short search needs no memory.
 _REMEMBER_AFTER: Final = 64
 # When to ask whether there can be a solution at all.
-_DOUBT_AFTER: Final = 128
+_CHECK_FEASIBILITY_AFTER: Final = 128
 
 
 class Outcome(enum.Enum):
@@ -107,8 +107,8 @@ class Search:
         picks: Picks,
         candidates: Callable[[Request], Sequence[Candidate]],
         all_devices: dict[int, list[tuple[PoolDevice, Pool]]],
-        alikeness: Callable[[], Alikeness],
-        hopeless: Callable[[], bool],
+        equivalence: Callable[[], DeviceEquivalence],
+        infeasible: Callable[[], bool],
         check: Callable[[], None] | None,
         recorder: Recorder | None,
     ) -> None:
@@ -116,22 +116,22 @@ class Search:
         self._picks = picks
         self._candidates = candidates
         self._all_devices = all_devices
-        self._make_alikeness = alikeness
-        self._alikeness: Alikeness | None = None
-        self._hopeless = hopeless
+        self._make_equivalence = equivalence
+        self._equivalence: DeviceEquivalence | None = None
+        self._infeasible = infeasible
         self._check = check
         self._recorder = recorder
         self._stack: list[_Frame] = []
         self._dead_positions: set[Hashable] = set()
         self.steps = 0
-        self._astray = 0
-        self._doubt_at: float = _DOUBT_AFTER
+        self._dead_ends = 0
+        self._check_at: float = _CHECK_FEASIBILITY_AFTER
 
     @property
-    def alike(self) -> Alikeness:
-        if self._alikeness is None:
-            self._alikeness = self._make_alikeness()
-        return self._alikeness
+    def equivalence(self) -> DeviceEquivalence:
+        if self._equivalence is None:
+            self._equivalence = self._make_equivalence()
+        return self._equivalence
 
     def run(self) -> Outcome:
         """Searches; the solution is then what has been picked.
@@ -143,9 +143,9 @@ class Search:
         while outcome is not Outcome.DONE:
             if outcome is None:
                 outcome = self._go_on(self._stack[-1])
-                if self._astray >= self._doubt_at:
-                    self._doubt_at = math.inf
-                    if self._hopeless():
+                if self._dead_ends >= self._check_at:
+                    self._check_at = math.inf
+                    if self._infeasible():
                         return Outcome.FAILED
             elif self._stack:
                 outcome = self._come_back(self._stack[-1], outcome)
@@ -169,7 +169,7 @@ class Search:
         entry = self._entries[position]
         contains = contains or entry.starts_claim
         remember: Hashable = None
-        if self._astray > _REMEMBER_AFTER:
+        if self._dead_ends > _REMEMBER_AFTER:
             remember = self._situation(position)
             if remember in self._dead_positions:
                 return Outcome.FAILED
@@ -274,7 +274,11 @@ class Search:
                 raise AllocationError(selector_error(request, failing))
             if not picks.fits_capacity(request, pool, device):
                 continue
-            if frame.dead and frame.dead_leaks == picks.leaks and self.alike.now(device, pool) in frame.dead:
+            if (
+                frame.dead
+                and frame.dead_leaks == picks.leaks
+                and self.equivalence.now(device, pool) in frame.dead
+            ):
                 self._say_dead_end(frame)
                 continue
             if not picks.take(request, pool, device):
@@ -296,7 +300,7 @@ class Search:
     def _branch_failed(self, frame: _Slot, outcome: Outcome) -> bool:
         """Takes the frame's device back; whether the next one is worth trying."""
         picks = self._picks
-        self._astray += 1
+        self._dead_ends += 1
         picks.give_back(frame.request.claim_index)
         if outcome is Outcome.EXCEEDED:
             return False
@@ -306,7 +310,7 @@ class Search:
                 frame.dead.clear()
                 frame.dead_leaks = picks.leaks
             device, pool, _ = frame.candidates[frame.at - 1]
-            frame.dead.add(self.alike.now(device, pool))
+            frame.dead.add(self.equivalence.now(device, pool))
         return True
 
     def _say_dead_end(self, frame: _Slot) -> None:
@@ -318,7 +322,7 @@ class Search:
         """Everything that decides whether the requests from here on can be satisfied."""
         picks, claim_index = self._picks, self._entries[position].claim_index
         devices = Counter(
-            (self.alike.lasting(device, pool), condition) for device, pool, condition in picks.touched()
+            (self.equivalence.lasting(device, pool), condition) for device, pool, condition in picks.touched()
         )
         return (
             position,

@@ -1,4 +1,4 @@
-"""Which devices the CEL selectors of classes and requests accept, worked out once for devices that look alike."""
+"""Which devices the CEL selectors of classes and requests accept, evaluated once for devices with equal attributes."""
 
 import functools
 from collections.abc import Callable, Set
@@ -26,7 +26,7 @@ class Program(Protocol):
         """(domain or None for any, identifier) of what it may read; None: it may read everything."""
 
     def verdict(self, device: PoolDevice) -> bool | str:
-        """Whether the device is accepted or, as text, why that cannot be said."""
+        """Whether the device is accepted or, as text, why evaluation failed."""
 
 
 Compile = Callable[[str], Program]
@@ -154,7 +154,7 @@ def attribute_text(attribute: DeviceAttribute) -> str:
 
 
 class Rejection:
-    """Which selector said no, or failed. ``index`` is negative where it was the device's own node selector."""
+    """Which selector was false, or failed. ``index`` is negative where it was the device's own node selector."""
 
     __slots__ = ("error", "expression", "index", "of_class")
 

@@ -1,4 +1,7 @@
-"""All slices, indexed so that a node finds its pools without looking at the rest of the cluster."""
+"""All slices, indexed so that a node finds its pools without looking at the rest of the cluster.
+
+Upstream gathers the pools of a node from all slices (``GatherPools``); this keeps what has not changed.
+"""
 
 from collections.abc import Iterable, Iterator, Sequence
 from weakref import WeakValueDictionary
@@ -71,7 +74,7 @@ class _PoolSlices:
         return self._consuming
 
     def view(self, pool_id: PoolID, relevant: Sequence[SliceEntry], features: Features) -> Pool | None:
-        """The pool for whoever can reach just these slices: the same object for all of them."""
+        """The pool as nodes see it that can reach just these slices; those nodes share the object."""
         key = tuple(relevant)
         if key not in self._views:
             self._views[key] = view_pool(pool_id, relevant, self, features)
@@ -101,8 +104,8 @@ class Snapshot:
         self._pools: dict[PoolID, _PoolSlices] = {}
         self._where: dict[object, PoolID] = {}
         self._local: dict[str, dict[PoolID, None]] = {}
-        # Pools that more than one node may see; and, of the pools that strangers only see the counters of, those
-        # which a stranger finds incomplete or invalid.
+        # Pools that more than one node may see; and, of the pools that other nodes only see the counters of, those
+        # which another node finds incomplete or invalid.
         self._shared: dict[PoolID, None] = {}
         self._troubled: dict[PoolID, Pool] = {}
         self._node_versions: dict[str, int] = {}
@@ -112,7 +115,7 @@ class Snapshot:
         # Nodes that see the same pools share one view.
         self._shared_views: WeakValueDictionary[tuple[Pool, ...], View] = WeakValueDictionary()
         for number, slice_ in enumerate(slices):
-            # Not by name: whoever hands over a bare list may have duplicates, which must make their pool invalid.
+            # Not by name: a bare list may have duplicates, which must make their pool invalid.
             self._put((slice_.metadata.name, number), slice_)
 
     def set_slice(self, slice_: ResourceSlice) -> None:
@@ -131,6 +134,23 @@ class Snapshot:
         """The slices of all pools that the node may see anything of."""
         for pool_id in {**self._local.get(node_name, {}), **self._shared, **dict.fromkeys(self._troubled)}:
             yield from (entry.slice for entry in self._pools[pool_id].entries.values())
+
+    def newest(self, pool_id: PoolID) -> list[SliceEntry]:
+        """The slices of the pool's newest generation, whichever nodes they are for; none if there is no such pool."""
+        pool = self._pools.get(pool_id)
+        if pool is None:
+            return []
+        generation = max(pool.generations)
+        return [entry for entry in pool.entries.values() if entry.generation == generation]
+
+    def invalid_reason(self, pool_id: PoolID) -> str | None:
+        """Why the pool as a whole contradicts itself; None if it does not."""
+        pool = self._pools.get(pool_id)
+        entries = self.newest(pool_id)
+        if pool is None or len(entries) != entries[0].slice.spec.pool.resource_slice_count:
+            return None
+        view = pool.view(pool_id, tuple(entries), self.features)
+        return view.invalid_reason if view is not None else None
 
     def pools(self, node: Node) -> tuple[Pool, ...]:
         """What the node sees, in allocation order; raises as :meth:`view`."""
@@ -227,9 +247,9 @@ class Snapshot:
             self._shared[pool_id] = None
         troubled = self._troubled.pop(pool_id, None)
         if pool.for_all and not pool.selective:
-            stranger = pool.view(pool_id, tuple(pool.for_all), self.features)
-            if stranger is not None and not stranger.usable:
-                self._troubled[pool_id] = stranger
+            elsewhere = pool.view(pool_id, tuple(pool.for_all), self.features)
+            if elsewhere is not None and not elsewhere.usable:
+                self._troubled[pool_id] = elsewhere
         if _trouble(troubled) != _trouble(self._troubled.get(pool_id)):
             self._shared_version = self._clock
         if not pool.entries:
@@ -260,7 +280,7 @@ class Snapshot:
 
 
 def _trouble(pool: Pool | None) -> tuple[object, ...] | None:
-    """What others can tell about a pool of which they can use nothing."""
+    """What a node sees of a pool whose devices it can't use."""
     if pool is None:
         return None
     return pool.generation, pool.incomplete, pool.slices_known, pool.slices_wanted, pool.invalid_reason

@@ -1,4 +1,4 @@
-"""What is in use: the devices and shares that allocated claims hold."""
+"""Devices, shares and capacity in use by allocated claims (upstream's ``structured.AllocatedState``)."""
 
 from collections.abc import Iterable, Mapping
 from typing import NamedTuple
@@ -22,12 +22,32 @@ class DeviceID(NamedTuple):
 PoolID = tuple[str, str]
 
 
-class _Holding(NamedTuple):
-    """What one claim holds of one device: all of it, or the share ``share``."""
+class Holding(NamedTuple):
+    """What one claim holds of one device: all of it, or the share ``share`` with so many billionths of capacities.
+
+    Amounts are values: how the quantities were spelled makes no difference.
+    """
 
     device: DeviceID
-    share: str | None
-    consumed: tuple[tuple[str, int], ...]
+    share: str | None = None
+    consumed: tuple[tuple[str, int], ...] = ()
+
+
+def holdings(allocation: AllocationResult | None, *, shares: bool = True) -> tuple[Holding, ...]:
+    """What the allocation holds, devices with admin access aside; ``shares`` off: whole devices only."""
+    if allocation is None:
+        return ()
+    found = []
+    for result in allocation.devices.results:
+        if result.admin_access:
+            continue
+        device = DeviceID(result.driver, result.pool, result.device)
+        if shares and result.share_id is not None:
+            consumed = tuple((name, amount(text)) for name, text in sorted(result.consumed_capacity.items()))
+            found.append(Holding(device, result.share_id, consumed))
+        else:
+            found.append(Holding(device))
+    return tuple(found)
 
 
 class AllocatedState:
@@ -39,13 +59,14 @@ class AllocatedState:
 
     def __init__(self, *, consumable_capacity: bool = True) -> None:
         self._shares_known = consumable_capacity
-        self._claims: dict[str, tuple[_Holding, ...]] = {}
+        self._claims: dict[str, tuple[Holding, ...]] = {}
         # Keys of the holders; races may leave a device with more than one.
         self.dedicated: dict[DeviceID, tuple[str, ...]] = {}
         self.shared: dict[DeviceID, tuple[str, ...]] = {}
         # Consumed capacity a device, in billionths; an entry with nothing but zeros goes away, as upstream.
         self.consumed: dict[DeviceID, dict[str, int]] = {}
         self._versions: dict[PoolID, int] = {}
+        self._held_of: dict[PoolID, int] = {}
         self.version = 0
 
     def add(self, claim: ResourceClaim) -> None:
@@ -58,13 +79,17 @@ class AllocatedState:
 
     def hold(self, key: str, allocation: AllocationResult | None) -> None:
         """As :meth:`add`, for an allocation that isn't stored in a claim yet."""
-        self.hold_devices(key, () if allocation is None else self._holdings(allocation))
+        self._replace(key, holdings(allocation, shares=self._shares_known))
 
     def hold_devices(
-        self, key: str, holdings: Iterable[tuple[DeviceID, str | None, Mapping[str, int]]]
+        self, key: str, devices: Iterable[tuple[DeviceID, str | None, Mapping[str, int]]]
     ) -> None:
         """As :meth:`add`, with the devices spelled out: (device, share id or None, consumed billionths)."""
-        new = tuple(_Holding(d, share, tuple(consumed.items())) for d, share, consumed in holdings)
+        self._replace(
+            key, tuple(Holding(d, share, tuple(consumed.items())) for d, share, consumed in devices)
+        )
+
+    def _replace(self, key: str, new: tuple[Holding, ...]) -> None:
         old = self._claims.get(key, ())
         if new == old:
             return
@@ -77,21 +102,8 @@ class AllocatedState:
         else:
             del self._claims[key]
 
-    def _holdings(self, allocation: AllocationResult) -> list[tuple[DeviceID, str | None, Mapping[str, int]]]:
-        found: list[tuple[DeviceID, str | None, Mapping[str, int]]] = []
-        for result in allocation.devices.results:
-            if result.admin_access:
-                continue
-            device = DeviceID(result.driver, result.pool, result.device)
-            if self._shares_known and result.share_id is not None:
-                consumed = {name: amount(text) for name, text in result.consumed_capacity.items()}
-                found.append((device, result.share_id, consumed))
-            else:
-                found.append((device, None, {}))
-        return found
-
-    def _take(self, key: str, holding: _Holding) -> None:
-        self._touch(holding.device)
+    def _take(self, key: str, holding: Holding) -> None:
+        self._touch(holding.device, 1)
         if holding.share is None:
             self.dedicated[holding.device] = (*self.dedicated.get(holding.device, ()), key)
             return
@@ -101,8 +113,8 @@ class AllocatedState:
             for name, value in holding.consumed:
                 totals[name] = totals.get(name, 0) + value
 
-    def _release(self, key: str, holding: _Holding) -> None:
-        self._touch(holding.device)
+    def _release(self, key: str, holding: Holding) -> None:
+        self._touch(holding.device, -1)
         table = self.dedicated if holding.share is None else self.shared
         holders = list(table[holding.device])
         holders.remove(key)
@@ -117,13 +129,22 @@ class AllocatedState:
             if not any(totals.values()):
                 del self.consumed[holding.device]
 
-    def _touch(self, device: DeviceID) -> None:
+    def _touch(self, device: DeviceID, change: int) -> None:
         self.version += 1
+        self._held_of[device[:2]] = self._held_of.get(device[:2], 0) + change
         self._versions[device[:2]] = self.version
+
+    def holdings(self, key: str) -> tuple[Holding, ...]:
+        """What the claim holds."""
+        return self._claims.get(key, ())
 
     def pool_version(self, pool: PoolID) -> int:
         """Grows with each change to what is in use of the pool."""
         return self._versions.get(pool, 0)
+
+    def held_of(self, pool: PoolID) -> int:
+        """How many devices of the pool, or shares of them, claims hold."""
+        return self._held_of.get(pool, 0)
 
     def in_use(self, device: DeviceID) -> bool:
         """Whether a claim holds the device or a share of it."""
@@ -147,5 +168,6 @@ class AllocatedState:
         other.shared = dict(self.shared)
         other.consumed = {device: dict(totals) for device, totals in self.consumed.items()}
         other._versions = dict(self._versions)
+        other._held_of = dict(self._held_of)
         other.version = self.version
         return other

@@ -1,4 +1,4 @@
-"""What an allocation looked at and what turned it away: a record by the search itself, kept only on request."""
+"""A trace of an allocation: which devices the search looked at and why it rejected them; recorded on request."""
 
 from dataclasses import dataclass, field
 
@@ -10,7 +10,7 @@ from dra_scheduler.allocator.reasons import BindingUnsupported, Reason, Selector
 from dra_scheduler.allocator.requests import Attempt, Request
 from dra_scheduler.allocator.state import DeviceID
 
-# A device can fail in as many ways as there are combinations of others; these many are told.
+# A device can fail in as many ways as there are combinations of others; at most so many are recorded.
 _MAX_REASONS = 8
 
 

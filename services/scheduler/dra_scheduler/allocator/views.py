@@ -1,4 +1,4 @@
-"""What a node sees, and which of it is worth trying, remembered until it changes."""
+"""Views: the pools of one node, and which of their devices are worth trying, cached until something changes."""
 
 from collections.abc import Mapping, Sequence
 

@@ -1,1 +1,1 @@
-"""Why a pod is where it is, or nowhere: told from the allocator's own trace."""
+"""Explains why a pod is pending or where it is, with the allocator's own trace."""

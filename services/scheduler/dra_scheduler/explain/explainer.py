@@ -1,46 +1,50 @@
-"""Explanations of pods and claims, made by trying again with the allocator's trace on."""
+"""The explainer: tries a pod again with the allocator's trace on, and reports what happened.
 
+Upstream has no counterpart. Nothing is reserved or written.
+"""
+
+import heapq
+import itertools
 from collections.abc import Callable, Iterable, Sequence
 
 import msgspec
 from dra_shared.api.pod import Pod
-from dra_shared.api.resource import AllocationResult, ResourceClaim
+from dra_shared.api.resource import ResourceClaim
 from dra_shared.claims import ClaimReferenceError, claim_name
 from dra_shared.clock import Clock
 
-from dra_scheduler.allocator import AllocationError, Allocator, DeviceID, TimeLimit, Trace
-from dra_scheduler.allocator.reasons import CapacityShort, DeadEnd, InUse, Picked, Reason
-from dra_scheduler.allocator.trace import RequestTrace
-from dra_scheduler.explain.details import detail
+from dra_scheduler.allocator import AllocationError, Allocator, TimeLimit, Trace
+from dra_scheduler.dra.manager import DRAManager
 from dra_scheduler.explain.groups import GroupExplainer, waiting_for
+from dra_scheduler.explain.hint import summarize
+from dra_scheduler.explain.missing import missing, missing_driver
+from dra_scheduler.explain.nodes import NodeReporter, devices_of
+from dra_scheduler.explain.obstacles import Obstacle, obstacles
+from dra_scheduler.explain.progress import waits_for
 from dra_scheduler.explain.report import (
     Change,
     ClaimReport,
-    DeviceReport,
     NodeReport,
     NodeSummary,
     PodReport,
-    PoolReport,
-    ReasonReport,
-    RequestReport,
 )
-from dra_scheduler.explain.text import gists, of_other_class, values_of
-from dra_scheduler.explain.whatif import WhatIf, claim_key
+from dra_scheduler.explain.text import of_other_class
+from dra_scheduler.explain.whatif import WhatIf
 from dra_scheduler.framework.cache import Cache
 from dra_scheduler.framework.nodeinfo import NodeInfo
 from dra_scheduler.framework.runtime import Framework
 from dra_scheduler.framework.state import CycleState
-from dra_scheduler.plugins.dynamicresources.manager import DRAManager
-from dra_scheduler.plugins.dynamicresources.memory import AttemptMemory
 from dra_scheduler.queue.scheduling import SchedulingQueue
 
 _DYNAMIC_RESOURCES = "DynamicResources"
+_INTER_POD_AFFINITY = "InterPodAffinity"
+# How many pods are tried, one after the other, for being in the way.
+_MOST_PODS = 200
 # For one explanation altogether, in seconds: nothing else is scheduled meanwhile.
 _TIME_LIMIT = 2.0
-# How many reasons of a request, and how many altogether, a short explanation gives; and their length.
-_HINT_GROUPS = 2
-_HINT_PARTS = 3
-_HINT_LENGTH = 120
+# For the short form: how many nodes are looked at, those with the most devices left first, and for how many seconds.
+_HINT_NODES = 4
+_HINT_TIME = 0.02
 
 
 class Explainer:
@@ -55,17 +59,20 @@ class Explainer:
         clock: Clock,
         find_pod: Callable[[str], Pod | None],
         groups: GroupExplainer,
+        scheduler_name: str,
     ) -> None:
         self._cache = cache
         self._queue = queue
         self._manager = manager
+        self._reporter = NodeReporter(manager)
         self._framework = framework
         self._clock = clock
         self._find_pod = find_pod
         self._groups = groups
+        self._scheduler_name = scheduler_name
 
     def pod(self, namespace: str, name: str, *, most_nodes: int = 20) -> PodReport | None:
-        """Why the pod is where it is; None if there is no such pod. ``most_nodes`` are told of, the closest first."""
+        """Why the pod is where it is; None if there is no such pod. ``most_nodes`` limits the nodes reported."""
         pod = self._find_pod(f"{namespace}/{name}")
         if pod is None:
             return None
@@ -90,16 +97,31 @@ class Explainer:
         state = "allocated" if claim.status.allocation is not None else "unused"
         return PodReport(pod="", state=state, claims=(self._claim_report(claim),))
 
-    def hint(self, pod: Pod, node_name: str) -> str:
-        """In a few words, what of the node's devices turned the pod away; empty if that wasn't it."""
-        node = self._cache.node(node_name)
-        if node is None:
-            return ""
-        state = self._begin(pod)
+    def hint(self, pod: Pod, node_names: Iterable[str]) -> str:
+        """In a few words, what of the closest node's devices turned the pod away; empty if that wasn't it."""
+        state = self._begin(pod)[0]
         if state is None:
             return ""
-        report, _ = self._node(state, pod, node)
-        return summarize(report)
+        # Of nodes with the same number of devices, and of free ones among them, one is enough.
+        sorts: dict[tuple[int, int], str] = {}
+        for name in node_names:
+            left = self._devices_left(name)
+            sorts[left] = min(name, sorts.get(left, name))
+        deadline = self._clock.monotonic() + _HINT_TIME
+        reports: list[NodeReport] = []
+        for left in heapq.nlargest(_HINT_NODES, sorts):
+            node = self._cache.node(sorts[left])
+            if node is not None:
+                reports.append(self._node(state, pod, node)[0])
+            if self._clock.monotonic() > deadline:
+                break
+        return summarize(min(reports, key=_distance)) if reports else ""
+
+    def _devices_left(self, node_name: str) -> tuple[int, int]:
+        """How many devices that the node can reach are free, about, and how many there are."""
+        pools = self._manager.snapshot.known_pools(node_name) or ()
+        devices = sum(len(pool.devices) for pool in pools)
+        return devices - sum(self._manager.claims.state.held_of(pool.id) for pool in pools), devices
 
     # Pods
 
@@ -125,17 +147,31 @@ class Explainer:
             except AllocationError:
                 trace.results = None
             devices = tuple(device for report in claims for device in report.devices)
-            report = self._node_report(place, True, {}, trace)
+            report = self._reporter.report(place, True, {}, trace)
             nodes = (msgspec.structs.replace(report, allocated=devices),)
-        state = "binding" if self._cache.is_assumed(pod.metadata.uid) else "placed"
-        group = self._groups.report(pod)
-        return PodReport(pod=pod.key, state=state, node=place, group=group, claims=claims, nodes=nodes)
+        state, waits = "binding", tuple[str, ...]()
+        if not self._cache.is_assumed(pod.metadata.uid):
+            state, waits = "placed", waits_for(pod, node.node if node is not None else None)
+        if pod.metadata.deletion_timestamp is not None:
+            state += ", being deleted"
+        return PodReport(
+            pod=pod.key,
+            state=state,
+            node=place,
+            phase=pod.status.phase,
+            waits_for=waits,
+            group=self._groups.report(pod),
+            claims=claims,
+            nodes=nodes,
+        )
 
     def _pending(self, pod: Pod, claims: tuple[ClaimReport, ...], most_nodes: int) -> PodReport:
         entry = self._queue.get(pod.metadata.uid)
-        where = "not handled by this scheduler"
+        where = "being deleted" if pod.metadata.deletion_timestamp is not None else "not in the queue yet"
         message, attempts = "", 0
-        if entry is not None:
+        if pod.spec.scheduler_name != self._scheduler_name:
+            where = f"left to scheduler {pod.spec.scheduler_name}"
+        elif entry is not None:
             where = "gated" if entry.gated else entry.place.value
             message, attempts = entry.message, entry.attempts
         group = self._groups.report(pod)
@@ -147,6 +183,9 @@ class Explainer:
             group=group,
             claims=claims,
         )
+        if pod.spec.scheduler_name != self._scheduler_name:
+            text = f"until a scheduler places it whose name is {pod.spec.scheduler_name}, not {self._scheduler_name}"
+            return msgspec.structs.replace(report, change=Change(node="", kind="schedulerName", text=text))
         gate = self._framework.pre_enqueue(pod)
         if gate is not None:
             change = self._missing(pod)
@@ -155,18 +194,20 @@ class Explainer:
             # It was tried before, and nothing has happened since that would have it tried again.
             change = change or Change(node="", kind="gate", text=f"until this changes: {gate.message}")
             return msgspec.structs.replace(report, change=change)
-        state = self._begin(pod)
+        state, status = self._begin(pod)
         if state is None:
-            return msgspec.structs.replace(report, change=self._missing(pod))
+            change = self._missing(pod) or Change(node="", kind="pod", text=f"until this changes: {status}")
+            return msgspec.structs.replace(report, message=message or status, change=change)
         started = self._clock.monotonic()
         examined: list[tuple[NodeReport, Trace, NodeInfo]] = []
         for node in self._cache.nodes():
-            examined.append((*self._node(state, pod, node), node))
+            bare, trace = self._node(state, pod, node)
+            examined.append((self._with_obstacles(bare, state, pod, node), trace, node))
             if self._clock.monotonic() - started > _TIME_LIMIT:
                 break
         examined.sort(key=lambda entry: _distance(entry[0]))
-        change = self._change(state, examined)
-        if change is not None:
+        change = missing_driver(self._manager, self._claims(pod)) or self._change(pod, examined)
+        if change is not None and change.node:
             # No node is closer than one that a single change would do for.
             best = change.node
             examined.sort(key=lambda entry: entry[0].node != best)
@@ -182,31 +223,43 @@ class Explainer:
             change=change,
         )
 
-    def _begin(self, pod: Pod) -> CycleState | None:
+    def _begin(self, pod: Pod) -> tuple[CycleState | None, str]:
+        """What to try the pod on nodes with; None, and why, if no node is in question."""
         state = CycleState()
         _, status = self._framework.pre_filter(state, pod)
-        return None if status is not None else state
+        return (state, "") if status is None else (None, status.message)
 
     def _node(self, state: CycleState, pod: Pod, node: NodeInfo) -> tuple[NodeReport, Trace]:
         state.trace = trace = Trace()
         objections = self._framework.objections(self._framework.filters(state), state, pod, node)
         reasons = {plugin: status.reasons for plugin, status in objections.items()}
-        return self._node_report(node.name, not objections, reasons, trace), trace
+        return self._reporter.report(node.name, not objections, reasons, trace), trace
 
-    def _change(
-        self, state: CycleState, examined: Sequence[tuple[NodeReport, Trace, NodeInfo]]
-    ) -> Change | None:
-        memory = state.read(_DYNAMIC_RESOURCES, AttemptMemory)
+    def _with_obstacles(self, report: NodeReport, state: CycleState, pod: Pod, node: NodeInfo) -> NodeReport:
+        found = {
+            plugin: obstacles(plugin, reasons, pod, node) for plugin, reasons in report.objections.items()
+        }
+        if _INTER_POD_AFFINITY in found:
+            found[_INTER_POD_AFFINITY] = self._in_the_way(state, pod, node, _INTER_POD_AFFINITY)
+        saw = {plugin: tuple(obstacle.saw for obstacle in each) for plugin, each in found.items() if each}
+        remedies = dict.fromkeys(obstacle.remedy for each in found.values() for obstacle in each)
+        if not all(found.values()) or "" in remedies:
+            remedies = {}
+        return msgspec.structs.replace(report, saw=saw, remedies=tuple(remedies))
+
+    def _change(self, pod: Pod, examined: Sequence[tuple[NodeReport, Trace, NodeInfo]]) -> Change | None:
+        claims = [c for c in self._claims(pod) if c.status.allocation is None and c.spec.devices.requests]
         what_if = WhatIf(self._manager, self._checker())
         for report, trace, node in examined[:3]:
             plugins = set(report.objections)
             if report.fits or node.node is None:
                 continue
-            if plugins == {_DYNAMIC_RESOURCES} and memory is not None and trace.requests:
-                claims = [claim for _, claim in memory.claims.unallocated() if claim.spec.devices.requests]
+            if plugins == {_DYNAMIC_RESOURCES} and trace.requests:
                 change = what_if.single_change(node.node, claims, trace)
                 if change is not None:
                     return change
+            elif report.remedies:
+                return Change(node=node.name, kind="node", text=", and ".join(report.remedies))
             elif len(plugins) == 1:
                 plugin, reasons = next(iter(report.objections.items()))
                 text = f"if it were not for {plugin}: {', '.join(reasons)}"
@@ -214,28 +267,27 @@ class Explainer:
         return None
 
     def _missing(self, pod: Pod) -> Change | None:
-        """What doesn't exist that the pod can't go without: a claim, or a class that a claim asks for."""
-        for entry in pod.spec.resource_claims:
+        return missing(self._manager, pod, self._claims(pod))
+
+    def _in_the_way(self, state: CycleState, pod: Pod, node: NodeInfo, plugin: str) -> list[Obstacle]:
+        """The pod, of those tried, without which the plugin would not object to the node."""
+        judges = [each for each in self._framework.filters(state) if each.name == plugin]
+        others = ((other, info) for info in self._cache.nodes() for other in list(info.pods.values()))
+        for other, info in itertools.islice(others, _MOST_PODS):
+            without, there = node.copy(), info.copy()
+            place = without if info is node else there
+            self._framework.remove_pod(state, pod, other, place)
             try:
-                name, _ = claim_name(pod, entry)
-            except ClaimReferenceError as problem:
-                return Change(node="", kind="claim", text=f"until its claim is made: {problem}")
-            if name is not None and self._manager.claims.get(pod.metadata.namespace, name) is None:
-                text = f"until ResourceClaim {pod.metadata.namespace}/{name} exists"
-                return Change(node="", kind="claim", text=text)
-        for claim in self._claims(pod):
-            for request in claim.spec.devices.requests:
-                parts = request.first_available if request.exactly is None else (request.exactly,)
-                for part in parts:
-                    if self._manager.classes.get(part.device_class_name) is None:
-                        text = f"until device class {part.device_class_name} exists"
-                        return Change(node="", kind="class", text=text)
-        if pod.spec.scheduling_gates:
-            names = ", ".join(gate.name for gate in pod.spec.scheduling_gates)
-            return Change(
-                node="", kind="schedulingGate", text=f"until scheduling gates {names} are taken away"
-            )
-        return None
+                gone = not self._framework.objections(judges, state, pod, without)
+            finally:
+                self._framework.add_pod(state, pod, other, place)
+            if gone:
+                return [
+                    Obstacle(
+                        f"because of pod {other.key} on node {info.name}", f"if pod {other.key} were gone"
+                    )
+                ]
+        return []
 
     # Claims
 
@@ -256,78 +308,10 @@ class Explainer:
         pending = self._manager.claims.pending_allocation(claim.metadata.uid)
         return ClaimReport(
             claim=claim.key,
-            devices=_devices(claim.status.allocation or pending),
+            devices=devices_of(claim.status.allocation or pending),
             reserved_for=tuple(f"{ref.resource}/{ref.name}" for ref in claim.status.reserved_for),
             in_flight=pending is not None,
         )
-
-    def _node_report(
-        self, name: str, fits: bool, objections: dict[str, tuple[str, ...]], trace: Trace
-    ) -> NodeReport:
-        pools = []
-        for pool in trace.pools:
-            problem = pool.invalid
-            if pool.incomplete:
-                slices = f"{pool.slices_known} of {pool.slices_wanted} slices"
-                problem = f"incomplete: {slices} of generation {pool.generation}"
-            pools.append(
-                PoolReport(
-                    driver=pool.driver,
-                    pool=pool.pool,
-                    generation=pool.generation,
-                    devices=pool.devices,
-                    problem=problem,
-                )
-            )
-        requests = tuple(
-            RequestReport(
-                claim=request.claim,
-                request=request.request,
-                device_class=request.device_class,
-                count=request.count,
-                suitable=_suitable(trace, request),
-                devices=tuple(
-                    DeviceReport(
-                        device=str(device),
-                        reasons=tuple(self._text(reason) for reason in reasons),
-                        details=tuple(self._detail(device, reason) for reason in reasons),
-                    )
-                    for device, reasons in request.devices.items()
-                ),
-            )
-            for request in trace.requests
-        )
-        allocated = tuple(device for result in trace.results or () for device in _devices(result))
-        return NodeReport(
-            node=name,
-            fits=fits,
-            objections=objections,
-            pools=tuple(pools),
-            requests=requests,
-            allocated=allocated,
-        )
-
-    def _text(self, reason: Reason) -> str:
-        """The reason in words, and which pods the claims are for that stand in the way."""
-        users = self._users(reason.claims) if isinstance(reason, InUse) else []
-        return f"{reason} ({', '.join(users)})" if users else str(reason)
-
-    def _detail(self, device: DeviceID, reason: Reason) -> ReasonReport:
-        keys: tuple[str, ...] = ()
-        if isinstance(reason, InUse | Picked):
-            keys = reason.claims
-        elif isinstance(reason, CapacityShort):
-            keys = self._manager.claims.state.owner(device)
-        return detail(reason, [*map(claim_key, keys)], self._users(keys))
-
-    def _users(self, keys: Sequence[str]) -> list[str]:
-        """The pods that the claims are reserved for."""
-        users = []
-        for key in keys:
-            namespace, _, name = claim_key(key).partition("/")
-            claim = self._manager.claims.get(namespace, name)
-            users += [ref.name for ref in claim.status.reserved_for] if claim is not None else []
-        return users
 
     def _checker(self) -> Callable[[], None]:
         deadline = self._clock.monotonic() + _TIME_LIMIT
@@ -339,78 +323,34 @@ class Explainer:
         return check
 
 
-def _devices(allocation: AllocationResult | None) -> tuple[str, ...]:
-    if allocation is None:
-        return ()
-    return tuple(
-        f"{result.driver}/{result.pool}/{result.device}"
-        + (f" (share {result.share_id})" if result.share_id else "")
-        for result in allocation.devices.results
-    )
-
-
-def _suitable(trace: Trace, request: RequestTrace) -> int:
-    """How many devices the request could have if there was nothing else to satisfy."""
-    devices = sum(pool.devices for pool in trace.pools if not pool.incomplete and not pool.invalid)
-    turned_away = sum(
-        any(not isinstance(reason, Picked | DeadEnd) for reason in reasons)
-        for reasons in request.devices.values()
-    )
-    return max(0, devices - turned_away) if request.devices or trace.results is not None else 0
-
-
-def _distance(report: NodeReport) -> tuple[int, int, int, int, str]:
+def _distance(report: NodeReport) -> tuple[int | str, ...]:
     """How far the node is from taking the pod.
 
     By objections, then devices of the right class that are missing, then such that are there but won't do; a pool that
-    waits for slices may yet have some.
+    waits for slices may yet have some, and devices that no claim holds are closer than others.
     """
     if not report.requests:
-        return len(report.objections), 1 << 30, 0, 0, report.node
+        return len(report.objections), 1 << 30, 0, 0, 0, report.node
     usable = sum(pool.devices for pool in report.pools if not pool.problem)
-    foreign, short = 0, 0
+    foreign, short, idle = 0, 0, 0
     for request in report.requests:
         wanted = max(1, request.count)
-        of_class = usable - sum(of_other_class(device) for device in request.devices)
-        foreign += max(0, wanted - (of_class if request.devices else request.suitable))
+        of_class = [device for device in request.devices if not of_other_class(device)]
+        there = usable - len(request.devices) + len(of_class) if request.devices else request.suitable
+        foreign += max(0, wanted - there)
         short += max(0, wanted - request.suitable)
+        idle += sum(all(part.kind != "inUse" for part in device.details) for device in of_class)
     problems = sum(bool(pool.problem) for pool in report.pools)
-    return len(report.objections), foreign, short, -problems, report.node
+    return len(report.objections), foreign, short, -problems, -idle, report.node
 
 
 def _summary(reports: Iterable[NodeReport]) -> tuple[NodeSummary, ...]:
-    """How many nodes say what, the most common first."""
+    """Nodes by their objections, the most common first."""
     found: dict[tuple[str, ...], list[str]] = {}
     for report in reports:
-        said = tuple(f"{plugin}: {', '.join(why)}" for plugin, why in report.objections.items())
-        found.setdefault(said, []).append(report.node)
+        objections = tuple(f"{plugin}: {', '.join(why)}" for plugin, why in report.objections.items())
+        found.setdefault(objections, []).append(report.node)
     return tuple(
-        NodeSummary(count=len(nodes), objections=said, nodes=tuple(sorted(nodes)))
-        for said, nodes in sorted(found.items(), key=lambda item: (-len(item[1]), item[0]))
+        NodeSummary(count=len(nodes), objections=objections, nodes=tuple(sorted(nodes)))
+        for objections, nodes in sorted(found.items(), key=lambda item: (-len(item[1]), item[0]))
     )
-
-
-def summarize(report: NodeReport) -> str:
-    """Why the devices of one node were turned away, in one line: those that were nearest to success."""
-    found: list[str] = []
-    for request in report.requests:
-        if request.suitable < request.count != 1:
-            found.append(f"request {request.request} wants {request.count} devices, {request.suitable} suit")
-        groups = gists(request.devices)
-        telling = [gist for gist, devices in groups.items() if not of_other_class(devices[0])] or [*groups]
-        for gist in telling[:_HINT_GROUPS]:
-            devices = groups[gist]
-            if all(part.kind == "deadEnd" for part in devices[0].details):
-                continue
-            classes = {part.device_class for part in devices[0].details if not part.error}
-            said = _cut(gist) if "" in classes or len(classes) != 1 else f"not of class {classes.pop()}"
-            values = values_of(devices)
-            seen = f" ({_cut(values[0])})" if len(values) == 1 and not said.startswith("not of") else ""
-            found.append(f"{len(devices)} {'device' if len(devices) == 1 else 'devices'} {said}{seen}")
-    found = found[:_HINT_PARTS]
-    found += [f"pool {pool.pool} {pool.problem}" for pool in report.pools if pool.problem][:1]
-    return f"[{report.node}: {'; '.join(found)}]" if found else ""
-
-
-def _cut(text: str) -> str:
-    return text if len(text) <= _HINT_LENGTH else text[: _HINT_LENGTH - 1] + "…"

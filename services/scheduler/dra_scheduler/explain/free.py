@@ -1,182 +1,301 @@
-"""What is free and what is used: devices, shares and counters, per pool, class and node."""
+"""Free devices: what the allocator could still allocate, by class and shape, in the cluster and on each node."""
 
-from collections.abc import Callable, Iterable
+import asyncio
+from collections import Counter
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
 
 from dra_shared.api.meta import Struct
-from dra_shared.api.resource import Device, DeviceClass, ResourceSlice
+from dra_shared.api.node import Node
+from dra_shared.api.resource import ResourceSlice
 from msgspec import field
 
-from dra_scheduler.allocator import DeviceID
+from dra_scheduler.allocator import AllocationError, DeviceID
 from dra_scheduler.allocator.amounts import amount, display
-from dra_scheduler.plugins.dynamicresources.manager import DRAManager
+from dra_scheduler.allocator.capacity import consumption
+from dra_scheduler.allocator.offers import Instead, Offer
+from dra_scheduler.allocator.pools import PoolDevice
+from dra_scheduler.allocator.reasons import (
+    BindingUnsupported,
+    CapacityShort,
+    CounterShort,
+    CountersUnsupported,
+    OtherNode,
+    Tainted,
+)
+from dra_scheduler.dra.manager import DRAManager
+
+# Attributes in which drivers publish the model of a device, the most specific first.
+_SHAPE_ATTRIBUTES = ("profile", "productName", "model", "product", "type")
 
 
 class Usage(Struct):
-    """Devices of something: all, those that no claim holds, those held whole, and shares of those held in part."""
+    """Devices of one class and shape: ``devices`` = ``free`` + ``used`` + ``blocked``.
 
+    ``free``: no claim holds them, and as many claims for one of them each would get one; ``used``: a claim holds them
+    or a share of them; ``blocked``: neither, ``why`` says how many for what reason. ``shares`` are those that claims
+    hold, ``more_shares`` how many more claims that name no amounts could have one (None: any number), both None
+    where devices are not shared.
+    """
+
+    device_class: str = field(name="class")
+    shape: str
     devices: int = 0
     free: int = 0
     used: int = 0
-    shares: int = 0
+    blocked: int = 0
+    shares: int | None = None
+    more_shares: int | str | None = None
+    why: dict[str, int] = field(default_factory=dict)
 
 
-class CounterUsage(Struct):
-    """A shared counter of a pool."""
+class NodeUsage(Struct):
+    """What a node can reach; ``problem``: why the allocator gives nothing there."""
 
-    total: str = "0"
-    free: str = "0"
+    node: str
+    usage: tuple[Usage, ...] = ()
+    problem: str = ""
 
 
-class CapacityUsage(Struct):
-    """A capacity of devices that are shared."""
+class Level(Struct):
+    """A counter of a pool, or a capacity of a device that is shared."""
 
     total: str = "0"
     free: str = "0"
 
 
 class PoolUsage(Struct):
-    """One pool; ``counters`` by ``set/counter``, ``capacity`` by ``device/capacity`` for devices in shared use."""
+    """One pool; ``counters`` by ``set/counter``, ``capacity`` by ``device/capacity`` for devices in shared use.
+
+    ``in_use_by`` and ``admin_access`` have the claims by device; admin access takes no device away.
+    """
 
     driver: str
     pool: str
     node: str = ""
-    usage: Usage = field(default_factory=Usage)
-    counters: dict[str, CounterUsage] = field(default_factory=dict)
-    capacity: dict[str, CapacityUsage] = field(default_factory=dict)
+    devices: int = 0
+    used: int = 0
+    problem: str = ""
+    counters: dict[str, Level] = field(default_factory=dict)
+    capacity: dict[str, Level] = field(default_factory=dict)
     in_use_by: dict[str, tuple[str, ...]] = field(default_factory=dict)
+    admin_access: dict[str, tuple[str, ...]] = field(default_factory=dict)
 
 
 class Free(Struct):
     """The cluster."""
 
+    classes: tuple[Usage, ...] = ()
+    nodes: tuple[NodeUsage, ...] = ()
     pools: tuple[PoolUsage, ...] = ()
-    classes: dict[str, Usage] = field(default_factory=dict)
-    nodes: dict[str, Usage] = field(default_factory=dict)
 
 
-def free(manager: DRAManager, classes: Iterable[DeviceClass]) -> Free:
-    """What is free now; only slices of each pool's newest generation count."""
-    slices = _newest(manager.slices.list())
-    pools: dict[tuple[str, str], list[ResourceSlice]] = {}
-    for piece in slices:
-        pools.setdefault((piece.spec.driver, piece.spec.pool.name), []).append(piece)
-    reports = tuple(_pool(manager, pieces) for _, pieces in sorted(pools.items()))
-    nodes: dict[str, Usage] = {}
-    for report in reports:
-        name = report.node or "(network)"
-        nodes[name] = _sum(nodes.get(name, Usage()), report.usage)
-    by_class: dict[str, Usage] = {}
-    for device_class in sorted(classes, key=lambda c: c.metadata.name):
-        accepts = _accepts(manager, device_class)
-        accepted = [pair for pair in _devices(slices) if accepts(*pair)]
-        by_class[device_class.metadata.name] = _usage(manager, accepted)
-    return Free(pools=reports, classes=by_class, nodes=nodes)
+@dataclass(slots=True)
+class _Found:
+    """A device of a class as a node sees it; ``room``: for how many more claims it has a share, None: any number."""
+
+    used: bool
+    refusal: str
+    shares: int = 0
+    room: int | None = 0
+    shared: bool = False
+
+    @property
+    def free(self) -> bool:
+        return not self.used and not self.refusal
 
 
-def _newest(slices: list[ResourceSlice]) -> list[ResourceSlice]:
-    newest: dict[tuple[str, str], int] = {}
-    for piece in slices:
-        key = piece.spec.driver, piece.spec.pool.name
-        newest[key] = max(newest.get(key, 0), piece.spec.pool.generation)
-    current = (
-        piece
-        for piece in slices
-        if piece.spec.pool.generation == newest[piece.spec.driver, piece.spec.pool.name]
-    )
-    return sorted(current, key=lambda piece: piece.metadata.name)
+# By class, shape and device.
+_Table = dict[tuple[str, str], dict[DeviceID, _Found]]
 
 
-def _devices(slices: Iterable[ResourceSlice]) -> Iterable[tuple[ResourceSlice, Device]]:
-    return ((piece, device) for piece in slices for device in piece.spec.devices)
+async def free(manager: DRAManager, nodes: Iterable[Node]) -> Free:
+    """What is free now. Other work gets its turn between any two nodes."""
+    names = sorted(device_class.metadata.name for device_class in manager.classes.list())
+    everywhere: _Table = {}
+    reports = []
+    known = sorted(nodes, key=lambda node: node.metadata.name)
+    for node in known:
+        table, problem = _node(manager, node, names)
+        reports.append(NodeUsage(node=node.metadata.name, usage=_usages(table), problem=problem))
+        for key, devices in table.items():
+            mine = everywhere.setdefault(key, {})
+            for device, found in devices.items():
+                if device not in mine or found.free:
+                    mine[device] = found
+        await asyncio.sleep(0)
+    pools = _pools(manager, {node.metadata.name for node in known})
+    return Free(classes=_usages(everywhere), nodes=tuple(reports), pools=pools)
 
 
-def _id(piece: ResourceSlice, device: Device) -> DeviceID:
-    return DeviceID(piece.spec.driver, piece.spec.pool.name, device.name)
+def _node(manager: DRAManager, node: Node, classes: Iterable[str]) -> tuple[_Table, str]:
+    table: _Table = {}
+    problem = ""
+    for name in classes:
+        try:
+            offers = manager.allocator.offers(node, name, shape_of)
+        except AllocationError as error:
+            problem = problem or str(error)
+            continue
+        for offer in offers:
+            found = table.setdefault((name, shape_of(offer.device)), {})
+            found[offer.device.id] = _found(manager, offer)
+    return table, problem
 
 
-def _usage(manager: DRAManager, devices: Iterable[tuple[ResourceSlice, Device]]) -> Usage:
-    state = manager.claims.state
-    total = unused = used = shares = 0
-    for piece, device in devices:
-        known = _id(piece, device)
-        total += 1
-        used += known in state.dedicated
-        shares += len(state.shared.get(known, ()))
-        unused += not state.in_use(known)
-    return Usage(devices=total, free=unused, used=used, shares=shares)
+def _found(manager: DRAManager, offer: Offer) -> _Found:
+    state, device = manager.claims.state, offer.device
+    used = state.in_use(device.id)
+    refusal = "" if offer.refusal is None else _why(offer)
+    if not (device.allow_multiple and manager.features.consumable_capacity):
+        return _Found(used, refusal)
+    room = 0 if refusal else _room(manager, device)
+    return _Found(used, refusal, len(state.shared.get(device.id, ())), room, shared=True)
 
 
-def _sum(one: Usage, other: Usage) -> Usage:
+def _room(manager: DRAManager, device: PoolDevice) -> int | None:
+    used = manager.claims.state.consumed.get(device.id, {})
+    needs, _ = consumption(device.spec.capacity, {})
+    left = [
+        (amount(device.spec.capacity[name].value) - used.get(name, 0)) // need
+        for name, need in needs.items()
+        if need > 0
+    ]
+    return min(left) if left else None
+
+
+def _why(offer: Offer) -> str:
+    match offer.refusal:
+        case Tainted(taint):
+            return f"taint {taint.key}:{taint.effect}"
+        case CounterShort():
+            return "counters used up"
+        case Instead():
+            return "only instead of a free one"
+        case CapacityShort():
+            return "capacity used up"
+        case CountersUnsupported() | BindingUnsupported():
+            return "feature off"
+        case OtherNode():
+            return "other nodes'"
+        case _:
+            return "selector fails"
+
+
+def shape_of(device: PoolDevice) -> str:
+    """What sort of device it is: what the driver says, or else its name without numbers."""
+    for name in _SHAPE_ATTRIBUTES:
+        attribute = device.spec.attributes.get(name) or device.spec.attributes.get(
+            f"{device.id.driver}/{name}"
+        )
+        if attribute is not None and attribute.string is not None:
+            return attribute.string
+    return device.id.device.rstrip("0123456789").rstrip("-") or device.id.device
+
+
+def _usages(table: _Table) -> tuple[Usage, ...]:
+    return tuple(_usage(key, list(found.values())) for key, found in sorted(table.items()))
+
+
+def _usage(key: tuple[str, str], devices: Sequence[_Found]) -> Usage:
+    why = Counter(found.refusal for found in devices if found.refusal and not found.used)
+    shared = [found for found in devices if found.shared]
+    rooms = [found.room for found in shared]
+    room = "unlimited" if None in rooms else sum(filter(None, rooms))
     return Usage(
-        devices=one.devices + other.devices,
-        free=one.free + other.free,
-        used=one.used + other.used,
-        shares=one.shares + other.shares,
+        device_class=key[0],
+        shape=key[1],
+        devices=len(devices),
+        free=sum(found.free for found in devices),
+        used=sum(found.used for found in devices),
+        blocked=sum(why.values()),
+        shares=sum(found.shares for found in shared) if shared else None,
+        more_shares=room if shared else None,
+        why=dict(why.most_common()),
     )
 
 
-def _pool(manager: DRAManager, pieces: list[ResourceSlice]) -> PoolUsage:
-    state, spec = manager.claims.state, pieces[0].spec
-    devices = list(_devices(pieces))
-    left = {
+# Pools
+
+
+def _pools(manager: DRAManager, nodes: set[str]) -> tuple[PoolUsage, ...]:
+    pools: dict[tuple[str, str], list[ResourceSlice]] = {}
+    for piece in sorted(manager.slices.list(), key=lambda piece: piece.metadata.name):
+        pools.setdefault((piece.spec.driver, piece.spec.pool.name), []).append(piece)
+    admins = _admins(manager)
+    return tuple(_pool(manager, pieces, nodes, admins) for _, pieces in sorted(pools.items()))
+
+
+def _admins(manager: DRAManager) -> dict[DeviceID, tuple[str, ...]]:
+    found: dict[DeviceID, tuple[str, ...]] = {}
+    for claim in manager.claims:
+        if claim.status.allocation is not None:
+            for result in claim.status.allocation.devices.results:
+                if result.admin_access:
+                    device = DeviceID(result.driver, result.pool, result.device)
+                    found[device] = (*found.get(device, ()), claim.key)
+    return found
+
+
+def _pool(
+    manager: DRAManager,
+    pieces: list[ResourceSlice],
+    nodes: set[str],
+    admins: dict[DeviceID, tuple[str, ...]],
+) -> PoolUsage:
+    """Only slices of the newest generation count."""
+    state = manager.claims.state
+    generation = max(piece.spec.pool.generation for piece in pieces)
+    pieces = [piece for piece in pieces if piece.spec.pool.generation == generation]
+    spec = pieces[0].spec
+    devices = [PoolDevice(piece, device) for piece in pieces for device in piece.spec.devices]
+    used = [device for device in devices if state.in_use(device.id)]
+    totals = {
         (group.name, name): amount(counter.value)
         for piece in pieces
         for group in piece.spec.shared_counters
         for name, counter in group.counters.items()
     }
-    totals = dict(left)
-    capacity: dict[str, CapacityUsage] = {}
-    holders: dict[str, tuple[str, ...]] = {}
-    for piece, device in devices:
-        known = _id(piece, device)
-        if not state.in_use(known):
-            continue
-        holders[device.name] = tuple(key.partition(" ")[0] for key in state.owner(known))
-        for consumption in device.consumes_counters:
-            for name, counter in consumption.counters.items():
-                if (consumption.counter_set, name) in left:
-                    left[consumption.counter_set, name] -= amount(counter.value)
-        for name, consumed in state.consumed.get(known, {}).items():
-            total = amount(device.capacity[name].value) if name in device.capacity else consumed
-            capacity[f"{device.name}/{name}"] = CapacityUsage(
-                total=display(total), free=display(total - consumed)
-            )
+    left = dict(totals)
+    capacity: dict[str, Level] = {}
+    for device in used:
+        for counter_key, value in device.counters:
+            if counter_key in left:
+                left[counter_key] -= value
+        for name, consumed in state.consumed.get(device.id, {}).items():
+            if name in device.spec.capacity:
+                total = amount(device.spec.capacity[name].value)
+                capacity[f"{device.id.device}/{name}"] = _level(total, total - consumed)
+    node = next((piece.spec.node_name for piece in pieces if piece.spec.node_name), "") or ""
     return PoolUsage(
         driver=spec.driver,
         pool=spec.pool.name,
-        node=next((piece.spec.node_name for piece in pieces if piece.spec.node_name), "") or "",
-        usage=_usage(manager, devices),
+        node=node,
+        devices=len(devices),
+        used=len(used),
+        problem=_problem(manager, pieces, node, nodes),
         counters={
-            f"{group}/{name}": CounterUsage(total=display(total), free=display(left[group, name]))
-            for (group, name), total in totals.items()
+            f"{group}/{name}": _level(total, left[group, name]) for (group, name), total in totals.items()
         },
         capacity=capacity,
-        in_use_by=holders,
+        in_use_by={
+            device.id.device: tuple(key.partition(" ")[0] for key in state.owner(device.id))
+            for device in used
+        },
+        admin_access={device.id.device: admins[device.id] for device in devices if device.id in admins},
     )
 
 
-def _accepts(manager: DRAManager, device_class: DeviceClass) -> Callable[[ResourceSlice, Device], bool]:
-    """Whether the class's selectors accept a device; one that can't be evaluated does not."""
-    from dra_shared.cel import CelDevice, CompileError, EvaluationError, compile_expression
+def _problem(manager: DRAManager, pieces: list[ResourceSlice], node: str, nodes: set[str]) -> str:
+    """Why none of the pool's devices are given, as far as that concerns the pool as a whole."""
+    spec = pieces[0].spec
+    wanted = spec.pool.resource_slice_count
+    if len(pieces) != wanted:
+        return f"incomplete: {len(pieces)} of {wanted} slices of generation {spec.pool.generation}"
+    if node and node not in nodes:
+        return f"node {node} does not exist"
+    return manager.snapshot.invalid_reason((spec.driver, spec.pool.name)) or ""
 
-    gates = {
-        "DRAConsumableCapacity": manager.features.consumable_capacity,
-        "DRAListTypeAttributes": manager.features.list_type_attributes,
-    }
-    features = frozenset(name for name, on in gates.items() if on)
-    texts = [selector.cel.expression for selector in device_class.spec.selectors if selector.cel is not None]
-    try:
-        programs = [compile_expression(text, features=features) for text in texts]
-    except CompileError:
-        return lambda piece, device: False
 
-    def accepts(piece: ResourceSlice, device: Device) -> bool:
-        seen = CelDevice(
-            piece.spec.driver, device.attributes, device.capacity, bool(device.allow_multiple_allocations)
-        )
-        try:
-            return all(program.matches(seen) for program in programs)
-        except EvaluationError:
-            return False
-
-    return accepts
+def _level(total: int, left: int) -> Level:
+    return Level(total=display(total), free=display(left))

@@ -1,15 +1,15 @@
-"""What a pod's group has to do with where the pod is."""
+"""The pod group's part of an explanation."""
 
 from dra_shared.api.pod import Pod
 
+from dra_scheduler.dra.podgroups import PodGroups, group_key
 from dra_scheduler.explain.report import Change, GroupReport, MemberReport
 from dra_scheduler.framework.cache import Cache
-from dra_scheduler.plugins.dynamicresources.podgroups import PodGroups, group_key
 from dra_scheduler.queue.scheduling import SchedulingQueue
 
 
 class GroupExplainer:
-    """Tells of pods' groups; ``gangs``: a gang's pods get nodes together or not at all."""
+    """Reports pods' groups; ``gangs``: a gang's pods get nodes together or not at all."""
 
     def __init__(self, groups: PodGroups, queue: SchedulingQueue, cache: Cache, *, gangs: bool) -> None:
         self._groups = groups

@@ -66,18 +66,23 @@ class PoolReport(Struct):
 
 
 class NodeReport(Struct):
-    """A node: whether it can take the pod, each plugin's objections, and what the allocator saw there."""
+    """A node: whether it can take the pod, each plugin's objections, and what the allocator saw there.
+
+    ``saw`` is what is behind the objections, by plugin; ``remedies`` are the changes that together would take all away.
+    """
 
     node: str
     fits: bool = False
     objections: dict[str, tuple[str, ...]] = field(default_factory=dict)
+    saw: dict[str, tuple[str, ...]] = field(default_factory=dict)
+    remedies: tuple[str, ...] = ()
     pools: tuple[PoolReport, ...] = ()
     requests: tuple[RequestReport, ...] = ()
     allocated: tuple[str, ...] = ()
 
 
 class NodeSummary(Struct):
-    """What so many nodes say alike; without objections, they can take the pod."""
+    """Nodes with the same objections; without objections, they can take the pod."""
 
     count: int
     objections: tuple[str, ...] = ()
@@ -85,7 +90,7 @@ class NodeSummary(Struct):
 
 
 class Change(Struct):
-    """One change after which the node would take the pod; tried out with the allocator before it is told.
+    """One change after which the node would take the pod; tried with the allocator before it is reported.
 
     Without a node it is something that is missing, without which nothing can be tried.
     """
@@ -105,7 +110,7 @@ class ClaimReport(Struct):
 
 
 class MemberReport(Struct):
-    """A pod of the group: where it is, or in what state it waits and what it was told last."""
+    """A pod of the group: where it is, or in what state it waits, with the message of its last attempt."""
 
     pod: str
     state: str
@@ -123,11 +128,13 @@ class GroupReport(Struct):
 
 
 class PodReport(Struct):
-    """Why a pod is where it is, or nowhere."""
+    """Why a pod is where it is, or nowhere; ``waits_for`` is why one that has a node does not run."""
 
     pod: str
     state: str
     node: str = ""
+    phase: str = ""
+    waits_for: tuple[str, ...] = ()
     message: str = ""
     attempts: int = 0
     group: GroupReport | None = None

@@ -1,27 +1,32 @@
-"""The HTTP face of explanations, beside the scheduler's health: ``/explain/…`` and ``/free``.
+"""HTTP routes ``/explain/…`` and ``/free``, served on the scheduler's health port.
 
 Starlette is only loaded when a request comes, as it is for health itself.
 """
 
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Iterable
 from typing import Any
 
 import msgspec
+from dra_shared.api.node import Node
 
+from dra_scheduler.dra.manager import DRAManager
 from dra_scheduler.explain.explainer import Explainer
 from dra_scheduler.explain.free import free
+from dra_scheduler.explain.freetext import render_free
 from dra_scheduler.explain.report import PodReport
 from dra_scheduler.explain.text import render
-from dra_scheduler.plugins.dynamicresources.manager import DRAManager
 
 _MOST_NODES = 20
 
 
-def routes(explainer: Explainer, manager: DRAManager) -> dict[str, Callable[[Any], Awaitable[Any]]]:
+def routes(
+    explainer: Explainer, manager: DRAManager, nodes: Callable[[], Iterable[Node]]
+) -> dict[str, Callable[[Any], Awaitable[Any]]]:
     """Paths and what answers them.
 
     ``/explain/pod/{namespace}/{name}`` and ``/explain/claim/{namespace}/{name}`` answer in JSON, or as a tree with
-    ``?format=text``; ``?nodes=N`` says how many nodes to tell of. ``/free`` answers in JSON.
+    ``?format=text``; ``?nodes=N`` limits the nodes in the report. ``/free`` answers in JSON, or
+    as tables with ``?format=text``. ``nodes`` gives all nodes.
     """
 
     async def pod(request: Any) -> Any:
@@ -31,7 +36,10 @@ def routes(explainer: Explainer, manager: DRAManager) -> dict[str, Callable[[Any
         return _answer(request, explainer.claim, "resourceclaim")
 
     async def free_devices(request: Any) -> Any:
-        return _json(free(manager, manager.classes.list()))
+        report = await free(manager, nodes())
+        if request.query_params.get("format") == "text":
+            return _text(render_free(report))
+        return _json(report)
 
     return {
         "/explain/pod/{namespace}/{name}": pod,
@@ -41,18 +49,22 @@ def routes(explainer: Explainer, manager: DRAManager) -> dict[str, Callable[[Any
 
 
 def _answer(request: Any, explain: Callable[..., PodReport | None], kind: str) -> Any:
-    from starlette.responses import PlainTextResponse
-
     namespace, name = request.path_params["namespace"], request.path_params["name"]
     text = request.query_params.get("nodes", "")
     report = explain(
         namespace, name, most_nodes=int(text) if text.isascii() and text.isdigit() else _MOST_NODES
     )
     if report is None:
-        return PlainTextResponse(f'there is no {kind} "{namespace}/{name}"\n', status_code=404)
+        return _text(f'there is no {kind} "{namespace}/{name}"\n', 404)
     if request.query_params.get("format") == "text":
-        return PlainTextResponse(render(report))
+        return _text(render(report))
     return _json(report)
+
+
+def _text(text: str, code: int = 200) -> Any:
+    from starlette.responses import PlainTextResponse
+
+    return PlainTextResponse(text, status_code=code)
 
 
 def _json(value: msgspec.Struct) -> Any:

@@ -1,4 +1,4 @@
-"""An explanation as a tree for people to read: the nodes in sum first, then one of each sort in detail."""
+"""An explanation as text: a summary of the nodes first, then one node of each kind in detail."""
 
 import re
 from collections.abc import Iterable, Iterator, Sequence
@@ -15,6 +15,7 @@ from dra_scheduler.explain.report import (
 )
 
 _MOST_NAMES = 4
+_OTHERWISE = "; in another try: "
 _MOST_VALUES = 3
 _NUMBERED = re.compile(r"(.*?)(\d+)$")
 
@@ -23,8 +24,9 @@ def render(report: PodReport) -> str:
     """The whole report."""
     title = f"pod {report.pod}" if report.pod else "no pod"
     lines = [f"{title}: {report.state}" + (f" on {report.node}" if report.node else "")]
+    lines += [f"  does not run yet: {reason}" for reason in report.waits_for]
     if report.message:
-        lines.append(f"  said last: {report.message}")
+        lines.append(f"  last message: {report.message}")
     if report.group is not None:
         lines += _group(report.group)
     for claim in report.claims:
@@ -39,8 +41,9 @@ def render(report: PodReport) -> str:
         lines.append(f"  {at} {report.change.text}")
     elif report.closest and not any(node.fits for node in report.nodes):
         lines.append("  no single change that was tried would make it fit")
-    for alike in _sorts(report.nodes):
-        lines += ["  " + line for line in _node(alike[0], [node.node for node in alike[1:]])]
+    for group in _sorts(report.nodes):
+        names = [node.node for node in group[1:]]
+        lines += ["  " + line for line in _node(group[0], names, "has it" if report.node else "fits")]
     if report.nodes_left_out:
         lines.append(f"  and {report.nodes_left_out} more nodes")
     return "\n".join(lines) + "\n"
@@ -64,12 +67,12 @@ def _claim(claim: ClaimReport) -> Iterator[str]:
 
 
 def _summary(part: NodeSummary) -> str:
-    said = "; ".join(part.objections) or "can take it"
-    return f"{part.count} {'node' if part.count == 1 else 'nodes'} ({names_text(part.nodes)}): {said}"
+    text = "; ".join(part.objections) or "can take it"
+    return f"{part.count} {'node' if part.count == 1 else 'nodes'} ({names_text(part.nodes)}): {text}"
 
 
 def _sorts(nodes: Sequence[NodeReport]) -> list[list[NodeReport]]:
-    """Nodes together of which the same is to be told, but for values of their own."""
+    """Nodes grouped by what is reported of them, apart from values."""
     found: dict[tuple[object, ...], list[NodeReport]] = {}
     for node in nodes:
         requests = tuple(
@@ -77,7 +80,7 @@ def _sorts(nodes: Sequence[NodeReport]) -> list[list[NodeReport]]:
             for request in _gist_only(node.requests)
         )
         pools = tuple((pool.driver, pool.devices, pool.problem) for pool in node.pools)
-        key = (node.fits, str(node.objections), pools, str(requests), len(node.allocated))
+        key = (node.fits, str(node.objections), str(node.saw), pools, str(requests), len(node.allocated))
         found.setdefault(key, []).append(node)
     return list(found.values())
 
@@ -96,11 +99,12 @@ def _gist_only(requests: Iterable[RequestReport]) -> Iterator[RequestReport]:
         )
 
 
-def _node(node: NodeReport, alike: Sequence[str]) -> Iterable[str]:
-    title = f"node {node.node}: " + ("fits" if node.fits else "does not fit")
-    yield title + (f" (and {len(alike)} more alike: {names_text(alike)})" if alike else "")
+def _node(node: NodeReport, others: Sequence[str], fits: str) -> Iterable[str]:
+    title = f"node {node.node}: " + (fits if node.fits else "does not fit")
+    yield title + (f" (and {len(others)} more like it: {names_text(others)})" if others else "")
     for plugin, reasons in node.objections.items():
         yield f"  {plugin}: {', '.join(reasons)}"
+        yield from (f"    {text}" for text in node.saw.get(plugin, ()))
     for pool in node.pools:
         suffix = f" ({pool.problem})" if pool.problem else ""
         yield f"  pool {pool.driver}/{pool.pool} generation {pool.generation}: {pool.devices} devices{suffix}"
@@ -120,25 +124,35 @@ def _request(request: RequestReport, usable: bool, first: bool) -> Iterable[str]
     elif not request.devices and not request.suitable:
         yield "  not reached" + ("" if first else ": what comes before it cannot be had")
     for group, devices in gists(request.devices).items():
-        saw = "saw " if any(part.saw for part in devices[0].details) else ""
-        yield f"  {_count(len(devices))}: {group}{_values(saw, values_of(devices))}"
+        parts = [gist + _values(_verb(devices[0], gist), values_of(devices, gist)) for gist in group]
+        # A selector is asked once for all tries.
+        once = any(part.kind == "selectorRejected" for part in devices[0].details)
+        yield f"  {_count(len(devices))}: {('; ' if once else _OTHERWISE).join(parts)}"
         yield f"    {names_text(_short([device.device for device in devices]))}"
 
 
-def gists(devices: Iterable[DeviceReport]) -> dict[str, list[DeviceReport]]:
-    """Devices by what turned them away, what is nearest to success first."""
-    found: dict[str, list[DeviceReport]] = {}
+def gists(devices: Iterable[DeviceReport]) -> dict[tuple[str, ...], list[DeviceReport]]:
+    """Devices by what turned them away, what is nearest to success first.
+
+    Of several reasons each comes from another try, with other devices picked before.
+    """
+    found: dict[tuple[str, ...], list[DeviceReport]] = {}
     for device in devices:
         parts = dict.fromkeys(part.gist for part in device.details if part.kind != "deadEnd")
-        said = "; ".join(parts or (part.gist for part in device.details))
-        found.setdefault(said, []).append(device)
+        key = tuple(parts or dict.fromkeys(part.gist for part in device.details))
+        found.setdefault(key, []).append(device)
     order = sorted(found.items(), key=lambda item: of_other_class(item[1][0]))
     return dict(order)
 
 
-def values_of(devices: Iterable[DeviceReport]) -> list[str]:
-    """What differs between devices turned away for one gist, each of it once."""
-    return list(dict.fromkeys(part.values for device in devices for part in device.details if part.values))
+def values_of(devices: Iterable[DeviceReport], gist: str) -> list[str]:
+    """What differs between devices turned away for that gist, each of it once."""
+    parts = (part for device in devices for part in device.details if part.gist == gist)
+    return list(dict.fromkeys(part.values for part in parts if part.values))
+
+
+def _verb(device: DeviceReport, gist: str) -> str:
+    return "saw " if any(part.saw for part in device.details if part.gist == gist) else ""
 
 
 def of_other_class(device: DeviceReport) -> bool:

@@ -1,4 +1,4 @@
-"""Which single change would make a pod fit: candidates from the trace, each tried with the allocator itself."""
+"""What-if: which single change would make a pod fit; candidates from the trace, each tried with the allocator."""
 
 import functools
 from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -19,8 +19,8 @@ from dra_scheduler.allocator.reasons import (
     Tainted,
 )
 from dra_scheduler.allocator.trace import PoolTrace, RequestTrace
+from dra_scheduler.dra.manager import DRAManager
 from dra_scheduler.explain.report import Change
-from dra_scheduler.plugins.dynamicresources.manager import DRAManager
 
 _MOST_TRIES = 40
 

@@ -1,1 +1,1 @@
-"""What plugins plug into: extension points, statuses, cycle state, and what is known of nodes."""
+"""The scheduling framework: extension points, statuses, cycle state, the cache of nodes."""

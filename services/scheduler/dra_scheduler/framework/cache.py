@@ -1,7 +1,7 @@
-"""The cluster as the scheduler sees it: every node with its pods, including those just decided on.
+"""The cache: every node with its pods, including pods that are assumed there.
 
 A pod that was given a node is *assumed* there at once, before the API server knows; the informer's news confirms it.
-What changes is written to a log of node names, so that whoever remembers verdicts re-examines just those nodes.
+What changes is written to a log of node names, so that the equivalence cache re-examines just those nodes.
 """
 
 import itertools
@@ -13,7 +13,7 @@ from dra_shared.api.pod import Pod
 
 from dra_scheduler.framework.nodeinfo import NodeInfo
 from dra_scheduler.framework.nominations import Nominations
-from dra_scheduler.framework.resize import resized_alike
+from dra_scheduler.framework.resize import same_resize
 
 _LOG_LENGTH = 1 << 16
 
@@ -49,6 +49,10 @@ class Cache:
         info = self._infos.get(name)
         return info if info is not None and info.node is not None else None
 
+    def node_objects(self) -> list[Node]:
+        """All nodes themselves."""
+        return [info.node for info in self.nodes() if info.node is not None]
+
     def node_object(self, name: str) -> Node | None:
         """The Node itself."""
         info = self._infos.get(name)
@@ -83,7 +87,7 @@ class Cache:
         self.soft_taints += _has_soft_taint(node) - (old is not None and _has_soft_taint(old))
         self._count_images(info.name, old, node)
         info.set_node(node)
-        if old is None or not _serves_alike(old, node):
+        if old is None or not _same_for_scheduling(old, node):
             self.touch(info.name)
 
     def remove_node(self, name: str) -> None:
@@ -133,7 +137,7 @@ class Cache:
         self._assumed.discard(uid)
         if self._places.get(uid) == node_name:
             info = self._infos[node_name]
-            if _counts_alike(info.pods[uid], pod):
+            if _counts_the_same(info.pods[uid], pod):
                 info.pods[uid] = pod
                 if uid in info.anti_affine:
                     info.anti_affine[uid] = pod
@@ -175,8 +179,11 @@ class Cache:
 
     # Changes
 
-    def touch(self, node_name: str) -> None:
-        """Something changed that may change verdicts about the node."""
+    def touch(self, node_name: str | None) -> None:
+        """Something changed that may change verdicts about the node; None: about any node."""
+        if node_name is None:
+            self._epoch += 1
+            return
         info = self._infos.get(node_name)
         if info is not None:
             info.generation = next(self._generations)
@@ -184,10 +191,6 @@ class Cache:
         if len(self._log) > 2 * _LOG_LENGTH:
             del self._log[:_LOG_LENGTH]
             self._start += _LOG_LENGTH
-
-    def touch_all(self) -> None:
-        """Something changed that may change verdicts about any node."""
-        self._epoch += 1
 
     @property
     def position(self) -> tuple[int, int]:
@@ -217,7 +220,7 @@ def _has_soft_taint(node: Node) -> bool:
     return any(taint.effect == "PreferNoSchedule" for taint in node.spec.taints)
 
 
-def _serves_alike(old: Node, new: Node) -> bool:
+def _same_for_scheduling(old: Node, new: Node) -> bool:
     """Whether a changed node means the same to placement as before, as after a heartbeat."""
     return (
         old.metadata.labels == new.metadata.labels
@@ -227,7 +230,7 @@ def _serves_alike(old: Node, new: Node) -> bool:
     )
 
 
-def _counts_alike(old: Pod, new: Pod) -> bool:
+def _counts_the_same(old: Pod, new: Pod) -> bool:
     """Whether a changed pod means the same to other pods' placement as before."""
     return (
         old.metadata.labels == new.metadata.labels
@@ -242,5 +245,5 @@ def _counts_alike(old: Pod, new: Pod) -> bool:
                 and old.spec.resources == new.spec.resources
             )
         )
-        and resized_alike(old, new)
+        and same_resize(old, new)
     )

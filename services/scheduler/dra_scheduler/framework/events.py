@@ -1,4 +1,7 @@
-"""Things that happen in the cluster and may make a rejected pod schedulable."""
+"""Cluster events, and the interests of plugins in them.
+
+Mirrors ``ClusterEvent`` and queueing hints in upstream's ``pkg/scheduler/framework``.
+"""
 
 import enum
 from collections.abc import Callable

@@ -1,4 +1,4 @@
-"""What the scheduler knows of one node: the object, and the pods that are on it or about to be."""
+"""NodeInfo: a node with the pods on it (upstream's ``framework.NodeInfo``)."""
 
 from dra_shared.api.node import Node
 from dra_shared.api.pod import Pod

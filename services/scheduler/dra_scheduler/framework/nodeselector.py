@@ -1,4 +1,4 @@
-"""Matching nodes with node selectors (component-helpers' nodeaffinity)."""
+"""Node selectors, matched as upstream's ``component-helpers/scheduling/corev1/nodeaffinity`` does."""
 
 from dra_shared.api.node import Node, NodeSelector, NodeSelectorRequirement, NodeSelectorTerm
 from dra_shared.api.pod import Pod
@@ -14,12 +14,13 @@ def term_matches(term: NodeSelectorTerm, node: Node) -> bool:
     if not term.match_expressions and not term.match_fields:
         return False
     labels = node.metadata.labels
-    return all(_holds(r, labels.get(r.key)) for r in term.match_expressions) and all(
-        r.key == "metadata.name" and _holds(r, node.metadata.name) for r in term.match_fields
+    return all(requirement_holds(r, labels.get(r.key)) for r in term.match_expressions) and all(
+        r.key == "metadata.name" and requirement_holds(r, node.metadata.name) for r in term.match_fields
     )
 
 
-def _holds(requirement: NodeSelectorRequirement, value: str | None) -> bool:
+def requirement_holds(requirement: NodeSelectorRequirement, value: str | None) -> bool:
+    """Whether the label or field, None where there is none, is as required."""
     values = requirement.values
     match requirement.operator:
         case "In":

@@ -1,4 +1,7 @@
-"""Pods for which others were preempted: until they are placed, their node keeps room for them."""
+"""Nominations: pods that wait for their victims to end, and the nodes that keep room for them.
+
+Mirrors upstream's ``pkg/scheduler/backend/queue/nominator.go``.
+"""
 
 from collections.abc import Callable
 
@@ -6,7 +9,7 @@ from dra_shared.api.pod import Pod
 
 
 class Nominations:
-    """Which waiting pods are nominated for which nodes; ``on_change`` is told of nodes where that changes."""
+    """Which waiting pods are nominated for which nodes; ``on_change`` is called with nodes where that changes."""
 
     def __init__(self, on_change: Callable[[str], None]) -> None:
         self._on_change = on_change

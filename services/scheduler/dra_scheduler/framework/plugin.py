@@ -1,4 +1,7 @@
-"""The extension points, by their upstream names; a plugin has the methods of those that it serves."""
+"""The extension points, under their upstream names; a plugin has the methods of those that it implements.
+
+Mirrors the interfaces of upstream's ``k8s.io/kube-scheduler/framework``.
+"""
 
 from collections.abc import Hashable, Mapping, Sequence
 from typing import Protocol, runtime_checkable
@@ -59,9 +62,14 @@ class CountingPlugin(Plugin, Protocol):
 
 @runtime_checkable
 class PostFilterPlugin(Plugin, Protocol):
-    """Called when no node can take the pod."""
+    """Called when no node can take the pod.
 
-    async def post_filter(self, state: CycleState, pod: Pod, statuses: Mapping[str, Status]) -> Status: ...
+    Returns the node that the pod is nominated for from now on, empty for none, None for no change, and a status.
+    """
+
+    async def post_filter(
+        self, state: CycleState, pod: Pod, statuses: Mapping[str, Status]
+    ) -> tuple[str | None, Status]: ...
 
 
 @runtime_checkable
@@ -93,7 +101,7 @@ class ReservePlugin(Plugin, Protocol):
 class PreBindPlugin(Plugin, Protocol):
     """Does what has to be done before the pod is bound.
 
-    With a true ``pre_binds_beside`` it does not wait for other plugins to be done.
+    With a true ``pre_binds_in_parallel`` it does not wait for other plugins (upstream's AllowParallel).
     """
 
     def pre_bind_pre_flight(self, state: CycleState, pod: Pod, node_name: str) -> Status | None: ...
@@ -110,10 +118,10 @@ class BindPlugin(Plugin, Protocol):
 
 @runtime_checkable
 class SignPlugin(Plugin, Protocol):
-    """Tells which pods are alike to it: those of equal signature get equal verdicts from an unchanged node.
+    """Signs pods: pods of equal signature get equal verdicts on an unchanged node.
 
-    None means that its verdicts on this pod depend on more than one node at a time, and can't be shared. Plugins that
-    never look at the pod need no signature; others without this method prevent sharing.
+    ``sign`` returns None if the verdicts on the pod depend on several nodes at once and can't be shared. Plugins that
+    never look at the pod need no signature; any other plugin without this method prevents sharing.
     """
 
     def sign(self, pod: Pod) -> Hashable | None: ...

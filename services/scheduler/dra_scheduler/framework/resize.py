@@ -1,4 +1,4 @@
-"""Pods that are resized in place: what they count for until that is done."""
+"""In-place resize: which resources of a resized pod count."""
 
 from collections.abc import Mapping, Sequence
 
@@ -36,19 +36,19 @@ def as_resized(pod: Pod) -> Pod:
     return msgspec.structs.replace(pod, spec=spec)
 
 
-def resized_alike(old: Pod, new: Pod) -> bool:
+def same_resize(old: Pod, new: Pod) -> bool:
     """Whether :func:`as_resized` has as much reason to change one as the other."""
     before, after = old.status, new.status
     return (
         before.resources == after.resources
         and before.allocated_resources == after.allocated_resources
-        and _told_alike(before.container_statuses, after.container_statuses)
-        and _told_alike(before.init_container_statuses, after.init_container_statuses)
+        and _same_resources(before.container_statuses, after.container_statuses)
+        and _same_resources(before.init_container_statuses, after.init_container_statuses)
         and _is_infeasible(old) == _is_infeasible(new)
     )
 
 
-def _told_alike(before: Sequence[ContainerStatus], after: Sequence[ContainerStatus]) -> bool:
+def _same_resources(before: Sequence[ContainerStatus], after: Sequence[ContainerStatus]) -> bool:
     if len(before) != len(after):
         return not any(status.resources for status in (*before, *after))
     return all(

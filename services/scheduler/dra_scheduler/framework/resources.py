@@ -1,4 +1,7 @@
-"""How much of each resource pods ask for and nodes have, as plain integers."""
+"""Resource requests of pods and allocatable of nodes, as plain integers.
+
+Mirrors upstream's ``component-helpers/resource``.
+"""
 
 import functools
 from collections.abc import Iterable, Mapping
@@ -56,7 +59,7 @@ def _raise_to(total: Amounts, other: Mapping[str, int]) -> None:
 
 
 def is_sidecar(container: Container) -> bool:
-    """Whether an init container goes on running beside the others."""
+    """Whether an init container keeps running next to the others."""
     return container.restart_policy == "Always"
 
 

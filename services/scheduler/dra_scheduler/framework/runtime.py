@@ -1,4 +1,8 @@
-"""The plugins of a scheduler, run extension point by extension point."""
+"""The framework: runs the plugins of each extension point, in order.
+
+Mirrors upstream's ``pkg/scheduler/framework/runtime/framework.go``. Plugins run in the order of the profile, and
+the first that rejects decides the message; Unreserve runs in the reverse order.
+"""
 
 import asyncio
 from collections.abc import Hashable, Mapping, Sequence
@@ -40,8 +44,8 @@ class Framework:
         self._scores = [p for p in plugins if isinstance(p, ScorePlugin)]
         self._reserves = [p for p in plugins if isinstance(p, ReservePlugin)]
         self._pre_binds = [p for p in plugins if isinstance(p, PreBindPlugin)]
-        self._beside = [p for p in self._pre_binds if getattr(p, "pre_binds_beside", False)]
-        self._in_turn = [p for p in self._pre_binds if p not in self._beside]
+        self._parallel = [p for p in self._pre_binds if getattr(p, "pre_binds_in_parallel", False)]
+        self._in_turn = [p for p in self._pre_binds if p not in self._parallel]
         self._binds = [p for p in plugins if isinstance(p, BindPlugin)]
         judges: list[Any] = [p for p in plugins if isinstance(p, FilterPlugin | ScorePlugin)]
         self._signers = [p for p in judges if isinstance(p, SignPlugin)]
@@ -52,7 +56,7 @@ class Framework:
     # The queue
 
     def pre_enqueue(self, pod: Pod) -> Status | None:
-        """Whether the pod may be tried at all as yet."""
+        """Run PreEnqueue: returns a status if the pod may not enter the active queue."""
         for plugin in self._pre_enqueue:
             status = plugin.pre_enqueue(pod)
             if status is not None:
@@ -60,7 +64,7 @@ class Framework:
         return None
 
     def interests(self) -> dict[str, Sequence[Interest]]:
-        """The events that each plugin wants to hear of."""
+        """The events that each plugin is interested in."""
         return {
             p.name: _with_taints(p.events_to_register())
             for p in self.plugins
@@ -68,7 +72,7 @@ class Framework:
         }
 
     def sign(self, pod: Pod) -> Hashable | None:
-        """What pods have in common that get equal verdicts; None: this one is one of a kind."""
+        """Returns the pod's equivalence signature, or None if the pod can't share verdicts."""
         if not self._signable:
             return None
         parts = []
@@ -82,7 +86,7 @@ class Framework:
     # The scheduling cycle
 
     def pre_filter(self, state: CycleState, pod: Pod) -> tuple[frozenset[str] | None, Status | None]:
-        """The only nodes in question, if plugins can tell; and why none is, if so."""
+        """Run PreFilter: returns the only nodes to consider (None: all), and a status if the pod is rejected."""
         names: frozenset[str] | None = None
         for plugin in self._pre_filters:
             allowed, status = plugin.pre_filter(state, pod)
@@ -100,7 +104,7 @@ class Framework:
         return names, None
 
     def filters(self, state: CycleState) -> list[FilterPlugin]:
-        """The filter plugins that have a say on the pod."""
+        """The filter plugins that did not skip the pod."""
         return [plugin for plugin in self._filters if plugin.name not in state.skip_filter]
 
     @staticmethod
@@ -122,7 +126,7 @@ class Framework:
                 return status.of(plugin.name)
         return None
 
-    def filter_beside(
+    def filter_with_nominated_pods(
         self,
         plugins: Sequence[FilterPlugin],
         state: CycleState,
@@ -158,17 +162,25 @@ class Framework:
             if plugin.name not in state.skip_filter:
                 plugin.count(state, pod, other, node, -1)
 
-    async def post_filter(self, state: CycleState, pod: Pod, statuses: Mapping[str, Status]) -> Status:
-        """What plugins could do for a pod that no node can take: reasons, one after the other."""
+    async def post_filter(
+        self, state: CycleState, pod: Pod, statuses: Mapping[str, Status]
+    ) -> tuple[str | None, Status]:
+        """Run PostFilter plugins for a pod that no node can take, until one succeeds or fails.
+
+        Returns:
+            The node that the pod is nominated for, as :class:`PostFilterPlugin` has it, and the plugins' reasons.
+        """
         reasons: list[str] = []
+        nominated: str | None = None
         for plugin in self._post_filters:
-            status = await plugin.post_filter(state, pod, statuses)
+            result, status = await plugin.post_filter(state, pod, statuses)
+            nominated = nominated if result is None else result
             if status.code is Code.SUCCESS or status.code is Code.UNSCHEDULABLE_AND_UNRESOLVABLE:
-                return status.of(plugin.name)
+                return nominated, status.of(plugin.name)
             if not status.rejected:
-                return status.of(plugin.name)
+                return nominated, status.of(plugin.name)
             reasons += status.reasons
-        return Status(Code.UNSCHEDULABLE, tuple(reasons))
+        return nominated, Status(Code.UNSCHEDULABLE, tuple(reasons))
 
     def scorers(self, state: CycleState, pod: Pod) -> list[tuple[ScorePlugin, int]]:
         """The score plugins that make a difference for the pod, with their weights."""
@@ -190,7 +202,7 @@ class Framework:
         pod: Pod,
         raw: Mapping[str, tuple[int, ...]],
     ) -> dict[str, int]:
-        """Each node's weighted sum of normalized scores; ``raw`` has what each of the plugins said."""
+        """Each node's weighted sum of normalized scores; ``raw`` has each plugin's score."""
         totals = dict.fromkeys(raw, 0)
         for index, (plugin, weight) in enumerate(scorers):
             scores = {name: values[index] for name, values in raw.items()}
@@ -224,12 +236,12 @@ class Framework:
 
     async def pre_bind(self, state: CycleState, pod: Pod, node_name: str) -> Status | None:
         """Do what has to be done before binding; the first plugin that fails ends it for all."""
-        beside = [p for p in self._beside if p.pre_bind_pre_flight(state, pod, node_name) is None]
-        if not beside:
+        parallel = [p for p in self._parallel if p.pre_bind_pre_flight(state, pod, node_name) is None]
+        if not parallel:
             return await self._pre_bind_in_turn(self._in_turn, state, pod, node_name)
         tasks = [
             asyncio.ensure_future(self._pre_bind_in_turn(plugins, state, pod, node_name))
-            for plugins in (*([plugin] for plugin in beside), self._in_turn)
+            for plugins in (*([plugin] for plugin in parallel), self._in_turn)
         ]
         try:
             for done in asyncio.as_completed(tasks):
@@ -261,7 +273,7 @@ class Framework:
             except asyncio.CancelledError as cancelled:
                 if not cancelled.args:
                     raise
-                # Not the end of everything: somebody gives a reason why it is not to go on.
+                # Cancelled with a reason: a preemption ended this binding, not the whole scheduler.
                 status = error(cancelled.args[0])
             if status is not None:
                 if status.rejected:

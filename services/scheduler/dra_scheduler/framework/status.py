@@ -1,4 +1,4 @@
-"""What a plugin answers at an extension point."""
+"""Status: what a plugin returns at an extension point (upstream's ``framework.Status``)."""
 
 import enum
 from dataclasses import dataclass, replace

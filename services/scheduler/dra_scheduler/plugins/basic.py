@@ -1,4 +1,7 @@
-"""PrioritySort, SchedulingGates and DefaultBinder."""
+"""PrioritySort, SchedulingGates and DefaultBinder.
+
+Mirrors upstream's ``pkg/scheduler/framework/plugins/queuesort``, ``schedulinggates`` and ``defaultbinder``.
+"""
 
 from collections.abc import Sequence
 from datetime import datetime

@@ -1,4 +1,4 @@
-"""PodDisruptionBudgets, as preemption regards them."""
+"""PodDisruptionBudgets in preemption (upstream's ``filterPodsWithPDBViolation``)."""
 
 from collections.abc import Iterable
 

@@ -1,4 +1,8 @@
-"""DefaultPreemption: pods of lower priority make room."""
+"""DefaultPreemption: evicts pods of lower priority to make room.
+
+Mirrors upstream's ``pkg/scheduler/framework/plugins/defaultpreemption`` and
+``pkg/scheduler/framework/preemption/preemption.go``.
+"""
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
@@ -6,8 +10,8 @@ from dataclasses import dataclass
 from dra_shared.api.pod import Pod
 from dra_shared.api.policy import PodDisruptionBudget
 
-from dra_scheduler.diagnosis import histogram
 from dra_scheduler.framework.cache import Cache
+from dra_scheduler.framework.diagnosis import histogram
 from dra_scheduler.framework.nodeinfo import NodeInfo
 from dra_scheduler.framework.runtime import Framework
 from dra_scheduler.framework.state import CycleState
@@ -55,29 +59,31 @@ class DefaultPreemption:
             return unresolvable("waiting for the preemption for this pod to be finished")
         return None
 
-    async def post_filter(self, state: CycleState, pod: Pod, statuses: Mapping[str, Status]) -> Status:
+    async def post_filter(
+        self, state: CycleState, pod: Pod, statuses: Mapping[str, Status]
+    ) -> tuple[str | None, Status]:
         if pod.spec.preemption_policy == "Never":
-            return unschedulable("preemption: not eligible due to preemptionPolicy=Never.")
+            return None, unschedulable("preemption: not eligible due to preemptionPolicy=Never.")
         nominated = self._cache.nominations.node_of(pod.metadata.uid)
         if (
             nominated in statuses
             and statuses[nominated].code is Code.UNSCHEDULABLE
             and self._waits(pod, nominated)
         ):
-            return unschedulable("preemption: not eligible due to a terminating pod on the nominated node.")
+            return None, unschedulable(
+                "preemption: not eligible due to a terminating pod on the nominated node."
+            )
         candidates, refusals = self._candidates(state, pod, statuses)
         if not candidates:
             errors = dict.fromkeys(s.message for s in refusals.values() if s.code is Code.ERROR)
             if errors:
-                told = ", ".join(errors)
-                return error(f"preemption: [{told}]" if len(errors) > 1 else f"preemption: {told}")
-            state.nominated = ""
+                text = ", ".join(errors)
+                return None, error(f"preemption: [{text}]" if len(errors) > 1 else f"preemption: {text}")
             total = len(self._cache.nodes())
-            return unschedulable(f"preemption: 0/{total} nodes are available: {histogram(refusals)}.")
+            return "", unschedulable(f"preemption: 0/{total} nodes are available: {histogram(refusals)}.")
         chosen = _cheapest(candidates)
         self._evictor.start(pod, chosen.node, chosen.victims)
-        state.nominated = chosen.node
-        return Status(Code.SUCCESS)
+        return chosen.node, Status(Code.SUCCESS)
 
     def _waits(self, pod: Pod, name: str) -> bool:
         """Whether a pod that was preempted for it is still on its way out."""
@@ -146,7 +152,7 @@ class DefaultPreemption:
 
     def _judge(self, framework: Framework, state: CycleState, pod: Pod, node: NodeInfo) -> Status | None:
         ahead = self._cache.nominations.ahead_of(pod, node.name)
-        return framework.filter_beside(framework.filters(state), state, pod, node, ahead)
+        return framework.filter_with_nominated_pods(framework.filters(state), state, pod, node, ahead)
 
 
 def _priority(pod: Pod) -> int:

@@ -1,4 +1,8 @@
-"""Evictions in favour of pods of higher priority, beside the scheduling loop."""
+"""The evictor: deletes preemption victims concurrently with the scheduling loop.
+
+Mirrors upstream's ``pkg/scheduler/framework/preemption/executor.go``. The last victim goes when all others have:
+its deletion is the event that activates the preemptor.
+"""
 
 import asyncio
 from collections.abc import Callable, Coroutine, Iterable, Sequence
@@ -13,8 +17,9 @@ from dra_shared.client.rest import Client
 from dra_shared.clock import Clock, rfc3339
 from dra_shared.log import logger
 
-from dra_scheduler.conditions import patch_of
 from dra_scheduler.framework.nominations import Nominations
+from dra_scheduler.framework.podsinprebind import PodsInPreBind
+from dra_scheduler.podstatus import condition_patch
 
 _FAILURES = (ApiError, httpx.HTTPError, OSError, TimeoutError)
 
@@ -24,8 +29,7 @@ _log = logger(__name__)
 class Evictor:
     """Has victims go; meanwhile the pod that they go for is not tried.
 
-    ``recall`` has the binding of a pod given up that has only been decided on, if there is still time; ``activate``
-    has pods tried again now; ``newest`` gives a pod as informers tell of it, by its key.
+    ``activate`` has pods tried again now; ``newest`` gives a pod as the informer has it, by its key.
     """
 
     def __init__(
@@ -36,7 +40,7 @@ class Evictor:
         recorder: Recorder,
         clock: Clock,
         *,
-        recall: Callable[[str, str], bool],
+        in_pre_bind: PodsInPreBind,
         spawn: Callable[[Coroutine[Any, Any, None]], object],
         activate: Callable[[Iterable[str]], None],
         newest: Callable[[str], Pod | None],
@@ -46,7 +50,7 @@ class Evictor:
         self._client = client
         self._recorder = recorder
         self._clock = clock
-        self._recall = recall
+        self._in_pre_bind = in_pre_bind
         self._spawn = spawn
         self._activate = activate
         self._newest = newest
@@ -60,7 +64,7 @@ class Evictor:
         last = self._running[uid]
         if last is None:
             return True
-        # Its end may be told before the request for it is answered, and nothing would be told after that.
+        # Its deletion may be observed before the request for it is answered, and no event would follow.
         newest = self._newest(last.key)
         return newest is not None and newest.metadata.deletion_timestamp is None
 
@@ -88,7 +92,7 @@ class Evictor:
 
     async def _evict(self, pod: Pod, node_name: str, victim: Pod) -> None:
         text = f"Preempted by pod {pod.metadata.uid} on node {node_name}"
-        if self._recall(victim.metadata.uid, self._plugin):
+        if self._in_pre_bind.cancel(victim.metadata.uid, self._plugin):
             text += " (in kube-scheduler memory)."
         else:
             try:
@@ -106,7 +110,7 @@ class Evictor:
             observed_generation=victim.metadata.generation or None,
             last_transition_time=rfc3339(self._clock.now()),
         )
-        await self._client.patch_status(PODS, victim, patch_of(victim, condition))
+        await self._client.patch_status(PODS, victim, condition_patch(victim, condition))
         meta = victim.metadata
         await self._client.delete(PODS, meta.name, meta.namespace, uid=meta.uid)
 

@@ -1,12 +1,15 @@
-"""GangScheduling: members of a gang wait until enough of them are there to be scheduled together."""
+"""GangScheduling: members of a gang wait until enough of them exist to be scheduled together.
+
+Mirrors upstream's ``pkg/scheduler/framework/plugins/gangscheduling``.
+"""
 
 from collections.abc import Sequence
 
 from dra_shared.api.pod import Pod
 
+from dra_scheduler.dra.podgroups import PodGroups, group_key
 from dra_scheduler.framework.events import Action, Event, Interest, Kind
 from dra_scheduler.framework.status import Status, unresolvable
-from dra_scheduler.plugins.dynamicresources.podgroups import PodGroups, group_key
 
 
 class GangScheduling:

@@ -1,4 +1,7 @@
-"""ImageLocality: prefers nodes that have the pod's images."""
+"""ImageLocality: prefers nodes that have the pod's images.
+
+Mirrors upstream's ``pkg/scheduler/framework/plugins/imagelocality``.
+"""
 
 from collections.abc import Hashable
 

@@ -1,4 +1,7 @@
-"""InterPodAffinity: pods beside other pods, and away from others."""
+"""InterPodAffinity: required and preferred affinity and anti-affinity between pods.
+
+Mirrors upstream's ``pkg/scheduler/framework/plugins/interpodaffinity``.
+"""
 
 from collections import Counter
 from collections.abc import Hashable, Sequence
@@ -126,7 +129,7 @@ class InterPodAffinity:
             return False
         if all(value is not None and counts.wanted[key, value] for key, value in domains):
             return True
-        # The first of a group of pods that want to be together has none to be beside.
+        # The first of a group of pods that want to be together has no pod to match.
         return not any(counts.wanted.values()) and counts.satisfies_itself
 
     def pre_score(self, state: CycleState, pod: Pod) -> Status | None:
@@ -169,7 +172,7 @@ class InterPodAffinity:
         )
 
     def _may_matter(self, pod: Pod, event: Event) -> bool:
-        """As upstream's hint, which tells what comes from what goes."""
+        """As upstream's hint, which distinguishes pods that come from pods that go."""
         if event.old is None:
             return self._selected(pod, required_affinity(pod), event.new)
         anti = required_anti_affinity(pod)

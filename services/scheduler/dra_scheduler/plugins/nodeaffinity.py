@@ -1,4 +1,7 @@
-"""NodeAffinity and NodeName: the nodes that the pod asks for."""
+"""NodeAffinity and NodeName: the nodes that the pod's spec names or selects.
+
+Mirrors upstream's ``pkg/scheduler/framework/plugins/nodeaffinity`` and ``nodename``.
+"""
 
 from collections.abc import Hashable, Sequence
 

@@ -1,4 +1,7 @@
-"""NodeDeclaredFeatures: what a pod needs of its kubelet that not every kubelet has."""
+"""NodeDeclaredFeatures: kubelet features that a pod needs.
+
+Mirrors upstream's ``pkg/scheduler/framework/plugins/nodedeclaredfeatures``.
+"""
 
 from collections.abc import Hashable, Sequence
 

@@ -1,4 +1,4 @@
-"""Queueing hints about nodes."""
+"""Queueing hints for node events, shared by several plugins."""
 
 from dra_shared.api.node import Node
 from dra_shared.api.pod import Pod

@@ -1,4 +1,7 @@
-"""NodePorts: a port of a node is given to one pod only."""
+"""NodePorts: no two pods with the same host port on one node.
+
+Mirrors upstream's ``pkg/scheduler/framework/plugins/nodeports``.
+"""
 
 from collections.abc import Hashable, Sequence
 
@@ -39,14 +42,15 @@ class NodePorts:
 
 
 def _taken(wanted: HostPort, node: NodeInfo) -> bool:
-    return any(_conflict(wanted, used) for used in node.ports)
+    return any(conflict(wanted, used) for used in node.ports)
 
 
-def _conflict(one: HostPort, other: HostPort) -> bool:
+def conflict(one: HostPort, other: HostPort) -> bool:
+    """Whether a node can't have both."""
     same = one[0] == other[0] and one[2] == other[2]
     return same and (one[1] == other[1] or _ANY in (one[1], other[1]))
 
 
 def _frees_a_port(pod: Pod, event: Event) -> bool:
     freed = host_ports(event.old)
-    return any(_conflict(wanted, port) for wanted in host_ports(pod) for port in freed)
+    return any(conflict(wanted, port) for wanted in host_ports(pod) for port in freed)

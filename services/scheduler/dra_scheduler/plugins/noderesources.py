@@ -1,4 +1,7 @@
-"""NodeResourcesFit and NodeResourcesBalancedAllocation: CPU, memory and the like."""
+"""NodeResourcesFit and NodeResourcesBalancedAllocation: CPU, memory and extended resources.
+
+Mirrors upstream's ``pkg/scheduler/framework/plugins/noderesources``.
+"""
 
 from collections.abc import Callable, Hashable, Mapping, Sequence
 
@@ -97,7 +100,7 @@ class NodeResourcesFit:
         if not missing:
             return None
         reasons = (reason for reason, _ in missing)
-        return unresolvable(*reasons) if any(hopeless for _, hopeless in missing) else unschedulable(*reasons)
+        return unresolvable(*reasons) if any(never for _, never in missing) else unschedulable(*reasons)
 
     def pre_score(self, state: CycleState, pod: Pod) -> Status | None:
         state.write("comparable requests", scoring_requests(pod))
@@ -141,7 +144,7 @@ class NodeResourcesBalancedAllocation:
 
 
 def _balance(node: NodeInfo, more: Amounts) -> int:
-    """100 where CPU and memory are used up alike, with ``more`` in use than is now; 50 in the worst case."""
+    """100 where CPU and memory are used in equal parts, with ``more`` in use than is now; 50 in the worst case."""
     fractions = []
     for name in _SCORED:
         allocatable = node.allocatable.get(name, 0)

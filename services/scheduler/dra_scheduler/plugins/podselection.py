@@ -1,4 +1,4 @@
-"""Which other pods a constraint is about: selectors, namespaces and topology domains."""
+"""Pod selection of (anti-)affinity terms and spread constraints: selectors, namespaces, topology domains."""
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
@@ -74,7 +74,7 @@ def with_label_keys(
 
 
 def required_affinity(pod: Pod) -> tuple[PodAffinityTerm, ...]:
-    """The pods that the pod has to be beside."""
+    """The terms of required affinity."""
     affinity = pod.spec.affinity
     if affinity is None or affinity.pod_affinity is None:
         return ()
@@ -82,7 +82,7 @@ def required_affinity(pod: Pod) -> tuple[PodAffinityTerm, ...]:
 
 
 def required_anti_affinity(pod: Pod) -> tuple[PodAffinityTerm, ...]:
-    """The pods that the pod must not be beside."""
+    """The terms of required anti-affinity."""
     affinity = pod.spec.affinity
     if affinity is None or affinity.pod_anti_affinity is None:
         return ()

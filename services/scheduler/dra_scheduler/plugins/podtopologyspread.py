@@ -1,4 +1,7 @@
-"""PodTopologySpread: pods spread evenly over zones, hosts or whatever else nodes are labelled with."""
+"""PodTopologySpread: spreads pods over zones, hosts or other node labels.
+
+Mirrors upstream's ``pkg/scheduler/framework/plugins/podtopologyspread``.
+"""
 
 import math
 from collections import Counter
@@ -139,8 +142,9 @@ class PodTopologySpread:
         # System defaults apply to a node as far as it has the labels.
         strict = bool(pod.spec.topology_spread_constraints)
         qualified = [n for n in candidates if not strict or _has_labels(n, wishes)]
+        counted = [node for node in self._cache.nodes() if not strict or _has_labels(node, wishes)]
         for wish in wishes:
-            self._count_domains(pod, wish, wishes if strict else (), qualified)
+            _count_domains(pod, wish, counted, qualified)
         raw = {node.name: round(sum(wish.weigh(pod, node) for wish in wishes)) for node in qualified}
         lowest, highest = min(raw.values(), default=0), max(raw.values(), default=0)
         if highest == 0:
@@ -155,21 +159,6 @@ class PodTopologySpread:
             return self._unsized(pod, "ScheduleAnyway")
         selector = self._siblings(pod)
         return [] if selector is None else [_Spread(spec, selector) for spec in _SYSTEM_DEFAULTS]
-
-    def _count_domains(
-        self, pod: Pod, wish: _Spread, needed: Sequence[_Spread], qualified: Sequence[NodeInfo]
-    ) -> None:
-        key = wish.spec.topology_key
-        if key == _HOSTNAME:
-            wish.weight = math.log(len(qualified) + 2)
-            return
-        wish.domains = {_labels(node).get(key, "") for node in qualified}
-        wish.weight = math.log(len(wish.domains) + 2)
-        for node in self._cache.nodes():
-            assert node.node is not None
-            domain = _labels(node).get(key, "")
-            if domain in wish.domains and _has_labels(node, needed) and _in_play(pod, node.node, wish.spec):
-                wish.counts[domain] += wish.matching(pod, node)
 
     def _unsized(self, pod: Pod, when: str) -> list[_Spread]:
         """The pod's constraints of that kind, with nothing counted."""
@@ -202,6 +191,22 @@ class PodTopologySpread:
         return spreads
 
 
+def _count_domains(
+    pod: Pod, wish: _Spread, counted: Sequence[NodeInfo], qualified: Sequence[NodeInfo]
+) -> None:
+    key = wish.spec.topology_key
+    if key == _HOSTNAME:
+        wish.weight = math.log(len(qualified) + 2)
+        return
+    wish.domains = {_labels(node).get(key, "") for node in qualified}
+    wish.weight = math.log(len(wish.domains) + 2)
+    for node in counted:
+        assert node.node is not None
+        domain = _labels(node).get(key, "")
+        if domain in wish.domains and _in_play(pod, node.node, wish.spec):
+            wish.counts[domain] += wish.matching(pod, node)
+
+
 def _labels(node: NodeInfo) -> Mapping[str, str]:
     assert node.node is not None
     return node.node.metadata.labels
@@ -221,7 +226,8 @@ def _may_matter(pod: Pod, event: Event) -> bool:
     others = [other for other in (event.old, event.new) if other is not None]
     if any(other.metadata.namespace != pod.metadata.namespace for other in others):
         return False
-    counts = [[selector.matches(other.metadata.labels) for selector in _selectors(pod)] for other in others]
+    selectors = _selectors(pod)
+    counts = [[selector.matches(other.metadata.labels) for selector in selectors] for other in others]
     return counts[0] != counts[1] if len(others) == 2 else any(counts[0])
 
 

@@ -11,14 +11,15 @@ from dra_shared.client.rest import Client
 from dra_shared.clock import Clock
 from dra_shared.features import FeatureGates
 
+from dra_scheduler.dra.manager import DRAManager
+from dra_scheduler.dra.podgroups import PodGroups
 from dra_scheduler.framework.cache import Cache
 from dra_scheduler.framework.plugin import Plugin
+from dra_scheduler.framework.podsinprebind import PodsInPreBind
 from dra_scheduler.framework.runtime import Framework
 from dra_scheduler.plugins.basic import DefaultBinder, SchedulingGates
 from dra_scheduler.plugins.defaultpreemption import DefaultPreemption
-from dra_scheduler.plugins.dynamicresources.manager import DRAManager
 from dra_scheduler.plugins.dynamicresources.plugin import DynamicResources
-from dra_scheduler.plugins.dynamicresources.podgroups import PodGroups
 from dra_scheduler.plugins.dynamicresources.rivals import Rivals
 from dra_scheduler.plugins.evictor import Evictor
 from dra_scheduler.plugins.gangscheduling import GangScheduling
@@ -62,11 +63,11 @@ class Parts:
     namespace_labels: Callable[[str], Mapping[str, str]]
     newest_pod: Callable[[str], Pod | None]
     spawn: Callable[[Coroutine[Any, Any, None]], object]
-    siblings: Siblings = lambda pod: None
-    budgets: Callable[[], Iterable[PodDisruptionBudget]] = tuple
-    recall: Callable[[str, str], bool] = lambda uid, plugin: False
-    activate: Callable[[Iterable[str]], None] = lambda uids: None
-    binding_timeout: float = 600.0
+    siblings: Siblings
+    budgets: Callable[[], Iterable[PodDisruptionBudget]]
+    in_pre_bind: PodsInPreBind
+    activate: Callable[[Iterable[str]], None]
+    binding_timeout: float
 
 
 def default_framework(parts: Parts, dynamic_resources: DynamicResources) -> Framework:
@@ -79,7 +80,7 @@ def default_framework(parts: Parts, dynamic_resources: DynamicResources) -> Fram
         parts.client,
         parts.recorder,
         parts.clock,
-        recall=parts.recall,
+        in_pre_bind=parts.in_pre_bind,
         spawn=parts.spawn,
         activate=parts.activate,
         newest=parts.newest_pod,
@@ -92,6 +93,8 @@ def default_framework(parts: Parts, dynamic_resources: DynamicResources) -> Fram
         newest_pod=parts.newest_pod,
         timeout=parts.binding_timeout,
     )
+    rivals = Rivals(manager, parts.client, parts.clock, dynamic_resources, cache.node)
+    dynamic_resources.deallocator.on_loss = lambda pod, claim: parts.spawn(rivals.restore(pod, claim))
     plugins: list[Plugin] = [
         SchedulingGates(),
         NodeUnschedulable(),
@@ -107,7 +110,7 @@ def default_framework(parts: Parts, dynamic_resources: DynamicResources) -> Fram
         PodTopologySpread(cache, parts.siblings),
         InterPodAffinity(cache, parts.namespace_labels),
         dynamic_resources,
-        Rivals(manager, parts.client, parts.clock),
+        rivals,
         DefaultPreemption(cache, evictor, framework=lambda: framework, budgets=parts.budgets),
         NodeResourcesBalancedAllocation(),
         ImageLocality(cache),

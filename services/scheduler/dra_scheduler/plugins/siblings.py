@@ -1,4 +1,4 @@
-"""Which other pods belong with a pod: those of its services, and of the controller that made it."""
+"""Default selectors: the pods that share a pod's services and controller (upstream's ``helper.DefaultSelector``)."""
 
 from collections.abc import Callable
 from typing import TypeVar

@@ -1,4 +1,7 @@
-"""TaintToleration: pods stay away from nodes whose taints they don't tolerate."""
+"""TaintToleration and NodeUnschedulable: nodes reject pods that don't tolerate their taints.
+
+Mirrors upstream's ``pkg/scheduler/framework/plugins/tainttoleration`` and ``nodeunschedulable``.
+"""
 
 from collections.abc import Hashable, Sequence
 

@@ -1,4 +1,4 @@
-"""A pod in the queue, with its history of attempts."""
+"""A pod in the queue, with its attempts (upstream's ``framework.QueuedPodInfo``)."""
 
 import enum
 from dataclasses import dataclass, field

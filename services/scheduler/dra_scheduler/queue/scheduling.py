@@ -31,22 +31,14 @@ _Heap = list[_Item]
 class SchedulingQueue:
     """See the module's docstring.
 
-    ``pre_enqueue`` says whether a pod may become active; ``interests`` are the plugins' events; ``keys`` gives the
-    names under which a pod is found by events about objects that it refers to.
+    Until :meth:`set_plugins` is called, every pod may become active and no event wakes one.
     """
 
-    def __init__(
-        self,
-        clock: Clock,
-        pre_enqueue: Callable[[Pod], Status | None],
-        interests: Mapping[str, Sequence[Interest]],
-        *,
-        keys: Callable[[Pod], tuple[str, ...]] = lambda _: (),
-    ) -> None:
+    def __init__(self, clock: Clock) -> None:
         self._clock = clock
-        self._pre_enqueue = pre_enqueue
-        self._interests = {plugin: tuple(wanted) for plugin, wanted in interests.items()}
-        self._keys = keys
+        self._pre_enqueue: Callable[[Pod], Status | None] = lambda _: None
+        self._interests: dict[str, tuple[Interest, ...]] = {}
+        self._keys: Callable[[Pod], tuple[str, ...]] = lambda _: ()
         self._pods: dict[str, QueuedPod] = {}
         self._order = itertools.count()
         self._active: _Heap = []
@@ -59,7 +51,23 @@ class SchedulingQueue:
         self._in_flight: dict[str, list[Event]] = {}
         self._changed = asyncio.Event()
 
-    # What the informer tells of pods without a node
+    def set_plugins(
+        self,
+        pre_enqueue: Callable[[Pod], Status | None],
+        interests: Mapping[str, Sequence[Interest]],
+        *,
+        keys: Callable[[Pod], tuple[str, ...]],
+    ) -> None:
+        """Use these plugins; to be called while the queue is empty.
+
+        ``pre_enqueue`` says whether a pod may become active; ``interests`` are the plugins' events; ``keys`` gives the
+        names under which a pod is found by events about objects that it refers to.
+        """
+        self._pre_enqueue = pre_enqueue
+        self._interests = {plugin: tuple(wanted) for plugin, wanted in interests.items()}
+        self._keys = keys
+
+    # What the informer reports of pods without a node
 
     def add(self, pod: Pod) -> None:
         """A pod came that has no node."""

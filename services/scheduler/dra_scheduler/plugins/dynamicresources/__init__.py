@@ -1,1 +1,1 @@
-"""The DynamicResources plugin: claims and the devices allocated for them."""
+"""The DynamicResources plugin; private to the plugin, except for what :mod:`.plugin` offers."""

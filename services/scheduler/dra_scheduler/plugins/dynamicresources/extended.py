@@ -1,4 +1,7 @@
-"""Extended resources that a device class stands for: a claim is made for them on the pod's behalf."""
+"""Claims for extended resources that a device class stands for.
+
+Mirrors upstream's ``pkg/scheduler/framework/plugins/dynamicresources/extendeddynamicresources.go``.
+"""
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 

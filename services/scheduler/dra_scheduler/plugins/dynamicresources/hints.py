@@ -1,4 +1,4 @@
-"""Which events are worth another try for a pod that waits for its claims."""
+"""Queueing hints: which events may help a pod that waits for its claims."""
 
 from dra_shared.api.pod import Pod
 from dra_shared.api.resource import ResourceClaim
@@ -31,14 +31,14 @@ def deallocated(old: ResourceClaim | None, new: ResourceClaim) -> bool:
 
 
 def special(event: Event) -> tuple[str, ...] | None:
-    """As :func:`interested_in`, for claims that go: nobody need know but of those for extended resources."""
+    """As :func:`interested_in`, for deleted claims: only those for extended resources matter."""
     return None if event.old.metadata.annotations.get(EXTENDED_RESOURCE_ANNOTATION) == "true" else ()
 
 
 def out_of_the_way(pod: Pod, claim: ResourceClaim) -> bool:
     """Whether a claim for extended resources that went kept the pod out: it was its own, or had devices.
 
-    The scheduler deletes those itself when it could not bind their pod, and nobody deallocates them before.
+    The scheduler deletes those itself when it could not bind their pod, without deallocating them first.
     """
     owner = controller_of(claim)
     return claim.status.allocation is not None or (owner is not None and owner.uid == pod.metadata.uid)

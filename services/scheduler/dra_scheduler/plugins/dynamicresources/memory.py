@@ -1,4 +1,4 @@
-"""What the plugin remembers of one scheduling attempt."""
+"""The plugin's state in one scheduling attempt (upstream's ``stateData``)."""
 
 from dataclasses import dataclass, field
 
@@ -14,12 +14,11 @@ from dra_scheduler.plugins.dynamicresources.podclaims import PodClaims
 class ClaimInfo:
     """About one of the pod's claims: where its allocation can be used, and what this attempt allocates for it.
 
-    ``decided`` is the tracker's mark when that was decided, ``stored`` the revision that it was stored in.
+    ``stored`` is the revision that this was stored in.
     """
 
     available_on: NodeSelector | None = None
     allocation: AllocationResult | None = None
-    decided: int = 0
     stored: int = 0
 
 
@@ -51,7 +50,7 @@ class SharedMemory:
 
 
 @dataclass(frozen=True, slots=True)
-class AsideResult:
+class OffloadedSearch:
     """What a search in a thread came to: it holds as long as the allocator's ``stamp`` for the node is the same."""
 
     stamp: tuple[int, ...]
@@ -72,7 +71,9 @@ class AttemptMemory:
     reserved: NodeAllocation | None = None
     # By node: when the search has to end, and what a search in a thread found.
     deadlines: dict[str, float] = field(default_factory=dict)
-    aside: dict[str, AsideResult] = field(default_factory=dict)
+    offloaded: dict[str, OffloadedSearch] = field(default_factory=dict)
+    # Whether the claims' expressions are compiled, where that takes long.
+    compiled: bool = False
 
 
 @dataclass(slots=True)

@@ -1,4 +1,7 @@
-"""Devices that use up the node's own CPU, memory and the like (DRANodeAllocatableResources, alpha in 1.36)."""
+"""Devices that consume the node's own CPU, memory and the like (DRANodeAllocatableResources, alpha in 1.36).
+
+Mirrors upstream's ``pkg/scheduler/framework/plugins/dynamicresources/nodeallocatabledynamicresources.go``.
+"""
 
 from collections.abc import Iterable, Sequence
 
@@ -22,7 +25,7 @@ _NANO = 9
 
 
 class NeedsUnknown(Exception):
-    """What an allocated device takes from the node can't be told."""
+    """What an allocated device takes from the node is unknown."""
 
 
 def find_device(slices: Iterable[ResourceSlice], result: DeviceRequestAllocationResult) -> Device | None:
@@ -137,4 +140,4 @@ def check_fit(node: NodeInfo, needs: Amounts) -> Status | None:
     if not missing:
         return None
     reasons = (reason for reason, _ in missing)
-    return unresolvable(*reasons) if any(hopeless for _, hopeless in missing) else unschedulable(*reasons)
+    return unresolvable(*reasons) if any(never for _, never in missing) else unschedulable(*reasons)

@@ -1,5 +1,9 @@
-"""Filter: whether a node can take the pod as far as its claims go."""
+"""Filter: whether the pod's claims are available on a node or can be allocated there.
 
+Mirrors ``Filter`` in upstream's ``pkg/scheduler/framework/plugins/dynamicresources/dynamicresources.go``.
+"""
+
+import functools
 from collections.abc import Callable, Sequence
 
 import msgspec
@@ -11,15 +15,16 @@ from dra_shared.clock import Clock
 from dra_shared.features import FeatureGates
 
 from dra_scheduler.allocator import AllocationError, TimeLimit, Trace
-from dra_scheduler.framework.aside import Aside
+from dra_scheduler.dra.manager import DRAManager
 from dra_scheduler.framework.nodeinfo import NodeInfo
 from dra_scheduler.framework.nodeselector import matches
+from dra_scheduler.framework.offload import Offload
 from dra_scheduler.framework.state import CycleState
 from dra_scheduler.framework.status import Status, error, unresolvable
-from dra_scheduler.plugins.dynamicresources.conditions import BindingFailed, has_timed_out, is_ready
+from dra_scheduler.plugins.dynamicresources.bindingconditions import BindingFailed, has_timed_out, is_ready
+from dra_scheduler.plugins.dynamicresources.expressions import compile_all, long_expressions
 from dra_scheduler.plugins.dynamicresources.extended import Mappings, is_in_memory, requests_and_mappings
-from dra_scheduler.plugins.dynamicresources.manager import DRAManager
-from dra_scheduler.plugins.dynamicresources.memory import AsideResult, AttemptMemory, NodeAllocation
+from dra_scheduler.plugins.dynamicresources.memory import AttemptMemory, NodeAllocation, OffloadedSearch
 from dra_scheduler.plugins.dynamicresources.nodeallocatable import (
     NeedsUnknown,
     check_fit,
@@ -30,7 +35,7 @@ from dra_scheduler.plugins.dynamicresources.nodeallocatable import (
 )
 
 # After so many seconds a search goes on in a thread; one that is for explanations ends after so many.
-_PATIENCE = 0.1
+_OFFLOAD_AFTER = 0.1
 _TRACE_LIMIT = 1.0
 
 _Extended = tuple[tuple[DeviceRequest, ...] | None, Mappings]
@@ -167,13 +172,13 @@ class NodeFilter:
             check()
             results = self._search_or_known(state, memory, node.node, fresh, requests, check)
         except TimeLimit as limit:
-            state.unshareable = True
-            if state.stop:
+            state.sharing.allowed = False
+            if state.deadline.cancelled:
                 return unresolvable(f"asked by caller to stop allocating devices: {limit.cause}")
             # Perhaps only passing; an error has the pod tried again after its back-off.
             return error(f"node {node.name}: timed out trying to allocate devices")
         except AllocationError as failure:
-            state.unshareable = True
+            state.sharing.allowed = False
             text = str(failure)
             return unresolvable(text) if failure.only_this_node else error(text)
         if results is None or len(results) != len(fresh):
@@ -196,22 +201,27 @@ class NodeFilter:
         check: Callable[[], None],
     ) -> tuple[AllocationResult, ...] | None:
         name, allocator = node.metadata.name, self._manager.allocator
-        known = memory.aside.get(name)
+        known = memory.offloaded.get(name)
         if known is not None and known.stamp == allocator.stamp(name):
             if known.error is not None:
                 raise known.error.with_traceback(None)
             return known.results
-        if not state.patient:
+        if not state.deadline.can_offload:
             return self._search(memory, node, fresh, requests, check, state.trace)
+        if not memory.compiled:
+            memory.compiled = True
+            claims = self._own(memory, fresh, requests)
+            if expressions := long_expressions(claims, self._manager.classes.get):
+                raise Offload(functools.partial(compile_all, expressions, self._manager.features))
         started = self._clock.monotonic()
 
-        def check_patience() -> None:
+        def check_time() -> None:
             check()
-            if self._clock.monotonic() - started > _PATIENCE:
+            if self._clock.monotonic() - started > _OFFLOAD_AFTER:
                 raise _TooSlowError
 
         try:
-            return self._search(memory, node, fresh, requests, check_patience, None)
+            return self._search(memory, node, fresh, requests, check_time, None)
         except _TooSlowError:
             pass
         detached, stamp = self._manager.detached(name), allocator.stamp(name)
@@ -219,11 +229,11 @@ class NodeFilter:
 
         def work() -> None:
             try:
-                memory.aside[name] = AsideResult(stamp, detached.allocate(node, claims, check=check))
+                memory.offloaded[name] = OffloadedSearch(stamp, detached.allocate(node, claims, check=check))
             except AllocationError as failure:
-                memory.aside[name] = AsideResult(stamp, error=failure)
+                memory.offloaded[name] = OffloadedSearch(stamp, error=failure)
 
-        raise Aside(work)
+        raise Offload(work)
 
     def _search(
         self,
@@ -267,19 +277,19 @@ class NodeFilter:
         return known
 
     def _checker(self, state: CycleState, memory: AttemptMemory, node_name: str) -> Callable[[], None]:
-        clock, now = self._clock, self._clock.monotonic()
-        deadline = None
+        clock, now, attempt = self._clock, self._clock.monotonic(), state.deadline
+        end = None
         if state.trace is not None:
-            deadline = now + _TRACE_LIMIT
-        elif state.patient and self._timeout:
-            deadline = memory.deadlines.setdefault(node_name, now + self._timeout)
+            end = now + _TRACE_LIMIT
+        elif attempt.can_offload and self._timeout:
+            end = memory.deadlines.setdefault(node_name, now + self._timeout)
         elif self._timeout:
-            deadline = now + self._timeout
+            end = now + self._timeout
 
         def check() -> None:
-            if state.stop:
-                raise TimeLimit(state.stop)
-            if deadline is not None and clock.monotonic() >= deadline:
+            if attempt.cancelled:
+                raise TimeLimit(attempt.cancelled)
+            if end is not None and clock.monotonic() >= end:
                 raise TimeLimit("context deadline exceeded")
 
         return check

@@ -1,4 +1,7 @@
-"""DynamicResources: the pod goes where its claims are or can be allocated."""
+"""DynamicResources: a pod goes where its claims are allocated or can be.
+
+Mirrors upstream's ``pkg/scheduler/framework/plugins/dynamicresources/dynamicresources.go``.
+"""
 
 import uuid
 from collections.abc import Callable, Hashable, Mapping, Sequence
@@ -17,12 +20,15 @@ from dra_shared.client.rest import Client
 from dra_shared.clock import Clock
 from dra_shared.features import FeatureGates
 
+from dra_scheduler.dra.manager import DRAManager
+from dra_scheduler.dra.podgroups import PodGroups
 from dra_scheduler.framework.events import Action, Event, Interest, Kind
 from dra_scheduler.framework.nodeinfo import NodeInfo
 from dra_scheduler.framework.plugin import default_normalize
 from dra_scheduler.framework.resources import extended_requests
 from dra_scheduler.framework.state import CycleState
 from dra_scheduler.framework.status import SKIP, Status, error, unresolvable, unschedulable
+from dra_scheduler.plugins.dynamicresources.deallocator import Deallocator
 from dra_scheduler.plugins.dynamicresources.extended import in_memory_claim
 from dra_scheduler.plugins.dynamicresources.hints import (
     claim_keys,
@@ -31,7 +37,6 @@ from dra_scheduler.plugins.dynamicresources.hints import (
     special,
     worth_a_try,
 )
-from dra_scheduler.plugins.dynamicresources.manager import DRAManager
 from dra_scheduler.plugins.dynamicresources.memory import (
     AttemptMemory,
     ClaimInfo,
@@ -40,14 +45,13 @@ from dra_scheduler.plugins.dynamicresources.memory import (
 from dra_scheduler.plugins.dynamicresources.nodeallocatable import needs_with
 from dra_scheduler.plugins.dynamicresources.nodefilter import NodeFilter, with_requests
 from dra_scheduler.plugins.dynamicresources.podclaims import PodClaims
-from dra_scheduler.plugins.dynamicresources.podgroups import PodGroups
 from dra_scheduler.plugins.dynamicresources.release import Release
 from dra_scheduler.plugins.dynamicresources.score import TooFewAllocations, compute_score
 from dra_scheduler.plugins.dynamicresources.store import ClaimStore, with_finalizer
 
 
 class DynamicResources:
-    """The plugin, at its extension points; what takes more than a few lines is in the modules beside this one.
+    """The plugin, at its extension points; what takes more than a few lines is in the package's other modules.
 
     ``filter_timeout`` and ``binding_timeout`` are in seconds; the former may be None.
     """
@@ -78,7 +82,10 @@ class DynamicResources:
             filter_timeout = None
         self._nodes = NodeFilter(gates, manager, clock, filter_timeout, binding_timeout)
         self._store = ClaimStore(gates, manager, client, recorder, clock, binding_timeout)
-        self._release = Release(manager, client, self._store, pod_groups, with_groups=self._with_groups)
+        self.deallocator = Deallocator(client)
+        self._release = Release(
+            manager, client, self._store, pod_groups, self.deallocator, with_groups=self._with_groups
+        )
 
     # The queue
 
@@ -127,7 +134,7 @@ class DynamicResources:
     # The scheduling cycle
 
     def sign(self, pod: Pod) -> Hashable | None:
-        """Pods are alike if their claims have equal specs and all have yet to be allocated."""
+        """Pods are equivalent if their claims have equal specs and none is allocated."""
         if not pod.spec.resource_claims and not self._asks_for_extended(pod):
             return ()
         try:
@@ -184,7 +191,7 @@ class DynamicResources:
                 if status is not None:
                     return None, status
         memory.claims = claims
-        memory.shared = state.shared.setdefault(self.name, memory.shared)
+        memory.shared = state.sharing.data.setdefault(self.name, memory.shared)
         if not memory.shared.blueprint:
             memory.shared.blueprint = tuple(claims)
         return None, None
@@ -195,15 +202,16 @@ class DynamicResources:
             return None
         return self._nodes.check(state, memory, pod, node)
 
-    async def post_filter(self, state: CycleState, pod: Pod, statuses: Mapping[str, Status]) -> Status:
+    async def post_filter(
+        self, state: CycleState, pod: Pod, statuses: Mapping[str, Status]
+    ) -> tuple[str | None, Status]:
         if not self._enabled:
-            return unschedulable("plugin disabled")
+            return None, unschedulable("plugin disabled")
         memory = state.read(self.name, AttemptMemory)
         if memory is None:
-            return error(
-                "not found"
-            )  # what upstream says where another plugin's PreFilter turned the pod away
-        return await self._release.one_claim(memory, pod)
+            # Upstream's error where another plugin's PreFilter rejected the pod.
+            return None, error("not found")
+        return None, await self._release.one_claim(memory, pod)
 
     def pre_score(self, state: CycleState, pod: Pod) -> Status | None:
         memory = state.read(self.name, AttemptMemory)
@@ -252,7 +260,6 @@ class DynamicResources:
         group = self._group_memory(state)
         for (index, claim), allocation in zip(wanted, found.results, strict=True):
             memory.infos[index].allocation = allocation
-            memory.infos[index].decided = self._manager.claims.mark
             if claim is memory.claims.extended and found.requests is not None:
                 claim = with_requests(claim, found.requests)
             status = msgspec.structs.replace(claim.status, allocation=allocation)

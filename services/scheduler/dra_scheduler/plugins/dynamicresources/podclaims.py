@@ -1,4 +1,7 @@
-"""The claims of one pod during one scheduling attempt (upstream's claimStore)."""
+"""The claims of one pod in one scheduling attempt.
+
+Mirrors upstream's ``pkg/scheduler/framework/plugins/dynamicresources/claims.go``.
+"""
 
 from collections.abc import Iterator, Sequence
 

@@ -1,19 +1,23 @@
-"""PostFilter and Unreserve: claims are given back that turned all nodes away, or that the pod didn't need after all."""
+"""PostFilter and Unreserve: deallocate claims that rejected all nodes, and undo reservations.
 
-import msgspec
+Mirrors ``PostFilter`` and ``Unreserve`` in upstream's
+``pkg/scheduler/framework/plugins/dynamicresources/dynamicresources.go``.
+"""
+
 from dra_shared.api.pod import Pod
-from dra_shared.api.resource import ResourceClaim, ResourceClaimStatus
+from dra_shared.api.resource import ResourceClaim
 from dra_shared.api.resources import RESOURCE_CLAIMS
 from dra_shared.api.scheduling import PodGroup
 from dra_shared.claims import is_reserved_for_pod
 from dra_shared.client.rest import Client
 from dra_shared.log import logger
 
+from dra_scheduler.dra.manager import DRAManager
+from dra_scheduler.dra.podgroups import PodGroups, group_key
 from dra_scheduler.framework.status import Status, error, unresolvable, unschedulable
+from dra_scheduler.plugins.dynamicresources.deallocator import Deallocator
 from dra_scheduler.plugins.dynamicresources.extended import is_in_memory
-from dra_scheduler.plugins.dynamicresources.manager import DRAManager
 from dra_scheduler.plugins.dynamicresources.memory import AttemptMemory, GroupMemory
-from dra_scheduler.plugins.dynamicresources.podgroups import PodGroups, group_key
 from dra_scheduler.plugins.dynamicresources.store import REQUEST_ERRORS, ClaimStore, StoreError
 
 _log = logger(__name__)
@@ -28,6 +32,7 @@ class Release:
         client: Client,
         store: ClaimStore,
         groups: PodGroups,
+        deallocator: Deallocator,
         *,
         with_groups: bool,
     ) -> None:
@@ -35,10 +40,11 @@ class Release:
         self._client = client
         self._store = store
         self._groups = groups
+        self._deallocator = deallocator
         self._with_groups = with_groups
 
     async def one_claim(self, memory: AttemptMemory, pod: Pod) -> Status:
-        """Give one allocated claim back that turned nodes away and that nobody else needs.
+        """Deallocate one claim that rejected nodes and that no other pod needs.
 
         Allocating it again may give devices that suit the pod better; the event of its change has the pod tried again.
         """
@@ -51,18 +57,14 @@ class Release:
             if claim is extended or any(consumer.uid != pod.metadata.uid for consumer in reserved):
                 continue
             try:
-                await self._client.update(
-                    RESOURCE_CLAIMS,
-                    msgspec.structs.replace(claim, status=ResourceClaimStatus()),
-                    subresource="status",
-                )
+                await self._deallocator.deallocate(claim, pod)
             except REQUEST_ERRORS as failure:
                 return error(failure)
             return unschedulable("deallocation of ResourceClaim completed")
         if extended is not None and not is_in_memory(extended):
             try:
-                await self._store.delete(extended)
-            except StoreError as failure:
+                await self._delete(extended, pod)
+            except (*REQUEST_ERRORS, StoreError) as failure:
                 return error(failure)
             return unschedulable("deletion of ResourceClaim completed")
         return await self._for_group(memory, pod) or unschedulable("still not schedulable")
@@ -75,7 +77,8 @@ class Release:
             claim = memory.claims[index]
             if _reserved_only_for(claim, group):
                 try:
-                    await self._unreserve(claim, group.metadata.uid)
+                    if await self._deallocator.bound(pod) is None:
+                        await self._unreserve(claim, group.metadata.uid)
                 except REQUEST_ERRORS as failure:
                     return error(failure)
                 return unresolvable("ResourceClaim unreserved for PodGroup")
@@ -95,15 +98,16 @@ class Release:
             if claim.status.allocation is None or not is_reserved_for_pod(pod, claim, pod_groups=False):
                 continue
             try:
-                await self._unreserve(claim, pod.metadata.uid)
+                if await self._deallocator.bound(pod) is None:
+                    await self._unreserve(claim, pod.metadata.uid)
             except REQUEST_ERRORS as failure:
                 # The next attempt for the pod ends here again.
                 _log.warning("claim not unreserved", claim=claim.key, pod=pod.key, error=str(failure))
-        await self._extended(memory)
+        await self._extended(memory, pod)
         if memory.reserved is not None and memory.reserved.node_statuses:
             await self._store.clear_node_statuses(pod)
 
-    async def _extended(self, memory: AttemptMemory) -> None:
+    async def _extended(self, memory: AttemptMemory, pod: Pod) -> None:
         claim = memory.claims.extended
         if claim is None:
             return
@@ -112,9 +116,16 @@ class Release:
         if is_in_memory(claim):
             return
         try:
-            await self._store.delete(claim)
-        except StoreError as failure:
+            await self._delete(claim, pod)
+        except (*REQUEST_ERRORS, StoreError) as failure:
             _log.warning("claim for extended resources not deleted", claim=claim.key, error=str(failure))
+
+    async def _delete(self, claim: ResourceClaim, pod: Pod) -> None:
+        """Delete the claim for the pod's extended resources, unless another scheduler has bound the pod with it."""
+        newest = await self._deallocator.bound(pod)
+        used = newest.status.extended_resource_claim_status if newest is not None else None
+        if used is None or used.resource_claim_name != claim.metadata.name:
+            await self._store.delete(claim)
 
     async def _unreserve(self, claim: ResourceClaim, consumer: str) -> None:
         # A strategic merge patch takes out one entry whatever else the claim's newest state has.

@@ -2,30 +2,34 @@
 
 Optimistic locking only guards each claim by itself. So before a pod is bound, its claims' allocations have to come back
 through the informer: by then everything stored before them is known, too, because changes come in the order in
-which they were stored. If one of those took the same device (or counters of the same pool), ours is given back.
-The other scheduler, by the same rule, sees that it was first.
+which they were stored. A claim keeps its devices if they go together with all that was stored before; every scheduler
+comes to the same verdict on it. That holds for an allocation that another scheduler of the same name stored for the
+pod as well: it may be about to give it back.
 """
 
 import asyncio
+from collections.abc import Callable
 
-import msgspec
 from dra_shared.api.pod import Pod
-from dra_shared.api.resource import AllocationResult, ResourceClaim
-from dra_shared.api.resources import RESOURCE_CLAIMS
+from dra_shared.api.resource import ResourceClaim
 from dra_shared.client.errors import Conflict
 from dra_shared.client.rest import Client
 from dra_shared.clock import Clock, wait_for
 from dra_shared.log import logger
 
+from dra_scheduler.allocator.state import holdings
+from dra_scheduler.dra.claimtracker import ClaimNotFound, ClaimOutdated, revision
+from dra_scheduler.dra.manager import DRAManager
+from dra_scheduler.framework.nodeinfo import NodeInfo
 from dra_scheduler.framework.state import CycleState
-from dra_scheduler.framework.status import SKIP, Status, error
-from dra_scheduler.plugins.dynamicresources.claimtracker import ClaimNotFound, ClaimOutdated
-from dra_scheduler.plugins.dynamicresources.manager import DRAManager
-from dra_scheduler.plugins.dynamicresources.memory import AttemptMemory
+from dra_scheduler.framework.status import SKIP, Code, Status, error
+from dra_scheduler.plugins.dynamicresources.extended import is_in_memory
+from dra_scheduler.plugins.dynamicresources.memory import AttemptMemory, ClaimInfo
 from dra_scheduler.plugins.dynamicresources.plugin import DynamicResources
 from dra_scheduler.plugins.dynamicresources.store import REQUEST_ERRORS, StoreError, retry_on_conflict
 
 _LONGEST_WAIT = 30.0
+_RESTORE_TRIES = 5
 
 _log = logger(__name__)
 
@@ -35,30 +39,45 @@ class Rivals:
 
     name = "DynamicResourcesRivals"
 
-    def __init__(self, manager: DRAManager, client: Client, clock: Clock) -> None:
+    def __init__(
+        self,
+        manager: DRAManager,
+        client: Client,
+        clock: Clock,
+        dynamic_resources: DynamicResources,
+        find_node: Callable[[str], NodeInfo | None],
+    ) -> None:
         self._manager = manager
         self._client = client
         self._clock = clock
+        self._dynamic_resources = dynamic_resources
+        self._deallocator = dynamic_resources.deallocator
+        self._find_node = find_node
 
     def pre_bind_pre_flight(self, state: CycleState, pod: Pod, node_name: str) -> Status | None:
         memory = state.read(DynamicResources.name, AttemptMemory)
-        return None if memory is not None and any(info.stored for info in memory.infos) else SKIP
+        return None if memory is not None and memory.claims else SKIP
 
     async def pre_bind(self, state: CycleState, pod: Pod, node_name: str) -> Status | None:
         memory = state.read(DynamicResources.name, AttemptMemory)
         assert memory is not None
+        return await self._check(memory, pod)
+
+    async def _check(self, memory: AttemptMemory, pod: Pod, *, restoring: bool = False) -> Status | None:
         for index, info in enumerate(memory.infos):
             claim = memory.claims[index]
-            if not info.stored or info.allocation is None:
+            if is_in_memory(claim) or not _is_for_pod_alone(claim, info, pod):
                 continue
             if not await self._echo(claim.key, info.stored):
                 return error(f"allocation of claim {claim.key} did not come back from the API server in time")
-            rival = self._manager.rival(claim.key, info.allocation, info.decided, info.stored)
+            if not self._is_current(claim):
+                return error(f"claim {claim.key} got deallocated elsewhere in the meantime")
+            rival = self._manager.rival(claim.key)
             if rival is None:
                 continue
             _log.info("another scheduler was first, giving back", claim=claim.key, rival=rival)
             try:
-                memory.claims[index] = await self._give_back(claim, info.allocation, pod)
+                memory.claims[index] = await self._give_back(claim, pod, restoring)
             except StoreError as failure:
                 return error(failure)
             return error(f"devices of claim {claim.key} were allocated for claim {rival} in the meantime")
@@ -77,16 +96,18 @@ class Rivals:
             stop()
         return known.is_set()
 
-    async def _give_back(self, claim: ResourceClaim, allocation: AllocationResult, pod: Pod) -> ResourceClaim:
+    def _is_current(self, claim: ResourceClaim) -> bool:
+        """Whether the claim still has, as far as is known, the devices that the pod counts on."""
+        newest = self._manager.claims.get(claim.metadata.namespace, claim.metadata.name)
+        return newest is not None and _has_same(claim, newest)
+
+    async def _give_back(self, claim: ResourceClaim, pod: Pod, restoring: bool) -> ResourceClaim:
         async def write(latest: ResourceClaim) -> ResourceClaim:
-            stored = latest.status.allocation
             others = [ref for ref in latest.status.reserved_for if ref.uid != pod.metadata.uid]
-            if stored is None or stored.devices != allocation.devices or others:
+            if others or not _has_same(claim, latest):
                 return latest
-            status = msgspec.structs.replace(latest.status, allocation=None, reserved_for=(), devices=())
-            latest = msgspec.structs.replace(latest, status=status)
             try:
-                return await self._client.update(RESOURCE_CLAIMS, latest, subresource="status")
+                return await self._deallocator.deallocate(latest, pod, restoring=restoring)
             except Conflict:
                 raise
             except REQUEST_ERRORS as failure:
@@ -98,3 +119,51 @@ class Rivals:
         except (ClaimNotFound, ClaimOutdated) as problem:
             _log.debug("claim not assumed, the informer knows better", claim=updated.key, error=str(problem))
         return updated
+
+    async def restore(self, pod: Pod, claim: ResourceClaim) -> None:
+        """Allocate again what was taken from the pod, which another scheduler bound at that moment.
+
+        ``claim`` is the claim without its devices: nothing can be done before that is known here.
+        """
+        await self._echo(claim.key, revision(claim))
+        status: Status | None = None
+        for _ in range(_RESTORE_TRIES):
+            status = await self._restore_once(pod)
+            if status is None or status.code is Code.SKIP:
+                _log.info("pod that another scheduler bound has its claims", pod=pod.key)
+                return
+        assert status is not None
+        _log.error("pod that another scheduler bound lacks devices", pod=pod.key, error=status.message)
+
+    async def _restore_once(self, pod: Pod) -> Status | None:
+        plugin, state, node_name = self._dynamic_resources, CycleState(), pod.spec.node_name
+        node = self._find_node(node_name)
+        if node is None:
+            return error(f"node {node_name} not found")
+        _, status = plugin.pre_filter(state, pod)
+        if status is not None:
+            return status
+        status = plugin.filter(state, pod, node) or plugin.reserve(state, pod, node_name)
+        status = status or await plugin.pre_bind(state, pod, node_name)
+        if status is None:
+            memory = state.read(DynamicResources.name, AttemptMemory)
+            assert memory is not None
+            status = await self._check(memory, pod, restoring=True)
+        if status is not None:
+            await plugin.unreserve(state, pod, node_name)
+        return status
+
+
+def _is_for_pod_alone(claim: ResourceClaim, info: ClaimInfo, pod: Pod) -> bool:
+    """Whether the claim got its devices for this pod: those of a claim in wider use are settled."""
+    if info.stored and info.allocation is not None:
+        return True
+    reserved = [consumer.uid for consumer in claim.status.reserved_for]
+    return claim.status.allocation is not None and reserved == [pod.metadata.uid]
+
+
+def _has_same(claim: ResourceClaim, other: ResourceClaim) -> bool:
+    mine, others = claim.status.allocation, other.status.allocation
+    return (
+        others is not None and claim.metadata.uid == other.metadata.uid and holdings(others) == holdings(mine)
+    )

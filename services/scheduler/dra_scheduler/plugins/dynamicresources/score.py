@@ -1,4 +1,4 @@
-"""Preferring nodes where earlier alternatives of prioritized lists could be had."""
+"""Score: prefers nodes where earlier alternatives of prioritized lists are allocated (``computeScore``)."""
 
 from collections.abc import Iterable, Sequence
 

@@ -1,4 +1,4 @@
-"""PreBind: allocations and reservations are stored in the claims, and binding conditions waited for.
+"""PreBind: stores allocations and reservations in the claims, and waits for binding conditions.
 
 The requests and their order are upstream's bindClaim: a normal update that adds the finalizer, then one status update
 with allocation and reservation together. Both carry the resource version that the decision was made on, so that of two
@@ -22,17 +22,17 @@ from dra_shared.clock import Clock, rfc3339, wait_for
 from dra_shared.features import FeatureGates
 from dra_shared.log import logger
 
+from dra_scheduler.dra.claimtracker import ClaimNotFound, ClaimOutdated, revision
+from dra_scheduler.dra.manager import DRAManager
 from dra_scheduler.framework.status import Status, error
 from dra_scheduler.metrics import CLAIM_CREATES
-from dra_scheduler.plugins.dynamicresources.claimtracker import ClaimNotFound, ClaimOutdated, revision
-from dra_scheduler.plugins.dynamicresources.conditions import (
+from dra_scheduler.plugins.dynamicresources.bindingconditions import (
     BindingFailed,
     has_conditions,
     has_timed_out,
     is_ready,
 )
 from dra_scheduler.plugins.dynamicresources.extended import is_in_memory
-from dra_scheduler.plugins.dynamicresources.manager import DRAManager
 from dra_scheduler.plugins.dynamicresources.memory import AttemptMemory, GroupMemory
 
 # client-go's retry.DefaultRetry.
@@ -109,8 +109,7 @@ class ClaimStore:
         allocation = memory.infos[index].allocation
         extended = claim is memory.claims.extended
         if extended and is_in_memory(claim):
-            in_memory, claim = claim, await self._create_extended(memory, claim)
-            self._manager.claims.made(in_memory.metadata.uid, claim)
+            claim = await self._create_extended(memory, claim)
             # Unreserve has to delete the real one from here on.
             memory.claims[index] = claim
         binding = memory.claims.binding(index) or ResourceClaimConsumerReference(
@@ -219,7 +218,7 @@ class ClaimStore:
             raise StoreError(f"update pod {pod.key} ExtendedResourceClaimStatus: {failure}") from failure
 
     async def patch_node_statuses(self, pod: Pod, memory: AttemptMemory) -> None:
-        """Tell in the pod's status what its claims take from the node: the assumed ``pod`` says it already."""
+        """Write to the pod's status what its claims take from the node; the assumed ``pod`` has it already."""
         assert memory.reserved is not None
         status = PodStatus(node_allocatable_resource_claim_statuses=memory.reserved.node_statuses)
         try:

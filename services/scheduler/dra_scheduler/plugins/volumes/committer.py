@@ -1,4 +1,7 @@
-"""Has a pod's volumes bound or made, and waits until they are: what comes before the pod itself is bound."""
+"""VolumeBinding's PreBind: writes assumed volumes and claims, and waits until the volumes are bound.
+
+Mirrors ``BindPodVolumes`` in upstream's ``pkg/scheduler/framework/plugins/volumebinding/binder.go``.
+"""
 
 from collections.abc import Callable
 from typing import TypeVar
@@ -28,7 +31,7 @@ _POLL_INTERVAL = 1.0
 class VolumeCommitter:
     """Changes claims and volumes, in the scheduler's opinion first.
 
-    ``newest_pod`` gives a pod as informers tell of it, by its key; all of a pod's volumes have to be there within
+    ``newest_pod`` gives a pod as the informer has it, by its key; all of a pod's volumes have to be there within
     ``timeout`` seconds.
     """
 
@@ -50,7 +53,7 @@ class VolumeCommitter:
         self._timeout = timeout
 
     def assume(self, volumes: PodVolumes, node_name: str) -> PodVolumes:
-        """The volumes as they are going to be, which nobody else gets from now on.
+        """The volumes as they are going to be, reserved for this pod from now on.
 
         Raises:
             OutOfSync: something changed since they were chosen.
@@ -79,7 +82,7 @@ class VolumeCommitter:
             self._objects.claims.restore(claim.key)
 
     async def commit(self, pod: Pod, assumed: PodVolumes) -> None:
-        """Write what was assumed, and wait for whoever binds and makes volumes.
+        """Write what was assumed, and wait for the volume controllers.
 
         Raises:
             VolumeError: it failed, took too long or was undone.
@@ -128,8 +131,8 @@ class VolumeCommitter:
         )
 
     def _is_taken(self, written: PersistentVolume, for_claim: PersistentVolumeClaim, node: Node) -> bool:
-        volume = self._objects.volumes.told.get(written.key)
-        claim = self._objects.claims.told.get(for_claim.key)
+        volume = self._objects.volumes.observed.get(written.key)
+        claim = self._objects.claims.observed.get(for_claim.key)
         if volume is None:
             raise VolumeError(f'failed to check binding: persistentvolumes "{written.key}" not found')
         if claim is None:
@@ -142,7 +145,7 @@ class VolumeCommitter:
         return is_bound(claim)
 
     def _is_made(self, written: PersistentVolumeClaim, node: Node) -> bool:
-        claim = self._objects.claims.told.get(written.key)
+        claim = self._objects.claims.observed.get(written.key)
         if claim is None:
             raise VolumeError(
                 f'failed to check provisioning pvc: persistentvolumeclaims "{written.key}" not found'
@@ -155,7 +158,7 @@ class VolumeCommitter:
         if claim.metadata.annotations.get(SELECTED_NODE) != node.metadata.name:
             raise VolumeError(f'provisioning failed for PVC "{name}"')
         if claim.spec.volume_name:
-            volume = self._objects.volumes.told.get(claim.spec.volume_name)
+            volume = self._objects.volumes.observed.get(claim.spec.volume_name)
             if volume is None:
                 return False
             _check_reachable(volume, node)
@@ -193,8 +196,8 @@ def _changes(obj: PersistentVolume | PersistentVolumeClaim) -> dict[str, object]
     return {"resourceVersion": meta.resource_version, "annotations": meta.annotations}
 
 
-def _is_older(told: T, written: T) -> bool:
-    return int(told.metadata.resource_version) < int(written.metadata.resource_version)
+def _is_older(observed: T, written: T) -> bool:
+    return int(observed.metadata.resource_version) < int(written.metadata.resource_version)
 
 
 def _check_reachable(volume: PersistentVolume, node: Node) -> None:

@@ -1,4 +1,7 @@
-"""Which volumes a pod would get on a node, or why it can't get them there."""
+"""Which volumes a pod would get on a node, or why it can't get them there.
+
+Mirrors ``FindPodVolumes`` in upstream's ``pkg/scheduler/framework/plugins/volumebinding/binder.go``.
+"""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
@@ -32,7 +35,7 @@ _NO_PROVISIONER = ("", "kubernetes.io/no-provisioner")
 
 
 class VolumeError(Exception):
-    """It can't be told, or done; the message is upstream's."""
+    """The lookup or the binding failed; the message is upstream's."""
 
 
 @dataclass(slots=True)
@@ -93,7 +96,7 @@ class VolumeFinder:
         """The volumes for the claims there, or the reasons why that can't be.
 
         Raises:
-            VolumeError: it can't be told.
+            VolumeError: an object is missing or inconsistent.
         """
         reasons = []
         try:
@@ -105,7 +108,7 @@ class VolumeFinder:
             self._find_unbound(claims, node, volumes)
         except _Conflict as conflict:
             reasons.append(str(conflict))
-        # Upstream tells of what does not exist last.
+        # Upstream reports missing objects last.
         return sorted(reasons, key=lambda reason: reason == _NO_VOLUME) if reasons else volumes
 
     def is_all_bound(self, pod: Pod) -> bool:

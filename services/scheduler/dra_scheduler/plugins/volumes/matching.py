@@ -1,4 +1,7 @@
-"""Which volume a claim may be bound to, and which nodes can reach it (component-helpers' storage/volume)."""
+"""Which volume a claim may be bound to, and which nodes can reach it.
+
+Mirrors upstream's ``component-helpers/storage/volume``.
+"""
 
 from collections.abc import Collection, Iterable, Mapping, Sequence
 
@@ -22,7 +25,7 @@ def size_of(claim: PersistentVolumeClaim) -> int:
 
 
 def is_bound(claim: PersistentVolumeClaim) -> bool:
-    """Whether the claim has its volume, and whoever bound it has finished."""
+    """Whether the claim has its volume, and binding it is complete."""
     return bool(claim.spec.volume_name) and _BOUND in claim.metadata.annotations
 
 
@@ -60,7 +63,7 @@ def find_volume(
         if volume.spec.claim_ref is not None and not reserved:
             continue
         size = amount("storage", volume.spec.capacity.get("storage", "0"))
-        if size < wanted or not _alike(claim, volume) or volume.metadata.deletion_timestamp is not None:
+        if size < wanted or not _compatible(claim, volume) or volume.metadata.deletion_timestamp is not None:
             continue
         reachable = is_reachable(volume, labels)
         if reserved:
@@ -110,7 +113,7 @@ def has_access(capacity: CSIStorageCapacity, labels: Mapping[str, str]) -> bool:
         return False
 
 
-def _alike(claim: PersistentVolumeClaim, volume: PersistentVolume) -> bool:
+def _compatible(claim: PersistentVolumeClaim, volume: PersistentVolume) -> bool:
     modes = claim.spec.volume_mode or _FILESYSTEM, volume.spec.volume_mode or _FILESYSTEM
     attributes = claim.spec.volume_attributes_class_name or "", volume.spec.volume_attributes_class_name or ""
     return modes[0] == modes[1] and attributes[0] == attributes[1]

@@ -1,4 +1,7 @@
-"""NodeVolumeLimits: no node gets more volumes of a CSI driver than the driver can attach there."""
+"""NodeVolumeLimits: no more volumes of a CSI driver on a node than the driver can attach there.
+
+Mirrors upstream's ``pkg/scheduler/framework/plugins/nodevolumelimits/csi.go``.
+"""
 
 from collections import Counter
 from collections.abc import Hashable, Sequence
@@ -26,7 +29,7 @@ _VolumeId = tuple[str, str]
 
 
 class NodeVolumeLimits:
-    """Filters by the limits that CSINodes tell; volumes of in-tree plugins are not counted."""
+    """Filters by the limits in CSINodes; volumes of in-tree plugins are not counted."""
 
     name = "NodeVolumeLimits"
 
@@ -52,7 +55,7 @@ class NodeVolumeLimits:
         wanted: set[_VolumeId] = set()
         for name, made in claim_names(pod):
             key = f"{pod.metadata.namespace}/{name}"
-            claim = self._objects.claims.told.get(key)
+            claim = self._objects.claims.observed.get(key)
             if claim is None:
                 return unresolvable(f'looking up PVC {key}: persistentvolumeclaim "{name}" not found')
             if made:
@@ -75,7 +78,7 @@ class NodeVolumeLimits:
     def _volumes_of(self, pod: Pod) -> set[_VolumeId]:
         found: set[_VolumeId] = set()
         for name, made in claim_names(pod):
-            claim = self._objects.claims.told.get(f"{pod.metadata.namespace}/{name}")
+            claim = self._objects.claims.observed.get(f"{pod.metadata.namespace}/{name}")
             if claim is None:
                 continue
             if made:
@@ -88,7 +91,7 @@ class NodeVolumeLimits:
 
     def _volume_of(self, claim: PersistentVolumeClaim) -> set[_VolumeId]:
         """The claim's volume, or the one that is going to be made for it; none if no driver will."""
-        volume = self._objects.volumes.told.get(claim.spec.volume_name or "")
+        volume = self._objects.volumes.observed.get(claim.spec.volume_name or "")
         if volume is not None:
             csi = volume.spec.csi
             return {(csi.driver, csi.volume_handle)} if csi and csi.driver and csi.volume_handle else set()
@@ -102,7 +105,7 @@ class NodeVolumeLimits:
     def _attached(self, node_name: str) -> set[_VolumeId]:
         found: set[_VolumeId] = set()
         for attachment in self._objects.attachments_on(node_name):
-            volume = self._objects.volumes.told.get(attachment.spec.source.persistent_volume_name or "")
+            volume = self._objects.volumes.observed.get(attachment.spec.source.persistent_volume_name or "")
             if attachment.spec.attacher and volume is not None and volume.spec.csi is not None:
                 found.add((attachment.spec.attacher, volume.spec.csi.volume_handle))
         return found

@@ -1,4 +1,7 @@
-"""What is known of claims, volumes, their classes and drivers; nothing until a pod needs it."""
+"""Claims, volumes, storage classes and CSI objects; listed when the first pod with a claim needs them.
+
+Mirrors the assume caches of upstream's VolumeBinding.
+"""
 
 import asyncio
 from collections.abc import Callable, Coroutine, Sequence
@@ -53,20 +56,20 @@ class OutOfSync(Exception):
 
 
 class AssumedStore(Generic[T]):
-    """Objects as informers tell of them, and some as they are going to be; news of one ends what was assumed of it."""
+    """Objects as observed by the informer, some of them assumed newer; an observed change ends the assumption."""
 
-    def __init__(self, told: Store[T]) -> None:
-        self.told = told
+    def __init__(self, observed: Store[T]) -> None:
+        self.observed = observed
         self._assumed: dict[str, T] = {}
 
     def get(self, key: str) -> T | None:
         """The object, as it is going to be."""
-        told = self.told.get(key)
-        return None if told is None else self._newest(told)
+        observed = self.observed.get(key)
+        return None if observed is None else self._newest(observed)
 
     def by_index(self, name: str, value: str) -> Sequence[T]:
         """The objects that the informer's index has there, as they are going to be."""
-        return [self._newest(told) for told in self.told.by_index(name, value)]
+        return [self._newest(observed) for observed in self.observed.by_index(name, value)]
 
     def assume(self, obj: T) -> None:
         """The object is going to be so.
@@ -74,8 +77,8 @@ class AssumedStore(Generic[T]):
         Raises:
             OutOfSync: it is not any more what this was made of.
         """
-        told = self.told.get(obj.key)
-        stored = told.metadata.resource_version if told is not None else ""
+        observed = self.observed.get(obj.key)
+        stored = observed.metadata.resource_version if observed is not None else ""
         if stored != obj.metadata.resource_version:
             raise OutOfSync(
                 f'"{obj.key}" is out of sync (stored: {stored}, assume: {obj.metadata.resource_version})'
@@ -86,18 +89,18 @@ class AssumedStore(Generic[T]):
         """The object is not going to be so after all."""
         self._assumed.pop(key, None)
 
-    def _newest(self, told: T) -> T:
-        assumed = self._assumed.get(told.key)
+    def _newest(self, observed: T) -> T:
+        assumed = self._assumed.get(observed.key)
         if assumed is None:
-            return told
-        if assumed.metadata.resource_version != told.metadata.resource_version:
-            del self._assumed[told.key]
-            return told
+            return observed
+        if assumed.metadata.resource_version != observed.metadata.resource_version:
+            del self._assumed[observed.key]
+            return observed
         return assumed
 
 
 class VolumeObjects:
-    """The kinds around volumes; ``on_event`` hears of each change once they are known.
+    """The kinds around volumes; ``on_event`` is called for each change once they are synced.
 
     Most clusters that run pods with devices have thousands of objects here that concern none of them, so nothing is
     listed before :meth:`known` is awaited, which is when the first pod with a claim is to be placed.
@@ -116,7 +119,7 @@ class VolumeObjects:
 
         self.claims: AssumedStore[PersistentVolumeClaim] = AssumedStore(store(PERSISTENT_VOLUME_CLAIMS))
         self.volumes: AssumedStore[PersistentVolume] = AssumedStore(store(PERSISTENT_VOLUMES))
-        self.volumes.told.add_index(_BY_CLASS, lambda volume: (class_of(volume),))
+        self.volumes.observed.add_index(_BY_CLASS, lambda volume: (class_of(volume),))
         self.classes: Store[StorageClass] = store(STORAGE_CLASSES)
         self.csi_nodes: Store[CSINode] = store(CSI_NODES)
         self.drivers: Store[CSIDriver] = store(CSI_DRIVERS)
@@ -153,12 +156,12 @@ class VolumeObjects:
 
     def _listen(self, resource: Resource[Any], kind: Kind) -> None:
         self._informers.informer(resource).add_handler(
-            lambda new: self._tell(Event(kind, Action.ADD, None, new)),
-            lambda old, new: self._tell(Event(kind, Action.OTHER, old, new)),
-            lambda old: self._tell(Event(kind, Action.DELETE, old, None)),
+            lambda new: self._notify(Event(kind, Action.ADD, None, new)),
+            lambda old, new: self._notify(Event(kind, Action.OTHER, old, new)),
+            lambda old: self._notify(Event(kind, Action.DELETE, old, None)),
         )
 
-    def _tell(self, event: Event) -> None:
+    def _notify(self, event: Event) -> None:
         self._changed.set()
         self._changed = asyncio.Event()
         self._on_event(event)

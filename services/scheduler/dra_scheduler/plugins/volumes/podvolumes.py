@@ -1,4 +1,4 @@
-"""What volumes a pod asks for, as far as they have a say in where it goes."""
+"""The volumes of a pod's spec that matter for its node."""
 
 from collections.abc import Iterator
 

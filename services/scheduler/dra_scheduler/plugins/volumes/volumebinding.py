@@ -1,4 +1,7 @@
-"""VolumeBinding: the pod goes where its volumes are, or can be bound or made."""
+"""VolumeBinding: a pod goes where its volumes are, or can be bound or provisioned.
+
+Mirrors upstream's ``pkg/scheduler/framework/plugins/volumebinding/volume_binding.go``.
+"""
 
 from collections.abc import Hashable, Sequence
 from dataclasses import dataclass, field
@@ -37,7 +40,7 @@ class VolumeBinding:
     """Filters by where the volumes are or can be; before binding has them bound and made, and waits for that."""
 
     name = "VolumeBinding"
-    pre_binds_beside = True
+    pre_binds_in_parallel = True
 
     def __init__(self, objects: VolumeObjects, committer: VolumeCommitter) -> None:
         self._objects = objects
@@ -72,13 +75,13 @@ class VolumeBinding:
         if claims.immediate:
             return None, unresolvable("pod has unbound immediate PersistentVolumeClaims")
         # What was found for a node counts as long as the verdict on the node does.
-        state.write(self.name, _Memory(claims, state.shared.setdefault(self.name, {})))
+        state.write(self.name, _Memory(claims, state.sharing.data.setdefault(self.name, {})))
         return None, None
 
     def _problem(self, pod: Pod) -> str | None:
         """What is wrong with the pod's claims themselves."""
         for name, made in claim_names(pod):
-            claim = self._objects.claims.told.get(f"{pod.metadata.namespace}/{name}")
+            claim = self._objects.claims.observed.get(f"{pod.metadata.namespace}/{name}")
             if claim is None:
                 if made:
                     return f'waiting for ephemeral volume controller to create the persistentvolumeclaim "{name}"'

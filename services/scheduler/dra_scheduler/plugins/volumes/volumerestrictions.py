@@ -1,4 +1,7 @@
-"""VolumeRestrictions: what is for one pod is not given to two."""
+"""VolumeRestrictions: volumes that only one pod or node may use.
+
+Mirrors upstream's ``pkg/scheduler/framework/plugins/volumerestrictions``.
+"""
 
 from collections.abc import Hashable, Sequence
 from dataclasses import dataclass
@@ -49,7 +52,7 @@ class VolumeRestrictions:
     def pre_filter(self, state: CycleState, pod: Pod) -> tuple[frozenset[str] | None, Status | None]:
         exclusive = set()
         for name in _named_claims(pod):
-            claim = self._objects.claims.told.get(f"{pod.metadata.namespace}/{name}")
+            claim = self._objects.claims.observed.get(f"{pod.metadata.namespace}/{name}")
             if claim is None:
                 return None, unresolvable(f'persistentvolumeclaim "{name}" not found')
             if "ReadWriteOncePod" in claim.spec.access_modes:

@@ -1,4 +1,7 @@
-"""VolumeZone: the pod goes to the zone and region that its volumes' labels name."""
+"""VolumeZone: a pod goes to the zone and region in its volumes' labels.
+
+Mirrors upstream's ``pkg/scheduler/framework/plugins/volumezone``.
+"""
 
 from collections.abc import Hashable, Sequence
 
@@ -55,11 +58,11 @@ class VolumeZone:
         for name, made in claim_names(pod):
             if made:
                 continue
-            claim = self._objects.claims.told.get(f"{pod.metadata.namespace}/{name}")
+            claim = self._objects.claims.observed.get(f"{pod.metadata.namespace}/{name}")
             if claim is None:
                 return None, unresolvable(f'persistentvolumeclaim "{name}" not found')
             if claim.spec.volume_name:
-                volume = self._objects.volumes.told.get(claim.spec.volume_name)
+                volume = self._objects.volumes.observed.get(claim.spec.volume_name)
                 if volume is None:
                     return None, unresolvable(f'persistentvolume "{claim.spec.volume_name}" not found')
                 topologies += _topologies(volume)

@@ -1,4 +1,7 @@
-"""ResourceSlices with the taints of DeviceTaintRules folded in (upstream's resourceslice/tracker)."""
+"""ResourceSlices with the taints of DeviceTaintRules applied.
+
+Mirrors upstream's ``dynamic-resource-allocation/resourceslice/tracker``.
+"""
 
 from collections.abc import Callable
 
@@ -11,10 +14,10 @@ OnChange = Callable[[ResourceSlice | None, ResourceSlice | None], None]
 
 
 class SliceTracker:
-    """All slices, as informers tell of them and as they are with the rules applied.
+    """All slices, as observed and with the rules applied.
 
-    With ``rules_enabled`` off, rules are ignored. Listeners hear of every change of a slice itself, and of a rule's
-    change where that changes the taints of one of the slice's devices.
+    With ``rules_enabled`` off, rules are ignored. Listeners are called for every change of a slice itself,
+    and for a rule's change that changes the taints of one of the slice's devices.
     """
 
     def __init__(self, *, rules_enabled: bool = True) -> None:
@@ -48,7 +51,7 @@ class SliceTracker:
         self._slices.pop(name, None)
         old = self._patched.pop(name, None)
         if old is not None:
-            self._tell(old, None)
+            self._notify(old, None)
 
     def set_rule(self, rule: DeviceTaintRule) -> None:
         """A rule came or changed."""
@@ -75,9 +78,9 @@ class SliceTracker:
         old = self._patched.get(name)
         self._patched[name] = patched
         if always or old is None or _taints_differ(old, patched):
-            self._tell(old, patched)
+            self._notify(old, patched)
 
-    def _tell(self, old: ResourceSlice | None, new: ResourceSlice | None) -> None:
+    def _notify(self, old: ResourceSlice | None, new: ResourceSlice | None) -> None:
         for listener in self._listeners:
             listener(old, new)
 

@@ -1,28 +1,23 @@
 """Searches that take long go on in a thread, and the scheduler lives on meanwhile."""
 
-import asyncio
 import random
 import threading
-from collections.abc import Callable
+from collections.abc import Sequence
 from typing import Any
 
 import pytest
 from dra_scheduler.allocator import Allocator
+from dra_scheduler.allocator.features import Features
 from dra_scheduler.config import SchedulerConfig
 from dra_scheduler.plugins.dynamicresources import nodefilter
+from dra_scheduler.plugins.dynamicresources.expressions import compile_all
 from dra_scheduler.scheduler import Scheduler
+from dra_scheduler.wiring import new_scheduler
 from dra_shared.clock import FakeClock
 
-from tests.fakeapi import FakeApi
 from tests.scheduler.objects import claim_json, class_json, node_json, pod_json, slice_json
-
-
-async def _eventually(condition: Callable[[], Any]) -> None:
-    for _ in range(20_000):
-        if condition():
-            return
-        await asyncio.sleep(0.001)
-    raise AssertionError("it did not come about")
+from tests.support.fakeapi import FakeApi
+from tests.support.waiting import until
 
 
 def _node_of(api: FakeApi, name: str) -> Any:
@@ -46,7 +41,7 @@ class _Held:
 
         monkeypatch.setattr(Allocator, "allocate", held)
         # No search is quick enough.
-        monkeypatch.setattr(nodefilter, "_PATIENCE", -1.0)
+        monkeypatch.setattr(nodefilter, "_OFFLOAD_AFTER", -1.0)
 
 
 @pytest.fixture
@@ -56,7 +51,7 @@ def held(monkeypatch: pytest.MonkeyPatch) -> _Held:
 
 def _scheduler(api: FakeApi, clock: FakeClock) -> Scheduler:
     config = SchedulerConfig(health_port=None)
-    return Scheduler(config, client=api.client(), clock=clock, rng=random.Random(1))
+    return new_scheduler(config, client=api.client(), clock=clock, rng=random.Random(1))
 
 
 def _api() -> FakeApi:
@@ -67,25 +62,23 @@ async def test_news_come_in_during_a_search(held: _Held) -> None:
     api = _api()
     async with _scheduler(api, FakeClock()) as scheduler:
         api.add(pod_json("p", claims={"gpu": "c"}))
-        await _eventually(lambda: held.searches)
+        await until(lambda: held.searches)
         api.add(node_json("b"))
-        await _eventually(lambda: scheduler.cache.node("b"))
+        await until(lambda: scheduler.cache.node("b"))
         assert _node_of(api, "p") is None
         held.go_on.set()
-        await _eventually(lambda: _node_of(api, "p") == "a")
+        await until(lambda: _node_of(api, "p") == "a")
 
 
 async def test_a_search_that_news_overtook_is_done_again(held: _Held) -> None:
     api = _api()
     async with _scheduler(api, FakeClock()) as scheduler:
         api.add(pod_json("p", claims={"gpu": "c"}))
-        await _eventually(lambda: held.searches)
+        await until(lambda: held.searches)
         api.add(slice_json("a", 1))
-        await _eventually(
-            lambda: [len(piece.spec.devices) for piece in scheduler.manager.slices.list()] == [1]
-        )
+        await until(lambda: [len(piece.spec.devices) for piece in scheduler.manager.slices.list()] == [1])
         held.go_on.set()
-        await _eventually(lambda: _node_of(api, "p") == "a")
+        await until(lambda: _node_of(api, "p") == "a")
         assert held.searches > 1
 
 
@@ -94,9 +87,9 @@ async def test_the_time_limit_holds_in_the_thread(held: _Held) -> None:
     clock = FakeClock()
     async with _scheduler(api, clock) as scheduler:
         api.add(pod_json("p", claims={"gpu": "c"}))
-        await _eventually(lambda: held.searches)
+        await until(lambda: held.searches)
         await clock.advance(11)
-        await _eventually(
+        await until(
             lambda: (entry := scheduler.queue.get("uid-p")) is not None and "timed out" in entry.message
         )
         held.go_on.set()
@@ -106,9 +99,31 @@ async def test_a_deleted_pod_and_the_end_stop_the_search(held: _Held) -> None:
     api = _api()
     async with _scheduler(api, FakeClock()) as scheduler:
         api.add(pod_json("p", claims={"gpu": "c"}))
-        await _eventually(lambda: held.searches == 1)
+        await until(lambda: held.searches == 1)
         api.remove("pods", "default", "p")
-        await _eventually(lambda: scheduler.queue.get("uid-p") is None)
+        await until(lambda: scheduler.queue.get("uid-p") is None)
         api.add(pod_json("q", claims={"gpu": "d"}))
-        await _eventually(lambda: held.searches == 2)
+        await until(lambda: held.searches == 2)
     assert not held.go_on.is_set()
+
+
+async def test_long_selectors_are_compiled_in_a_thread(monkeypatch: pytest.MonkeyPatch) -> None:
+    threads: list[bool] = []
+
+    def spied(expressions: Sequence[str], features: Features) -> None:
+        threads.append(threading.current_thread() is threading.main_thread())
+        compile_all(expressions, features)
+
+    monkeypatch.setattr(nodefilter, "compile_all", spied)
+    long = " || ".join(f'device.driver == "driver-{number}"' for number in range(200)) + " || true"
+    api = _api()
+    claim = claim_json("long")
+    claim["spec"]["devices"]["requests"][0]["exactly"]["selectors"] = [{"cel": {"expression": long}}]
+    api.add(claim)
+    async with _scheduler(api, FakeClock()):
+        api.add(pod_json("short", claims={"gpu": "c"}))
+        await until(lambda: _node_of(api, "short"))
+        assert threads == []
+        api.add(pod_json("p", claims={"gpu": "long"}))
+        await until(lambda: _node_of(api, "p"))
+        assert threads == [False]

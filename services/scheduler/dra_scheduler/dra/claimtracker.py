@@ -1,7 +1,8 @@
-"""ResourceClaims as the scheduler sees them, which may be newer than what the informer knows.
+"""ResourceClaims as the scheduler knows them, which may be newer than what the informer observed.
 
-Three layers, the newest first: *in flight* (allocated for a pod that is being bound, not written yet), *assumed*
-(written, the informer hasn't told yet) and what the informer told. Devices of a claim in any of them are in use.
+Mirrors the claim tracker in upstream's ``plugins/dynamicresources/dra_manager.go``. A claim has up to three states, the
+newest first: *in flight* (allocated for a pod that is being bound, not written yet), *assumed* (written, not observed
+yet) and *observed*. Its devices in any of them are in use.
 """
 
 from collections.abc import Callable, Iterable, Iterator
@@ -13,7 +14,6 @@ from dra_shared.claims import EXTENDED_RESOURCE_ANNOTATION, controller_of
 from dra_scheduler.allocator import AllocatedState
 
 Pool = tuple[str, str]
-_STRANGERS = 4096
 
 
 class ClaimNotFound(Exception):
@@ -28,13 +28,12 @@ class ClaimOutdated(Exception):
 class _Pending:
     claim: ResourceClaim
     sharers: int
-    made: str = ""
 
 
 class ClaimTracker:
     """All claims, and through :attr:`state` all devices in use.
 
-    ``on_use`` is told the (driver, pool) of devices whenever they come into use or get free.
+    ``on_use`` is called with the (driver, pool) of devices whenever they come into use or get free.
     """
 
     def __init__(
@@ -48,13 +47,10 @@ class ClaimTracker:
         self._known: dict[str, ResourceClaim] = {}
         self._assumed: dict[str, ResourceClaim] = {}
         self._pending: dict[str, _Pending] = {}
-        # Of claims that were only in memory when they came in flight: the uids they have now and had then.
-        self._made: dict[str, str] = {}
         # The claims for extended resources, by the uid of the pod that owns them.
         self._extended: dict[str, str] = {}
-        # Allocations that came from elsewhere, in the order of their revisions.
-        self._strangers: list[tuple[int, ResourceClaim]] = []
-        self._strangers_start = 0
+        # The revisions in which the informer's claims got the devices that they have.
+        self._stored: dict[str, int] = {}
         # By key of the holder: what it holds, and where.
         self._held: dict[str, DeviceAllocationResult] = {}
         self._pools: dict[str, frozenset[Pool]] = {}
@@ -89,12 +85,12 @@ class ClaimTracker:
         key = self._extended.get(pod_uid)
         return None if key is None else self._assumed.get(key) or self._known.get(key)
 
-    # What the informer tells
+    # Informer events
 
     def set_claim(self, claim: ResourceClaim) -> None:
         """A claim came or changed."""
         key = claim.key
-        self._note_stranger(claim)
+        self._note_stored(self._known.get(key), claim)
         self._known[key] = claim
         assumed = self._assumed.get(key)
         if assumed is not None and (assumed.metadata.uid != claim.metadata.uid or not _newer(assumed, claim)):
@@ -111,47 +107,32 @@ class ClaimTracker:
         key = claim.key
         known = self._known.pop(key, None)
         self._assumed.pop(key, None)
+        self._stored.pop(key, None)
         owner = controller_of(known) if known is not None else None
         if owner is not None and self._extended.get(owner.uid) == key:
             del self._extended[owner.uid]
         self._sync(key)
         self._wake(key)
 
-    # What other schedulers do
-
-    @property
-    def mark(self) -> int:
-        """A moment in the order of other schedulers' allocations."""
-        return self._strangers_start + len(self._strangers)
+    # In which order allocations were stored, whichever scheduler made them
 
     def known_version(self, key: str) -> int:
         """The revision in which the informer knows the claim; 0 if it doesn't."""
         claim = self._known.get(key)
         return revision(claim) if claim is not None else 0
 
-    def strangers_since(self, mark: int) -> list[tuple[int, ResourceClaim]]:
-        """Claims that others allocated devices for after ``mark``, and the revisions in which they were stored."""
-        return self._strangers[max(0, mark - self._strangers_start) :]
+    def stored_at(self, key: str) -> int:
+        """The revision in which the claim got the devices that the informer knows it to have; 0 if it has none."""
+        return self._stored.get(key, 0)
 
-    def _note_stranger(self, claim: ResourceClaim) -> None:
-        allocation = claim.status.allocation
+    def _note_stored(self, old: ResourceClaim | None, new: ResourceClaim) -> None:
+        allocation, key = new.status.allocation, new.key
         if allocation is None:
+            self._stored.pop(key, None)
             return
-        before = self._assumed.get(claim.key) or self._known.get(claim.key)
-        uid = claim.metadata.uid
-        pending = self.pending_allocation(self._made.get(uid, uid))
-        known = [
-            before.status.allocation
-            if before is not None and before.metadata.uid == claim.metadata.uid
-            else None,
-            pending,
-        ]
-        if any(other is not None and other.devices == allocation.devices for other in known):
-            return
-        self._strangers.append((revision(claim), claim))
-        if len(self._strangers) > 2 * _STRANGERS:
-            del self._strangers[:_STRANGERS]
-            self._strangers_start += _STRANGERS
+        before = old.status.allocation if old is not None and old.metadata.uid == new.metadata.uid else None
+        if before is None or before.devices != allocation.devices:
+            self._stored[key] = revision(new)
 
     # What the scheduler knows better
 
@@ -173,7 +154,7 @@ class ClaimTracker:
         self._sync(key)
 
     def restore(self, key: str) -> None:
-        """Go back to what the informer told."""
+        """Go back to the state that the informer observed."""
         if self._assumed.pop(key, None) is not None:
             self._sync(key)
 
@@ -192,13 +173,6 @@ class ClaimTracker:
         self._pending[uid] = _Pending(claim, 1)
         self._sync_pending(claim, claim.status.allocation)
 
-    def made(self, uid: str, claim: ResourceClaim) -> None:
-        """The claim in flight that was only in memory, with that uid, exists now as ``claim``."""
-        pending = self._pending.get(uid)
-        if pending is not None:
-            pending.made = claim.metadata.uid
-            self._made[pending.made] = uid
-
     def remove_pending(self, uid: str, *, stored: bool) -> bool:
         """A pod no longer needs the pending allocation: it is stored, or given up.
 
@@ -212,7 +186,6 @@ class ClaimTracker:
         if not stored and pending.sharers > 0:
             return False
         del self._pending[uid]
-        self._made.pop(pending.made, None)
         self._sync_pending(pending.claim, None)
         return True
 

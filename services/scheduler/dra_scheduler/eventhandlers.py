@@ -1,4 +1,8 @@
-"""What the informers tell, brought to whom it concerns: the cache, the queue, the claim and slice trackers."""
+"""Event handlers: informer events update the cache, the queue, and the DRA objects.
+
+Mirrors upstream's ``pkg/scheduler/eventhandlers.go``. Each handler updates what the scheduler knows first and moves
+pods in the queue second: a pod that is tried at once must see the change.
+"""
 
 import enum
 from collections.abc import Callable
@@ -19,11 +23,11 @@ from dra_shared.api.scheduling import PodGroup
 from dra_shared.client.informer import InformerFactory
 from dra_shared.features import FeatureGates
 
+from dra_scheduler.dra.manager import DRAManager
+from dra_scheduler.dra.podgroups import PodGroups, group_key
 from dra_scheduler.framework.cache import Cache
 from dra_scheduler.framework.events import Action, Event, Kind
-from dra_scheduler.framework.resize import resized_alike
-from dra_scheduler.plugins.dynamicresources.manager import DRAManager
-from dra_scheduler.plugins.dynamicresources.podgroups import PodGroups, group_key
+from dra_scheduler.framework.resize import same_resize
 from dra_scheduler.queue.entry import Place
 from dra_scheduler.queue.scheduling import SchedulingQueue
 
@@ -37,7 +41,10 @@ class _Concern(enum.Enum):
 
 
 class EventHandlers:
-    """Connects informers to the rest of the scheduler named ``scheduler_name``; ``on_gone`` is told of deleted pods."""
+    """Connects informers to the rest of the scheduler named ``scheduler_name``.
+
+    ``on_gone`` is called with the uids of deleted pods, ``on_placed`` with pods that have been bound.
+    """
 
     def __init__(
         self,
@@ -47,6 +54,7 @@ class EventHandlers:
         manager: DRAManager,
         groups: PodGroups,
         on_gone: Callable[[str], None] = lambda uid: None,
+        on_placed: Callable[[Pod], None] = lambda pod: None,
     ) -> None:
         self._scheduler_name = scheduler_name
         self._cache = cache
@@ -54,9 +62,10 @@ class EventHandlers:
         self._manager = manager
         self._groups = groups
         self._on_gone = on_gone
+        self._on_placed = on_placed
 
     def register(self, informers: InformerFactory, gates: FeatureGates) -> None:
-        """Listen to all informers that matter with these gates."""
+        """Add handlers to all informers that matter with these gates."""
         informers.informer(NODES).add_handler(self._node_added, self._node_updated, self._node_deleted)
         informers.informer(DEVICE_CLASSES).add_handler(
             self._class_added, self._class_updated, self._class_deleted
@@ -104,6 +113,7 @@ class EventHandlers:
             self._cache.nominations.delete(uid)
             self._cache.set_pod(new)
             if before is not _Concern.PLACED:
+                self._on_placed(new)
                 self._queue.move_on(Event(Kind.POD, Action.ADD, None, new))
             elif old is not None:
                 action = _placed_pod_changes(old, new)
@@ -144,19 +154,19 @@ class EventHandlers:
             self._nomination_ended(pod)
 
     def _assumption_ended(self, uid: str) -> None:
-        """The pod's place is free at once; what it was given beside that, its binding gives back, which fails now."""
+        """Free the assumed pod's place at once; its binding, which fails now, gives back the rest."""
         assumed = self._cache.forget(uid)
         if assumed is not None:
             self._queue.move_on(Event(Kind.POD, Action.DELETE, assumed, None))
 
     def _nomination_ended(self, pod: Pod) -> None:
-        """No room is kept for the pod any more: for those that it counted for, as if it had left the node."""
+        """The node keeps no room for the pod any more: for pods of no higher priority, as if the pod had left it."""
         if not self._cache.is_assumed(pod.metadata.uid):
             event = Event(Kind.POD, Action.DELETE, pod, None)
             self._queue.move_on(event, priority=pod.spec.priority or 0)
 
     def _nominated(self, old: Pod | None, new: Pod) -> None:
-        """Takes over what is stored; what was decided here and isn't stored yet stays."""
+        """Take over the stored nomination; one that was decided here and isn't stored yet stays."""
         before = old.status.nominated_node_name if old is not None else ""
         after = new.status.nominated_node_name
         if before != after and not self._cache.is_assumed(new.metadata.uid):
@@ -164,7 +174,7 @@ class EventHandlers:
 
     def _group_event(self, pod: Pod) -> None:
         entry = self._queue.get(pod.metadata.uid)
-        # One that can be tried brings the others along, and is the first of them, as upstream.
+        # A member in the active queue brings the others along, and is the first of them, as upstream.
         if group_key(pod) is not None and (entry is None or entry.place is not Place.ACTIVE):
             self._queue.move_on(Event(Kind.POD_GROUP, Action.OTHER, None, pod))
 
@@ -228,7 +238,7 @@ def _placed_pod_changes(old: Pod, new: Pod) -> Action:
     if old.metadata.labels != new.metadata.labels:
         action |= Action.POD_LABEL
     if [c.resources for c in old.spec.containers] != [c.resources for c in new.spec.containers] or (
-        not resized_alike(old, new)
+        not same_resize(old, new)
     ):
         action |= Action.POD_SCALE_DOWN
     return action

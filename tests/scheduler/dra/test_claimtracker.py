@@ -5,15 +5,15 @@ from collections.abc import Iterable
 import msgspec
 import pytest
 from dra_scheduler.allocator import DeviceID
-from dra_scheduler.plugins.dynamicresources.claimtracker import (
+from dra_scheduler.dra.claimtracker import (
     ClaimNotFound,
     ClaimOutdated,
     ClaimTracker,
     Pool,
 )
 
-from tests.fakeapi import Json
 from tests.scheduler.objects import DRIVER, allocated, claim
+from tests.support.fakeapi import Json
 
 
 def _used(tracker: ClaimTracker) -> set[str]:
@@ -101,47 +101,31 @@ def test_stored_allocation_counts_once() -> None:
     assert tracker.state.consumed[device] == before
 
 
-def test_pools_are_told_when_devices_come_into_use_or_get_free() -> None:
-    told: list[set[Pool]] = []
+def test_pools_are_reported_when_devices_come_into_use_or_get_free() -> None:
+    reported: list[set[Pool]] = []
 
     def on_use(pools: Iterable[Pool]) -> None:
-        told.append(set(pools))
+        reported.append(set(pools))
 
     tracker = ClaimTracker(on_use=on_use)
     tracker.set_claim(claim("c"))
-    assert told == []
+    assert reported == []
     tracker.signal_pending(allocated("c", "gpu-0"))
     tracker.set_claim(allocated("c", "gpu-0", version="2"))
     tracker.remove_pending("uid-claim-c", stored=True)
-    assert told == [{(DRIVER, "node-1")}]
+    assert reported == [{(DRIVER, "node-1")}]
     tracker.set_claim(allocated("c", "gpu-0", version="3", pool="node-2"))
     tracker.delete_claim(allocated("c"))
-    assert told[1:] == [{(DRIVER, "node-1"), (DRIVER, "node-2")}, {(DRIVER, "node-2")}]
+    assert reported[1:] == [{(DRIVER, "node-1"), (DRIVER, "node-2")}, {(DRIVER, "node-2")}]
 
 
 def test_watchers_hear_of_their_claim() -> None:
     tracker = ClaimTracker()
-    heard: list[str] = []
-    stop = tracker.watch("default/c", lambda: heard.append("c"))
+    woken: list[str] = []
+    stop = tracker.watch("default/c", lambda: woken.append("c"))
     tracker.set_claim(claim("c"))
     tracker.set_claim(claim("d"))
-    assert heard == ["c"]
+    assert woken == ["c"]
     stop()
     tracker.set_claim(allocated("c", "gpu-0"))
-    assert heard == ["c"]
-
-
-def test_a_claim_that_was_only_in_memory_is_no_strangers() -> None:
-    tracker = ClaimTracker()
-    in_memory = msgspec.structs.replace(
-        allocated("", "gpu-0"), metadata=msgspec.structs.replace(claim("").metadata, uid="in-memory")
-    )
-    tracker.signal_pending(in_memory)
-    mark = tracker.mark
-    tracker.set_claim(claim("c"))
-    tracker.made("in-memory", claim("c"))
-    tracker.set_claim(allocated("c", "gpu-0", version="5"))
-    assert not tracker.strangers_since(mark)
-    tracker.remove_pending("in-memory", stored=True)
-    tracker.set_claim(allocated("other", "gpu-1", version="6"))
-    assert [found.metadata.name for _, found in tracker.strangers_since(mark)] == ["other"]
+    assert woken == ["c"]

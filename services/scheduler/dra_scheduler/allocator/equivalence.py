@@ -1,4 +1,7 @@
-"""Which devices are interchangeable for one attempt: taking either leads to the same place."""
+"""Device equivalence: which devices an attempt may exchange for each other, with the same outcome.
+
+Upstream tries every device; :mod:`.search` skips equivalent ones after a dead end.
+"""
 
 from collections.abc import Hashable, Iterable
 
@@ -10,7 +13,7 @@ from dra_scheduler.allocator.requests import Request
 from dra_scheduler.allocator.state import AllocatedState
 
 
-class Alikeness:
+class DeviceEquivalence:
     """Gives devices a key; devices with equal keys are accepted and refused by the same things.
 
     A device that a request for all devices wants is only like itself: in which order such a request meets its devices

@@ -1,4 +1,7 @@
-"""Telling users why pods have no node: the FailedScheduling event, and the conditions of pods and their groups."""
+"""The failure reporter: FailedScheduling events, and the conditions of pods and pod groups.
+
+Mirrors ``handleSchedulingFailure`` and ``updatePod`` in upstream's ``pkg/scheduler/schedule_one.go``.
+"""
 
 import asyncio
 from collections.abc import Callable
@@ -13,7 +16,7 @@ from dra_shared.client.rest import Client
 from dra_shared.clock import Clock, rfc3339
 from dra_shared.log import logger
 
-from dra_scheduler.conditions import patch_of
+from dra_scheduler.podstatus import condition_patch
 
 UNSCHEDULABLE = "Unschedulable"
 SCHEDULER_ERROR = "SchedulerError"
@@ -89,7 +92,7 @@ class FailureReporter:
             observed_generation=pod.metadata.generation or None,
             last_transition_time=now if changed or old is None else old.last_transition_time,
         )
-        status = patch_of(pod, condition)
+        status = condition_patch(pod, condition)
         if nominated is not None:
             status["nominatedNodeName"] = nominated or None
         try:

@@ -1,10 +1,10 @@
-"""Whom the manager tells of changes to slices."""
+"""Which nodes DRAManager reports when slices change."""
 
 from typing import Any
 
 import msgspec
 from dra_scheduler.allocator import Features
-from dra_scheduler.plugins.dynamicresources.manager import DRAManager
+from dra_scheduler.dra.manager import DRAManager
 from dra_shared.api.resource import CounterSet, ResourceSlice
 from dra_shared.features import FeatureGates
 
@@ -23,23 +23,23 @@ def _counters(name: str, *, slices: int, **pool: Any) -> ResourceSlice:
     return msgspec.structs.replace(whole, metadata=metadata, spec=spec)
 
 
-def test_only_the_node_of_a_slice_is_told() -> None:
-    told: list[str | None] = []
-    manager = DRAManager(Features.from_gates(FeatureGates()), on_nodes=told.append)
+def test_only_the_node_of_a_slice_is_notified() -> None:
+    reported: list[str | None] = []
+    manager = DRAManager(Features.from_gates(FeatureGates()), on_nodes=reported.append)
     manager.slices.set_slice(piece("node-1", 1))
-    assert set(told) == {"node-1"}
+    assert set(reported) == {"node-1"}
 
 
-def test_all_nodes_are_told_when_shared_counters_become_incomplete_or_complete_again() -> None:
-    told: list[str | None] = []
-    manager = DRAManager(Features.from_gates(FeatureGates()), on_nodes=told.append)
+def test_all_nodes_are_notified_when_shared_counters_become_incomplete_or_complete_again() -> None:
+    reported: list[str | None] = []
+    manager = DRAManager(Features.from_gates(FeatureGates()), on_nodes=reported.append)
     manager.slices.set_slice(_counters("one", slices=1))
-    told.clear()
+    reported.clear()
     manager.slices.set_slice(_counters("one", slices=2))
-    assert told == [None]
-    told.clear()
+    assert reported == [None]
+    reported.clear()
     manager.slices.set_slice(_counters("one", slices=1))
-    assert told == [None]
-    told.clear()
+    assert reported == [None]
+    reported.clear()
     manager.slices.set_slice(_counters("one", slices=1, generation=2))
-    assert set(told) == {"node-1"}
+    assert set(reported) == {"node-1"}

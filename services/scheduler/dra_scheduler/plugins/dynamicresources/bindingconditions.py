@@ -1,4 +1,8 @@
-"""Binding conditions: what has to become true of allocated devices before the pod can be bound."""
+"""Binding conditions: what must become true of allocated devices before a pod is bound.
+
+Mirrors ``isPodReadyForBinding`` in upstream's
+``pkg/scheduler/framework/plugins/dynamicresources/dynamicresources.go``.
+"""
 
 from collections.abc import Iterable
 from datetime import datetime, timedelta

@@ -1,8 +1,8 @@
-"""Whether a long search can end well at all.
+"""Feasibility: whether a long search can succeed at all.
 
-The search keeps to upstream's order, and some claims without a solution keep it busy for longer than anyone waits. This
-looks at an easier question, each device for itself and each constraint for itself, whose answer is quick to find: when
-even that cannot be solved, the search would end without a solution, and may as well end now.
+The search keeps upstream's order, and for some claims without a solution it would run for hours. This checks necessary
+conditions instead, each device and each constraint by itself. If they don't hold there is no solution, and the search
+ends.
 """
 
 from collections.abc import Callable, Container, Hashable, Iterable, Iterator, Sequence
@@ -22,7 +22,7 @@ AllDevices = dict[int, list[tuple[PoolDevice, Pool]]]
 
 
 class _Demand:
-    """What an entry needs at the very least: so many of these devices."""
+    """What an entry needs at least: ``count`` of these devices."""
 
     __slots__ = ("count", "devices", "entry", "exclusive", "most")
 
@@ -36,14 +36,14 @@ class _Demand:
         self.exclusive = exclusive
 
 
-def hopeless(
+def infeasible(
     attempt: Attempt,
     features: Features,
     state: AllocatedState,
     candidates: Callable[[Request], Sequence[Candidate]],
     all_devices: AllDevices,
 ) -> bool:
-    """True: there is no solution, and the search would find that out without meeting an error. False: not known."""
+    """Returns True if there is no solution and the search would find none without an error; False if unknown."""
     for request in attempt.requests:
         if request.all_devices and request.claim.spec.devices.constraints:
             return False
@@ -159,7 +159,7 @@ def _counters_suffice(features: Features, state: AllocatedState, demands: Sequen
     if len({name for _, name in pools}) < len(pools):
         # Upstream mixes up the counters of pools with one name.
         return True
-    # Each counter for itself, and all those of one name together: partitions of several devices often are alike.
+    # Each counter for itself, and all those of one name together: partitions of several devices are often equal.
     left: dict[Hashable, int] = {}
     for pool in pools.values():
         for key, value in available_counters(pool, state).items():

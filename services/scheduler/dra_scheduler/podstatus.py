@@ -1,10 +1,10 @@
-"""Conditions in the status of pods."""
+"""Patches of a pod's status (upstream's ``pkg/scheduler/util``, PatchPodStatus)."""
 
 from dra_shared.api.pod import Pod, PodCondition
 
 
-def patch_of(pod: Pod, condition: PodCondition) -> dict[str, object]:
-    """A strategic merge patch of the pod's status that sets the condition, new ones behind those that there are."""
+def condition_patch(pod: Pod, condition: PodCondition) -> dict[str, object]:
+    """Returns a strategic merge patch that sets the condition and keeps the order of the others."""
     types = [known.type for known in pod.status.conditions]
     if condition.type not in types:
         types.append(condition.type)

@@ -1,4 +1,7 @@
-"""Pod groups and their members."""
+"""Pod groups and their members.
+
+Mirrors upstream's ``pkg/scheduler/backend/cache/podgroupstate.go``.
+"""
 
 from dra_shared.api.pod import Pod
 from dra_shared.api.scheduling import PodGroup

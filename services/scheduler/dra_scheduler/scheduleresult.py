@@ -1,4 +1,4 @@
-"""What an attempt for a pod comes to: a decision for a node, or why there is none."""
+"""The result of a scheduling cycle: a decision for a node, or why there is none (upstream's ``ScheduleResult``)."""
 
 from dataclasses import dataclass
 
@@ -10,9 +10,9 @@ from dra_scheduler.queue.entry import QueuedPod
 
 @dataclass(slots=True)
 class Decision:
-    """A pod that has been given a node, which it holds in the scheduler's opinion only.
+    """A pod that has a node and is assumed there, but not bound yet.
 
-    ``waits``: others of its gang come after it, so its status tells of the node before it is bound.
+    ``waits``: others of its gang come after it, so its status names the node before it is bound.
     """
 
     entry: QueuedPod
@@ -24,11 +24,11 @@ class Decision:
 
 @dataclass(slots=True)
 class Failure:
-    """A pod that has been given none.
+    """A pod that has no node.
 
     ``reason`` is that of the condition, ``message`` its text, ``event`` the event's where that says more. ``plugins``
     rejected the pod; None: something went wrong. ``nominated`` is the node that is being made free for it, empty if
-    none is any more, None for no change. ``held`` has its place there, where others of its group have to regard it.
+    none is any more, None for no change. ``held`` is its place there, which others of its group have to respect.
     """
 
     reason: str

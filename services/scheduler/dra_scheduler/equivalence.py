@@ -1,4 +1,8 @@
-"""What is known of the nodes for pods of one signature, so that equal pods don't have every node examined again."""
+"""The equivalence cache: pods of equal signature share verdicts on nodes, as long as those nodes don't change.
+
+Upstream reuses the results of the previous pod with the same signature (OpportunisticBatching); this keeps them for
+many signatures, and forgets just the nodes that the :class:`~dra_scheduler.framework.cache.Cache` logs as changed.
+"""
 
 from collections import OrderedDict
 from collections.abc import Hashable, Iterable, Iterator
@@ -11,7 +15,7 @@ Scores = tuple[int, ...]
 
 
 class Feasible:
-    """Nodes that can take the pod, each with its raw scores; those with equal scores are found together."""
+    """Nodes that can take the pod, each with its raw scores; also grouped by equal scores."""
 
     def __init__(self) -> None:
         self.scores: dict[str, Scores] = {}
@@ -27,24 +31,24 @@ class Feasible:
         return name in self.scores
 
     def put(self, name: str, scores: Scores) -> None:
-        """The node, which is not among them, can take the pod."""
+        """Add a node that is not among them yet."""
         self.scores[name] = scores
         self.names.setdefault(scores, {})[name] = None
 
     def drop(self, name: str) -> None:
-        """The node is not known to."""
+        """Remove the node if it is among them."""
         scores = self.scores.pop(name, None)
         if scores is not None:
-            alike = self.names[scores]
-            del alike[name]
-            if not alike:
+            group = self.names[scores]
+            del group[name]
+            if not group:
                 del self.names[scores]
 
 
-class Verdicts:
-    """Nodes that can take such a pod with their raw scores, nodes that can't, and nodes not examined as they are.
+class EquivalenceClass:
+    """The verdicts for pods of one signature: nodes are feasible, failed, or not examined since they changed.
 
-    ``shared`` is where plugins keep what they found for the nodes.
+    ``shared`` is where plugins keep what they computed for the nodes.
     """
 
     def __init__(self, cache: Cache, start: int = 0) -> None:
@@ -55,17 +59,17 @@ class Verdicts:
         self.failed: dict[str, Status] = {}
         self.unknown: dict[str, None] = {}
         self.shared: dict[str, Any] = {}
-        self._raters: tuple[str, ...] = ()
+        self._scorers: tuple[str, ...] = ()
 
-    def rated_by(self, plugins: tuple[str, ...]) -> None:
-        """These plugins score from now on; what others said of the nodes is forgotten."""
-        if plugins != self._raters:
+    def scored_by(self, plugins: tuple[str, ...]) -> None:
+        """Score with these plugins from now on; scores by others are dropped."""
+        if plugins != self._scorers:
             self.unknown = {**dict.fromkeys(self.feasible), **self.unknown}
             self.feasible = Feasible()
-            self._raters = plugins
+            self._scorers = plugins
 
     def refresh(self) -> None:
-        """Forget what is no longer certain."""
+        """Drop the verdicts on nodes that changed."""
         changed = self._cache.changed_since(self._position)
         if changed is None:
             names = [info.name for info in self._cache.nodes()]
@@ -74,10 +78,10 @@ class Verdicts:
             self.unknown = dict.fromkeys(names[start:] + names[:start])
         else:
             for name in changed:
-                self._forget(name)
+                self._drop(name)
         self._position = self._cache.position
 
-    def _forget(self, name: str) -> None:
+    def _drop(self, name: str) -> None:
         self.feasible.drop(name)
         self.failed.pop(name, None)
         if self._cache.node(name) is not None:
@@ -91,26 +95,29 @@ class Verdicts:
         return changed is not None and name not in changed
 
     def restrict(self, names: Iterable[str]) -> None:
-        """Only these nodes are in question."""
+        """Leave only these nodes to be examined."""
         allowed = set(names)
         self.unknown = {name: None for name in self.unknown if name in allowed}
 
 
-class VerdictMemory:
-    """The verdicts for the signatures seen most recently."""
+class EquivalenceCache:
+    """The classes of the signatures that were used last, at most ``capacity``."""
 
     def __init__(self, cache: Cache, capacity: int = 64) -> None:
         self._cache = cache
         self._capacity = capacity
-        self._by_signature: OrderedDict[Hashable, Verdicts] = OrderedDict()
+        self._by_signature: OrderedDict[Hashable, EquivalenceClass] = OrderedDict()
 
-    def get(self, signature: Hashable | None, start: int) -> Verdicts:
-        """The verdicts for pods of that signature; new ones for a pod that is one of a kind."""
+    def get(self, signature: Hashable | None, start: int) -> EquivalenceClass:
+        """Returns the signature's class; for None, a new one that is not kept.
+
+        A new class examines nodes from number ``start`` on.
+        """
         if signature is None:
-            return Verdicts(self._cache, start)
+            return EquivalenceClass(self._cache, start)
         found = self._by_signature.get(signature)
         if found is None:
-            found = self._by_signature[signature] = Verdicts(self._cache, start)
+            found = self._by_signature[signature] = EquivalenceClass(self._cache, start)
             if len(self._by_signature) > self._capacity:
                 self._by_signature.popitem(last=False)
         else:

@@ -1,4 +1,7 @@
-"""Why no node can take a pod, in kube-scheduler's words."""
+"""The diagnosis: why no node can take a pod, with the text of FailedScheduling events.
+
+Mirrors ``Diagnosis`` and ``FitError`` in upstream's ``pkg/scheduler/framework/types.go``.
+"""
 
 from collections import Counter
 from collections.abc import Mapping
@@ -9,7 +12,7 @@ from dra_scheduler.framework.status import Status
 
 @dataclass(slots=True)
 class Diagnosis:
-    """What turned the pod away: each node's status, or what PreFilter said about all of them.
+    """Why the pod was rejected: each node's status, or PreFilter's message for all of them.
 
     ``hint`` is a short explanation of our own, after upstream's words.
     """
@@ -44,6 +47,6 @@ class Diagnosis:
 
 
 def histogram(statuses: Mapping[str, Status]) -> str:
-    """How many nodes gave each reason, sorted as texts."""
+    """How many nodes gave each reason, sorted by text."""
     counts = Counter(reason for status in statuses.values() for reason in status.reasons)
     return ", ".join(sorted(f"{count} {reason}" for reason, count in counts.items()))

@@ -1,0 +1,82 @@
+"""Contention: whether a claim can keep its devices when several schedulers allocated them at the same moment.
+
+Upstream has no such check; ``plugins/dynamicresources/rivals.py`` says why there is one here.
+"""
+
+from collections.abc import Callable, Iterable, Sequence
+
+from dra_scheduler.allocator.amounts import amount
+from dra_scheduler.allocator.pools import CounterKey, PoolDevice, SliceEntry
+from dra_scheduler.allocator.snapshot import Snapshot
+from dra_scheduler.allocator.state import AllocatedState, DeviceID
+
+_Counts = Callable[[str], bool]
+
+
+def contender(snapshot: Snapshot, state: AllocatedState, key: str, *, counts: _Counts) -> str | None:
+    """The key of a claim that leaves too little of a device or counter for the claim ``key``; None: all is well.
+
+    Only those other claims are regarded that ``counts`` accepts. Shares of a device go together as long as its
+    capacity lasts, devices of a pool as long as its counters do.
+    """
+    devices = list(dict.fromkeys(holding.device for holding in state.holdings(key)))
+    pools = {device[:2]: snapshot.newest(device[:2]) for device in devices}
+    for device in devices:
+        others = [other for other in dict.fromkeys(state.owner(device)) if other != key and counts(other)]
+        if others and not _shareable(pools[device[:2]], state, device, (key, *others)):
+            return others[-1]
+    for pool_id, entries in pools.items():
+        rival = _over_counters(entries, state, [d for d in devices if d[:2] == pool_id], key, counts)
+        if rival is not None:
+            return rival
+    return None
+
+
+def _shareable(
+    entries: Iterable[SliceEntry], state: AllocatedState, device: DeviceID, keys: Sequence[str]
+) -> bool:
+    """Whether all of the claims can have what they hold of the device."""
+    held = [holding for key in keys for holding in state.holdings(key) if holding.device == device]
+    if any(holding.share is None for holding in held):
+        return False
+    capacities = next((found.spec.capacity for found in _devices(entries) if found.id == device), {})
+    left = {name: amount(capacity.value) for name, capacity in capacities.items()}
+    for holding in held:
+        for name, consumed in holding.consumed:
+            if name in left:
+                left[name] -= consumed
+    return all(value >= 0 for value in left.values())
+
+
+def _over_counters(
+    entries: Sequence[SliceEntry], state: AllocatedState, mine: Sequence[DeviceID], key: str, counts: _Counts
+) -> str | None:
+    """A claim that has a part in it when the counters of ``mine``, devices of one pool, are overdrawn."""
+    left: dict[CounterKey, int] = {
+        (group.name, name): amount(counter.value)
+        for entry in entries
+        for group in entry.slice.spec.shared_counters
+        for name, counter in group.counters.items()
+    }
+    if not left:
+        return None
+    wanted: set[CounterKey] = set()
+    takers: dict[CounterKey, str] = {}
+    for device in _devices(entries):
+        if not device.counters:
+            continue
+        others = [other for other in state.owner(device.id) if other != key and counts(other)]
+        if not others and device.id not in mine:
+            continue
+        for name, value in device.counters:
+            if name in left:
+                left[name] -= value
+            if others:
+                takers[name] = others[-1]
+            else:
+                wanted.add(name)
+    return next((takers[name] for name in wanted if left.get(name, 0) < 0 and name in takers), None)
+
+
+def _devices(entries: Iterable[SliceEntry]) -> Iterable[PoolDevice]:
+    return (device for entry in entries for device in entry.devices)

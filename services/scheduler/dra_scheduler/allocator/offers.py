@@ -1,0 +1,98 @@
+"""Offers: what of a device class could be allocated on a node, and why the rest could not (``dralab free``)."""
+
+from collections.abc import Callable, Hashable, Iterable, Sequence
+from dataclasses import dataclass
+
+from dra_shared.api.resource import (
+    DeviceClaim,
+    DeviceRequest,
+    ExactDeviceRequest,
+    ResourceClaim,
+    ResourceClaimSpec,
+)
+from dra_shared.taints import untolerated
+
+from dra_scheduler.allocator.features import Features
+from dra_scheduler.allocator.picks import Picks
+from dra_scheduler.allocator.pools import Pool, PoolDevice
+from dra_scheduler.allocator.reasons import CounterShort, Reason, Tainted
+from dra_scheduler.allocator.requests import Request
+from dra_scheduler.allocator.selectors import Candidate, Rejection
+from dra_scheduler.allocator.state import AllocatedState
+
+Group = Callable[[PoolDevice], Hashable]
+
+
+@dataclass(frozen=True, slots=True)
+class Instead:
+    """The device could be had in place of one of its group that is offered: they need the same counters."""
+
+
+Refusal = Reason | Rejection | Instead
+
+
+@dataclass(frozen=True, slots=True)
+class Offer:
+    """A device of the class; ``refusal``: what keeps it from being given, None if it could be had."""
+
+    device: PoolDevice
+    refusal: Refusal | None
+
+
+class _Refusals:
+    """Remembers what turned the last device away."""
+
+    def __init__(self) -> None:
+        self.last: Reason | None = None
+
+    def turned_away(self, request: Request, pool: Pool, device: PoolDevice, reason: Reason) -> None:
+        self.last = reason
+
+
+def claim_for(class_name: str) -> ResourceClaim:
+    """A claim for one device of the class, whichever."""
+    exactly = ExactDeviceRequest(device_class_name=class_name, allocation_mode="ExactCount", count=1)
+    devices = DeviceClaim(requests=(DeviceRequest(name="device", exactly=exactly),))
+    return ResourceClaim(spec=ResourceClaimSpec(devices=devices))
+
+
+def offers(
+    features: Features,
+    state: AllocatedState,
+    request: Request,
+    candidates: Iterable[Candidate],
+    group: Group,
+) -> Sequence[Offer]:
+    """All candidates in order. Those of one group are given one after the other, as if no others were asked for."""
+    refusals = _Refusals()
+    picks: dict[Hashable, Picks] = {}
+
+    def given(mine: Picks, device: PoolDevice, pool: Pool) -> bool:
+        return (
+            mine.free(request, pool, device)
+            and mine.fits_capacity(request, pool, device)
+            and mine.take(request, pool, device)
+        )
+
+    def refusal(device: PoolDevice, pool: Pool, failing: Rejection | None) -> Refusal | None:
+        if failing is not None:
+            return failing
+        if features.device_taints and device.spec.taints:
+            # Asked first: the search would keep the device's counters for the rest of an attempt.
+            taint = untolerated(device.spec.taints, request.tolerations)
+            if taint is not None:
+                return Tainted(taint)
+        key = group(device)
+        mine = picks.get(key)
+        if mine is None:
+            mine = picks[key] = Picks(features, state, (request.claim,), refusals)
+        if given(mine, device, pool):
+            return None
+        reason = refusals.last
+        if isinstance(reason, CounterShort) and given(
+            Picks(features, state, (request.claim,), None), device, pool
+        ):
+            return Instead()
+        return reason
+
+    return [Offer(device, refusal(device, pool, failing)) for device, pool, failing in candidates]

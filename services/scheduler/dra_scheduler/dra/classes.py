@@ -1,0 +1,52 @@
+"""Device classes, by their names and by the extended resources that they stand for.
+
+Mirrors upstream's ``plugins/dynamicresources/extended/extendedresourcecache``.
+"""
+
+from dra_shared.api.resource import DeviceClass
+
+IMPLICIT_PREFIX = "deviceclass.resource.kubernetes.io/"
+
+
+class ClassResolver:
+    """All device classes."""
+
+    def __init__(self) -> None:
+        self._classes: dict[str, DeviceClass] = {}
+        self._explicit: dict[str, DeviceClass] | None = None
+
+    def set_class(self, device_class: DeviceClass) -> None:
+        """Add or replace a class."""
+        self._classes[device_class.metadata.name] = device_class
+        self._explicit = None
+
+    def delete_class(self, name: str) -> None:
+        """Remove a class."""
+        self._classes.pop(name, None)
+        self._explicit = None
+
+    def get(self, name: str) -> DeviceClass | None:
+        """The device class of that name."""
+        return self._classes.get(name)
+
+    def list(self) -> list[DeviceClass]:
+        """All device classes."""
+        return [*self._classes.values()]
+
+    def for_resource(self, resource: str) -> DeviceClass | None:
+        """The class behind the extended resource: the newest that claims the name, of equally old ones the first."""
+        if resource.startswith(IMPLICIT_PREFIX):
+            return self._classes.get(resource.removeprefix(IMPLICIT_PREFIX))
+        if self._explicit is None:
+            self._explicit = {}
+            for device_class in sorted(self._classes.values(), key=lambda c: c.metadata.name, reverse=True):
+                name = device_class.spec.extended_resource_name
+                if name is not None:
+                    rival = self._explicit.get(name)
+                    if rival is None or _created(device_class) >= _created(rival):
+                        self._explicit[name] = device_class
+        return self._explicit.get(resource)
+
+
+def _created(device_class: DeviceClass) -> str:
+    return device_class.metadata.creation_timestamp or ""

@@ -1,0 +1,117 @@
+"""The manager of DRA objects: claims, slices and classes as the scheduler knows them, and the allocator over them.
+
+Mirrors upstream's ``plugins/dynamicresources/dra_manager.go``. It lives as long as the scheduler does; all scheduling
+attempts share it.
+"""
+
+import uuid
+from collections.abc import Callable, Iterable
+
+from dra_shared.api.resource import DeviceClass, ResourceSlice
+
+from dra_scheduler.allocator import Allocator, Features, Snapshot
+from dra_scheduler.allocator.contention import contender
+from dra_scheduler.dra.claimtracker import ClaimTracker, Pool
+from dra_scheduler.dra.classes import ClassResolver
+from dra_scheduler.dra.slicetracker import SliceTracker
+
+# None: all nodes.
+OnNodes = Callable[[str | None], None]
+
+
+class DRAManager:
+    """Claims, slices (with taint rules folded in) and classes, and the allocator over them.
+
+    ``on_nodes`` is called with the name of the node whose devices changed in a way that could change a verdict.
+    """
+
+    def __init__(
+        self,
+        features: Features,
+        *,
+        taint_rules: bool = False,
+        on_nodes: OnNodes = lambda _: None,
+        new_uid: Callable[[], str] = lambda: str(uuid.uuid4()),
+    ) -> None:
+        self.features = features
+        self._on_nodes = on_nodes
+        self._pool_nodes: dict[Pool, dict[str, str | None]] = {}
+        self._shared_version = 0
+        self.claims = ClaimTracker(
+            consumable_capacity=features.consumable_capacity, on_use=self._pools_changed
+        )
+        self.classes = ClassResolver()
+        self.snapshot = Snapshot(features)
+        self.slices = SliceTracker(rules_enabled=taint_rules)
+        self.slices.add_listener(self._slice_changed)
+        # Claims of equal spec stand in for each other, so share ids can't be derived from claims.
+        self.allocator = Allocator(
+            features,
+            self.claims.state,
+            self.classes.get,
+            self.snapshot,
+            share_ids=lambda _: new_uid(),
+        )
+
+    def detached(self, node_name: str) -> Allocator:
+        """An allocator for that node alone, over copies: for another thread."""
+        classes = {device_class.metadata.name: device_class for device_class in self.classes.list()}
+        slices = list(self.snapshot.slices_for(node_name))
+        share_ids = self.allocator.share_ids
+        return Allocator(self.features, self.claims.state.copy(), classes, slices, share_ids=share_ids)
+
+    def set_class(self, device_class: DeviceClass) -> None:
+        """A class came or changed."""
+        self.classes.set_class(device_class)
+        self._on_nodes(None)
+
+    def delete_class(self, name: str) -> None:
+        """A class went."""
+        self.classes.delete_class(name)
+        self._on_nodes(None)
+
+    def rival(self, key: str) -> str | None:
+        """The claim that leaves too little for the claim ``key`` of what both hold, and was stored before it."""
+        stored_at = self.claims.stored_at
+        mine = stored_at(key)
+        return contender(
+            self.snapshot, self.claims.state, key, counts=lambda other: 0 < stored_at(other) < mine
+        )
+
+    def _slice_changed(self, old: ResourceSlice | None, new: ResourceSlice | None) -> None:
+        pools: set[Pool] = set()
+        if old is not None:
+            pool = _pool(old)
+            pools.add(pool)
+            if new is None or _pool(new) != pool:
+                # Report its nodes now, while it is still known where it was.
+                self._pools_changed((pool,))
+                slices = self._pool_nodes[pool]
+                slices.pop(old.metadata.name, None)
+                if not slices:
+                    del self._pool_nodes[pool]
+        if new is None:
+            assert old is not None
+            self.snapshot.delete_slice(old.metadata.name)
+        else:
+            pools.add(_pool(new))
+            self.snapshot.set_slice(new)
+            self._pool_nodes.setdefault(_pool(new), {})[new.metadata.name] = new.spec.node_name or None
+        shared, self._shared_version = self._shared_version, self.snapshot.shared_version
+        if shared != self._shared_version:
+            # Nodes without a slice of the pool may depend on it: shared counters can become incomplete or invalid.
+            self._on_nodes(None)
+        else:
+            self._pools_changed(pools)
+
+    def _pools_changed(self, pools: Iterable[Pool]) -> None:
+        nodes = {node for pool in pools for node in self._pool_nodes.get(pool, {}).values()}
+        if None in nodes:
+            self._on_nodes(None)
+            return
+        for node in nodes:
+            self._on_nodes(node)
+
+
+def _pool(piece: ResourceSlice) -> Pool:
+    return piece.spec.driver, piece.spec.pool.name

@@ -1,0 +1,56 @@
+"""What a pod needs and does not exist: claims, templates, classes, drivers."""
+
+import itertools
+import re
+from collections.abc import Iterable, Iterator
+
+from dra_shared.api.pod import Pod
+from dra_shared.api.resource import ResourceClaim
+from dra_shared.claims import ClaimReferenceError, claim_name
+
+from dra_scheduler.dra.manager import DRAManager
+from dra_scheduler.explain.report import Change
+
+_DRIVER = re.compile(r"""device\.driver\s*==\s*["']([^"']+)["']""")
+
+
+def missing(manager: DRAManager, pod: Pod, claims: Iterable[ResourceClaim]) -> Change | None:
+    """What has to be there first: a claim, a class that a claim asks for, the end of a scheduling gate."""
+    for entry in pod.spec.resource_claims:
+        try:
+            name, _ = claim_name(pod, entry)
+        except ClaimReferenceError:
+            template = f"{pod.metadata.namespace}/{entry.resource_claim_template_name}"
+            text = f"until claim {entry.name} is made from ResourceClaimTemplate {template}"
+            return Change(node="", kind="template", text=text)
+        if name is not None and manager.claims.get(pod.metadata.namespace, name) is None:
+            text = f"until ResourceClaim {pod.metadata.namespace}/{name} exists"
+            return Change(node="", kind="claim", text=text)
+    for name in itertools.chain.from_iterable(_classes(claims)):
+        if manager.classes.get(name) is None:
+            return Change(node="", kind="class", text=f"until device class {name} exists")
+    if pod.spec.scheduling_gates:
+        names = ", ".join(gate.name for gate in pod.spec.scheduling_gates)
+        return Change(node="", kind="schedulingGate", text=f"until scheduling gates {names} are taken away")
+    return None
+
+
+def missing_driver(manager: DRAManager, claims: Iterable[ResourceClaim]) -> Change | None:
+    """A driver that a class wants and that has published nothing, if there is one and no other class would do."""
+    drivers = {piece.spec.driver for piece in manager.slices.list()}
+    for alternatives in _classes(claims):
+        device_class = manager.classes.get(alternatives[0]) if len(alternatives) == 1 else None
+        for selector in device_class.spec.selectors if device_class is not None else ():
+            wanted = _DRIVER.search(selector.cel.expression) if selector.cel is not None else None
+            if wanted is not None and wanted[1] not in drivers:
+                text = f"until driver {wanted[1]}, which device class {alternatives[0]} is for, publishes devices"
+                return Change(node="", kind="driver", text=text)
+    return None
+
+
+def _classes(claims: Iterable[ResourceClaim]) -> Iterator[tuple[str, ...]]:
+    """The classes of each request: one, or those of its alternatives."""
+    for claim in claims:
+        for request in claim.spec.devices.requests:
+            parts = request.first_available if request.exactly is None else (request.exactly,)
+            yield tuple(dict.fromkeys(part.device_class_name for part in parts))

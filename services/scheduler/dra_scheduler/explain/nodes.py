@@ -1,0 +1,110 @@
+"""One node's part of an explanation, from the allocator's trace."""
+
+from collections.abc import Sequence
+
+from dra_shared.api.resource import AllocationResult
+
+from dra_scheduler.allocator import DeviceID, Trace
+from dra_scheduler.allocator.reasons import CapacityShort, DeadEnd, InUse, Picked, Reason
+from dra_scheduler.allocator.trace import RequestTrace
+from dra_scheduler.dra.manager import DRAManager
+from dra_scheduler.explain.details import detail
+from dra_scheduler.explain.report import DeviceReport, NodeReport, PoolReport, ReasonReport, RequestReport
+from dra_scheduler.explain.whatif import claim_key
+
+
+class NodeReporter:
+    """Puts traces into words."""
+
+    def __init__(self, manager: DRAManager) -> None:
+        self._manager = manager
+
+    def report(
+        self, name: str, fits: bool, objections: dict[str, tuple[str, ...]], trace: Trace
+    ) -> NodeReport:
+        """The report of one node, from the trace of an attempt on it."""
+        pools = []
+        for pool in trace.pools:
+            problem = pool.invalid
+            if pool.incomplete:
+                slices = f"{pool.slices_known} of {pool.slices_wanted} slices"
+                problem = f"incomplete: {slices} of generation {pool.generation}"
+            pools.append(
+                PoolReport(
+                    driver=pool.driver,
+                    pool=pool.pool,
+                    generation=pool.generation,
+                    devices=pool.devices,
+                    problem=problem,
+                )
+            )
+        requests = tuple(
+            RequestReport(
+                claim=request.claim,
+                request=request.request,
+                device_class=request.device_class,
+                count=request.count,
+                suitable=_suitable(trace, request),
+                devices=tuple(
+                    DeviceReport(
+                        device=str(device),
+                        reasons=tuple(self._text(reason) for reason in reasons),
+                        details=tuple(self._detail(device, reason) for reason in reasons),
+                    )
+                    for device, reasons in request.devices.items()
+                ),
+            )
+            for request in trace.requests
+        )
+        allocated = tuple(device for result in trace.results or () for device in devices_of(result))
+        return NodeReport(
+            node=name,
+            fits=fits,
+            objections=objections,
+            pools=tuple(pools),
+            requests=requests,
+            allocated=allocated,
+        )
+
+    def _text(self, reason: Reason) -> str:
+        """The reason in words, and which pods the claims are for that stand in the way."""
+        users = self._users(reason.claims) if isinstance(reason, InUse) else []
+        return f"{reason} ({', '.join(users)})" if users else str(reason)
+
+    def _detail(self, device: DeviceID, reason: Reason) -> ReasonReport:
+        keys: tuple[str, ...] = ()
+        if isinstance(reason, InUse | Picked):
+            keys = reason.claims
+        elif isinstance(reason, CapacityShort):
+            keys = self._manager.claims.state.owner(device)
+        return detail(reason, [*map(claim_key, keys)], self._users(keys))
+
+    def _users(self, keys: Sequence[str]) -> list[str]:
+        """The pods that the claims are reserved for."""
+        users = []
+        for key in keys:
+            namespace, _, name = claim_key(key).partition("/")
+            claim = self._manager.claims.get(namespace, name)
+            users += [ref.name for ref in claim.status.reserved_for] if claim is not None else []
+        return users
+
+
+def devices_of(allocation: AllocationResult | None) -> tuple[str, ...]:
+    """The devices of the allocation as ``driver/pool/device``, with the share where it is one."""
+    if allocation is None:
+        return ()
+    return tuple(
+        f"{result.driver}/{result.pool}/{result.device}"
+        + (f" (share {result.share_id})" if result.share_id else "")
+        for result in allocation.devices.results
+    )
+
+
+def _suitable(trace: Trace, request: RequestTrace) -> int:
+    """How many devices the request could have if there was nothing else to satisfy."""
+    devices = sum(pool.devices for pool in trace.pools if not pool.incomplete and not pool.invalid)
+    turned_away = sum(
+        any(not isinstance(reason, Picked | DeadEnd) for reason in reasons)
+        for reasons in request.devices.values()
+    )
+    return max(0, devices - turned_away) if request.devices or trace.results is not None else 0

@@ -1,0 +1,137 @@
+"""Obstacles: the fields of pod and node behind a plugin's rejection, and what would remove them."""
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+
+from dra_shared.api.node import Node, NodeSelectorRequirement
+from dra_shared.api.pod import Pod
+from dra_shared.quantity import Format, Quantity
+
+from dra_scheduler.framework.nodeinfo import NodeInfo, host_ports
+from dra_scheduler.framework.nodeselector import required_selector, requirement_holds
+from dra_scheduler.framework.resources import CPU, pod_requests
+from dra_scheduler.plugins.nodeports import conflict
+from dra_scheduler.plugins.tainttoleration import untolerated
+
+_INSUFFICIENT = "Insufficient "
+
+
+@dataclass(frozen=True, slots=True)
+class Obstacle:
+    """What the plugin saw, and the change after which it would not object any more; empty: none is known."""
+
+    saw: str
+    remedy: str = ""
+
+
+def obstacles(plugin: str, reasons: Sequence[str], pod: Pod, node: NodeInfo) -> list[Obstacle]:
+    """The fields behind the plugin's reasons, where they add something to the reasons."""
+    find = _FINDERS.get(plugin)
+    return [] if find is None or node.node is None else find(reasons, pod, node, node.node)
+
+
+def _resources(reasons: Sequence[str], pod: Pod, info: NodeInfo, node: Node) -> list[Obstacle]:
+    needs = pod_requests(pod, claims=False)
+    found = []
+    for reason in reasons:
+        name = reason.removeprefix(_INSUFFICIENT)
+        if name == reason:
+            allowed = f"{len(info.pods)} of {info.pods_allowed} pods are there"
+            found.append(Obstacle(allowed, f"if a pod left node {info.name}"))
+            continue
+        total = info.allocatable.get(name, 0)
+        left = total - info.requested.get(name, 0)
+        saw = (
+            f"{name}: the pod asks for {_amount(name, needs.get(name, 0))}, {_amount(name, max(left, 0))} of "
+        )
+        saw += f"{_amount(name, total)} are left" if total else "none are left: the node has no such resource"
+        remedy = f"if the pod asked for no more {name} than {_amount(name, left)}" if left > 0 else ""
+        if not remedy and needs.get(name, 0) <= total:
+            remedy = f"if pods on node {info.name} gave {name} back"
+        found.append(Obstacle(saw.replace("0 of none are left", "none is left"), remedy))
+    return found
+
+
+def _amount(name: str, value: int) -> str:
+    if name == CPU:
+        return f"{value}m" if value % 1000 else str(value // 1000)
+    binary = str(Quantity(value, 0, Format.BINARY_SI))
+    return min(binary, str(Quantity(value)), key=len)
+
+
+def _affinity(reasons: Sequence[str], pod: Pod, info: NodeInfo, node: Node) -> list[Obstacle]:
+    labels = node.metadata.labels
+    found = [
+        Obstacle(
+            f"nodeSelector {key}={value}: {_label(key, labels)}",
+            f"if node {info.name} had the label {key}={value}",
+        )
+        for key, value in pod.spec.node_selector.items()
+        if labels.get(key) != value
+    ]
+    selector = required_selector(pod)
+    terms = selector.node_selector_terms if selector is not None else ()
+    unmet = [
+        [
+            f"{requirement_text(requirement)}: {_label(requirement.key, labels)}"
+            for requirement in term.match_expressions
+            if not requirement_holds(requirement, labels.get(requirement.key))
+        ]
+        + [
+            f"{requirement_text(requirement)}: the node is {info.name}"
+            for requirement in term.match_fields
+            if not requirement_holds(requirement, info.name)
+        ]
+        for term in terms
+    ]
+    if unmet and all(unmet):
+        closest = min(unmet, key=len)
+        found.append(
+            Obstacle(f"node affinity {'; '.join(closest)}", "if the pod had no required node affinity")
+        )
+    return found
+
+
+def requirement_text(requirement: NodeSelectorRequirement) -> str:
+    """The requirement in a few words."""
+    values = f" [{', '.join(requirement.values)}]" if requirement.values else ""
+    return f"{requirement.key} {requirement.operator}{values}"
+
+
+def _label(key: str, labels: Mapping[str, str]) -> str:
+    return f"the node has {key}={labels[key]}" if key in labels else f"the node has no label {key}"
+
+
+def _taints(reasons: Sequence[str], pod: Pod, info: NodeInfo, node: Node) -> list[Obstacle]:
+    taint = untolerated(pod, node.spec.taints)
+    if taint is None:
+        return []
+    text = f"{taint.key}={taint.value}:{taint.effect}" if taint.value else f"{taint.key}:{taint.effect}"
+    return [Obstacle(f"taint {text}", f"if the pod tolerated taint {text}")]
+
+
+def _cordon(reasons: Sequence[str], pod: Pod, info: NodeInfo, node: Node) -> list[Obstacle]:
+    return [Obstacle("the node is cordoned", f"if it were uncordoned: kubectl uncordon {info.name}")]
+
+
+def _ports(reasons: Sequence[str], pod: Pod, info: NodeInfo, node: Node) -> list[Obstacle]:
+    found = []
+    for wanted in host_ports(pod):
+        users = [
+            other.key for other in info.pods.values() if any(conflict(wanted, p) for p in host_ports(other))
+        ]
+        if users:
+            port = f"{wanted[2]}/{wanted[0]}"
+            found.append(
+                Obstacle(f"host port {port} is pod {users[0]}'s", f"if pod {users[0]} left host port {port}")
+            )
+    return found
+
+
+_FINDERS: Mapping[str, Callable[[Sequence[str], Pod, NodeInfo, Node], list[Obstacle]]] = {
+    "NodeResourcesFit": _resources,
+    "NodeAffinity": _affinity,
+    "TaintToleration": _taints,
+    "NodeUnschedulable": _cordon,
+    "NodePorts": _ports,
+}

@@ -1,0 +1,29 @@
+"""Pods in PreBind, whose binding a preemption can still cancel.
+
+Mirrors upstream's ``pkg/scheduler/framework/runtime/pods_in_prebind_map.go``.
+"""
+
+import asyncio
+from typing import Any
+
+
+class PodsInPreBind:
+    """The running PreBind of each pod, by the pod's uid. The binder adds and removes them, preemption cancels them."""
+
+    def __init__(self) -> None:
+        self._tasks: dict[str, asyncio.Task[Any]] = {}
+
+    def add(self, uid: str, task: asyncio.Task[Any]) -> None:
+        """The pod's PreBind has started as ``task``."""
+        self._tasks[uid] = task
+
+    def remove(self, uid: str) -> None:
+        """The pod's PreBind has ended."""
+        del self._tasks[uid]
+
+    def cancel(self, uid: str, plugin: str) -> bool:
+        """Cancel the pod's binding on behalf of ``plugin``; False if it is too late, or the pod is not in PreBind."""
+        task = self._tasks.get(uid)
+        if task is None or task.done():
+            return False
+        return task.cancel(f"preempted by {plugin}")

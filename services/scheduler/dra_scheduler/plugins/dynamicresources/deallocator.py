@@ -1,0 +1,78 @@
+"""The deallocator: deallocates claims, but never those that another scheduler has just bound the pod with.
+
+Several schedulers of one name may try the same pod. Nothing ties the claims' state to the binding, so a scheduler that
+gives up looks first whether the pod has been bound meanwhile, and looks again when it has written: what it took from a
+pod that was bound in between is replaced.
+"""
+
+from collections.abc import Callable
+
+import msgspec
+from dra_shared.api.pod import Pod
+from dra_shared.api.resource import ResourceClaim, ResourceClaimStatus
+from dra_shared.api.resources import PODS, RESOURCE_CLAIMS
+from dra_shared.client.errors import NotFound
+from dra_shared.client.rest import Client
+
+# Of how many pods it is remembered that something was taken from them.
+_REMEMBERED = 4096
+
+
+class Deallocator:
+    """Deallocates claims of pods that are not bound.
+
+    ``on_loss`` is called with a bound pod that lost devices, and the claim as it is since.
+    """
+
+    def __init__(self, client: Client) -> None:
+        self._client = client
+        # By the pod's uid, the oldest first: the claim that was taken last.
+        self._taken: dict[str, ResourceClaim] = {}
+        self.on_loss: Callable[[Pod, ResourceClaim], object] = lambda pod, claim: None
+
+    async def bound(self, pod: Pod) -> Pod | None:
+        """The pod as it is bound to a node, if any scheduler has done that.
+
+        Raises:
+            ApiError, httpx.HTTPError, OSError, TimeoutError: the API server can't be asked.
+        """
+        meta = pod.metadata
+        try:
+            newest = await self._client.get(PODS, meta.name, meta.namespace)
+        except NotFound:
+            return None
+        return newest if newest.metadata.uid == meta.uid and newest.spec.node_name else None
+
+    async def deallocate(self, claim: ResourceClaim, pod: Pod, *, restoring: bool = False) -> ResourceClaim:
+        """Take the claim's devices away, which the pod was to have; the claim as it is if the pod is bound with them.
+
+        With ``restoring`` they are this scheduler's own for a bound pod, and go all the same.
+
+        Raises:
+            ApiError, httpx.HTTPError, OSError, TimeoutError: a request failed; Conflict: ``claim`` is out of date.
+        """
+        if not restoring and await self.bound(pod) is not None:
+            return claim
+        updated = await self._client.update(
+            RESOURCE_CLAIMS,
+            msgspec.structs.replace(claim, status=ResourceClaimStatus()),
+            subresource="status",
+        )
+        if not restoring:
+            self._remember(pod.metadata.uid, updated)
+            newest = await self.bound(pod)
+            if newest is not None:
+                self.placed(newest)
+        return updated
+
+    def placed(self, pod: Pod) -> None:
+        """The pod is bound, by whichever scheduler."""
+        claim = self._taken.pop(pod.metadata.uid, None)
+        if claim is not None:
+            self.on_loss(pod, claim)
+
+    def _remember(self, uid: str, claim: ResourceClaim) -> None:
+        self._taken.pop(uid, None)
+        self._taken[uid] = claim
+        if len(self._taken) > _REMEMBERED:
+            del self._taken[next(iter(self._taken))]

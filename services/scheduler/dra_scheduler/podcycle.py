@@ -1,0 +1,160 @@
+"""One pod's scheduling cycle: choose a node and assume the pod there, then bind it in the background.
+
+Mirrors ``schedulingCycle`` in upstream's ``pkg/scheduler/schedule_one.go``.
+"""
+
+import msgspec
+from dra_shared.api.pod import Pod
+from dra_shared.clock import Clock
+from dra_shared.log import logger
+
+from dra_scheduler.binding import Binder
+from dra_scheduler.explain.explainer import Explainer
+from dra_scheduler.failurereporter import SCHEDULER_ERROR, UNSCHEDULABLE, FailureReporter
+from dra_scheduler.framework.cache import Cache
+from dra_scheduler.framework.diagnosis import Diagnosis
+from dra_scheduler.framework.runtime import Framework
+from dra_scheduler.framework.state import CycleState
+from dra_scheduler.framework.status import Code
+from dra_scheduler.metrics import count_attempt
+from dra_scheduler.placement import Attempt, AttemptError, Placement, Unschedulable
+from dra_scheduler.plugins.dynamicresources.plugin import DynamicResources
+from dra_scheduler.plugins.volumes.objects import VolumeObjects
+from dra_scheduler.plugins.volumes.podvolumes import uses_claims
+from dra_scheduler.queue.entry import QueuedPod
+from dra_scheduler.queue.scheduling import SchedulingQueue
+from dra_scheduler.scheduleresult import Decision, Failure
+from dra_scheduler.tasks import Tasks
+
+_log = logger(__name__)
+
+
+class PodCycle:
+    """Decides on one pod at a time."""
+
+    def __init__(
+        self,
+        framework: Framework,
+        dynamic_resources: DynamicResources,
+        placement: Placement,
+        cache: Cache,
+        queue: SchedulingQueue,
+        volumes: VolumeObjects,
+        binder: Binder,
+        reporter: FailureReporter,
+        explainer: Explainer,
+        tasks: Tasks,
+        clock: Clock,
+    ) -> None:
+        self._framework = framework
+        self._dynamic_resources = dynamic_resources
+        self._placement = placement
+        self._cache = cache
+        self._queue = queue
+        self._volumes = volumes
+        self._binder = binder
+        self._reporter = reporter
+        self._explainer = explainer
+        self._tasks = tasks
+        self._clock = clock
+        self._attempt: Attempt | None = None
+
+    async def decide(self, entry: QueuedPod, group: CycleState | None = None) -> Decision | Failure | None:
+        """Choose a node and reserve what the pod uses there; None: the pod went, or someone else placed it.
+
+        ``group`` is the state of the pod group's attempt that this is part of.
+        """
+        started = self._clock.monotonic()
+        try:
+            outcome = await self._decide(entry, group)
+        except Exception as problem:
+            # Not the end of it for the others of a group, who are in flight with this one.
+            _log.exception("attempt failed unexpectedly", pod=entry.pod.key)
+            outcome = Failure(SCHEDULER_ERROR, str(problem))
+        count_attempt(entry, isinstance(outcome, Decision), self._clock.monotonic() - started)
+        return outcome
+
+    def bind(self, decision: Decision) -> None:
+        """Bind the pod in the background."""
+        self._queue.decided(decision.entry)
+        self._tasks.start(self._binder.bind(decision))
+
+    async def release(self, decision: Decision) -> None:
+        """Take back a decision that has not been acted on."""
+        # All is as it was before, so there is nothing new for other pods.
+        await self._binder.give_up(decision, announce=False)
+
+    def pod_deleted(self, uid: str) -> None:
+        """Stop the current attempt if it is for that pod."""
+        if self._attempt is not None and self._attempt.pod.metadata.uid == uid:
+            self._attempt.state.deadline.cancel("the pod was deleted")
+
+    async def _decide(self, entry: QueuedPod, group: CycleState | None) -> Decision | Failure | None:
+        # A report that is still being written must not come after this attempt's own.
+        await self._reporter.written(entry.uid)
+        pod = entry.pod
+        if not self._volumes.synced and uses_claims(pod):
+            await self._volumes.known(self._tasks.start)
+        self._attempt = attempt = self._placement.begin(pod, group)
+        try:
+            node_name = await self._placement.choose(attempt)
+        except Unschedulable as problem:
+            return await self._no_node(entry, attempt.state, problem.diagnosis)
+        except AttemptError as problem:
+            return Failure(SCHEDULER_ERROR, str(problem))
+        if self._queue.get(pod.metadata.uid) is not entry:
+            return None  # while others had their turn
+        return await self._assume(entry, attempt.state, node_name)
+
+    async def _assume(self, entry: QueuedPod, state: CycleState, node_name: str) -> Decision | Failure:
+        """Have the pod take its place on the node, as far as other pods are concerned."""
+        pod = entry.pod
+        assumed = _with_node(pod, node_name)
+        status = self._framework.reserve(state, assumed, node_name)
+        if status is not None:
+            await self._framework.unreserve(state, assumed, node_name)
+            return Failure(SCHEDULER_ERROR, status.message)
+        assumed = self._dynamic_resources.with_node_statuses(state, assumed)
+        self._cache.nominations.delete(pod.metadata.uid)
+        self._cache.assume(assumed, node_name)
+        return Decision(entry, state, pod, assumed)
+
+    async def _no_node(self, entry: QueuedPod, state: CycleState, diagnosis: Diagnosis) -> Failure:
+        """Run PostFilter, which may nominate a node, and say why the pod gets none."""
+        in_the_way = False
+        nominated: str | None = ""
+        if diagnosis.nodes:
+            nominated, status = await self._framework.post_filter(state, entry.pod, diagnosis.statuses)
+            diagnosis.post_filter = status.message
+            # A claim that could not be given back: nothing is going to happen that the pod could wait for.
+            in_the_way = (
+                status.code is Code.ERROR
+                and status.plugin == self._dynamic_resources.name
+                and not diagnosis.pre_filter
+                and state.group is None
+            )
+        diagnosis.plugins.discard("")
+        if not diagnosis.pre_filter and "DynamicResources" in diagnosis.plugins:
+            diagnosis.hint = self._hint(entry.pod, diagnosis)
+        failure = Failure(
+            UNSCHEDULABLE,
+            diagnosis.message,
+            diagnosis.explained,
+            None if in_the_way else frozenset(diagnosis.plugins or {""}),
+            nominated,
+        )
+        if state.group is not None and nominated:
+            place = await self._assume(entry, state, nominated)
+            if isinstance(place, Failure):
+                return place
+            failure.held = place
+        return failure
+
+    def _hint(self, pod: Pod, diagnosis: Diagnosis) -> str:
+        """What stands in the way on the closest of the nodes whose devices would not do."""
+        turned_away = (n for n, status in diagnosis.statuses.items() if status.plugin == "DynamicResources")
+        return self._explainer.hint(pod, turned_away)
+
+
+def _with_node(pod: Pod, node_name: str) -> Pod:
+    return msgspec.structs.replace(pod, spec=msgspec.structs.replace(pod.spec, node_name=node_name))

@@ -1,0 +1,86 @@
+"""What several claims hold, and whether it goes together."""
+
+from dra_scheduler.allocator import AllocatedState, Features, Snapshot
+from dra_scheduler.allocator.contention import contender
+from dra_shared.api.codec import convert
+from dra_shared.api.resource import ResourceSlice
+from dra_shared.api.resources import RESOURCE_SLICES
+
+from tests.scheduler.objects import DRIVER, allocated, piece
+from tests.support.fakeapi import Json
+
+
+def _state(**claims: tuple[str, Json]) -> AllocatedState:
+    """By name of the claim: the device that it has, and what else its result says."""
+    state = AllocatedState()
+    for name, (device, result) in claims.items():
+        state.add(allocated(name, device, **result))
+    return state
+
+
+def _share(number: int, bandwidth: str) -> Json:
+    return {"shareID": f"share-{number}", "consumedCapacity": {"bandwidth": bandwidth}}
+
+
+def _contender(slices: list[ResourceSlice], state: AllocatedState, *regarded: str) -> str | None:
+    snapshot = Snapshot(Features.all(), slices)
+    return contender(snapshot, state, "default/mine", counts=lambda key: key.split("/")[1] in regarded)
+
+
+def test_a_device_is_one_claims() -> None:
+    slices = [piece("node-1", 2)]
+    state = _state(mine=("gpu-0", {}), first=("gpu-0", {}), other=("gpu-1", {}))
+    assert _contender(slices, state, "first", "other") == "default/first"
+    assert _contender(slices, state, "other") is None
+
+
+def test_admin_access_takes_nothing_away() -> None:
+    state = _state(mine=("gpu-0", {}), first=("gpu-0", {"adminAccess": True}))
+    assert _contender([piece("node-1", 1)], state, "first") is None
+
+
+def test_shares_go_together_as_long_as_there_is_capacity() -> None:
+    slices = [
+        piece("node-1", 1, allowMultipleAllocations=True, capacity={"bandwidth": {"value": "10G"}}),
+    ]
+    state = _state(mine=("gpu-0", _share(1, "4G")), first=("gpu-0", _share(2, "6000M")))
+    assert _contender(slices, state, "first") is None
+    state.add(allocated("second", "gpu-0", **_share(3, "1")))
+    assert _contender(slices, state, "first") is None
+    assert _contender(slices, state, "first", "second") == "default/second"
+
+
+def test_a_share_does_not_go_with_the_whole_device() -> None:
+    slices = [piece("node-1", 1, allowMultipleAllocations=True, capacity={"bandwidth": {"value": "10G"}})]
+    state = _state(mine=("gpu-0", _share(1, "1")), first=("gpu-0", {}))
+    assert _contender(slices, state, "first") == "default/first"
+
+
+def test_devices_go_together_as_long_as_there_are_counters() -> None:
+    def mig(name: str, memory: str, counter_set: str = "gpu") -> Json:
+        counters = {"memory": {"value": memory}}
+        return {"name": name, "consumesCounters": [{"counterSet": counter_set, "counters": counters}]}
+
+    def part(name: str, **spec: object) -> ResourceSlice:
+        pool = {"name": "node-1", "generation": 1, "resourceSliceCount": 2}
+        body = {"driver": DRIVER, "nodeName": "node-1", "pool": pool, **spec}
+        return convert(RESOURCE_SLICES, {"kind": "ResourceSlice", "metadata": {"name": name}, "spec": body})
+
+    sets = [{"name": name, "counters": {"memory": {"value": "40Gi"}}} for name in ("gpu", "second")]
+    devices = [
+        mig("gpu-0", "40Gi"),
+        mig("half-0", "20Gi"),
+        mig("half-1", "20Gi"),
+        mig("gpu-1", "40Gi", "second"),
+    ]
+    slices = [part("counters", sharedCounters=sets), part("devices", devices=devices)]
+    state = _state(mine=("half-0", {}), first=("half-1", {}), other=("gpu-1", {}))
+    assert _contender(slices, state, "first", "other") is None
+    state.add(allocated("whole", "gpu-0"))
+    assert _contender(slices, state, "first", "other") is None
+    assert _contender(slices, state, "whole") == "default/whole"
+
+
+def test_a_device_that_is_no_longer_published_is_one_claims_all_the_same() -> None:
+    state = _state(mine=("gone", {}), first=("gone", {}))
+    assert _contender([], state, "first") == "default/first"

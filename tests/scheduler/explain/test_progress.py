@@ -1,0 +1,51 @@
+"""Pods that have a node and do not run."""
+
+from dra_scheduler.explain.progress import waits_for
+from dra_shared.api.codec import convert
+from dra_shared.api.node import Node
+from dra_shared.api.pod import Pod
+from dra_shared.api.resources import NODES, PODS
+
+from tests.scheduler.objects import node_json, pod_json
+from tests.support.fakeapi import Json
+
+
+def _pod(**status: object) -> Pod:
+    obj = pod_json("p", claims={"gpu": "c"}, nodeName="node-1")
+    return convert(PODS, {**obj, "status": {"phase": "Pending", **status}})
+
+
+def _node(ready: str = "True") -> Node:
+    obj = node_json("node-1")
+    obj["status"]["conditions"] = [{"type": "Ready", "status": ready, "reason": "KubeletStopped"}]
+    return convert(NODES, obj)
+
+
+def _container(**waiting: str) -> Json:
+    return {"name": "main", "state": {"waiting": waiting}}
+
+
+def test_a_pod_whose_claims_are_not_prepared() -> None:
+    conditions = [{"type": "PodReadyToStartContainers", "status": "False"}]
+    pod = _pod(containerStatuses=[_container(reason="ContainerCreating")], conditions=conditions)
+    assert waits_for(pod, _node()) == (
+        "container main: ContainerCreating",
+        "the kubelet has not prepared the claims, or not made the sandbox yet",
+    )
+
+
+def test_a_container_that_does_not_start() -> None:
+    pod = _pod(containerStatuses=[_container(reason="ErrImagePull", message="no such image")])
+    assert waits_for(pod, _node()) == ("container main: ErrImagePull: no such image",)
+
+
+def test_a_node_that_is_not_there_or_not_ready() -> None:
+    assert waits_for(_pod(), None) == ("node node-1 does not exist",)
+    assert waits_for(_pod(), _node("Unknown")) == (
+        "node node-1 is not ready: KubeletStopped",
+        "the kubelet of node node-1 has reported nothing yet",
+    )
+
+
+def test_a_pod_that_runs_waits_for_nothing() -> None:
+    assert waits_for(_pod(phase="Running"), _node()) == ()

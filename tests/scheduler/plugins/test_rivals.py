@@ -1,0 +1,212 @@
+"""Schedulers that decide at the same moment, on other pods or on the same ones."""
+
+import asyncio
+import copy
+from collections.abc import Callable
+
+import httpx
+
+from tests.scheduler.objects import claim_json, class_json, node_json, pod_json, slice_json
+from tests.scheduler.running import condition, events, node_of, quiet, running
+from tests.support.fakeapi import Call, FakeApi, Json
+from tests.support.waiting import eventually
+
+_SHARED: Json = {"allowMultipleAllocations": True}
+
+
+class _RespellingApi(FakeApi):
+    """Stores quantities as kube-apiserver does, in the shortest form; watchers know before the writer does."""
+
+    async def handle_async_request(self, request: httpx.Request) -> httpx.Response:
+        response = await super().handle_async_request(request)
+        for _ in range(20):
+            await asyncio.sleep(0)
+        return response
+
+    def _put(self, event: str, key: tuple[str, str, str], obj: Json) -> Json:
+        if key[0] == "resourceclaims":
+            for result in _results(obj):
+                for name, text in result.get("consumedCapacity", {}).items():
+                    result["consumedCapacity"][name] = {"1074000000": "1074M"}.get(text, text)
+        return super()._put(event, key, obj)
+
+
+def _results(claim: Json) -> list[Json]:
+    found: list[Json] = claim["status"].get("allocation", {}).get("devices", {}).get("results", [])
+    return found
+
+
+def _devices(api: FakeApi, name: str) -> list[str]:
+    return [result["device"] for result in _results(api.get("resourceclaims", "default", name))]
+
+
+def _given(name: str, device: str, *, pod: str = "", **result: object) -> Json:
+    """A claim to which another scheduler has given the device of node a, for the pod."""
+    claim = claim_json(name)
+    claim["metadata"]["finalizers"] = ["resource.kubernetes.io/delete-protection"]
+    results = [{"request": "gpu", "driver": "gpu.example.com", "pool": "a", "device": device, **result}]
+    fields = [{"key": "metadata.name", "operator": "In", "values": ["a"]}]
+    selector = {"nodeSelectorTerms": [{"matchFields": fields}]}
+    claim["status"] = {"allocation": {"devices": {"results": results}, "nodeSelector": selector}}
+    if pod:
+        claim["status"]["reservedFor"] = [{"resource": "pods", "name": pod, "uid": f"uid-{pod}"}]
+    return claim
+
+
+def _on_call(api: FakeApi, matches: Callable[[Call], bool], then: Callable[[], None]) -> None:
+    """The first time that a request matches, something else happens just before it."""
+    pending = [then]
+
+    def refuse(call: Call) -> None:
+        if pending and matches(call):
+            pending.pop()()
+
+    api.refuse = refuse
+
+
+def _stores(name: str) -> Callable[[Call], bool]:
+    return lambda call: (
+        call.resource == "resourceclaims" and call.subresource == "status" and call.name == name
+    )
+
+
+async def test_its_own_allocations_are_no_rivals_however_they_are_spelled() -> None:
+    """A share of 1074000000, as the range's steps have it, is stored as 1074M."""
+    policy = {"default": "1M", "validRange": {"min": "1M", "step": "1M"}}
+    capacity = {"bandwidth": {"value": "10G", "requestPolicy": policy}}
+    wanted = {"capacity": {"requests": {"bandwidth": "1073741824"}}}
+    pods = range(8)
+    api = _RespellingApi(
+        node_json("a", labels={}),
+        class_json(),
+        slice_json("a", 1, capacity=capacity, **_SHARED),
+        *(claim_json(f"c{i}", request=wanted) for i in pods),
+    )
+    async with running(api):
+        for i in pods:
+            api.add(pod_json(f"p{i}", claims={"gpu": f"c{i}"}))
+        await eventually(lambda: all(node_of(api, f"p{i}") for i in pods))
+        await quiet(api)
+    assert [
+        result["consumedCapacity"]["bandwidth"] for c in api.of("resourceclaims") for result in _results(c)
+    ] == ["1074M"] * len(pods)
+    assert not [text for i in pods for text in events(api, f"p{i}") if "FailedScheduling" in text]
+
+
+async def test_who_was_late_takes_another_device() -> None:
+    api = FakeApi(node_json("a"), class_json(), slice_json("a", 2), claim_json("c"), claim_json("other"))
+    _on_call(api, _stores("c"), lambda: _add(api, _given("other", "gpu-0", pod="x")))
+    async with running(api) as (_, clock):
+        api.add(pod_json("p", claims={"gpu": "c"}))
+        await eventually(lambda: condition(api, "p"))
+        assert condition(api, "p")["message"] == (
+            'running PreBind plugin "DynamicResourcesRivals": '
+            "devices of claim default/c were allocated for claim default/other in the meantime"
+        )
+        assert not _devices(api, "c")
+        await clock.advance(10)
+        await eventually(lambda: node_of(api, "p"))
+    assert _devices(api, "c") == ["gpu-1"]
+
+
+async def test_who_was_late_keeps_a_share_that_is_left() -> None:
+    slices = slice_json("a", 1, capacity={"memory": {"value": "3"}}, **_SHARED)
+    wanted = {"capacity": {"requests": {"memory": "1"}}}
+    share = {"shareID": "s", "consumedCapacity": {"memory": "2"}}
+    api = FakeApi(node_json("a"), class_json(), slices, claim_json("c", request=wanted), claim_json("other"))
+    _on_call(api, _stores("c"), lambda: _add(api, _given("other", "gpu-0", pod="x", **share)))
+    async with running(api):
+        api.add(pod_json("p", claims={"gpu": "c"}))
+        await eventually(lambda: node_of(api, "p"))
+    assert not [text for text in events(api, "p") if "FailedScheduling" in text]
+
+
+async def test_a_pod_is_not_bound_with_what_another_scheduler_is_about_to_give_back() -> None:
+    """The other one of its name was late with its claim, and will find that out as well."""
+    api = FakeApi(node_json("a"), class_json(), slice_json("a", 2), claim_json("first"), claim_json("c"))
+    api.add(_given("first", "gpu-0", pod="x"))
+    api.add(_given("c", "gpu-0", pod="p"))
+    async with running(api) as (_, clock):
+        api.add(pod_json("p", claims={"gpu": "c"}))
+        await eventually(lambda: condition(api, "p"))
+        assert node_of(api, "p") is None
+        await clock.advance(10)
+        await eventually(lambda: node_of(api, "p"))
+    assert _devices(api, "c") == ["gpu-1"]
+    assert _devices(api, "first") == ["gpu-0"]
+
+
+async def test_nothing_is_taken_from_a_pod_that_another_scheduler_has_bound() -> None:
+    """It was too slow for both: another claim came first, and the pod has been bound."""
+    api = FakeApi(node_json("a"), class_json(), slice_json("a", 2), claim_json("c"), claim_json("other"))
+    seen = api.version
+
+    def meanwhile() -> None:
+        _add(api, _given("other", "gpu-0", pod="x"))
+        _bind(api, "p", quietly=True)
+
+    _on_call(api, _stores("c"), meanwhile)
+    async with running(api):
+        api.add(pod_json("p", claims={"gpu": "c"}))
+        await eventually(lambda: api.version > seen and _devices(api, "c"))
+        await quiet(api)
+    assert _devices(api, "c") == ["gpu-0"]
+    assert node_of(api, "p") == "a"
+
+
+async def test_reservations_of_a_pod_that_another_scheduler_has_bound_stay() -> None:
+    api = FakeApi(node_json("a"), class_json(), slice_json("a", 1), claim_json("c"))
+
+    def refuse(call: Call) -> tuple[int, str, str] | None:
+        if call.subresource != "binding":
+            return None
+        _bind(api, "p", quietly=True)
+        return 409, "Conflict", 'pod p is already assigned to node "a"'
+
+    api.refuse = refuse
+    async with running(api):
+        api.add(pod_json("p", claims={"gpu": "c"}))
+        await eventually(lambda: events(api, "p"))
+        await quiet(api)
+    assert api.get("resourceclaims", "default", "c")["status"]["reservedFor"]
+
+
+async def test_postfilter_takes_nothing_from_a_pod_that_another_scheduler_has_bound() -> None:
+    """This one may not use the node that the claim is allocated on."""
+    api = FakeApi(node_json("a"), node_json("b"), class_json(), slice_json("a", 1))
+    api.add(_given("c", "gpu-0", pod="p"))
+    async with running(api):
+        api.add(pod_json("p", claims={"gpu": "c"}, nodeSelector={"kubernetes.io/hostname": "b"}))
+        _bind(api, "p", quietly=True)
+        await eventually(lambda: condition(api, "p"))
+        await quiet(api)
+    assert _devices(api, "c") == ["gpu-0"]
+
+
+async def test_what_was_taken_from_a_pod_that_is_bound_at_that_moment_is_replaced() -> None:
+    """Here it is bound elsewhere between the last look and the write."""
+    api = FakeApi(node_json("a"), node_json("b"), class_json(), slice_json("a", 1), claim_json("c"))
+    api.add(_given("c", "gpu-0", pod="p"))
+    _on_call(api, _stores("c"), lambda: _bind(api, "p"))
+    async with running(api):
+        api.add(pod_json("p", claims={"gpu": "c"}, nodeSelector={"kubernetes.io/hostname": "b"}))
+        await eventually(lambda: node_of(api, "p"))
+        await quiet(api)
+        await eventually(lambda: _devices(api, "c"))
+    claim = api.get("resourceclaims", "default", "c")
+    assert _devices(api, "c") == ["gpu-0"]
+    assert [consumer["name"] for consumer in claim["status"]["reservedFor"]] == ["p"]
+
+
+def _add(api: FakeApi, obj: Json) -> None:
+    api.add(obj)
+
+
+def _bind(api: FakeApi, name: str, *, quietly: bool = False) -> None:
+    """As another scheduler would; ``quietly``: the news of it takes a while."""
+    pod = copy.deepcopy(api.get("pods", "default", name))
+    pod["spec"]["nodeName"] = "a"
+    if quietly:
+        api.objects["pods", "default", name] = pod
+    else:
+        api.add(pod)
