@@ -35,6 +35,8 @@ from dra_shared.client.errors import NotFound
 from dra_shared.client.rest import Client
 from dra_shared.features import FeatureGates
 
+from tests.support.waiting import until
+
 Json = dict[str, Any]
 
 _RESOURCES: dict[str, Resource[Any]] = {
@@ -121,11 +123,7 @@ class Cluster:
         seconds: float = 60.0,
     ) -> None:
         """Wait for ``condition``; ``meanwhile`` is done again and again."""
-        async with asyncio.timeout(seconds):
-            while not await condition():
-                if meanwhile is not None:
-                    await meanwhile()
-                await asyncio.sleep(0.01)
+        await until(condition, seconds, every=0.01, meanwhile=meanwhile)
 
 
 @contextlib.asynccontextmanager

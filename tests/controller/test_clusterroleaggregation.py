@@ -11,7 +11,7 @@ from dra_shared.clock import FakeClock
 from dra_shared.features import FeatureGates
 from prometheus_client import CollectorRegistry
 
-from tests.fakeapi import FakeApi
+from tests.support.fakeapi import FakeApi
 
 _READ = {"verbs": ["get", "list"], "apiGroups": ["resource.k8s.io"], "resources": ["resourceclaims"]}
 _PATH = {"verbs": ["get"], "nonResourceURLs": ["/metrics"]}

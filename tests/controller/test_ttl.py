@@ -12,7 +12,7 @@ from dra_shared.clock import FakeClock
 from dra_shared.features import FeatureGates
 from prometheus_client import CollectorRegistry
 
-from tests.fakeapi import FakeApi
+from tests.support.fakeapi import FakeApi
 
 
 def _node(number: int) -> dict[str, Any]:

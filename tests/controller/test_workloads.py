@@ -239,7 +239,7 @@ async def test_a_daemon_set_covers_the_nodes_that_it_may(cluster: Cluster) -> No
     taint = {"key": "example.com/dedicated", "effect": "NoSchedule"}
     await cluster.create("Node", "open")
     await cluster.create("Node", "closed", spec={"taints": [taint]})
-    async with controllers(cluster, "daemonset-controller"):
+    async with controllers(cluster, "daemonset-controller", "node-lifecycle-controller"):
         await cluster.create("DaemonSet", "agent", **_workload())
 
         async def covers(*nodes: str) -> bool:

@@ -19,6 +19,7 @@ from dra_shared.client.errors import NotFound
 from dra_shared.client.events import reference
 from dra_shared.clock import parse_rfc3339, rfc3339
 from dra_shared.selectors import label_selector
+from msgspec.structs import replace
 
 from dra_controller.deployment.rolling import scaled
 from dra_controller.framework import Context, QueueController
@@ -88,23 +89,11 @@ class DisruptionController(QueueController):
         status = self._count(budget, pods)
         if status == budget.status:
             return
-        gone = budget.status.disrupted_pods.keys() - status.disrupted_pods.keys()
-        body = {
-            # An eviction counts itself: what was counted meanwhile must not be overwritten.
-            "metadata": {"resourceVersion": budget.metadata.resource_version},
-            "status": {
-                "conditions": status.conditions,
-                "currentHealthy": status.current_healthy,
-                "desiredHealthy": status.desired_healthy,
-                "disruptionsAllowed": status.disruptions_allowed,
-                "expectedPods": status.expected_pods,
-                "observedGeneration": status.observed_generation,
-                **({"disruptedPods": dict.fromkeys(gone)} if gone else {}),
-            },
-        }
-        namespace, _, name = key.partition("/")
         try:
-            await self._client.patch(POD_DISRUPTION_BUDGETS, name, body, namespace, subresource="status")
+            # An eviction counts itself: with the version, what was counted meanwhile is not overwritten.
+            await self._client.update(
+                POD_DISRUPTION_BUDGETS, replace(budget, status=status), subresource="status"
+            )
         except NotFound:
             return
 

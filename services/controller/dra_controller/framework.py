@@ -32,6 +32,8 @@ class Context:
     """How long a node may be silent before it counts as lost: --node-monitor-grace-period."""
     relist_seconds: float | None = None
     """How often informers that a controller makes for itself list anew."""
+    root_ca: str = ""
+    """The certificates, as PEM, that pods are given to know the API server by: --root-ca-file."""
 
     def recorder(self, component: str) -> Recorder:
         """A recorder whose events name ``component`` as their source."""

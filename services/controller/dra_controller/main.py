@@ -2,6 +2,7 @@
 
 import argparse
 import re
+from pathlib import Path
 
 from dra_shared import service
 from dra_shared.client.terms import Terms
@@ -35,6 +36,12 @@ def main() -> int:
         help="work only while holding the Lease kube-system/kube-controller-manager",
     )
     options.option(
+        "--use-service-account-credentials",
+        default=False,
+        action="store_true",
+        help="give each controller the identity of a service account in kube-system, and its role",
+    )
+    options.option(
         "--leader-elect-lease-duration",
         default="15s",
         help="how long a standby waits for a leader that renews the Lease no more",
@@ -51,6 +58,12 @@ def main() -> int:
         "--node-monitor-grace-period",
         default="50s",
         help="how long a node may be silent before it counts as lost, such as 50s or 1m30s",
+    )
+    options.option(
+        "--root-ca-file",
+        default=None,
+        type=Path,
+        help="certificates to give to pods as kube-root-ca.crt (default: the kubeconfig's)",
     )
     args = options.parse_args()
     try:
@@ -70,14 +83,19 @@ async def _serve(args: argparse.Namespace) -> None:
         controllers=_names(args),
         features=FeatureGates.parse(args.feature_gates),
         leader_elect=args.leader_elect,
+        use_service_account_credentials=args.use_service_account_credentials,
         terms=_terms(args),
         node_monitor_grace_seconds=_seconds(args.node_monitor_grace_period),
+        root_ca=_root_ca(args),
     )
     async with (
         service.connect(args, _USER_AGENT) as client,
         ControllerManager(config, client) as manager,
         service.HealthServer(
-            args.health_address, args.health_port, {"controllers": lambda: manager.ready}
+            args.health_address,
+            args.health_port,
+            {"controllers": lambda: manager.ready},
+            guard=service.guard(args),
         ) as health,
     ):
         _log.info("serving health and metrics", address=args.health_address, port=health.port)
@@ -95,6 +113,23 @@ def _terms(args: argparse.Namespace) -> Terms:
         renew_deadline=_seconds(args.leader_elect_renew_deadline),
         retry_period=_seconds(args.leader_elect_retry_period),
     )
+
+
+def _root_ca(args: argparse.Namespace) -> str:
+    """The certificates that the API server is known by; empty where it serves plain HTTP.
+
+    Raises:
+        OSError: the file can't be read.
+        KubeconfigError: the kubeconfig is of no use.
+    """
+    if args.root_ca_file is not None:
+        content: str = args.root_ca_file.read_text()
+        return content
+    if not args.kubeconfig:
+        return ""
+    from dra_shared.client import kubeconfig
+
+    return kubeconfig.load(Path(args.kubeconfig)).authority
 
 
 def _seconds(text: str) -> float:

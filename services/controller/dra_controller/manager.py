@@ -3,7 +3,7 @@
 import asyncio
 import uuid
 from collections.abc import Iterable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from types import TracebackType
 from typing import Self
 
@@ -18,6 +18,7 @@ from dra_shared.log import logger
 from prometheus_client import CollectorRegistry, Metric
 from prometheus_client.registry import Collector
 
+from dra_controller.accounts import Accounts
 from dra_controller.framework import Context, Controller
 from dra_controller.names import select
 from dra_controller.registry import CONTROLLERS
@@ -38,9 +39,11 @@ class ControllerConfig:
     controllers: tuple[str, ...] = ("*",)
     features: FeatureGates = field(default_factory=FeatureGates)
     leader_elect: bool = False
+    use_service_account_credentials: bool = False
     terms: Terms = field(default_factory=Terms)
     relist_seconds: float = 120.0
     node_monitor_grace_seconds: float = 50.0
+    root_ca: str = ""
     identity: str = field(default_factory=lambda: f"dralab-controller_{uuid.uuid4()}")
 
 
@@ -124,9 +127,18 @@ class ControllerManager:
             registry,
             node_monitor_grace_seconds=self._config.node_monitor_grace_seconds,
             relist_seconds=relist,
+            root_ca=self._config.root_ca,
         )
+        names = [name for name in self._names if CONTROLLERS[name].wanted(context)]
+        accounts: Accounts | None = None
+        if self._config.use_service_account_credentials:
+            accounts = Accounts(self._client, self._clock, names)
+            await accounts.ready()
         controllers = {
-            name: CONTROLLERS[name](context) for name in self._names if CONTROLLERS[name].wanted(context)
+            name: CONTROLLERS[name](
+                replace(context, client=accounts.client(name)) if accounts is not None else context
+            )
+            for name in names
         }
         self._informers, self._controllers = informers, controllers
         self._metrics.current = registry
@@ -134,6 +146,8 @@ class ControllerManager:
         try:
             async with asyncio.TaskGroup() as tasks:
                 tasks.create_task(informers.run())
+                if accounts is not None:
+                    tasks.create_task(accounts.run())
                 tasks.create_task(self._await_sync(informers))
                 for controller in controllers.values():
                     tasks.create_task(self._keep_running(controller))

@@ -22,6 +22,54 @@ _PODS = ("", "pods")
 _log = logger(__name__)
 
 
+# In upstream's order (`status_condition_utils.go`): the type; its reason where there is a problem, and its reason and
+# message where there is none.
+_CONDITIONS = (
+    (
+        "NamespaceDeletionDiscoveryFailure",
+        ("DiscoveryFailed", "ResourcesDiscovered", "All resources successfully discovered"),
+    ),
+    (
+        "NamespaceDeletionGroupVersionParsingFailure",
+        ("GroupVersionParsingFailed", "ParsedGroupVersions", "All legacy kube types successfully parsed"),
+    ),
+    (
+        "NamespaceDeletionContentFailure",
+        (
+            "ContentDeletionFailed",
+            "ContentDeleted",
+            "All content successfully deleted, may be waiting on finalization",
+        ),
+    ),
+    (
+        "NamespaceContentRemaining",
+        ("SomeResourcesRemain", "ContentRemoved", "All content successfully removed"),
+    ),
+    (
+        "NamespaceFinalizersRemaining",
+        ("SomeFinalizersRemain", "ContentHasNoFinalizers", "All content-preserving finalizers finished"),
+    ),
+)
+
+
+def _remaining(remaining: Counter[str], finalizers: Counter[str]) -> dict[str, str]:
+    """The messages of the conditions that report what is left in the namespace."""
+    found = {}
+    if remaining:
+        counts = ", ".join(
+            f"{name} has {number} resource instances" for name, number in sorted(remaining.items())
+        )
+        found["NamespaceContentRemaining"] = f"Some resources are remaining: {counts}"
+    if finalizers:
+        waits = ", ".join(
+            f"{name} in {number} resource instances" for name, number in sorted(finalizers.items())
+        )
+        found["NamespaceFinalizersRemaining"] = (
+            f"Some content in the namespace has finalizers remaining: {waits}"
+        )
+    return found
+
+
 class NamespaceController(QueueController):
     """kube-controller-manager's namespace-controller."""
 
@@ -124,55 +172,8 @@ class NamespaceController(QueueController):
         remaining: Counter[str],
         finalizers: Counter[str],
     ) -> Namespace:
-        counts = ", ".join(
-            f"{name} has {number} resource instances" for name, number in sorted(remaining.items())
-        )
-        waits = ", ".join(
-            f"{name} in {number} resource instances" for name, number in sorted(finalizers.items())
-        )
-        wanted = [
-            self._condition(
-                "NamespaceDeletionDiscoveryFailure",
-                problems,
-                ("DiscoveryFailed", "ResourcesDiscovered", "All resources successfully discovered"),
-            ),
-            self._condition(
-                "NamespaceDeletionGroupVersionParsingFailure",
-                problems,
-                (
-                    "GroupVersionParsingFailed",
-                    "ParsedGroupVersions",
-                    "All legacy kube types successfully parsed",
-                ),
-            ),
-            self._condition(
-                "NamespaceDeletionContentFailure",
-                problems,
-                (
-                    "ContentDeletionFailed",
-                    "ContentDeleted",
-                    "All content successfully deleted, may be waiting on finalization",
-                ),
-            ),
-            self._condition(
-                "NamespaceContentRemaining",
-                {"NamespaceContentRemaining": f"Some resources are remaining: {counts}"} if remaining else {},
-                ("SomeResourcesRemain", "ContentRemoved", "All content successfully removed"),
-            ),
-            self._condition(
-                "NamespaceFinalizersRemaining",
-                {
-                    "NamespaceFinalizersRemaining": f"Some content in the namespace has finalizers remaining: {waits}"
-                }
-                if finalizers
-                else {},
-                (
-                    "SomeFinalizersRemain",
-                    "ContentHasNoFinalizers",
-                    "All content-preserving finalizers finished",
-                ),
-            ),
-        ]
+        remains = {**problems, **_remaining(remaining, finalizers)}
+        wanted = [self._condition(kind, remains, texts) for kind, texts in _CONDITIONS]
         old = {condition.type: condition for condition in namespace.status.conditions}
         new = tuple(_keep_time(condition, old.get(condition.type)) for condition in wanted)
         if new == namespace.status.conditions:

@@ -18,6 +18,7 @@ from dra_controller.replicationcontroller import ReplicationManager
 from dra_controller.resourceclaim import ResourceClaimController
 from dra_controller.resourcepoolstatusrequest import ResourcePoolStatusRequestController
 from dra_controller.resourcequota import ResourceQuotaController
+from dra_controller.rootcacertpublisher import RootCACertificatePublisher
 from dra_controller.serviceaccount import ServiceAccountController
 from dra_controller.statefulset import StatefulSetController
 from dra_controller.tainteviction import TaintEvictionController
@@ -42,6 +43,7 @@ _CLASSES: tuple[type[Controller], ...] = (
     ResourceClaimController,
     ResourcePoolStatusRequestController,
     ResourceQuotaController,
+    RootCACertificatePublisher,
     ServiceAccountController,
     StatefulSetController,
     TTLAfterFinishedController,

@@ -12,7 +12,7 @@ from dra_shared.claims import controller_of
 from dra_shared.client.errors import ApiError
 from dra_shared.log import logger
 from dra_shared.quantity import Quantity
-from dra_shared.quota import Usage, add, claim_usage, is_claim_resource, pod_usage, selects
+from dra_shared.quota import Usage, add, claim_usage, equal, is_claim_resource, pod_usage, selects
 from msgspec.structs import replace
 
 from dra_controller.discovery import Kind, discover
@@ -86,7 +86,7 @@ class ResourceQuotaController(QueueController):
             hard=quota.spec.hard,
             used={name: str(used.get(name, Quantity.parse("0"))) for name in quota.spec.hard},
         )
-        if status != quota.status:
+        if not equal(status.hard, quota.status.hard) or not equal(status.used, quota.status.used):
             await self._client.update(RESOURCE_QUOTAS, replace(quota, status=status), subresource="status")
 
     async def _usage(self, quota: ResourceQuota) -> Usage:

@@ -15,7 +15,7 @@ from dra_shared.features import FeatureGates
 from prometheus_client import CollectorRegistry
 
 from tests.controller.cluster import POD_SPEC, Cluster
-from tests.fakeapi import FakeApi
+from tests.support.fakeapi import FakeApi
 
 _TEMPLATE = {"spec": {"template": {"spec": {**POD_SPEC, "restartPolicy": "Never"}}}}
 

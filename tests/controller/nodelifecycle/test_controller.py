@@ -15,7 +15,7 @@ from dra_shared.clock import FakeClock, parse_rfc3339
 from dra_shared.features import FeatureGates
 from prometheus_client import CollectorRegistry
 
-from tests.fakeapi import FakeApi
+from tests.support.fakeapi import FakeApi
 
 _START = "2026-01-01T00:00:00Z"
 
@@ -110,6 +110,18 @@ async def test_taints_follow_the_conditions() -> None:
         ("node.kubernetes.io/unreachable", "NoExecute"),
         ("node.kubernetes.io/disk-pressure", "NoSchedule"),
     }
+
+
+async def test_a_new_nodes_taint_goes_once_it_is_ready() -> None:
+    new = {"key": "node.kubernetes.io/not-ready", "effect": "NoSchedule"}
+    for status in ({"conditions": [{"type": "Ready", "status": "True"}]}, {}):
+        node = _node(status=status, spec={"taints": [{"key": "own", "effect": "NoSchedule"}, new]})
+        world = _World(node)
+        controller = NodeLifecycleController(world.context)
+        world.informers.informer(NODES)._apply(convert(NODES, node))
+        await controller._mark("n1")
+        (marked,) = world.api.of("nodes")
+        assert [taint["key"] for taint in marked["spec"]["taints"]] == ["own"]
 
 
 async def test_pods_go_when_they_tolerate_the_node_no_longer() -> None:

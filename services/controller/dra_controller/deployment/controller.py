@@ -203,15 +203,10 @@ class DeploymentController(QueueController):
     async def _number(self, deployment: Deployment, number: int) -> Deployment:
         if deployment.metadata.annotations.get(revisions.REVISION) == str(number):
             return deployment
-        body = {
-            "metadata": {
-                "resourceVersion": deployment.metadata.resource_version,
-                "annotations": {revisions.REVISION: str(number)},
-            }
-        }
-        meta = deployment.metadata
-        # Annotations can be written with the status, and upstream does so.
-        return await self._client.patch(DEPLOYMENTS, meta.name, body, meta.namespace, subresource="status")
+        annotations = deployment.metadata.annotations | {revisions.REVISION: str(number)}
+        numbered = replace(deployment, metadata=replace(deployment.metadata, annotations=annotations))
+        # Annotations can be written with the status, and upstream does so: its role may update, and not patch.
+        return await self._client.update(DEPLOYMENTS, numbered, subresource="status")
 
     async def _progress(self, deployment: Deployment, reason: str, text: str, *, once: bool) -> Deployment:
         if once and conditions.find(deployment.status, conditions.PROGRESSING) is not None:

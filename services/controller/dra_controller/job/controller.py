@@ -5,7 +5,8 @@ Every pod carries a finalizer until it is counted. A pod that ended is first wri
 any point counts it exactly once.
 """
 
-from collections.abc import KeysView, Sequence
+import dataclasses
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 
@@ -26,7 +27,8 @@ from msgspec.structs import replace
 
 from dra_controller.framework import Context
 from dra_controller.job import policy
-from dra_controller.job.indexes import INDEX, index_of, parse, text_of
+from dra_controller.job.counting import Tally, count, count_rest, fold
+from dra_controller.job.indexes import INDEX, index_of, parse
 from dra_controller.job.metrics import JobMetrics
 from dra_controller.job.policy import TRACKING
 from dra_controller.pods import controller_reference, from_template, is_active, is_ready, is_terminal
@@ -83,111 +85,55 @@ class JobController(WorkloadController):
     async def _count(self, job: Job, pods: Sequence[Pod]) -> Job:
         """Bring the status up to date: what ended, what runs, and whether the Job is done."""
         now = self._clock.now()
-        uncounted = job.status.uncounted_terminated_pods or UncountedTerminatedPods()
         tracked = {pod.metadata.uid: pod for pod in pods if self._is_tracked(pod)}
-        status = _fold(job.status, uncounted, tracked.keys())
-        uncounted = status.uncounted_terminated_pods or UncountedTerminatedPods()
-
-        failed_now: list[Pod] = []
-        succeeded_now: list[Pod] = []
-        ignored: list[Pod] = []
-        for uid, pod in tracked.items():
-            if uid in uncounted.succeeded or uid in uncounted.failed:
-                continue
-            if pod.status.phase == "Succeeded":
-                succeeded_now.append(pod)
-            elif policy.is_failed(job, pod):
-                (ignored if policy.is_ignored(job, pod) else failed_now).append(pod)
-        indexes, lost = parse(status.completed_indexes), parse(status.failed_indexes)
-        if policy.is_indexed(job):
-            limit = job.spec.completions or 0
-            mine = [(pod, index_of(pod)) for pod in succeeded_now]
-            new = {index for _, index in mine if index is not None and index < limit}
-            indexes |= new
-            lost |= {
-                index
-                for pod in failed_now
-                if (index := index_of(pod)) is not None and policy.fails_index(job, pod)
-            }
-            lost -= indexes
-            status = replace(status, completed_indexes=text_of(indexes))
-            if job.spec.backoff_limit_per_index is not None:
-                status = replace(status, failed_indexes=text_of(lost))
-        self._note_backoff(job, succeeded_now, failed_now)
-        uncounted = UncountedTerminatedPods(
-            succeeded=(*uncounted.succeeded, *(pod.metadata.uid for pod in succeeded_now)),
-            failed=(*uncounted.failed, *(pod.metadata.uid for pod in failed_now)),
-        )
-        active = [pod for pod in pods if is_active(pod)]
-        succeeded = (status.succeeded or 0) + len(uncounted.succeeded)
-        if policy.is_indexed(job):
-            succeeded = len(indexes)
-        failed = (status.failed or 0) + len(uncounted.failed)
-        status = replace(
-            status,
-            active=len(active) or None,
-            ready=sum(is_ready(pod) for pod in active),
-            terminating=sum(
-                pod.metadata.deletion_timestamp is not None and not is_terminal(pod) for pod in pods
-            ),
-            uncounted_terminated_pods=uncounted,
-        )
+        tally = count(job, pods, tracked)
+        self._note_backoff(job, tally.ended.succeeded, tally.ended.failed)
+        status = tally.status
         if status.start_time is None and not job.spec.suspend:
             status = replace(status, start_time=rfc3339(now))
-        status = self._judge(job, status, pods, (succeeded, failed), (indexes, lost), now)
-        rest: list[Pod] = []
-        judged = policy.outcome(status)
-        if judged is not None:
-            # Nobody waits for the others' end: they have failed with the Job, and a success doesn't count them.
-            known = {*uncounted.succeeded, *uncounted.failed}
-            rest = [pod for uid, pod in tracked.items() if uid not in known and pod not in ignored]
-            if judged.type == "FailureTarget":
-                counted = (pod.metadata.uid for pod in rest if not policy.is_ignored(job, pod))
-                uncounted = replace(uncounted, failed=(*uncounted.failed, *counted))
-            status = replace(
-                status,
-                active=None,
-                ready=0,
-                terminating=(status.terminating or 0) + len(active),
-                uncounted_terminated_pods=uncounted,
-            )
+        status = self._judge(job, status, pods, tally, now)
+        tally = dataclasses.replace(tally, status=status)
+        status, rest = count_rest(job, tally, tracked)
         job = await self._write(job, status)
-        ended = [pod for uid, pod in tracked.items() if uid in uncounted.succeeded or uid in uncounted.failed]
-        if ended or ignored or rest:
-            await self._untrack([*ended, *ignored, *(pod for pod in rest if pod not in ended)])
-            gone = tracked.keys() - {pod.metadata.uid for pod in ended}
-            job = await self._write(job, _fold(job.status, uncounted, gone))
-        if judged is not None and active and self.settled(job):
+        job = await self._untrack_counted(job, [*tally.ended.ignored, *rest], tracked)
+        if policy.outcome(status) is not None and tally.active and self.settled(job):
             # Only now: a pod that is going and carries the finalizer counts as failed.
-            await self.delete_pods(job, active)
+            await self.delete_pods(job, tally.active)
         left = policy.deadline_left(job, now)
         if left is not None and left > 0 and not policy.is_finished(job):
             self.queue.add_after(job.key, left)
         return await self._conclude(job)
+
+    async def _untrack_counted(self, job: Job, others: Sequence[Pod], tracked: Mapping[str, Pod]) -> Job:
+        """Take the finalizer from the listed pods and from ``others``, and make those that are listed count."""
+        listed = job.status.uncounted_terminated_pods or UncountedTerminatedPods()
+        ended = [pod for uid, pod in tracked.items() if uid in listed.succeeded or uid in listed.failed]
+        if not ended and not others:
+            return job
+        await self._untrack([*ended, *(pod for pod in others if pod not in ended)])
+        left = tracked.keys() - {pod.metadata.uid for pod in ended}
+        return await self._write(job, fold(job.status, listed, left))
 
     def _judge(
         self,
         job: Job,
         status: JobStatus,
         pods: Sequence[Pod],
-        counts: tuple[int, int],
-        ended: tuple[set[int], set[int]],
+        tally: Tally,
         now: datetime,
     ) -> JobStatus:
         """``status`` with what can be said about the outcome before the last pod is gone."""
         if policy.has_condition(job, "FailureTarget", "SuccessCriteriaMet"):
             return status
         active = sum(is_active(pod) for pod in pods)
-        succeeded, failed = counts
-        indexes, lost = ended
-        rule = policy.met_rule(job, indexes)
+        rule = policy.met_rule(job, tally.indexes)
         if rule is not None:
             text = f"Matched rules at index {rule}"
             return _with(status, now, "SuccessCriteriaMet", "True", "SuccessPolicy", text)
-        reason = policy.failure(job, pods, failed, now, succeeded=indexes, lost=lost)
+        reason = policy.failure(job, pods, tally.failed, now, succeeded=tally.indexes, lost=tally.lost)
         if reason is not None:
             return _with(status, now, "FailureTarget", "True", *reason)
-        if policy.is_complete(job, succeeded, indexes, active):
+        if policy.is_complete(job, tally.succeeded, tally.indexes, active):
             text = "Reached expected number of succeeded pods"
             return _with(status, now, "SuccessCriteriaMet", "True", "CompletionsReached", text)
         suspended = next((c for c in status.conditions if c.type == "Suspended"), None)
@@ -370,23 +316,6 @@ class JobController(WorkloadController):
         written = await self._client.update(JOBS, replace(job, status=status), subresource="status")
         self._metrics.counted(job, status)
         return written
-
-
-def _fold(
-    status: JobStatus, uncounted: UncountedTerminatedPods, tracked: KeysView[str] | set[str]
-) -> JobStatus:
-    """``status`` with those uncounted pods counted that don't carry the finalizer any more."""
-    failed = [uid for uid in uncounted.failed if uid not in tracked]
-    succeeded = [uid for uid in uncounted.succeeded if uid not in tracked]
-    return replace(
-        status,
-        failed=((status.failed or 0) + len(failed)) or None,
-        succeeded=((status.succeeded or 0) + len(succeeded)) or None,
-        uncounted_terminated_pods=UncountedTerminatedPods(
-            succeeded=tuple(uid for uid in uncounted.succeeded if uid in tracked),
-            failed=tuple(uid for uid in uncounted.failed if uid in tracked),
-        ),
-    )
 
 
 def _with(status: JobStatus, now: datetime, kind: str, value: str, reason: str, message: str) -> JobStatus:

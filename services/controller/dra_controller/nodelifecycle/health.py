@@ -111,8 +111,10 @@ def taints(node: Node, now: str) -> tuple[Taint, ...]:
     elif ready is not None and ready.status == "Unknown":
         wanted += [(UNREACHABLE, "NoSchedule"), (UNREACHABLE, "NoExecute")]
     elif ready is None:
-        # Not reported yet: what the kubelet registered with stays.
-        wanted += [(t.key, t.effect) for t in node.spec.taints if t.key == NOT_READY]
+        # Not reported yet: pods that run there stay or go as the node was registered, new ones may come.
+        wanted += [
+            (t.key, t.effect) for t in node.spec.taints if (t.key, t.effect) == (NOT_READY, "NoExecute")
+        ]
     for kind, key in _PRESSURES.items():
         entry = condition(node, kind)
         if entry is not None and entry.status == "True":

@@ -11,7 +11,6 @@ from dra_shared.api.resources import (
 )
 from dra_shared.client.errors import AlreadyExists, ApiError
 from dra_shared.client.events import reference
-from dra_shared.client.rest import PatchType
 from dra_shared.client.workqueue import Retry
 from msgspec.structs import replace
 
@@ -199,17 +198,7 @@ class StatefulSetController(WorkloadController):
                 continue
             wanted = retained(claim, stateful_set, pod, surplus=surplus)
             if wanted != claim:
-                meta = {
-                    "resourceVersion": claim.metadata.resource_version,
-                    "ownerReferences": wanted.metadata.owner_references or None,
-                }
-                await self._client.patch(
-                    PERSISTENT_VOLUME_CLAIMS,
-                    claim.metadata.name,
-                    {"metadata": meta},
-                    claim.metadata.namespace,
-                    patch_type=PatchType.MERGE,
-                )
+                await self._client.update(PERSISTENT_VOLUME_CLAIMS, wanted)
                 changed = True
         return changed
 

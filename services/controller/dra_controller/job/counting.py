@@ -1,0 +1,137 @@
+"""What the pods of a Job add up to in its status (upstream's `trackJobStatusAndRemoveFinalizers`). Pure.
+
+The steps are in this order, because each needs what the one before found: pods without the finalizer become part of the
+counters, those that ended since are classified, and then listed as uncounted. Only when that list is stored may they
+lose the finalizer; so a crash at any point counts each pod once.
+"""
+
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass
+
+from dra_shared.api.batch import Job, JobStatus, UncountedTerminatedPods
+from dra_shared.api.pod import Pod
+from msgspec.structs import replace
+
+from dra_controller.job import policy
+from dra_controller.job.indexes import index_of, parse, text_of
+from dra_controller.pods import is_active, is_ready, is_terminal
+
+
+@dataclass(frozen=True)
+class Ended:
+    """The tracked pods that ended and are not listed yet, by what they mean to the Job."""
+
+    succeeded: Sequence[Pod]
+    failed: Sequence[Pod]
+    ignored: Sequence[Pod]
+
+
+@dataclass(frozen=True)
+class Tally:
+    """A Job's counts: ``status`` lists the pods that ended now; ``indexes`` succeeded and ``lost`` failed for good."""
+
+    status: JobStatus
+    ended: Ended
+    active: Sequence[Pod]
+    indexes: set[int]
+    lost: set[int]
+    succeeded: int
+    failed: int
+
+    @property
+    def uncounted(self) -> UncountedTerminatedPods:
+        """The pods that are listed and not part of the counters yet."""
+        return self.status.uncounted_terminated_pods or UncountedTerminatedPods()
+
+
+def fold(status: JobStatus, uncounted: UncountedTerminatedPods, tracked: Collection[str]) -> JobStatus:
+    """``status`` with those uncounted pods counted that don't carry the finalizer any more."""
+    failed = [uid for uid in uncounted.failed if uid not in tracked]
+    succeeded = [uid for uid in uncounted.succeeded if uid not in tracked]
+    return replace(
+        status,
+        failed=((status.failed or 0) + len(failed)) or None,
+        succeeded=((status.succeeded or 0) + len(succeeded)) or None,
+        uncounted_terminated_pods=UncountedTerminatedPods(
+            succeeded=tuple(uid for uid in uncounted.succeeded if uid in tracked),
+            failed=tuple(uid for uid in uncounted.failed if uid in tracked),
+        ),
+    )
+
+
+def count(job: Job, pods: Sequence[Pod], tracked: Mapping[str, Pod]) -> Tally:
+    """The Job's counts now; ``tracked`` are those of its pods, by uid, that carry the finalizer."""
+    status = fold(job.status, job.status.uncounted_terminated_pods or UncountedTerminatedPods(), tracked)
+    listed = status.uncounted_terminated_pods or UncountedTerminatedPods()
+    ended = _classify(job, tracked, listed)
+    indexes, lost = _indexes(job, status, ended)
+    listed = UncountedTerminatedPods(
+        succeeded=(*listed.succeeded, *(pod.metadata.uid for pod in ended.succeeded)),
+        failed=(*listed.failed, *(pod.metadata.uid for pod in ended.failed)),
+    )
+    active = [pod for pod in pods if is_active(pod)]
+    if policy.is_indexed(job):
+        status = replace(status, completed_indexes=text_of(indexes))
+        if job.spec.backoff_limit_per_index is not None:
+            status = replace(status, failed_indexes=text_of(lost))
+    status = replace(
+        status,
+        active=len(active) or None,
+        ready=sum(is_ready(pod) for pod in active),
+        terminating=sum(pod.metadata.deletion_timestamp is not None and not is_terminal(pod) for pod in pods),
+        uncounted_terminated_pods=listed,
+    )
+    succeeded = len(indexes) if policy.is_indexed(job) else (status.succeeded or 0) + len(listed.succeeded)
+    failed = (status.failed or 0) + len(listed.failed)
+    return Tally(status, ended, active, indexes, lost, succeeded, failed)
+
+
+def _classify(job: Job, tracked: Mapping[str, Pod], listed: UncountedTerminatedPods) -> Ended:
+    succeeded: list[Pod] = []
+    failed: list[Pod] = []
+    ignored: list[Pod] = []
+    for uid, pod in tracked.items():
+        if uid in listed.succeeded or uid in listed.failed:
+            continue
+        if pod.status.phase == "Succeeded":
+            succeeded.append(pod)
+        elif policy.is_failed(job, pod):
+            (ignored if policy.is_ignored(job, pod) else failed).append(pod)
+    return Ended(succeeded, failed, ignored)
+
+
+def _indexes(job: Job, status: JobStatus, ended: Ended) -> tuple[set[int], set[int]]:
+    """The indexes that succeeded and those that failed for good; an index that succeeded once has not failed."""
+    indexes, lost = parse(status.completed_indexes), parse(status.failed_indexes)
+    if not policy.is_indexed(job):
+        return indexes, lost
+    limit = job.spec.completions or 0
+    new = {index_of(pod) for pod in ended.succeeded}
+    indexes |= {index for index in new if index is not None and index < limit}
+    failing = {index_of(pod) for pod in ended.failed if policy.fails_index(job, pod)}
+    lost |= {index for index in failing if index is not None}
+    return indexes, lost - indexes
+
+
+def count_rest(job: Job, tally: Tally, tracked: Mapping[str, Pod]) -> tuple[JobStatus, list[Pod]]:
+    """The status once the Job's outcome is certain, and the pods that are then untracked without having ended.
+
+    Their end is not waited for: they failed with the Job, and a success doesn't count them.
+    """
+    outcome = policy.outcome(tally.status)
+    if outcome is None:
+        return tally.status, []
+    listed = tally.uncounted
+    known = {*listed.succeeded, *listed.failed}
+    rest = [pod for uid, pod in tracked.items() if uid not in known and pod not in tally.ended.ignored]
+    if outcome.type == "FailureTarget":
+        counted = (pod.metadata.uid for pod in rest if not policy.is_ignored(job, pod))
+        listed = replace(listed, failed=(*listed.failed, *counted))
+    status = replace(
+        tally.status,
+        active=None,
+        ready=0,
+        terminating=(tally.status.terminating or 0) + len(tally.active),
+        uncounted_terminated_pods=listed,
+    )
+    return status, rest
