@@ -2,11 +2,13 @@
 
 from pathlib import Path
 
+import pytest
 from dra_node_agent.agent import NodeAgent, NodeAgentConfig, pod_subnet
 from dra_shared.clock import FakeClock
+from dra_shared.lockfile import DirectoryInUse
 
-from tests.fakeapi import Call, FakeApi
-from tests.node_agent.kubelet.waiting import until
+from tests.support.fakeapi import Call, FakeApi
+from tests.support.waiting import until
 
 
 def test_nodes_have_networks_of_their_own_by_name() -> None:
@@ -54,3 +56,38 @@ async def test_nodes_may_be_without_a_driver_of_ours(tmp_path: Path) -> None:
         assert not api.of("resourceslices")
         assert not api.of("deviceclasses")
         assert (tmp_path / "nodes" / "node-0" / "kubelet" / "plugins_registry").is_dir()
+
+
+async def test_nodes_with_gpus_have_the_labels_that_charts_select(tmp_path: Path) -> None:
+    api, clock = FakeApi(), FakeClock()
+    config = NodeAgentConfig(data=tmp_path, drivers=(), gpus="1xH100:whole", durable=False)
+    async with api.client() as client, NodeAgent(config, client, clock) as agent:
+        await until(lambda: agent.ready and api.of("nodes"), clock=clock)
+        (node,) = api.of("nodes")
+        assert node["metadata"]["labels"]["nvidia.com/gpu.present"] == "true"
+        assert node["metadata"]["labels"]["nvidia.com/gpu.count"] == "1"
+        system = agent._system("node-0")
+        assert system is not None
+        system.gpus[0].mig_enabled = True
+        relabelled = {"metadata": {"labels": {"nvidia.com/gpu.replicas": "0"}}}
+        await until(lambda: any(call.body == relabelled for call in api.writes("nodes")), clock=clock)
+
+
+async def test_nodes_of_other_drivers_have_none(tmp_path: Path) -> None:
+    api, clock = FakeApi(), FakeClock()
+    config = NodeAgentConfig(data=tmp_path, drivers=("gpu.example.com",), durable=False)
+    async with api.client() as client, NodeAgent(config, client, clock) as agent:
+        await until(lambda: agent.ready and api.of("nodes"), clock=clock)
+        assert not [key for key in api.of("nodes")[0]["metadata"]["labels"] if "nvidia" in key]
+
+
+async def test_a_node_has_one_agent(tmp_path: Path) -> None:
+    api, clock = FakeApi(), FakeClock()
+    first = NodeAgentConfig(data=tmp_path, names=("node-0",), drivers=(), durable=False)
+    second = NodeAgentConfig(data=tmp_path, names=("node-1", "node-0"), drivers=(), durable=False)
+    async with api.client() as client:
+        async with NodeAgent(first, client, clock):
+            with pytest.raises(DirectoryInUse, match="nodes/node-0 is in use by another node agent"):
+                await NodeAgent(second, client, clock).__aenter__()
+        async with NodeAgent(second, client, clock) as agent:
+            assert len(agent.kubelets) == 2

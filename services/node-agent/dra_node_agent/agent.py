@@ -9,36 +9,38 @@ from collections.abc import Container, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from types import TracebackType
-from typing import TYPE_CHECKING, Any, Protocol, Self, runtime_checkable
+from typing import TYPE_CHECKING, Any, Self
 
 import httpx
+from dra_shared.api.core import ConfigMap
 from dra_shared.api.pod import Pod
-from dra_shared.api.resources import PODS
+from dra_shared.api.resources import CONFIG_MAPS, PODS
 from dra_shared.client.errors import ApiError
 from dra_shared.client.informer import Informer
 from dra_shared.client.rest import Client
 from dra_shared.clock import Clock, SystemClock
 from dra_shared.features import FeatureGates
+from dra_shared.files import private_folder
+from dra_shared.guard import Guard
+from dra_shared.lockfile import DirectoryLock
 from dra_shared.log import logger
 
-from dra_node_agent.drivers.catalog import (
-    Driver,
-    DriverNode,
-    DriverOptions,
-    ensure_device_classes,
-    find_driver,
-)
+from dra_node_agent.drivers.base import Driver, DriverNode, DriverOptions
+from dra_node_agent.drivers.catalog import ensure_device_classes, find_driver
+from dra_node_agent.drivers.nvidia import DRIVER_NAME as NVIDIA
 from dra_node_agent.drivers.publisher import SLICE_HEADS
+from dra_node_agent.features import FeatureDiscovery
 from dra_node_agent.kubelet.kubelet import Kubelet, KubeletConfig
 from dra_node_agent.kubelet.node import NodeShape
-from dra_node_agent.kubelet.plugins.watch import DirectoryWatcher
+from dra_node_agent.kubelet.registration.watch import DirectoryWatcher
 from dra_node_agent.kubelet.server import Endpoint, KubeletServer
 from dra_node_agent.kubelet.websocket import WebSocket
 from dra_node_agent.nvml.faults import FAULTS_ROUTE, FaultInjector
+from dra_node_agent.poddrivers import HasGpus, PodDrivers
+from dra_node_agent.programs import NodePrograms
 from dra_node_agent.runtime.base import Runtime
-from dra_node_agent.runtime.container import Injected
-from dra_node_agent.runtime.fake import FakeRuntime
-from dra_node_agent.runtime.shell.interpreter import Process, Program
+from dra_node_agent.runtime.catalog import RUNTIMES, RuntimeNode
+from dra_node_agent.runtime.images import load_images
 from dra_node_agent.tasks import Tasks
 
 if TYPE_CHECKING:
@@ -47,6 +49,7 @@ if TYPE_CHECKING:
 # The kernel takes 107 characters for a socket's path; drivers append about as many as this leaves.
 _LONGEST_ROOT = 50
 _CLASS_RETRY = 0.1
+_ROOT_CERTIFICATES = "kube-root-ca.crt"
 # Networks of 256 addresses in 10.128.0.0/9, clear of where services have theirs.
 _SUBNETS = 1 << 15
 
@@ -62,11 +65,16 @@ class NodeAgentConfig:
         names: the nodes.
         drivers: names of drivers or files of profiles, run on every node.
         gpus: the simulated GPUs of each node, or ``host``.
-        runtime: ``fake`` or ``docker``.
+        driver_options: values of the drivers' own options, by option.
+        runtime: the name of a runtime in its catalog.
+        images: files with images' behaviour, for the fake runtime.
         network: the engine's network for pods, with ``docker``; empty for its default.
+        host_access: whether containers of ``docker`` may have the host's files, devices and network.
         root: the kubelet's directory in place of the one below ``data``; for a single node.
         cdi: the CDI directory in place of the one below ``data``; for a single node.
         address: where the nodes are to be reached.
+        tokens: tokens of users; the kubelet of node NAME acts as the user ``system:node:NAME``.
+        guard: keeps web pages away from exec and attach.
         durable: whether checkpoints are synced to the disk.
     """
 
@@ -75,16 +83,19 @@ class NodeAgentConfig:
     drivers: Sequence[str] = ("gpu.nvidia.com",)
     gpus: str = "8xA100-SXM4-40GB"
     gpu_models: Sequence[Path] = ()
-    nvidia_gates: str = ""
-    consumable_shares: str = ""
+    driver_options: Mapping[str, str] = field(default_factory=dict)
     runtime: str = "fake"
     network: str = ""
+    host_access: bool = False
     root: Path | None = None
     cdi: Path | None = None
     address: str = "127.0.0.1"
     features: FeatureGates = field(default_factory=FeatureGates)
+    tokens: Mapping[str, str] = field(default_factory=dict)
+    guard: Guard = field(default_factory=Guard)
     durable: bool = True
     labels: Mapping[str, str] = field(default_factory=dict)
+    images: Sequence[Path] = ()
 
 
 class NodeAgent:
@@ -92,7 +103,9 @@ class NodeAgent:
 
     Raises:
         DriverConfigError: a driver is not known or its options are wrong.
+        ImagesError: a file with images' behaviour cannot be used.
         DraError: a node's checkpoint is corrupt.
+        DirectoryInUse: another node agent has a node's directory.
     """
 
     def __init__(self, config: NodeAgentConfig, client: Client, clock: Clock | None = None) -> None:
@@ -106,17 +119,25 @@ class NodeAgent:
             machines=data / "machines",
             gpus=config.gpus,
             gpu_models=tuple(config.gpu_models),
-            nvidia_gates=config.nvidia_gates,
-            consumable_shares=config.consumable_shares,
+            values=config.driver_options,
         )
         self.drivers: list[Driver] = [find_driver(name, self._options) for name in config.drivers]
+        self._gpus = self._find_gpus()
+        self._images = load_images(config.images)
+        self._features = FeatureDiscovery(self._feature_labels, client, self._clock)
+        self._started = self._clock.now()
         self.kubelets: list[Kubelet] = []
         self._by_name: dict[str, Kubelet] = {}
         self._cdi: dict[str, Path] = {}
         selector = f"spec.nodeName={config.names[0]}" if len(config.names) == 1 else "spec.nodeName!="
-        self._pods: Informer[Pod] = Informer(client, PODS, field_selector=selector, clock=self._clock)
-        # Heads only: publishers must see that a slice was touched, nobody reads its devices here.
+        kubelet = self._kubelet_client(config.names[0])
+        self._pods: Informer[Pod] = Informer(kubelet, PODS, field_selector=selector, clock=self._clock)
+        # Heads only: publishers must see that a slice was touched, nothing here reads its devices.
         self._slices = Informer(client, SLICE_HEADS, clock=self._clock)
+        # In every pod's token volume: one watch saves a request for each pod.
+        self._root_certificates = Informer(
+            kubelet, CONFIG_MAPS, field_selector=f"metadata.name={_ROOT_CERTIFICATES}", clock=self._clock
+        )
         self._subnets: set[str] = set()
         self._stack = contextlib.AsyncExitStack()
         self._tasks = Tasks()
@@ -142,11 +163,23 @@ class NodeAgent:
 
     async def stream(self, socket: WebSocket) -> None:
         """The kubelets' endpoints for exec and attach, which are WebSockets."""
-        await KubeletServer(self.kubelets, self._clock).stream(socket)
+        await KubeletServer(self.kubelets, self._clock, self._config.guard).stream(socket)
+
+    def _find_gpus(self) -> HasGpus | None:
+        """Who knows the nodes' NVIDIA GPUs: they are there for NVIDIA's driver, and where all drivers are others'."""
+        if not self._config.drivers:
+            found: Driver = find_driver(NVIDIA, self._options)
+            return found if isinstance(found, HasGpus) else None
+        return next((driver for driver in self.drivers if isinstance(driver, HasGpus)), None)
+
+    def _feature_labels(self, node_name: str) -> dict[str, str]:
+        return {} if self._gpus is None else self._gpus.labels(node_name, self._started)
 
     def _system(self, node_name: str) -> "SimulatedSystem | None":
         """The node's simulated GPUs, if it has some."""
-        return _system_of(self.drivers, node_name) if node_name in self._by_name else None
+        if self._gpus is None or node_name not in self._by_name:
+            return None
+        return self._gpus.system(node_name)
 
     async def __aenter__(self) -> Self:
         self._driver_failed = asyncio.get_running_loop().create_future()
@@ -161,7 +194,12 @@ class NodeAgent:
         self._pods.add_handler(self._pod_changed, self._pod_updated, self._pod_removed)
         self._tasks.start(self._run(self._pods.run()), name="pods")
         self._tasks.start(self._run(self._slices.run()), name="slices")
+        self._root_certificates.add_handler(self._certificates_published)
+        self._tasks.start(self._run(self._root_certificates.run()), name="root certificates")
         self._tasks.start(self._when_synced(), name="sync")
+        if self._gpus is not None:
+            reporters = [kubelet.reporter for kubelet in self.kubelets]
+            self._tasks.start(self._features.run(reporters), name="feature discovery")
         self._tasks.start(self._make_classes(), name="device classes")
         for kubelet in self.kubelets:
             self._tasks.start(self._run_drivers(kubelet), name=f"drivers of {kubelet.name}")
@@ -187,7 +225,11 @@ class NodeAgent:
     async def _add_node(self, name: str, watcher: DirectoryWatcher) -> None:
         config = self._config
         home = config.data.absolute() / "nodes" / name
-        home.mkdir(parents=True, exist_ok=True)
+        # Pods' volumes lie below it, and the sockets of drivers.
+        private_folder(home.parent)
+        self._stack.callback(DirectoryLock(home, "node agent").release)
+        if config.root is not None:
+            self._stack.callback(DirectoryLock(config.root, "node agent").release)
         short = short_path(home)
         if short != home:
             self._stack.callback(short.unlink, missing_ok=True)
@@ -203,7 +245,7 @@ class NodeAgent:
             address=config.address,
             port=self._port,
             runtime=f"{runtime.name}://{runtime.version}",
-            labels=config.labels,
+            labels={**self._features.find(name), **config.labels},
         )
         kubelet = Kubelet(
             KubeletConfig(
@@ -212,30 +254,38 @@ class NodeAgent:
                 features=config.features,
                 durable=config.durable,
             ),
-            self._client,
+            self._kubelet_client(name),
             self._clock,
             runtime,
             watcher,
+            self._root_certificates.store,
         )
         self.kubelets.append(kubelet)
         self._by_name[name] = kubelet
         self._stack.push_async_callback(kubelet.close)
         await kubelet.start()
 
-    def _runtime(self, name: str, home: Path, root: Path, cdi: Path, subnet: str) -> Runtime:
-        if self._config.runtime == "docker":
-            from dra_node_agent.runtime.docker import DockerRuntime
+    def _kubelet_client(self, name: str) -> Client:
+        """The client that acts as the node; the agent's own where the node has no token."""
+        token = self._config.tokens.get(f"system:node:{name}")
+        return self._client.with_token(token) if token else self._client
 
-            return DockerRuntime(name, cdi, self._clock, network=self._config.network)
-        return FakeRuntime(
-            home / "runtime",
-            cdi,
-            self._clock,
+    def _runtime(self, name: str, home: Path, root: Path, cdi: Path, subnet: str) -> Runtime:
+        config = self._config
+        node = RuntimeNode(
+            name=name,
+            home=home,
+            kubelet_root=root,
+            cdi_directory=cdi,
+            clock=self._clock,
+            address=config.address,
             subnet=subnet,
-            programs=_Programs(name, self.drivers, self._clock),
-            readable=(root,),
-            node_ip=self._config.address,
+            programs=NodePrograms(name, self._gpus, self._clock, self._pod_drivers(name)),
+            images=self._images,
+            network=config.network,
+            host_access=config.host_access,
         )
+        return RUNTIMES[config.runtime](node)
 
     async def _run(self, work: Any) -> None:
         await work
@@ -257,19 +307,12 @@ class NodeAgent:
 
     async def _run_drivers(self, kubelet: Kubelet) -> None:
         await kubelet.wiped()
-        node = DriverNode(
-            kubelet.name,
-            kubelet.config.root,
-            self._cdi[kubelet.name],
-            self._client,
-            self._clock,
-            self._slices,
-        )
+        node = self._driver_node(kubelet.name)
         try:
             async with contextlib.AsyncExitStack() as stack:
                 running = [await stack.enter_async_context(driver.on_node(node)) for driver in self.drivers]
                 for driver in running:
-                    await driver.plugin.published()
+                    await driver.server.published()
                 self._drivers_ready += 1
                 _log.info("drivers run", node=kubelet.name, drivers=[driver.name for driver in self.drivers])
                 await asyncio.Event().wait()
@@ -278,6 +321,18 @@ class NodeAgent:
         except Exception as error:
             if self._driver_failed is not None and not self._driver_failed.done():
                 self._driver_failed.set_exception(error)
+
+    def _certificates_published(self, _: ConfigMap) -> None:
+        for kubelet in self.kubelets:
+            kubelet.retry()
+
+    def _driver_node(self, name: str) -> DriverNode:
+        root = self._by_name[name].config.root
+        return DriverNode(name, root, self._cdi[name], self._client, self._clock, self._slices)
+
+    def _pod_drivers(self, name: str) -> PodDrivers:
+        configured = [driver.name for driver in self.drivers]
+        return PodDrivers(self._options, configured, self._gpus, lambda: self._driver_node(name))
 
     def _pod_changed(self, pod: Pod) -> None:
         kubelet = self._by_name.get(pod.spec.node_name)
@@ -291,39 +346,6 @@ class NodeAgent:
         kubelet = self._by_name.get(pod.spec.node_name)
         if kubelet is not None:
             kubelet.pod_removed(pod)
-
-
-@runtime_checkable
-class _HasGpus(Protocol):
-    def system(self, node_name: str, /) -> "SimulatedSystem | None": ...
-
-
-def _system_of(drivers: Sequence[Driver], node_name: str) -> "SimulatedSystem | None":
-    return next((driver.system(node_name) for driver in drivers if isinstance(driver, _HasGpus)), None)
-
-
-class _Programs:
-    """The programs that the node's drivers bring into containers."""
-
-    def __init__(self, node_name: str, drivers: Sequence[Driver], clock: Clock) -> None:
-        self._node_name = node_name
-        self._drivers = drivers
-        self._clock = clock
-
-    def __call__(self, injected: Injected) -> Mapping[str, Program]:
-        system = _system_of(self._drivers, self._node_name)
-
-        async def nvidia_smi(process: Process) -> int:
-            from dra_node_agent.nvml import smi
-
-            if system is None or not smi.is_installed(injected.edits):
-                process.err(f"{process.shell.name}: {process.argv[0]}: command not found\n")
-                return 127
-            output = smi.render(process.argv[1:], injected.edits, system, self._clock.now())
-            process.out(output.text)
-            return output.exit_code
-
-        return {"nvidia-smi": nvidia_smi}
 
 
 def pod_subnet(node_name: str, taken: Container[str]) -> str:

@@ -7,10 +7,15 @@ import socket
 from pathlib import Path
 
 from dra_shared import service
+from dra_shared.client import kubeconfig
 from dra_shared.features import FeatureGates
 from dra_shared.log import logger
 
+from dra_node_agent.drivers.base import DriverOptions
+from dra_node_agent.drivers.catalog import driver_options, find_driver
 from dra_node_agent.drivers.errors import DriverConfigError
+from dra_node_agent.runtime.catalog import RUNTIMES
+from dra_node_agent.runtime.images import ImagesError, load_images
 
 # For nodes whose drivers are all someone else's.
 _NO_DRIVER = "none"
@@ -34,10 +39,22 @@ def main() -> int:
     options.option(
         "--driver", default=None, action="append", help="a driver, or a profile's file; repeatable; or none"
     )
-    options.option("--nvidia-gates", default="", help="feature gates of the NVIDIA driver")
-    options.option("--consumable-shares", default="", help="the NVIDIA driver's option of that name")
-    options.option("--runtime", default="fake", choices=("fake", "docker"), help="what runs containers")
+    for option in driver_options():
+        options.option(f"--{option.name}", default="", help=option.help)
+    options.option("--runtime", default="fake", choices=tuple(RUNTIMES), help="what runs containers")
+    options.option(
+        "--images",
+        default=None,
+        action="append",
+        help="a file that says what images' programs do; repeatable",
+    )
     options.option("--network", default="", help="the container engine's network for pods")
+    options.option(
+        "--allow-host-access",
+        default=False,
+        action="store_true",
+        help="with docker: let pods mount the host's files, be privileged and use the host's network",
+    )
     options.option("--root-dir", default=None, type=Path, help="the kubelet's directory, for a single node")
     options.option("--cdi-dir", default=None, type=Path, help="the CDI directory, for a single node")
     options.option("--address", default="", help="where the API server reaches the nodes")
@@ -49,27 +66,33 @@ def main() -> int:
         if args.nodes > 1 and (args.root_dir or args.cdi_dir):
             raise ValueError("--root-dir and --cdi-dir are for a single node")
         _check_drivers(args)
-    except (ValueError, DriverConfigError) as error:
+        load_images(_images(args))
+    except (ValueError, DriverConfigError, ImagesError) as error:
         options.error(str(error))
     return service.run("node-agent", args.log_level, lambda: _serve(args))
 
 
 def _check_drivers(args: argparse.Namespace) -> None:
-    from dra_node_agent.drivers.catalog import DriverOptions, find_driver
-
     options = DriverOptions(
         driver_root=args.data / "driver-root",
         machines=args.data / "machines",
         gpus=args.gpus,
         gpu_models=tuple(map(Path, args.gpu_models or ())),
-        nvidia_gates=args.nvidia_gates,
-        consumable_shares=args.consumable_shares,
+        values=_driver_options(args),
     )
     chosen = _drivers(args)
     if _NO_DRIVER in chosen:
         raise ValueError(f"--driver {_NO_DRIVER} stands alone")
     for name in chosen:
         find_driver(name, options)
+
+
+def _images(args: argparse.Namespace) -> tuple[Path, ...]:
+    return tuple(map(Path, args.images or ()))
+
+
+def _driver_options(args: argparse.Namespace) -> dict[str, str]:
+    return {option.name: getattr(args, option.name.replace("-", "_")) for option in driver_options()}
 
 
 def _drivers(args: argparse.Namespace) -> tuple[str, ...]:
@@ -99,14 +122,17 @@ async def _serve(args: argparse.Namespace) -> None:
         drivers=_drivers(args),
         gpus=args.gpus,
         gpu_models=tuple(map(Path, args.gpu_models or ())),
-        nvidia_gates=args.nvidia_gates,
-        consumable_shares=args.consumable_shares,
+        driver_options=_driver_options(args),
         runtime=args.runtime,
+        images=_images(args),
         network=args.network,
+        host_access=args.allow_host_access,
         root=args.root_dir.absolute() if args.root_dir else None,
         cdi=args.cdi_dir.absolute() if args.cdi_dir else None,
         address=args.address or _own_address(args.health_address),
         features=FeatureGates.parse(args.feature_gates),
+        tokens=kubeconfig.tokens(Path(args.kubeconfig)) if args.kubeconfig else {},
+        guard=service.guard(args, args.address),
     )
     async with service.connect(args, "dralab-node-agent") as client:
         agent = NodeAgent(config, client)
@@ -116,6 +142,7 @@ async def _serve(args: argparse.Namespace) -> None:
             {"nodes": lambda: agent.ready},
             agent.routes(),
             lambda config, server_state, app_state: WebSocket(agent.stream, server_state),
+            config.guard,
         )
         async with listener:
             agent.listen_on(listener.port)

@@ -25,6 +25,11 @@ class Tasks:
         task.add_done_callback(self._ended)
         return task
 
+    def cancel(self) -> None:
+        """Cancel all tasks."""
+        for task in self._running:
+            task.cancel()
+
     async def close(self) -> None:
         """Cancel all tasks and wait for them."""
         current = asyncio.current_task()

@@ -66,7 +66,7 @@ class TestVersion:
 
 class TestValidation:
     @pytest.mark.parametrize(
-        ("spec", "said"),
+        ("spec", "message"),
         [
             (_spec(kind="nokind"), "invalid kind"),
             (_spec(kind="acme_/gpu"), "invalid vendor"),
@@ -88,8 +88,8 @@ class TestValidation:
             (Spec("acme.com/gpu", ()), "no devices"),
         ],
     )
-    def test_a_broken_spec_is_not_written(self, spec: Spec, said: str, tmp_path: Path) -> None:
-        with pytest.raises(SpecError, match=said):
+    def test_a_broken_spec_is_not_written(self, spec: Spec, message: str, tmp_path: Path) -> None:
+        with pytest.raises(SpecError, match=message):
             write_spec(tmp_path, "x", spec)
         assert list(tmp_path.iterdir()) == []
 

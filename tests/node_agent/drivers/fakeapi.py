@@ -24,6 +24,7 @@ class FakeApi(httpx.AsyncBaseTransport):
         self.objects: dict[tuple[str, str, str], Json] = {}
         self.writes: list[str] = []
         self.drop: set[str] = set()
+        self.respell: dict[str, str] = {}
         self.fail = 0
         self._version = itertools.count(1)
 
@@ -49,6 +50,8 @@ class FakeApi(httpx.AsyncBaseTransport):
             self.fail -= 1
             return _status(500, "InternalError", "try again")
         content = await request.aread()
+        for sent, stored in self.respell.items():
+            content = content.replace(sent.encode(), stored.encode())
         match = _PATH.fullmatch(request.url.path)
         assert match is not None, request.url.path
         body = json.loads(content) if content else {}

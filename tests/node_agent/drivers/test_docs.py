@@ -9,7 +9,7 @@ from dra_node_agent.drivers.profile.devices import resources
 from dra_node_agent.nvml.model import known_models, load_model, load_model_file
 from dra_node_agent.nvml.node import parse_gpus
 
-from tests.reference import REPOSITORY
+from tests.support.reference import REPOSITORY
 
 _PROFILES = (REPOSITORY / "docs" / "driver-profiles.md").read_text()
 _MODELS = (REPOSITORY / "docs" / "gpu-models.md").read_text()

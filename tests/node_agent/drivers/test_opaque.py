@@ -28,7 +28,7 @@ def test_class_configs_come_before_claim_configs_and_others_are_skipped() -> Non
 
 
 @pytest.mark.parametrize(
-    ("config", "said"),
+    ("config", "message"),
     [
         (opaque({}, source="FromSpace"), "invalid config source: FromSpace"),
         (
@@ -37,8 +37,10 @@ def test_class_configs_come_before_claim_configs_and_others_are_skipped() -> Non
         ),
     ],
 )
-def test_what_the_driver_does_not_know_is_an_error(config: DeviceAllocationConfiguration, said: str) -> None:
-    with pytest.raises(PrepareError, match=said):
+def test_what_the_driver_does_not_know_is_an_error(
+    config: DeviceAllocationConfiguration, message: str
+) -> None:
+    with pytest.raises(PrepareError, match=message):
         configs_for("gpu.nvidia.com", (config,))
 
 
@@ -57,7 +59,7 @@ def test_decodes_a_known_kind() -> None:
 
 
 @pytest.mark.parametrize(
-    ("parameters", "said"),
+    ("parameters", "message"),
     [
         (None, "couldn't get version/kind"),
         ({}, "Object 'Kind' is missing in '{}'"),
@@ -71,7 +73,7 @@ def test_decodes_a_known_kind() -> None:
         ({"kind": "C", "apiVersion": "x/v1", "inner": {"depth": "x"}}, "cannot decode C"),
     ],
 )
-def test_refuses_all_else(parameters: object, said: str) -> None:
+def test_refuses_all_else(parameters: object, message: str) -> None:
     with pytest.raises(PrepareError) as caught:
         decode_strict(parameters, "x/v1", {"C": _Config})
-    assert said in str(caught.value)
+    assert message in str(caught.value)

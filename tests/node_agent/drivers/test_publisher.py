@@ -7,8 +7,13 @@ import pytest
 from dra_node_agent.drivers.publisher import SlicePublisher
 from dra_node_agent.drivers.resources import DriverResources, PoolSlice
 from dra_shared.api.resource import (
+    CapacityRequestPolicy,
+    CapacityRequestPolicyRange,
+    Counter,
     CounterSet,
     Device,
+    DeviceCapacity,
+    DeviceCounterConsumption,
     DeviceTaint,
     NodeAllocatableResourceMapping,
     ResourceSlice,
@@ -185,6 +190,31 @@ async def test_fields_that_the_server_drops_do_not_make_it_write_for_ever(world:
         await world.clock.advance(1)
     await world.publish(_devices("a", binds_to_node=True))
     assert world.api.writes == written
+
+
+def _amounts(bandwidth: str, memory: str, most: str) -> PoolSlice:
+    policy = CapacityRequestPolicy(
+        default=bandwidth, valid_range=CapacityRequestPolicyRange(min="1", max=most)
+    )
+    counters = {"memory": Counter(value=memory)}
+    device = Device(
+        name="a",
+        capacity={"bandwidth": DeviceCapacity(value=bandwidth, request_policy=policy)},
+        consumes_counters=(DeviceCounterConsumption(counter_set="set", counters=counters),),
+    )
+    return PoolSlice((device,), (CounterSet(name="set", counters=counters),))
+
+
+async def test_amounts_that_the_server_spells_in_its_own_way_are_no_difference(world: _World) -> None:
+    world.api.respell = {'"1000"': '"1k"', '"1024Mi"': '"1Gi"', '"1074000000"': '"1074M"'}
+    with capture_logs() as logs:
+        await world.publish(_amounts("1000", "1024Mi", "1074000000"))
+    assert not logs
+    assert world.slices()[0].spec.devices[0].capacity["bandwidth"].value == "1k"
+    for other in (_amounts("1", "1Gi", "1074M"), _amounts("1k", "1G", "1074M"), _amounts("1k", "1Gi", "1G")):
+        written = len(world.api.writes)
+        await world.publish(other)
+        assert len(world.api.writes) > written
 
 
 async def test_failures_are_retried(world: _World) -> None:

@@ -11,8 +11,9 @@ from dra_node_agent.kubelet.dra.checkpoint import CheckpointDevice
 from dra_node_agent.kubelet.dra.claiminfo import ClaimInfo
 from dra_node_agent.kubelet.dra.health import truncate_message
 from dra_node_agent.kubelet.dra.manager import DraError, DraManager
+from dra_node_agent.kubelet.observed import Observed
 from dra_node_agent.kubelet.podresources import SOCKET, PodResourcesServer
-from dra_node_agent.kubelet.podstatus import Observed, pod_status
+from dra_node_agent.kubelet.podstatus import pod_status
 from dra_node_agent.proto import podresources_v1_pb2, podresources_v1_pb2_grpc
 from dra_node_agent.runtime.base import ContainerRecord, State
 from dra_shared.api.codec import convert
@@ -23,8 +24,8 @@ from dra_shared.clock import FakeClock
 from dra_shared.features import FeatureGates
 from grpc import aio
 
-from tests.node_agent.kubelet.bench import pod
-from tests.node_agent.kubelet.fakeapi import FakeApi
+from tests.support.kubelet.bench import pod
+from tests.support.kubelet.fakeapi import FakeApi
 
 _NOW = "2026-01-01T00:00:00Z"
 _RECORD = ContainerRecord("id", "ns", "pod", "pod-uid", "main", 0, "x", "x", state=State.RUNNING)

@@ -1,4 +1,4 @@
-"""The DRA manager dies between any two steps: driver, CDI files and checkpoint agree again after its restart."""
+"""The DRA manager dies between any two phases: driver, CDI files and checkpoint agree again after its restart."""
 
 import tempfile
 from collections.abc import AsyncIterator, Iterator
@@ -9,26 +9,29 @@ from typing import Any
 import pytest
 from dra_node_agent.kubelet.dra.checkpoint import STATE_FILE, decode
 from dra_node_agent.kubelet.dra.manager import DraError, DraManager
+from dra_node_agent.kubelet.dra.phases import PreparePhase, UnpreparePhase
 from dra_shared.api.codec import convert
 from dra_shared.api.pod import Pod
 from dra_shared.api.resources import PODS, RESOURCE_CLAIMS
 from dra_shared.clock import SystemClock
 from dra_shared.features import FeatureGates
 
-from tests.node_agent.kubelet.bench import claim, pod
-from tests.node_agent.kubelet.fakeapi import FakeApi
-from tests.node_agent.kubelet.fakedriver import FakeDriver
+from tests.support.kubelet.bench import claim, pod
+from tests.support.kubelet.fakeapi import FakeApi
+from tests.support.kubelet.fakedriver import FakeDriver
+
+Phase = PreparePhase | UnpreparePhase
 
 _DRIVERS = ("first", "second")
-_STEPS = [
-    ("validated", 1),
-    ("reserved", 1),
-    ("called", 1),
-    ("called", 2),
-    ("prepared", 1),
-    ("unprepare called", 1),
-    ("unprepare called", 2),
-    ("unprepared", 1),
+_PHASES: list[tuple[Phase, int]] = [
+    (PreparePhase.VALIDATED, 1),
+    (PreparePhase.RESERVED, 1),
+    (PreparePhase.CALLED, 1),
+    (PreparePhase.CALLED, 2),
+    (PreparePhase.PREPARED, 1),
+    (UnpreparePhase.CALLED, 1),
+    (UnpreparePhase.CALLED, 2),
+    (UnpreparePhase.UNPREPARED, 1),
 ]
 
 
@@ -44,27 +47,27 @@ class _Node:
         self.cdi = folder / "cdi"
 
     @asynccontextmanager
-    async def kubelet(self, crash_at: tuple[str, int] | None = None) -> AsyncIterator[DraManager]:
+    async def kubelet(self, crash_at: tuple[Phase, int] | None = None) -> AsyncIterator[DraManager]:
         left = crash_at[1] if crash_at else 0
 
-        async def step(name: str) -> None:
+        async def on_phase(phase: Phase) -> None:
             nonlocal left
-            if crash_at and name == crash_at[0]:
+            if crash_at and phase is crash_at[0]:
                 left -= 1
                 if left == 0:
                     raise Killed
 
         manager = DraManager(
-            self.folder, self.api.client(), SystemClock(), FeatureGates(), step=step, durable=False
+            self.folder, self.api.client(), SystemClock(), FeatureGates(), on_phase=on_phase, durable=False
         )
         for driver in self.drivers:
-            manager.plugins.register(driver.name, driver.endpoint, driver.services)
+            manager.connections.register(driver.name, driver.endpoint, driver.services)
         try:
             yield manager
         finally:
             await manager.close()
 
-    async def live_and_die(self, crash_at: tuple[str, int]) -> None:
+    async def live_and_die(self, crash_at: tuple[Phase, int]) -> None:
         async with self.kubelet(crash_at) as manager:
             await manager.prepare(_pod())
             await manager.unprepare(_pod())
@@ -109,11 +112,11 @@ def _pod() -> Pod:
     return convert(PODS, pod(resourceClaims=[{"name": "gpu", "resourceClaimName": "gpu"}]))
 
 
-@pytest.mark.parametrize(("step", "time"), _STEPS)
-async def test_pod_still_there_after_the_crash(folder: Path, step: str, time: int) -> None:
+@pytest.mark.parametrize(("phase", "time"), _PHASES)
+async def test_pod_still_there_after_the_crash(folder: Path, phase: Phase, time: int) -> None:
     async with _node(folder) as node:
         with pytest.raises(Killed):
-            await node.live_and_die((step, time))
+            await node.live_and_die((phase, time))
         node.check()
         async with node.kubelet() as manager:
             await manager.reconcile(["pod-uid"])
@@ -129,11 +132,11 @@ async def test_pod_still_there_after_the_crash(folder: Path, step: str, time: in
         node.check_clean()
 
 
-@pytest.mark.parametrize(("step", "time"), _STEPS)
-async def test_pod_gone_while_the_kubelet_was_down(folder: Path, step: str, time: int) -> None:
+@pytest.mark.parametrize(("phase", "time"), _PHASES)
+async def test_pod_gone_while_the_kubelet_was_down(folder: Path, phase: Phase, time: int) -> None:
     async with _node(folder) as node:
         with pytest.raises(Killed):
-            await node.live_and_die((step, time))
+            await node.live_and_die((phase, time))
         node.check()
         async with node.kubelet() as manager:
             await manager.reconcile([])

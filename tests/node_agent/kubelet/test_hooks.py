@@ -6,8 +6,8 @@ from typing import Any
 import pytest
 from dra_shared.api.resources import PODS
 
-from tests.node_agent.kubelet.bench import Bench, pod
-from tests.node_agent.kubelet.waiting import until
+from tests.support.kubelet.bench import Bench, pod
+from tests.support.waiting import until
 
 _SCRIPT = "trap 'echo bye; exit 0' TERM; while true; do sleep 1; done"
 
@@ -52,16 +52,16 @@ async def test_failed_post_start_hook_ends_the_container(hook: dict[str, Any]) -
         obj["metadata"]["annotations"] = {"dralab.dev/failing-probes": "postStart"}
         bench.create(obj)
         await until(lambda: bench.phase() in ("Failed", "Succeeded"))
-        told: list[tuple[str, str]] = []
+        reported: list[tuple[str, str]] = []
         async with asyncio.timeout(60):
-            while not told:
-                told = [
+            while not reported:
+                reported = [
                     (reason, text)
                     for reason, text in await bench.events("Pod")
                     if reason == "FailedPostStartHook" or text == "FailedPostStartHook"
                 ]
         # What a hook printed may be secret, and events are read by many.
-        assert set(told) <= {
+        assert set(reported) <= {
             ("FailedPostStartHook", "PostStartHook failed"),
             ("Killing", "FailedPostStartHook"),
         }

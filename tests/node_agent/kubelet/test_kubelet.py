@@ -10,9 +10,9 @@ from dra_shared.api.container import ContainerStatus
 from dra_shared.api.resources import CONFIG_MAPS, LEASES, NODES, PODS
 from dra_shared.clock import settle
 
-from tests.node_agent.kubelet.bench import SLEEPER, Bench, claim, pod, reasons
-from tests.node_agent.kubelet.fakedriver import FakeDriver
-from tests.node_agent.kubelet.waiting import until
+from tests.support.kubelet.bench import SLEEPER, Bench, claim, pod, reasons
+from tests.support.kubelet.fakedriver import FakeDriver
+from tests.support.waiting import until
 
 
 def _condition(bench: Bench, kind: str, name: str = "pod") -> tuple[str, str]:
@@ -125,7 +125,7 @@ async def test_failing_container_is_restarted_with_growing_delays() -> None:
         await until(lambda: "back-off 20s" in (_state(bench).state.waiting or status.state.waiting).message)
         events = await bench.events()
         assert ("BackOff", "Back-off restarting failed container main in pod pod_ns(pod-uid)") in events
-        assert len(bench.kubelet.records("pod-uid")) == 2, "only the last attempt is kept beside the newest"
+        assert len(bench.kubelet.records("pod-uid")) == 2, "only the last attempt is kept with the newest"
 
 
 async def test_restart_policy_never_and_a_failing_container() -> None:
@@ -379,11 +379,11 @@ async def test_an_exit_is_seen_before_the_container_is_started_again() -> None:
 
         def watch(path: str, obj: dict[str, Any] | None) -> None:
             for entry in ((obj or {}).get("status") or {}).get("containerStatuses") or ():
-                told = (
+                reported = (
                     f"{entry.get('restartCount', 0)} {next(iter(entry['state']))} {entry.get('ready', False)}"
                 )
-                if "/pods/" in path and (not seen or seen[-1] != told):
-                    seen.append(told)
+                if "/pods/" in path and (not seen or seen[-1] != reported):
+                    seen.append(reported)
             follow(path, obj)
 
         follow, bench.api.on_change = bench.api.on_change, watch
@@ -439,7 +439,7 @@ async def test_pod_placed_by_hand_where_it_does_not_fit(spec: dict[str, Any], re
 
 
 @pytest.mark.parametrize(
-    ("reason", "told"),
+    ("reason", "reported"),
     [
         (
             "ErrImageNeverPull",
@@ -457,7 +457,7 @@ async def test_pod_placed_by_hand_where_it_does_not_fit(spec: dict[str, Any], re
     ],
 )
 async def test_an_image_that_cannot_be_had(
-    monkeypatch: pytest.MonkeyPatch, reason: str, told: list[tuple[str, str]]
+    monkeypatch: pytest.MonkeyPatch, reason: str, reported: list[tuple[str, str]]
 ) -> None:
     async def fail(image: str, policy: str) -> Image:
         raise RuntimeFailure(reason, "why")
@@ -466,7 +466,7 @@ async def test_an_image_that_cannot_be_had(
         monkeypatch.setattr(bench.runtime, "pull", fail)
         bench.create(pod("pod", {"name": "main", "image": "x"}))
         await until(lambda: _waits(bench, reason))
-        assert (await bench.events("Pod"))[: len(told)] == told
+        assert (await bench.events("Pod"))[: len(reported)] == reported
 
 
 async def test_missing_config_is_reported_and_awaited() -> None:

@@ -2,9 +2,9 @@
 
 from prometheus_client import REGISTRY, generate_latest
 
-from tests.node_agent.kubelet.bench import Bench, claim, pod
-from tests.node_agent.kubelet.fakedriver import FakeDriver
-from tests.node_agent.kubelet.waiting import until
+from tests.support.kubelet.bench import Bench, claim, pod
+from tests.support.kubelet.fakedriver import FakeDriver
+from tests.support.waiting import until
 
 
 async def test_claims_and_calls_are_counted() -> None:

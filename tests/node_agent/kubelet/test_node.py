@@ -12,7 +12,7 @@ from dra_shared.client.events import Recorder
 from dra_shared.client.rest import Client, PatchType
 from dra_shared.clock import SystemClock
 
-from tests.node_agent.kubelet.waiting import until
+from tests.support.waiting import until
 
 
 def _ready(status: NodeStatus) -> str:

@@ -5,7 +5,8 @@ from typing import Any
 
 import msgspec
 import pytest
-from dra_node_agent.kubelet.podstatus import Observed, pod_status
+from dra_node_agent.kubelet.observed import Observed
+from dra_node_agent.kubelet.podstatus import pod_status
 from dra_node_agent.kubelet.qos import qos_class
 from dra_node_agent.kubelet.statuses import status_patch
 from dra_node_agent.runtime.base import ContainerRecord, State

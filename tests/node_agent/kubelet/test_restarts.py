@@ -1,4 +1,4 @@
-"""Rules that tell which containers start anew, and when all of them do."""
+"""Rules that decide which containers restart, and when all of them do."""
 
 from typing import Any
 
@@ -8,8 +8,8 @@ from dra_shared.api.codec import convert
 from dra_shared.api.pod import PodCondition
 from dra_shared.api.resources import PODS
 
-from tests.node_agent.kubelet.bench import SLEEPER, Bench, pod
-from tests.node_agent.kubelet.waiting import until
+from tests.support.kubelet.bench import SLEEPER, Bench, pod
+from tests.support.waiting import until
 
 
 def _rule(action: str, *codes: int, operator: str = "In") -> dict[str, Any]:
@@ -39,14 +39,14 @@ def _condition(bench: Bench) -> PodCondition | None:
 
 
 async def test_all_containers_start_anew() -> None:
-    told: list[str] = []
+    reasons: list[str] = []
     async with Bench() as bench:
 
         def watch(path: str, obj: dict[str, Any] | None) -> None:
             follow(path, obj)
             condition = _condition(bench)
-            if condition is not None and condition.reason not in told[-1:]:
-                told.append(condition.reason)
+            if condition is not None and condition.reason not in reasons[-1:]:
+                reasons.append(condition.reason)
 
         follow, bench.api.on_change = bench.api.on_change, watch
         main = {
@@ -81,7 +81,7 @@ async def test_all_containers_start_anew() -> None:
 
         await until(lambda: counts() == [1, 1, 1])
         assert not first.items() & {r.name: r.id for r in bench.kubelet.records("pod-uid")}.items()
-        assert [entry for entry in told if entry] == ["RestartAllContainersStarted"]
+        assert [entry for entry in reasons if entry] == ["RestartAllContainersStarted"]
         assert ("Killing", "killing") in await bench.events()
         found = bench.pod()
         assert found is not None

@@ -12,9 +12,9 @@ from dra_node_agent.proto import podresources_v1_pb2, podresources_v1_pb2_grpc
 from dra_shared.service import HealthServer
 from grpc import aio
 
-from tests.node_agent.kubelet.bench import Bench, claim, pod
-from tests.node_agent.kubelet.fakedriver import FakeDriver
-from tests.node_agent.kubelet.waiting import until
+from tests.support.kubelet.bench import Bench, claim, pod
+from tests.support.kubelet.fakedriver import FakeDriver
+from tests.support.waiting import until
 
 _TALKER = "echo one; echo two >&2; sleep 60; echo three; trap 'exit 0' TERM; sleep 999 & wait"
 
@@ -113,6 +113,19 @@ async def test_refusals(path: str, code: int, text: str) -> None:
         response = await client.get(f"/containerLogs/{path}")
         assert response.status_code == code
         assert response.text.startswith(text)
+
+
+async def test_the_log_of_what_the_runtime_has_no_more() -> None:
+    async with Bench() as bench, _served(bench) as client:
+        short = {"name": "main", "image": "x", "command": ["sh", "-c", "echo x"]}
+        bench.create(pod("pod", short, restartPolicy="Never"))
+        await until(lambda: bench.phase() == "Succeeded")
+        (record,) = bench.kubelet.records("pod-uid")
+        assert (await client.get("/containerLogs/ns/pod/main")).text == "x\n"
+        await bench.runtime.remove(record.id)
+        answer = await client.get("/containerLogs/ns/pod/main")
+        text = f"unable to retrieve container logs for fake://{record.id}"
+        assert (answer.status_code, answer.text) == (200, text)
 
 
 async def test_pods() -> None:

@@ -3,14 +3,15 @@
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 
+import httpx
 import pytest
 from dra_node_agent.kubelet.server import KubeletServer
 from dra_node_agent.kubelet.websocket import WebSocket
 from dra_shared.service import HealthServer
 
-from tests.node_agent.kubelet.bench import Bench, pod
-from tests.node_agent.kubelet.channels import END, STDERR, STDIN, STDOUT, Answered, session
-from tests.node_agent.kubelet.waiting import until
+from tests.support.kubelet.bench import Bench, pod
+from tests.support.kubelet.channels import END, STDERR, STDIN, STDOUT, Answered, session
+from tests.support.waiting import until
 
 _SLEEPER = "sleep 60; echo later; trap 'exit 0' TERM; sleep 999 & wait"
 
@@ -143,3 +144,18 @@ async def test_a_client_that_goes_ends_its_command() -> None:
         async with session(port, _exec("ls", "/tmp")) as channels:
             await bench.clock.advance(10)
             assert (await channels.result())[0] == {}
+
+
+@pytest.mark.parametrize("headers", [{"origin": "http://evil.example"}, {"host": "evil.example"}])
+async def test_web_pages_are_refused(headers: dict[str, str]) -> None:
+    upgrade = {
+        "connection": "Upgrade",
+        "upgrade": "websocket",
+        "sec-websocket-version": "13",
+        "sec-websocket-key": "dGhlIHNhbXBsZSBub25jZQ==",
+    }
+    async with _served() as (_, port), httpx.AsyncClient(base_url=f"http://127.0.0.1:{port}") as client:
+        for path in (_exec("echo"), "/attach/ns/pod/main?output=1"):
+            response = await client.get(path, headers=upgrade | headers)
+            assert response.status_code == 403
+            assert response.text.startswith("forbidden: ")

@@ -1,11 +1,15 @@
 """What the kubelet puts into a pod's volumes and environment."""
 
-from dra_shared.api.resources import CONFIG_MAPS, EVENTS, SERVICE_ACCOUNTS
+from pathlib import Path
+
+from dra_node_agent.kubelet.volumes import container_mounts
+from dra_shared.api.codec import convert
+from dra_shared.api.resources import CONFIG_MAPS, EVENTS, PODS, SERVICE_ACCOUNTS
 from dra_shared.clock import settle
 
-from tests.node_agent.kubelet.bench import Bench, claim, pod
-from tests.node_agent.kubelet.fakedriver import FakeDriver
-from tests.node_agent.kubelet.waiting import until
+from tests.support.kubelet.bench import Bench, claim, pod
+from tests.support.kubelet.fakedriver import FakeDriver
+from tests.support.waiting import until
 
 
 async def test_environment_and_volumes_from_config_maps() -> None:
@@ -76,3 +80,49 @@ async def test_drivers_are_not_called_before_the_volumes_are_there() -> None:
         await bench.clock.advance(11)
         await until(lambda: bench.phase() == "Running")
         assert [method for method, _ in driver.calls] == ["NodePrepareResources"]
+
+
+async def test_certificates_that_are_watched_are_not_asked_for() -> None:
+    async with Bench() as bench:
+        container = {
+            "name": "main",
+            "image": "x",
+            "command": ["sh", "-c", "cat /run/secrets/ca.crt; sleep 99"],
+            "volumeMounts": [{"name": "kube-api-access-x", "mountPath": "/run/secrets"}],
+        }
+        projection = {"configMap": {"name": "kube-root-ca.crt"}}
+        volumes = [{"name": "kube-api-access-x", "projected": {"sources": [projection]}}]
+        bench.create(pod("pod", container, volumes=volumes))
+        await until(lambda: any(event.reason == "FailedMount" for event in bench.api.list(EVENTS)))
+        published = {
+            "metadata": {"name": "kube-root-ca.crt", "namespace": "ns"},
+            "data": {"ca.crt": "PEM\n"},
+        }
+        bench.config_maps.put(convert(CONFIG_MAPS, published))
+        before = len(bench.api.requests)
+        bench.kubelet.retry()
+        await until(lambda: bench.phase() == "Running")
+        await until(lambda: bench.runtime.containers())
+        await settle(50)
+        assert await bench.log() == "PEM\n"
+        assert not any("configmaps" in path for _, path in bench.api.requests[before:])
+
+
+def test_what_the_kubelet_writes_is_read_only() -> None:
+    sources: dict[str, dict[str, object]] = {
+        "config": {"configMap": {"name": "c"}},
+        "secret": {"secret": {"secretName": "s"}},
+        "down": {"downwardAPI": {"items": []}},
+        "all": {"projected": {"sources": []}},
+        "own": {"emptyDir": {}},
+    }
+    container = {
+        "name": "main",
+        "image": "x",
+        "volumeMounts": [{"name": name, "mountPath": f"/{name}"} for name in sources],
+    }
+    volumes = [{"name": name, **source} for name, source in sources.items()]
+    made = convert(PODS, pod("pod", container, volumes=volumes))
+    folders = {name: Path("/v") / name for name in sources}
+    mounts = container_mounts(made, made.spec.containers[0], folders, {})
+    assert [mount.target for mount in mounts if not mount.read_only] == ["/own"]

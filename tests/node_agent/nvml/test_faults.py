@@ -34,8 +34,8 @@ async def test_an_xid_taints_the_gpu(node: Node) -> None:
     monitor = HealthMonitor(node.host.nvml, FakeClock())
     monitor.watch(DeviceLibrary(node.host, NvidiaGates()).enumerate())
     assert (await _post(node, "node-0/gpus/5", '{"xid": 79}')).status_code == 204
-    told = await asyncio.wait_for(anext(monitor.events()), 60)
-    assert told == (["gpu-5"], DeviceTaint(key="gpu.nvidia.com/xid", value="79", effect="NoSchedule"))
+    report = await asyncio.wait_for(anext(monitor.events()), 60)
+    assert report == (["gpu-5"], DeviceTaint(key="gpu.nvidia.com/xid", value="79", effect="NoSchedule"))
     monitor.close()
 
 
@@ -47,7 +47,7 @@ async def test_memory_errors_and_loss(node: Node) -> None:
 
 
 @pytest.mark.parametrize(
-    ("path", "body", "code", "said"),
+    ("path", "body", "code", "message"),
     [
         ("other/gpus/0", "{}", 404, "node 'other' has no simulated GPUs"),
         ("node-0/gpus/99", "{}", 404, "node 'node-0' has no GPU '99', only 0 to"),
@@ -57,7 +57,9 @@ async def test_memory_errors_and_loss(node: Node) -> None:
         ("node-0/gpus/0", '{"xid": "79"}', 400, "Expected `int | null`"),
     ],
 )
-async def test_what_cannot_happen_is_refused(node: Node, path: str, body: str, code: int, said: str) -> None:
+async def test_what_cannot_happen_is_refused(
+    node: Node, path: str, body: str, code: int, message: str
+) -> None:
     response = await _post(node, path, body)
     assert response.status_code == code
-    assert said in response.text
+    assert message in response.text

@@ -68,9 +68,9 @@ def test_users_add_models_in_a_directory_or_as_a_file(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("text", "said"),
+    ("text", "message"),
     [
-        ("name: [", "while parsing"),
+        ("name: [", "did not find expected node content"),
         ("name: x", "missing required field"),
         (_OWN + "colour: red\n", "unknown field `colour`"),
         (
@@ -80,10 +80,10 @@ def test_users_add_models_in_a_directory_or_as_a_file(tmp_path: Path) -> None:
         ),
     ],
 )
-def test_a_broken_model_file_is_told_with_its_path(tmp_path: Path, text: str, said: str) -> None:
+def test_a_broken_model_file_is_reported_with_its_path(tmp_path: Path, text: str, message: str) -> None:
     path = tmp_path / "broken.yaml"
     path.write_text(text)
-    with pytest.raises(ModelError, match=f"(?s){path}.*{said}"):
+    with pytest.raises(ModelError, match=f"(?s){path}.*{message}"):
         load_model(str(path))
 
 

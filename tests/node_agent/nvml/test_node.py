@@ -35,7 +35,7 @@ def test_layouts(text: str, enabled: list[bool], migs: list[str]) -> None:
 
 
 @pytest.mark.parametrize(
-    ("text", "said"),
+    ("text", "message"),
     [
         ("8x", "unknown GPU model '8x'"),
         ("8x:whole:mig:", "not of the form"),
@@ -46,8 +46,8 @@ def test_layouts(text: str, enabled: list[bool], migs: list[str]) -> None:
         ("A100:4g.20gb+4g.20gb", "does not fit on one"),
     ],
 )
-def test_what_cannot_be_is_refused(text: str, said: str) -> None:
-    with pytest.raises((GpuSpecError, UnknownModelError), match=said):
+def test_what_cannot_be_is_refused(text: str, message: str) -> None:
+    with pytest.raises((GpuSpecError, UnknownModelError), match=message):
         parse_gpus(text, "n")
 
 

@@ -3,7 +3,7 @@ from datetime import UTC, datetime
 import pytest
 from dra_node_agent.cdi import ContainerEdits, DeviceNode, Mount
 from dra_node_agent.nvml.node import open_system
-from dra_node_agent.nvml.smi import Output, is_installed, render
+from dra_node_agent.nvml.smi import Output, is_installed, loop, render
 from dra_node_agent.nvml.system import Process, SimulatedSystem, caps_minor
 
 _NOW = datetime(2026, 1, 2, 3, 4, 5, tzinfo=UTC)
@@ -92,3 +92,30 @@ def test_unknown_arguments_are_refused(system: SimulatedSystem) -> None:
 def test_the_program_comes_with_the_drivers_mounts() -> None:
     assert not is_installed(_edits("/dev/nvidia0"))
     assert is_installed(ContainerEdits(mounts=(Mount("/x/usr/bin/nvidia-smi", "/usr/bin/nvidia-smi"),)))
+
+
+def test_a_loop_is_no_part_of_what_it_repeats() -> None:
+    assert loop(["-L"]) == (["-L"], None)
+    assert loop(["-l", "2", "--query-gpu=name"]) == (["--query-gpu=name"], 2.0)
+    assert loop(["--loop=1"]) == ([], 1.0)
+    assert loop(["-l"]) == ([], 5.0)
+    assert loop(["-lms", "500"]) == ([], 0.5)
+
+
+def test_one_gpu_of_several_is_chosen(system: SimulatedSystem) -> None:
+    edits = _edits("/dev/nvidia5", "/dev/nvidia6")
+    for chosen in ("1", system.gpus[6].uuid):
+        assert system.gpus[6].uuid in render(["-L", "-i", chosen], edits, system, _NOW).text
+        assert system.gpus[5].uuid not in render(["-L", f"--id={chosen}"], edits, system, _NOW).text
+    assert render(["-i", "9"], edits, system, _NOW).exit_code == 6
+
+
+def test_processes_and_versions_can_be_asked_for(system: SimulatedSystem) -> None:
+    system.gpus[6].processes.append(Process(4242, "nbody", 512))
+    query = ["--query-compute-apps=pid,name,used_memory", "--format=csv"]
+    text = render(query, _edits("/dev/nvidia6"), system, _NOW).text
+    assert text == "pid, name, used_gpu_memory [MiB]\n4242, nbody, 512 MiB\n"
+    assert (
+        "DRIVER version      : 580.95.05\n"
+        in render(["--version"], _edits("/dev/nvidia6"), system, _NOW).text
+    )

@@ -14,11 +14,18 @@ from typing import Any
 
 import pytest
 from dra_node_agent.cdi import CdiDevice, ContainerEdits, DeviceNode, Mount, Spec, write_spec
-from dra_node_agent.runtime.base import ContainerSpec, LogOptions, RuntimeFailure, SandboxSpec, State
-from dra_node_agent.runtime.docker import DockerRuntime, _edited, _options, _time
+from dra_node_agent.runtime.base import (
+    Consumption,
+    ContainerSpec,
+    LogOptions,
+    RuntimeFailure,
+    SandboxSpec,
+    State,
+)
+from dra_node_agent.runtime.docker import DockerRuntime, _consumption, _edited, _options, _time
 from dra_shared.clock import SystemClock
 
-from tests.node_agent.kubelet.waiting import until
+from tests.support.waiting import until
 
 _IMAGE = os.environ.get("DRALAB_TEST_IMAGE", "")
 _engine = pytest.mark.skipif(
@@ -203,16 +210,16 @@ def test_engines_times(text: str, expected: str | None) -> None:
 class _Talk:
     """A user's end of a session: says what it is given, keeps what it hears."""
 
-    def __init__(self, *said: bytes, stdin: bool = True, tty: bool = False) -> None:
+    def __init__(self, *sent: bytes, stdin: bool = True, tty: bool = False) -> None:
         self.stdin, self.tty = stdin, tty
-        self.heard: dict[bool, bytes] = {False: b"", True: b""}
-        self._said = list(said)
+        self.received: dict[bool, bytes] = {False: b"", True: b""}
+        self._sent = list(sent)
 
     async def read(self) -> bytes:
-        return self._said.pop(0) if self._said else b""
+        return self._sent.pop(0) if self._sent else b""
 
     async def write(self, data: bytes, *, stderr: bool = False) -> None:
-        self.heard[stderr] += data
+        self.received[stderr] += data
 
 
 @_engine
@@ -223,11 +230,11 @@ async def test_exec_sessions_carry_input_output_and_the_exit_code(tmp_path: Path
         script = "cat; echo wrong >&2; exit 3"
         async with asyncio.timeout(30):
             assert await runtime.exec_session(container_id, ["sh", "-c", script], talk) == 3
-        assert talk.heard == {False: b"one\ntwo\n", True: b"wrong\n"}
+        assert talk.received == {False: b"one\ntwo\n", True: b"wrong\n"}
         terminal = _Talk(b"echo $((20 + 3))\n", b"exit 4\n", tty=True)
         async with asyncio.timeout(30):
             assert await runtime.exec_session(container_id, ["sh"], terminal) == 4
-        assert b"23\r\n" in terminal.heard[False]
+        assert b"23\r\n" in terminal.received[False]
 
 
 @_engine
@@ -237,4 +244,24 @@ async def test_attach_follows_the_containers_output(tmp_path: Path) -> None:
         talk = _Talk(stdin=False)
         async with asyncio.timeout(30):
             await runtime.attach(container_id, talk)
-        assert talk.heard[False].endswith(b"5\n6\n")
+        assert talk.received[False].endswith(b"5\n6\n")
+
+
+def test_statistics_are_read_as_cadvisor_reads_them() -> None:
+    stats = {
+        "cpu_stats": {"cpu_usage": {"total_usage": 2_500_000_000}},
+        "memory_stats": {"usage": 1000, "stats": {"inactive_file": 300}},
+    }
+    assert _consumption(stats) == Consumption(2.5, 700)
+    older = {"usage": 1000, "stats": {"total_inactive_file": 1200}}
+    assert _consumption({**stats, "memory_stats": older}) == Consumption(2.5, 0)
+    # What an engine answers of a container that has just ended.
+    assert _consumption({"cpu_stats": {"cpu_usage": {"total_usage": 0}}, "memory_stats": {}}) is None
+
+
+@_engine
+async def test_usage_of_running_containers(tmp_path: Path) -> None:
+    async with _runtime(tmp_path) as runtime:
+        container_id = await runtime.run(_spec(_WAITER))
+        ((record, used),) = (await runtime.usage()).containers
+        assert (record.id, used.cpu_seconds > 0, used.working_set > 0) == (container_id, True, True)

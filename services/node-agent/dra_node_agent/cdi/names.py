@@ -1,4 +1,4 @@
-"""Fully qualified CDI device names: ``vendor/class=device``."""
+"""Fully qualified CDI device names, ``vendor/class=device`` (pkg/parser of container-device-interface)."""
 
 import re
 

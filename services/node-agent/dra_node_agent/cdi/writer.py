@@ -1,4 +1,4 @@
-"""CDI spec files: written whole or not at all, named so that nobody else's are touched."""
+"""CDI spec files: written whole or not at all, named so that no other writer's are touched (pkg/cdi/spec.go)."""
 
 import os
 import tempfile
@@ -7,11 +7,11 @@ from typing import Any
 
 import msgspec
 import yaml
+from dra_shared.yamltext import YamlError, load
 
 from dra_node_agent.cdi.spec import Spec, SpecError, minimum_version, to_document
 
 _DUMPER: Any = getattr(yaml, "CSafeDumper", yaml.SafeDumper)
-_LOADER: Any = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
 
 
 def transient_name(vendor: str, class_: str, transient_id: str) -> str:
@@ -60,8 +60,8 @@ def read_spec(path: Path) -> Spec:
         OSError: it cannot be read.
     """
     try:
-        spec = msgspec.convert(yaml.load(path.read_text(), Loader=_LOADER), Spec)
-    except (yaml.YAMLError, msgspec.ValidationError) as error:
+        spec = msgspec.convert(load(path.read_bytes()).value, Spec)
+    except (YamlError, msgspec.ValidationError) as error:
         raise SpecError(f"{path}: {error}") from error
     try:
         spec.validate()

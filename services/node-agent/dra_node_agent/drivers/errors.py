@@ -2,7 +2,7 @@
 
 
 class DriverConfigError(ValueError):
-    """A driver is asked to start with options that cannot be; the message is for whoever gave them."""
+    """A driver cannot start with its options; the message is for the user."""
 
 
 class PrepareError(Exception):

@@ -1,6 +1,6 @@
 """JSON as Go's encoding/json writes it, and the checksum that the kubelet's checkpoint manager takes of it.
 
-A checkpoint's checksum covers its bytes, which a Go driver makes anew from its structs when it reads the file. To
+A checkpoint's checksum covers its bytes, which a Go driver encodes again from its structs when it reads the file. To
 be valid for both, ours must have the same bytes: struct fields in Go's order, HTML characters escaped.
 """
 

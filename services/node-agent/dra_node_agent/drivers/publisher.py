@@ -21,6 +21,7 @@ from dra_shared.client.rest import Client
 from dra_shared.clock import Clock
 from dra_shared.log import logger
 
+from dra_node_agent.drivers.likeness import same_content
 from dra_node_agent.drivers.resources import DriverResources, PoolSlice
 
 _INDEX_LENGTH = 5
@@ -241,7 +242,7 @@ class SlicePublisher:
         self._written[slice_.metadata.name] = slice_.metadata.resource_version
         stored = PoolSlice(slice_.spec.devices, slice_.spec.shared_counters)
         key = (slice_.spec.pool.name, index)
-        if _equal(content, stored):
+        if same_content(content, stored):
             self._accepted.pop(key, None)
             return
         self._accepted[key] = _Accepted(content, stored)
@@ -252,10 +253,10 @@ class SlicePublisher:
 
     def _same(self, pool: str, index: int, wanted: PoolSlice, current: ResourceSlice) -> bool:
         stored = PoolSlice(current.spec.devices, current.spec.shared_counters)
-        if _equal(wanted, stored):
+        if same_content(wanted, stored):
             return True
         accepted = self._accepted.get((pool, index))
-        return accepted is not None and accepted.wanted == wanted and _equal(accepted.stored, stored)
+        return accepted is not None and accepted.wanted == wanted and same_content(accepted.stored, stored)
 
     async def _delete(self, slice_: ResourceSlice) -> None:
         meta = slice_.metadata
@@ -273,28 +274,6 @@ def _index(name: str, length: int) -> int:
         return int(prefix, 16) if separator and len(prefix) == length else -1
     except ValueError:
         return -1
-
-
-def _equal(wanted: PoolSlice, stored: PoolSlice) -> bool:
-    return wanted.shared_counters == stored.shared_counters and (
-        wanted.devices == stored.devices
-        or [_comparable(d) for d in wanted.devices] == [_comparable(d) for d in stored.devices]
-    )
-
-
-def _comparable(device: Device) -> Device:
-    """The device without what the server fills in: when taints were added, and multipliers of 1."""
-    mappings = device.node_allocatable_resource_mappings
-    if not device.taints and not mappings:
-        return device
-    return msgspec.structs.replace(
-        device,
-        taints=tuple(msgspec.structs.replace(taint, time_added=None) for taint in device.taints),
-        node_allocatable_resource_mappings={
-            name: msgspec.structs.replace(mapping, allocation_multiplier=mapping.allocation_multiplier or "1")
-            for name, mapping in mappings.items()
-        },
-    )
 
 
 def _keep_taint_times(before: Sequence[Device], after: Sequence[Device]) -> tuple[Device, ...]:

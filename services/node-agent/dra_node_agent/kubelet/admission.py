@@ -17,7 +17,7 @@ class Rejected(Exception):
 
 
 def admit(pod: Pod, node: Node, others: Iterable[Pod]) -> None:
-    """Check that the pod fits beside ``others``, the active pods of the node.
+    """Check that the pod fits with ``others``, the active pods of the node.
 
     Raises:
         Rejected: it does not.

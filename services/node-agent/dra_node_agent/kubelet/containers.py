@@ -1,4 +1,4 @@
-"""Starting a container: image, configuration, devices and hooks (kuberuntime's startContainer)."""
+"""Starting a container: image, configuration, devices and hooks (startContainer in kuberuntime_container.go)."""
 
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -12,6 +12,7 @@ from dra_shared.quoting import go_quote
 from dra_node_agent.kubelet import messages
 from dra_node_agent.kubelet.dra.manager import DraError, DraManager
 from dra_node_agent.kubelet.environment import ConfigError, Sources, environment, expand
+from dra_node_agent.kubelet.restarts import is_sidecar
 from dra_node_agent.kubelet.volumes import container_mounts
 from dra_node_agent.runtime.base import (
     BAD_STATUS,
@@ -153,16 +154,24 @@ class ContainerStarter:
             env=env,
             working_dir=container.working_dir,
             hostname=pod.spec.hostname or meta.name,
-            mounts=container_mounts(container, volumes, env),
+            mounts=container_mounts(pod, container, volumes, env),
             cdi_device_ids=self._dra.cdi_device_ids(pod, container),
             annotations=meta.annotations,
             limits=container.resources.limits,
+            requests=container.resources.requests,
             host_network=bool(pod.spec.host_network),
             privileged=bool(security and security.privileged),
             user=str(security.run_as_user) if security and security.run_as_user is not None else "",
             tty=bool(container.tty),
+            to_end=_is_to_end(pod, container, init=init),
             stop_signal=container.lifecycle.stop_signal or "" if container.lifecycle else "",
         )
+
+
+def _is_to_end(pod: Pod, container: Container, *, init: bool) -> bool:
+    if init:
+        return not is_sidecar(container)
+    return (container.restart_policy or pod.spec.restart_policy or "Always") != "Always"
 
 
 def _hook_failed(hook: LifecycleHandler, container: Container, pod: Pod, failure: str) -> str:

@@ -7,11 +7,13 @@ from typing import Any, Protocol
 
 import msgspec
 from dra_shared.api.container import Container, EnvFromSource, EnvVarSource
+from dra_shared.api.core import ConfigMap
 from dra_shared.api.pod import Pod
 from dra_shared.api.resources import CONFIG_MAPS, SECRETS, SERVICE_ACCOUNTS
 from dra_shared.api.volume import ObjectFieldSelector, ResourceFieldSelector
 from dra_shared.client.errors import NotFound
 from dra_shared.client.rest import Client
+from dra_shared.client.store import Store
 from dra_shared.quantity import Quantity
 
 _REFERENCE = re.compile(r"\$(\$|\(([A-Za-z_.-][A-Za-z0-9_.-]*)\))")
@@ -32,16 +34,22 @@ class Sources(Protocol):
 
 
 class ApiSources:
-    """Config maps and secrets from the API server."""
+    """Config maps and secrets from the API server.
 
-    def __init__(self, client: Client) -> None:
+    ``known`` has, by ``namespace/name``, config maps that many pods use: of those it has the newest, none is asked for.
+    """
+
+    def __init__(self, client: Client, known: Store[ConfigMap] | None = None) -> None:
         self._client = client
+        self._known = known if known is not None else Store()
 
     async def config_map(self, namespace: str, name: str) -> Mapping[str, bytes] | None:
-        try:
-            found = await self._client.get(CONFIG_MAPS, name, namespace)
-        except NotFound:
-            return None
+        found = self._known.get(f"{namespace}/{name}")
+        if found is None:
+            try:
+                found = await self._client.get(CONFIG_MAPS, name, namespace)
+            except NotFound:
+                return None
         data = {key: value.encode() for key, value in found.data.items()}
         data.update((key, base64.b64decode(value)) for key, value in found.binary_data.items())
         return data

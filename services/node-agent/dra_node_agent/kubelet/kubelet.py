@@ -1,4 +1,7 @@
-"""One node's kubelet."""
+"""One node's kubelet (pkg/kubelet/kubelet.go): it connects the parts, and passes on what watches and runtimes report.
+
+Slices of the node's last life are deleted before drivers may register: their drivers may never return.
+"""
 
 import asyncio
 from collections.abc import Iterable, Sequence
@@ -6,9 +9,11 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import httpx
+from dra_shared.api.core import ConfigMap
 from dra_shared.api.pod import Pod
 from dra_shared.client.events import Recorder
 from dra_shared.client.rest import Client
+from dra_shared.client.store import Store
 from dra_shared.clock import Clock, wait_for
 from dra_shared.features import FeatureGates
 from dra_shared.log import logger
@@ -18,9 +23,10 @@ from dra_node_agent.kubelet.containers import ContainerStarter
 from dra_node_agent.kubelet.dra.manager import RECONCILE_PERIOD, DraManager
 from dra_node_agent.kubelet.environment import ApiSources
 from dra_node_agent.kubelet.node import NodeReporter, NodeShape
-from dra_node_agent.kubelet.plugins.manager import DRA_PLUGIN, PluginManager
-from dra_node_agent.kubelet.plugins.watch import DirectoryWatcher
 from dra_node_agent.kubelet.podresources import PodResourcesServer
+from dra_node_agent.kubelet.registration.registrar import DRA_TYPE, Registrar
+from dra_node_agent.kubelet.registration.watch import DirectoryWatcher
+from dra_node_agent.kubelet.resourcemetrics import NodeMeter
 from dra_node_agent.kubelet.statuses import StatusReporter
 from dra_node_agent.kubelet.volumes import VolumeManager
 from dra_node_agent.kubelet.worker import PodWorker, WorkerContext
@@ -59,6 +65,7 @@ class Kubelet:
         clock: Clock,
         runtime: Runtime,
         watcher: DirectoryWatcher,
+        config_maps: Store[ConfigMap] | None = None,
     ) -> None:
         for folder in (config.root, config.plugins_registry, config.root / "plugins"):
             folder.mkdir(parents=True, exist_ok=True)
@@ -67,6 +74,7 @@ class Kubelet:
         self._client = client
         self._clock = clock
         self.runtime = runtime
+        self.meter = NodeMeter(runtime)
         self._recorder = Recorder(client, "kubelet", host=self.name, clock=clock)
         self.dra = DraManager(
             config.root,
@@ -78,8 +86,8 @@ class Kubelet:
             on_register=self._driver_registered,
             durable=config.durable,
         )
-        self._plugins = PluginManager(config.plugins_registry, watcher, {DRA_PLUGIN: self.dra.plugins}, clock)
-        sources = ApiSources(client)
+        self._registrar = Registrar(config.plugins_registry, watcher, {DRA_TYPE: self.dra.connections}, clock)
+        sources = ApiSources(client, config_maps)
         address = config.shape.address
         self._volumes = VolumeManager(config.root / "pods", sources, self.name, address)
         self._starter = ContainerStarter(
@@ -106,22 +114,22 @@ class Kubelet:
         runtime.on_change(self._container_changed)
 
     async def start(self) -> None:
-        """Take up what the node ran before, and begin to register it and its plugins."""
+        """Take up what the node ran before, and begin to register it and its drivers."""
         await self.runtime.start()
         await self._pod_resources.__aenter__()
         self._ready = True
         self._tasks.start(self.reporter.run(), name=f"node {self.name}")
-        self._tasks.start(self._register_plugins(), name=f"plugins of {self.name}")
+        self._tasks.start(self._register_drivers(), name=f"registration on {self.name}")
 
     async def wiped(self) -> None:
-        """Wait until the slices of the node's last life are deleted and plugins may register."""
+        """Wait until the slices of the node's last life are deleted and drivers may register."""
         await self._wiped.wait()
 
     async def close(self) -> None:
         """End all work; containers keep running as far as the runtime can."""
         await self._tasks.close()
         await self._pod_resources.__aexit__(None, None, None)
-        await self._plugins.close()
+        await self._registrar.close()
         await self._starter.tasks.close()
         await self.dra.close()
         await self.runtime.close()
@@ -149,6 +157,12 @@ class Kubelet:
         if worker is not None:
             worker.removed()
 
+    def retry(self) -> None:
+        """Something that pods may wait for is there: those that wait try again at once."""
+        for worker in self._workers.values():
+            if not worker.settled:
+                worker.poke()
+
     def sources_ready(self) -> None:
         """All pods of this node are known: whatever belongs to others can go."""
         self._tasks.start(self._housekeeping(), name=f"housekeeping of {self.name}")
@@ -161,7 +175,7 @@ class Kubelet:
 
     def active_pods(self) -> Iterable[Pod]:
         """The pods that run or are about to, in which something may be prepared."""
-        return [worker.pod for worker in self._workers.values() if not worker.finished]
+        return [worker.pod for worker in self._workers.values() if not worker.terminated]
 
     def find_pod(self, namespace: str, name: str) -> Pod | None:
         """The pod of that name, if it is on this node."""
@@ -182,10 +196,10 @@ class Kubelet:
             if self._workers.get(worker.pod.metadata.uid) is worker:
                 del self._workers[worker.pod.metadata.uid]
 
-    async def _register_plugins(self) -> None:
+    async def _register_drivers(self) -> None:
         # Slices of the node's last life mislead the scheduler: their drivers may never come back.
-        await self.dra.plugins.wipe_all()
-        self._plugins.start()
+        await self.dra.connections.wipe_all()
+        self._registrar.start()
         self._wiped.set()
 
     async def _housekeeping(self) -> None:
@@ -203,7 +217,7 @@ class Kubelet:
         others = (
             worker.pod
             for worker in self._workers.values()
-            if worker.admitted and worker.pod.metadata.uid != pod.metadata.uid and not worker.finished
+            if worker.admitted and worker.pod.metadata.uid != pod.metadata.uid and not worker.terminated
         )
         admit(pod, self.reporter.node, others)
 
@@ -215,9 +229,7 @@ class Kubelet:
     def _driver_registered(self) -> None:
         # What only waited for this driver goes on at once.
         self._reconcile_now.set()
-        for worker in self._workers.values():
-            if not worker.settled:
-                worker.poke()
+        self.retry()
 
     def _poke_pods(self, uids: set[str]) -> None:
         for uid in uids:

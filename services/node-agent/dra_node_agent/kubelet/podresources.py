@@ -14,7 +14,7 @@ from grpc import aio
 
 from dra_node_agent.kubelet.dra.claiminfo import ClaimInfo
 from dra_node_agent.kubelet.dra.manager import DraError, DraManager
-from dra_node_agent.kubelet.podstatus import TERMINAL
+from dra_node_agent.kubelet.phases import TERMINAL
 from dra_node_agent.kubelet.restarts import is_sidecar
 from dra_node_agent.proto import podresources_v1_pb2 as pb
 from dra_node_agent.proto import podresources_v1_pb2_grpc
@@ -26,8 +26,8 @@ SOCKET = Path("pod-resources", "kubelet.sock")
 class PodResourcesServer:
     """Serves PodResources for one node; ``pods`` gives the pods that hold resources.
 
-    A gRPC server costs far more memory than a socket, and on most of many nodes nobody asks: it starts with the first
-    connection, behind the socket that is always there.
+    A gRPC server costs far more memory than a socket, and on most of many nodes no client calls it. So it starts with
+    the first connection, behind the socket that is always there.
     """
 
     def __init__(self, root: Path, dra: DraManager, pods: Callable[[], Iterable[Pod]]) -> None:

@@ -12,7 +12,7 @@ ALL_RESTARTING = "AllContainersRestarting"
 
 
 def is_sidecar(container: Container) -> bool:
-    """Whether an init container keeps running beside the main containers."""
+    """Whether an init container keeps running with the main containers."""
     return container.restart_policy == "Always"
 
 
@@ -28,7 +28,7 @@ def restarts(pod: Pod, container: Container, exit_code: int, *, init: bool = Fal
 
 
 def may_restart_all(pod: Pod) -> bool:
-    """Whether the end of some container may have all of the pod's containers start anew."""
+    """Whether the end of some container may restart all of the pod's containers."""
     return any(
         rule.action == RESTART_ALL
         for container in _containers(pod)
@@ -37,7 +37,7 @@ def may_restart_all(pod: Pod) -> bool:
 
 
 def restart_all(pod: Pod, records: Mapping[str, Sequence[ContainerRecord]], status: PodStatus) -> bool:
-    """Whether all of the pod's containers are to go and start anew, by what runs or by the last status of it."""
+    """Whether all of the pod's containers are to restart, by what runs or by the pod's last status."""
     if not may_restart_all(pod):
         return False
     if any(entry.type == ALL_RESTARTING and entry.status == "True" for entry in status.conditions):
@@ -55,7 +55,7 @@ def restart_all(pod: Pod, records: Mapping[str, Sequence[ContainerRecord]], stat
 
 
 def causes_restart_of_all(container: Container, records: Sequence[ContainerRecord]) -> bool:
-    """Whether the container's newest record has ended in such a way that all containers start anew."""
+    """Whether the container's newest record ended in a way that restarts all containers."""
     return bool(
         records and records[0].state is State.EXITED and _restarts_all(container, records[0].exit_code)
     )

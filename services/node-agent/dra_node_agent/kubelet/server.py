@@ -6,15 +6,19 @@ A pod's name says which of the process's nodes it is on, so all of them share on
 import asyncio
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
 from datetime import datetime, timedelta
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import msgspec
 from dra_shared.api.container import ContainerStatus
 from dra_shared.api.pod import Pod
 from dra_shared.clock import Clock, parse_rfc3339
+from dra_shared.guard import Guard
 
+from dra_node_agent.kubelet import portforward
 from dra_node_agent.kubelet.kubelet import Kubelet
 from dra_node_agent.kubelet.podstatus import ephemeral_containers
+from dra_node_agent.kubelet.resourcemetrics import render
 from dra_node_agent.kubelet.streaming import ChannelStreams, exit_status, failure_status
 from dra_node_agent.kubelet.websocket import Refused, WebSocket
 from dra_node_agent.runtime.base import ContainerRecord, LogOptions, Runtime, RuntimeFailure, State
@@ -23,6 +27,12 @@ if TYPE_CHECKING:
     from starlette.requests import Request
     from starlette.responses import Response
 
+_WAITING = {
+    "ErrImagePull": "image can't be pulled",
+    "ImagePullBackOff": "trying and failing to pull image",
+}
+NODE_HEADER = "dralab-node"
+"""By this header the API server says which of the nodes that share the port it means."""
 _STREAMS = ("All", "Stdout", "Stderr")
 
 Endpoint = Callable[[Any], Awaitable[Any]]
@@ -37,9 +47,10 @@ class _Refused(Exception):
 class KubeletServer:
     """The endpoints for the kubelets of one process."""
 
-    def __init__(self, kubelets: Sequence[Kubelet], clock: Clock) -> None:
+    def __init__(self, kubelets: Sequence[Kubelet], clock: Clock, guard: Guard | None = None) -> None:
         self._kubelets = kubelets
         self._clock = clock
+        self._guard = guard or Guard()
 
     def routes(self) -> Mapping[str, Endpoint]:
         """The endpoints by path, for :class:`dra_shared.service.HealthServer`."""
@@ -50,9 +61,21 @@ class KubeletServer:
                 for method in ("GET", "POST")
                 for action in ("exec", "attach", "portForward")
             },
+            "/metrics/resource": self._resource_metrics,
             "/pods": self._pods,
             "/pods/": self._pods,
         }
+
+    async def _resource_metrics(self, request: "Request") -> "Response":
+        """Those of the node that the header names; of all together where there is none."""
+        from starlette.responses import Response
+
+        name = request.headers.get(NODE_HEADER)
+        asked = [kubelet for kubelet in self._kubelets if name in (None, kubelet.name)]
+        if not asked:
+            return Response(f"no node {name} here", status_code=404, media_type="text/plain")
+        samples = await asyncio.gather(*(kubelet.meter.measure() for kubelet in asked))
+        return Response(render(samples), media_type="text/plain; version=0.0.4; charset=utf-8")
 
     async def _pods(self, _: "Request") -> "Response":
         from starlette.responses import Response
@@ -66,12 +89,18 @@ class KubeletServer:
         return Response(msgspec.json.encode(body), media_type="application/json")
 
     async def stream(self, socket: WebSocket) -> None:
-        """``/exec/…`` and ``/attach/…``, for connections that were upgraded to WebSocket.
+        """``/exec/…``, ``/attach/…`` and ``/portForward/…``, for connections that were upgraded.
 
         Raises:
-            Refused: there is no such container, or it doesn't run.
+            Refused: there is no such container, it doesn't run, or a web page asks.
         """
+        headers = socket.request.headers
+        if reason := self._guard.refusal("GET", lambda name: headers.get(name.decode(), "")):
+            raise Refused(403, f"forbidden: {reason}")
         _, action, *parts = socket.request.path.split("/")
+        if action == "portForward" and len(parts) in (2, 3):
+            await self._forward_ports(socket, *parts[:2])
+            return
         if action not in ("exec", "attach") or len(parts) not in (3, 4):
             raise Refused(404, "404 page not found")
         namespace, name, container = parts[0], parts[1], parts[-1]
@@ -98,6 +127,14 @@ class KubeletServer:
         else:
             if code is not None:
                 await streams.finish(exit_status(command, code))
+
+    async def _forward_ports(self, socket: WebSocket, namespace: str, name: str) -> None:
+        try:
+            kubelet, pod = self._find(namespace, name)
+        except _Refused as error:
+            raise Refused(error.code, str(error)) from error
+        uid = pod.metadata.uid
+        await portforward.serve(socket, partial(kubelet.runtime.connect, uid), uid)
 
     async def _not_upgraded(self, _: "Request") -> "Response":
         from starlette.responses import PlainTextResponse
@@ -193,18 +230,41 @@ def _record(kubelet: Kubelet, pod: Pod, container: str, previous: bool) -> Conta
             raise _Refused(400, f'previous terminated container "{container}" in pod "{name}" not found')
         return past[0]
     if not records:
-        reason = _waiting_reason(pod, container) or "ContainerCreating"
-        raise _Refused(400, f'container "{container}" in pod "{name}" is waiting to start: {reason}')
+        raise _without_record(pod, container)
     return records[0]
 
 
+def _without_record(pod: Pod, container: str) -> _Refused:
+    """Why a container that the runtime does not have has no log (kubelet's validateContainerLogStatus)."""
+    place = f'container "{container}" in pod "{pod.metadata.name}"'
+    status = _status(pod, container)
+    if status is None:
+        return _Refused(400, f"{place} is not available")
+    ended = status.state.terminated
+    if status.state.running is not None or (ended is not None and ended.container_id):
+        # The kubelet has begun its answer when the runtime tells it so.
+        known = ended.container_id if ended is not None else status.container_id
+        return _Refused(200, f"unable to retrieve container logs for {known}")
+    last = status.last_state.terminated
+    if last is not None and last.container_id:
+        return _Refused(200, f"unable to retrieve container logs for {last.container_id}")
+    if ended is not None or last is not None:
+        return _Refused(400, f"{place} is terminated")
+    if status.state.waiting is None:
+        return _Refused(400, f"{place} is waiting to start - no logs yet")
+    reason = status.state.waiting.reason
+    return _Refused(400, f"{place} is waiting to start: {_WAITING.get(reason, reason)}")
+
+
 def _waiting_reason(pod: Pod, container: str) -> str:
+    status = _status(pod, container)
+    return status.state.waiting.reason if status is not None and status.state.waiting is not None else ""
+
+
+def _status(pod: Pod, container: str) -> ContainerStatus | None:
     statuses: Sequence[ContainerStatus] = (
         *pod.status.container_statuses,
         *pod.status.init_container_statuses,
         *pod.status.ephemeral_container_statuses,
     )
-    for status in statuses:
-        if status.name == container and status.state.waiting is not None:
-            return status.state.waiting.reason
-    return ""
+    return next((status for status in statuses if status.name == container), None)

@@ -13,11 +13,11 @@ from dra_shared.client.rest import Client, PatchType
 from dra_shared.clock import Clock
 from dra_shared.log import logger
 
-from dra_node_agent.kubelet.podstatus import OWNED
+from dra_node_agent.kubelet.podconditions import OWNED
 
 _FIRST_RETRY, _LONGEST_RETRY = 0.2, 10.0
 
-# Of a container that ends again and again while the server is away, only the newest ends are told.
+# Of a container that ends again and again while the server is away, only the newest ends are reported.
 _MOST_KEPT = 8
 
 _log = logger(__name__)
@@ -134,7 +134,7 @@ class StatusReporter:
                     self._delete = False
                 delay = _FIRST_RETRY
             except (NotFound, Conflict) as error:
-                # Deleted, perhaps made anew: this pod needs no status any more.
+                # Deleted, perhaps created again: this pod needs no status any more.
                 _log.debug("pod is gone", pod=f"{self._namespace}/{self._name}", error=str(error))
                 self._gone = isinstance(error, NotFound) or "UID" in str(error)
                 if not self._gone:

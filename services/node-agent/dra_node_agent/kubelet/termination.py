@@ -1,4 +1,8 @@
-"""Stopping the containers of a pod: hooks, signals, grace, and sidecars last."""
+"""Stopping the containers of a pod (kuberuntime_container.go, kuberuntime_termination_order.go).
+
+Within one grace period: first the main containers together, then sidecars, the last one first, as others may need them.
+In each: the preStop hook, the signal, and the kill when the time is over.
+"""
 
 import asyncio
 

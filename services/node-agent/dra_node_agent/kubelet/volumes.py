@@ -1,4 +1,4 @@
-"""The volumes of pods, as directories below the kubelet's root, and what containers mount of them."""
+"""The volumes of pods below the kubelet's root, and what containers mount of them (pkg/kubelet/volumemanager)."""
 
 import asyncio
 import shutil
@@ -137,13 +137,14 @@ class VolumeManager:
 
 
 def container_mounts(
-    container: Container, volumes: Mapping[str, Path], env: Mapping[str, str]
+    pod: Pod, container: Container, volumes: Mapping[str, Path], env: Mapping[str, str]
 ) -> tuple[Mount, ...]:
-    """The mounts of a container.
+    """The mounts of a container; what the kubelet itself writes is read-only, as upstream.
 
     Raises:
         ConfigError: it mounts a volume that the pod doesn't have.
     """
+    ours = {volume.name for volume in pod.spec.volumes if _is_written_here(volume)}
     mounts = []
     for mount in container.volume_mounts:
         path = volumes.get(mount.name)
@@ -152,8 +153,13 @@ def container_mounts(
         inner = mount.sub_path or expand(mount.sub_path_expr, env)
         if inner:
             path = path / _safe(inner)
-        mounts.append(Mount(mount.mount_path, str(path), bool(mount.read_only)))
+        mounts.append(Mount(mount.mount_path, str(path), bool(mount.read_only) or mount.name in ours))
     return tuple(mounts)
+
+
+def _is_written_here(volume: Volume) -> bool:
+    sources = (volume.config_map, volume.secret, volume.downward_api, volume.projected)
+    return any(source is not None for source in sources)
 
 
 def _selected(
@@ -186,7 +192,7 @@ def _write(folder: Path, files: Mapping[str, bytes]) -> None:
     for name, content in files.items():
         path = folder / _safe(name)
         path.parent.mkdir(parents=True, exist_ok=True)
-        # Whoever reads it meanwhile gets the old content or the new.
+        # A reader at that moment gets the old content or the new.
         temporary = path.with_name(f".{path.name}.tmp")
         temporary.write_bytes(content[:_FILES_LIMIT])
         temporary.replace(path)

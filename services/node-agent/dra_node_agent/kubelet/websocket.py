@@ -1,4 +1,4 @@
-"""The server's side of WebSocket (RFC 6455), as much of it as exec and attach need."""
+"""The server's side of WebSocket (RFC 6455), as much of it as streams need, and of other upgraded connections."""
 
 import asyncio
 import base64
@@ -9,9 +9,22 @@ from dataclasses import dataclass
 from typing import Any, cast
 from urllib.parse import parse_qsl, unquote, urlsplit
 
+from dra_shared.websocket import (
+    BINARY,
+    CLOSE,
+    CONTINUATION,
+    PING,
+    PONG,
+    TEXT,
+    FrameError,
+    Frames,
+    frame,
+)
+
 _GUID = b"258EAFA5-E914-47DA-95CA-C5AB0DC85B11"
-_CONTINUATION, _TEXT, _BINARY, _CLOSE, _PING, _PONG = 0, 1, 2, 8, 9, 10
 _LONGEST_MESSAGE = 32 << 20
+# With what comes before the answer to it.
+_LONGEST_REQUEST = 2 << 20
 # Messages that the handler has not taken yet; above this the client is not read from.
 _MOST_WAITING = 64
 _REASONS = {400: "Bad Request", 403: "Forbidden", 404: "Not Found", 500: "Internal Server Error"}
@@ -55,6 +68,7 @@ class WebSocket(asyncio.Protocol):
         self._transport: asyncio.Transport | None = None
         self._buffer = bytearray()
         self._accepted = False
+        self._frames: Frames | None = None
         self._fragments = bytearray()
         self._messages: asyncio.Queue[bytes | None] = asyncio.Queue()
         self._writable = asyncio.Event()
@@ -89,8 +103,8 @@ class WebSocket(asyncio.Protocol):
             self._transport.close()
 
     def data_received(self, data: bytes) -> None:
-        self._buffer += data
         if self._task is None:
+            self._buffer += data
             head, found, rest = bytes(self._buffer).partition(b"\r\n\r\n")
             if found:
                 self.request = _parse(head)
@@ -98,9 +112,12 @@ class WebSocket(asyncio.Protocol):
                 self._task = asyncio.get_running_loop().create_task(self._run())
                 self._state.tasks.add(self._task)
                 self._task.add_done_callback(self._state.tasks.discard)
-            return
-        if self._accepted:
-            self._take_frames()
+        elif self._accepted:
+            self._take(data)
+        else:
+            self._buffer += data
+        if len(self._buffer) > _LONGEST_REQUEST:
+            self._fail(1009)
 
     async def _run(self) -> None:
         transport = self._transport
@@ -115,8 +132,8 @@ class WebSocket(asyncio.Protocol):
                 + body
             )
         else:
-            if self._accepted and not transport.is_closing():
-                transport.write(_frame(_CLOSE, struct.pack("!H", 1000)))
+            if self._frames is not None and not transport.is_closing():
+                transport.write(frame(CLOSE, struct.pack("!H", 1000)))
         finally:
             transport.close()
 
@@ -130,14 +147,21 @@ class WebSocket(asyncio.Protocol):
         if self.request.headers.get("sec-websocket-version") != "13" or not key:
             raise Refused(400, "only version 13 of WebSocket is served")
         token = base64.b64encode(hashlib.sha1(key.encode() + _GUID).digest()).decode()
-        head = "HTTP/1.1 101 Switching Protocols\r\nupgrade: websocket\r\nconnection: Upgrade\r\n"
-        head += f"sec-websocket-accept: {token}\r\n"
-        if protocol:
-            head += f"sec-websocket-protocol: {protocol}\r\n"
+        headers = {"sec-websocket-accept": token} | ({"sec-websocket-protocol": protocol} if protocol else {})
+        self._frames = Frames(masked=True)
+        self.switch("websocket", headers)
+
+    def switch(self, upgrade: str, headers: Mapping[str, str]) -> None:
+        """Answer an upgrade to another protocol; from now on messages are pieces of bytes, with no frames."""
+        lines = [f"upgrade: {upgrade}", "connection: Upgrade"]
+        lines += [f"{name}: {value}" for name, value in headers.items()]
+        head = "\r\n".join(("HTTP/1.1 101 Switching Protocols", *lines, "", ""))
         assert self._transport is not None
-        self._transport.write(f"{head}\r\n".encode())
+        self._transport.write(head.encode())
         self._accepted = True
-        self._take_frames()
+        held, self._buffer = bytes(self._buffer), bytearray()
+        if held:
+            self._take(held)
 
     async def receive(self) -> bytes | None:
         """The next message; None once the client has gone."""
@@ -149,80 +173,52 @@ class WebSocket(asyncio.Protocol):
         return message
 
     async def send(self, message: bytes) -> None:
-        """Send a binary message, once the client has taken what came before."""
+        """Send a message, once the client has taken what came before."""
         await self._writable.wait()
         if self._transport is not None and not self._transport.is_closing():
-            self._transport.write(_frame(_BINARY, message))
+            self._transport.write(message if self._frames is None else frame(BINARY, message))
 
-    def _take_frames(self) -> None:
-        while (frame := self._next_frame()) is not None:
-            final, opcode, payload = frame
-            if opcode in (_CONTINUATION, _TEXT, _BINARY):
-                self._fragments += payload
-                if len(self._fragments) > _LONGEST_MESSAGE:
-                    self._fail(1009)
-                    return
-                if final:
-                    self._messages.put_nowait(bytes(self._fragments))
-                    self._fragments.clear()
-            elif opcode == _PING and self._transport is not None:
-                self._transport.write(_frame(_PONG, payload))
-            elif opcode == _CLOSE:
-                self._messages.put_nowait(None)
+    def _take(self, data: bytes) -> None:
+        if self._frames is None:
+            self._messages.put_nowait(data)
+        else:
+            try:
+                for found in self._frames.feed(data):
+                    self._take_frame(*found)
+            except FrameError as error:
+                self._fail(error.code)
+                return
         if self._messages.qsize() > _MOST_WAITING and self._transport is not None:
             self._transport.pause_reading()
 
-    def _next_frame(self) -> tuple[bool, int, bytes] | None:
-        data = self._buffer
-        if len(data) < 2:
-            return None
-        size, offset = data[1] & 0x7F, 2
-        if size >= 126:
-            form = "!H" if size == 126 else "!Q"
-            if len(data) < offset + struct.calcsize(form):
-                return None
-            (size,) = struct.unpack_from(form, data, offset)
-            offset += struct.calcsize(form)
-        if not data[1] & 0x80 or size > _LONGEST_MESSAGE:
-            self._fail(1002)
-            return None
-        if len(data) < offset + 4 + size:
-            return None
-        mask = bytes(data[offset : offset + 4])
-        offset += 4
-        payload = _unmasked(bytes(data[offset : offset + size]), mask)
-        final, opcode = bool(data[0] & 0x80), data[0] & 0x0F
-        del data[: offset + size]
-        return final, opcode, payload
+    def _take_frame(self, final: bool, opcode: int, payload: bytes) -> None:
+        if opcode in (CONTINUATION, TEXT, BINARY):
+            self._fragments += payload
+            if len(self._fragments) > _LONGEST_MESSAGE:
+                raise FrameError(1009)
+            if final:
+                self._messages.put_nowait(bytes(self._fragments))
+                self._fragments.clear()
+        elif opcode == PING and self._transport is not None:
+            # A client that does not read its answers gets no more of them.
+            if self._writable.is_set():
+                self._transport.write(frame(PONG, payload))
+        elif opcode == CLOSE:
+            self._messages.put_nowait(None)
 
     def _fail(self, code: int) -> None:
-        self._buffer.clear()
         self._messages.put_nowait(None)
         if self._transport is not None:
-            self._transport.write(_frame(_CLOSE, struct.pack("!H", code)))
+            self._transport.write(frame(CLOSE, struct.pack("!H", code)))
             self._transport.close()
 
 
 def _parse(head: bytes) -> Upgrade:
     first, *lines = head.decode("latin-1").split("\r\n")
     target = first.split(" ")[1]
-    headers = {name.strip().lower(): value.strip() for name, _, value in (x.partition(":") for x in lines)}
+    headers: dict[str, str] = {}
+    for name, _, value in (line.partition(":") for line in lines):
+        key = name.strip().lower()
+        headers[key] = f"{headers[key]}, {value.strip()}" if key in headers else value.strip()
     url = urlsplit(target)
     return Upgrade(unquote(url.path), parse_qsl(url.query, keep_blank_values=True), headers)
-
-
-def _frame(opcode: int, payload: bytes) -> bytes:
-    size = len(payload)
-    if size < 126:
-        head = bytes((0x80 | opcode, size))
-    elif size < 1 << 16:
-        head = struct.pack("!BBH", 0x80 | opcode, 126, size)
-    else:
-        head = struct.pack("!BBQ", 0x80 | opcode, 127, size)
-    return head + payload
-
-
-def _unmasked(payload: bytes, mask: bytes) -> bytes:
-    size = len(payload)
-    pattern = (mask * (size // 4 + 1))[:size]
-    return (int.from_bytes(payload, "big") ^ int.from_bytes(pattern, "big")).to_bytes(size, "big")

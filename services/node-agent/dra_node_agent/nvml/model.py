@@ -2,13 +2,12 @@
 
 import functools
 from pathlib import Path
-from typing import Any, dataclass_transform
+from typing import dataclass_transform
 
 import msgspec
-import yaml
+from dra_shared.yamltext import YamlError, load
 
 _DATA = Path(__file__).parent / "models"
-_LOADER: Any = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
 
 #: The slots of NVML's GPU instance profiles (NVML_GPU_INSTANCE_PROFILE_*) by name.
 GPU_INSTANCE_SLOTS = {
@@ -101,10 +100,10 @@ def load_model_file(path: Path) -> GpuModel:
         ModelError: the file cannot be read or says something that no GPU can be.
     """
     try:
-        model = msgspec.convert(yaml.load(path.read_text(), Loader=_LOADER), GpuModel)
+        model = msgspec.convert(load(path.read_bytes()).value, GpuModel)
     except OSError as error:
         raise ModelError(f"cannot read GPU model {path}: {error.strerror}") from error
-    except (UnicodeDecodeError, yaml.YAMLError, msgspec.ValidationError) as error:
+    except (YamlError, msgspec.ValidationError) as error:
         raise ModelError(f"GPU model {path}: {error}") from error
     unknown = [p.profile for p in model.mig_profiles if p.profile not in GPU_INSTANCE_SLOTS]
     if unknown:

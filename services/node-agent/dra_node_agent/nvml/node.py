@@ -1,13 +1,15 @@
 """Making a node's simulated GPUs from a line of text, and keeping their state over restarts."""
 
-import os
 import re
 import uuid
 from pathlib import Path
 from typing import Any
 
 import msgspec
+from dra_shared.files import private_folder
+from dra_shared.log import logger
 
+from dra_node_agent.files import write_atomically
 from dra_node_agent.nvml.model import COMPUTE_INSTANCE_SLOTS, GpuInstanceProfile, GpuModel, load_model
 from dra_node_agent.nvml.profilename import profile_name
 from dra_node_agent.nvml.system import ComputeInstance, GpuInstance, SimulatedGpu, SimulatedSystem
@@ -20,6 +22,8 @@ _BALANCED = ("3g.20gb", "2g.10gb", "1g.5gb", "1g.5gb")
 _MOST_GPUS = 32
 
 _GROUP = re.compile(r"(?:(?P<count>[0-9]+)x)?(?P<model>[^:,]+?)(?::(?P<layout>[^,:]+))?")
+
+_log = logger(__name__)
 
 
 class GpuSpecError(ValueError):
@@ -143,10 +147,12 @@ def _read(path: Path, text: str) -> dict[str, Any] | None:
 
 def _write(path: Path, text: str, system: SimulatedSystem) -> None:
     content = {"spec": text, "bootID": system.boot_id, "gpus": [_save(gpu) for gpu in system.gpus]}
-    path.parent.mkdir(parents=True, exist_ok=True)
-    temporary = path.with_suffix(".tmp")
-    temporary.write_bytes(msgspec.json.encode(content))
-    os.replace(temporary, path)
+    try:
+        private_folder(path.parent)
+        write_atomically(path, msgspec.json.encode(content), durable=False)
+    except OSError as error:
+        # Hardware fails no call for a full disk; the next change is written with this one.
+        _log.warning("GPU state not written", path=str(path), error=str(error))
 
 
 def _save(gpu: SimulatedGpu) -> dict[str, Any]:

@@ -19,6 +19,7 @@ from dra_node_agent.nvml.system import (
     caps_instance,
 )
 
+_SHORTEST_LOOP = 0.1
 _BINARY = "/usr/bin/nvidia-smi"
 _GPU_NODE = "/dev/nvidia"
 _CAPS_NODE = "/dev/nvidia-caps/nvidia-cap"
@@ -37,7 +38,7 @@ class Seen:
     """A GPU as a container sees it.
 
     Args:
-        index: its number there; containers count anew.
+        index: its number there; containers count from 0.
         migs: the MIG devices that are open, in order.
     """
 
@@ -76,20 +77,26 @@ def visible(edits: ContainerEdits, system: SimulatedSystem) -> list[Seen]:
 def render(args: Sequence[str], edits: ContainerEdits, system: SimulatedSystem, now: datetime) -> Output:
     """Run ``nvidia-smi`` with ``args`` in a container with ``edits``.
 
-    Knows no arguments, ``-L`` and ``--query-gpu=… --format=csv[,noheader][,nounits]``.
+    Knows no arguments, ``-L``, ``--version``, and ``--query-gpu=…`` or ``--query-compute-apps=…`` with
+    ``--format=csv[,noheader][,nounits]``; all of them of the GPUs that ``-i`` chooses.
     """
     gpus = visible(edits, system)
-    wanted = [a for a in args if a]
+    wanted, chosen = _chosen([a for a in args if a])
+    if chosen is not None:
+        gpus = [seen for seen in gpus if chosen & {str(seen.index), seen.gpu.uuid, _bus_id(seen.gpu)}]
     if any(a in ("-h", "--help") for a in wanted):
         return Output(
             f"NVIDIA System Management Interface -- v{system.driver_version}\n\n"
             "nvidia-smi [-L] [--query-gpu=... --format=csv]\n"
         )
+    if wanted == ["--version"]:
+        return Output(_version(system))
     query = next((a.partition("=")[2] for a in wanted if a.startswith("--query-gpu=")), None)
     unknown = [
         a
         for a in wanted
-        if a not in ("-L", "--list-gpus") and not a.startswith(("--query-gpu=", "--format="))
+        if a not in ("-L", "--list-gpus")
+        and not a.startswith(("--query-gpu=", "--query-compute-apps=", "--format="))
     ]
     if unknown:
         return Output("Invalid combination of input arguments. Please run 'nvidia-smi -h' for help.\n", 1)
@@ -98,9 +105,85 @@ def render(args: Sequence[str], edits: ContainerEdits, system: SimulatedSystem, 
     if query is not None:
         formats = next((a.partition("=")[2] for a in wanted if a.startswith("--format=")), "")
         return _query(query.split(","), formats.split(","), gpus, system)
+    apps = next((a.partition("=")[2] for a in wanted if a.startswith("--query-compute-apps=")), None)
+    if apps is not None:
+        formats = next((a.partition("=")[2] for a in wanted if a.startswith("--format=")), "")
+        return _apps(apps.split(","), formats.split(","), gpus)
     if wanted:
         return Output("".join(_listing(gpus)))
     return Output("\n".join(_table(gpus, system, now)) + "\n")
+
+
+def loop(args: Sequence[str]) -> tuple[list[str], float | None]:
+    """The arguments without ``-l SECONDS``, and the seconds; None where they say nothing of it."""
+    kept: list[str] = []
+    pause: float | None = None
+    rest = list(args)
+    while rest:
+        word = rest.pop(0)
+        if word in ("-l", "--loop", "-lms") or word.startswith("--loop="):
+            value = word.partition("=")[2] or (rest.pop(0) if rest and rest[0].isdigit() else "5")
+            scale = 1000 if word == "-lms" else 1
+            pause = max(float(value) / scale, _SHORTEST_LOOP) if value.isdigit() else 5.0
+        else:
+            kept.append(word)
+    return kept, pause
+
+
+def _chosen(words: Sequence[str]) -> tuple[list[str], set[str] | None]:
+    """The arguments without ``-i``, and what that names."""
+    kept: list[str] = []
+    chosen: set[str] | None = None
+    rest = list(words)
+    while rest:
+        word = rest.pop(0)
+        if word == "-i" or word.startswith("--id="):
+            value = word.partition("=")[2] or (rest.pop(0) if rest else "")
+            chosen = set(value.split(","))
+        else:
+            kept.append(word)
+    return kept, chosen
+
+
+def _bus_id(gpu: SimulatedGpu) -> str:
+    return f"00000000:{gpu.pci_bus:02X}:00.0"
+
+
+def _version(system: SimulatedSystem) -> str:
+    cuda = f"{system.cuda_driver_version // 1000}.{system.cuda_driver_version % 1000 // 10}"
+    rows = {
+        "NVIDIA-SMI version": system.driver_version,
+        "NVML version": system.driver_version.rpartition(".")[0],
+        "DRIVER version": system.driver_version,
+        "CUDA Version": cuda,
+    }
+    return "".join(f"{name:<20}: {value}\n" for name, value in rows.items())
+
+
+def _apps(fields: Sequence[str], formats: Sequence[str], gpus: Sequence[Seen]) -> Output:
+    """The processes on the GPUs, by ``--query-compute-apps``."""
+    if "csv" not in formats:
+        return Output("\"--format=\" switch is missing. Please run 'nvidia-smi -h' for help.\n", 1)
+    names = [field.strip() for field in fields]
+    unit = "" if "nounits" in formats else " MiB"
+    lines = []
+    for seen in gpus:
+        for process in seen.gpu.processes:
+            values = {
+                "pid": str(process.pid),
+                "process_name": process.name,
+                "name": process.name,
+                "used_memory": f"{process.used_mib}{unit}",
+                "used_gpu_memory": f"{process.used_mib}{unit}",
+                "gpu_uuid": seen.gpu.uuid,
+                "gpu_name": seen.gpu.model.name,
+                "gpu_bus_id": _bus_id(seen.gpu),
+            }
+            lines.append(", ".join(values.get(name, "[N/A]") for name in names))
+    if "noheader" not in formats:
+        memory = {"used_memory": "used_gpu_memory [MiB]", "used_gpu_memory": "used_gpu_memory [MiB]"}
+        lines.insert(0, ", ".join(memory.get(name, name) for name in names))
+    return Output("".join(f"{line}\n" for line in lines))
 
 
 def _listing(gpus: Iterable[Seen]) -> Iterable[str]:
@@ -141,7 +224,7 @@ def _values(seen: Seen, count: int, system: SimulatedSystem) -> dict[str, tuple[
     """What can be queried: value and unit."""
     gpu = seen.gpu
     total = gpu.model.memory_mib
-    pci = f"00000000:{gpu.pci_bus:02X}:00.0"
+    pci = _bus_id(gpu)
     known = {
         "index": (str(seen.index), ""),
         "count": (str(count), ""),

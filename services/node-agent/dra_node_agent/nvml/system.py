@@ -192,8 +192,8 @@ class SimulatedGpu:
 
     def free_starts(self, profile: GpuInstanceProfile) -> list[int]:
         """Where an instance of ``profile`` could be created now."""
-        alike = sum(1 for instance in self.instances.values() if instance.profile is profile)
-        if alike >= profile.instances:
+        same = sum(1 for instance in self.instances.values() if instance.profile is profile)
+        if same >= profile.instances:
             return []
         taken = {slice_ for instance in self.instances.values() for slice_ in instance.occupied}
         size = profile.placements.size
@@ -314,7 +314,7 @@ class SimulatedSystem:
         self._emit(Event(self.gpus[gpu].index, XID_CRITICAL, xid, gpu_instance, compute))
 
     def inject_ecc(self, gpu: int, *, corrected: int = 0, uncorrected: int = 0) -> None:
-        """Memory errors: counted, and told to those who registered for them."""
+        """Count memory errors, and notify those who registered for them."""
         device = self.gpus[gpu]
         with self.lock:
             device.corrected_ecc += corrected
@@ -333,7 +333,7 @@ class SimulatedSystem:
         self._wake()
 
     def changed(self) -> None:
-        """Something that outlives a process was changed: tell whoever keeps it."""
+        """Something that outlives the process was changed: notify what keeps it."""
         if self.keep is not None:
             self.keep(self)
 

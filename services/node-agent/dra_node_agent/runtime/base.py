@@ -1,5 +1,6 @@
-"""What the kubelet asks of a container runtime."""
+"""What the kubelet asks of a container runtime, in place of CRI (k8s.io/cri-api)."""
 
+import asyncio
 import enum
 from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -57,11 +58,14 @@ class ContainerSpec:
     cdi_device_ids: Sequence[str] = ()
     annotations: Mapping[str, str] = field(default_factory=dict)
     limits: Mapping[str, str] = field(default_factory=dict)
+    requests: Mapping[str, str] = field(default_factory=dict)
     host_network: bool = False
     privileged: bool = False
     user: str = ""
     tty: bool = False
     stop_signal: str = ""
+    to_end: bool = False
+    """Whether it is meant to end by itself: as an init container, or in a pod that is not always restarted."""
 
 
 # How the output of an HTTP probe begins that was answered, but not with success.
@@ -99,6 +103,29 @@ class ContainerRecord:
     reason: str = ""
     message: str = ""
     signal: int | None = None
+
+
+@dataclass(frozen=True)
+class Consumption:
+    """What something has consumed: CPU time in core-seconds since it started, and its working set in bytes."""
+
+    cpu_seconds: float = 0.0
+    working_set: int = 0
+
+    def __add__(self, other: "Consumption") -> "Consumption":
+        return Consumption(self.cpu_seconds + other.cpu_seconds, self.working_set + other.working_set)
+
+
+@dataclass(frozen=True)
+class Usage:
+    """What a node's running containers have consumed until ``at``, each with its record, and the rest of its system.
+
+    ``system`` is what runs outside containers; nothing where the runtime can't measure it.
+    """
+
+    at: datetime
+    containers: Sequence[tuple[ContainerRecord, Consumption]]
+    system: Consumption = Consumption()
 
 
 @dataclass(frozen=True)
@@ -177,6 +204,9 @@ class Runtime(Protocol):
     def containers(self) -> Sequence[ContainerRecord]:
         """All containers, running and exited."""
 
+    async def usage(self) -> Usage:
+        """What the running containers have consumed until now."""
+
     async def exec(
         self, container_id: str, command: Sequence[str], timeout: float | None = None
     ) -> tuple[int, bytes]:
@@ -187,6 +217,9 @@ class Runtime(Protocol):
 
     async def attach(self, container_id: str, streams: Streams) -> None:
         """Connect to the container's process until it ends."""
+
+    async def connect(self, pod_uid: str, port: int) -> tuple[asyncio.StreamReader, asyncio.StreamWriter]:
+        """A TCP connection to what listens on a port of the pod's own address, as port-forward needs it."""
 
     async def probe(
         self, container_id: str, kind: str, probe: Probe, pod_ip: str, container: Container

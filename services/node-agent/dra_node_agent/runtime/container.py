@@ -2,6 +2,7 @@
 
 import asyncio
 import contextlib
+import shlex
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -11,12 +12,18 @@ from dra_shared.clock import Clock
 
 from dra_node_agent.cdi import ContainerEdits
 from dra_node_agent.runtime.base import ContainerRecord, ContainerSpec, RuntimeFailure, Streams
+from dra_node_agent.runtime.images import ImageBehaviour
 from dra_node_agent.runtime.logfile import LogFile
-from dra_node_agent.runtime.shell.interpreter import Exit, Files, LoopControl, Process, Program, Shell, World
-from dra_node_agent.runtime.shell.programs import base_programs, duration, reads_input, shell_script
+from dra_node_agent.runtime.ports import PodPorts
+from dra_node_agent.runtime.shell.durations import duration
+from dra_node_agent.runtime.shell.files import Files
+from dra_node_agent.runtime.shell.interpreter import Exit, LoopControl, Process, Program, Shell, World
+from dra_node_agent.runtime.shell.programs import base_programs, reads_input, shell_script
+from dra_node_agent.runtime.shell.scripted import scripted
 from dra_node_agent.runtime.shell.session import Output, converse, everything
 from dra_node_agent.runtime.shell.syntax import ShellSyntaxError
 
+SCRIPT = "dralab.dev/script"
 RUN_SECONDS = "dralab.dev/run-seconds"
 EXIT_CODE = "dralab.dev/exit-code"
 
@@ -37,6 +44,7 @@ _DEVICES = (
     "zero",
 )
 _LONGEST_FILE = 1 << 20
+_LONGEST_SHOWN = 200
 
 
 @dataclass(frozen=True)
@@ -60,7 +68,7 @@ class SimulatedContainer:
     """A container that runs as a task of this process.
 
     ``elapsed`` seconds of its life and the text in its log are behind it already when the process that simulates it
-    was started anew: the script is replayed up to there without waiting or printing.
+    restarted: the script is replayed up to there without waiting or printing.
     """
 
     record: ContainerRecord
@@ -70,6 +78,8 @@ class SimulatedContainer:
     clock: Clock
     programs: Programs
     readable: Sequence[Path] = ()
+    ports: PodPorts = field(default_factory=PodPorts)
+    behaviour: ImageBehaviour | None = None
     elapsed: float = 0.0
     resumed: bool = False
     files: Files = field(default_factory=Files)
@@ -79,6 +89,7 @@ class SimulatedContainer:
     killed: asyncio.Event = field(default_factory=asyncio.Event)
     terminated: asyncio.Event = field(default_factory=asyncio.Event)
     _world: World | None = None
+    _named: set[str] = field(default_factory=set)
     _replay_seconds: float = 0.0
     _replay_text: int = 0
 
@@ -117,13 +128,15 @@ class SimulatedContainer:
     def terminate(self) -> None:
         """SIGTERM."""
         self.terminated.set()
-        if self.shell is not None:
-            self.shell.signal("TERM")
+        shells = self._world.signalled if self._world is not None else ()
+        for shell in (self.shell, *shells):
+            if shell is not None:
+                shell.signal("TERM")
 
     async def exec(self, command: Sequence[str]) -> tuple[int, bytes]:
-        """Run a command beside the container's process."""
+        """Run a command next to the container's process."""
         pieces: list[str] = []
-        shell = self._shell(pieces.append, pieces.append, _succeed, replay=False)
+        shell = self._shell(pieces.append, pieces.append, self._skipped, replay=False)
         code = await self._invoke(shell, command)
         return code, "".join(pieces).encode(errors="replace")
 
@@ -160,15 +173,32 @@ class SimulatedContainer:
         return 127
 
     async def _process(self) -> int:
-        command = [*self.spec.command, *self.spec.args] if self.spec.command else [*self.spec.args]
         shell = self._shell(self._out, self._err, self._unknown, replay=True)
+        command = self._command(shell.world.programs)
         name = command[0].rpartition("/")[2] if command else ""
-        # Images like busybox have no entry point: their arguments are the command.
-        if not self.spec.command and name not in _SHELLS and name not in shell.world.programs:
-            return await self._unknown(Process(command, dict(self.env), self._out, self._err, "", shell))
         if name in _SHELLS:
             self.shell = shell
-        return await self._invoke(shell, command)
+        if not command:
+            return await self._go_on(f"the image {self.spec.image}")
+        code = await self._invoke(shell, command)
+        if shell.world.ended_unknown and not code and not self.spec.to_end:
+            # The last that it does stands for a server that it starts.
+            await self.terminated.wait()
+        return code
+
+    def _command(self, known: Mapping[str, Program]) -> list[str]:
+        """What runs: the pod's command, or the image's. Empty where nothing is known of that."""
+        spec, behaviour = self.spec, self.behaviour
+        script = annotation(spec, SCRIPT)
+        if script is not None:
+            return ["sh", "-c", script]
+        if spec.command:
+            return [*spec.command, *spec.args]
+        if behaviour is not None:
+            return [*behaviour.entrypoint, *(spec.args or behaviour.args)]
+        name = spec.args[0].rpartition("/")[2] if spec.args else ""
+        # Images like busybox have no entry point: their arguments are the command.
+        return [*spec.args] if name in _SHELLS or name in known else []
 
     async def _invoke(self, shell: Shell, command: Sequence[str]) -> int:
         if not command:
@@ -190,7 +220,12 @@ class SimulatedContainer:
     def _shell(
         self, out: Callable[[str], None], err: Callable[[str], None], fallback: Program, *, replay: bool
     ) -> Shell:
-        programs = {**base_programs(self.clock.now), **self.programs(self._injected)}
+        own = self.behaviour.programs if self.behaviour is not None else {}
+        programs = {
+            **base_programs(self.clock.now),
+            **self.programs(self._injected),
+            **{name: scripted(text) for name, text in own.items()},
+        }
         world = World(
             programs,
             self._sleep if replay else self.clock.sleep,
@@ -199,6 +234,8 @@ class SimulatedContainer:
             hostname=self.spec.hostname,
             directory=self.spec.working_dir or "/",
             reads_input=reads_input,
+            ports=self.ports,
+            terminated=self.terminated,
         )
         if replay:
             self._world = world
@@ -221,16 +258,44 @@ class SimulatedContainer:
         if len(text) > skipped:
             self.log.write(stream, text[skipped:])
 
-    async def _unknown(self, _: Process) -> int:
-        """A program that only the real image has: it runs until it is asked to stop."""
+    async def _unknown(self, process: Process) -> int:
+        """A program that only the real image has. In a script it counts as done, in the background it goes on."""
+        process.shell.world.ended_unknown = True
+        command = shlex.join(process.argv)
+        if process.shell.in_background and not self.spec.to_end:
+            return await self._go_on(command)
+        in_script = self.shell is not None or process.shell.world.signalled
+        if not in_script and not self.spec.to_end:
+            return await self._go_on(command)
+        self._say(process.err, command, "counts as done")
+        return 0
+
+    async def _skipped(self, process: Process) -> int:
+        """An unknown program of a command next to the container's process."""
+        self._say(process.err, shlex.join(process.argv), "counts as done")
+        return 0
+
+    async def _go_on(self, what: str) -> int:
+        if self.spec.to_end:
+            self._say(self._err, what, "counts as done")
+            return 0
+        self._say(self._err, what, "runs until it is asked to stop")
         await self.terminated.wait()
         return 0
+
+    def _say(self, err: Callable[[str], None], what: str, fate: str) -> None:
+        shown = what if len(what) <= _LONGEST_SHOWN else what[: _LONGEST_SHOWN - 1] + "…"
+        if shown not in self._named:
+            self._named.add(shown)
+            err(f"dralab: {shown} is not simulated, and {fate} (see docs/node-agent.md, Images)\n")
 
     def _fill(self, devices: Sequence[str], mounts: Mapping[str, str]) -> None:
         content = self.files.content
         content.update((f"/dev/{name}", "") for name in _DEVICES)
         content.update((path, "") for path in devices)
         content["/etc/hostname"] = self.spec.hostname + "\n"
+        if self.behaviour is not None:
+            content.update(self.behaviour.files)
         given = {mount.target: mount.source for mount in self.spec.mounts}
         for target, source in {**given, **mounts}.items():
             self._mount(target, source, trusted=target in mounts)
@@ -255,7 +320,3 @@ def _read(path: Path) -> str:
     with contextlib.suppress(OSError), path.open("rb") as file:
         return file.read(_LONGEST_FILE).decode(errors="replace")
     return ""
-
-
-async def _succeed(_: Process) -> int:
-    return 0

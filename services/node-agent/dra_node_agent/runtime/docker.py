@@ -24,6 +24,7 @@ from dra_shared.quantity import Quantity
 from dra_node_agent.cdi import ContainerEdits, UnresolvableError, resolve
 from dra_node_agent.runtime.base import (
     ChangeHandler,
+    Consumption,
     ContainerRecord,
     ContainerSpec,
     Image,
@@ -32,7 +33,9 @@ from dra_node_agent.runtime.base import (
     SandboxSpec,
     State,
     Streams,
+    Usage,
 )
+from dra_node_agent.runtime.confinement import confined
 from dra_node_agent.runtime.dockerstream import pump
 from dra_node_agent.runtime.netprobe import probe_network
 from dra_node_agent.tasks import Tasks
@@ -40,6 +43,8 @@ from dra_node_agent.tasks import Tasks
 _LABEL = "dralab.dev/"
 _DEFAULT_ENGINE = "unix:///var/run/docker.sock"
 _ENDS = frozenset(("die", "died", "oom"))
+# In seconds, for a connection to a container.
+_CONNECT_TIMEOUT = 5.0
 _NETWORK_FREE = frozenset(("host", "none"))
 
 _log = logger(__name__)
@@ -50,14 +55,23 @@ R = TypeVar("R")
 class DockerRuntime:
     """The containers of one node on an engine; ``base_url`` is its socket (default: as ``docker`` finds it).
 
-    ``network`` is the engine's network for pods; empty for its default.
+    ``network`` is the engine's network for pods; empty for its default. ``confined_to`` is the directory that
+    containers may have mounts from: without it they may have any of the host's, be privileged and use its network.
     """
 
     name = "docker"
 
     def __init__(
-        self, node_name: str, cdi_directory: Path, clock: Clock, *, base_url: str = "", network: str = ""
+        self,
+        node_name: str,
+        cdi_directory: Path,
+        clock: Clock,
+        *,
+        base_url: str = "",
+        network: str = "",
+        confined_to: Path | None = None,
     ) -> None:
+        self._confined_to = confined_to
         self._node = node_name
         self._cdi_directory = cdi_directory
         self._clock = clock
@@ -137,6 +151,8 @@ class DockerRuntime:
         self._networks.pop(pod_uid, None)
 
     async def run(self, spec: ContainerSpec) -> str:
+        if self._confined_to is not None:
+            spec = await asyncio.to_thread(confined, spec, self._confined_to)
         options = _options(spec)
         options["labels"] |= {f"{_LABEL}node": self._node}
         options |= self._network_options(spec)
@@ -183,6 +199,22 @@ class DockerRuntime:
     def containers(self) -> Sequence[ContainerRecord]:
         return list(self._records.values())
 
+    async def usage(self) -> Usage:
+        """From the engine's statistics; a container that ends meanwhile is left out."""
+        running = [record for record in self._records.values() if record.state is State.RUNNING]
+        found = await asyncio.gather(*(self._stats(record.id) for record in running))
+        measured = [(record, stats) for record, stats in zip(running, found, strict=True) if stats]
+        return Usage(self._clock.now(), measured)
+
+    async def _stats(self, container_id: str) -> Consumption | None:
+        api = self._client.api
+        try:
+            return _consumption(
+                await self._call(lambda: api.stats(container_id, stream=False, one_shot=True))
+            )
+        except RuntimeFailure:
+            return None
+
     async def exec(
         self, container_id: str, command: Sequence[str], timeout: float | None = None
     ) -> tuple[int, bytes]:
@@ -216,6 +248,16 @@ class DockerRuntime:
         connection = await self._call(lambda: api.attach_socket(container_id, params=wanted))
         config = (await self._call(lambda: api.inspect_container(container_id)))["Config"]
         await pump(connection, streams, tty=bool(config.get("Tty")))
+
+    async def connect(self, pod_uid: str, port: int) -> tuple[asyncio.StreamReader, asyncio.StreamWriter]:
+        address = self.address(pod_uid) or "127.0.0.1"
+        try:
+            async with asyncio.timeout(_CONNECT_TIMEOUT):
+                return await asyncio.open_connection(address, port)
+        except (OSError, TimeoutError) as error:
+            why = os.strerror(error.errno).lower() if error.errno else "i/o timeout"
+            text = f"dial tcp {address}:{port}: connect: {why}"
+            raise RuntimeFailure("ConnectionRefused", text) from error
 
     async def probe(
         self, container_id: str, kind: str, probe: Probe, pod_ip: str, container: Container
@@ -383,6 +425,17 @@ def _options(spec: ContainerSpec) -> dict[str, Any]:
             f"{_LABEL}init": str(spec.init).lower(),
         },
     }
+
+
+def _consumption(stats: Mapping[str, Any]) -> Consumption | None:
+    """An engine's statistics as cAdvisor reads them: the working set leaves out what can be dropped at once."""
+    cpu, memory = stats.get("cpu_stats") or {}, stats.get("memory_stats") or {}
+    used = (cpu.get("cpu_usage") or {}).get("total_usage")
+    if not used:
+        return None
+    details = memory.get("stats") or {}
+    inactive = details.get("inactive_file") or details.get("total_inactive_file") or 0
+    return Consumption(used / 1e9, max(int(memory.get("usage") or 0) - int(inactive), 0))
 
 
 def _limits(spec: ContainerSpec) -> dict[str, Any]:

@@ -1,7 +1,7 @@
 """A runtime that runs nothing on the host: containers are simulated inside this process.
 
 Their environment, device nodes and mounts are what CDI injects; their commands are interpreted. What a node "runs" is
-kept on disk, so that it is still there after the process was started anew, as containers survive a kubelet's restart.
+kept on disk, so that it survives a restart of the process, as containers survive a kubelet's restart.
 """
 
 import asyncio
@@ -31,9 +31,13 @@ from dra_node_agent.runtime.base import (
     SandboxSpec,
     State,
     Streams,
+    Usage,
 )
+from dra_node_agent.runtime.consumption import SYSTEM, rates
 from dra_node_agent.runtime.container import Injected, Programs, SimulatedContainer
+from dra_node_agent.runtime.images import Images, load_images
 from dra_node_agent.runtime.logfile import LogFile
+from dra_node_agent.runtime.ports import Connection, PodPorts
 from dra_node_agent.runtime.shell.interpreter import Program
 from dra_node_agent.tasks import Tasks
 
@@ -42,6 +46,9 @@ PROBE_FAILS = "dralab.dev/failing-probes"
 _IMAGE = re.compile(
     r"(?:[A-Za-z0-9][A-Za-z0-9.-]*(?::\d+)?/)?[a-z0-9._/-]+(?::[\w][\w.-]{0,127})?(?:@sha256:[0-9a-f]{64})?"
 )
+
+# Seconds until what a full disk did not take is written again.
+_SAVE_AGAIN = 5.0
 
 _log = logger(__name__)
 
@@ -87,10 +94,13 @@ class FakeRuntime:
         programs: Programs = _no_programs,
         readable: Sequence[Path] = (),
         node_ip: str = "127.0.0.1",
+        images: Images | None = None,
     ) -> None:
+        self._behaviours = images or load_images()
         self._directory = directory
         self._cdi_directory = cdi_directory
         self._clock = clock
+        self._started = clock.now()
         self._subnet = ipaddress.ip_network(subnet)
         self._programs = programs
         self._readable = readable
@@ -101,6 +111,8 @@ class FakeRuntime:
         self._ended: dict[str, asyncio.Event] = {}
         self._logs: dict[str, LogFile] = {}
         self._ips: dict[str, str] = {}
+        #: By pod; those of pods on the host's network are the node's.
+        self._ports: dict[str, PodPorts] = {}
         self._last_address = 1
         self._images: set[str] = set()
         self._tasks = Tasks()
@@ -111,7 +123,8 @@ class FakeRuntime:
         for folder in self._directory.iterdir():
             if not folder.is_dir():
                 continue
-            for path in folder.iterdir():
+            # The sandbox first: its address says whose ports its containers listen on.
+            for path in sorted(folder.iterdir(), key=lambda path: path.name != "sandbox.json"):
                 try:
                     if path.name == "sandbox.json":
                         self._ips[folder.name] = _sandboxes.decode(path.read_bytes()).ip
@@ -149,10 +162,10 @@ class FakeRuntime:
         ip = self._ips.get(spec.uid)
         if ip is None:
             ip = self._node_ip if spec.host_network else self._free_address()
-            self._ips[spec.uid] = ip
             folder = self._folder(spec.uid)
             folder.mkdir(parents=True, exist_ok=True)
             write_atomically(folder / "sandbox.json", msgspec.json.encode(_Sandbox(ip)), durable=False)
+            self._ips[spec.uid] = ip
         return ip
 
     def address(self, pod_uid: str) -> str:
@@ -164,6 +177,7 @@ class FakeRuntime:
                 await self.stop(record.id, 0)
             await self.remove(record.id)
         self._ips.pop(pod_uid, None)
+        self._ports.pop(pod_uid, None)
         shutil.rmtree(self._folder(pod_uid), ignore_errors=True)
 
     async def run(self, spec: ContainerSpec) -> str:
@@ -196,8 +210,9 @@ class FakeRuntime:
         )
         folder = self._folder(spec.pod_uid)
         folder.mkdir(parents=True, exist_ok=True)
-        self._simulate(_Saved(record, spec, edits), 0.0)
-        self._save(self._running[container_id], record)
+        saved = _Saved(record, spec, edits)
+        self._save(saved)
+        self._simulate(saved, 0.0)
         self._tell(record)
         return container_id
 
@@ -222,6 +237,19 @@ class FakeRuntime:
 
     def containers(self) -> Sequence[ContainerRecord]:
         return list(self._records.values())
+
+    async def usage(self) -> Usage:
+        # Samples carry milliseconds.
+        now = self._clock.now()
+        now = now.replace(microsecond=now.microsecond // 1000 * 1000)
+        return Usage(
+            now,
+            [
+                (one.record, rates(one.spec, one.behaviour).over(one.record.started_at or now, now))
+                for one in self._running.values()
+            ],
+            SYSTEM.over(self._started, now),
+        )
 
     async def exec(
         self, container_id: str, command: Sequence[str], timeout: float | None = None
@@ -249,6 +277,14 @@ class FakeRuntime:
         self._alive(container_id)
         async for piece in self.logs(container_id, LogOptions(follow=True, tail_lines=0)):
             await streams.write(piece.replace(b"\n", b"\r\n") if streams.tty else piece)
+
+    async def connect(self, pod_uid: str, port: int) -> Connection:
+        return await self.ports_of(pod_uid).connect(port)
+
+    def ports_of(self, pod_uid: str) -> PodPorts:
+        """The ports of a pod, where what simulates a container listens."""
+        on_host = self._ips.get(pod_uid) == self._node_ip
+        return self._ports.setdefault("" if on_host else pod_uid, PodPorts())
 
     def _alive(self, container_id: str) -> SimulatedContainer:
         container = self._running.get(container_id)
@@ -300,6 +336,8 @@ class FakeRuntime:
             self._clock,
             self._programs,
             self._readable,
+            ports=self.ports_of(record.pod_uid),
+            behaviour=self._behaviours.find(saved.spec.image),
             elapsed=elapsed,
             resumed=resumed,
         )
@@ -321,21 +359,33 @@ class FakeRuntime:
         record.message = container.files.content.get("/dev/termination-log", "")[:4096]
         container.log.close()
         self._running.pop(record.id, None)
-        self._save(container, record)
+        saved = _Saved(record, container.spec, container.edits)
+        written = self._try_to_save(saved)
         ended = self._ended.get(record.id)
         if ended is not None:
             ended.set()
         self._tell(record)
+        while not written and record.id in self._records:
+            await self._clock.sleep(_SAVE_AGAIN)
+            written = self._try_to_save(saved)
 
     def _tell(self, record: ContainerRecord) -> None:
         for handler in self._handlers:
             handler(record)
 
-    def _save(self, container: SimulatedContainer, record: ContainerRecord) -> None:
-        folder = self._folder(record.pod_uid)
+    def _save(self, saved: _Saved) -> None:
+        folder = self._folder(saved.record.pod_uid)
         if folder.is_dir():
-            saved = _Saved(record, container.spec, container.edits)
-            write_atomically(folder / f"{record.id}.json", msgspec.json.encode(saved), durable=False)
+            path = folder / f"{saved.record.id}.json"
+            write_atomically(path, msgspec.json.encode(saved), durable=False)
+
+    def _try_to_save(self, saved: _Saved) -> bool:
+        try:
+            self._save(saved)
+        except OSError as error:
+            _log.warning("cannot save a container's end, trying again", error=str(error))
+            return False
+        return True
 
     def _log_file(self, record: ContainerRecord) -> LogFile:
         return LogFile(self._folder(record.pod_uid) / f"{record.id}.log", self._clock.now)

@@ -2,7 +2,7 @@
 
 import asyncio
 import os
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Callable, Iterable, Iterator
 from datetime import UTC, datetime
 from pathlib import Path
 
@@ -33,7 +33,7 @@ class LogFile:
         for path in (self.path.with_suffix(".log.1"), self.path):
             if path.exists():
                 with path.open("rb") as file:
-                    length += sum(len(line.split(b" ", 3)[3].decode(errors="replace")) for line in file)
+                    length += sum(len(text.decode(errors="replace")) for *_, text in _entries(file))
         return length
 
     def write(self, stream: str, text: str) -> None:
@@ -55,11 +55,18 @@ class LogFile:
     def _append(self, stream: str, lines: list[str]) -> None:
         moment = self._now().astimezone(UTC).strftime("%Y-%m-%dT%H:%M:%S.%f000Z")
         data = "".join(f"{moment} {stream} F {line}\n" for line in lines).encode(errors="replace")
-        if self._size + len(data) > _MAX_SIZE and self._size:
-            os.replace(self.path, self.path.with_suffix(".log.1"))
-            self._size = 0
-        with self.path.open("ab") as file:
-            file.write(data)
+        try:
+            if self._size + len(data) > _MAX_SIZE and self._size:
+                os.replace(self.path, self.path.with_suffix(".log.1"))
+                self._size = 0
+            with self.path.open("ab", buffering=0) as file:
+                if file.write(data) != len(data):
+                    # A disk that is nearly full takes a part: half a line would not be a line of the format.
+                    file.truncate(self._size)
+                    return
+        except OSError:
+            # The container goes on where its output has no room.
+            return
         self._size += len(data)
         self._notify()
 
@@ -99,14 +106,21 @@ class LogFile:
             return [], 0
         wanted = _STREAMS.get(options.stream)
         lines = []
-        for line in content.splitlines(keepends=True):
-            moment, stream, _, text = line.split(b" ", 3)
+        for moment, stream, _, text in _entries(content.splitlines(keepends=True)):
             if wanted is not None and stream != wanted:
                 continue
             if options.since is not None and parse_rfc3339(_micros(moment.decode())) < options.since:
                 continue
             lines.append(moment + b" " + text if options.timestamps else text)
         return lines, position + len(content)
+
+
+def _entries(lines: Iterable[bytes]) -> Iterator[list[bytes]]:
+    """Time, stream, tag and text of each line, without those that a crash cut short."""
+    for line in lines:
+        entry = line.split(b" ", 3)
+        if len(entry) == 4:
+            yield entry
 
 
 def _micros(text: str) -> str:

@@ -20,19 +20,28 @@ class Crash(BaseException):
 class Node:
     """A machine that outlives the driver's process."""
 
-    def __init__(self, directory: Path, gpus: str = "8xA100-SXM4-40GB", gates: str = LAB_DEFAULTS) -> None:
-        self.plugin = directory / "plugins" / "gpu.nvidia.com"
+    def __init__(
+        self,
+        directory: Path,
+        gpus: str = "8xA100-SXM4-40GB",
+        gates: str = LAB_DEFAULTS,
+        *,
+        shared: bool = False,
+    ) -> None:
+        self.shared = shared
+        self.directory = directory / "plugins" / "gpu.nvidia.com"
         self.cdi = directory / "cdi"
         self.gates = NvidiaGates.parse(gates)
         self.system = open_system(gpus, "node-0")
         self.system.boot_id = "boot-1"
         self.host = SimulatedHost(self.system, directory / "driver")
-        self.plugin.mkdir(parents=True, exist_ok=True)
+        self.directory.mkdir(parents=True, exist_ok=True)
         self.cdi.mkdir(parents=True, exist_ok=True)
 
     def start(self, reached: Callable[[str], None] = lambda point: None) -> DeviceState:
-        """The driver's process starts (anew)."""
-        state = DeviceState(DeviceLibrary(self.host, self.gates), self.gates, self.plugin, self.cdi, reached)
+        """The driver's process starts, or restarts."""
+        library = DeviceLibrary(self.host, self.gates)
+        state = DeviceState(library, self.gates, self.directory, self.cdi, reached, shared=self.shared)
         state.open()
         return state
 

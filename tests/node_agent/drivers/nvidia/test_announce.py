@@ -7,6 +7,7 @@ import msgspec
 import pytest
 from dra_node_agent.drivers.errors import DriverConfigError
 from dra_node_agent.drivers.nvidia.announce import Announcer
+from dra_node_agent.drivers.nvidia.devices import Gpu
 from dra_node_agent.drivers.nvidia.discovery import DeviceLibrary
 from dra_node_agent.drivers.nvidia.gates import NvidiaGates
 from dra_node_agent.drivers.nvidia.host import SimulatedHost
@@ -185,6 +186,7 @@ def test_list_attributes_carry_the_numa_node_as_a_list(tmp_path: Path) -> None:
         ("unlimited", "memory", ("0", "0", "81559Mi", "1Mi")),
         ("memory", "memory", ("81559Mi", "1Mi", "81559Mi", "1Mi")),
         ("4", "shares", ("1", "1", "4", "1")),
+        ("4", "memory", ("0", "0", "81559Mi", "1Mi")),
     ],
 )
 def test_consumable_shares(
@@ -201,21 +203,42 @@ def test_consumable_shares(
     assert (found.default, range_.min, range_.max, range_.step) == policy
 
 
+@pytest.mark.parametrize("shares", ["unlimited", "memory", " 4 "])
+def test_shared_memory_is_rounded_down_to_what_can_be_asked_for(tmp_path: Path, shares: str) -> None:
+    gates = NvidiaGates.parse("ConsumableShares=true")
+    found = DeviceLibrary(SimulatedHost(open_system("1xL4", "node-0"), tmp_path), gates).enumerate()
+    ((gpu,),) = (devices.values() for devices in found.values())
+    assert isinstance(gpu, Gpu)
+    gpu.memory_bytes = 10 * 1024 * 1024 + 500
+    (slice_,) = Announcer(gates, shares).resources("node-0", found, {}, False).pools["node-0"]
+    memory = slice_.devices[0].capacity["memory"]
+    assert memory.request_policy is not None
+    assert memory.request_policy.valid_range is not None
+    assert (memory.value, memory.request_policy.valid_range.max) == ("10Mi", "10Mi")
+
+
+@pytest.mark.parametrize("shares", ["disabled", " disabled ", ""])
+def test_sharing_that_is_disabled_needs_no_gate(tmp_path: Path, shares: str) -> None:
+    (slice_,) = _publish(tmp_path, "1xH100", shares=shares)
+    assert slice_.devices[0].allow_multiple_allocations is None
+    assert slice_.devices[0].capacity["memory"].request_policy is None
+
+
 @pytest.mark.parametrize(
-    ("gates", "shares", "said"),
+    ("gates", "shares", "message"),
     [
-        ("", "4", "need the feature gate ConsumableShares"),
-        ("ConsumableShares=true", "many", "want unlimited, memory or a positive number"),
-        ("ConsumableShares=true", "0", "want unlimited, memory or a positive number"),
+        ("", "4", "--consumable-shares requires feature gate ConsumableShares to be enabled"),
+        ("ConsumableShares=true", "many", 'invalid value for --consumable-shares: "many"'),
+        ("ConsumableShares=true", "0", r"must be 'disabled', 'memory', 'unlimited', or a positive integer"),
     ],
 )
-def test_wrong_shares(gates: str, shares: str, said: str) -> None:
-    with pytest.raises(DriverConfigError, match=said):
+def test_wrong_shares(gates: str, shares: str, message: str) -> None:
+    with pytest.raises(DriverConfigError, match=message):
         Announcer(NvidiaGates.parse(gates), shares)
 
 
 @pytest.mark.parametrize(
-    ("gates", "said"),
+    ("gates", "message"),
     [
         ("Nonsense=true", "unrecognized feature gate: Nonsense"),
         ("DynamicMIG", "want Name=true or Name=false"),
@@ -226,8 +249,8 @@ def test_wrong_shares(gates: str, shares: str, said: str) -> None:
         ("DeviceMetadata=true", "requires PassthroughSupport"),
     ],
 )
-def test_gates_that_cannot_be(gates: str, said: str) -> None:
-    with pytest.raises(DriverConfigError, match=said):
+def test_gates_that_cannot_be(gates: str, message: str) -> None:
+    with pytest.raises(DriverConfigError, match=message):
         NvidiaGates.parse(gates)
 
 

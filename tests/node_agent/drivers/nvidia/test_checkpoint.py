@@ -11,7 +11,7 @@ from tests.node_agent.drivers.nvidia.node import Crash, Node, crash_at
 
 
 def _file(node: Node) -> dict[str, object]:
-    content: dict[str, object] = json.loads((node.plugin / "checkpoint.json").read_text())
+    content: dict[str, object] = json.loads((node.directory / "checkpoint.json").read_text())
     return content
 
 
@@ -21,7 +21,7 @@ def test_the_file_is_the_nvidia_drivers(tmp_path: Path) -> None:
     with pytest.raises(Crash):
         node.start(crash_at("checkpoint-started")).prepare(claim("uid-2", "gpu-6"))
     uuid = node.system.gpus[5].uuid
-    text = (node.plugin / "checkpoint.json").read_text()
+    text = (node.directory / "checkpoint.json").read_text()
     prepared = (
         '"preparedDevices":[{"devices":[{"gpu":{"info":{"uuid":"' + uuid + '"},"device":{"Requests":["r0"],'
         '"PoolName":"node-0","DeviceName":"gpu-5","CDIDeviceIDs":["k8s.gpu.nvidia.com/claim=uid-1-gpu-5"]}},'
@@ -66,7 +66,7 @@ def test_a_mig_device_is_written_so_that_it_can_be_found_again(tmp_path: Path) -
 def test_a_damaged_file_is_an_error_not_a_fresh_start(tmp_path: Path) -> None:
     node = Node(tmp_path)
     node.start().prepare(claim("uid-1", "gpu-5"))
-    path = node.plugin / "checkpoint.json"
+    path = node.directory / "checkpoint.json"
     good = path.read_text()
     for bad in (good.replace("gpu-5", "gpu-6", 1), good[:-20], "[]", good.replace('"boot-1"', '"boot-9"')):
         path.write_text(bad)

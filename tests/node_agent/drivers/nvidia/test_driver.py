@@ -1,13 +1,14 @@
 """The driver as a whole, over its sockets, against a stand-in API server."""
 
 import tempfile
-from collections.abc import AsyncIterator, Callable, Iterator
+from collections.abc import AsyncIterator, Iterator
 from pathlib import Path
 from typing import Any
 
 import msgspec
 import pytest
-from dra_node_agent.drivers.catalog import DriverNode, DriverOptions, ensure_device_classes, find_driver
+from dra_node_agent.drivers.base import DriverNode, DriverOptions
+from dra_node_agent.drivers.catalog import ensure_device_classes, find_driver
 from dra_node_agent.drivers.errors import DriverConfigError
 from dra_node_agent.drivers.nvidia.factory import NvidiaFactory
 from dra_node_agent.proto import dra_v1_pb2, dra_v1_pb2_grpc, health_v1_pb2, health_v1_pb2_grpc
@@ -17,6 +18,7 @@ from grpc import aio
 from tests.node_agent.cdi.schema import check_file
 from tests.node_agent.drivers.claims import claim
 from tests.node_agent.drivers.fakeapi import FakeApi
+from tests.support.waiting import until
 
 
 @pytest.fixture
@@ -42,17 +44,8 @@ async def running(root: Path, api: FakeApi) -> AsyncIterator[tuple[NvidiaFactory
     async with api.client() as client:
         node = DriverNode("node-0", root / "kubelet", root / "cdi", client, SystemClock())
         async with factory.on_node(node) as driver:
-            await driver.plugin.published()
+            await driver.server.published()
             yield factory, driver
-
-
-async def _until(condition: Callable[[], bool]) -> None:
-    clock = SystemClock()
-    for _ in range(500):
-        if condition():
-            return
-        await clock.sleep(0.01)
-    raise AssertionError("it did not come about")
 
 
 async def test_prepares_over_the_socket(running: tuple[NvidiaFactory, Any], api: FakeApi, root: Path) -> None:
@@ -61,7 +54,7 @@ async def test_prepares_over_the_socket(running: tuple[NvidiaFactory, Any], api:
     api.put("resourceclaims", msgspec.to_builtins(claim("uid-1", "gpu-5")))
     wanted = dra_v1_pb2.Claim(namespace="ns", name="claim-uid-1", uid="uid-1")
     options = (("grpc.default_authority", "localhost"),)
-    async with aio.insecure_channel(f"unix:{running[1].plugin.endpoint}", options=options) as channel:
+    async with aio.insecure_channel(f"unix:{running[1].server.endpoint}", options=options) as channel:
         stub = dra_v1_pb2_grpc.DRAPluginStub(channel)
         answer = await stub.NodePrepareResources(dra_v1_pb2.NodePrepareResourcesRequest(claims=[wanted]))
         (device,) = answer.claims["uid-1"].devices
@@ -93,7 +86,7 @@ async def test_a_fault_becomes_a_taint_and_bad_health(
 ) -> None:
     factory, driver = running
     options = (("grpc.default_authority", "localhost"),)
-    async with aio.insecure_channel(f"unix:{driver.plugin.endpoint}", options=options) as channel:
+    async with aio.insecure_channel(f"unix:{driver.server.endpoint}", options=options) as channel:
         stream = health_v1_pb2_grpc.DRAResourceHealthStub(channel).NodeWatchResources(
             health_v1_pb2.NodeWatchResourcesRequest()
         )
@@ -113,7 +106,7 @@ async def test_a_fault_becomes_a_taint_and_bad_health(
         devices = api.of("resourceslices")[0]["spec"]["devices"]
         return [(device["name"], device["taints"]) for device in devices if device.get("taints")]
 
-    await _until(lambda: bool(taints()))
+    await until(lambda: bool(taints()))
     assert taints() == [
         ("gpu-6", [{"effect": "NoSchedule", "key": "gpu.nvidia.com/xid", "value": "79"}]),
     ]
@@ -132,11 +125,15 @@ async def test_its_classes_come_with_it_and_are_not_overwritten(root: Path, api:
 
 
 @pytest.mark.parametrize(
-    ("name", "fields", "said"),
+    ("name", "fields", "message"),
     [
         ("gpu.nvidia.com", {"gpus": "8xH900"}, "unknown GPU model 'H900', known models: A100"),
-        ("gpu.nvidia.com", {"nvidia_gates": "DynamicMIG=true,MPSSupport=true"}, "mutually exclusive"),
-        ("gpu.nvidia.com", {"consumable_shares": "2"}, "need the feature gate"),
+        (
+            "gpu.nvidia.com",
+            {"values": {"nvidia-gates": "DynamicMIG=true,MPSSupport=true"}},
+            "mutually exclusive",
+        ),
+        ("gpu.nvidia.com", {"values": {"consumable-shares": "2"}}, "requires feature gate ConsumableShares"),
         (
             "nope.example.com",
             {},
@@ -146,6 +143,6 @@ async def test_its_classes_come_with_it_and_are_not_overwritten(root: Path, api:
         ("/nowhere/x.yaml", {}, "driver profile /nowhere/x.yaml"),
     ],
 )
-def test_options_that_cannot_be(root: Path, name: str, fields: dict[str, str], said: str) -> None:
-    with pytest.raises(DriverConfigError, match=said):
+def test_options_that_cannot_be(root: Path, name: str, fields: dict[str, Any], message: str) -> None:
+    with pytest.raises(DriverConfigError, match=message):
         find_driver(name, _options(root, **fields))

@@ -114,15 +114,15 @@ class TestPrepare:
         assert [device.device for device in node.start().prepare(mixed)] == ["gpu-5"]
 
     @pytest.mark.parametrize(
-        ("wanted", "said"),
+        ("wanted", "message"),
         [
             (claim("uid-1", "gpu-9"), 'prepare devices failed: allocatable not found for device "gpu-9"'),
             (claim("uid-1", "gpu-0"), 'allocatable not found for device "gpu-0"'),
         ],
     )
-    def test_devices_that_are_not_there(self, node: Node, wanted: Any, said: str) -> None:
+    def test_devices_that_are_not_there(self, node: Node, wanted: Any, message: str) -> None:
         state = node.start()
-        with pytest.raises(PrepareError, match=said):
+        with pytest.raises(PrepareError, match=message):
             state.prepare(wanted)
         state.unprepare(ref(wanted))
         assert node.specs() == {}
@@ -137,15 +137,70 @@ class TestPrepare:
             state.prepare(claim("uid-2", "gpu-6", "gpu-5"))
         assert set(state.prepared()) == {"uid-1"}
 
-    def test_admin_access_and_shares_may_overlap(self, node: Node) -> None:
+    def test_admin_access_may_overlap(self, node: Node) -> None:
         state = node.start()
         state.prepare(claim("uid-1", "gpu-5"))
         state.prepare(claim("uid-2", result("gpu-5", admin_access=True)))
         state.prepare(claim("uid-3", "gpu-6"))
-        shared = claim("uid-4", result("gpu-7", share_id="a"), result("gpu-7", "r1", share_id="b"))
+        assert len(node.specs()) == 3
+
+
+class TestShares:
+    """Several claims on one device, with consumable shares."""
+
+    def test_claims_may_overlap(self, tmp_path: Path) -> None:
+        node = Node(tmp_path, shared=True)
+        state = node.start()
+        shared = claim("uid-1", result("gpu-7", share_id="a"), result("gpu-7", "r1", share_id="b"))
         assert [device.share_id for device in state.prepare(shared)] == ["a", "b"]
-        state.prepare(claim("uid-5", result("gpu-7", share_id="c")))
-        assert len(node.specs()) == 5
+        state.prepare(claim("uid-2", result("gpu-7", share_id="c")))
+        assert len(node.specs()) == 2
+
+    def test_they_want_the_same_of_it(self, tmp_path: Path) -> None:
+        state = Node(tmp_path, shared=True).start()
+        slicing = _gpu_config(strategy="TimeSlicing", timeSlicingConfig={"interval": "Long"})
+        state.prepare(claim("uid-1", result("gpu-7", share_id="a"), configs=(opaque(slicing),)))
+        with pytest.raises(PrepareError) as refused:
+            state.prepare(claim("uid-2", result("gpu-7", share_id="b")))
+        assert str(refused.value) == (
+            "unable to prepare claim uid-2: requested device gpu-7 has conflicting configuration with "
+            "already prepared claim uid-1"
+        )
+        state.prepare(claim("uid-3", result("gpu-7", share_id="b"), configs=(opaque(slicing),)))
+
+    def test_the_last_one_resets_the_time_slice(self, tmp_path: Path) -> None:
+        node = Node(tmp_path, shared=True)
+        state = node.start()
+        slicing = opaque(_gpu_config(strategy="TimeSlicing", timeSlicingConfig={"interval": "Long"}))
+        claims = [claim(f"uid-{n}", result("gpu-7", share_id=str(n)), configs=(slicing,)) for n in (1, 2)]
+        for one in claims:
+            state.prepare(one)
+        long = node.system.gpus[7].time_slice
+        assert long
+        state.unprepare(ref(claims[0]))
+        assert node.system.gpus[7].time_slice == long
+        state.unprepare(ref(claims[1]))
+        assert node.system.gpus[7].time_slice == 0
+
+    def test_a_mig_device_is_made_by_the_first_and_goes_with_the_last(self, tmp_path: Path) -> None:
+        node = Node(tmp_path, "1xH100:whole", _DYNAMIC, shared=True)
+        state = node.start()
+        claims = [claim(f"uid-{n}", result(_MIG, share_id=str(n))) for n in (1, 2)]
+        for one in claims:
+            state.prepare(one)
+        assert node.mig_devices() == 1
+        assert node.nodes_of("uid-1", _MIG) == node.nodes_of("uid-2", _MIG)
+        state.unprepare(ref(claims[0]))
+        assert node.mig_devices() == 1
+        state.unprepare(ref(claims[1]))
+        assert node.mig_devices() == 0
+
+    def test_mps_does_not_go_with_it(self, tmp_path: Path) -> None:
+        state = Node(tmp_path, shared=True).start()
+        with pytest.raises(
+            PrepareError, match="MPS sharing is not supported when consumable shares is enabled"
+        ):
+            state.prepare(claim("uid-1", "gpu-7", configs=(opaque(_gpu_config(strategy="MPS")),)))
 
 
 class TestSharing:
@@ -174,7 +229,7 @@ class TestSharing:
         sliced, shared = node.system.gpus[5], node.system.gpus[6]
         assert (sliced.time_slice, sliced.compute_mode) == (3, 0)
         assert shared.compute_mode == 3
-        (daemon,) = (node.plugin / "mps").iterdir()
+        (daemon,) = (node.directory / "mps").iterdir()
         assert daemon.name.startswith("uid-1-")
         commands = (daemon / "log" / "control.log").read_text()
         assert f"CUDA_VISIBLE_DEVICES={shared.uuid}\n" in commands
@@ -189,7 +244,7 @@ class TestSharing:
             "/tmp/nvidia-mps",
         ]
         state.unprepare(ref(wanted))
-        assert list((node.plugin / "mps").iterdir()) == []
+        assert list((node.directory / "mps").iterdir()) == []
         assert (sliced.time_slice, shared.compute_mode) == (0, 0)
 
     def test_later_and_claims_configs_win(self, node: Node) -> None:
@@ -212,7 +267,7 @@ class TestSharing:
         assert [node.system.gpus[n].time_slice for n in (4, 5)] == [1, 1]
 
     @pytest.mark.parametrize(
-        ("config", "said"),
+        ("config", "message"),
         [
             (
                 {"apiVersion": _V1BETA1, "kind": "MigDeviceConfig"},
@@ -258,19 +313,19 @@ class TestSharing:
             ),
         ],
     )
-    def test_configs_that_cannot_be_applied(self, node: Node, config: dict[str, Any], said: str) -> None:
+    def test_configs_that_cannot_be_applied(self, node: Node, config: dict[str, Any], message: str) -> None:
         state = node.start()
         wanted = claim("uid-1", "gpu-5", configs=(opaque(config, "r0"),))
-        with pytest.raises(PrepareError, match=said):
+        with pytest.raises(PrepareError, match=message):
             state.prepare(wanted)
         state.unprepare(ref(wanted))
-        assert not list((node.plugin / "mps").glob("*"))
+        assert not list((node.directory / "mps").glob("*"))
 
     def test_a_config_for_all_requests_skips_devices_of_other_types(self, node: Node) -> None:
         config = {"apiVersion": _V1BETA1, "kind": "MigDeviceConfig", "sharing": {"strategy": "MPS"}}
         state = node.start()
         state.prepare(claim("uid-1", "gpu-5", "gpu-0-mig-3g20gb-9-4", configs=(opaque(config),)))
-        (daemon,) = (node.plugin / "mps").iterdir()
+        (daemon,) = (node.directory / "mps").iterdir()
         assert "CUDA_VISIBLE_DEVICES=MIG-" in (daemon / "log" / "control.log").read_text()
         assert node.system.gpus[5].compute_mode == 0
 
@@ -426,7 +481,7 @@ class TestCrashes:
         with pytest.raises(Crash):
             node.start(crash_at("devices-prepared")).prepare(wanted)
         node.start().unprepare(ref(wanted))
-        assert not list((node.plugin / "mps").iterdir())
+        assert not list((node.directory / "mps").iterdir())
         assert node.system.gpus[5].compute_mode == 0
 
     def test_another_claims_device_is_not_rolled_back(self, tmp_path: Path) -> None:

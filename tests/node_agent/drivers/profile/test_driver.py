@@ -2,13 +2,14 @@
 
 import asyncio
 import tempfile
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import msgspec
 import pytest
-from dra_node_agent.drivers.catalog import DriverNode, DriverOptions, ensure_device_classes, find_driver
+from dra_node_agent.drivers.base import DriverNode, DriverOptions
+from dra_node_agent.drivers.catalog import ensure_device_classes, find_driver
 from dra_node_agent.drivers.errors import DriverConfigError, PrepareError
 from dra_node_agent.drivers.profile import load_profile
 from dra_node_agent.drivers.profile.binding import BindingConditionSetter
@@ -18,6 +19,7 @@ from dra_shared.clock import FakeClock, SystemClock
 
 from tests.node_agent.drivers.claims import claim, ref, result
 from tests.node_agent.drivers.fakeapi import FakeApi
+from tests.support.waiting import until
 
 _GPU = "gpu.example.com"
 
@@ -35,15 +37,6 @@ def api() -> FakeApi:
     return fake
 
 
-async def _until(condition: Callable[[], bool]) -> None:
-    clock = SystemClock()
-    for _ in range(500):
-        if condition():
-            return
-        await clock.sleep(0.01)
-    raise AssertionError("it did not come about")
-
-
 async def test_publishes_prepares_and_tidies_up(root: Path, api: FakeApi) -> None:
     options = DriverOptions(driver_root=root / "driver", machines=root / "machines")
     driver = find_driver(_GPU, options)
@@ -51,7 +44,7 @@ async def test_publishes_prepares_and_tidies_up(root: Path, api: FakeApi) -> Non
         await ensure_device_classes(client, [driver])
         node = DriverNode("node-0", root / "kubelet", root / "cdi", client, SystemClock())
         async with driver.on_node(node) as running:
-            await running.plugin.published()
+            await running.server.published()
             (slice_,) = api.of("resourceslices")
             assert len(slice_["spec"]["devices"]) == 9
             wanted = claim("uid-1", "gpu-3", driver=_GPU)
@@ -115,10 +108,10 @@ class TestBindingConditions:
             setter = BindingConditionSetter(client, clock, _GPU, "node-0", rules)
             running = asyncio.create_task(setter.run())
             if rules.after_seconds:
-                await _until(lambda: clock.sleepers > 0)
+                await until(lambda: clock.sleepers > 0)
                 assert "devices" not in api.of("resourceclaims")[0]["status"]
                 await clock.advance(rules.after_seconds)
-            await _until(lambda: "devices" in api.of("resourceclaims")[0]["status"])
+            await until(lambda: "devices" in api.of("resourceclaims")[0]["status"])
             running.cancel()
             await asyncio.gather(running, return_exceptions=True)
         (status,) = api.of("resourceclaims")[0]["status"]["devices"]

@@ -28,13 +28,13 @@ class _Node:
     def __init__(self, directory: Path, name: str) -> None:
         self.profile = load_profile(name)
         self.devices = _devices(self.profile)
-        self.plugin = directory / "plugin"
+        self.directory = directory / "plugin"
         self.cdi = directory / "cdi"
-        self.plugin.mkdir(exist_ok=True)
+        self.directory.mkdir(exist_ok=True)
         self.cdi.mkdir(exist_ok=True)
 
     def start(self, **fields: Any) -> ProfileState:
-        state = ProfileState(self.profile, "node-0", self.devices, self.plugin, self.cdi, **fields)
+        state = ProfileState(self.profile, "node-0", self.devices, self.directory, self.cdi, **fields)
         state.open()
         return state
 
@@ -112,7 +112,7 @@ class TestDevices:
         assert slices[1].devices[-1].name == "d-19-9"
 
     @pytest.mark.parametrize(
-        ("change", "said"),
+        ("change", "message"),
         [
             ({"devices": [{"device": {"name": "{nothing}"}}]}, "no value for 'nothing'"),
             ({"devices": [{"device": {"name": "a", "colour": 1, "attributes": {"x": 3}}}]}, "not a device"),
@@ -120,10 +120,12 @@ class TestDevices:
             ({"devices": [{"each": {"a": 2}}]}, "needs either device or devices"),
         ],
     )
-    def test_templates_that_make_no_devices(self, change: dict[str, Any], said: str, tmp_path: Path) -> None:
+    def test_templates_that_make_no_devices(
+        self, change: dict[str, Any], message: str, tmp_path: Path
+    ) -> None:
         path = tmp_path / "p.yaml"
         path.write_text(yaml.safe_dump({"driver": "x.example.com", "cdiClass": "x", **change}))
-        with pytest.raises(DriverConfigError, match=said):
+        with pytest.raises(DriverConfigError, match=message):
             resources(load_profile(str(path)), "n")
 
     @pytest.mark.parametrize(
@@ -136,8 +138,8 @@ class TestDevices:
             load_profile(str(path))
 
     def test_a_file_that_is_not_there(self, tmp_path: Path) -> None:
-        said = f"^cannot read driver profile {tmp_path}/p.yaml: No such file or directory$"
-        with pytest.raises(DriverConfigError, match=said):
+        message = f"^cannot read driver profile {tmp_path}/p.yaml: No such file or directory$"
+        with pytest.raises(DriverConfigError, match=message):
             load_profile(f"{tmp_path}/p.yaml")
 
 
@@ -154,7 +156,7 @@ class TestConfigs:
         assert decode_config(raw, kinds) == decode_config(given, kinds)
 
     @pytest.mark.parametrize(
-        ("sharing", "said"),
+        ("sharing", "message"),
         [
             ({"strategy": "Luck"}, "unknown GPU sharing strategy: Luck"),
             (
@@ -170,8 +172,8 @@ class TestConfigs:
             ({"strategy": 5}, "expected string"),
         ],
     )
-    def test_refused(self, sharing: dict[str, Any], said: str) -> None:
-        with pytest.raises(PrepareError, match=said):
+    def test_refused(self, sharing: dict[str, Any], message: str) -> None:
+        with pytest.raises(PrepareError, match=message):
             decode_config(
                 {"apiVersion": _GPU_API, "kind": "GpuConfig", "sharing": sharing},
                 load_profile("gpu.example.com").configs,
@@ -333,12 +335,12 @@ class TestLife:
     def test_files_that_no_claim_holds_are_removed_at_start(self, tmp_path: Path) -> None:
         node = _Node(tmp_path, "gpu.example.com")
         node.start().prepare(claim("uid-1", "gpu-0", driver="gpu.example.com"))
-        (node.plugin / "checkpoint.json").unlink()
+        (node.directory / "checkpoint.json").unlink()
         node.start()
         assert len(list(node.cdi.iterdir())) == 1
 
     def test_a_damaged_checkpoint_is_an_error(self, tmp_path: Path) -> None:
         node = _Node(tmp_path, "gpu.example.com")
-        (node.plugin / "checkpoint.json").write_text("{")
+        (node.directory / "checkpoint.json").write_text("{")
         with pytest.raises(PrepareError, match="checkpoint is corrupted"):
             node.start()

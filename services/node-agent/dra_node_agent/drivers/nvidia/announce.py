@@ -1,6 +1,7 @@
-"""The node's devices as ResourceSlices: attributes, capacity, counters and how they share slices."""
+"""The node's devices as ResourceSlices: attributes, capacity, counters (cmd/gpu-kubelet-plugin/deviceinfo.go)."""
 
 import functools
+import re
 
 from dra_shared.api.resource import (
     CapacityRequestPolicy,
@@ -23,34 +24,36 @@ from dra_node_agent.drivers.nvidia.gates import NvidiaGates
 from dra_node_agent.drivers.resources import DriverResources, PoolSlice
 
 _MIB = 1024 * 1024
+_MODES = ("memory", "unlimited")
+# What fits into a quantity, and an int of Go's.
+_NUMBER = re.compile(r"\+?[0-9]{1,18}")
 
 
 class Announcer:
-    """Turns devices into what the API server is told.
+    """Turns devices into what ResourceSlices show.
 
     Args:
-        consumable_shares: with the gate of that name: ``unlimited``, ``memory`` or a number of shares.
+        shares: ``unlimited``, ``memory`` or a number of shares, which need the gate of that name; else
+            empty or ``disabled``.
         split_slices: counters in a slice of their own, as Kubernetes 1.35 and later want them.
 
     Raises:
-        DriverConfigError: ``consumable_shares`` is none of these, or its gate is off.
+        DriverConfigError: ``shares`` is none of these, or its gate is off.
     """
 
-    def __init__(
-        self, feature_gates: NvidiaGates, consumable_shares: str = "", split_slices: bool = True
-    ) -> None:
+    def __init__(self, feature_gates: NvidiaGates, shares: str = "", split_slices: bool = True) -> None:
         self._gates = feature_gates
         self._split = split_slices
-        self._shares = consumable_shares
-        if consumable_shares:
-            if not feature_gates.enabled(gates.CONSUMABLE_SHARES):
-                raise DriverConfigError(f"consumable shares need the feature gate {gates.CONSUMABLE_SHARES}")
-            if consumable_shares not in ("unlimited", "memory") and not (
-                consumable_shares.isdigit() and int(consumable_shares) > 0
-            ):
-                raise DriverConfigError(
-                    f"consumable shares {consumable_shares!r}: want unlimited, memory or a positive number"
-                )
+        self._shares = _shares(shares)
+        if self._shares and not feature_gates.enabled(gates.CONSUMABLE_SHARES):
+            raise DriverConfigError(
+                f"--consumable-shares requires feature gate {gates.CONSUMABLE_SHARES} to be enabled"
+            )
+
+    @property
+    def shared(self) -> bool:
+        """Whether several claims may have a GPU or MIG device at a time."""
+        return bool(self._shares)
 
     def resources(
         self, pool: str, per_gpu: PerGpu, taints: dict[str, tuple[DeviceTaint, ...]], partitioned: bool
@@ -148,20 +151,32 @@ class Announcer:
         return attributes
 
     def _shared_capacity(self, capacity: dict[str, DeviceCapacity]) -> dict[str, DeviceCapacity]:
-        if self._shares.isdigit():
-            policy = _policy(default=1, minimum=1, maximum=int(self._shares), step=1)
-            return capacity | {
-                "shares": DeviceCapacity(value=_quantity(int(self._shares)), request_policy=policy)
-            }
         memory = capacity.get("memory")
         if memory is None:
             return capacity
+        # The API wants the most, and the default, to be multiples of the step.
         most = Quantity.parse(memory.value).value() // _MIB * _MIB
-        if self._shares == "unlimited":
-            policy = _policy(default=0, minimum=0, maximum=most, step=_MIB)
-        else:
-            policy = _policy(default=most, minimum=_MIB, maximum=most, step=_MIB)
-        return capacity | {"memory": DeviceCapacity(value=memory.value, request_policy=policy)}
+        whole = self._shares == "memory"
+        policy = _policy(default=most if whole else 0, minimum=_MIB if whole else 0, maximum=most, step=_MIB)
+        capacity = capacity | {"memory": DeviceCapacity(value=_quantity(most), request_policy=policy)}
+        if self._shares not in _MODES:
+            count = int(self._shares)
+            policy = _policy(default=1, minimum=1, maximum=count, step=1)
+            capacity["shares"] = DeviceCapacity(value=_quantity(count), request_policy=policy)
+        return capacity
+
+
+def _shares(option: str) -> str:
+    """The mode or number of shares; empty for none."""
+    option = option.strip()
+    if option in ("", "disabled"):
+        return ""
+    if option in _MODES or (_NUMBER.fullmatch(option) and int(option) > 0):
+        return option
+    raise DriverConfigError(
+        f'invalid value for --consumable-shares: "{option}" '
+        "(must be 'disabled', 'memory', 'unlimited', or a positive integer)"
+    )
 
 
 def _common_attributes(gpu: Gpu) -> dict[str, DeviceAttribute]:

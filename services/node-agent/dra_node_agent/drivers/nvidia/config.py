@@ -1,4 +1,4 @@
-"""The driver's opaque configuration objects, resource.nvidia.com/v1beta1."""
+"""The driver's opaque configuration objects (api/nvidia.com/resource/v1beta1 of its repository)."""
 
 from typing import Any, dataclass_transform
 

@@ -1,4 +1,4 @@
-"""What the driver knows of its devices, and how they are called."""
+"""What the driver knows of its devices, and their names (cmd/gpu-kubelet-plugin/deviceinfo.go, allocatable.go)."""
 
 import re
 from dataclasses import dataclass, field
@@ -147,7 +147,7 @@ def mig_position(name: str) -> MigPosition | None:
 
 
 def device_type(device: Allocatable) -> str:
-    """The type in the driver's own messages, where possible MIG devices are told from existing ones."""
+    """The type in the driver's own messages, which distinguish possible MIG devices from existing ones."""
     if isinstance(device, Gpu):
         return "gpu"
     if isinstance(device, VfioGpu):

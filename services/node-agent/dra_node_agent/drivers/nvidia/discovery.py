@@ -1,4 +1,4 @@
-"""Finding the GPUs and MIG devices of a node through pynvml."""
+"""Finding the GPUs and MIG devices of a node through pynvml (cmd/gpu-kubelet-plugin/nvlib.go)."""
 
 import ctypes
 import functools

@@ -1,8 +1,7 @@
-"""The driver as it runs on a node."""
+"""The driver as it runs on a node (cmd/gpu-kubelet-plugin/driver.go of dra-driver-nvidia-gpu)."""
 
 import asyncio
 from collections.abc import Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from types import TracebackType
 from typing import Self
@@ -20,32 +19,16 @@ from dra_node_agent.drivers.nvidia import DRIVER_NAME, gates
 from dra_node_agent.drivers.nvidia.announce import Announcer
 from dra_node_agent.drivers.nvidia.checkpoint import CorruptCheckpointError
 from dra_node_agent.drivers.nvidia.discovery import DeviceLibrary
-from dra_node_agent.drivers.nvidia.gates import NvidiaGates
 from dra_node_agent.drivers.nvidia.health import HealthMonitor
 from dra_node_agent.drivers.nvidia.host import Host
+from dra_node_agent.drivers.nvidia.options import NvidiaOptions
 from dra_node_agent.drivers.nvidia.state import CrashPoint, DeviceState
-from dra_node_agent.drivers.plugin import Health, HealthBoard, KubeletPlugin
 from dra_node_agent.drivers.publisher import SliceHead
+from dra_node_agent.drivers.server import DriverServer, Health, HealthBoard
 
 LOCK_FILE = "pu.lock"
 
 _log = logger(__name__)
-
-
-@dataclass(frozen=True)
-class NvidiaOptions:
-    """How the driver is set up.
-
-    Args:
-        consumable_shares: see :class:`Announcer`.
-        split_slices: see :class:`Announcer`.
-        ignored_xids: XIDs besides the application errors that do not keep pods away.
-    """
-
-    gates: NvidiaGates
-    consumable_shares: str = ""
-    split_slices: bool = True
-    ignored_xids: frozenset[int] = frozenset()
 
 
 class NvidiaDriver:
@@ -73,21 +56,28 @@ class NvidiaDriver:
         self._node = node_name
         self._gates = options.gates
         library = DeviceLibrary(host, options.gates)
-        self._announcer = Announcer(options.gates, options.consumable_shares, options.split_slices)
+        self._announcer = Announcer(options.gates, options.shares, options.split_slices)
         self._board = HealthBoard() if options.gates.enabled(gates.HEALTH_CHECK) else None
-        self.plugin = KubeletPlugin(
+        self.server = DriverServer(
             DRIVER_NAME, node_name, kubelet_root, self, client, clock, health=self._board, slices=slices
         )
-        self.state = DeviceState(library, options.gates, self.plugin.directory, cdi_directory, reached)
-        self._lock = FileLock(self.plugin.directory / LOCK_FILE, clock)
+        self.state = DeviceState(
+            library,
+            options.gates,
+            self.server.directory,
+            cdi_directory,
+            reached,
+            shared=self._announcer.shared,
+        )
+        self._lock = FileLock(self.server.directory / LOCK_FILE, clock)
         self._taints: dict[str, tuple[DeviceTaint, ...]] = {}
         self._monitor = HealthMonitor(host.nvml, clock, options.ignored_xids) if self._board else None
         self._watching: asyncio.Task[None] | None = None
 
     async def __aenter__(self) -> Self:
-        self.plugin.directory.mkdir(parents=True, exist_ok=True)
+        self.server.directory.mkdir(parents=True, exist_ok=True)
         self.state.open()
-        await self.plugin.start()
+        await self.server.start()
         await self._publish()
         if self._monitor is not None:
             self._monitor.watch(self.state.per_gpu)
@@ -105,7 +95,7 @@ class NvidiaDriver:
             await asyncio.gather(self._watching, return_exceptions=True)
         if self._monitor is not None:
             self._monitor.close()
-        await self.plugin.stop()
+        await self.server.stop()
 
     async def prepare(self, claim: ResourceClaim) -> Sequence[PreparedDevice]:
         where = f"{claim.metadata.namespace}/{claim.metadata.name}:{claim.metadata.uid}"
@@ -138,7 +128,7 @@ class NvidiaDriver:
         _log.info("unprepared", claim=str(claim))
 
     async def _publish(self) -> None:
-        self.plugin.publish(
+        self.server.publish(
             self._announcer.resources(self._node, self.state.per_gpu, self._taints, self.state.partitioned)
         )
         if self._board is not None:

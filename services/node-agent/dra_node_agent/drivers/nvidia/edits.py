@@ -1,4 +1,4 @@
-"""What CDI files say about NVIDIA devices."""
+"""What CDI files contain for NVIDIA devices (cmd/gpu-kubelet-plugin/cdi.go)."""
 
 from dra_node_agent.cdi import ContainerEdits, DeviceNode, Hook, Mount
 from dra_node_agent.drivers.nvidia.devices import MigLive, VfioGpu

@@ -1,4 +1,4 @@
-"""The NVIDIA driver's own feature gates."""
+"""The NVIDIA driver's own feature gates (pkg/featuregates of its repository)."""
 
 from collections.abc import Mapping
 
@@ -33,6 +33,9 @@ DEFAULTS: Mapping[str, bool] = {
 
 #: What a node of ours starts with: enough for all of the driver's quickstart, and excluding nothing in it.
 LAB_DEFAULTS = f"{TIME_SLICING}=true,{MPS}=true,{HEALTH_CHECK}=true"
+
+#: What the driver starts with where its pod says nothing.
+UPSTREAM_DEFAULTS = ",".join(f"{name}={str(on).lower()}" for name, on in DEFAULTS.items())
 
 _EXCLUSIVE = (
     (DYNAMIC_MIG, PASSTHROUGH),

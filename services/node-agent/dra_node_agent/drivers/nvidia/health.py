@@ -1,4 +1,7 @@
-"""Watching the GPUs' health through NVML events, and what it means for scheduling."""
+"""Watching the GPUs' health through NVML events, and what it means for scheduling.
+
+Mirrors cmd/gpu-kubelet-plugin/device_health.go.
+"""
 
 import asyncio
 from collections.abc import AsyncIterator, Iterable
@@ -41,7 +44,7 @@ class HealthMonitor:
         self._events: Any = None
 
     def watch(self, per_gpu: PerGpu) -> None:
-        """Register for the events of these devices; those that cannot be watched are told of later.
+        """Register for the events of these devices; those that cannot be watched are reported later.
 
         Raises:
             NVMLError: NVML cannot make an event set at all.
@@ -80,16 +83,16 @@ class HealthMonitor:
         """Devices and the taint that they get, as things happen."""
         if self._unmonitored:
             yield self._unmonitored, DeviceTaint(key=f"{DRIVER_NAME}/unmonitored", effect="None")
-        told_lost = False
+        reported_lost = False
         while True:
             try:
                 event = await self._nvml.wait_event(self._events)
             except pynvml.NVMLError_Timeout:
                 continue
             except pynvml.NVMLError_GpuIsLost:
-                if not told_lost:
+                if not reported_lost:
                     yield self._lost()
-                told_lost = True
+                reported_lost = True
                 await self._clock.sleep(_RETRY_SECONDS)
                 continue
             except pynvml.NVMLError as error:

@@ -40,6 +40,11 @@ _SIMULATED_UVM_MAJOR = 508
 _SIMULATED_CAPS_MAJOR = 511
 _CONTROL_MINORS = {"/dev/nvidia-modeset": 254, "/dev/nvidiactl": 255}
 
+_DISPLAY, _COMPUTE = 0x0300, 0x0302
+# By NVML's name of the brand: GPUs that drive displays.
+_WITH_DISPLAY = frozenset(("GeForce", "GeForceRTX", "NvidiaRTX", "Quadro", "QuadroRTX", "Titan", "TitanRTX"))
+_SIMULATED_MACHINE = "dralab"
+
 _DEVICE_MODE = 0o666
 _CAPS_MODE = 0o444
 _STUB = "#!/bin/sh\nexit 0\n"
@@ -75,7 +80,7 @@ class Host(Protocol):
     nvml: NvmlLibrary
 
     def pcie_root(self, pci_bus_id: str) -> str | None:
-        """The PCIe root complex above the device, ``pci0000:64``, if it can be told."""
+        """The PCIe root complex above the device, ``pci0000:64``, if it is known."""
         ...
 
     def numa_node(self, pci_bus_id: str) -> int:
@@ -84,6 +89,14 @@ class Host(Protocol):
 
     def pci_gpus(self) -> list[PciGpu]:
         """All NVIDIA GPUs on the bus, by address."""
+        ...
+
+    def pci_class(self, pci_bus_id: str) -> int:
+        """The device's class and subclass: 0x0300 for a display controller, 0x0302 for a 3D one; 0 if unknown."""
+        ...
+
+    def machine_type(self) -> str:
+        """What the machine is, as its firmware says."""
         ...
 
     def bind_vfio(self, pci_bus_id: str, bound: bool) -> None:
@@ -109,7 +122,7 @@ class Host(Protocol):
         ...
 
     def soname(self, library: str) -> str | None:
-        """The name under which programs load a library of the host: a link beside it, ``libcuda.so.1``."""
+        """The name under which programs load a library of the host: a link next to it, ``libcuda.so.1``."""
         ...
 
     def hook_path(self) -> str:
@@ -156,6 +169,15 @@ class SimulatedHost:
             )
             for gpu in sorted(self.system.gpus, key=lambda gpu: gpu.pci_bus_id)
         ]
+
+    def pci_class(self, pci_bus_id: str) -> int:
+        index = self._gpu(pci_bus_id)
+        if index is None:
+            return 0
+        return _DISPLAY if self.system.gpus[index].model.brand in _WITH_DISPLAY else _COMPUTE
+
+    def machine_type(self) -> str:
+        return _SIMULATED_MACHINE
 
     def bind_vfio(self, pci_bus_id: str, bound: bool) -> None:
         index = self._gpu(pci_bus_id)
@@ -255,6 +277,18 @@ class RealHost:
             except (OSError, ValueError):
                 continue
         return found
+
+    def pci_class(self, pci_bus_id: str) -> int:
+        try:
+            return int((_pci(pci_bus_id) / "class").read_text(), 16) >> 8
+        except (OSError, ValueError):
+            return 0
+
+    def machine_type(self) -> str:
+        try:
+            return Path("/sys/class/dmi/id/product_name").read_text().strip()
+        except OSError:
+            return "unknown"
 
     def bind_vfio(self, pci_bus_id: str, bound: bool) -> None:
         device = _pci(pci_bus_id)

@@ -10,7 +10,7 @@ from dra_node_agent.drivers.nvidia.devices import Allocatable, Gpu, MigLive, Vfi
 
 @dataclass
 class Prepared:
-    """A device on its way to a claim: what it is, what the kubelet is told, what containers get."""
+    """A device on its way to a claim: what it is, what the kubelet and containers get."""
 
     answer: PreparedDevice
     device: Allocatable
@@ -35,7 +35,7 @@ class PreparedGroup:
 
 
 def answers(groups: list[dict[str, Any]]) -> list[PreparedDevice]:
-    """What the kubelet is told about devices in the file's form."""
+    """What the kubelet gets about devices in the file's form."""
     found = []
     for group in groups:
         for entry in group.get("devices") or []:

@@ -1,4 +1,4 @@
-"""Sharing a GPU between containers: time slices, and MPS control daemons."""
+"""Sharing a GPU between containers: time slices, and MPS control daemons (cmd/gpu-kubelet-plugin/sharing.go)."""
 
 import hashlib
 import shutil
@@ -26,7 +26,7 @@ class MpsDaemons:
     directories that clients are given, the commands that the daemon would have been sent, and its start-up log.
 
     Args:
-        directory: the ``mps`` directory in the plugin's data.
+        directory: the ``mps`` directory in the driver's data.
     """
 
     def __init__(self, directory: Path, library: DeviceLibrary) -> None:

@@ -1,9 +1,15 @@
-"""Preparing and unpreparing claims: the two-step checkpoint around everything that changes the node."""
+"""Preparing and unpreparing claims (cmd/gpu-kubelet-plugin/device_state.go).
+
+The checkpoint is written before and after everything that changes the node: ``PrepareStarted`` names what a crash may
+leave behind, ``PrepareCompleted`` what a second call returns without doing anything.
+"""
 
 from collections.abc import Callable
 from pathlib import Path
 
+from dra_shared.api.codec import convert
 from dra_shared.api.resource import DeviceRequestAllocationResult, ResourceClaim
+from dra_shared.api.resources import RESOURCE_CLAIMS
 from dra_shared.log import logger
 
 from dra_node_agent.cdi import (
@@ -18,7 +24,7 @@ from dra_node_agent.cdi import (
 from dra_node_agent.drivers.claims import ClaimRef, PreparedDevice
 from dra_node_agent.drivers.errors import PrepareError
 from dra_node_agent.drivers.gojson import claim_status
-from dra_node_agent.drivers.nvidia import DRIVER_NAME, config, edits, gates
+from dra_node_agent.drivers.nvidia import DRIVER_NAME, config, edits, gates, holders
 from dra_node_agent.drivers.nvidia.checkpoint import COMPLETED, FILE_NAME, STARTED, Checkpoint, PreparedClaim
 from dra_node_agent.drivers.nvidia.config import (
     DeviceConfig,
@@ -31,6 +37,7 @@ from dra_node_agent.drivers.nvidia.devices import (
     Allocatable,
     Gpu,
     MigDevice,
+    MigLive,
     VfioGpu,
     device_type,
     mig_position,
@@ -51,25 +58,29 @@ class DeviceState:
     """The node's devices and the claims that hold them.
 
     Args:
-        plugin_directory: the driver's data: checkpoint and MPS daemons.
+        directory: the driver's data: checkpoint and MPS daemons.
         cdi_directory: where CDI files go.
         reached: see :data:`CrashPoint`.
+        shared: whether several claims may have a GPU or MIG device at a time (consumable shares).
     """
 
     def __init__(
         self,
         library: DeviceLibrary,
         feature_gates: NvidiaGates,
-        plugin_directory: Path,
+        directory: Path,
         cdi_directory: Path,
         reached: CrashPoint = lambda point: None,
+        *,
+        shared: bool = False,
     ) -> None:
+        self._shared = shared
         self._library = library
         self._gates = feature_gates
         self._cdi = cdi_directory
         self._reached = reached
-        self._mps = MpsDaemons(plugin_directory / "mps", library)
-        self._checkpoint = Checkpoint(plugin_directory / FILE_NAME)
+        self._mps = MpsDaemons(directory / "mps", library)
+        self._checkpoint = Checkpoint(directory / FILE_NAME)
         self._common: ContainerEdits | None = None
         self.per_gpu: PerGpu = {}
 
@@ -161,7 +172,7 @@ class DeviceState:
             raise PrepareError(f"unprepare devices failed for claim {claim}: {error}") from error
         self._reached("devices-unprepared")
         if self._gates.enabled(gates.PASSTHROUGH):
-            self._show_siblings(prepared)
+            self._show_siblings(claim.uid, prepared)
         remove_spec(self._cdi, _spec_name(claim.uid))
         self._reached("cdi-removed")
         self._checkpoint.update(lambda claims: claims.__delitem__(claim.uid))
@@ -170,21 +181,45 @@ class DeviceState:
     def _check_overlap(self, claim: ResourceClaim, claims: dict[str, PreparedClaim]) -> None:
         """No device goes to two claims, even if the scheduler says so; admin access and shares may overlap."""
         uid = claim.metadata.uid
-        wanted = [r for r in _results(claim) if not r.admin_access and r.share_id is None]
+        wanted = dict.fromkeys(r.device for r in _results(claim) if not r.admin_access)
         for other_uid, other in sorted(claims.items()):
             if other_uid == uid or other.state != COMPLETED:
                 continue
-            held = {
-                r["device"]
-                for r in other.results(DRIVER_NAME)
-                if not r.get("adminAccess") and not r.get("shareID")
-            }
-            for result in wanted:
-                if result.device in held:
-                    raise PrepareError(
-                        f"unable to prepare claim {uid}: requested device {result.device} is already allocated "
-                        f"to different claim {other_uid}"
-                    )
+            held = {r["device"] for r in other.results(DRIVER_NAME) if not r.get("adminAccess")}
+            for name in wanted:
+                if name in held:
+                    self._check_shared(claim, name, other_uid, other)
+
+    def _check_shared(self, claim: ResourceClaim, name: str, other_uid: str, other: PreparedClaim) -> None:
+        """A device that two claims have must be shared, and both want the same of it."""
+        uid = claim.metadata.uid
+        device = self.allocatable(name)
+        if not self._shared or device is None or isinstance(device, VfioGpu):
+            raise PrepareError(
+                f"unable to prepare claim {uid}: requested device {name} is already allocated "
+                f"to different claim {other_uid}"
+            )
+        earlier = convert(RESOURCE_CLAIMS, {"metadata": {"uid": other_uid}, "status": other.status})
+        if self._config_of(earlier, name, device) != self._config_of(claim, name, device):
+            raise PrepareError(
+                f"unable to prepare claim {uid}: requested device {name} has conflicting configuration "
+                f"with already prepared claim {other_uid}"
+            )
+
+    def _config_of(self, claim: ResourceClaim, name: str, device: Allocatable) -> DeviceConfig | None:
+        configs = self._configs(claim)
+        for result in _results(claim):
+            if result.device == name:
+                return self._checked(configs[_choose(configs, result, device)][1])
+        return None
+
+    def _checked(self, chosen: DeviceConfig) -> DeviceConfig:
+        chosen = config.normalize(chosen, self._gates)
+        try:
+            config.validate(chosen, self._gates)
+        except PrepareError as error:
+            raise PrepareError(f"error validating GPU config: {error}") from error
+        return chosen
 
     def _configs(self, claim: ResourceClaim) -> list[tuple[tuple[str, ...], DeviceConfig]]:
         assert claim.status.allocation is not None
@@ -210,12 +245,7 @@ class DeviceState:
         groups = []
         applied = []
         for number, members in grouped.items():
-            chosen = config.normalize(configs[number][1], self._gates)
-            try:
-                config.validate(chosen, self._gates)
-            except PrepareError as error:
-                raise PrepareError(f"error validating GPU config: {error}") from error
-            applied.append((chosen, members))
+            applied.append((self._checked(configs[number][1]), members))
         if sum(isinstance(chosen, VfioDeviceConfig) for chosen, _ in applied) > 1:
             raise PrepareError("at most one VfioDeviceConfig may apply to a claim")
         for chosen, members in applied:
@@ -227,12 +257,20 @@ class DeviceState:
         for group in groups:
             for prepared in group.devices:
                 if isinstance(prepared.device, MigDevice) and prepared.device.live is None:
-                    try:
-                        prepared.live = self._library.create_mig_device(prepared.device)
-                    except DiscoveryError as error:
-                        raise PrepareError(f"error creating MIG device: {error}") from error
-                    self._reached("mig-created")
+                    prepared.live = self._made_mig_device(prepared.device)
         return groups
+
+    def _made_mig_device(self, wanted: MigDevice) -> MigLive:
+        """The MIG device, which another claim may have already."""
+        live = holders.made_mig(self._checkpoint.claims(), wanted.name)
+        if live is not None:
+            return live
+        try:
+            live = self._library.create_mig_device(wanted)
+        except DiscoveryError as error:
+            raise PrepareError(f"error creating MIG device: {error}") from error
+        self._reached("mig-created")
+        return live
 
     def _apply(
         self,
@@ -255,6 +293,8 @@ class DeviceState:
             if slicing is not None:
                 set_time_slice(self._library, gpus, slicing)
         if sharing.strategy == config.MPS and self._gates.enabled(gates.MPS):
+            if self._shared:
+                raise PrepareError("MPS sharing is not supported when consumable shares is enabled")
             existing = [d.live.uuid for _, d in members if isinstance(d, MigDevice) and d.live is not None]
             uuids = sorted([*gpus, *existing])
             group.mps_daemon, group.edits = self._mps.start(
@@ -327,20 +367,28 @@ class DeviceState:
                 self._bind_vfio(entry["vfio"]["info"]["pciBusID"], False)
             live = mig_live(entry)
             if live is not None and self._gates.enabled(gates.DYNAMIC_MIG):
-                try:
-                    self._library.delete_mig_device(live)
-                except DiscoveryError as error:
-                    raise PrepareError(
-                        f"error deleting MIG device {entry['mig']['device']['DeviceName']}: {error}"
-                    ) from error
-                self._reached("mig-deleted")
+                self._delete_unless_held(uid, entry["mig"]["device"]["DeviceName"], live)
         self._stop_sharing(
             uid, [entry["gpu"]["info"]["uuid"] for entry in claim.devices() if entry.get("gpu")]
         )
 
+    def _delete_unless_held(self, uid: str, name: str, live: MigLive) -> None:
+        if self._shared and holders.holds_mig(self._checkpoint.claims(), uid, name, live):
+            return
+        try:
+            self._library.delete_mig_device(live)
+        except DiscoveryError as error:
+            raise PrepareError(f"error deleting MIG device {name}: {error}") from error
+        self._reached("mig-deleted")
+
     def _stop_sharing(self, uid: str, gpu_uuids: list[str]) -> None:
         self._mps.stop(uid)
-        present = [uuid for uuid in gpu_uuids if self._library.known(uuid)]
+        claims = self._checkpoint.claims()
+        present = [
+            uuid
+            for uuid in gpu_uuids
+            if self._library.known(uuid) and not (self._shared and holders.holds_gpu(claims, uid, uuid))
+        ]
         if self._gates.enabled(gates.TIME_SLICING):
             set_time_slice(self._library, present, TimeSlicingConfig(interval="Default"))
 
@@ -389,7 +437,7 @@ class DeviceState:
         self._library.disable_idle_mig()
 
     def _remove_unknown_specs(self, claims: dict[str, PreparedClaim]) -> None:
-        """Without an entry in the checkpoint nobody would ever remove these files."""
+        """Without an entry in the checkpoint nothing would ever remove these files."""
         prefix = transient_name(edits.VENDOR, edits.CLASS, "")
         for path in self._cdi.glob(f"{prefix}*.yaml"):
             if path.stem.removeprefix(prefix) not in claims:
@@ -405,8 +453,13 @@ class DeviceState:
                         if type(sibling) is not type(prepared.device):
                             del devices[name]
 
-    def _show_siblings(self, claim: PreparedClaim) -> None:
+    def _show_siblings(self, uid: str, claim: PreparedClaim) -> None:
         names = {answer.device for answer in answers(claim.groups)}
+        if self._shared:
+            others = (
+                c for other, c in self._checkpoint.claims().items() if other != uid and c.state == COMPLETED
+            )
+            names -= {answer.device for other in others for answer in answers(other.groups)}
         fresh = self._library.enumerate()
         for bus, devices in self.per_gpu.items():
             if names & set(devices):

@@ -17,12 +17,12 @@ from dra_shared.log import logger
 
 from dra_node_agent.drivers.claims import ClaimRef, PreparedDevice
 from dra_node_agent.drivers.errors import DriverConfigError, PrepareError
-from dra_node_agent.drivers.plugin import Health, HealthBoard, KubeletPlugin
 from dra_node_agent.drivers.profile.binding import BindingConditionSetter
 from dra_node_agent.drivers.profile.devices import resources
 from dra_node_agent.drivers.profile.model import Profile
 from dra_node_agent.drivers.profile.state import ProfileState
 from dra_node_agent.drivers.publisher import SliceHead
+from dra_node_agent.drivers.server import DriverServer, Health, HealthBoard
 
 _STATUS_ATTEMPTS = 5
 
@@ -55,10 +55,10 @@ class ProfileDriver:
             device.name: device for part in self._resources.pools[node_name] for device in part.devices
         }
         self._board = HealthBoard() if profile.serve_health else None
-        self.plugin = KubeletPlugin(
+        self.server = DriverServer(
             profile.driver, node_name, kubelet_root, self, client, clock, health=self._board, slices=slices
         )
-        self.state = ProfileState(profile, node_name, self._devices, self.plugin.directory, cdi_directory)
+        self.state = ProfileState(profile, node_name, self._devices, self.server.directory, cdi_directory)
         self._lock = asyncio.Lock()
         self._setter = (
             BindingConditionSetter(client, clock, profile.driver, node_name, profile.binding_conditions)
@@ -68,13 +68,13 @@ class ProfileDriver:
         self._setting: asyncio.Task[None] | None = None
 
     async def __aenter__(self) -> Self:
-        self.plugin.directory.mkdir(parents=True, exist_ok=True)
+        self.server.directory.mkdir(parents=True, exist_ok=True)
         try:
             self.state.open()
         except PrepareError as error:
             raise DriverConfigError(str(error)) from error
-        await self.plugin.start()
-        self.plugin.publish(self._resources)
+        await self.server.start()
+        self.server.publish(self._resources)
         if self._board is not None:
             await self._board.set([Health(self._node, name, True) for name in self._devices])
         if self._setter is not None:
@@ -92,7 +92,7 @@ class ProfileDriver:
         if self._setting is not None:
             self._setting.cancel()
             await asyncio.gather(self._setting, return_exceptions=True)
-        await self.plugin.stop()
+        await self.server.stop()
 
     async def prepare(self, claim: ResourceClaim) -> Sequence[PreparedDevice]:
         where = f"{claim.metadata.namespace}/{claim.metadata.name}:{claim.metadata.uid}"

@@ -5,7 +5,7 @@ from contextlib import AbstractAsyncContextManager
 from dra_shared.api.meta import ObjectMeta
 from dra_shared.api.resource import DeviceClass
 
-from dra_node_agent.drivers.catalog import DriverNode, RunningDriver
+from dra_node_agent.drivers.base import DriverNode, RunningDriver
 from dra_node_agent.drivers.profile.driver import ProfileDriver
 from dra_node_agent.drivers.profile.model import Profile
 

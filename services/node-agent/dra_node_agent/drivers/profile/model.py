@@ -5,13 +5,12 @@ from pathlib import Path
 from typing import Any, dataclass_transform
 
 import msgspec
-import yaml
 from dra_shared.api.resource import DeviceClassSpec
+from dra_shared.yamltext import YamlError, load
 
 from dra_node_agent.drivers.errors import DriverConfigError
 
 _DATA = Path(__file__).parent / "data"
-_LOADER: Any = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
 
 
 @dataclass_transform(frozen_default=True, kw_only_default=True, field_specifiers=(msgspec.field,))
@@ -49,7 +48,7 @@ class ConfigField(_Data, kw_only=True):
         enum: the only values, if there are any.
         default: what it is where it isn't given.
         when: other fields (by path) and their values with which alone it is allowed and defaulted.
-        error: what is said of a value that is not allowed; ``{value}`` stands for it.
+        error: the message for a value that is not allowed; ``{value}`` stands for it.
     """
 
     type: str = "string"
@@ -170,10 +169,10 @@ def load_profile(name: str) -> Profile:
     """
     path, variant = _locate(name)
     try:
-        profile = msgspec.convert(yaml.load(path.read_text(), Loader=_LOADER), Profile)
+        profile = msgspec.convert(load(path.read_bytes()).value, Profile)
     except OSError as error:
         raise DriverConfigError(f"cannot read driver profile {path}: {error.strerror}") from error
-    except (UnicodeDecodeError, yaml.YAMLError, msgspec.ValidationError) as error:
+    except (YamlError, msgspec.ValidationError) as error:
         raise DriverConfigError(f"driver profile {path}: {error}") from error
     return profile.variant(variant) if variant else profile
 

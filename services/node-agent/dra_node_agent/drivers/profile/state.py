@@ -55,14 +55,14 @@ class ProfileState:
         profile: Profile,
         node_name: str,
         devices: Mapping[str, Device],
-        plugin_directory: Path,
+        directory: Path,
         cdi_directory: Path,
         reached: Callable[[str], None] = lambda point: None,
     ) -> None:
         self._profile = profile
         self._node = node_name
         self._devices = devices
-        self._path = plugin_directory / "checkpoint.json"
+        self._path = directory / "checkpoint.json"
         self._cdi = cdi_directory
         self._vendor = f"k8s.{profile.driver}"
         self._reached = reached

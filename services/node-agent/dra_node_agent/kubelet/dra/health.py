@@ -15,6 +15,7 @@ from dra_node_agent.files import write_atomically
 DEFAULT_TIMEOUT = 30.0
 HEALTH_FILE = "dra_health_state"
 MESSAGE_LIMIT = 1024
+MOST_DEVICES = 10_000
 
 _log = logger(__name__)
 
@@ -70,7 +71,11 @@ _decoder = msgspec.json.Decoder(_States)
 
 
 class HealthInfoCache:
-    """The health of all devices, by driver; kept in a file so that a restart doesn't forget it."""
+    """The health of all devices, by driver; kept in a file so that a restart doesn't forget it.
+
+    Of a driver's devices at most :data:`MOST_DEVICES` are known, those of its newest report first, and none whose
+    report is stale for good: what is not known is Unknown.
+    """
 
     def __init__(self, path: Path | None, clock: Clock | None = None) -> None:
         self._path = path
@@ -83,6 +88,9 @@ class HealthInfoCache:
                 _log.warning(
                     "health file is unreadable, starting without it", path=str(path), error=str(error)
                 )
+            for known in self._drivers.values():
+                for key in [key for key, device in known.items() if self._stale(device)]:
+                    del known[key]
 
     def get(self, driver: str, pool: str, device: str) -> DeviceHealth:
         """The device's health; Unknown where nothing, or nothing recent enough, was reported."""
@@ -105,15 +113,34 @@ class HealthInfoCache:
             if old is None or self._stale(old) or _facts(old) != _facts(new):
                 changed.append(new)
         for key, old in list(known.items()):
-            if key not in reported and old.health is not Health.UNKNOWN and self._stale(old):
-                known[key] = new = msgspec.structs.replace(
-                    old, health=Health.UNKNOWN, message="", last_updated=now
-                )
-                changed.append(new)
+            if key not in reported and self._stale(old):
+                del known[key]
+                if old.health is not Health.UNKNOWN:
+                    gone = msgspec.structs.replace(old, health=Health.UNKNOWN, message="", last_updated=now)
+                    changed.append(gone)
+        changed += self._shorten(driver, reported, now)
         return changed
 
+    def _shorten(self, driver: str, reported: set[str], now: datetime) -> list[DeviceHealth]:
+        """Forget what is too much, the devices that were not reported for longest first."""
+        known = self._drivers[driver]
+        surplus = len(known) - MOST_DEVICES
+        if surplus <= 0:
+            return []
+        unreported = sorted(
+            (key for key in known if key not in reported), key=lambda key: known[key].last_updated or now
+        )
+        last = [key for key in reversed(known) if key in reported]
+        dropped = [known.pop(key) for key in [*unreported, *last][:surplus]]
+        _log.warning("driver reports the health of too many devices", driver=driver, forgotten=len(dropped))
+        return [
+            msgspec.structs.replace(old, health=Health.UNKNOWN, message="", last_updated=now)
+            for old in dropped
+            if old.health is not Health.UNKNOWN
+        ]
+
     def clear(self, driver: str) -> bool:
-        """Forget what a driver has said; True where there was anything."""
+        """Forget the reports of a driver; returns whether there were any."""
         return bool(self._drivers.pop(driver, None))
 
     async def save(self) -> None:

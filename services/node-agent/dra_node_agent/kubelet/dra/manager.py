@@ -1,8 +1,7 @@
 """Preparing and unpreparing the claims of pods (pkg/kubelet/cm/dra/manager.go).
 
-A pod's claims are prepared in four phases, so that a crash between any two leaves something to clean up from:
-everything is checked before any state changes; the pod is noted at its claims and that is made durable; the drivers are
-called; what they answered is made durable. Error texts reach users through the pod's events.
+A pod's claims are prepared in four phases (:mod:`dra_node_agent.kubelet.dra.phases`), so that a crash between any two
+leaves something to clean up from. Error texts reach users through the pod's events.
 """
 
 import asyncio
@@ -24,13 +23,22 @@ from dra_shared.client.rest import Client
 from dra_shared.clock import Clock
 from dra_shared.features import FeatureGates
 from dra_shared.log import logger
+from dra_shared.states import StateMachine
 
 from dra_node_agent.kubelet.dra.checkpoint import STATE_FILE, CheckpointDevice, CheckpointError
 from dra_node_agent.kubelet.dra.claiminfo import ClaimInfo, ClaimInfoCache, device_serves
+from dra_node_agent.kubelet.dra.connection import DriverConnection, DriverError
+from dra_node_agent.kubelet.dra.connections import DriverConnections
 from dra_node_agent.kubelet.dra.health import HEALTH_FILE, DeviceHealth, HealthInfoCache
 from dra_node_agent.kubelet.dra.metrics import CLAIMS_IN_USE, timed
-from dra_node_agent.kubelet.dra.plugin import DraPlugin, PluginError
-from dra_node_agent.kubelet.dra.plugins import DraPluginManager
+from dra_node_agent.kubelet.dra.phases import (
+    PREPARE,
+    UNPREPARE,
+    PrepareEvent,
+    PreparePhase,
+    UnprepareEvent,
+    UnpreparePhase,
+)
 from dra_node_agent.proto import dra_v1_pb2
 
 RECONCILE_PERIOD = 60.0
@@ -46,17 +54,25 @@ class DraError(Exception):
 class _Wanted:
     claim: ResourceClaim
     info: ClaimInfo
-    plugins: dict[str, DraPlugin] = field(default_factory=dict)
+    connections: dict[str, DriverConnection] = field(default_factory=dict)
 
 
 @dataclass
 class _Batch:
-    plugin: DraPlugin
+    connection: DriverConnection
     claims: list[dra_v1_pb2.Claim] = field(default_factory=list)
 
 
+_Preparing = StateMachine[PreparePhase, PrepareEvent]
+
+
 class DraManager:
-    """The claims of one node's pods. ``on_health_change`` is called with the UIDs of pods whose devices changed health.
+    """The claims of one node's pods.
+
+    Args:
+        on_health_change: called with the UIDs of pods whose devices changed health.
+        on_register: called when a driver can be called that could not be before.
+        on_phase: awaited after each phase; a crash of the process at that moment is what it is for.
 
     Raises:
         DraError: the checkpoint is corrupt; it must not be thrown away while devices are prepared.
@@ -72,7 +88,7 @@ class DraManager:
         node_name: str = "",
         on_health_change: Callable[[set[str]], None] | None = None,
         on_register: Callable[[], None] | None = None,
-        step: Callable[[str], Awaitable[None]] | None = None,
+        on_phase: Callable[[PreparePhase | UnpreparePhase], Awaitable[None]] | None = None,
         durable: bool = True,
     ) -> None:
         try:
@@ -88,11 +104,11 @@ class DraManager:
         self._pod_groups = features.enabled("DRAWorkloadResourceClaims")
         self._health_messages = features.enabled("ResourceHealthStatusMessage")
         self._on_health_change = on_health_change
-        self._step = step
+        self._on_phase = on_phase
         self._locks: WeakValueDictionary[str, asyncio.Lock] = WeakValueDictionary()
         CLAIMS_IN_USE.add(self.cache.in_use)
         watch_health = features.enabled("ResourceHealthStatus")
-        self.plugins = DraPluginManager(
+        self.connections = DriverConnections(
             node_name,
             client,
             clock,
@@ -104,7 +120,7 @@ class DraManager:
     async def close(self) -> None:
         """End the connections to all drivers."""
         CLAIMS_IN_USE.remove(self.cache.in_use)
-        await self.plugins.close()
+        await self.connections.close()
 
     # Preparing
 
@@ -116,23 +132,24 @@ class DraManager:
         """
         try:
             with timed("PrepareResources", self._clock):
+                phase = StateMachine(PreparePhase.NEW, PREPARE)
                 wanted = await self._validate(pod)
-                await self._reached("validated")
+                await self._reached(phase.on(PrepareEvent.VALIDATE))
                 async with self._alone(entry.claim.key for entry in wanted):
-                    await self._prepare(pod, wanted)
-        except (DraError, ClaimReferenceError, PluginError) as error:
+                    await self._prepare(pod, wanted, phase)
+        except (DraError, ClaimReferenceError, DriverError) as error:
             raise DraError(f"prepare dynamic resources: {error}") from error
 
-    async def _prepare(self, pod: Pod, wanted: Sequence[_Wanted]) -> None:
+    async def _prepare(self, pod: Pod, wanted: Sequence[_Wanted], phase: _Preparing) -> None:
         batches = await self._reserve(pod, wanted)
-        await self._reached("reserved")
+        await self._reached(phase.on(PrepareEvent.RESERVE))
         for batch in batches:
-            await self._call_prepare(batch, wanted)
+            await self._call_prepare(batch, wanted, phase)
         for entry in wanted:
             self._info(entry.claim).prepared = True
         if batches:
             await self._save("checkpoint ResourceClaim state")
-        await self._reached("prepared")
+        await self._reached(phase.on(PrepareEvent.SAVE if batches else PrepareEvent.SKIP))
 
     async def _validate(self, pod: Pod) -> list[_Wanted]:
         # Nothing is remembered yet: a pod that fails here can be deleted without asking any driver.
@@ -157,12 +174,12 @@ class DraManager:
             except ValueError as error:
                 raise DraError(f"ResourceClaim {name}: {error}") from error
             # Also for a claim that is prepared: without its driver something is wrong with the node.
-            plugins = {driver: self.plugins.get(driver) for driver in info.devices}
-            wanted.append(_Wanted(claim, info, plugins))
+            connections = {driver: self.connections.get(driver) for driver in info.devices}
+            wanted.append(_Wanted(claim, info, connections))
         return wanted
 
     async def _reserve(self, pod: Pod, wanted: Sequence[_Wanted]) -> list[_Batch]:
-        batches: dict[DraPlugin, _Batch] = {}
+        batches: dict[DriverConnection, _Batch] = {}
         asked: set[str] = set()
         for entry in wanted:
             meta = entry.claim.metadata
@@ -179,20 +196,20 @@ class DraManager:
                 continue
             asked.add(known.uid)
             for driver in known.devices:
-                plugin = entry.plugins.get(driver) or self.plugins.get(driver)
-                batch = batches.setdefault(plugin, _Batch(plugin))
+                connection = entry.connections.get(driver) or self.connections.get(driver)
+                batch = batches.setdefault(connection, _Batch(connection))
                 batch.claims.append(_request(known))
         if wanted:
             # If the pod never gets further, the reconcile loop finds it here and unprepares.
             await self._save("checkpoint ResourceClaim cache")
         return list(batches.values())
 
-    async def _call_prepare(self, batch: _Batch, wanted: Sequence[_Wanted]) -> None:
+    async def _call_prepare(self, batch: _Batch, wanted: Sequence[_Wanted], phase: _Preparing) -> None:
         try:
-            answers = await batch.plugin.prepare(batch.claims)
-        except PluginError as error:
+            answers = await batch.connection.prepare(batch.claims)
+        except DriverError as error:
             raise DraError(f"NodePrepareResources: {error}") from error
-        await self._reached("called")
+        await self._reached(phase.on(PrepareEvent.CALL))
         asked = {claim.uid: claim for claim in batch.claims}
         for uid, answer in answers.items():
             if uid not in asked:
@@ -203,9 +220,9 @@ class DraManager:
                 )
             info = self._info(next(entry.claim for entry in wanted if entry.claim.metadata.uid == uid))
             # A second answer, as after a restart, takes the place of the first.
-            info.devices[batch.plugin.driver] = []
+            info.devices[batch.connection.driver] = []
             for device in answer.devices:
-                info.add_device(batch.plugin.driver, _checkpoint_device(device))
+                info.add_device(batch.connection.driver, _checkpoint_device(device))
         if skipped := len(asked.keys() - answers.keys()):
             raise DraError(f"NodePrepareResources skipped {skipped} ResourceClaims")
 
@@ -231,7 +248,7 @@ class DraManager:
                     names.append(name)
             with timed("UnprepareResources", self._clock):
                 await self._unprepare(pod.metadata.uid, pod.metadata.namespace, names)
-        except (DraError, ClaimReferenceError, PluginError) as error:
+        except (DraError, ClaimReferenceError, DriverError) as error:
             raise DraError(f"unprepare dynamic resources: {error}") from error
 
     def might_need_to_unprepare(self, pod_uid: str) -> bool:
@@ -248,7 +265,7 @@ class DraManager:
         for (uid, namespace), names in inactive.items():
             try:
                 await self._unprepare(uid, namespace, names)
-            except (DraError, PluginError) as error:
+            except (DraError, DriverError) as error:
                 _log.info("claims of a past pod not unprepared, will retry", pod_uid=uid, error=str(error))
 
     async def _unprepare(self, pod_uid: str, namespace: str, names: Sequence[str]) -> None:
@@ -271,13 +288,14 @@ class DraManager:
                 batches.setdefault(driver, []).append(_request(info))
         if not known:
             return
+        phase = StateMachine(UnpreparePhase.IN_USE, UNPREPARE)
         for driver, claims in batches.items():
-            plugin = self.plugins.get(driver)
+            connection = self.connections.get(driver)
             try:
-                errors = await plugin.unprepare(claims)
-            except PluginError as error:
+                errors = await connection.unprepare(claims)
+            except DriverError as error:
                 raise DraError(f"NodeUnprepareResources: {error}") from error
-            await self._reached("unprepare called")
+            await self._reached(phase.on(UnprepareEvent.CALL))
             asked = {claim.uid: claim for claim in claims}
             for uid, message in errors.items():
                 if uid not in asked:
@@ -291,7 +309,7 @@ class DraManager:
         for info in leaving:
             self.cache.delete(info.namespace, info.name)
         await self._save("checkpoint ResourceClaim state")
-        await self._reached("unprepared")
+        await self._reached(phase.on(UnprepareEvent.SAVE))
 
     # What containers get
 
@@ -386,7 +404,7 @@ class DraManager:
                     if device_serves(device, used.request.partition("/")[0]):
                         health = self.health.get(driver, device.pool_name, device.device_name)
                         shown = resource_health(driver, device, health, messages=self._health_messages)
-                        # Devices may share a CDI id, which is what they are told apart by.
+                        # Devices may share a CDI id, which is what distinguishes them.
                         devices.setdefault(shown.resource_id, shown)
             resources[label] = ResourceStatus(name=label, resources=tuple(devices.values()))
         kept = tuple(entry for entry in resources.values() if entry.resources)
@@ -446,9 +464,9 @@ class DraManager:
         except CheckpointError as error:
             raise DraError(f"{what}: {error}") from error
 
-    async def _reached(self, step: str) -> None:
-        if self._step is not None:
-            await self._step(step)
+    async def _reached(self, phase: PreparePhase | UnpreparePhase) -> None:
+        if self._on_phase is not None:
+            await self._on_phase(phase)
 
 
 def resource_health(

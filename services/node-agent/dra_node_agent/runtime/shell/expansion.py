@@ -3,13 +3,11 @@
 import ast
 import fnmatch
 import operator
-from collections.abc import Callable
-from typing import TYPE_CHECKING
+from collections.abc import Callable, Sequence
+from typing import Any, Protocol
 
+from dra_node_agent.runtime.shell.files import Files
 from dra_node_agent.runtime.shell.syntax import ShellSyntaxError, Word, quoted_end
-
-if TYPE_CHECKING:
-    from dra_node_agent.runtime.shell.interpreter import Shell
 
 _ARITHMETIC: dict[type[ast.AST], Callable[[int, int], int]] = {
     ast.Add: operator.add,
@@ -22,10 +20,37 @@ _ARITHMETIC: dict[type[ast.AST], Callable[[int, int], int]] = {
 _LONGEST_EXPRESSION = 200
 
 
+class ExpandingShell(Protocol):
+    """What an expansion needs of its shell."""
+
+    name: str
+    arguments: list[str]
+    status: int
+    directory: str
+    files: Files
+
+    @property
+    def jobs(self) -> Sequence[Any]:
+        """The jobs in the background."""
+        ...
+
+    def lookup(self, name: str) -> str | None:
+        """The value of a variable."""
+        ...
+
+    def assign(self, name: str, value: str) -> None:
+        """Set a variable."""
+        ...
+
+    async def capture(self, text: str) -> str:
+        """The output of a command substitution."""
+        ...
+
+
 class Expander:
     """Expands words for one shell."""
 
-    def __init__(self, shell: "Shell") -> None:
+    def __init__(self, shell: ExpandingShell) -> None:
         self._shell = shell
 
     async def text(self, text: str) -> str:

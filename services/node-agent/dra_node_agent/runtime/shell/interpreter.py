@@ -2,10 +2,13 @@
 
 import asyncio
 import contextlib
+import posixpath
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 
+from dra_node_agent.runtime.ports import PodPorts
 from dra_node_agent.runtime.shell.expansion import Expander
+from dra_node_agent.runtime.shell.files import Files
 from dra_node_agent.runtime.shell.syntax import (
     AndOr,
     Command,
@@ -30,8 +33,6 @@ LONGEST_TEXT = 1 << 16
 _MOST_VARIABLES = 1024
 _MOST_JOBS = 256
 _LONGEST_OUTPUT = 1 << 20
-_DISK_SIZE = 4 << 20
-_MOST_FILES = 4096
 _TURNS_WITHOUT_PAUSE = 200
 
 
@@ -52,7 +53,7 @@ class LoopControl(Exception):
 
 
 class _BrokenPipe(Exception):
-    """Nobody reads any more of this output."""
+    """The reader of this output has gone."""
 
 
 class _Collector:
@@ -73,39 +74,6 @@ class _Collector:
         return "".join(self._pieces)
 
 
-class Files:
-    """The files that a container's script made or was given: a tree of text by path."""
-
-    def __init__(self, content: Mapping[str, str] | None = None) -> None:
-        self.content = dict(content or {})
-        self._left = _DISK_SIZE
-        self.directories = {"/", "/tmp", "/dev", "/etc", "/proc", "/root", "/var", "/home", "/usr", "/bin"}
-
-    def write(self, path: str, text: str, *, append: bool) -> None:
-        """Write a file.
-
-        Raises:
-            ShellSyntaxError: the disk is full.
-        """
-        old = self.content.get(path, "")
-        self._left += 0 if append else len(old)
-        self._left -= len(text)
-        if self._left < 0 or (path not in self.content and len(self.content) >= _MOST_FILES):
-            raise ShellSyntaxError(f"{path}: No space left on device")
-        self.content[path] = old + text if append else text
-
-    def listing(self, directory: str) -> list[str] | None:
-        """The names in a directory; None where there is none."""
-        prefix = directory.rstrip("/") + "/"
-        names = {
-            path[len(prefix) :].partition("/")[0]
-            for path in (*self.content, *self.directories)
-            if path.startswith(prefix) and path != prefix
-        } - {""}
-        known = directory.rstrip("/") in self.directories or directory == "/"
-        return sorted(names) if names or known else None
-
-
 @dataclass
 class Process:
     """What a program sees: its arguments, environment, streams and files."""
@@ -121,6 +89,11 @@ class Process:
     def files(self) -> Files:
         return self.shell.files
 
+    def absolute(self, name: str) -> str:
+        """The path that a name means in the shell's directory."""
+        path = posixpath.normpath(posixpath.join("/", self.shell.directory, name))
+        return "/" + path.lstrip("/")
+
 
 @dataclass
 class World:
@@ -134,6 +107,13 @@ class World:
     directory: str = "/"
     jobs: set[asyncio.Task[int]] = field(default_factory=set)
     reads_input: Callable[[Sequence[str]], bool] = lambda _: False
+    ports: PodPorts = field(default_factory=PodPorts)
+    #: Set once the container is asked to stop.
+    terminated: asyncio.Event = field(default_factory=asyncio.Event)
+    #: The shells that heed the container's signals.
+    signalled: list["Shell"] = field(default_factory=list)
+    #: Whether the last program that a shell called is none that is simulated.
+    ended_unknown: bool = False
 
     def end_jobs(self) -> None:
         """End everything that still runs in the background."""
@@ -165,6 +145,8 @@ class Shell:
         self.out, self.err = out, err
         self.directory = world.directory
         self.jobs: list[asyncio.Task[int]] = []
+        #: Whether it is a job of another shell.
+        self.in_background = False
         self._signals: list[str] = []
         self._interrupt = asyncio.Event()
         self._expander = Expander(self)
@@ -272,6 +254,7 @@ class Shell:
         child.variables = dict(self.variables)
         child.directory = self.directory
         child.input = self.input
+        child.in_background = self.in_background
         return child
 
     async def _run_traps(self) -> None:
@@ -314,7 +297,9 @@ class Shell:
         world = self.world
         if len(world.jobs) >= _MOST_JOBS:
             raise ShellSyntaxError("fork: Resource temporarily unavailable")
-        job = asyncio.ensure_future(_detached(self._child(self.out, self.err), node))
+        child = self._child(self.out, self.err)
+        child.in_background = True
+        job = asyncio.ensure_future(_detached(child, node))
         world.jobs.add(job)
         job.add_done_callback(world.jobs.discard)
         self.jobs = [known for known in self.jobs if not known.done()]
@@ -407,6 +392,7 @@ class Shell:
             stdin = await reads() if reads is not None else ""
         process = Process(argv, {**self.env, **assignments}, out, err, stdin, self)
         program = self.world.programs.get(argv[0].rpartition("/")[2], self.world.fallback)
+        self.world.ended_unknown = False
         return await program(process)
 
     async def _redirected(self, redirects: Sequence[Redirect]) -> tuple[Write, Write]:

@@ -9,7 +9,7 @@ import grpc
 import pytest
 from dra_node_agent.drivers.claims import ClaimRef, PreparedDevice
 from dra_node_agent.drivers.errors import DriverConfigError, PrepareError
-from dra_node_agent.drivers.plugin import Health, HealthBoard, KubeletPlugin
+from dra_node_agent.drivers.server import DriverServer, Health, HealthBoard
 from dra_node_agent.proto import (
     dra_v1_pb2,
     dra_v1_pb2_grpc,
@@ -69,11 +69,11 @@ def board() -> HealthBoard:
 
 
 @pytest.fixture
-async def plugin(root: Path, api: FakeApi, board: HealthBoard) -> AsyncIterator[KubeletPlugin]:
+async def plugin(root: Path, api: FakeApi, board: HealthBoard) -> AsyncIterator[DriverServer]:
     handler = _Handler()
     async with (
         api.client() as client,
-        KubeletPlugin(
+        DriverServer(
             "gpu.example.com", "node-0", root, handler, client, SystemClock(), health=board
         ) as running,
     ):
@@ -81,7 +81,7 @@ async def plugin(root: Path, api: FakeApi, board: HealthBoard) -> AsyncIterator[
 
 
 @pytest.fixture
-async def channel(plugin: KubeletPlugin) -> AsyncIterator[aio.Channel]:
+async def channel(plugin: DriverServer) -> AsyncIterator[aio.Channel]:
     async with aio.insecure_channel(f"unix:{plugin.endpoint}", options=_OPTIONS) as opened:
         yield opened
 
@@ -90,7 +90,7 @@ def _claims(messages: Any, *names: str) -> list[Any]:
     return [messages.Claim(namespace="ns", name=name, uid=f"uid-{name}") for name in names]
 
 
-async def test_registers_with_its_services(plugin: KubeletPlugin, root: Path) -> None:
+async def test_registers_with_its_services(plugin: DriverServer, root: Path) -> None:
     socket = root / "plugins_registry" / "gpu.example.com-reg.sock"
     async with aio.insecure_channel(f"unix:{socket}", options=_OPTIONS) as channel:
         stub = registration_v1_pb2_grpc.RegistrationStub(channel)
@@ -131,7 +131,7 @@ async def test_speaks_v1beta1_too(channel: aio.Channel) -> None:
 
 
 @pytest.mark.parametrize(
-    ("claim", "said"),
+    ("claim", "message"),
     [
         (
             dra_v1_pb2.Claim(namespace="ns", name="none", uid="x"),
@@ -148,13 +148,13 @@ async def test_speaks_v1beta1_too(channel: aio.Channel) -> None:
     ],
 )
 async def test_a_claim_that_cannot_be_had_fails_the_call(
-    channel: aio.Channel, claim: dra_v1_pb2.Claim, said: str
+    channel: aio.Channel, claim: dra_v1_pb2.Claim, message: str
 ) -> None:
     stub = dra_v1_pb2_grpc.DRAPluginStub(channel)
     with pytest.raises(aio.AioRpcError) as caught:
         await stub.NodePrepareResources(dra_v1_pb2.NodePrepareResourcesRequest(claims=[claim]))
     assert caught.value.code() == grpc.StatusCode.UNKNOWN
-    assert caught.value.details() == said
+    assert caught.value.details() == message
 
 
 async def test_unprepares_without_asking_the_api_server(channel: aio.Channel, api: FakeApi) -> None:
@@ -190,7 +190,7 @@ async def test_its_sockets_go_with_it_and_replace_stale_ones(root: Path, api: Fa
 
     async with api.client() as client:
         for _ in range(2):
-            plugin = KubeletPlugin("gpu.example.com", "node-0", root, _Handler(), client, SystemClock())
+            plugin = DriverServer("gpu.example.com", "node-0", root, _Handler(), client, SystemClock())
             async with plugin:
                 assert sockets() == ["dra.sock", "gpu.example.com-reg.sock"]
             assert sockets() == []
@@ -203,6 +203,6 @@ def _leave_behind(path: str) -> None:
 
 async def test_a_path_too_long_for_a_socket_is_told(root: Path, api: FakeApi) -> None:
     async with api.client() as client:
-        plugin = KubeletPlugin("gpu.example.com", "n", root / ("x" * 100), _Handler(), client, SystemClock())
+        plugin = DriverServer("gpu.example.com", "n", root / ("x" * 100), _Handler(), client, SystemClock())
         with pytest.raises(DriverConfigError, match="socket path is longer than 107 bytes"):
             await plugin.start()

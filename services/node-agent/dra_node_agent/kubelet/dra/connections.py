@@ -1,7 +1,7 @@
-"""The plugins registered on a node, and the node's slices that must not outlive them.
+"""The kubelet's connections to the drivers registered on a node, and the slices that must not outlive them.
 
-Follows pkg/kubelet/cm/dra/plugin/dra_plugin_manager.go: several plugins may serve one driver during an update, and the
-newest that is connected gets the calls. While a driver has none connected its ResourceSlices mislead the scheduler,
+Follows pkg/kubelet/cm/dra/plugin/dra_plugin_manager.go: several instances may serve one driver during an update, and
+the newest that is connected gets the calls. While a driver has none connected its ResourceSlices mislead the scheduler,
 so they are deleted after a delay that a restart of the driver fits into; at start all of the node's slices are.
 """
 
@@ -16,8 +16,14 @@ from dra_shared.client.rest import Client
 from dra_shared.clock import Clock
 from dra_shared.log import logger
 
+from dra_node_agent.kubelet.dra.connection import (
+    CALL_TIMEOUT,
+    DriverConnection,
+    DriverError,
+    NoHealth,
+    choose_service,
+)
 from dra_node_agent.kubelet.dra.health import DeviceHealth
-from dra_node_agent.kubelet.dra.plugin import CALL_TIMEOUT, DraPlugin, NoHealth, PluginError, choose_service
 from dra_node_agent.tasks import Tasks
 
 WIPING_DELAY = 30.0
@@ -30,7 +36,7 @@ _log = logger(__name__)
 HealthHandler = Callable[[str, list[DeviceHealth]], Awaitable[None]]
 
 
-class DraPluginManager:
+class DriverConnections:
     """Keeps track of how to reach each DRA driver on the node.
 
     ``on_health`` is awaited with each health report; ``on_health_end`` is called when a driver's reports stop,
@@ -57,8 +63,8 @@ class DraPluginManager:
         self._on_register = on_register
         self._wiping_delay = wiping_delay
         self._rng = rng or random.Random()
-        self._plugins: dict[str, list[DraPlugin]] = {}
-        self._watchers: dict[DraPlugin, list[asyncio.Task[None]]] = {}
+        self._connections: dict[str, list[DriverConnection]] = {}
+        self._watchers: dict[DriverConnection, list[asyncio.Task[None]]] = {}
         self._pending_wipes: dict[str, asyncio.Task[None]] = {}
         self._tasks = Tasks()
 
@@ -69,87 +75,89 @@ class DraPluginManager:
     async def close(self) -> None:
         """End the background work and close all connections."""
         await self._tasks.close()
-        for plugins in self._plugins.values():
-            for plugin in plugins:
-                await plugin.close()
-        self._plugins.clear()
+        for connections in self._connections.values():
+            for connection in connections:
+                await connection.close()
+        self._connections.clear()
 
-    def get(self, driver: str) -> DraPlugin:
-        """The plugin to call for ``driver``.
+    def get(self, driver: str) -> DriverConnection:
+        """The connection that calls to ``driver`` take.
 
         Raises:
-            PluginError: none is registered.
+            DriverError: none is registered.
         """
         if not driver:
-            raise PluginError("DRA driver name is empty")
-        plugins = self._plugins.get(driver)
-        if not plugins:
-            raise PluginError(f"DRA driver {driver} is not registered")
-        return next((plugin for plugin in reversed(plugins) if plugin.connected), plugins[-1])
+            raise DriverError("DRA driver name is empty")
+        connections = self._connections.get(driver)
+        if not connections:
+            raise DriverError(f"DRA driver {driver} is not registered")
+        return next(
+            (connection for connection in reversed(connections) if connection.connected), connections[-1]
+        )
 
     def drivers(self) -> Sequence[str]:
         """The names of the registered drivers."""
-        return list(self._plugins)
+        return list(self._connections)
 
     def validate(self, driver: str, endpoint: str, services: Sequence[str]) -> None:
-        """Check a plugin's registration.
+        """Check a driver's registration.
 
         Raises:
-            PluginError: the kubelet cannot use it.
+            DriverError: the kubelet cannot use it.
         """
         try:
             choose_service(services)
-        except PluginError as error:
-            raise PluginError(
+        except DriverError as error:
+            raise DriverError(
                 f"invalid supported gRPC versions of DRA driver plugin {driver} at endpoint {endpoint}: {error}"
             ) from error
 
     def register(
         self, driver: str, endpoint: str, services: Sequence[str], timeout: float = CALL_TIMEOUT
     ) -> None:
-        """Take a plugin in; it serves ``driver`` from now on. Each call to it may take ``timeout`` seconds.
+        """Connect to an instance of ``driver``, which serves it from now on; a call may take ``timeout`` seconds.
 
         Raises:
-            PluginError: the kubelet cannot use it, or its endpoint is taken.
+            DriverError: the kubelet cannot use it, or its endpoint is taken.
         """
         self.validate(driver, endpoint, services)
-        plugins = self._plugins.setdefault(driver, [])
-        if any(known.endpoint == endpoint for known in plugins):
-            raise PluginError(f"endpoint {endpoint} already registered for DRA driver plugin {driver}")
-        plugin = DraPlugin(driver, endpoint, services, timeout=timeout, clock=self._clock)
-        plugins.append(plugin)
-        watchers = [self._tasks.start(self._watch_connection(plugin))]
+        connections = self._connections.setdefault(driver, [])
+        if any(known.endpoint == endpoint for known in connections):
+            raise DriverError(f"endpoint {endpoint} already registered for DRA driver plugin {driver}")
+        connection = DriverConnection(driver, endpoint, services, timeout=timeout, clock=self._clock)
+        connections.append(connection)
+        watchers = [self._tasks.start(self._watch_connection(connection))]
         if self._on_health is not None:
-            watchers.append(self._tasks.start(self._watch_health(plugin, self._on_health)))
-        self._watchers[plugin] = watchers
+            watchers.append(self._tasks.start(self._watch_health(connection, self._on_health)))
+        self._watchers[connection] = watchers
         _log.info(
-            "driver plugin registered",
+            "driver registered",
             node=self._node_name,
             driver=driver,
             endpoint=endpoint,
-            api=plugin.chosen_service,
+            api=connection.chosen_service,
         )
         self._sync(driver)
         if self._on_register is not None:
             self._on_register()
 
     def deregister(self, driver: str, endpoint: str) -> None:
-        """Let go of the plugin at ``endpoint``, if it is known."""
-        plugins = self._plugins.get(driver, [])
-        for plugin in plugins:
-            if plugin.endpoint == endpoint:
-                plugins.remove(plugin)
-                if not plugins:
-                    del self._plugins[driver]
-                for watcher in self._watchers.pop(plugin, ()):
+        """Close the connection to ``endpoint``, if it is known."""
+        connections = self._connections.get(driver, [])
+        for connection in connections:
+            if connection.endpoint == endpoint:
+                connections.remove(connection)
+                if not connections:
+                    del self._connections[driver]
+                for watcher in self._watchers.pop(connection, ()):
                     watcher.cancel()
-                self._tasks.start(plugin.close())
-                _log.info("driver plugin is gone", node=self._node_name, driver=driver, endpoint=endpoint)
+                self._tasks.start(connection.close())
+                _log.info("driver is gone", node=self._node_name, driver=driver, endpoint=endpoint)
                 self._sync(driver)
                 return
 
     def _sync(self, driver: str) -> None:
-        usable = any(plugin.connected for plugin in self._plugins.get(driver, ()))
+        usable = any(connection.connected for connection in self._connections.get(driver, ()))
         pending = self._pending_wipes.get(driver)
         if usable:
             if pending is not None:
@@ -186,23 +194,23 @@ class DraPluginManager:
             await self._clock.sleep(delay * (1 + self._rng.random() / 5))
             delay = min(delay * 2, _LONGEST_RETRY)
 
-    async def _watch_connection(self, plugin: DraPlugin) -> None:
-        async for connected in plugin.connectivity():
-            if connected != plugin.connected:
-                plugin.connected = connected
-                _log.debug("driver connection changed", driver=plugin.driver, connected=connected)
-                self._sync(plugin.driver)
+    async def _watch_connection(self, connection: DriverConnection) -> None:
+        async for connected in connection.connectivity():
+            if connected != connection.connected:
+                connection.connected = connected
+                _log.debug("driver connection changed", driver=connection.driver, connected=connected)
+                self._sync(connection.driver)
 
-    async def _watch_health(self, plugin: DraPlugin, handle: HealthHandler) -> None:
+    async def _watch_health(self, connection: DriverConnection, handle: HealthHandler) -> None:
         while True:
             try:
-                async for devices in plugin.health():
-                    await handle(plugin.driver, devices)
+                async for devices in connection.health():
+                    await handle(connection.driver, devices)
             except NoHealth:
                 return
-            except PluginError as error:
-                _log.debug("health stream broke, trying again", driver=plugin.driver, error=str(error))
+            except DriverError as error:
+                _log.debug("health stream broke, trying again", driver=connection.driver, error=str(error))
             finally:
                 if self._on_health_end is not None:
-                    self._on_health_end(plugin.driver)
+                    self._on_health_end(connection.driver)
             await self._clock.sleep(_HEALTH_RETRY)

@@ -1,4 +1,4 @@
-"""A driver's side of the kubelet's protocols: what upstream calls the kubelet plugin helper.
+"""A driver's side of the kubelet's protocols (k8s.io/dynamic-resource-allocation/kubeletplugin).
 
 One gRPC server on two unix sockets: ``plugins/<driver>/dra.sock`` for the DRA and health services, and
 ``plugins_registry/<driver>-reg.sock``, which the kubelet finds and asks what is there.
@@ -86,7 +86,7 @@ class HealthBoard:
                     await self._changed.wait()
 
 
-class KubeletPlugin:
+class DriverServer:
     """Runs a driver on a node: serves the kubelet, publishes slices.
 
     Args:
@@ -151,7 +151,7 @@ class KubeletPlugin:
             health_v1alpha1_pb2_grpc.add_DRAResourceHealthServicer_to_server(
                 _HealthService(self._health, health_v1alpha1_pb2, self._clock), server
             )
-        # The registration socket last: whoever sees it may connect to the other at once.
+        # The registration socket last: a client that sees it may connect to the other at once.
         for socket in (self._dra_socket, self._registration_socket):
             _listen(server, socket)
         await server.start()
@@ -205,7 +205,7 @@ class KubeletPlugin:
 
     @property
     def services(self) -> tuple[str, ...]:
-        """The gRPC services that the kubelet is told of."""
+        """The gRPC services that the kubelet may call."""
         return _SERVICES + (_HEALTH_SERVICES if self._health is not None else ())
 
     @property
@@ -229,12 +229,12 @@ class KubeletPlugin:
 class _DraV1(dra_v1_pb2_grpc.DRAPluginServicer):
     messages: Any = dra_v1_pb2
 
-    def __init__(self, plugin: KubeletPlugin) -> None:
-        self._plugin = plugin
+    def __init__(self, driver: DriverServer) -> None:
+        self._driver = driver
 
     async def NodePrepareResources(self, request: Any, context: Any) -> Any:
         try:
-            answers = await self._plugin.prepare([_ref(claim) for claim in request.claims])
+            answers = await self._driver.prepare([_ref(claim) for claim in request.claims])
         except PrepareError as error:
             await context.abort(grpc.StatusCode.UNKNOWN, str(error))
         response = self.messages.NodePrepareResourcesResponse()
@@ -249,7 +249,7 @@ class _DraV1(dra_v1_pb2_grpc.DRAPluginServicer):
 
     async def NodeUnprepareResources(self, request: Any, context: Any) -> Any:
         response = self.messages.NodeUnprepareResourcesResponse()
-        answers = await self._plugin.unprepare([_ref(claim) for claim in request.claims])
+        answers = await self._driver.unprepare([_ref(claim) for claim in request.claims])
         for uid, error in answers.items():
             response.claims[uid].error = error
         return response
@@ -271,24 +271,24 @@ class _DraV1Beta1(_DraV1):
 
 
 class _Registration(registration_v1_pb2_grpc.RegistrationServicer):
-    def __init__(self, plugin: KubeletPlugin) -> None:
-        self._plugin = plugin
+    def __init__(self, driver: DriverServer) -> None:
+        self._driver = driver
 
     async def GetInfo(self, request: Any, context: Any) -> Any:
         return registration_v1_pb2.PluginInfo(
             type="DRAPlugin",
-            name=self._plugin.driver,
-            endpoint=self._plugin.endpoint,
-            supported_versions=self._plugin.services,
+            name=self._driver.driver,
+            endpoint=self._driver.endpoint,
+            supported_versions=self._driver.services,
         )
 
     async def NotifyRegistrationStatus(self, request: Any, context: Any) -> Any:
-        self._plugin.registration_error = request.error
+        self._driver.registration_error = request.error
         if request.plugin_registered:
-            self._plugin.registered.set()
+            self._driver.registered.set()
         else:
-            self._plugin.registered.clear()
-            _log.error("the kubelet refused the driver", driver=self._plugin.driver, error=request.error)
+            self._driver.registered.clear()
+            _log.error("the kubelet refused the driver", driver=self._driver.driver, error=request.error)
         return registration_v1_pb2.RegistrationStatusResponse()
 
 

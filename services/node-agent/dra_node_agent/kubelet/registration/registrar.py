@@ -1,4 +1,7 @@
-"""Registers the plugins whose sockets lie in ``plugins_registry``, and lets go of those whose sockets vanish."""
+"""Registers the plugins whose sockets lie in ``plugins_registry``, and deregisters those whose sockets vanish.
+
+A plugin is whatever registers with the kubelet over such a socket (pkg/kubelet/pluginmanager); here, drivers do.
+"""
 
 import asyncio
 import os
@@ -12,12 +15,14 @@ from dra_shared.clock import Clock
 from dra_shared.log import logger
 from grpc import aio
 
-from dra_node_agent.kubelet.dra.plugin import CHANNEL_OPTIONS, PluginError, rpc_error_text
-from dra_node_agent.kubelet.plugins.watch import DirectoryWatcher
-from dra_node_agent.proto import registration_v1_pb2, registration_v1_pb2_grpc
+from dra_node_agent.kubelet.dra import wire
+from dra_node_agent.kubelet.dra.connection import CHANNEL_OPTIONS, DriverError
+from dra_node_agent.kubelet.registration.watch import DirectoryWatcher
+from dra_node_agent.proto import registration_v1_pb2
 from dra_node_agent.tasks import Tasks
 
-DRA_PLUGIN = "DRAPlugin"
+DRA_TYPE = "DRAPlugin"
+_SERVICE = "/pluginregistration.Registration"
 _DIAL_TIMEOUT, _INFO_TIMEOUT, _NOTIFY_TIMEOUT = 10.0, 1.0, 5.0
 _FIRST_RETRY, _LONGEST_RETRY = 0.5, 122.0
 
@@ -25,7 +30,7 @@ _log = logger(__name__)
 
 
 class PluginHandler(Protocol):
-    """Who uses the plugins of one type. ``validate`` and ``register`` raise PluginError."""
+    """What uses the plugins of one type. ``validate`` and ``register`` raise DriverError."""
 
     def validate(self, name: str, endpoint: str, services: Sequence[str], /) -> None: ...
 
@@ -48,7 +53,7 @@ class _Registered:
     endpoint: str
 
 
-class PluginManager:
+class Registrar:
     """The registered plugins of one node; ``handlers`` by plugin type."""
 
     def __init__(
@@ -103,55 +108,55 @@ class PluginManager:
             try:
                 await self._introduce(socket)
                 return
-            except (PluginError, aio.AioRpcError, TimeoutError) as error:
-                text = rpc_error_text(error) if isinstance(error, aio.AioRpcError) else str(error)
-                _log.warning("plugin not registered, trying again", socket=socket.path, error=text)
+            except (DriverError, wire.CallError, TimeoutError) as error:
+                _log.warning("plugin not registered, trying again", socket=socket.path, error=str(error))
             await self._clock.sleep(delay)
             delay = min(delay * 2, _LONGEST_RETRY)
 
     async def _introduce(self, socket: _Socket) -> None:
         async with aio.insecure_channel(f"unix:{socket.path}", options=CHANNEL_OPTIONS) as channel:
-            stub = registration_v1_pb2_grpc.RegistrationStub(channel)
             async with asyncio.timeout(_DIAL_TIMEOUT):
                 await channel.channel_ready()
-            info = await stub.GetInfo(registration_v1_pb2.InfoRequest(), timeout=_INFO_TIMEOUT)
+            request, answer = registration_v1_pb2.InfoRequest(), registration_v1_pb2.PluginInfo
+            info = await wire.call(channel, f"{_SERVICE}/GetInfo", request, answer, _INFO_TIMEOUT)
             endpoint = info.endpoint or socket.path
             services = list(info.supported_versions)
             handler = self._handlers.get(info.type)
             try:
                 if handler is None:
-                    raise PluginError(
+                    raise DriverError(
                         f"RegisterPlugin error -- no handler registered for plugin type: {info.type}"
                         f" at socket {socket.path}"
                     )
                 try:
                     handler.validate(info.name, endpoint, services)
-                except PluginError as error:
-                    raise PluginError(
+                except DriverError as error:
+                    raise DriverError(
                         f"RegisterPlugin error -- plugin validation failed with err: {error}"
                     ) from error
                 try:
                     handler.register(info.name, endpoint, services)
-                except PluginError as error:
-                    raise PluginError(
+                except DriverError as error:
+                    raise DriverError(
                         f"RegisterPlugin error -- plugin registration failed with err: {error}"
                     ) from error
-            except PluginError as error:
-                await _notify(stub, str(error))
+            except DriverError as error:
+                await _notify(channel, str(error))
                 raise
             self._registered[socket] = _Registered(info.type, info.name, endpoint)
             try:
-                await _notify(stub, "")
-            except aio.AioRpcError:
+                await _notify(channel, "")
+            except wire.CallError:
                 # A plugin that does not learn that it is registered is not.
                 del self._registered[socket]
                 handler.deregister(info.name, endpoint)
                 raise
 
 
-async def _notify(stub: registration_v1_pb2_grpc.RegistrationStub, error: str) -> None:
+async def _notify(channel: aio.Channel, error: str) -> None:
     status = registration_v1_pb2.RegistrationStatus(plugin_registered=not error, error=error)
-    await stub.NotifyRegistrationStatus(status, timeout=_NOTIFY_TIMEOUT)
+    answer = registration_v1_pb2.RegistrationStatusResponse
+    await wire.call(channel, f"{_SERVICE}/NotifyRegistrationStatus", status, answer, _NOTIFY_TIMEOUT)
 
 
 def _sockets(directory: Path) -> Iterator[_Socket]:

@@ -9,15 +9,15 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from dra_node_agent.kubelet.dra.plugin import DraPlugin, PluginError
-from dra_node_agent.kubelet.dra.plugins import DraPluginManager
-from dra_node_agent.kubelet.plugins.manager import DRA_PLUGIN, PluginManager
-from dra_node_agent.kubelet.plugins.watch import DirectoryWatcher
+from dra_node_agent.kubelet.dra.connection import DriverConnection, DriverError
+from dra_node_agent.kubelet.dra.connections import DriverConnections
+from dra_node_agent.kubelet.registration.registrar import DRA_TYPE, Registrar
+from dra_node_agent.kubelet.registration.watch import DirectoryWatcher
 from dra_shared.clock import FakeClock
 
-from tests.node_agent.kubelet.fakeapi import FakeApi
-from tests.node_agent.kubelet.fakedriver import FakeDriver
-from tests.node_agent.kubelet.waiting import until
+from tests.support.kubelet.fakeapi import FakeApi
+from tests.support.kubelet.fakedriver import FakeDriver
+from tests.support.waiting import until
 
 _HTTP2_SETTINGS = bytes((0, 0, 0, 4, 0, 0, 0, 0, 0))
 
@@ -31,12 +31,12 @@ def registry() -> Iterator[Path]:
 class _Kubelet:
     def __init__(self) -> None:
         self.api, self.clock = FakeApi(), FakeClock()
-        self.plugins = DraPluginManager("node", self.api.client(), self.clock)
+        self.connections = DriverConnections("node", self.api.client(), self.clock)
 
     def serving(self, driver: str) -> str:
         try:
-            return self.plugins.get(driver).endpoint
-        except PluginError:
+            return self.connections.get(driver).endpoint
+        except DriverError:
             return ""
 
 
@@ -44,13 +44,13 @@ class _Kubelet:
 async def _kubelet(registry: Path) -> AsyncIterator[_Kubelet]:
     kubelet = _Kubelet()
     async with DirectoryWatcher() as watcher:
-        manager = PluginManager(registry, watcher, {DRA_PLUGIN: kubelet.plugins}, kubelet.clock)
+        manager = Registrar(registry, watcher, {DRA_TYPE: kubelet.connections}, kubelet.clock)
         manager.start()
         try:
             yield kubelet
         finally:
             await manager.close()
-            await kubelet.plugins.close()
+            await kubelet.connections.close()
 
 
 async def test_driver_registers_and_leaves(registry: Path) -> None:
@@ -76,8 +76,8 @@ async def test_update_of_a_driver_keeps_its_slices(registry: Path) -> None:
         old, new = FakeDriver(registry=registry), FakeDriver()
         async with old:
             await old.registered.get()
-            await until(lambda: kubelet.plugins.get("test-driver").connected)
-            kubelet.plugins.register("test-driver", new.endpoint, new.services)
+            await until(lambda: kubelet.connections.get("test-driver").connected)
+            kubelet.connections.register("test-driver", new.endpoint, new.services)
             assert kubelet.serving("test-driver") == old.endpoint, "the new one doesn't answer yet"
             async with new:
                 await until(lambda: kubelet.serving("test-driver") == new.endpoint)
@@ -114,9 +114,9 @@ async def test_unusable_plugin_is_told_why(registry: Path, driver: dict[str, Any
 async def test_old_protocol_is_spoken_where_the_driver_has_no_other(registry: Path) -> None:
     async with _kubelet(registry) as kubelet, FakeDriver(registry=registry, version="v1beta1") as driver:
         assert await driver.registered.get() == (True, "")
-        plugin = kubelet.plugins.get("test-driver")
-        assert plugin.chosen_service == "v1beta1.DRAPlugin"
-        assert await plugin.unprepare([]) == {}
+        connection = kubelet.connections.get("test-driver")
+        assert connection.chosen_service == "v1beta1.DRAPlugin"
+        assert await connection.unprepare([]) == {}
         assert driver.calls == [("NodeUnprepareResources", [])]
 
 
@@ -124,7 +124,7 @@ async def test_other_files_are_no_plugins(registry: Path) -> None:
     (registry / "notes.txt").write_text("hello")
     (registry / "folder").mkdir()
     async with _kubelet(registry) as kubelet:
-        assert list(kubelet.plugins.drivers()) == []
+        assert list(kubelet.connections.drivers()) == []
 
 
 async def test_sockets_in_folders_are_plugins_too(registry: Path) -> None:
@@ -148,7 +148,7 @@ async def test_a_driver_s_own_order_of_services_counts(registry: Path) -> None:
         FakeDriver(registry=registry, version="v1beta1", services=services) as driver,
     ):
         assert await driver.registered.get() == (True, "")
-        assert kubelet.plugins.get("test-driver").chosen_service == "v1beta1.DRAPlugin"
+        assert kubelet.connections.get("test-driver").chosen_service == "v1beta1.DRAPlugin"
 
 
 async def test_a_plugin_that_cannot_be_told_is_not_registered(registry: Path) -> None:
@@ -167,25 +167,25 @@ async def test_a_plugin_that_cannot_be_told_is_not_registered(registry: Path) ->
 async def test_permissions_of_a_socket_do_not_make_it_another(registry: Path) -> None:
     async with _kubelet(registry) as kubelet, FakeDriver(registry=registry) as driver:
         await driver.registered.get()
-        plugin = kubelet.plugins.get("test-driver")
+        connection = kubelet.connections.get("test-driver")
         driver.registration_socket.chmod(0o600)
         async with FakeDriver("other-driver", registry=registry) as other:
             await other.registered.get()
-        assert kubelet.plugins.get("test-driver") is plugin
+        assert kubelet.connections.get("test-driver") is connection
 
 
-async def test_a_driver_that_is_not_there_is_told_of_in_go_s_words(registry: Path) -> None:
-    plugin = DraPlugin("driver", f"{registry}/dra.sock", ["v1.DRAPlugin"])
-    with pytest.raises(PluginError) as raised:
-        await plugin.prepare([])
-    await plugin.close()
+async def test_a_driver_that_is_not_there_is_reported_in_the_words_of_go(registry: Path) -> None:
+    connection = DriverConnection("driver", f"{registry}/dra.sock", ["v1.DRAPlugin"])
+    with pytest.raises(DriverError) as raised:
+        await connection.prepare([])
+    await connection.close()
     assert str(raised.value) == (
         'rpc error: code = Unavailable desc = connection error: desc = "transport: Error while dialing:'
         f' dial unix {registry}/dra.sock: connect: no such file or directory"'
     )
 
 
-async def test_a_driver_that_dies_in_a_call_is_told_of_in_go_s_words(registry: Path) -> None:
+async def test_a_driver_that_dies_in_a_call_is_reported_in_the_words_of_go(registry: Path) -> None:
     async def die(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         writer.write(_HTTP2_SETTINGS)
         # The client's preface and settings, and some of its request.
@@ -193,9 +193,9 @@ async def test_a_driver_that_dies_in_a_call_is_told_of_in_go_s_words(registry: P
         writer.close()
 
     endpoint = f"{registry}/dra.sock"
-    plugin = DraPlugin("driver", endpoint, ["v1.DRAPlugin"])
+    connection = DriverConnection("driver", endpoint, ["v1.DRAPlugin"])
     async with await asyncio.start_unix_server(die, endpoint):
-        with pytest.raises(PluginError) as raised:
-            await plugin.prepare([])
-        await plugin.close()
+        with pytest.raises(DriverError) as raised:
+            await connection.prepare([])
+        await connection.close()
     assert str(raised.value) == "rpc error: code = Unavailable desc = error reading from server: EOF"

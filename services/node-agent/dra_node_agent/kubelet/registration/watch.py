@@ -1,4 +1,7 @@
-"""Noticing changes in directories: one inotify instance for all of a process, polling where there is none."""
+"""Noticing changes in directories: one inotify instance for a process, polling where there is none.
+
+The kubelet's own watcher is pkg/kubelet/pluginmanager/pluginwatcher.
+"""
 
 import asyncio
 import contextlib

@@ -1,0 +1,89 @@
+"""What a driver is: something that can be started on nodes. :mod:`dra_node_agent.drivers.catalog` lists them."""
+
+from collections.abc import Mapping
+from contextlib import AbstractAsyncContextManager
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Protocol
+
+from dra_shared.api.resource import DeviceClass
+from dra_shared.client.informer import Informer
+from dra_shared.client.rest import Client
+from dra_shared.clock import Clock
+
+from dra_node_agent.drivers.claims import ClaimHandler
+from dra_node_agent.drivers.publisher import SliceHead
+from dra_node_agent.drivers.server import DriverServer
+from dra_node_agent.nvml.node import DEFAULT_GPUS
+
+
+@dataclass(frozen=True)
+class DriverNode:
+    """A node as a driver needs it.
+
+    Args:
+        kubelet_root: the kubelet's directory on that node.
+        cdi_directory: where its container engine reads CDI files.
+        slices: an informer of all ResourceSlices, if several drivers share one.
+    """
+
+    name: str
+    kubelet_root: Path
+    cdi_directory: Path
+    client: Client
+    clock: Clock
+    slices: Informer[SliceHead] | None = None
+
+
+class RunningDriver(ClaimHandler, Protocol):
+    """A driver on a node, within its context."""
+
+    @property
+    def server(self) -> DriverServer:
+        """What serves the kubelet and publishes the slices."""
+        ...
+
+
+class Driver(Protocol):
+    """A driver that can be started on nodes."""
+
+    name: str
+
+    def device_classes(self) -> list[DeviceClass]:
+        """The classes that come with it."""
+        ...
+
+    def on_node(self, node: DriverNode) -> AbstractAsyncContextManager[RunningDriver]:
+        """The driver on a node: serves, publishes and prepares within the context.
+
+        Raises:
+            DriverConfigError: it cannot run there with its options.
+        """
+        ...
+
+
+@dataclass(frozen=True)
+class DriverOption:
+    """An option of one driver: the command line's ``--NAME``."""
+
+    name: str
+    help: str
+
+
+@dataclass(frozen=True)
+class DriverOptions:
+    """The machines that drivers run on, and the values of the drivers' own options.
+
+    Args:
+        driver_root: where stand-ins of the driver's files may be put; shared by all nodes.
+        machines: where the state of simulated machines is kept, one file a node.
+        gpus: the simulated GPUs, see :func:`dra_node_agent.nvml.node.parse_gpus`; ``host`` for the machine's own.
+        gpu_models: directories with users' GPU models.
+        values: by :attr:`DriverOption.name`; only the driver that declares an option parses it.
+    """
+
+    driver_root: Path
+    machines: Path
+    gpus: str = DEFAULT_GPUS
+    gpu_models: tuple[Path, ...] = ()
+    values: Mapping[str, str] = field(default_factory=dict)

@@ -1,0 +1,48 @@
+"""The NVIDIA driver's own options: flags of its kubelet plugin, environment of its chart's container."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from dra_node_agent.drivers.base import DriverOption
+from dra_node_agent.drivers.nvidia.gates import LAB_DEFAULTS, UPSTREAM_DEFAULTS, NvidiaGates
+
+_GATES, _SHARES = "nvidia-gates", "consumable-shares"
+
+OPTIONS = (
+    DriverOption(_GATES, "feature gates of the NVIDIA driver"),
+    DriverOption(_SHARES, "the NVIDIA driver's option of that name"),
+)
+
+
+@dataclass(frozen=True)
+class NvidiaOptions:
+    """How the driver is set up.
+
+    Args:
+        shares: the driver's ``--consumable-shares``, see :class:`Announcer`.
+        split_slices: see :class:`Announcer`.
+        ignored_xids: XIDs besides the application errors that do not keep pods away.
+    """
+
+    gates: NvidiaGates
+    shares: str = ""
+    split_slices: bool = True
+    ignored_xids: frozenset[int] = frozenset()
+
+    @classmethod
+    def parse(cls, values: Mapping[str, str]) -> "NvidiaOptions":
+        """From the values by option; an absent one has the lab's default.
+
+        Raises:
+            DriverConfigError: a gate is unknown, or two exclude each other.
+        """
+        return cls(NvidiaGates.parse(values.get(_GATES) or LAB_DEFAULTS), values.get(_SHARES, ""))
+
+
+def from_environment(environment: Mapping[str, str]) -> Mapping[str, str]:
+    """The values that the chart sets on the driver's container: gates are off unless the chart turns them on."""
+    parts = (part.strip() for part in environment.get("FEATURE_GATES", "").split(","))
+    return {
+        _GATES: ",".join(filter(None, parts)) or UPSTREAM_DEFAULTS,
+        _SHARES: environment.get("CONSUMABLE_SHARES", ""),
+    }

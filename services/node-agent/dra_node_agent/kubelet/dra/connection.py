@@ -1,0 +1,186 @@
+"""The connection to one registered instance of a DRA driver (pkg/kubelet/cm/dra/plugin/dra_plugin.go)."""
+
+from collections.abc import AsyncIterator, Mapping, Sequence
+from typing import Any, TypeVar
+
+import grpc
+from dra_shared.clock import Clock, SystemClock
+from dra_shared.quoting import go_quote
+from google.protobuf.message import Message
+from grpc import aio
+
+from dra_node_agent.kubelet.dra import wire
+from dra_node_agent.kubelet.dra.health import DeviceHealth, device_health
+from dra_node_agent.kubelet.dra.metrics import CALLS
+from dra_node_agent.proto import (
+    dra_v1_pb2,
+    dra_v1beta1_pb2,
+    health_v1_pb2,
+    health_v1alpha1_pb2,
+)
+
+V1, V1BETA1 = "v1.DRAPlugin", "v1beta1.DRAPlugin"
+SUPPORTED_SERVICES = (V1, V1BETA1)
+HEALTH_V1, HEALTH_V1ALPHA1 = "v1.DRAResourceHealth", "v1alpha1.DRAResourceHealth"
+
+# Half of the time after which the kubelet tries again.
+CALL_TIMEOUT = 45.0
+
+CHANNEL_OPTIONS: Sequence[tuple[str, Any]] = (
+    # The default authority is the escaped socket path, which other gRPC servers refuse (grpc/grpc#38142).
+    ("grpc.default_authority", "localhost"),
+    ("grpc.enable_http_proxy", 0),
+    ("grpc.use_local_subchannel_pool", 1),
+    ("grpc.initial_reconnect_backoff_ms", 100),
+    ("grpc.min_reconnect_backoff_ms", 100),
+    ("grpc.max_reconnect_backoff_ms", 2000),
+)
+
+M = TypeVar("M", bound=Message)
+
+
+class DriverError(Exception):
+    """A driver cannot be used, or a call to it failed."""
+
+
+class NoHealth(DriverError):
+    """The driver does not report its devices' health."""
+
+
+def choose_service(services: Sequence[str]) -> str:
+    """The DRA service to call: of those that the driver offers, the first that the kubelet knows.
+
+    Raises:
+        DriverError: there is none.
+    """
+    if not services:
+        raise DriverError("empty list of supported gRPC services (aka supported versions)")
+    for service in services:
+        if service in SUPPORTED_SERVICES:
+            return service
+    offered = " ".join(map(go_quote, services))
+    known = " ".join(map(go_quote, SUPPORTED_SERVICES))
+    raise DriverError(
+        f"none of services supported by the plugin ([{offered}]) are supported by the kubelet ([{known}])"
+    )
+
+
+class DriverConnection:
+    """Calls the driver at ``endpoint``, a socket's path. It connects on demand and reconnects by itself."""
+
+    def __init__(
+        self,
+        driver: str,
+        endpoint: str,
+        services: Sequence[str],
+        *,
+        timeout: float = CALL_TIMEOUT,
+        clock: Clock | None = None,
+    ) -> None:
+        self.driver = driver
+        self.endpoint = endpoint
+        self.chosen_service = choose_service(services)
+        self.connected = False
+        self._services = services
+        self._timeout = timeout
+        self._clock = clock or SystemClock()
+        self._channel = aio.insecure_channel(f"unix:{endpoint}", options=CHANNEL_OPTIONS)
+
+    async def close(self) -> None:
+        """Close the connection; calls in progress fail."""
+        await self._channel.close()
+
+    async def connectivity(self) -> AsyncIterator[bool]:
+        """Whether the driver is connected, now and after each change. Keeps the connection up meanwhile."""
+        while True:
+            state = self._channel.get_state(try_to_connect=True)
+            if state is grpc.ChannelConnectivity.SHUTDOWN:
+                return
+            yield state is grpc.ChannelConnectivity.READY
+            await self._channel.wait_for_state_change(state)
+
+    async def prepare(
+        self, claims: Sequence[dra_v1_pb2.Claim]
+    ) -> Mapping[str, dra_v1_pb2.NodePrepareResourceResponse]:
+        """NodePrepareResources; answers by claim UID.
+
+        Raises:
+            DriverError: the call as a whole failed.
+        """
+        if self.chosen_service == V1:
+            request = dra_v1_pb2.NodePrepareResourcesRequest(claims=claims)
+            response = await self._call(
+                "NodePrepareResources", request, dra_v1_pb2.NodePrepareResourcesResponse
+            )
+            return dict(response.claims)
+        old_request = dra_v1beta1_pb2.NodePrepareResourcesRequest(claims=_downgrade(claims))
+        answer = dra_v1beta1_pb2.NodePrepareResourcesResponse
+        old = await self._call("NodePrepareResources", old_request, answer)
+        return {
+            uid: dra_v1_pb2.NodePrepareResourceResponse.FromString(one.SerializeToString())
+            for uid, one in old.claims.items()
+        }
+
+    async def unprepare(self, claims: Sequence[dra_v1_pb2.Claim]) -> Mapping[str, str]:
+        """NodeUnprepareResources; errors (empty for success) by claim UID.
+
+        Raises:
+            DriverError: the call as a whole failed.
+        """
+        method = "NodeUnprepareResources"
+        if self.chosen_service == V1:
+            request = dra_v1_pb2.NodeUnprepareResourcesRequest(claims=claims)
+            response = await self._call(method, request, dra_v1_pb2.NodeUnprepareResourcesResponse)
+            return {uid: answer.error for uid, answer in response.claims.items()}
+        old_request = dra_v1beta1_pb2.NodeUnprepareResourcesRequest(claims=_downgrade(claims))
+        old = await self._call(method, old_request, dra_v1beta1_pb2.NodeUnprepareResourcesResponse)
+        return {uid: answer.error for uid, answer in old.claims.items()}
+
+    async def _call(self, method: str, request: Message, answer: type[M]) -> M:
+        version = self.chosen_service.partition(".")[0]
+        path = f"/k8s.io.kubelet.pkg.apis.dra.{version}.DRAPlugin/{method}"
+        started, code = self._clock.monotonic(), "OK"
+        try:
+            return await wire.call(self._channel, path, request, answer, self._timeout)
+        except wire.CallError as error:
+            code = error.code
+            raise DriverError(str(error)) from error
+        finally:
+            CALLS.labels(self.driver, path, code).observe(self._clock.monotonic() - started)
+
+    async def health(self) -> AsyncIterator[list[DeviceHealth]]:
+        """The driver's health reports, until the stream ends. A driver may report without having announced it.
+
+        Raises:
+            NoHealth: there are none, and the driver has not announced any.
+            DriverError: the stream broke.
+        """
+        request: Message
+        if HEALTH_V1 in self._services:
+            service, request = HEALTH_V1, health_v1_pb2.NodeWatchResourcesRequest()
+        else:
+            service, request = HEALTH_V1ALPHA1, health_v1alpha1_pb2.NodeWatchResourcesRequest()
+        # Both versions have the same messages.
+        answer = health_v1_pb2.NodeWatchResourcesResponse
+        try:
+            async for report in wire.stream(self._channel, f"/{service}/NodeWatchResources", request, answer):
+                yield [
+                    device_health(
+                        entry.device.pool_name,
+                        entry.device.device_name,
+                        entry.health,
+                        entry.health_check_timeout_seconds,
+                        entry.message,
+                    )
+                    for entry in report.devices
+                ]
+        except wire.CallError as error:
+            promised = HEALTH_V1 in self._services or HEALTH_V1ALPHA1 in self._services
+            missing = error.code == "Unimplemented" and not promised
+            raise (NoHealth if missing else DriverError)(str(error)) from error
+
+
+def _downgrade(claims: Sequence[dra_v1_pb2.Claim]) -> list[dra_v1beta1_pb2.Claim]:
+    return [
+        dra_v1beta1_pb2.Claim(namespace=claim.namespace, uid=claim.uid, name=claim.name) for claim in claims
+    ]

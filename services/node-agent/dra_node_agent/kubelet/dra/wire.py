@@ -1,0 +1,84 @@
+"""gRPC calls to drivers, whose answers are decoded here: a driver may send anything.
+
+The library's stubs hand None on in place of what they cannot decode. Texts are those of Go's gRPC, which reach users
+through events.
+"""
+
+import re
+from collections.abc import AsyncIterator
+from typing import TypeVar
+
+from dra_shared.quoting import go_quote
+from google.protobuf.message import DecodeError, Message
+from grpc import aio
+
+M = TypeVar("M", bound=Message)
+
+# How a dial fails here, how a connection that the driver closes, and how an answer that is too long.
+_DIALED = re.compile(r"connect failed: addr: unix:(?P<path>.+) error: (?P<why>.+)$")
+_CLOSED = ("Socket closed", "Stream removed (Socket closed)")
+_TOO_LONG = re.compile(r"Received message larger than max \((\d+) vs\. (\d+)\)")
+_UNDECODABLE = "grpc: failed to unmarshal the received message: proto: cannot parse invalid wire-format data"
+
+
+class CallError(Exception):
+    """A call failed. The text is the error as Go's gRPC prints it; ``code`` is its code as Go spells it."""
+
+    def __init__(self, code: str, details: str) -> None:
+        super().__init__(f"rpc error: code = {code} desc = {details}")
+        self.code = code
+
+
+async def call(
+    channel: aio.Channel, method: str, request: Message, answer: type[M], timeout: float | None
+) -> M:
+    """Call ``method``, a path such as ``/v1.DRAPlugin/NodePrepareResources``, which takes ``timeout`` seconds at most.
+
+    Raises:
+        CallError: it failed, or its answer is no ``answer``.
+    """
+    try:
+        data: bytes = await channel.unary_unary(method)(request.SerializeToString(), timeout=timeout)
+    except aio.AioRpcError as error:
+        raise call_error(error) from error
+    return _decoded(answer, data)
+
+
+async def stream(channel: aio.Channel, method: str, request: Message, answer: type[M]) -> AsyncIterator[M]:
+    """The answers to ``method``, until the driver ends them.
+
+    Raises:
+        CallError: the stream broke, or something in it is no ``answer``.
+    """
+    answers = channel.unary_stream(method)(request.SerializeToString())
+    try:
+        async for data in answers:
+            yield _decoded(answer, data)
+    except aio.AioRpcError as error:
+        raise call_error(error) from error
+    finally:
+        answers.cancel()
+
+
+def call_error(error: aio.AioRpcError) -> CallError:
+    """The error in Go's words."""
+    code: str = error.code().name
+    details = error.details() or ""
+    if code == "DEADLINE_EXCEEDED" and details == "Deadline Exceeded":
+        details = "context deadline exceeded"
+    elif code == "UNAVAILABLE" and (dialed := _DIALED.search(details)):
+        cause = f"dial unix {dialed['path']}: connect: {dialed['why'].lower()}"
+        details = f"connection error: desc = {go_quote(f'transport: Error while dialing: {cause}')}"
+    elif code == "UNAVAILABLE" and details in _CLOSED:
+        details = "error reading from server: EOF"
+    elif code == "RESOURCE_EXHAUSTED" and (size := _TOO_LONG.search(details)):
+        details = f"grpc: received message larger than max ({size[1]} vs. {size[2]})"
+    name = "OK" if code == "OK" else "".join(part.capitalize() for part in code.split("_"))
+    return CallError(name, details)
+
+
+def _decoded(answer: type[M], data: bytes) -> M:
+    try:
+        return answer.FromString(data)
+    except DecodeError as error:
+        raise CallError("Internal", _UNDECODABLE) from error

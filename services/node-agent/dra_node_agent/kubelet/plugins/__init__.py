@@ -1,1 +1,0 @@
-"""Finding plugins by their sockets and registering them (pkg/kubelet/pluginmanager)."""

@@ -1,0 +1,1 @@
+"""Registration: the kubelet finds plugins by their sockets (pkg/kubelet/pluginmanager)."""

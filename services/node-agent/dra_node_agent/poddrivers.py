@@ -1,0 +1,117 @@
+"""Drivers that run because a container on their node does: what `dralab-driver` in images' behaviour starts."""
+
+import asyncio
+import dataclasses
+from collections.abc import Callable, Collection, Mapping
+from contextlib import AbstractAsyncContextManager
+from datetime import datetime
+from typing import TYPE_CHECKING, Protocol, runtime_checkable
+
+from dra_shared.log import logger
+
+from dra_node_agent.drivers.base import Driver, DriverNode, DriverOptions, RunningDriver
+from dra_node_agent.drivers.catalog import find_driver, option_values
+from dra_node_agent.drivers.errors import DriverConfigError
+from dra_node_agent.drivers.nvidia import DRIVER_NAME as NVIDIA
+from dra_node_agent.runtime.shell.interpreter import Process, Program
+
+if TYPE_CHECKING:
+    from dra_node_agent.nvml.system import SimulatedSystem
+
+_log = logger(__name__)
+
+
+@runtime_checkable
+class HasGpus(Protocol):
+    """NVIDIA's driver, and the machines that it is for."""
+
+    def system(self, node_name: str, /) -> "SimulatedSystem | None": ...
+
+    def labels(self, node_name: str, started: datetime, /) -> dict[str, str]: ...
+
+    def with_options(self, options: DriverOptions, /) -> Driver: ...
+
+
+class PodDrivers:
+    """The drivers of one node's containers.
+
+    Args:
+        options: what a container's environment does not say.
+        configured: the names of the drivers that run on the node anyway.
+        gpus: NVIDIA's driver, if the node has its GPUs.
+        node: the node, once drivers may run on it.
+    """
+
+    def __init__(
+        self,
+        options: DriverOptions,
+        configured: Collection[str],
+        gpus: "HasGpus | None",
+        node: Callable[[], DriverNode],
+    ) -> None:
+        self._options = options
+        self._configured = configured
+        self._gpus = gpus
+        self._node = node
+        self._running: dict[str, asyncio.Lock] = {}
+
+    def programs(self) -> Mapping[str, Program]:
+        """`dralab-driver NAME`: run a driver, or a profile's, until the container is asked to stop."""
+        return {"dralab-driver": self._run}
+
+    async def _run(self, process: Process) -> int:
+        name = process.argv[1] if len(process.argv) > 1 else ""
+        driver_name = name.partition(":")[0]
+        if driver_name in self._configured:
+            process.err(
+                f"dralab: {driver_name} runs on this node already, as --driver says: this container does nothing. "
+                "With --driver none the driver runs where its pods are\n"
+            )
+            await process.shell.world.terminated.wait()
+            return 0
+        if driver_name == NVIDIA and self._gpus is None:
+            process.err("dralab: this node has no NVIDIA GPUs: give it some with --gpus and --driver none\n")
+            return 1
+        try:
+            driver = self._driver(name, self._options_from(driver_name, process.env))
+        except DriverConfigError as error:
+            process.err(f"dralab: {error}\n")
+            return 1
+        lock = self._running.setdefault(driver_name, asyncio.Lock())
+        if lock.locked():
+            process.err(
+                f"dralab: {driver_name} runs in another container of this node: waiting for its end\n"
+            )
+        async with lock:
+            return await self._serve(process, driver_name, driver.on_node(self._node()))
+
+    def _driver(self, name: str, options: DriverOptions) -> Driver:
+        if name == NVIDIA and self._gpus is not None:
+            return self._gpus.with_options(options)
+        return find_driver(name, options)
+
+    async def _serve(
+        self, process: Process, name: str, running: AbstractAsyncContextManager[RunningDriver]
+    ) -> int:
+        world = process.shell.world
+        if world.terminated.is_set():
+            return 0
+        try:
+            async with running as driver:
+                await driver.server.published()
+                process.out(f"dralab: {name} runs and has published its devices\n")
+                await world.terminated.wait()
+        except DriverConfigError as error:
+            process.err(f"dralab: {error}\n")
+            return 1
+        except asyncio.CancelledError:
+            raise
+        except Exception as error:
+            _log.exception("driver of a container failed", driver=name)
+            process.err(f"dralab: {name} failed: {error}\n")
+            return 1
+        return 0
+
+    def _options_from(self, name: str, env: Mapping[str, str]) -> DriverOptions:
+        """The options with the values that the driver's chart sets in its container's environment."""
+        return dataclasses.replace(self._options, values=option_values(name, env))

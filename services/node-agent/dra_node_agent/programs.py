@@ -1,0 +1,37 @@
+"""The programs that a node brings into its simulated containers: nvidia-smi, and the one that runs drivers."""
+
+from collections.abc import Mapping
+
+from dra_shared.clock import Clock
+
+from dra_node_agent.nvml import smi
+from dra_node_agent.poddrivers import HasGpus, PodDrivers
+from dra_node_agent.runtime.container import Injected
+from dra_node_agent.runtime.shell.interpreter import Process, Program
+
+
+class NodePrograms:
+    """The programs of one node's containers, by what is injected into each."""
+
+    def __init__(self, node_name: str, gpus: HasGpus | None, clock: Clock, drivers: PodDrivers) -> None:
+        self._pod_drivers = drivers
+        self._node_name = node_name
+        self._gpus = gpus
+        self._clock = clock
+
+    def __call__(self, injected: Injected) -> Mapping[str, Program]:
+        system = None if self._gpus is None else self._gpus.system(self._node_name)
+
+        async def nvidia_smi(process: Process) -> int:
+            if system is None or not smi.is_installed(injected.edits):
+                process.err(f"{process.shell.name}: {process.argv[0]}: command not found\n")
+                return 127
+            args, pause = smi.loop(process.argv[1:])
+            while True:
+                output = smi.render(args, injected.edits, system, self._clock.now())
+                process.out(output.text)
+                if pause is None or output.exit_code:
+                    return output.exit_code
+                await process.shell.world.sleep(pause)
+
+        return {"nvidia-smi": nvidia_smi, **self._pod_drivers.programs()}

@@ -1,0 +1,33 @@
+"""What keeps a container of a real engine from the host, unless ``--allow-host-access`` opens it."""
+
+from dataclasses import replace
+from pathlib import Path
+
+from dra_node_agent.runtime.base import ContainerSpec, RuntimeFailure
+
+
+def confined(spec: ContainerSpec, directory: Path) -> ContainerSpec:
+    """The container, with mounts whose sources are below ``directory`` wherever symbolic links lead.
+
+    Raises:
+        RuntimeFailure: it is to have the host's files, devices or network.
+    """
+    if spec.privileged:
+        raise _refusal("privileged containers are")
+    if spec.host_network:
+        raise _refusal("the host's network is")
+    own = directory.resolve()
+    mounts = []
+    for mount in spec.mounts:
+        # A container may have put a link to anywhere into a volume that another mounts a part of.
+        source = Path(mount.source).resolve()
+        if mount.source and not source.is_relative_to(own):
+            raise _refusal(f"mounting {source} of the host is")
+        mounts.append(replace(mount, source=str(source) if mount.source else ""))
+    return replace(spec, mounts=tuple(mounts))
+
+
+def _refusal(what: str) -> RuntimeFailure:
+    return RuntimeFailure(
+        "CreateContainerError", f"{what} not allowed; the node agent's --allow-host-access allows it"
+    )

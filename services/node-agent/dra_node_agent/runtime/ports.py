@@ -1,0 +1,73 @@
+"""The TCP ports of a simulated pod. Connections are pairs of sockets in this process; the host's ports stay free."""
+
+import asyncio
+import contextlib
+import socket
+from collections.abc import Awaitable, Callable, Iterator
+
+from dra_node_agent.runtime.base import RuntimeFailure
+from dra_node_agent.tasks import Tasks
+
+Connection = tuple[asyncio.StreamReader, asyncio.StreamWriter]
+Serve = Callable[[asyncio.StreamReader, asyncio.StreamWriter], Awaitable[None]]
+
+_MOST_CONNECTIONS = 256
+
+
+class PodPorts:
+    """Who listens on which port of one pod."""
+
+    def __init__(self) -> None:
+        self._listening: dict[int, tuple[Serve, Tasks]] = {}
+        self._connections = 0
+
+    @contextlib.contextmanager
+    def listen(self, port: int, serve: Serve) -> Iterator[None]:
+        """Have `serve` run for each connection to the port, as `asyncio.start_server` does; connections end with it.
+
+        Raises:
+            OSError: the port is taken, or is none.
+        """
+        if not 0 < port < 1 << 16:
+            raise OSError("Invalid argument")
+        if port in self._listening:
+            raise OSError("Address already in use")
+        tasks = Tasks()
+        self._listening[port] = serve, tasks
+        try:
+            yield
+        finally:
+            del self._listening[port]
+            tasks.cancel()
+
+    async def connect(self, port: int) -> Connection:
+        """A connection to what listens on the port.
+
+        Raises:
+            RuntimeFailure: nothing does, or it has too many connections.
+        """
+        if port not in self._listening or self._connections >= _MOST_CONNECTIONS:
+            raise RuntimeFailure("ConnectionRefused", refused(port))
+        serve, tasks = self._listening[port]
+        ours, theirs = socket.socketpair()
+        tasks.start(self._serve(serve, theirs))
+        return await asyncio.open_connection(sock=ours)
+
+    async def _serve(self, serve: Serve, end: socket.socket) -> None:
+        self._connections += 1
+        reader, writer = await asyncio.open_connection(sock=end)
+        try:
+            await serve(reader, writer)
+        except (ConnectionError, asyncio.IncompleteReadError):
+            pass
+        finally:
+            self._connections -= 1
+            writer.close()
+
+
+def refused(port: int) -> str:
+    """What a container runtime says where nothing listens on the port."""
+    return (
+        f"failed to connect to localhost:{port} inside namespace: IPv4: dial tcp4 127.0.0.1:{port}: connect: connection"
+        f" refused, IPv6: dial tcp6 [::1]:{port}: connect: connection refused"
+    )

@@ -1,0 +1,17 @@
+"""Lengths of time as `sleep` and `timeout` take them."""
+
+import re
+
+#: What `infinity` stands for, in seconds.
+FOREVER = 10 * 365 * 86400.0
+
+_DURATION = re.compile(r"(\d+(?:\.\d*)?|\.\d+)([smhd]?)")
+_UNITS = {"": 1, "s": 1, "m": 60, "h": 3600, "d": 86400}
+
+
+def duration(text: str) -> float | None:
+    """The seconds in ``10``, ``1.5``, ``2m`` or ``infinity``; None where it is no duration."""
+    if text in ("infinity", "inf"):
+        return FOREVER
+    match = _DURATION.fullmatch(text)
+    return None if match is None else min(float(match[1]) * _UNITS[match[2]], FOREVER)

@@ -1,0 +1,42 @@
+"""The files of a simulated container."""
+
+from collections.abc import Mapping
+
+from dra_node_agent.runtime.shell.syntax import ShellSyntaxError
+
+# Scripts share this process with everything else: what they keep is limited, in characters and files.
+_DISK_SIZE = 4 << 20
+_MOST_FILES = 4096
+
+
+class Files:
+    """The files that a container's script made or was given: a tree of text by path."""
+
+    def __init__(self, content: Mapping[str, str] | None = None) -> None:
+        self.content = dict(content or {})
+        self._left = _DISK_SIZE
+        self.directories = {"/", "/tmp", "/dev", "/etc", "/proc", "/root", "/var", "/home", "/usr", "/bin"}
+
+    def write(self, path: str, text: str, *, append: bool) -> None:
+        """Write a file.
+
+        Raises:
+            ShellSyntaxError: the disk is full.
+        """
+        old = self.content.get(path, "")
+        self._left += 0 if append else len(old)
+        self._left -= len(text)
+        if self._left < 0 or (path not in self.content and len(self.content) >= _MOST_FILES):
+            raise ShellSyntaxError(f"{path}: No space left on device")
+        self.content[path] = old + text if append else text
+
+    def listing(self, directory: str) -> list[str] | None:
+        """The names in a directory; None where there is none."""
+        prefix = directory.rstrip("/") + "/"
+        names = {
+            path[len(prefix) :].partition("/")[0]
+            for path in (*self.content, *self.directories)
+            if path.startswith(prefix) and path != prefix
+        } - {""}
+        known = directory.rstrip("/") in self.directories or directory == "/"
+        return sorted(names) if names or known else None

@@ -1,0 +1,111 @@
+"""Programs that listen: busybox' `httpd` and `nc -l`."""
+
+import asyncio
+import html
+import mimetypes
+from collections.abc import Sequence
+from urllib.parse import unquote
+
+from dra_node_agent.runtime.ports import Serve
+from dra_node_agent.runtime.shell.files import Files
+from dra_node_agent.runtime.shell.interpreter import Process
+
+_LONGEST_HEAD = 1 << 16
+_REASONS = {200: "OK", 400: "Bad Request", 404: "Not Found", 501: "Not Implemented"}
+
+
+def web_server(files: Files, root: str) -> Serve:
+    """What serves the files below `root` over HTTP: `index.html` for a directory, or else its listing."""
+
+    async def serve(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        head = await reader.readuntil(b"\r\n\r\n")
+        method, _, rest = head.split(b"\r\n", 1)[0].decode("latin-1").partition(" ")
+        target = rest.partition(" ")[0]
+        code, kind, body = 501, "text/plain", "Not Implemented\n"
+        if method in {"GET", "HEAD"}:
+            code, kind, body = _found(files, root, unquote(target.partition("?")[0]))
+        data = body.encode(errors="surrogateescape")
+        writer.write(
+            f"HTTP/1.1 {code} {_REASONS[code]}\r\nContent-Type: {kind}\r\nContent-Length: {len(data)}\r\n"
+            "Connection: close\r\n\r\n".encode()
+        )
+        if method != "HEAD":
+            writer.write(data)
+        await writer.drain()
+
+    return serve
+
+
+def _found(files: Files, root: str, path: str) -> tuple[int, str, str]:
+    if not path.startswith("/") or ".." in path.split("/"):
+        return 400, "text/plain", "Bad Request\n"
+    place = f"{root.rstrip('/')}{path}".rstrip("/") or "/"
+    index = f"{place.rstrip('/')}/index.html"
+    for name in (place, index):
+        if name in files.content:
+            return 200, mimetypes.guess_type(name)[0] or "text/plain", files.content[name]
+    names = files.listing(place)
+    if names is None:
+        return 404, "text/plain", "Not Found\n"
+    links = "".join(f'<li><a href="{html.escape(name)}">{html.escape(name)}</a></li>\n' for name in names)
+    return 200, "text/html", f"<ul>\n{links}</ul>\n"
+
+
+async def httpd(process: Process) -> int:
+    """`httpd [-f] [-p PORT] [-h DIRECTORY]`: serve files until the container is asked to stop."""
+    options = _options(process.argv[1:], "ph")
+    port = options.get("p", "80").rpartition(":")[2]
+    root = process.absolute(options.get("h", "."))
+    return await _listen(process, port, web_server(process.files, root), process.shell.world.terminated)
+
+
+async def nc(process: Process) -> int:
+    """`nc -l [-k] [-p] PORT`: print what a client sends, and send it the input; with `-k` client after client."""
+    options = _options(process.argv[1:], "p")
+    names = [word for word in process.argv[1:] if word.isdigit()]
+    if "l" not in options or not names:
+        process.err("nc: only nc -l [-k] [-p] PORT is simulated\n")
+        return 1
+    done = asyncio.Event()
+
+    async def serve(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        writer.write(process.stdin.encode(errors="surrogateescape"))
+        await writer.drain()
+        while data := await reader.read(1 << 16):
+            process.out(data.decode(errors="surrogateescape"))
+        if "k" not in options:
+            done.set()
+
+    return await _listen(process, names[0], serve, done)
+
+
+async def _listen(process: Process, port: str, serve: Serve, end: asyncio.Event) -> int:
+    world = process.shell.world
+    try:
+        with world.ports.listen(int(port) if port.isdigit() else 0, serve):
+            waiting = [asyncio.ensure_future(event.wait()) for event in (end, world.terminated)]
+            try:
+                await asyncio.wait(waiting, return_when=asyncio.FIRST_COMPLETED)
+            finally:
+                for wait in waiting:
+                    wait.cancel()
+    except OSError as error:
+        process.err(f"{process.argv[0]}: bind: {error}\n")
+        return 1
+    return 0
+
+
+def _options(words: Sequence[str], valued: str) -> dict[str, str]:
+    """The options by letter; those in `valued` take what follows, or the next word."""
+    found: dict[str, str] = {}
+    rest = list(words)
+    while rest:
+        word = rest.pop(0)
+        if not word.startswith("-"):
+            continue
+        for place, letter in enumerate(word[1:], 2):
+            if letter in valued:
+                found[letter] = word[place:] or (rest.pop(0) if rest else "")
+                break
+            found[letter] = ""
+    return found

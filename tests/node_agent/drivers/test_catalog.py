@@ -1,0 +1,60 @@
+"""A driver is one entry of the catalog."""
+
+from pathlib import Path
+from typing import Any
+
+import dra_node_agent
+import pytest
+from dra_node_agent import main
+from dra_node_agent.drivers import catalog
+from dra_node_agent.drivers.base import DriverOption, DriverOptions
+from dra_node_agent.drivers.catalog import DRIVERS, DriverEntry, find_driver, option_values
+
+
+class _Toy:
+    name = "toy.example.com"
+
+    def __init__(self, options: DriverOptions) -> None:
+        self.color = options.values["toy-color"]
+
+    def device_classes(self) -> list[Any]:
+        return []
+
+    def on_node(self, node: Any) -> Any:
+        raise NotImplementedError
+
+
+@pytest.fixture
+def toy(monkeypatch: pytest.MonkeyPatch) -> None:
+    entry = DriverEntry(
+        _Toy,
+        (DriverOption("toy-color", "the color of the toy"),),
+        lambda environment: {"toy-color": environment["COLOR"]},
+    )
+    monkeypatch.setattr(catalog, "DRIVERS", {**DRIVERS, _Toy.name: entry})
+
+
+@pytest.mark.usefixtures("toy")
+def test_an_entry_brings_the_driver_its_flag_and_its_environment(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr("sys.argv", ["dralab-node-agent", "--help"])
+    with pytest.raises(SystemExit):
+        main.main()
+    assert "the color of the toy" in capsys.readouterr().out
+    values = option_values(_Toy.name, {"COLOR": "red"})
+    driver = find_driver(_Toy.name, DriverOptions(tmp_path, tmp_path, values=values))
+    assert isinstance(driver, _Toy)
+    assert driver.color == "red"
+
+
+def test_only_the_driver_names_its_options() -> None:
+    package = Path(dra_node_agent.__file__).parent
+    for option in catalog.driver_options():
+        spellings = {option.name, option.name.replace("-", "_")}
+        files = {
+            path.relative_to(package).parts[:2]
+            for path in package.rglob("*.py")
+            if any(spelling in path.read_text() for spelling in spellings)
+        }
+        assert files == {("drivers", "nvidia")}, option.name

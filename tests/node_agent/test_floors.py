@@ -1,0 +1,30 @@
+"""docs/architecture.md draws the node agent's floors, which import-linter checks."""
+
+import tomllib
+from pathlib import Path
+
+import grimp
+
+_REPOSITORY = Path(__file__).parents[2]
+_TITLE = "| the node agent's floors |"
+
+
+def test_the_page_has_the_floors_of_the_contract() -> None:
+    settings = tomllib.loads((_REPOSITORY / "pyproject.toml").read_text())
+    contracts = settings["tool"]["importlinter"]["contracts"]
+    layers = next(c["layers"] for c in contracts if c["name"] == "The node agent's floors")
+    page = (_REPOSITORY / "docs/architecture.md").read_text()
+    rows = page.partition(_TITLE)[2].partition("\n\n")[0].splitlines()[2:]
+    drawn = [row.split("|")[1].strip().split(", ") for row in rows]
+    assert drawn == [layer.split(" | ") for layer in layers]
+
+
+def test_no_module_imports_itself_by_way_of_others() -> None:
+    graph = grimp.build_graph("dra_node_agent", cache_dir=None)
+    circles = [
+        (module, imported)
+        for module in graph.modules
+        for imported in graph.find_modules_directly_imported_by(module)
+        if module in graph.find_upstream_modules(imported)
+    ]
+    assert circles == []
