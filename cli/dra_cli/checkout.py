@@ -1,4 +1,4 @@
-"""What lies in a checkout of the repository beside the installed packages: examples and benchmarks."""
+"""What a checkout of the repository has besides the installed packages: examples and benchmarks."""
 
 import importlib
 import sys

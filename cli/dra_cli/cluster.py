@@ -1,13 +1,17 @@
 """A cluster's directory: where its state lies, who runs it, and how to reach it."""
 
+import base64
 import contextlib
 import fcntl
 import os
 import shlex
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 
 import msgspec
+from dra_shared.client.kubeconfig import KubeconfigError, load
+from dra_shared.client.rest import Client
+from dra_shared.files import private_file, private_folder
 
 from dra_cli.errors import CommandError
 
@@ -18,6 +22,8 @@ class Record(msgspec.Struct, kw_only=True):
     pid: int
     server: str
     ready: bool = False
+    token: str = ""
+    """What requests to the services' ports need, the API server's left out; empty where they need nothing."""
     services: dict[str, "ServiceRecord"] = {}
 
 
@@ -47,8 +53,8 @@ class Cluster:
             CommandError: another process runs it, or the directory cannot be written.
         """
         try:
-            self.logs.mkdir(parents=True, exist_ok=True)
-            lock = os.open(self._lock, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644)
+            private_folder(self.logs)
+            lock = os.open(self._lock, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
         except OSError as error:
             raise CommandError(f"cannot use {self.data}: {error.strerror}") from error
         try:
@@ -59,7 +65,7 @@ class Cluster:
                     f"a cluster is already running in {self.data}{self._holder()}; "
                     f"stop it with `dralab down --data {shlex.quote(str(self.data))}` or choose another --data"
                 ) from None
-            # One that was killed said until the end that it is ready.
+            # A cluster that was killed still has ready in its record.
             self.forget()
             yield
         finally:
@@ -97,13 +103,28 @@ class Cluster:
         """Replace what the cluster says of itself."""
         replace(self._record, msgspec.json.format(msgspec.json.encode(record)))
 
+    def client(self, user_agent: str) -> Client:
+        """A client of the running cluster, with the administrator's rights.
+
+        Raises:
+            CommandError: none is running here, or its kubeconfig is of no use.
+        """
+        record = self.record()
+        try:
+            access = load(self.kubeconfig)
+        except KubeconfigError as error:
+            raise CommandError(str(error)) from error
+        return Client(
+            record.server, user_agent=user_agent, token=access.token, ssl_context=access.ssl_context
+        )
+
     def forget(self) -> None:
         """The cluster stops: nothing is to be reached any more."""
         self._record.unlink(missing_ok=True)
 
-    def write_kubeconfig(self, server: str) -> None:
+    def write_kubeconfig(self, server: str, token: str = "", authority: str = "") -> None:
         """Write the kubeconfig that points kubectl and every other client here."""
-        replace(self.kubeconfig, _KUBECONFIG.format(server=server).encode())
+        replace(self.kubeconfig, kubeconfig(server, {"dralab": token}, authority))
 
     def _holder(self) -> str:
         try:
@@ -113,26 +134,40 @@ class Cluster:
 
 
 def replace(path: Path, content: bytes) -> None:
-    """Write a file whole or not at all."""
+    """Write a file whole or not at all, for its owner alone."""
     part = path.with_name(path.name + ".part")
-    part.write_bytes(content)
-    part.replace(path)
+    try:
+        private_file(part)
+        part.write_bytes(content)
+        part.replace(path)
+    except OSError:
+        part.unlink(missing_ok=True)
+        raise
 
 
-_KUBECONFIG = """\
-apiVersion: v1
-kind: Config
-clusters:
-- name: dralab
-  cluster:
-    server: {server}
-contexts:
-- name: dralab
-  context:
-    cluster: dralab
-    user: dralab
-current-context: dralab
-users:
-- name: dralab
-  user: {{}}
-"""
+def kubeconfig(server: str, users: Mapping[str, str], authority: str = "") -> bytes:
+    """A kubeconfig for the server and these users, with their tokens; the first one's context is the current.
+
+    ``authority`` is the certificate, as PEM, that the server's is checked against.
+    """
+    import yaml
+
+    cluster = {"server": server}
+    if authority:
+        cluster["certificate-authority-data"] = base64.b64encode(authority.encode()).decode()
+    document = {
+        "apiVersion": "v1",
+        "kind": "Config",
+        "clusters": [{"name": "dralab", "cluster": cluster}],
+        "contexts": [
+            {"name": _context(number), "context": {"cluster": "dralab", "user": user}}
+            for number, user in enumerate(users)
+        ],
+        "current-context": _context(0),
+        "users": [{"name": user, "user": {"token": token} if token else {}} for user, token in users.items()],
+    }
+    return yaml.safe_dump(document, sort_keys=False).encode()
+
+
+def _context(number: int) -> str:
+    return "dralab" if not number else f"dralab-{number}"

@@ -28,7 +28,7 @@ class Subject(Protocol):
 SUBJECTS = {
     "alloc": "dra_scheduler.allocator.conformance",
     "cel": "dra_shared.cel.conformance",
-    "validate": "dra_apiserver.validation.conformance",
+    "validate": "dra_apiserver.conformance",
 }
 
 
@@ -46,7 +46,7 @@ def subject(name: str) -> Subject:
 def compare(name: str, path: Path) -> tuple[dict[str, Any], bool]:
     """Answer every case of ``path`` and compare; gives the summary, and whether all agree.
 
-    A case that makes no sense to us is one where we disagree, told in a line on stderr.
+    A case that cannot be read counts as a disagreement and is reported in a line on stderr.
 
     Raises:
         CommandError: the file cannot be read, or a line is no case.
@@ -81,8 +81,8 @@ def answers(name: str, path: Path) -> Iterator[dict[str, Any]]:
 
 
 def _unanswerable(name: str, problem: Exception) -> str:
-    said = f"it has no {problem}" if isinstance(problem, KeyError) else f"{problem}"
-    return f"not a case of {name}: {said}".replace("\n", " ")
+    reason = f"it has no {problem}" if isinstance(problem, KeyError) else f"{problem}"
+    return f"not a case of {name}: {reason}".replace("\n", " ")
 
 
 def _lines(path: Path) -> Iterator[tuple[int, dict[str, Any]]]:

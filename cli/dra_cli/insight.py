@@ -1,14 +1,15 @@
 """``explain`` and ``free``: what the scheduler knows, asked of the scheduler itself."""
 
-from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
 import httpx
+import orjson
 from dra_shared.client.rest import Client
 
 from dra_cli.cluster import Cluster
 from dra_cli.errors import CommandError
+from dra_cli.surroundings import lines, surroundings
 
 _KINDS = {
     "pod": "pod",
@@ -32,10 +33,20 @@ async def explain(data: Path, target: str, namespace: str, nodes: int, output: s
         kind, name = "pod", target
     if kind not in _KINDS:
         raise CommandError(f"cannot explain {target!r}: choose pod/NAME or claim/NAME", 2)
-    params = {"nodes": str(nodes)}
-    if output != "json":
-        params["format"] = "text"
-    print((await _ask(data, f"/explain/{_KINDS[kind]}/{namespace}/{name}", params)).rstrip())
+    answer = orjson.loads(
+        await _ask(data, f"/explain/{_KINDS[kind]}/{namespace}/{name}", {"nodes": str(nodes)})
+    )
+    pod = answer.get("pod", "").partition("/")[2]
+    found: dict[str, Any] = {}
+    if pod:
+        async with Cluster(data).client("dralab") as client:
+            found = await surroundings(client, namespace, pod)
+    if output == "json":
+        print(orjson.dumps(answer | found).decode())
+        return
+    params = {"nodes": str(nodes), "format": "text"}
+    text = await _ask(data, f"/explain/{_KINDS[kind]}/{namespace}/{name}", params)
+    print("\n".join([text.rstrip(), *lines(found)]))
 
 
 async def free(data: Path, output: str) -> None:
@@ -44,26 +55,9 @@ async def free(data: Path, output: str) -> None:
     Raises:
         CommandError: no cluster runs there.
     """
-    import orjson
-
     _check(output)
-    answer = await _ask(data, "/free", {})
-    if output == "json":
-        print(answer.rstrip())
-        return
-    report = orjson.loads(answer)
-    pools = report.get("pools", [])
-    _table("POOL", [(f"{pool['driver']}/{pool['pool']}", pool.get("usage", {})) for pool in pools])
-    _table("CLASS", report.get("classes", {}).items())
-    _table("NODE", report.get("nodes", {}).items())
-    for title, part in (("COUNTER", "counters"), ("CAPACITY", "capacity")):
-        rows = [
-            (f"{pool['driver']}/{pool['pool']}/{name}", usage.get("free", "0"), usage.get("total", "0"))
-            for pool in pools
-            for name, usage in pool.get(part, {}).items()
-        ]
-        if rows:
-            _print([(title, "FREE", "TOTAL"), *rows])
+    params = {} if output == "json" else {"format": "text"}
+    print((await _ask(data, "/free", params)).rstrip())
 
 
 def _check(output: str) -> None:
@@ -71,27 +65,13 @@ def _check(output: str) -> None:
         raise CommandError(f"unknown output {output!r}: choose json, or leave it out", 2)
 
 
-def _table(title: str, usages: Iterable[tuple[str, dict[str, Any]]]) -> None:
-    rows = [
-        (name, *(str(usage.get(key, 0)) for key in ("free", "used", "devices", "shares")))
-        for name, usage in usages
-    ]
-    _print([(title, "FREE", "USED", "DEVICES", "SHARES"), *rows])
-
-
-def _print(rows: list[tuple[str, ...]]) -> None:
-    widths = [max(len(row[column]) for row in rows) for column in range(len(rows[0]))]
-    for row in rows:
-        print("   ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip())
-    print()
-
-
 async def _ask(data: Path, path: str, params: dict[str, str]) -> str:
-    scheduler = Cluster(data).record().services.get("scheduler")
+    record = Cluster(data).record()
+    scheduler = record.services.get("scheduler")
     if scheduler is None:
         raise CommandError("only dralab's own scheduler can tell, and this cluster runs without it")
     try:
-        async with Client(scheduler.url, user_agent="dralab") as client:
+        async with Client(scheduler.url, user_agent="dralab", token=record.token) as client:
             response = await client.raw("GET", path, params=params)
     except httpx.HTTPError as error:
         raise CommandError(f"the scheduler does not answer ({error}); see `dralab status`") from error

@@ -57,15 +57,33 @@ def up(
     detach: Annotated[bool, typer.Option("--detach", "-d", help="Return once everything is ready.")] = False,
     driver: Drivers = None,
     runtime: Annotated[str, typer.Option(help="Container runtime: fake or docker.")] = "fake",
+    allow_host_access: Annotated[
+        bool,
+        typer.Option(
+            "--allow-host-access",
+            help="With docker: pods may mount the host's files, be privileged, use its network.",
+        ),
+    ] = False,
     relaxed: Annotated[bool, typer.Option(help="Do not wait for the disk at each write.")] = False,
     feature_gates: Annotated[str, typer.Option(help="Feature gates: A=true,B=false.")] = "",
     runtime_config: Annotated[str, typer.Option(help="API versions to serve.")] = "api/all=true",
     authorization_mode: Annotated[
         str, typer.Option(help="AlwaysAllow, or RBAC: roles tell what service accounts may do.")
     ] = "AlwaysAllow",
+    anonymous_auth: Annotated[
+        bool | None,
+        typer.Option(
+            "--anonymous-auth/--no-anonymous-auth",
+            help="Whether clients need no token (default: with docker they need one).",
+            show_default=False,
+        ),
+    ] = None,
     nvidia_gates: Annotated[str, typer.Option(help="Feature gates of the NVIDIA driver.")] = "",
     gpu_models: Annotated[
         list[str] | None, typer.Option(help="Folder with GPU models of your own. May be repeated.")
+    ] = None,
+    images: Annotated[
+        list[str] | None, typer.Option(help="File that says what images' programs do. May be repeated.")
     ] = None,
     consumable_shares: Annotated[str, typer.Option(help="The NVIDIA driver's option of that name.")] = "",
     log_level: Annotated[str, typer.Option(help="debug, info, warning or error.")] = "info",
@@ -76,21 +94,23 @@ def up(
 ) -> None:
     """Start a cluster and run it until Ctrl-C (or, detached, until `dralab down`)."""
     from dra_cli import run
-    from dra_cli.house import HouseOptions
+    from dra_cli.services import ClusterOptions
 
-    options = HouseOptions(
+    options = ClusterOptions(
         nodes=nodes,
         gpus=gpus,
         port=port,
         drivers=tuple(driver or ()),
         runtime=runtime,
+        allow_host_access=allow_host_access,
         relaxed=relaxed,
         feature_gates=feature_gates,
         runtime_config=runtime_config,
         authorization_mode=authorization_mode,
-        nvidia_gates=nvidia_gates,
+        anonymous_auth=anonymous_auth,
+        driver_options={"nvidia-gates": nvidia_gates, "consumable-shares": consumable_shares},
         gpu_models=tuple(gpu_models or ()),
-        consumable_shares=consumable_shares,
+        images=tuple(images or ()),
         log_level=log_level,
         without=tuple(without or ()),
     )
@@ -261,7 +281,7 @@ def free(
     output: Annotated[str, typer.Option("--output", "-o", help="json instead of tables.")] = "",
     data: Data = DEFAULT_DATA,
 ) -> None:
-    """Show free and used devices, shares and counters per pool, class and node."""
+    """Show which devices could be had now, by class and shape, and what is used of pools and counters."""
     from dra_cli import insight
 
     _run(insight.free(data, output))
@@ -273,7 +293,7 @@ def free(
 )
 def bench(
     context: typer.Context,
-    name: Annotated[str, typer.Argument(help="scheduling, apiserver, allocator, nodes, house.")],
+    name: Annotated[str, typer.Argument(help="scheduling, apiserver, allocator, nodes, cluster.")],
 ) -> None:
     """Run a benchmark and print its numbers; its own options follow its name."""
     from dra_cli import checkout
@@ -286,16 +306,24 @@ def bench(
 
 @app.command()
 def demo(
-    data: Data = DEFAULT_DATA,
+    data: Annotated[
+        Path | None,
+        typer.Option(
+            "--data", envvar="DRALAB_DATA", help="Keep the cluster's directory here; else it goes at the end."
+        ),
+    ] = None,
     filename: Annotated[
         list[str] | None, typer.Option("--filename", "-f", help="Manifests to run instead of the quickstart.")
     ] = None,
     port: Port = 0,
+    step: Annotated[
+        bool, typer.Option("--step", help="Stop after each phase until Enter is pressed, on a terminal.")
+    ] = False,
 ) -> None:
     """Start a cluster, run the quickstart through it, show each phase, and clean everything up."""
     from dra_cli.demo.story import tell
 
-    _run(tell(data, filename, port))
+    _run(tell(data, filename, port, step))
 
 
 @app.command()
@@ -322,14 +350,12 @@ def conformance(
 
 
 def _with_server(data: Path, work: Callable[[Any, Any], Awaitable[None]], *, discover: bool = True) -> None:
-    """Run ``work`` with a client of the running cluster and, unless told not to, its discovery."""
-    from dra_shared.client.rest import Client
-
+    """Run ``work`` with a client of the running cluster and, unless ``discover`` is false, its discovery."""
     from dra_cli.cluster import Cluster
     from dra_cli.discovery import Discovery
 
     async def with_client() -> None:
-        async with Client(Cluster(data).record().server, user_agent="dralab") as client:
+        async with Cluster(data).client("dralab") as client:
             await work(client, await Discovery.read(client) if discover else None)
 
     _run(with_client())
@@ -353,7 +379,7 @@ def _main() -> None:
     from typer.exceptions import TyperException
 
     try:
-        sys.exit(app(standalone_mode=False))
+        sys.exit(app(prog_name=app.info.name, standalone_mode=False))
     except TyperException as error:
         # Without arguments the help was shown, and there is nothing more to say.
         if not str(error):

@@ -1,30 +1,15 @@
 """Reading manifests: YAML or JSON, one document or many, from files, folders or standard input."""
 
-import re
 import sys
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-import yaml
+from dra_shared.yamltext import YamlError, load_all
 
 from dra_cli.errors import CommandError
 
 _SUFFIXES = (".yaml", ".yml", ".json")
-
-
-class _Loader(getattr(yaml, "CSafeLoader", yaml.SafeLoader)):  # type: ignore[misc]  # PyYAML may lack its C part
-    """YAML as Kubernetes reads it: a time stays text, ``=`` and ``<<`` mean nothing."""
-
-
-_Loader.yaml_implicit_resolvers = {
-    first: [
-        (tag, pattern)
-        for tag, pattern in resolvers
-        if tag not in ("tag:yaml.org,2002:timestamp", "tag:yaml.org,2002:value", "tag:yaml.org,2002:merge")
-    ]
-    for first, resolvers in yaml.SafeLoader.yaml_implicit_resolvers.items()
-}
 
 
 def load(sources: list[str]) -> list[dict[str, Any]]:
@@ -61,10 +46,9 @@ def _texts(source: str) -> Iterator[tuple[str, str]]:
 
 def _objects(name: str, text: str) -> Iterator[dict[str, Any]]:
     try:
-        documents = list(yaml.load_all(text, Loader=_Loader))
-    except yaml.YAMLError as error:
-        problem = re.sub(r"\s+", " ", str(error))
-        raise CommandError(f"{name} is no valid YAML: {problem}") from error
+        documents = [document.value for document in load_all(text)]
+    except YamlError as error:
+        raise CommandError(f"{name} is no valid YAML: {error}") from error
     for document in documents:
         if document is None:
             continue

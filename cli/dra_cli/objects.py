@@ -1,6 +1,7 @@
 """``apply``, ``get``, ``delete`` and ``logs``: users' everyday work with a cluster's objects."""
 
 import asyncio
+import re
 import sys
 import time
 from collections.abc import Callable
@@ -11,6 +12,7 @@ import orjson
 import yaml
 from dra_shared.client.errors import ApiError, from_response
 from dra_shared.client.rest import Client, PatchType
+from dra_shared.jsontext import dumps
 
 from dra_cli.discovery import Discovery, ServedResource
 from dra_cli.errors import CommandError
@@ -18,6 +20,12 @@ from dra_cli.errors import CommandError
 FIELD_MANAGER = "dralab"
 _TABLE = "application/json;as=Table;v=v1;g=meta.k8s.io,application/json"
 _POLL = 0.05
+# kubectl's --pod-running-timeout.
+_START_TIMEOUT = 20.0
+# What the server says before it comes to the point: the whole object, or its name and kind.
+_UNKNOWN_FIELD = re.compile(
+    r"(?:strict decoding error: |failed to create typed patch object \(.*?\): )(.*)", re.DOTALL
+)
 
 
 @dataclass(frozen=True)
@@ -68,14 +76,13 @@ async def apply(
             "PATCH",
             where.path,
             params={"fieldManager": FIELD_MANAGER, "force": "true", "fieldValidation": "Strict"},
-            content=orjson.dumps(obj),
+            content=dumps(obj),
             content_type=PatchType.APPLY.value,
         )
         if response.status_code >= 400:
             refusal = from_response(response.status_code, response.content)
-            # The server repeats the whole object before it comes to the point.
-            _, strict, what = str(refusal).partition("strict decoding error: ")
-            raise CommandError(f"{where} is refused: {what}") if strict else refusal
+            point = _UNKNOWN_FIELD.search(str(refusal))
+            raise CommandError(f"{where} is refused: {point[1]}") if point else refusal
         if response.status_code == 201:
             outcome = "created"
         elif before.status_code == 200 and _version(before.json()) == _version(response.json()):
@@ -164,7 +171,7 @@ async def get(client: Client, query: Query, all_namespaces: bool) -> str:
         raise from_response(response.status_code, response.content)
     body = response.json()
     if query.output == "json":
-        return orjson.dumps(body, option=orjson.OPT_INDENT_2).decode()
+        return dumps(body, option=orjson.OPT_INDENT_2).decode()
     if query.output == "yaml":
         text: str = yaml.safe_dump(body, sort_keys=False, allow_unicode=True).rstrip()
         return text
@@ -201,9 +208,16 @@ def _cell(value: Any) -> str:
 async def logs(
     client: Client, namespace: str, pod: str, container: str | None, params: dict[str, str]
 ) -> None:
-    """Copy a container's log to standard output, for as long as it lasts with ``follow``."""
+    """Copy a container's log to standard output, for as long as it lasts with ``follow``.
+
+    A pod that was just made gets its time to start.
+
+    Raises:
+        CommandError: the scheduler has no node for the pod, so that there is no log.
+    """
     if container:
         params = {**params, "container": container}
+    await _started(client, namespace, pod, container)
     response = await client.stream("GET", f"/api/v1/namespaces/{namespace}/pods/{pod}/log", params=params)
     try:
         if response.status_code >= 400:
@@ -213,3 +227,38 @@ async def logs(
             sys.stdout.buffer.flush()
     finally:
         await response.aclose()
+
+
+async def _started(client: Client, namespace: str, name: str, container: str | None) -> None:
+    """Wait until the pod's container has run, or one of them where none is named; no longer than it may take."""
+    deadline = time.monotonic() + _START_TIMEOUT
+    while time.monotonic() < deadline:
+        response = await client.raw("GET", f"/api/v1/namespaces/{namespace}/pods/{name}")
+        if response.status_code != 200:
+            return
+        status = response.json().get("status") or {}
+        if _unschedulable(status):
+            raise CommandError(
+                f"pod {namespace}/{name} has no node; `dralab explain pod/{name} -n {namespace}` says why"
+            )
+        if not _starting(status, container):
+            return
+        await asyncio.sleep(_POLL)
+
+
+def _unschedulable(status: dict[str, Any]) -> bool:
+    return any(
+        condition["type"] == "PodScheduled" and condition["status"] == "False"
+        for condition in status.get("conditions") or ()
+    )
+
+
+def _starting(status: dict[str, Any], container: str | None) -> bool:
+    containers = [
+        one
+        for kind in ("containerStatuses", "initContainerStatuses", "ephemeralContainerStatuses")
+        for one in status.get(kind) or ()
+        if container is None or one["name"] == container
+    ]
+    ran = any("waiting" not in (one.get("state") or {"waiting": {}}) for one in containers)
+    return status.get("phase") == "Pending" and not ran

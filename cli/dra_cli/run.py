@@ -10,21 +10,23 @@ import sys
 import time
 from collections.abc import Coroutine
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 import httpx
 from dra_shared.client.rest import Client
 
 from dra_cli.cluster import Cluster
 from dra_cli.errors import CommandError
-from dra_cli.house import House, HouseOptions, Reporter
+from dra_cli.services import ClusterOptions, ClusterServices, Reporter
+
+T = TypeVar("T")
 
 _DETACH_TIMEOUT = 90.0
 _STOP_TIMEOUT = 30.0
 _POLL = 0.02
 
 
-async def up(data: Path, options: HouseOptions) -> None:
+async def up(data: Path, options: ClusterOptions) -> None:
     """Run a cluster until SIGINT or SIGTERM."""
     began = time.monotonic()
     stop = asyncio.Event()
@@ -32,17 +34,14 @@ async def up(data: Path, options: HouseOptions) -> None:
     for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
         loop.add_signal_handler(number, stop.set)
     cluster = Cluster(data)
+    report = Reporter()
     with cluster.locked():
-        house = House(cluster, options)
-        report = Reporter()
+        services = ClusterServices(cluster, options, report)
         try:
-            async with house.supervisor(report) as supervisor:
-                cluster.write_kubeconfig(house.server)
-                house.publish(supervisor, ready=False)
-                await _unless_stopped(stop, supervisor.ready())
-                if not stop.is_set():
-                    house.publish(supervisor, ready=True)
-                    report(f"ready in {time.monotonic() - began:.1f} s: {house.server}")
+            async with contextlib.AsyncExitStack() as stack:
+                server = await _unless_stopped(stop, stack.enter_async_context(services.running()))
+                if server is not None:
+                    report(f"ready in {time.monotonic() - began:.1f} s: {server}")
                     report(f"export KUBECONFIG={shlex.quote(str(cluster.kubeconfig))}")
                 await stop.wait()
                 report("stopping")
@@ -50,12 +49,12 @@ async def up(data: Path, options: HouseOptions) -> None:
             cluster.forget()
 
 
-async def _unless_stopped(stop: asyncio.Event, work: Coroutine[Any, Any, None]) -> None:
+async def _unless_stopped(stop: asyncio.Event, work: Coroutine[Any, Any, T]) -> T | None:
+    """The work's result; None where ``stop`` came first and ended it."""
     working, stopping = asyncio.ensure_future(work), asyncio.ensure_future(stop.wait())
     try:
         await asyncio.wait((working, stopping), return_when=asyncio.FIRST_COMPLETED)
-        if working.done():
-            await working
+        return await working if working.done() else None
     finally:
         for task in (working, stopping):
             task.cancel()
@@ -122,7 +121,7 @@ async def status(data: Path) -> None:
     print(f"{record.server}  (pid {record.pid}, data {cluster.data})")
     failing = []
     for name, service in record.services.items():
-        async with Client(service.url) as client:
+        async with cluster.client("dralab") if name == "apiserver" else Client(service.url) as client:
             try:
                 response = await client.raw("GET", "/readyz", params={"verbose": ""})
                 ready = response.status_code == 200
@@ -130,7 +129,8 @@ async def status(data: Path) -> None:
             except (httpx.HTTPError, OSError) as error:
                 ready, why = False, str(error)
         restarts = f", {service.restarts} restarts" if service.restarts else ""
-        print(f"{name:12} {'ready' if ready else 'not ready'}  pid {service.pid}{restarts}  {why}".rstrip())
+        state = "ready" if ready else "not ready"
+        print(f"{name:12} {state:9}  {service.url}  pid {service.pid}{restarts}  {why}".rstrip())
         if not ready:
             failing.append(name)
     if failing:

@@ -1,14 +1,15 @@
 """Runs the services as processes, restarts one that dies, and takes all of them down together.
 
 Each service's standard input is a pipe whose other end only the supervisor holds: however the supervisor ends, the
-services see the pipe close and stop.
+services see the pipe close and stop. Through a second pipe a service reports that it listens: another program that
+answers on its port is not taken for it.
 """
 
 import asyncio
 import contextlib
 import os
 import signal
-import socket
+import ssl
 import sys
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -20,8 +21,10 @@ import httpx
 import msgspec
 from dra_shared.client.rest import Client
 from dra_shared.clock import Clock, SystemClock
+from dra_shared.listening import ADDRESS_IN_USE, REPORT
 
 from dra_cli.errors import CommandError
+from dra_cli.ports import Port, PortTaken
 
 _POLL = 0.02
 # With this a process says that its options are wrong.
@@ -29,19 +32,26 @@ _USAGE = 2
 _GRACE = 5.0
 _FIRST_RESTART_DELAY = 0.25
 _LONGEST_RESTART_DELAY = 10.0
+_ANNOUNCE_AGAIN = 1.0
 # A service that ran this long before it died starts again at once.
 _STABLE = 30.0
 
 
 @dataclass
 class ServiceSpec:
-    """How one service is started: ``python -m module arguments``, ready when ``url``/readyz says so."""
+    """How one service is started: ``python -m module --port NUMBER arguments``, ready when /readyz there says so."""
 
     name: str
     module: str
-    url: str
+    port: Port
     arguments: Sequence[str]
+    port_flag: str = "--health-port"
+    known: bool = False
+    """Whether other processes are given its port, so that it cannot move by itself."""
     environment: Mapping[str, str] = field(default_factory=dict)
+    token: str = ""
+    """What a request to it needs."""
+    tls: ssl.SSLContext | None = None
 
 
 class Supervisor:
@@ -94,20 +104,21 @@ class Supervisor:
         """How often each service was restarted."""
         return {service.spec.name: service.restarts for service in self._services}
 
-    async def ready(self, timeout: float = 60.0) -> None:
-        """Wait until every service is ready.
+    async def ready(self, timeout: float = 60.0, only: Sequence[str] = ()) -> None:
+        """Wait until every service, or ``only`` those of these names, is ready.
 
         Raises:
+            PortTaken: another program has the port of a service that cannot move.
             CommandError: one of them is not ready after ``timeout`` seconds, or keeps dying; says which and why.
         """
-        waiting = list(self._services)
+        waiting = [service for service in self._services if not only or service.spec.name in only]
         try:
-            async with asyncio.timeout(timeout), Client("http://127.0.0.1", user_agent="dralab") as client:
+            async with asyncio.timeout(timeout):
                 while waiting:
-                    waiting = [
-                        service for service in waiting if not await _is_ready(client, service.spec.url)
-                    ]
+                    waiting = [service for service in waiting if not await _is_ready(service)]
                     for service in waiting:
+                        if service.port_taken and service.spec.known:
+                            raise PortTaken(service.spec.port.number)
                         if service.refused or service.restarts >= 3:
                             raise CommandError(
                                 f"{service.spec.name} does not start: {service.last_words()}",
@@ -129,15 +140,42 @@ class Supervisor:
                 return
             if self._clock.monotonic() - started > _STABLE:
                 delay = _FIRST_RESTART_DELAY
-            self._report(f"{service.spec.name} {how}; restarting it in {delay:g} s (log: {service.log})")
+            if service.port_taken and not service.spec.known:
+                self._move(service)
+            else:
+                self._report(f"{service.spec.name} {how}; restarting it in {delay:g} s (log: {service.log})")
+                service.restarts += 1
             await self._clock.sleep(delay)
             delay = min(delay * 2, _LONGEST_RESTART_DELAY)
-            service.restarts += 1
             try:
                 await service.start()
-                self._changed()
             except OSError as error:
                 self._report(f"{service.spec.name}: {error}")
+            else:
+                await self._announce(service)
+
+    async def _announce(self, service: "_Service") -> None:
+        """Call ``changed`` until a full disk lets it succeed, or the process ends again."""
+        failed = False
+        while service.runs:
+            try:
+                self._changed()
+                return
+            except OSError as error:
+                if not failed:
+                    self._report(f"{service.spec.name}: {error}")
+                failed = True
+            await self._clock.sleep(_ANNOUNCE_AGAIN)
+
+    def _move(self, service: "_Service") -> None:
+        name, port = service.spec.name, service.spec.port
+        taken = port.number
+        try:
+            port.move()
+        except CommandError as error:
+            self._report(f"{name}: {error}")
+        else:
+            self._report(f"{name}: port {taken} is in use; it gets {port.number}")
 
     async def _stop(self) -> None:
         # The API server goes last, so that the others can still write what they must.
@@ -153,36 +191,63 @@ class _Service:
         self.restarts = 0
         self.refused = False
         """Whether it ended because it does not take its options: it never will."""
+        self.port_taken = False
+        """Whether it ended because another program listens on its port."""
         self._process: asyncio.subprocess.Process | None = None
         self._pipe = -1
+        self._report = -1
+        self._listens = False
 
     @property
     def pid(self) -> int:
         return self._process.pid if self._process is not None else 0
 
+    @property
+    def runs(self) -> bool:
+        return self._process is not None and self._process.returncode is None
+
+    @property
+    def listens(self) -> bool:
+        """Whether it reported that it listens on its port."""
+        if self._report >= 0:
+            with contextlib.suppress(BlockingIOError):
+                self._listens = bool(os.read(self._report, 1024))
+                os.close(self._report)
+                self._report = -1
+        return self._listens
+
     async def start(self) -> None:
+        spec = self.spec
         theirs, self._pipe = os.pipe()
+        self._report, report = os.pipe()
+        os.set_blocking(self._report, False)
+        self.port_taken = self._listens = False
         try:
             with self.log.open("ab") as log:
                 self._process = await asyncio.create_subprocess_exec(
                     sys.executable,
                     "-m",
-                    self.spec.module,
-                    *self.spec.arguments,
+                    spec.module,
+                    spec.port_flag,
+                    str(spec.port.number),
+                    *spec.arguments,
                     stdin=theirs,
                     stdout=log,
                     stderr=log,
-                    env={**os.environ, **self.spec.environment, "DRALAB_SUPERVISED": "1"},
+                    env={**os.environ, **spec.environment, "DRALAB_SUPERVISED": "1", REPORT: str(report)},
+                    pass_fds=(report,),
                     start_new_session=True,
                 )
         finally:
             os.close(theirs)
+            os.close(report)
 
     async def ended(self) -> str:
         assert self._process is not None
         code = await self._process.wait()
-        self._close_pipe()
+        self._close_pipes()
         self.refused = code == _USAGE
+        self.port_taken = code == ADDRESS_IN_USE
         if code < 0:
             return f"was killed by {signal.Signals(-code).name}"
         return f"exited with {code}"
@@ -190,7 +255,7 @@ class _Service:
     async def stop(self) -> None:
         process = self._process
         if process is None or process.returncode is not None:
-            self._close_pipe()
+            self._close_pipes()
             return
         with contextlib.suppress(ProcessLookupError):
             process.terminate()
@@ -201,7 +266,7 @@ class _Service:
             with contextlib.suppress(ProcessLookupError):
                 process.kill()
             await process.wait()
-        self._close_pipe()
+        self._close_pipes()
 
     def last_words(self) -> str:
         """The last line of its log, or where to look for it."""
@@ -211,10 +276,11 @@ class _Service:
                 return f"{_plain(lines[-1])[:400]} (log: {self.log})"
         return f"see {self.log}"
 
-    def _close_pipe(self) -> None:
-        if self._pipe >= 0:
-            os.close(self._pipe)
-            self._pipe = -1
+    def _close_pipes(self) -> None:
+        for pipe in (self._pipe, self._report):
+            if pipe >= 0:
+                os.close(pipe)
+        self._pipe = self._report = -1
 
 
 def _plain(line: str) -> str:
@@ -226,28 +292,14 @@ def _plain(line: str) -> str:
     return ": ".join(str(entry[key]) for key in ("event", "resource", "error") if key in entry) or line
 
 
-async def _is_ready(client: Client, url: str) -> bool:
-    client.base_url = url
-    try:
-        return (await client.raw("GET", "/readyz")).status_code == 200
-    except (httpx.HTTPError, OSError):
+async def _is_ready(service: _Service) -> bool:
+    if not service.listens:
         return False
-
-
-def free_port() -> int:
-    """A TCP port of the loopback address that nothing listens on."""
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        port: int = probe.getsockname()[1]
-        return port
-
-
-def port_in_use(port: int) -> bool:
-    """Whether something listens on that port of the loopback address."""
-    with socket.socket() as probe:
-        probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-        try:
-            probe.bind(("127.0.0.1", port))
-        except OSError:
-            return True
+    spec = service.spec
+    try:
+        async with Client(
+            spec.port.url, user_agent="dralab", token=spec.token, ssl_context=spec.tls
+        ) as client:
+            return (await client.raw("GET", "/readyz")).status_code == 200
+    except (httpx.HTTPError, OSError):
         return False

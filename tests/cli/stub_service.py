@@ -12,6 +12,7 @@ def main() -> int:
     parser = argparse.ArgumentParser()
     parser.add_argument("--port", type=int, required=True)
     parser.add_argument("--never-ready", action="store_true")
+    parser.add_argument("--never-listen", action="store_true")
     parser.add_argument("--crash", action="store_true")
     parser.add_argument("--refuse", action="store_true")
     parser.add_argument("--fail", action="store_true")
@@ -26,6 +27,8 @@ def main() -> int:
     async def serve() -> None:
         if options.fail:
             raise OSError("the disk is full")
+        if options.never_listen:
+            await asyncio.Event().wait()
         async with HealthServer("127.0.0.1", options.port, {"up": lambda: not options.never_ready}):
             await asyncio.Event().wait()
 

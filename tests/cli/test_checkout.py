@@ -2,7 +2,7 @@ import pytest
 from dra_cli import checkout
 from dra_cli.errors import CommandError
 
-from tests.reference import REPOSITORY
+from tests.support.reference import REPOSITORY
 
 
 def test_finds_the_quickstart() -> None:
@@ -17,6 +17,6 @@ def test_names_what_is_missing() -> None:
 def test_lists_benchmarks_when_one_is_unknown() -> None:
     with pytest.raises(
         CommandError,
-        match=r"unknown benchmark 'speed': choose allocator, apiserver, house, nodes, scheduling",
+        match=r"unknown benchmark 'speed': choose allocator, apiserver, cluster, nodes, scheduling",
     ):
         checkout.run_benchmark("speed", [])

@@ -4,6 +4,8 @@ import pytest
 from dra_cli.errors import CommandError
 from dra_cli.manifests import load
 
+from tests.support.yamltexts import bomb
+
 
 def test_reads_documents_lists_and_folders(tmp_path: Path) -> None:
     (tmp_path / "a.yaml").write_text("---\napiVersion: v1\nkind: Pod\nmetadata: {name: one}\n---\n---\n")
@@ -24,6 +26,9 @@ def test_times_and_versions_stay_text(tmp_path: Path) -> None:
     ("text", "message"),
     [
         ("a: [", "is no valid YAML"),
+        ("[" * 25_000, "is no valid YAML: exceeded max depth of 10000"),
+        (bomb(9, 10).decode(), "is no valid YAML: document contains excessive aliasing"),
+        ("kind: A\napiVersion: b\n---\n" + bomb(9, 10).decode(), "contains excessive aliasing"),
         ("just text", "without apiVersion and kind"),
         ("metadata: {name: x}", "without apiVersion and kind"),
         ("", "no objects in"),

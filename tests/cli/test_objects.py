@@ -1,17 +1,18 @@
 """What users do with objects, against a running API server."""
 
+import asyncio
 from collections.abc import AsyncIterator
 from pathlib import Path
 from typing import Any
 
+import orjson
 import pytest
 from dra_apiserver.config import Config
 from dra_apiserver.server import ApiServer
 from dra_cli import objects
 from dra_cli.discovery import Discovery
 from dra_cli.errors import CommandError
-from dra_shared.client.errors import BadRequest
-from dra_shared.client.rest import Client
+from dra_shared.client.rest import Client, PatchType
 
 
 @pytest.fixture
@@ -39,7 +40,7 @@ async def test_apply_tells_what_became_of_each(client: Client) -> None:
 
 async def test_apply_names_a_field_that_is_not_there(client: Client) -> None:
     discovery = await Discovery.read(client)
-    with pytest.raises(BadRequest, match=r"\.dta: field not declared in schema"):
+    with pytest.raises(CommandError, match=r"^configmap/c is refused: \.dta: field not declared in schema$"):
         await objects.apply(client, discovery, [_config_map(dta={"a": "1"})], None)
     # As the request was written in v1beta1.
     request = {"name": "gpu", "deviceClassName": "gpu.nvidia.com"}
@@ -49,5 +50,46 @@ async def test_apply_names_a_field_that_is_not_there(client: Client) -> None:
         "metadata": {"name": "c"},
         "spec": {"devices": {"requests": [request]}},
     }
-    with pytest.raises((BadRequest, CommandError), match="deviceClassName"):
+    with pytest.raises(
+        CommandError,
+        match=r"^resourceclaim\.resource\.k8s\.io/c is refused: \.spec\.devices\.requests\[0\]\.deviceClassName: ",
+    ):
         await objects.apply(client, discovery, [claim], None)
+
+
+_PODS = "/api/v1/namespaces/default/pods"
+
+
+async def _pod(client: Client) -> None:
+    spec = {"containers": [{"name": "main", "image": "i"}]}
+    body = {"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "p"}, "spec": spec}
+    assert (await client.raw("POST", _PODS, content=orjson.dumps(body))).status_code == 201
+
+
+async def _status(client: Client, **status: Any) -> None:
+    content = orjson.dumps({"status": status})
+    answer = await client.raw(
+        "PATCH", f"{_PODS}/p/status", content=content, content_type=PatchType.MERGE.value
+    )
+    assert answer.status_code == 200
+
+
+async def test_logs_wait_for_a_pod_that_starts(client: Client) -> None:
+    await _pod(client)
+    reading = asyncio.create_task(objects.logs(client, "default", "p", None, {}))
+    for phase, state in (("Pending", "waiting"), ("Pending", "running")):
+        done, _ = await asyncio.wait((reading,), timeout=0.2)
+        assert not done
+        container = {"name": "main", "image": "i", "imageID": "", "ready": False, "restartCount": 0}
+        await _status(client, phase=phase, containerStatuses=[{**container, "state": {state: {}}}])
+    await asyncio.wait_for(reading, 15)
+
+
+async def test_a_pod_without_a_node_has_no_log(client: Client) -> None:
+    await _pod(client)
+    condition = {"type": "PodScheduled", "status": "False", "reason": "Unschedulable"}
+    await _status(client, conditions=[condition])
+    with pytest.raises(
+        CommandError, match=r"^pod default/p has no node; `dralab explain pod/p -n default` says why$"
+    ):
+        await asyncio.wait_for(objects.logs(client, "default", "p", None, {}), 15)

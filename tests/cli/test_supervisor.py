@@ -1,24 +1,47 @@
 import asyncio
 import os
 import signal
+import socket
 import subprocess
 import sys
-import time
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack
 from pathlib import Path
 
 import pytest
+from dra_cli import supervisor as supervisor_module
 from dra_cli.errors import CommandError
-from dra_cli.supervisor import ServiceSpec, Supervisor, free_port, port_in_use
+from dra_cli.ports import Port, PortTaken
+from dra_cli.supervisor import ServiceSpec, Supervisor
+from dra_shared.listening import listening_socket
+from dra_shared.service import HealthServer
 
-from tests.reference import REPOSITORY
+from tests.support.reference import REPOSITORY
+from tests.support.waiting import blocking_until
 
 _ENVIRONMENT = {"PYTHONPATH": str(REPOSITORY)}
 
 
-def _stub(name: str, *flags: str) -> ServiceSpec:
-    port = free_port()
-    arguments = ["--port", str(port), *flags]
-    return ServiceSpec(name, "tests.cli.stub_service", f"http://127.0.0.1:{port}", arguments, _ENVIRONMENT)
+Stub = Callable[..., ServiceSpec]
+
+
+@pytest.fixture
+def stub() -> Iterator[Stub]:
+    """Makes a stub of that name with those flags."""
+    with ExitStack() as ports:
+
+        def make(name: str, *flags: str, known: bool = False) -> ServiceSpec:
+            return ServiceSpec(
+                name,
+                "tests.cli.stub_service",
+                ports.enter_context(Port()),
+                flags,
+                port_flag="--port",
+                known=known,
+                environment=_ENVIRONMENT,
+            )
+
+        yield make
 
 
 def _alive(pid: int) -> bool:
@@ -29,8 +52,8 @@ def _alive(pid: int) -> bool:
     return True
 
 
-async def test_starts_waits_and_stops_everything(tmp_path: Path) -> None:
-    async with Supervisor([_stub("one"), _stub("two")], tmp_path, report=lambda _: None) as supervisor:
+async def test_starts_waits_and_stops_everything(tmp_path: Path, stub: Stub) -> None:
+    async with Supervisor([stub("one"), stub("two")], tmp_path, report=lambda _: None) as supervisor:
         await supervisor.ready()
         pids = supervisor.pids()
         assert all(_alive(pid) for pid in pids.values())
@@ -38,10 +61,10 @@ async def test_starts_waits_and_stops_everything(tmp_path: Path) -> None:
     assert (tmp_path / "one.log").exists()
 
 
-async def test_a_dead_service_is_reported_and_restarted(tmp_path: Path) -> None:
+async def test_a_dead_service_is_reported_and_restarted(tmp_path: Path, stub: Stub) -> None:
     lines: list[str] = []
     replaced = asyncio.Event()
-    async with Supervisor([_stub("one")], tmp_path, report=lines.append, changed=replaced.set) as supervisor:
+    async with Supervisor([stub("one")], tmp_path, report=lines.append, changed=replaced.set) as supervisor:
         await supervisor.ready()
         first = supervisor.pids()["one"]
         os.kill(first, signal.SIGKILL)
@@ -52,61 +75,134 @@ async def test_a_dead_service_is_reported_and_restarted(tmp_path: Path) -> None:
     assert "one was killed by SIGKILL; restarting it" in lines[0]
 
 
-async def test_services_are_restarted_though_it_cannot_be_written_down(tmp_path: Path) -> None:
+async def test_services_are_restarted_though_it_cannot_be_written_down(
+    tmp_path: Path, stub: Stub, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(supervisor_module, "_ANNOUNCE_AGAIN", 0.01)
     lines: list[str] = []
-    told = asyncio.Event()
+    tried = asyncio.Event()
 
     def full() -> None:
-        told.set()
+        tried.set()
         raise OSError(28, "No space left on device", "cluster.json.part")
 
-    async with Supervisor([_stub("one")], tmp_path, report=lines.append, changed=full) as supervisor:
+    async with Supervisor([stub("one")], tmp_path, report=lines.append, changed=full) as supervisor:
         for restarts in (1, 2):
             await supervisor.ready()
-            told.clear()
             os.kill(supervisor.pids()["one"], signal.SIGKILL)
-            await asyncio.wait_for(told.wait(), 30)
+            async with asyncio.timeout(30):
+                while supervisor.restarts()["one"] < restarts:
+                    tried.clear()
+                    await tried.wait()
             assert supervisor.restarts() == {"one": restarts}
     assert "one: [Errno 28] No space left on device: 'cluster.json.part'" in lines
 
 
-async def test_a_service_that_keeps_dying_says_why(tmp_path: Path) -> None:
-    async with Supervisor([_stub("bad", "--crash")], tmp_path, report=lambda _: None) as supervisor:
+async def test_what_a_full_disk_did_not_take_is_written_down_later(
+    tmp_path: Path, stub: Stub, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(supervisor_module, "_ANNOUNCE_AGAIN", 0.01)
+    lines: list[str] = []
+    written: list[int] = []
+    done = asyncio.Event()
+
+    def changed() -> None:
+        written.append(supervisor.pids()["one"])
+        if len(written) < 3:
+            raise OSError(28, "No space left on device", "cluster.json.part")
+        done.set()
+
+    async with Supervisor([stub("one")], tmp_path, report=lines.append, changed=changed) as supervisor:
+        await supervisor.ready()
+        os.kill(supervisor.pids()["one"], signal.SIGKILL)
+        await asyncio.wait_for(done.wait(), 30)
+        assert written == [supervisor.pids()["one"]] * 3
+    assert lines.count("one: [Errno 28] No space left on device: 'cluster.json.part'") == 1
+
+
+async def test_a_service_that_keeps_dying_says_why(tmp_path: Path, stub: Stub) -> None:
+    async with Supervisor([stub("bad", "--crash")], tmp_path, report=lambda _: None) as supervisor:
         with pytest.raises(CommandError, match="bad does not start: cannot open the thing"):
             await supervisor.ready()
 
 
-async def test_a_service_that_refuses_its_options_is_not_tried_again(tmp_path: Path) -> None:
-    async with Supervisor([_stub("bad", "--refuse")], tmp_path, report=lambda _: None) as supervisor:
+async def test_a_service_that_refuses_its_options_is_not_tried_again(tmp_path: Path, stub: Stub) -> None:
+    async with Supervisor([stub("bad", "--refuse")], tmp_path, report=lambda _: None) as supervisor:
         with pytest.raises(CommandError, match="bad does not start: no such GPU") as refused:
             await supervisor.ready()
         assert refused.value.code == 2
         assert supervisor.restarts() == {"bad": 0}
 
 
-async def test_what_a_service_logged_last_is_said_in_plain_words(tmp_path: Path) -> None:
-    async with Supervisor([_stub("bad", "--fail")], tmp_path, report=lambda _: None) as supervisor:
+async def test_what_a_service_logged_last_is_said_in_plain_words(tmp_path: Path, stub: Stub) -> None:
+    async with Supervisor([stub("bad", "--fail")], tmp_path, report=lambda _: None) as supervisor:
         with pytest.raises(CommandError, match="bad does not start: cannot go on: the disk is full"):
             await supervisor.ready()
 
 
-async def test_a_service_that_is_never_ready_is_named(tmp_path: Path) -> None:
-    async with Supervisor([_stub("slow", "--never-ready")], tmp_path, report=lambda _: None) as supervisor:
+async def test_a_service_that_is_never_ready_is_named(tmp_path: Path, stub: Stub) -> None:
+    async with Supervisor([stub("slow", "--never-ready")], tmp_path, report=lambda _: None) as supervisor:
         with pytest.raises(CommandError, match="slow is not ready after 1 s"):
             await supervisor.ready(timeout=1)
 
 
+async def test_a_service_whose_port_is_taken_gets_another(tmp_path: Path, stub: Stub) -> None:
+    lines: list[str] = []
+    spec = stub("one")
+    number = spec.port.number
+    with listening_socket("127.0.0.1", number):
+        async with Supervisor([spec], tmp_path, report=lines.append) as supervisor:
+            await supervisor.ready()
+            assert spec.port.number != number
+            assert supervisor.restarts() == {"one": 0}
+    assert lines == [f"one: port {number} is in use; it gets {spec.port.number}"]
+    assert (
+        f"cannot listen on 127.0.0.1:{number}: Address already in use" in (tmp_path / "one.log").read_text()
+    )
+
+
+async def test_another_program_that_answers_on_the_port_is_not_taken_for_the_service(
+    tmp_path: Path, stub: Stub
+) -> None:
+    spec = stub("slow", "--never-listen", known=True)
+    async with (
+        HealthServer("127.0.0.1", spec.port.number, {}),
+        Supervisor([spec], tmp_path, report=lambda _: None) as supervisor,
+    ):
+        with pytest.raises(CommandError, match="slow is not ready after 1 s"):
+            await supervisor.ready(timeout=1)
+
+
+async def test_a_taken_port_that_others_know_is_an_error(tmp_path: Path, stub: Stub) -> None:
+    spec = stub("one", known=True)
+    with listening_socket("127.0.0.1", spec.port.number):
+        async with Supervisor([spec], tmp_path, report=lambda _: None) as supervisor:
+            with pytest.raises(PortTaken, match=f"port {spec.port.number} is in use"):
+                await supervisor.ready()
+
+
+async def test_a_restarted_service_keeps_its_port(tmp_path: Path, stub: Stub) -> None:
+    spec, replaced = stub("one"), asyncio.Event()
+    number = spec.port.number
+    async with Supervisor([spec], tmp_path, report=lambda _: None, changed=replaced.set) as supervisor:
+        await supervisor.ready()
+        os.kill(supervisor.pids()["one"], signal.SIGKILL)
+        await asyncio.wait_for(replaced.wait(), 30)
+        await supervisor.ready()
+        assert spec.port.number == number
+
+
 def test_services_die_with_their_supervisor(tmp_path: Path) -> None:
-    port = free_port()
     script = f"""
 import asyncio
 from pathlib import Path
+from dra_cli.ports import Port
 from dra_cli.supervisor import ServiceSpec, Supervisor
 async def main():
-    spec = ServiceSpec("one", "tests.cli.stub_service", "http://127.0.0.1:{port}", ["--port", "{port}"])
+    spec = ServiceSpec("one", "tests.cli.stub_service", Port(), [], port_flag="--port")
     async with Supervisor([spec], Path({str(tmp_path)!r}), report=print) as supervisor:
         await supervisor.ready()
-        print(supervisor.pids()["one"], flush=True)
+        print(spec.port.number, flush=True)
         await asyncio.Event().wait()
 asyncio.run(main())
 """
@@ -114,11 +210,14 @@ asyncio.run(main())
         [sys.executable, "-c", script], stdout=subprocess.PIPE, env={**os.environ, **_ENVIRONMENT}
     )
     assert supervisor.stdout is not None
-    pid = int(supervisor.stdout.readline())
+    port = int(supervisor.stdout.readline())
     supervisor.kill()
     supervisor.wait()
     supervisor.stdout.close()
-    deadline = time.monotonic() + 30
-    while port_in_use(port):
-        assert time.monotonic() < deadline, f"process {pid} outlived its supervisor"
-        time.sleep(0.02)
+    # The service must not outlive its supervisor.
+    blocking_until(lambda: not _listens(port), 30)
+
+
+def _listens(port: int) -> bool:
+    with socket.socket() as probe:
+        return probe.connect_ex(("127.0.0.1", port)) == 0

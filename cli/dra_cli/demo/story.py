@@ -1,4 +1,4 @@
-"""The demo's story: six phases on the way up, one on the way down, each told as it happens.
+"""The demo's story: six phases on the way up, one on the way down, each reported as it happens.
 
 Every phase watches the cluster until what it tells of has happened for every pod, and fails with the reason that the
 cluster itself gives when that takes too long.
@@ -8,6 +8,7 @@ import asyncio
 import os
 import time
 from collections.abc import Callable, Iterator
+from contextlib import nullcontext
 from pathlib import Path
 from typing import Any
 
@@ -20,9 +21,10 @@ from dra_cli import checkout, manifests, objects
 from dra_cli.cluster import Cluster
 from dra_cli.demo import node_files
 from dra_cli.demo.snapshot import Snapshot, warnings
+from dra_cli.demo.stage import Pause, stopped_by_signals, temporary
 from dra_cli.discovery import Discovery
 from dra_cli.errors import CommandError
-from dra_cli.house import House, HouseOptions, Reporter
+from dra_cli.services import ClusterOptions, ClusterServices, Reporter
 
 # Seconds; a slow machine may need more, an impossible manifest less.
 _PHASE_TIMEOUT = float(os.environ.get("DRALAB_DEMO_PHASE_TIMEOUT", "60"))
@@ -33,28 +35,29 @@ _PODS_OF = {"Deployment", "ReplicaSet", "StatefulSet", "Job"}
 Look = Callable[[Snapshot], list[str]]
 
 
-async def tell(data: Path, filenames: list[str] | None, port: int) -> None:
-    """Run the demo in ``data``.
+async def tell(data: Path | None, filenames: list[str] | None, port: int, step: bool) -> None:
+    """Run the demo in ``data``, or in a folder that is gone at the end.
 
     Raises:
-        CommandError: a phase stopped; says which and why.
+        CommandError: a phase stopped, and the folder stays; says which and why.
     """
     loaded = manifests.load(filenames or [str(checkout.folder("examples", "quickstart"))])
-    cluster = Cluster(data)
+    pause = Pause(step)
+    with stopped_by_signals(), nullcontext(data) if data else temporary() as folder:
+        await _tell(Cluster(folder), loaded, port, pause)
+
+
+async def _tell(cluster: Cluster, loaded: list[dict[str, Any]], port: int, pause: Pause) -> None:
     began = time.monotonic()
     with cluster.locked():
-        house = House(cluster, HouseOptions(port=port))
         report = Reporter()
+        services = ClusterServices(cluster, ClusterOptions(port=port), report)
         try:
             report(f"Starting a control plane and 2 nodes of 8 simulated A100 GPUs in {cluster.data}")
-            async with house.supervisor(report) as supervisor:
-                cluster.write_kubeconfig(house.server)
-                house.publish(supervisor, ready=False)
-                await supervisor.ready()
-                house.publish(supervisor, ready=True)
-                report(f"Ready in {time.monotonic() - began:.1f} s at {house.server}")
-                async with Client(house.server, user_agent="dralab-demo") as client:
-                    await _Story(client, cluster, loaded, report).run()
+            async with services.running() as server:
+                report(f"Ready in {time.monotonic() - began:.1f} s at {server}")
+                async with cluster.client("dralab-demo") as client:
+                    await _Story(client, cluster, loaded, report, pause).run()
             report(
                 "\nEvery process is stopped. That was the whole way; docs/architecture.md walks it in the code."
             )
@@ -64,8 +67,14 @@ async def tell(data: Path, filenames: list[str] | None, port: int) -> None:
 
 class _Story:
     def __init__(
-        self, client: Client, cluster: Cluster, loaded: list[dict[str, Any]], report: Reporter
+        self,
+        client: Client,
+        cluster: Cluster,
+        loaded: list[dict[str, Any]],
+        report: Reporter,
+        pause: Pause,
     ) -> None:
+        self._pause = pause
         self._client = client
         self._cluster = cluster
         self._objects = loaded
@@ -80,17 +89,23 @@ class _Story:
 
     async def run(self) -> None:
         await self._phase(1, "Devices: each node's driver publishes its ResourceSlices", self._slices)
+        await self._look_around()
         discovery = await Discovery.read(self._client)
         for where, outcome in await objects.apply(self._client, discovery, self._objects, None):
             self._targets.append(where)
             self._tell(f"{where} {outcome}", where.namespace or "")
         await self._phase(2, "Class: what the requests ask for", self._classes)
+        await self._look_around()
         await self._phase(3, "Claims: made from templates, or shared", self._claims)
+        await self._look_around()
         await self._phase(4, "Scheduler: devices allocated, pods bound", self._bound)
+        await self._look_around()
         await self._phase(5, "Kubelet and driver: claims prepared, CDI files written", self._prepared)
+        await self._look_around()
         await self._phase(6, "Containers: running, with exactly their devices", self._running)
         snapshot = await Snapshot.take(self._client, self._namespaces)
         await self._show_logs(snapshot)
+        await self._look_around()
         await self._clean_up()
 
     async def _phase(self, number: int, title: str, look: Look) -> None:
@@ -111,6 +126,9 @@ class _Story:
                     f"{'; '.join(missing[:5])}{because}; logs are in {self._cluster.logs}"
                 )
             await asyncio.sleep(_POLL)
+
+    async def _look_around(self) -> None:
+        await self._pause(f"look around with `dralab get pods -A --data {self._cluster.data}`")
 
     def _tell(self, what: str, detail: str = "") -> None:
         """Say something once."""
@@ -178,7 +196,7 @@ class _Story:
                 if path is None:
                     missing.append(f"claim {claim.key} to be prepared on {pod.spec.node_name}")
                 else:
-                    self._tell(claim.key, _shortened(path))
+                    self._tell(claim.key, str(path.relative_to(self._cluster.data)))
         return missing
 
     def _running(self, now: Snapshot) -> list[str]:
@@ -293,11 +311,3 @@ def _waiting_reason(pod: Pod) -> str:
 
 def _uuid(line: str) -> str:
     return line.rsplit("(UUID: ", 1)[1].rstrip(") \n")
-
-
-def _shortened(path: Path) -> str:
-    """The path as seen from here, where that is shorter."""
-    try:
-        return str(path.relative_to(Path.cwd()))
-    except ValueError:
-        return str(path)

@@ -1,0 +1,79 @@
+"""What the demo runs on: a folder for as long as it lasts, pauses, and an end by signals that leaves nothing."""
+
+import asyncio
+import contextlib
+import shutil
+import signal
+import sys
+import tempfile
+from collections.abc import Iterator
+from pathlib import Path
+
+from dra_cli.errors import CommandError
+
+_SIGNALS = (signal.SIGTERM, signal.SIGHUP)
+
+
+@contextlib.contextmanager
+def temporary() -> Iterator[Path]:
+    """A new folder that goes with the context. It stays where a service or a phase failed: its logs say why."""
+    folder = Path(tempfile.mkdtemp(prefix="dralab-demo-"))
+    try:
+        yield folder
+    except CommandError:
+        if not any(folder.glob("logs/*")):
+            shutil.rmtree(folder)
+        raise
+    except BaseException:
+        shutil.rmtree(folder, ignore_errors=True)
+        raise
+    shutil.rmtree(folder)
+
+
+@contextlib.contextmanager
+def stopped_by_signals() -> Iterator[None]:
+    """SIGTERM and SIGHUP cancel the current task, as Ctrl-C does.
+
+    Raises:
+        SystemExit: one of them did; with the exit code that shells give.
+    """
+    task, loop = asyncio.current_task(), asyncio.get_running_loop()
+    assert task is not None
+    received: list[int] = []
+
+    def stop(number: int) -> None:
+        received.append(number)
+        task.cancel()
+
+    for number in _SIGNALS:
+        loop.add_signal_handler(number, stop, number)
+    try:
+        yield
+    except asyncio.CancelledError:
+        if received:
+            raise SystemExit(128 + received[0]) from None
+        raise
+    finally:
+        for number in _SIGNALS:
+            loop.remove_signal_handler(number)
+
+
+class Pause:
+    """Waits for Enter, where ``wanted`` and a terminal is there to press it."""
+
+    def __init__(self, wanted: bool) -> None:
+        self._stops = wanted and sys.stdin.isatty()
+
+    async def __call__(self, hint: str) -> None:
+        """Wait; ``hint`` says what to do meanwhile."""
+        if not self._stops:
+            return
+        print(f"   [Enter] goes on; {hint}", flush=True)
+        loop, pressed = asyncio.get_running_loop(), asyncio.Event()
+        loop.add_reader(sys.stdin, pressed.set)
+        try:
+            await pressed.wait()
+        finally:
+            loop.remove_reader(sys.stdin)
+        # At the end of input there is no one left to press it.
+        self._stops = bool(sys.stdin.readline())

@@ -1,0 +1,225 @@
+"""The services that make up a cluster, and how ``dralab up`` starts each of them."""
+
+import contextlib
+import os
+import ssl
+from collections.abc import AsyncIterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from dra_shared.clock import SystemClock
+
+from dra_cli.certificates import Certificate, make_certificate
+from dra_cli.cluster import Cluster, Record, ServiceRecord
+from dra_cli.errors import CommandError
+from dra_cli.identities import Identities
+from dra_cli.ports import Port, PortTaken
+from dra_cli.supervisor import ServiceSpec, Supervisor
+
+# Whatever DRA can do is there to be tried: these are off by default in 1.36. --feature-gates has the last word.
+DEFAULT_GATES = (
+    "DRADeviceTaintRules=true,DRANodeAllocatableResources=true,DRAResourcePoolStatus=true,"
+    "DRAWorkloadResourceClaims=true,GangScheduling=true,GenericWorkload=true"
+)
+
+# How often a start is tried where another program takes a port that was chosen here.
+_ATTEMPTS = 5
+
+
+@dataclass(frozen=True)
+class ClusterOptions:
+    """What ``dralab up`` was asked for."""
+
+    nodes: int = 2
+    gpus: str = "8xA100-SXM4-40GB"
+    port: int = 8080
+    drivers: Sequence[str] = field(default_factory=tuple)
+    runtime: str = "fake"
+    allow_host_access: bool = False
+    relaxed: bool = False
+    feature_gates: str = ""
+    runtime_config: str = "api/all=true"
+    authorization_mode: str = "AlwaysAllow"
+    anonymous_auth: bool | None = None
+    driver_options: Mapping[str, str] = field(default_factory=dict)
+    gpu_models: Sequence[str] = field(default_factory=tuple)
+    images: Sequence[str] = field(default_factory=tuple)
+    log_level: str = "info"
+    without: Sequence[str] = field(default_factory=tuple)
+
+    @property
+    def needs_token(self) -> bool:
+        """Whether the API server answers only those who have a token: by default where pods run on a real engine."""
+        return self.runtime == "docker" if self.anonymous_auth is None else not self.anonymous_auth
+
+
+class ClusterServices:
+    """The processes of one cluster: API server, scheduler, controller and node agent.
+
+    Raises:
+        CommandError: the options leave out what cannot be left out.
+    """
+
+    def __init__(self, cluster: Cluster, options: ClusterOptions, report: "Reporter") -> None:
+        self.cluster = cluster
+        self._options = options
+        self._report = report
+        self._clients = self._choose_clients()
+        self._ready = False
+        self._identities: Identities | None = None
+        self._certificate: Certificate | None = None
+        self._token = self._authority = ""
+        if options.authorization_mode == "RBAC" or options.needs_token:
+            self._identities = Identities(cluster.data / "auth", options.nodes)
+        if self._identities is not None and options.needs_token:
+            # kubectl and client-go keep tokens to themselves where there is no TLS.
+            self._certificate = make_certificate(cluster.data / "auth", SystemClock().now())
+            self._token, self._authority = self._identities.administrator, self._certificate.authority()
+
+    @property
+    def names(self) -> list[str]:
+        """The services' names."""
+        return ["apiserver", *self._clients]
+
+    @contextlib.asynccontextmanager
+    async def running(self) -> AsyncIterator[str]:
+        """The API server's URL, once all processes are ready; they end with the context.
+
+        Raises:
+            PortTaken: something else has the port that the options name.
+            CommandError: a process is not ready in time, or keeps dying.
+        """
+        async with contextlib.AsyncExitStack() as stack:
+            for attempt in range(1, _ATTEMPTS + 1):
+                try:
+                    server, processes = await self._start()
+                except PortTaken:
+                    # Another program listens on a port that was chosen here: start with other ports.
+                    if self._options.port or attempt == _ATTEMPTS:
+                        raise
+                else:
+                    await stack.enter_async_context(processes)
+                    yield server
+                    return
+
+    async def _start(self) -> tuple[str, contextlib.AsyncExitStack]:
+        async with contextlib.AsyncExitStack() as stack:
+            specs = self._specify(stack)
+            server = specs[0].port.url
+            supervisor = Supervisor(
+                specs,
+                self.cluster.logs,
+                report=self._report,
+                changed=lambda: self._publish(specs, supervisor),
+            )
+            await stack.enter_async_context(supervisor)
+            self.cluster.write_kubeconfig(server, self._token, self._authority)
+            self._publish(specs, supervisor)
+            if self._identities is not None and self._options.authorization_mode == "RBAC":
+                await supervisor.ready(only=("apiserver",))
+                async with self.cluster.client("dralab") as client:
+                    await self._identities.grant(client)
+            await supervisor.ready()
+            self._ready = True
+            self._publish(specs, supervisor)
+            return server, stack.pop_all()
+        raise AssertionError("the stack hides no error")
+
+    def _publish(self, specs: Sequence[ServiceSpec], supervisor: Supervisor) -> None:
+        """Write where everything is reached."""
+        pids, restarts = supervisor.pids(), supervisor.restarts()
+        services = {
+            spec.name: ServiceRecord(pid=pids[spec.name], url=spec.port.url, restarts=restarts[spec.name])
+            for spec in specs
+        }
+        server = specs[0].port.url
+        token = self._identities.serving if self._identities is not None and self._token else ""
+        self.cluster.write(
+            Record(pid=os.getpid(), server=server, ready=self._ready, token=token, services=services)
+        )
+
+    def _specify(self, stack: contextlib.AsyncExitStack) -> list[ServiceSpec]:
+        options, data = self._options, self.cluster.data
+        gates = ",".join(filter(None, (DEFAULT_GATES, options.feature_gates)))
+        common = ["--log-level", options.log_level, "--feature-gates", gates]
+        port = stack.enter_context(Port(options.port, "https" if self._token else "http"))
+
+        identities = self._identities
+        if identities is not None:
+            identities.write(port.url, self._authority)
+
+        def client(name: str, module: str, arguments: Sequence[str]) -> ServiceSpec:
+            reached = ["--server", port.url]
+            if identities is not None:
+                reached = ["--kubeconfig", str(identities.kubeconfig_of(name))]
+                if self._token:
+                    reached += ["--serving-token-file", str(identities.serving_file)]
+            flags = [*reached, *arguments, *common]
+            return ServiceSpec(name, module, stack.enter_context(Port()), flags)
+
+        apiserver = ["--data", str(data), "--metrics-server", *common]
+        apiserver += ["--runtime-config", options.runtime_config]
+        apiserver += ["--authorization-mode", options.authorization_mode]
+        if identities is not None:
+            apiserver += ["--token-auth-file", str(identities.token_file)]
+            if self._certificate is not None:
+                apiserver += ["--anonymous-auth", "false"]
+                apiserver += ["--tls-cert-file", str(self._certificate.certificate)]
+                apiserver += ["--tls-private-key-file", str(self._certificate.key)]
+                apiserver += ["--kubelet-token-file", str(identities.serving_file)]
+        if options.relaxed:
+            apiserver.append("--relaxed")
+        return [
+            ServiceSpec(
+                "apiserver",
+                "dra_apiserver.main",
+                port,
+                apiserver,
+                port_flag="--port",
+                known=True,
+                token=self._token,
+                tls=ssl.create_default_context(cadata=self._authority) if self._authority else None,
+            ),
+            *(client(name, module, arguments) for name, (module, arguments) in self._clients.items()),
+        ]
+
+    def _choose_clients(self) -> dict[str, tuple[str, Sequence[str]]]:
+        clients: dict[str, tuple[str, Sequence[str]]] = {
+            "controller": ("dra_controller.main", self._controller()),
+            "scheduler": ("dra_scheduler.main", ()),
+            "node-agent": ("dra_node_agent.main", self._agent()),
+        }
+        for name in self._options.without:
+            if clients.pop(name, None) is None:
+                raise CommandError(f"--without {name}: choose {', '.join(clients)}", 2)
+        if not self._options.nodes:
+            clients.pop("node-agent", None)
+        return clients
+
+    def _controller(self) -> list[str]:
+        # Roles are given to its controllers, and not to itself.
+        return ["--use-service-account-credentials"] if self._options.authorization_mode == "RBAC" else []
+
+    def _agent(self) -> list[str]:
+        options = self._options
+        agent = ["--data", str(self.cluster.data), "--nodes", str(options.nodes), "--gpus", options.gpus]
+        agent += ["--runtime", options.runtime]
+        if options.allow_host_access:
+            agent.append("--allow-host-access")
+        for driver in options.drivers:
+            agent += ["--driver", driver]
+        for folder in options.gpu_models:
+            agent += ["--gpu-models", str(Path(folder).absolute())]
+        for file in options.images:
+            agent += ["--images", str(Path(file).absolute())]
+        for name, value in options.driver_options.items():
+            agent += [f"--{name}", value] if value else []
+        return agent
+
+
+class Reporter:
+    """Prints a line for the user, as far as that is possible: services must run on when a disk or pipe takes none."""
+
+    def __call__(self, line: str) -> None:
+        with contextlib.suppress(OSError):
+            print(line, flush=True)
