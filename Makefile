@@ -4,45 +4,65 @@ PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 PACKAGES := shared services/apiserver services/scheduler services/controller services/node-agent cli
-STAMP := $(VENV)/.installed
-MYPY_TARGETS := $(wildcard shared/dra_shared services/*/dra_* cli/dra_cli tests bench)
+INSTALLED := $(VENV)/.installed
+TOOLS := $(VENV)/.installed-dev
+PROJECTS := $(PACKAGES:%=%/pyproject.toml)
+MYPY_TARGETS := $(wildcard shared/dra_shared services/*/dra_* cli/dra_cli tests bench tools)
 
-.PHONY: help install demo test unit lint format types layers bench lock clean
+.PHONY: help install install-dev demo test unit quick fuzz lint format types layers bench lock schemas recorded clean
 
 help: ## Show this help
-	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | awk -F':.*## ' '{printf "  make %-10s %s\n", $$1, $$2}'
+	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | awk -F':.*## ' '{printf "  make %-12s %s\n", $$1, $$2}'
 
-install: $(STAMP) ## Set up .venv from requirements.lock; does nothing when it is up to date
+install: $(INSTALLED) ## Set up .venv with what dralab needs to run; does nothing when it is up to date
 
-$(STAMP): requirements.lock $(PACKAGES:%=%/pyproject.toml)
-	@tools/install "$(PYTHON)" "$(VENV)" $(PACKAGES)
+$(INSTALLED): requirements.lock $(PROJECTS)
+	@tools/install "$(PYTHON)" "$(VENV)" $< $(PACKAGES)
 	@touch $@
 
-demo: install ## Start a whole cluster, run the quickstart through it, and take it down again
-	@$(BIN)/dralab demo
+install-dev: $(TOOLS) ## The same with what lints and tests it
+
+$(TOOLS): requirements-dev.lock $(PROJECTS)
+	@tools/install "$(PYTHON)" "$(VENV)" $< $(PACKAGES)
+	@touch $(INSTALLED) $@
+
+demo: install ## Start a whole cluster, run the quickstart through it, and take it down again (STEP=1 stops at each phase)
+	@$(BIN)/dralab demo $(if $(STEP),--step)
 
 test: lint types layers unit ## Everything that CI runs: lint, types, layers and all tests
 
-unit: install ## The tests alone (PYTEST="-k name" narrows them)
+unit: install-dev ## The tests alone (PYTEST="-k name" narrows them)
 	@$(BIN)/python -m pytest -n 2 --dist loadgroup $(PYTEST)
 
-lint: install ## ruff
+quick: install-dev ## The tests that start no process and open no socket
+	@$(BIN)/python -m pytest -n 2 --quick $(PYTEST)
+
+fuzz: install-dev ## Send random requests to an API server (FUZZ="--requests 10000 1 2 3": so many for each seed)
+	@$(BIN)/python -m tests.apiserver.fuzzing.run $(FUZZ)
+
+lint: install-dev ## ruff
 	@$(BIN)/ruff check . && $(BIN)/ruff format --check .
 
-format: install ## Let ruff mend what it can
+format: install-dev ## Let ruff mend what it can
 	@$(BIN)/ruff check --fix . && $(BIN)/ruff format .
 
-types: install ## mypy, strict
+types: install-dev ## mypy, strict
 	@$(BIN)/mypy $(MYPY_TARGETS)
 
-layers: install ## import-linter: who may import whom
+layers: install-dev ## import-linter: who may import whom
 	@$(BIN)/lint-imports
 
-bench: install ## Print the benchmarks' numbers
+bench: install-dev ## Print the benchmarks' numbers
 	@$(BIN)/python -m bench
 
-lock: ## Resolve requirements.lock again (needs uv)
+lock: ## Resolve the locks again (needs uv)
 	@tools/lock
+
+schemas: install-dev ## Make the API schemas again from the Go types that tools/schemas/sources.toml pins
+	@$(BIN)/python -m tools.schemas $(SOURCES)
+
+recorded: install-dev ## Make tests/data/recorded again from the whole tables (DRALAB_REFERENCE)
+	@$(BIN)/python -m tools.recorded
 
 clean: ## Remove .venv and caches
 	rm -rf $(VENV) .mypy_cache .ruff_cache .pytest_cache .import_linter_cache .hypothesis

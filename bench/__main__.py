@@ -1,4 +1,4 @@
-"""``make bench``: every benchmark after the other, or those that are named: ``python -m bench house``.
+"""``make bench``: every benchmark after the other, or those that are named: ``python -m bench cluster``.
 
 One that is named alone takes options: ``python -m bench scheduling --nodes 100``.
 """

@@ -250,7 +250,7 @@ def impossible() -> Iterator[tuple[str, list[Json], list[Json], list[Json]]]:
 
 
 def _none(name: str) -> Json:
-    return request(name, selectors=[{"cel": {"expression": 'device.driver == "nobody.example.com"'}}])
+    return request(name, selectors=[{"cel": {"expression": 'device.driver == "absent.example.com"'}}])
 
 
 def adversarial(name: str, devices: list[Json], requests: list[Json], constraints: list[Json]) -> Json:

@@ -5,7 +5,6 @@ A real server process on the loopback address; the load comes from this process 
 
 import argparse
 import asyncio
-import socket
 import statistics
 import subprocess
 import sys
@@ -17,6 +16,7 @@ from typing import Any, cast
 
 import httptools
 import orjson
+from dra_cli.ports import Port
 
 _CLAIMS = "/apis/resource.k8s.io/v1/namespaces/default/resourceclaims"
 _CONNECTIONS = (1, 16, 64)
@@ -26,9 +26,8 @@ class Server:
     """A server process."""
 
     def __init__(self, data: Path, relaxed: bool) -> None:
-        with socket.socket() as probe:
-            probe.bind(("127.0.0.1", 0))
-            self.port = probe.getsockname()[1]
+        self._held = Port()
+        self.port = self._held.number
         command = [sys.executable, "-m", "dra_apiserver.main", "--port", str(self.port), "--data", str(data)]
         command += ["--log-level", "error", *(["--relaxed"] if relaxed else [])]
         self.started = time.perf_counter()
@@ -63,6 +62,7 @@ class Server:
         """End the process."""
         self.process.terminate()
         self.process.wait(10)
+        self._held.close()
 
 
 class Connection(asyncio.Protocol):
@@ -120,7 +120,9 @@ async def connect(port: int, on_body: Callable[[bytes], None] | None = None) -> 
 
 def request(method: str, path: str, body: bytes = b"", media_type: str = "application/json") -> bytes:
     """A request's bytes."""
-    head = f"{method} {path} HTTP/1.1\r\nHost: bench\r\nUser-Agent: bench/1\r\nAccept: application/json\r\n"
+    head = (
+        f"{method} {path} HTTP/1.1\r\nHost: 127.0.0.1\r\nUser-Agent: bench/1\r\nAccept: application/json\r\n"
+    )
     if body:
         head += f"Content-Type: {media_type}\r\nContent-Length: {len(body)}\r\n"
     return head.encode() + b"\r\n" + body

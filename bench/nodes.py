@@ -16,6 +16,7 @@ from typing import Any
 
 import httpx
 import orjson
+from dra_cli.ports import Port
 from dra_node_agent.agent import NodeAgent, NodeAgentConfig
 from dra_shared.api.codec import convert
 from dra_shared.api.pod import Pod
@@ -112,15 +113,19 @@ async def _published(client: Client, nodes: int) -> bool:
     return len({slice_.spec.node_name for slice_ in slices}) >= nodes
 
 
+# There is no controller to publish the certificates of pods' token volumes.
+_WITHOUT = ("--disable-admission-plugins", "ServiceAccount")
+
+
 @asynccontextmanager
 async def _server(folder: Path) -> AsyncIterator[Client]:
-    port = _free_port()
-    async with (
-        _process("dra_apiserver.main", "--port", str(port), "--data", str(folder)),
-        Client(f"http://127.0.0.1:{port}") as client,
-    ):
-        await _until(lambda: _ready(client), 30)
-        yield client
+    with Port() as port:
+        async with (
+            _process("dra_apiserver.main", "--port", str(port.number), "--data", str(folder), *_WITHOUT),
+            Client(port.url) as client,
+        ):
+            await _until(lambda: _ready(client), 30)
+            yield client
 
 
 async def _ready(client: Client) -> bool:
@@ -133,14 +138,14 @@ async def _ready(client: Client) -> bool:
 @asynccontextmanager
 async def _agent(url: str, folder: Path, nodes: int) -> AsyncIterator[asyncio.subprocess.Process]:
     """An agent's process, once all its nodes are ready."""
-    port = _free_port()
-    options = ("--server", url, "--data", str(folder), "--nodes", str(nodes), "--health-port", str(port))
-    async with (
-        _process("dra_node_agent.main", *options) as process,
-        Client(f"http://127.0.0.1:{port}") as health,
-    ):
-        await _until(lambda: _ready(health), 300)
-        yield process
+    options = ("--server", url, "--data", str(folder), "--nodes", str(nodes))
+    with Port() as port:
+        async with (
+            _process("dra_node_agent.main", *options, "--health-port", str(port.number)) as process,
+            Client(port.url) as health,
+        ):
+            await _until(lambda: _ready(health), 300)
+            yield process
 
 
 @asynccontextmanager
@@ -165,14 +170,6 @@ def _memory(pid: int) -> float:
     """Resident MiB of a process."""
     status = Path(f"/proc/{pid}/status").read_text()
     return int(status.partition("VmRSS:")[2].split()[0]) / 1024
-
-
-def _free_port() -> int:
-    import socket
-
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        return int(probe.getsockname()[1])
 
 
 if __name__ == "__main__":

@@ -20,6 +20,7 @@ from pathlib import Path
 from typing import Any
 
 import uvloop
+from dra_cli.ports import Port
 from dra_shared.api.codec import convert
 from dra_shared.api.meta import Object, Struct
 from dra_shared.api.resources import (
@@ -53,11 +54,13 @@ class _PlacedPod(Object):
 _PLACED_PODS = Resource(PODS.group, PODS.version, PODS.plural, PODS.kind, _PlacedPod)
 
 
+# As scheduler_perf has it: there is no kubelet that could say when a node is ready, or mount a token.
+_WITHOUT = ("--disable-admission-plugins", "ServiceAccount,TaintNodesByCondition")
+
+
 @contextlib.asynccontextmanager
 async def processes(directory: Path) -> AsyncIterator[tuple[str, dict[str, subprocess.Popen[bytes]]]]:
     """The three services, ready; the API server's URL and the processes by name."""
-    port = _free_port()
-    server = f"http://127.0.0.1:{port}"
     running: dict[str, subprocess.Popen[bytes]] = {}
 
     def start(name: str, module: str, *arguments: str) -> None:
@@ -66,14 +69,18 @@ async def processes(directory: Path) -> AsyncIterator[tuple[str, dict[str, subpr
                 [sys.executable, "-m", module, "--log-level", "warning", *arguments], stdout=log, stderr=log
             )
 
+    ports = contextlib.ExitStack()
     try:
-        start("apiserver", "dra_apiserver.main", "--port", str(port), "--data", str(directory))
+        port, health = ports.enter_context(Port()), ports.enter_context(Port())
+        server = port.url
+        start(
+            "apiserver", "dra_apiserver.main", "--port", str(port.number), "--data", str(directory), *_WITHOUT
+        )
         async with Client(server) as client:
             await _until_ready(client)
-        health = _free_port()
         start("controller", "dra_controller.main", "--server", server, "--controllers", _CONTROLLERS)
-        start("scheduler", "dra_scheduler.main", "--server", server, "--health-port", str(health))
-        async with Client(f"http://127.0.0.1:{health}") as client:
+        start("scheduler", "dra_scheduler.main", "--server", server, "--health-port", str(health.number))
+        async with Client(health.url) as client:
             await _until_ready(client)
         yield server, running
     finally:
@@ -81,15 +88,7 @@ async def processes(directory: Path) -> AsyncIterator[tuple[str, dict[str, subpr
             process.terminate()
         for process in running.values():
             process.wait(timeout=20)
-
-
-def _free_port() -> int:
-    import socket
-
-    with socket.socket() as sock:
-        sock.bind(("127.0.0.1", 0))
-        port: int = sock.getsockname()[1]
-        return port
+        ports.close()
 
 
 async def _until_ready(client: Client) -> None:

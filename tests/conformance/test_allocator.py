@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 from dra_scheduler.allocator.conformance import agrees, answer
 
-from tests.reference import load_vectors
+from tests.support.reference import load_vectors
 
 _CASES = load_vectors("allocator.json.gz")
 _WORLDS = load_vectors("random-alloc.jsonl.gz")

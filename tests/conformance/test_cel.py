@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 from dra_shared.cel.conformance import agrees, answer
 
-from tests.reference import load_vectors
+from tests.support.reference import load_vectors
 
 
 def _upstream() -> list[Any]:

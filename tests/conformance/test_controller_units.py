@@ -34,7 +34,7 @@ from dra_shared.claims import (
 from dra_shared.clock import parse_rfc3339
 from dra_shared.quota import claim_usage, is_claim_resource
 
-from tests.reference import load_vectors
+from tests.support.reference import load_vectors
 
 Json = dict[str, Any]
 

@@ -16,11 +16,12 @@ from dra_apiserver.config import Config
 from dra_apiserver.server import ApiServer
 from dra_controller.manager import ControllerConfig, ControllerManager
 from dra_scheduler.config import SchedulerConfig
-from dra_scheduler.scheduler import Scheduler
+from dra_scheduler.wiring import new_scheduler
 from dra_shared.client.rest import Client
 
 from tests.conformance.test_http_golden import differences
-from tests.reference import reference_path
+from tests.support.reference import reference_path
+from tests.support.waiting import until
 
 Json = dict[str, Any]
 
@@ -38,10 +39,6 @@ VERSIONED = ("deviceclasses", "resourceclaims", "resourceclaimtemplates", "resou
 TABLES = ("resourceclaims", "resourceslices", "deviceclasses", "resourceclaimtemplates", "pods")
 MERGE = {"Content-Type": "application/merge-patch+json"}
 TABLE = {"Accept": "application/json;as=Table;v=v1;g=meta.k8s.io"}
-# Where we answer otherwise on purpose: what upstream adds to the objects named, and why we don't.
-WITHOUT_TAINT = (
-    "a node made by hand can be used at once: it is tainted when its condition says so, not on its create"
-)
 _TIME = re.compile(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(\.\d+)?Z")
 _UID = re.compile(r"[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}")
 _GENERATED = re.compile(r"(pod0-gpus-|kube-api-access-)[a-z0-9]{5}")
@@ -85,12 +82,10 @@ class Normal:
         return _UID.sub(lambda found: f"uid of {self._owners.get(found[0], '?')}", _plain(text))
 
 
-def expected(kind: str, obj: Json) -> Json:
-    """The real server's object, without what is listed above."""
+def expected(obj: Json) -> Json:
+    """The real server's object."""
     meta = obj["metadata"]
     managers = meta.get("managedFields", [])
-    if kind == "nodes":
-        obj["spec"].pop("taints", None)
     if not managers:
         meta.pop("managedFields", None)
     return obj
@@ -104,7 +99,7 @@ def expected_events(kind: str) -> list[Json]:
     """The record without the changes that were nothing but what is listed above."""
     events: list[Json] = []
     for event in golden_events(kind):
-        obj = expected(kind, event["object"])
+        obj = expected(event["object"])
         revision = obj["metadata"].pop("resourceVersion")
         last = events[-1]["object"] if events else None
         if event["type"] != "MODIFIED" or last is None or not same_content(obj, last):
@@ -180,9 +175,7 @@ class Run:
     async def until(self, condition: Callable[[], Awaitable[bool]]) -> None:
         # What never comes shows when the record is compared.
         with contextlib.suppress(TimeoutError):
-            async with asyncio.timeout(30):
-                while not await condition():  # noqa: ASYNC110 - the server is asked, it can't tell
-                    await asyncio.sleep(0.02)
+            await until(condition, 30, every=0.02)
 
     async def watch(self, kind: str, revision: str) -> None:
         url = f"{PATHS[kind]}?watch=true&resourceVersion={revision}"
@@ -267,14 +260,12 @@ async def _live(data: Path) -> Life:
         config = Config(port=0, data=data, relaxed=True, runtime_config="api/all=true")
         server = await stack.enter_async_context(ApiServer(config))
         http = await stack.enter_async_context(httpx.AsyncClient(base_url=server.url, timeout=30))
-        root = {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "kube-root-ca.crt"}}
-        await http.post("/api/v1/namespaces/default/configmaps", json=root)
         manager = await stack.enter_async_context(
             Client(server.url, user_agent="kube-controller-manager/v1.36.2")
         )
         scheduler = await stack.enter_async_context(Client(server.url, user_agent="kube-scheduler/v1.36.2"))
         await stack.enter_async_context(ControllerManager(ControllerConfig(), manager))
-        await stack.enter_async_context(Scheduler(SchedulerConfig(identity="x_1"), client=scheduler))
+        await stack.enter_async_context(new_scheduler(SchedulerConfig(identity="x_1"), client=scheduler))
         run = Run(http)
         revision = (await http.get(PATHS["pods"])).json()["metadata"]["resourceVersion"]
         async with _watching(run, revision):
@@ -332,13 +323,13 @@ def test_watch_events(kind: str, life: Life, ours: Normal, theirs: Normal) -> No
     ],
 )
 def test_answers_to_creates(kind: str, name: str, life: Life, ours: Normal, theirs: Normal) -> None:
-    compare(ours(_shown(life.made[kind])), theirs(expected(kind, golden(name))))
+    compare(ours(_shown(life.made[kind])), theirs(expected(golden(name))))
 
 
 @pytest.mark.parametrize("kind", [kind for kind in PATHS if kind != "events"])
 @pytest.mark.parametrize("stage", STAGES)
 def test_objects_at_each_stage(stage: str, kind: str, life: Life, ours: Normal, theirs: Normal) -> None:
-    wanted = [expected(kind, item) for item in golden(f"{stage}-{kind}.json")["items"]]
+    wanted = [expected(item) for item in golden(f"{stage}-{kind}.json")["items"]]
     found = [{**_typed(wanted), **item} for item in life.stages[stage, kind]]
     compare(ours(found), theirs(wanted))
 

@@ -12,7 +12,7 @@ from dra_apiserver.config import Config
 from dra_apiserver.server import ApiServer
 from dra_shared.features import FeatureGates
 
-from tests.reference import reference_path
+from tests.support.reference import reference_path
 
 NAMES = [
     "classes", "create", "create-errors", "discovery", "list", "missing", "patch", "rules", "status", "strategic",
@@ -139,8 +139,6 @@ async def test_conversation(name: str, server: ApiServer) -> None:
     ) as client:
         made = {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": f"t-{name}"}}
         assert (await client.post("/api/v1/namespaces", json=made)).status_code == 201
-        root = {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "kube-root-ca.crt"}}
-        assert (await client.post(f"/api/v1/namespaces/t-{name}/configmaps", json=root)).status_code == 201
         current: dict[str, Any] = {}
         for index, step in enumerate(steps(name)):
             request, wanted = step["request"], step["response"]

@@ -3,9 +3,9 @@
 from typing import Any
 
 import pytest
-from dra_apiserver.validation.conformance import agrees, answer
+from dra_apiserver.conformance import agrees, answer
 
-from tests.reference import load_vectors
+from tests.support.reference import load_vectors
 
 _LINES = load_vectors("random-validate.jsonl.gz")
 

@@ -8,12 +8,12 @@ from typing import Any
 
 import pytest
 from dra_scheduler.allocator import Features
+from dra_scheduler.dra.manager import DRAManager
+from dra_scheduler.dra.podgroups import PodGroups
 from dra_scheduler.framework.nodeinfo import NodeInfo
 from dra_scheduler.framework.state import CycleState
 from dra_scheduler.framework.status import Status
-from dra_scheduler.plugins.dynamicresources.manager import DRAManager
 from dra_scheduler.plugins.dynamicresources.plugin import DynamicResources
-from dra_scheduler.plugins.dynamicresources.podgroups import PodGroups
 from dra_shared.api.codec import to_builtins
 from dra_shared.api.pod import Pod
 from dra_shared.api.resource import ResourceClaim
@@ -30,8 +30,8 @@ from dra_shared.clock import FakeClock, parse_rfc3339
 from dra_shared.features import DEFAULTS, FeatureGates
 
 from tests.conformance.plain import typed
-from tests.fakeapi import Call, FakeApi, Json
-from tests.reference import load_vectors
+from tests.support.fakeapi import Call, FakeApi, Json
+from tests.support.reference import load_vectors
 
 _CASES = load_vectors("scheduler_plugin.json.gz")
 _UNIT = {"ns": 1e-9, "ms": 1e-3, "s": 1.0, "m": 60.0, "h": 3600.0}
@@ -135,7 +135,7 @@ class Bench:
 
 
 def _start(case: Json) -> datetime:
-    """When the case was recorded, as far as it tells: when it allocated something, or else after all allocations."""
+    """When the case was recorded, as far as it shows: when it allocated something, or else after all allocations."""
     actual = [step["actual"] for step in case["steps"] if isinstance(step.get("actual"), dict)]
     written = {
         stamp
@@ -267,7 +267,7 @@ class Run:
             case "filter":
                 assert node is not None
                 if self.bench.case["cancelFilter"]:
-                    state.stop = "test canceling Filter"
+                    state.deadline.cancel("test canceling Filter")
                 status = plugin.filter(state, pod, node)
                 if status is not None:
                     self.statuses[node_name] = status
@@ -286,7 +286,8 @@ class Run:
             case "prebind":
                 return await self._pre_bind(pod)
             case "postfilter":
-                return await plugin.post_filter(state, pod, self.statuses)
+                _, status = await plugin.post_filter(state, pod, self.statuses)
+                return status
         assert point.startswith("unreserve")
         await plugin.unreserve(state, pod, self.node)
         return None

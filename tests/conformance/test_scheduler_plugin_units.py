@@ -5,18 +5,18 @@ import random
 import msgspec
 import pytest
 from dra_scheduler.allocator import Features
+from dra_scheduler.dra.claimtracker import ClaimTracker
+from dra_scheduler.dra.manager import DRAManager
+from dra_scheduler.dra.podgroups import PodGroups
 from dra_scheduler.framework.events import Action, Event, Kind
 from dra_scheduler.framework.plugin import default_normalize
-from dra_scheduler.plugins.dynamicresources.claimtracker import ClaimTracker
 from dra_scheduler.plugins.dynamicresources.extended import requests_and_mappings
-from dra_scheduler.plugins.dynamicresources.manager import DRAManager
 from dra_scheduler.plugins.dynamicresources.nodeallocatable import (
     NeedsUnknown,
     check_pod_level,
     claim_statuses,
 )
 from dra_scheduler.plugins.dynamicresources.plugin import DynamicResources
-from dra_scheduler.plugins.dynamicresources.podgroups import PodGroups
 from dra_scheduler.plugins.dynamicresources.score import TooFewAllocations, compute_score
 from dra_shared.api.codec import to_builtins
 from dra_shared.api.resource import AllocationResult
@@ -26,8 +26,8 @@ from dra_shared.clock import FakeClock
 from dra_shared.features import FeatureGates
 
 from tests.conformance.plain import typed, without_nulls
-from tests.fakeapi import FakeApi, Json
-from tests.reference import load_vectors
+from tests.support.fakeapi import FakeApi, Json
+from tests.support.reference import load_vectors
 
 _CASES = load_vectors("scheduler_plugin_units.json.gz")
 

@@ -4,15 +4,15 @@ from typing import Any
 
 import pytest
 from dra_apiserver.auth import UserInfo
-from dra_apiserver.registry import Registry
-from dra_apiserver.strategy import Context
-from dra_apiserver.strategy.statusauth import check_binding, check_drivers
+from dra_apiserver.kinds import catalog
+from dra_apiserver.kinds.resource.statusauthorization import check_binding, check_drivers
+from dra_apiserver.kinds.strategy import Context
 from dra_shared.features import FeatureGates
 
-from tests.reference import load_vectors
+from tests.support.reference import load_vectors
 
 Json = dict[str, Any]
-KIND = Registry.default("api/all=true").get("resource.k8s.io", "resourceclaims")
+KIND = catalog.registry("api/all=true").get("resource.k8s.io", "resourceclaims")
 NODE_NAME = "authentication.kubernetes.io/node-name"
 
 

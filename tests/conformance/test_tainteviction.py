@@ -26,8 +26,8 @@ from dra_shared.clock import FakeClock, parse_rfc3339
 from dra_shared.features import FeatureGates
 from prometheus_client import CollectorRegistry
 
-from tests.fakeapi import Call, FakeApi
-from tests.reference import load_vectors
+from tests.support.fakeapi import Call, FakeApi
+from tests.support.reference import load_vectors
 
 Json = dict[str, Any]
 

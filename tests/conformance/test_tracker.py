@@ -5,13 +5,13 @@ import itertools
 from typing import Any
 
 import pytest
-from dra_scheduler.slicetracker import SliceTracker
+from dra_scheduler.dra.slicetracker import SliceTracker
 from dra_shared.api.codec import to_builtins
 from dra_shared.api.resource import ResourceSlice
 from dra_shared.api.resources import DEVICE_TAINT_RULES, RESOURCE_SLICES
 
 from tests.conformance.plain import Json, typed
-from tests.reference import load_vectors
+from tests.support.reference import load_vectors
 
 _CASES = load_vectors("tracker.json.gz")
 _MOST_ORDERS = 120

@@ -5,18 +5,21 @@ from collections import Counter
 from typing import Any, cast
 
 import pytest
+from dra_apiserver.conformance import NOW, answer
 from dra_apiserver.errors import FieldError, invalid
-from dra_apiserver.strategy import Context
-from dra_apiserver.strategy.objectmeta import IMMUTABLE, validate_metadata, validate_metadata_update
-from dra_apiserver.strategy.resource import ResourceSliceStrategy
-from dra_apiserver.validation import claimstatus, deviceclass, poolstatus, requests, resourceslice, taintrule
-from dra_apiserver.validation.capacity import check_shared_capacity
-from dra_apiserver.validation.conformance import NOW, answer
-from dra_apiserver.validation.gojson import CLAIM_SPEC, CLAIM_TEMPLATE_SPEC, show
+from dra_apiserver.kinds.common.goshapes import show
+from dra_apiserver.kinds.common.objectmeta import IMMUTABLE, validate_metadata, validate_metadata_update
+from dra_apiserver.kinds.resource import claimspec as requests
+from dra_apiserver.kinds.resource import claimstatus, deviceclass, poolstatus, taintrule
+from dra_apiserver.kinds.resource import slice as resourceslice
+from dra_apiserver.kinds.resource.capacity import check_shared_capacity
+from dra_apiserver.kinds.resource.goshapes import CLAIM_SPEC, CLAIM_TEMPLATE_SPEC
+from dra_apiserver.kinds.resource.strategy import ResourceSliceStrategy
+from dra_apiserver.kinds.strategy import Context
 from dra_shared.features import FeatureGates
 from dra_shared.names import dns_subdomain_name
 
-from tests.reference import load_vectors
+from tests.support.reference import load_vectors
 
 Json = dict[str, Any]
 KINDS = ("deviceclass", "devicetaintrule", "resourceclaim", "resourceclaimtemplate",

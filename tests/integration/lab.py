@@ -1,6 +1,5 @@
 """A running ``dralab up`` with a client, and what tests of manifests ask of it."""
 
-import asyncio
 import re
 import subprocess
 import sys
@@ -21,7 +20,8 @@ from dra_shared.api.resources import DEVICE_TAINT_RULES, NAMESPACES, POD_GROUPS,
 from dra_shared.client.errors import NotFound
 from dra_shared.client.rest import Client
 
-from tests.reference import REPOSITORY
+from tests.support.reference import REPOSITORY
+from tests.support.waiting import until
 
 T = TypeVar("T")
 
@@ -46,12 +46,12 @@ class Setup:
             arguments += ["--driver", driver]
         if self.gates:
             arguments += ["--feature-gates", self.gates]
-        _dralab(data, *arguments)
+        dralab(data, *arguments)
 
     @staticmethod
     def stop(data: Path) -> None:
         """Stop it again."""
-        _dralab(data, "down")
+        dralab(data, "down")
 
 
 PARTITIONED = Setup("partitioned", ("gpu.example.com:partitioned",))
@@ -63,7 +63,7 @@ def on(setup: Setup) -> pytest.MarkDecorator:
     return pytest.mark.parametrize("cluster", [setup], indirect=True, ids=[setup.name])
 
 
-def _dralab(data: Path, *arguments: str) -> None:
+def dralab(data: Path, *arguments: str) -> None:
     result = subprocess.run(
         [sys.executable, "-m", "dra_cli.main", *arguments, "--data", str(data)],
         cwd=REPOSITORY,
@@ -78,7 +78,7 @@ def _dralab(data: Path, *arguments: str) -> None:
 @asynccontextmanager
 async def lab(data: Path) -> AsyncIterator["Lab"]:
     """The cluster that runs in ``data``."""
-    async with Client(Cluster(data).record().server, user_agent="dralab") as client:
+    async with Cluster(data).client("dralab") as client:
         yield Lab(data, client, await Discovery.read(client))
 
 
@@ -247,13 +247,7 @@ class Lab:
         seconds: float = 60.0,
     ) -> T:
         """The first true result of ``check``; fails with what ``describe`` says."""
-        try:
-            async with asyncio.timeout(seconds):
-                while not (result := await check()):  # noqa: ASYNC110 - the server is asked, it cannot tell
-                    await asyncio.sleep(0.03)
-                return result
-        except TimeoutError:
-            raise AssertionError(await describe()) from None
+        return await until(check, seconds, every=0.03, describe=describe)
 
     async def _describe(self, namespace: str) -> str:
         return "; ".join(

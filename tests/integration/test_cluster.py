@@ -1,14 +1,13 @@
 """``dralab up`` and what goes with it, on real processes."""
 
-import asyncio
 import os
 import signal
+import stat
 import subprocess
 import sys
 from collections.abc import AsyncIterator, Iterator
 from contextlib import asynccontextmanager
 from pathlib import Path
-from typing import Any
 
 import pytest
 import yaml
@@ -17,6 +16,8 @@ from dra_shared.api.core import ConfigMap
 from dra_shared.api.meta import ObjectMeta
 from dra_shared.api.resources import CONFIG_MAPS, NODES, RESOURCE_SLICES
 from dra_shared.client.rest import Client
+
+from tests.support.waiting import until
 
 pytestmark = pytest.mark.slow
 
@@ -48,19 +49,26 @@ async def _client(data: Path) -> AsyncIterator[Client]:
         yield client
 
 
-async def _until(condition: Any, seconds: float = 60.0) -> None:
-    async with asyncio.timeout(seconds):
-        while True:
-            if await condition():
-                return
-            await asyncio.sleep(0.05)
-
-
 def test_detached_up_is_ready_when_it_returns(up: Path) -> None:
     status = dralab(up, "status")
     assert status.stdout.count(" ready ") == 4
     assert "Ready" in dralab(up, "get", "nodes").stdout
     assert dralab(up, "get", "resourceslices", "-o", "name").stdout.count("resourceslice") >= 1
+
+
+def test_other_users_of_the_machine_can_read_nothing_of_it(up: Path) -> None:
+    def readable(folder: Path) -> Iterator[Path]:
+        for path in folder.iterdir():
+            mode = path.lstat().st_mode
+            if path.is_dir() and mode & stat.S_IXOTH:
+                yield from readable(path)
+            elif not path.is_dir() and mode & (stat.S_IROTH | stat.S_IWOTH):
+                yield path
+
+    (database,) = up.rglob("dralab.sqlite3")
+    assert {stat.S_IMODE(path.stat().st_mode) for path in database.parent.glob("dralab.sqlite3*")} == {0o600}
+    # What drivers mount into containers is the same everywhere.
+    assert [path for path in readable(up) if up / "driver-root" not in path.parents] == []
 
 
 def test_kubeconfig_names_a_file_that_reaches_the_server(up: Path) -> None:
@@ -114,7 +122,7 @@ async def test_a_killed_service_comes_back_and_nothing_is_lost(up: Path) -> None
                     return False
                 return dralab(up, "status", check=False).returncode == 0
 
-            await _until(restarted)
+            await until(restarted)
         assert (await client.get(CONFIG_MAPS, "keep", "default")).metadata.name == "keep"
         assert [node.metadata.name for node in (await client.list(NODES)).items] == ["node-0"]
         assert {item.metadata.uid for item in (await client.list(RESOURCE_SLICES)).items} == slices

@@ -17,7 +17,7 @@ from dra_shared.api.resources import (
 from dra_shared.quantity import Quantity
 
 from tests.integration.lab import PARTITIONED, SHARED, Lab, Setup, on, results
-from tests.reference import manifest_dir
+from tests.support.reference import manifest_dir
 
 pytestmark = pytest.mark.slow
 

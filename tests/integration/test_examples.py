@@ -4,7 +4,7 @@ import pytest
 from dra_shared.api.resources import DEPLOYMENTS, PODS
 
 from tests.integration.lab import PARTITIONED, SHARED, Lab, Setup, on, results
-from tests.reference import REPOSITORY
+from tests.support.reference import REPOSITORY
 
 pytestmark = pytest.mark.slow
 
@@ -13,7 +13,6 @@ NVIDIA = Setup(
     "nvidia",
     ("gpu.nvidia.com", str(EXAMPLES / "drivers" / "nic.yaml")),
     nodes=2,
-    gates="DRADeviceTaintRules=true,GenericWorkload=true,GangScheduling=true",
 )
 
 

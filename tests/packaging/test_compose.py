@@ -6,9 +6,9 @@ from typing import Any
 import jsonschema
 import pytest
 import yaml
-from dra_cli.house import DEFAULT_GATES
+from dra_cli.services import DEFAULT_GATES
 
-from tests.reference import REPOSITORY
+from tests.support.reference import REPOSITORY
 
 _DURATION = {"type": "string", "pattern": r"^(\d+(us|ms|s|m|h))+$"}
 _STRINGS = {"type": "array", "items": {"type": "string"}, "uniqueItems": True}

@@ -8,7 +8,7 @@ import tomllib
 
 import pytest
 
-from tests.reference import REPOSITORY
+from tests.support.reference import REPOSITORY
 
 SERVICES = ("apiserver", "scheduler", "controller", "node-agent")
 

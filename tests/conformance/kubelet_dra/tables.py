@@ -20,9 +20,9 @@ from dra_shared.api.resources import PODS, RESOURCE_CLAIMS
 from dra_shared.clock import SystemClock
 from dra_shared.features import FeatureGates
 
-from tests.node_agent.kubelet.fakeapi import FakeApi
-from tests.node_agent.kubelet.fakedriver import FakeDriver
-from tests.reference import load_vectors
+from tests.support.kubelet.fakeapi import FakeApi
+from tests.support.kubelet.fakedriver import FakeDriver
+from tests.support.reference import load_vectors
 
 Case = dict[str, Any]
 Check = Callable[[Case, Path], Coroutine[Any, Any, None]]
@@ -95,7 +95,7 @@ async def open_bench(
     )
     async with driver:
         if table.get("driverName"):
-            manager.plugins.register(driver.name, driver.endpoint, driver.services, timeout)
+            manager.connections.register(driver.name, driver.endpoint, driver.services, timeout)
         if table.get("claimInfo"):
             manager.cache.add(read_info(table["claimInfo"]))
         try:

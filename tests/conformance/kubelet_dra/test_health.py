@@ -32,8 +32,8 @@ from tests.conformance.kubelet_dra.tables import (
     read_info,
     read_pod,
 )
-from tests.node_agent.kubelet.fakedriver import FakeDriver
-from tests.node_agent.kubelet.waiting import until
+from tests.support.kubelet.fakedriver import FakeDriver
+from tests.support.waiting import until
 
 _NOW = datetime(2026, 11, 20, 15, 38, 56, tzinfo=UTC)
 
@@ -86,7 +86,7 @@ async def _health_stream(case: Case, tmp_path: Path) -> None:
         info.add_device("test-driver", CheckpointDevice(pool_name="pool", device_name="dev", share_id=share))
         driver = FakeDriver(services=["v1.DRAPlugin", "v1.DRAResourceHealth"])
         async with driver:
-            manager.plugins.register(driver.name, driver.endpoint, driver.services)
+            manager.connections.register(driver.name, driver.endpoint, driver.services)
             device = "other" if case["name"] == "NonAllocatedDeviceChange" else "dev"
             driver.reports.put_nowait([("pool", device, 2, "broken")])
             await until(lambda: manager.health.get("test-driver", "pool", device).health == "Unhealthy")
@@ -103,7 +103,7 @@ async def _health_stream(case: Case, tmp_path: Path) -> None:
                 if case["name"] == "StreamError":
                     driver.reports.put_nowait(None)
                 else:
-                    manager.plugins.deregister(driver.name, driver.endpoint)
+                    manager.connections.deregister(driver.name, driver.endpoint)
                 await until(lambda: manager.health.get("test-driver", "pool", "dev").health == "Unknown")
 
 

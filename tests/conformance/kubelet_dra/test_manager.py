@@ -24,8 +24,8 @@ from tests.conformance.kubelet_dra.tables import (
     open_bench,
     read_pod,
 )
-from tests.node_agent.kubelet.fakeapi import FakeApi
-from tests.node_agent.kubelet.fakedriver import FakeDriver
+from tests.support.kubelet.fakeapi import FakeApi
+from tests.support.kubelet.fakedriver import FakeDriver
 
 
 def _requests(driver: FakeDriver) -> list[Case]:

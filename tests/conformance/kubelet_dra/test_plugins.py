@@ -5,11 +5,11 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from dra_node_agent.kubelet.dra.connection import DriverConnection, DriverError
+from dra_node_agent.kubelet.dra.connections import DriverConnections
 from dra_node_agent.kubelet.dra.health import (
     Health,
 )
-from dra_node_agent.kubelet.dra.plugin import DraPlugin, PluginError
-from dra_node_agent.kubelet.dra.plugins import DraPluginManager
 from dra_node_agent.proto import dra_v1_pb2
 from dra_shared.clock import FakeClock, settle
 
@@ -18,13 +18,13 @@ from tests.conformance.kubelet_dra.tables import (
     Check,
     cases,
 )
-from tests.node_agent.kubelet.fakeapi import FakeApi
-from tests.node_agent.kubelet.fakedriver import FakeDriver
-from tests.node_agent.kubelet.waiting import until
+from tests.support.kubelet.fakeapi import FakeApi
+from tests.support.kubelet.fakedriver import FakeDriver
+from tests.support.waiting import until
 
 
-def _plugins(api: FakeApi | None = None, clock: FakeClock | None = None, **options: Any) -> DraPluginManager:
-    return DraPluginManager("node", (api or FakeApi()).client(), clock or FakeClock(), **options)
+def _plugins(api: FakeApi | None = None, clock: FakeClock | None = None, **options: Any) -> DriverConnections:
+    return DriverConnections("node", (api or FakeApi()).client(), clock or FakeClock(), **options)
 
 
 async def _same_name(case: Case, tmp_path: Path) -> None:
@@ -32,7 +32,7 @@ async def _same_name(case: Case, tmp_path: Path) -> None:
     plugins.register("driver", "/tmp/first.sock", ["v1.DRAPlugin"])
     plugins.register("driver", "/tmp/second.sock", ["v1.DRAPlugin"])
     assert plugins.get("driver").endpoint == "/tmp/second.sock"
-    with pytest.raises(PluginError, match="already registered for DRA driver plugin driver"):
+    with pytest.raises(DriverError, match="already registered for DRA driver plugin driver"):
         plugins.register("driver", "/tmp/second.sock", ["v1.DRAPlugin"])
     plugins.deregister("driver", "/tmp/second.sock")
     assert plugins.get("driver").endpoint == "/tmp/first.sock"
@@ -43,7 +43,7 @@ async def _delete(case: Case, tmp_path: Path) -> None:
     plugins = _plugins()
     plugins.register("driver", "/tmp/first.sock", ["v1.DRAPlugin"])
     plugins.deregister("driver", "/tmp/first.sock")
-    with pytest.raises(PluginError):
+    with pytest.raises(DriverError):
         plugins.get("driver")
     await plugins.close()
 
@@ -52,7 +52,7 @@ async def _get_plugin(case: Case, tmp_path: Path) -> None:
     plugins = _plugins()
     name = case["table"]["driverName"]
     if case["table"]["shouldError"]:
-        with pytest.raises(PluginError):
+        with pytest.raises(DriverError):
             plugins.get(name)
     else:
         plugins.register(name, "/tmp/dra.sock", ["v1.DRAPlugin"])
@@ -67,7 +67,7 @@ async def _registration(case: Case, tmp_path: Path) -> None:
         plugins.register(table["driverName"], "/tmp/a.sock", ["v1beta1.DRAPlugin"])
     services = table.get("supportedServices") or ()
     if table["shouldError"]:
-        with pytest.raises(PluginError):
+        with pytest.raises(DriverError):
             plugins.register(table["driverName"], f"/tmp/{table['socketFile']}", services)
     else:
         plugins.register(table["driverName"], f"/tmp/{table['socketFile']}", services)
@@ -106,14 +106,14 @@ async def _grpc_methods(case: Case, tmp_path: Path) -> None:
     table = case["table"]
     version = table["service"].partition(".")[0]
     if case["name"] == "internal-error":
-        with pytest.raises(PluginError, match="none of services supported by the plugin"):
-            DraPlugin("driver", "/tmp/none.sock", [table["chosenService"]])
+        with pytest.raises(DriverError, match="none of services supported by the plugin"):
+            DriverConnection("driver", "/tmp/none.sock", [table["chosenService"]])
         return
     async with FakeDriver(version=version) as driver:
-        plugin = DraPlugin("driver", driver.endpoint, [table["chosenService"]])
+        plugin = DriverConnection("driver", driver.endpoint, [table["chosenService"]])
         claims = [dra_v1_pb2.Claim(namespace="ns", name="claim", uid="uid")]
         if table["expectError"]:
-            with pytest.raises(PluginError, match="rpc error: code = Unimplemented"):
+            with pytest.raises(DriverError, match="rpc error: code = Unimplemented"):
                 await plugin.prepare(claims)
         else:
             assert [d.device_name for d in (await plugin.prepare(claims))["uid"].devices] == ["claim"]
@@ -123,15 +123,15 @@ async def _grpc_methods(case: Case, tmp_path: Path) -> None:
 
 async def _grpc_timeout(case: Case, tmp_path: Path) -> None:
     async with FakeDriver(hang=True) as driver:
-        plugin = DraPlugin("driver", driver.endpoint, driver.services, timeout=0.05)
-        with pytest.raises(PluginError, match="code = DeadlineExceeded desc = context deadline exceeded"):
+        plugin = DriverConnection("driver", driver.endpoint, driver.services, timeout=0.05)
+        with pytest.raises(DriverError, match="code = DeadlineExceeded desc = context deadline exceeded"):
             await plugin.prepare([])
         await plugin.close()
 
 
 async def _grpc_reused(case: Case, tmp_path: Path) -> None:
     async with FakeDriver() as driver:
-        plugin = DraPlugin("driver", driver.endpoint, driver.services)
+        plugin = DriverConnection("driver", driver.endpoint, driver.services)
         await asyncio.gather(*(plugin.prepare([]) for _ in range(5)))
         assert len(driver.calls) == 5
         await plugin.close()
@@ -139,7 +139,7 @@ async def _grpc_reused(case: Case, tmp_path: Path) -> None:
 
 async def _watch_resources(case: Case, tmp_path: Path) -> None:
     async with FakeDriver(services=["v1.DRAPlugin", "v1.DRAResourceHealth"]) as driver:
-        plugin = DraPlugin("driver", driver.endpoint, driver.services)
+        plugin = DriverConnection("driver", driver.endpoint, driver.services)
         driver.reports.put_nowait([("pool", "dev", 1, "fine")])
         driver.reports.put_nowait(None)
         reports = [report async for report in plugin.health()]

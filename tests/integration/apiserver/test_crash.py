@@ -4,8 +4,8 @@ import asyncio
 import os
 import random
 import signal
-import socket
 import sys
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -13,16 +13,17 @@ import httpx
 import orjson
 import pytest
 from dra_apiserver.storage.sqlite import SqliteEngine
+from dra_cli.ports import Port
+from dra_shared.listening import ADDRESS_IN_USE
 
 BASE = "/api/v1/namespaces/default/configmaps"
 ROUNDS = 4
 
 
-def free_port() -> int:
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        port: int = probe.getsockname()[1]
-        return port
+@pytest.fixture
+def port() -> Iterator[int]:
+    with Port() as held:
+        yield held.number
 
 
 async def start(data: Path, port: int) -> asyncio.subprocess.Process:
@@ -100,9 +101,8 @@ class Writer:
         self.unsure.clear()
 
 
-async def test_kill_9_loses_nothing_that_was_answered(tmp_path: Path) -> None:
+async def test_kill_9_loses_nothing_that_was_answered(tmp_path: Path, port: int) -> None:
     rng = random.Random(5)
-    port = free_port()
     writers = [Writer(number) for number in range(6)]
     newest = 0
     for _ in range(ROUNDS):
@@ -131,8 +131,7 @@ async def test_kill_9_loses_nothing_that_was_answered(tmp_path: Path) -> None:
     assert newest > 50
 
 
-async def test_sigterm_ends_watches_and_exits_cleanly(tmp_path: Path) -> None:
-    port = free_port()
+async def test_sigterm_ends_watches_and_exits_cleanly(tmp_path: Path, port: int) -> None:
     process = await start(tmp_path, port)
     async with httpx.AsyncClient(base_url=f"http://127.0.0.1:{port}", timeout=20) as client:
         begun = asyncio.Event()
@@ -149,8 +148,7 @@ async def test_sigterm_ends_watches_and_exits_cleanly(tmp_path: Path) -> None:
         assert await watching == []
 
 
-async def test_two_servers_on_one_port_is_a_clear_error(tmp_path: Path) -> None:
-    port = free_port()
+async def test_two_servers_on_one_port_is_a_clear_error(tmp_path: Path, port: int) -> None:
     process = await start(tmp_path, port)
     try:
         second = await asyncio.create_subprocess_exec(
@@ -158,8 +156,9 @@ async def test_two_servers_on_one_port_is_a_clear_error(tmp_path: Path) -> None:
             stderr=asyncio.subprocess.PIPE, env={**os.environ},
         )  # fmt: skip
         _, errors = await second.communicate()
-        assert second.returncode == 1
-        assert b"address already in use" in errors.lower()
+        assert second.returncode == ADDRESS_IN_USE
+        assert f"cannot listen on 127.0.0.1:{port}: Address already in use".encode() in errors
+        assert b"Traceback" not in errors
     finally:
         process.terminate()
         await process.wait()

@@ -5,8 +5,10 @@ import os
 import re
 import shutil
 import subprocess
+import time
+import urllib.request
 import uuid
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -64,7 +66,6 @@ def test_versions_and_the_cluster(kubectl: Kubectl, server: str) -> None:
     assert f"is running at {server}" in re.sub(r"\x1b\[[0-9;]*m", "", kubectl("cluster-info"))
     assert "ok" in kubectl("get", "--raw", "/readyz?verbose")
     assert kubectl("auth", "can-i", "create", "pods") == "yes\n"
-    assert "Metrics API not available" in kubectl("top", "nodes", fails=True)
 
 
 def test_every_kind_can_be_listed_in_every_form(kubectl: Kubectl) -> None:
@@ -75,6 +76,47 @@ def test_every_kind_can_be_listed_in_every_form(kubectl: Kubectl) -> None:
     for form in ("wide", "name", "json"):
         kubectl("get", everything, "-A", "-o", form)
     assert "LABELS" in kubectl("get", "namespaces", "--show-labels")
+
+
+def test_top_shows_what_nodes_and_pods_use(kubectl: Kubectl, name: str) -> None:
+    kubectl("create", "namespace", name)
+    annotations = {"dralab.dev/cpu-usage.main": "1500m"}
+    requests = {"cpu": "250m", "memory": "64Mi"}
+    containers = [
+        {"name": one, "image": "busybox", "command": ["sleep", "9999"], "resources": {"requests": requests}}
+        for one in ("main", "sidecar")
+    ]
+    pods = [
+        {"metadata": {"name": "large", "annotations": annotations}, "spec": {"containers": containers}},
+        {"metadata": {"name": "small"}, "spec": {"containers": containers[1:]}},
+    ]
+    for pod in pods:
+        kubectl("apply", "-n", name, stdin={"apiVersion": "v1", "kind": "Pod", **pod})
+    kubectl("wait", "-n", name, "--for=condition=Ready", "pod", "--all", "--timeout=60s")
+
+    def rows(*arguments: str) -> list[list[str]]:
+        return [line.split() for line in kubectl("top", *arguments, "--no-headers").splitlines()]
+
+    # Answers are kept for some seconds: pods that started since have no metrics until then.
+    deadline = time.monotonic() + 30
+    while kubectl("get", "pods.metrics.k8s.io", "-n", name, "-o", "name").count("\n") < len(pods):
+        assert time.monotonic() < deadline
+        time.sleep(0.5)
+    assert rows("pods", "-n", name) == [["large", "1750m", "128Mi"], ["small", "250m", "64Mi"]]
+    assert rows("pods", "-n", name, "--sort-by=memory")[0][0] == "large"
+    assert [name, "small", "250m", "64Mi"] in rows("pods", "-A", "--sort-by=cpu")
+    assert rows("pod", "large", "-n", name, "--containers") == [
+        ["large", "main", "1500m", "64Mi"],
+        ["large", "sidecar", "250m", "64Mi"],
+    ]
+    nodes = rows("nodes", "--sort-by=cpu")
+    assert {row[0] for row in nodes} == set(
+        kubectl("get", "nodes", "-o", "name").replace("node/", "").split()
+    )
+    # A node also runs its system.
+    assert all(int(row[1].removesuffix("m")) >= 50 and row[3].endswith("Mi") for row in nodes)
+    assert "kube-system/metrics-server" in kubectl("get", "apiservices", "v1beta1.metrics.k8s.io")
+    kubectl("delete", "namespace", name, "--wait=false")
 
 
 def test_explain_knows_the_fields(kubectl: Kubectl) -> None:
@@ -302,3 +344,52 @@ def test_children_may_be_left_behind(kubectl: Kubectl, name: str) -> None:
     assert kubectl("get", left, "-o", "jsonpath={.metadata.ownerReferences}") == ""
     kubectl("delete", left, "--cascade=foreground")
     assert kubectl("get", "pods", "-l", f"app={name}", "-o", "name") == ""
+
+
+_SERVER = "mkdir /www; echo hello > /www/index.html; httpd -f -p 8080 -h /www"
+
+
+@pytest.fixture
+def web(kubectl: Kubectl, name: str) -> Iterator[str]:
+    """A pod that serves HTTP on port 8080."""
+    kubectl("run", name, "--image=busybox", "--port=8080", "--command", "--", "sh", "-c", _SERVER)
+    kubectl("wait", "--for=condition=Ready", f"pod/{name}", "--timeout=60s")
+    yield name
+    kubectl("delete", "pod", name, "--now")
+
+
+@pytest.mark.parametrize("websockets", ["true", "false"])
+def test_ports_are_forwarded(environment: dict[str, str], web: str, websockets: str) -> None:
+    with subprocess.Popen(
+        ["kubectl", "port-forward", f"pod/{web}", ":8080"],
+        stdout=subprocess.PIPE,
+        text=True,
+        env={**environment, "KUBECTL_PORT_FORWARD_WEBSOCKETS": websockets},
+    ) as forwarding:
+        assert forwarding.stdout is not None
+        match = re.match(r"Forwarding from 127.0.0.1:(\d+) -> 8080", forwarding.stdout.readline())
+        assert match is not None
+        for _ in range(3):
+            with urllib.request.urlopen(f"http://127.0.0.1:{match[1]}/", timeout=30) as answer:
+                assert answer.read() == b"hello\n"
+        forwarding.terminate()
+
+
+def test_files_are_copied_both_ways(kubectl: Kubectl, web: str, tmp_path: Path) -> None:
+    sent = tmp_path / "sent"
+    (sent / "sub").mkdir(parents=True)
+    (sent / "binary").write_bytes(bytes(range(256)) * 100)
+    (sent / "sub" / "text").write_text("hi")
+    kubectl("cp", str(sent), f"{web}:/tmp/")
+    assert kubectl("exec", web, "--", "cat", "/tmp/sent/sub/text") == "hi"
+    kubectl("cp", f"{web}:/tmp/sent", str(tmp_path / "back"))
+    assert (tmp_path / "back" / "binary").read_bytes() == (sent / "binary").read_bytes()
+    assert (tmp_path / "back" / "sub" / "text").read_text() == "hi"
+
+
+def test_a_pod_and_its_service_answer_through_the_proxy(kubectl: Kubectl, web: str) -> None:
+    kubectl("expose", "pod", web, "--port=80", "--target-port=8080")
+    for path in (f"pods/{web}/proxy/", f"pods/{web}:8080/proxy/index.html", f"services/{web}:80/proxy/"):
+        assert kubectl("get", "--raw", f"/api/v1/namespaces/default/{path}") == "hello\n"
+    kubectl("delete", "service", web)
+    assert kubectl("get", "--raw", "/api/v1/nodes/node-0/proxy/healthz") == "ok"

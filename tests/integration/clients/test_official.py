@@ -1,19 +1,23 @@
 """The Kubernetes project's own Python client."""
 
+import json
 import threading
-import time
 import uuid
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+import httpx
 import pytest
-from kubernetes import client, config, dynamic, watch
+import yaml
+from kubernetes import client, config, dynamic, utils, watch
 from kubernetes.client.rest import ApiException
 from kubernetes.leaderelection import electionconfig, leaderelection
 from kubernetes.leaderelection.resourcelock.configmaplock import ConfigMapLock
 
 from tests.integration.clients.objects import claim, deployment, gpu_pod, template
+from tests.support.reference import REPOSITORY
+from tests.support.waiting import blocking_until
 
 # The client leaves sockets to the garbage collector.
 pytestmark = [
@@ -31,13 +35,6 @@ def api(kubeconfig: Path) -> Iterator[Any]:
 @pytest.fixture
 def name() -> str:
     return f"o-{uuid.uuid4().hex[:8]}"
-
-
-def until(condition: Callable[[], bool], seconds: float = 60.0) -> None:
-    end = time.monotonic() + seconds
-    while not condition():
-        assert time.monotonic() < end
-        time.sleep(0.02)
 
 
 def test_versions_and_discovery(api: Any) -> None:
@@ -94,19 +91,19 @@ def test_a_pod_with_a_claim_runs_and_goes(api: Any, name: str) -> None:
     (result,) = generated.status.allocation.devices.results
     assert result.driver == "gpu.nvidia.com"
     assert generated.status.reserved_for[0].name == name
-    until(lambda: "hello" in core.read_namespaced_pod_log(name, "default"))
+    blocking_until(lambda: "hello" in core.read_namespaced_pod_log(name, "default"))
     core.delete_namespaced_pod(name, "default")
 
     def gone() -> bool:
         return not core.list_namespaced_pod("default", label_selector=f"app={name}").items
 
-    until(gone)
+    blocking_until(gone)
 
     def released() -> bool:
         names = [item.metadata.name for item in resources.list_namespaced_resource_claim("default").items]
         return generated.metadata.name not in names
 
-    until(released)
+    blocking_until(released)
 
 
 def test_errors_are_the_servers_statuses(api: Any, name: str) -> None:
@@ -184,7 +181,7 @@ def test_scale_status_and_eviction(api: Any, name: str) -> None:
     def ready() -> bool:
         return bool(apps.read_namespaced_deployment_status(name, "default").status.ready_replicas == 3)
 
-    until(ready)
+    blocking_until(ready)
     assert apps.read_namespaced_deployment_scale(name, "default").status.selector == f"app={name}"
     victim = core.list_namespaced_pod("default", label_selector=f"app={name}").items[0].metadata.name
     core.create_namespaced_pod_eviction(
@@ -195,9 +192,9 @@ def test_scale_status_and_eviction(api: Any, name: str) -> None:
         names = {item.metadata.name for item in core.list_namespaced_pod("default").items}
         return victim not in names and ready()
 
-    until(replaced)
+    blocking_until(replaced)
     apps.delete_namespaced_deployment(name, "default", propagation_policy="Foreground")
-    until(lambda: not core.list_namespaced_pod("default", label_selector=f"app={name}").items)
+    blocking_until(lambda: not core.list_namespaced_pod("default", label_selector=f"app={name}").items)
 
 
 def test_the_dynamic_client(api: Any, name: str) -> None:
@@ -238,3 +235,61 @@ def test_leader_election(api: Any, name: str) -> None:
     core.patch_namespaced_config_map(name, "default", stolen)
     assert stopped.wait(20)
     elector.join(20)
+
+
+@pytest.mark.parametrize("name", sorted(path.name for path in (REPOSITORY / "examples").iterdir()))
+def test_our_examples_are_what_typed_clients_take(api: Any, name: str) -> None:
+    """Quantities are strings, as the API's types have them: the client refuses what is not."""
+    for file in sorted((REPOSITORY / "examples" / name).glob("*.yaml")):
+        for obj in yaml.safe_load_all(file.read_text()):
+            if "apiVersion" not in obj or obj["apiVersion"].startswith("scheduling.k8s.io/v1alpha"):
+                continue
+            if "namespace" in obj["metadata"]:
+                obj["metadata"]["namespace"] = "default"
+            utils.create_from_dict(api, obj, dry_run="All")
+
+
+def test_a_quantity_comes_as_text_however_it_was_written(api: Any, name: str) -> None:
+    """kube-apiserver decodes objects into Go's types and encodes them again: a Quantity is a string then."""
+    body = deployment(name, 0)
+    container = body["spec"]["template"]["spec"]["containers"][0]
+    container["resources"] = {"limits": {"example.com/gpu": 2}, "requests": {"cpu": 0.5}}
+    path, kind = "/apis/apps/v1/namespaces/default/deployments", "Deployment"
+    answers = [_raw(api, "POST", path, "application/json", body)]
+    for number, media_type in enumerate(
+        (
+            "application/merge-patch+json",
+            "application/strategic-merge-patch+json",
+            "application/apply-patch+yaml",
+        ),
+        start=3,
+    ):
+        limits = {**container, "resources": {"limits": {"example.com/gpu": number}}}
+        patch = {
+            "apiVersion": "apps/v1",
+            "kind": kind,
+            "metadata": {"name": name},
+            "spec": {"template": {"spec": {"containers": [limits]}}},
+        }
+        answers.append(
+            _raw(api, "PATCH", f"{path}/{name}?fieldManager=test&force=true", media_type, patch)
+            if "apply" in media_type
+            else _raw(api, "PATCH", f"{path}/{name}", media_type, patch)
+        )
+    limits_path = "/spec/template/spec/containers/0/resources/limits"
+    patched = [{"op": "replace", "path": limits_path, "value": {"cpu": 7}}]
+    answers.append(_raw(api, "PATCH", f"{path}/{name}", "application/json-patch+json", patched))
+    container["resources"] = {"limits": {"cpu": 1000}}
+    answers.append(_raw(api, "PUT", f"{path}/{name}", "application/json", body))
+    found = [answer["spec"]["template"]["spec"]["containers"][0]["resources"]["limits"] for answer in answers]
+    assert [list(limits.values()) for limits in found] == [["2"], ["3"], ["4"], ["5"], ["7"], ["1k"]]
+    typed = client.AppsV1Api(api).read_namespaced_deployment(name, "default")
+    assert typed.spec.template.spec.containers[0].resources.limits == {"cpu": "1k"}
+
+
+def _raw(api: Any, method: str, path: str, media_type: str, body: Any) -> Any:
+    answer = httpx.request(
+        method, api.configuration.host + path, content=json.dumps(body), headers={"Content-Type": media_type}
+    )
+    assert answer.status_code < 300, answer.text
+    return answer.json()

@@ -1,9 +1,5 @@
 """A cluster without a scheduler: pods get their claims' devices and their node from the test."""
 
-import asyncio
-from collections.abc import Awaitable, Callable
-from typing import Any
-
 from dra_shared.api.codec import convert
 from dra_shared.api.pod import Pod
 from dra_shared.api.resource import ResourceClaim, ResourceSlice
@@ -11,15 +7,9 @@ from dra_shared.api.resources import PODS, RESOURCE_CLAIMS, RESOURCE_SLICES
 from dra_shared.client.errors import NotFound
 from dra_shared.client.rest import Client, PatchType
 
+from tests.support.waiting import until
+
 _SCRIPT = "nvidia-smi -L; trap 'exit 0' TERM; sleep 9999 & wait"
-
-
-async def until(check: Callable[[], Awaitable[Any]]) -> Any:
-    """The first true result of an async check."""
-    async with asyncio.timeout(60):
-        while not (result := await check()):  # noqa: ASYNC110 - the server is asked, it cannot tell
-            await asyncio.sleep(0.01)
-        return result
 
 
 async def slices(client: Client) -> list[ResourceSlice]:

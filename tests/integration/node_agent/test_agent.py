@@ -14,7 +14,8 @@ from dra_shared.api.resources import NODES, PODS
 from dra_shared.client.rest import Client
 from dra_shared.service import HealthServer
 
-from tests.integration.node_agent.cluster import bound_pod, gone, running, slices, until
+from tests.integration.node_agent.cluster import bound_pod, gone, running, slices
+from tests.support.waiting import until
 
 
 @pytest.fixture
@@ -34,7 +35,7 @@ async def _agent(client: Client, folder: Path, *names: str) -> AsyncIterator[Nod
 
 @asynccontextmanager
 async def _server(folder: Path) -> AsyncIterator[Client]:
-    config = Config(port=0, data=folder, relaxed=True)
+    config = Config(port=0, data=folder, relaxed=True, disabled_plugins=frozenset({"ServiceAccount"}))
     async with ApiServer(config) as server, Client(server.url) as client:
         yield client
 

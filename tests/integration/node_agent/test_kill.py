@@ -16,7 +16,8 @@ from dra_node_agent.kubelet.dra.checkpoint import STATE_FILE, decode
 from dra_shared.api.resources import PODS
 from dra_shared.client.rest import Client
 
-from tests.integration.node_agent.cluster import bound_pod, gone, running, slices, until
+from tests.integration.node_agent.cluster import bound_pod, gone, running, slices
+from tests.support.waiting import until
 
 # Seconds after a pod was bound: before, within and after its claim is prepared.
 _MOMENTS = (0.0, 0.01, 0.02, 0.04, 0.08)
@@ -48,7 +49,7 @@ async def _agent(url: str, folder: Path) -> AsyncIterator[asyncio.subprocess.Pro
 @pytest.mark.slow
 async def test_killed_agents_leave_nothing_behind(folder: Path) -> None:
     home = folder / "nodes" / "node-0"
-    config = Config(port=0, data=folder, relaxed=True)
+    config = Config(port=0, data=folder, relaxed=True, disabled_plugins=frozenset({"ServiceAccount"}))
     async with ApiServer(config) as server, Client(server.url) as client:
         for number, moment in enumerate(_MOMENTS):
             async with _agent(server.url, folder):

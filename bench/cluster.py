@@ -1,4 +1,4 @@
-"""The whole house: seconds from start to ready, memory of its processes, and a pod's way to Running.
+"""A whole cluster: seconds from start to ready, memory of its processes, and a pod's way to Running.
 
 Every figure comes from real processes on the loopback address, in a directory of its own.
 """
@@ -23,7 +23,7 @@ _NAMESPACE = "bench"
 
 def main(arguments: list[str] | None = None) -> None:
     """Run the benchmark and print one line a figure, or JSON."""
-    parser = argparse.ArgumentParser(prog="bench house", description=__doc__)
+    parser = argparse.ArgumentParser(prog="bench cluster", description=__doc__)
     parser.add_argument("--runs", type=int, default=3, help="starts to measure")
     parser.add_argument("--pods", type=int, default=20, help="pods to time, one after the other")
     parser.add_argument("--json", action="store_true")

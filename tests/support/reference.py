@@ -1,11 +1,11 @@
 """Where the reference material lies, and how tests read it.
 
-The folder named by ``DRALAB_REFERENCE`` (default: ``../shared`` beside the repository) holds what the real Kubernetes
-code answered. It is not part of the project: without it the tests that need it skip and say so.
+The folder named by ``DRALAB_REFERENCE`` (default: ``../shared``, next to the repository) holds what the real Kubernetes
+code answered. It is not part of the project. Without it the conformance tests run the sample in
+``tests/data/recorded``, and other tests that need the reference material skip.
 """
 
 import functools
-import gzip
 import json
 import os
 from pathlib import Path
@@ -13,7 +13,9 @@ from typing import Any
 
 import pytest
 
-REPOSITORY = Path(__file__).resolve().parent.parent
+from tools.recorded import RECORDED, read
+
+REPOSITORY = Path(__file__).resolve().parents[2]
 REFERENCE = Path(os.environ.get("DRALAB_REFERENCE", REPOSITORY.parent / "shared"))
 
 
@@ -29,13 +31,11 @@ def reference_path(*parts: str) -> Path:
 
 @functools.cache
 def load_vectors(name: str) -> list[dict[str, Any]]:
-    """The cases of ``vectors/<name>``: a gzipped JSON table, or gzipped JSON lines."""
-    path = reference_path("vectors", name)
-    with gzip.open(path, "rb") as file:
-        if name.endswith(".jsonl.gz"):
-            return [json.loads(line) for line in file]
-        cases: list[dict[str, Any]] = json.load(file)["cases"]
-        return cases
+    """The cases of ``vectors/<name>``, a gzipped JSON table or gzipped JSON lines, or the recorded sample of them."""
+    sample = RECORDED / f"{name.partition('.')[0]}.jsonl"
+    if not REFERENCE.exists() and sample.exists():
+        return [json.loads(line) for line in sample.read_text().split("\n") if line]
+    return read(reference_path("vectors", name))
 
 
 def manifest_dir(*parts: str) -> Path:

@@ -4,9 +4,7 @@ Only the shape is read (names, types, tags, ``+markers``), never the prose.
 """
 
 import re
-import subprocess
 from dataclasses import dataclass, field
-from pathlib import Path
 
 _IMPORT = re.compile(r'^\s*(?:(\w+)\s+)?"([^"]+)"')
 _FIELD = re.compile(r"^\s*(?:(\w+)\s+)?([\w.*\[\]]+)\s*(?:`([^`]*)`)?\s*(?://.*)?$")
@@ -17,6 +15,10 @@ _CONSTANT = re.compile(r'^\s*(?:const )?\w+(?:\s+|\s*=\s*)(\w+)(?:\s*=\s*|\()"([
 _RENAMED = re.compile(r"^\s*\w+\s*=\s*(\w+)\((\w+)\.(\w+)\)")
 _NAMED = re.compile(r'^\s*(?:const )?(\w+)\s+\w+\s*=\s*"([^"]*)"')
 _MARKER = re.compile(r"^\s*//\s*\+([\w:]+)(?:=(.*?))?\s*$")
+_RULE = re.compile(r"^\s*//\s*\+k8s:(.+?)\s*$")
+_STAGE = re.compile(r'^(alpha|beta)\(since: "([\d.]+)"\)$')
+# Tags with the same prefix that other generators read.
+_NO_RULES = re.compile(r"^([\w-]+-gen|supportsSubresource|isSubresource)\b")
 
 
 @dataclass
@@ -29,6 +31,8 @@ class GoField:
     omitzero: bool
     tags: dict[str, str]
     markers: dict[str, list[str]]
+    documented: bool = True
+    rules: list[str] = field(default_factory=list)
 
 
 @dataclass
@@ -40,6 +44,7 @@ class GoType:
     underlying: str = ""
     fields: list[GoField] = field(default_factory=list)
     markers: dict[str, list[str]] = field(default_factory=dict)
+    rules: list[str] = field(default_factory=list)
 
 
 @dataclass
@@ -60,18 +65,22 @@ class GoPackage:
         return sorted(set(self.constants.get(name, ()))) if marked else []
 
 
-def read_git(repository: Path, revision: str, path: str) -> str:
-    """The text of one file at a revision."""
-    command = ["git", "--git-dir", str(repository), "show", f"{revision}:{path}"]
-    return subprocess.run(command, check=True, capture_output=True, text=True).stdout
-
-
 def _markers(comments: list[str]) -> dict[str, list[str]]:
     found: dict[str, list[str]] = {}
     for line in comments:
         match = _MARKER.match(line)
         if match:
             found.setdefault(match.group(1), []).append(match.group(2) or "")
+    return found
+
+
+def _rules(comments: list[str]) -> list[str]:
+    """The validation tags in their order: ``maxItems=32``, ``alpha(1.36): eachKey: format=k8s-short-name``."""
+    found = []
+    for line in comments:
+        match = _RULE.match(line)
+        if match and not _NO_RULES.match(match.group(1)):
+            found.append(": ".join(_STAGE.sub(r"\1(\2)", part) for part in match.group(1).split("=+k8s:")))
     return found
 
 
@@ -86,7 +95,14 @@ def _field(line: str, comments: list[str]) -> GoField | None:
     if "inline" in options or not match.group(1):
         name = name or ""
     return GoField(
-        name, match.group(2), "omitempty" in options, "omitzero" in options, tags, _markers(comments)
+        name,
+        match.group(2),
+        "omitempty" in options,
+        "omitzero" in options,
+        tags,
+        _markers(comments),
+        any(_MARKER.match(line) is None and line.strip(" /\t") for line in comments),
+        _rules(comments),
     )
 
 
@@ -130,7 +146,8 @@ def parse(path: str, source: str) -> GoPackage:
         else:
             match = _TYPE.match(line)
             if match:
-                made = GoType(path, match.group(1), markers=_markers(above + comments))
+                block = above + comments
+                made = GoType(path, match.group(1), markers=_markers(block), rules=_rules(block))
                 if match.group(2).strip() == "struct":
                     current = None if line.rstrip().endswith("{}") else made
                 else:

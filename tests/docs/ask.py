@@ -1,0 +1,36 @@
+"""Starts an API server, sends it the requests on stdin and prints the answers.
+
+Run by its path, so that the packages come from PYTHONPATH. A request is [method, path, headers, body]; an
+answer is [status, body]. The last line printed is {"package": FOLDER, "answers": […]}.
+"""
+
+import asyncio
+import json
+import sys
+import tempfile
+from pathlib import Path
+from typing import Any
+
+import dra_apiserver
+import httpx
+from dra_apiserver.config import Config
+from dra_apiserver.server import ApiServer
+
+
+async def ask(requests: list[tuple[str, str, dict[str, str], Any]]) -> list[tuple[int, Any]]:
+    """The answers of a new API server to the requests, one after the other."""
+    answers = []
+    with tempfile.TemporaryDirectory() as data:
+        async with (
+            ApiServer(Config(port=0, data=Path(data), relaxed=True, runtime_config="api/all=true")) as server,
+            httpx.AsyncClient(base_url=server.url, timeout=30) as client,
+        ):
+            for method, path, headers, body in requests:
+                response = await client.request(method, path, headers=headers, json=body)
+                answers.append((response.status_code, response.json()))
+    return answers
+
+
+if __name__ == "__main__":
+    made = asyncio.run(ask(json.load(sys.stdin)))
+    sys.stdout.write(json.dumps({"package": dra_apiserver.__path__[0], "answers": made}) + "\n")

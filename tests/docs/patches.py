@@ -1,0 +1,62 @@
+"""Changes that a page shows as ``diff`` blocks, made on a copy of the packages.
+
+A block names its files in lines ``--- PATH``. A hunk's lines, in order, are found in the file as they are; a line
+``@@ TEXT`` before them says that they come after the first line that has TEXT.
+"""
+
+import re
+import shutil
+from dataclasses import dataclass, field
+from pathlib import Path
+
+
+@dataclass
+class Hunk:
+    """Some lines of a file, and those that replace them."""
+
+    path: str
+    after: str = ""
+    old: list[str] = field(default_factory=list)
+    new: list[str] = field(default_factory=list)
+
+    def apply(self, folder: Path) -> None:
+        """Change the file.
+
+        Raises:
+            AssertionError: the file does not have the lines.
+        """
+        file = folder / self.path
+        lines = file.read_text().split("\n")
+        start = next((number for number, line in enumerate(lines) if self.after in line), None)
+        assert start is not None, f"{self.path} has no line with {self.after!r}"
+        count = len(self.old)
+        found = [at for at in range(start, len(lines) - count + 1) if lines[at : at + count] == self.old]
+        assert found, f"{self.path} does not have these lines after {self.after!r}: {self.old}"
+        lines[found[0] : found[0] + count] = self.new
+        file.write_text("\n".join(lines))
+
+
+def hunks(page: str, heading: str) -> list[Hunk]:
+    """The changes that the blocks below a heading make."""
+    section = re.split(r"^#+ ", page.partition(f" {heading}\n")[2], flags=re.MULTILINE)[0]
+    found: list[Hunk] = []
+    for block in re.findall(r"^```diff\n(.*?)^```", section, re.MULTILINE | re.DOTALL):
+        for line in block.splitlines():
+            if line.startswith("--- "):
+                found.append(Hunk(line[4:]))
+            elif line.startswith("@@ "):
+                if found[-1].old:
+                    found.append(Hunk(found[-1].path))
+                found[-1].after = line[3:]
+            else:
+                if line[0] != "+":
+                    found[-1].old.append(line[1:])
+                if line[0] != "-":
+                    found[-1].new.append(line[1:])
+    return found
+
+
+def copy_packages(repository: Path, folder: Path) -> None:
+    """A copy of what the API server runs."""
+    for package in ("shared/dra_shared", "services/apiserver/dra_apiserver"):
+        shutil.copytree(repository / package, folder / package, ignore=shutil.ignore_patterns("__pycache__"))

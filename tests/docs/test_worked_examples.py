@@ -1,0 +1,131 @@
+"""The worked examples of docs/architecture.md do what the page says, and touch only what it says."""
+
+import json
+import os
+import subprocess
+import sys
+import tomllib
+from pathlib import Path
+from typing import Any
+
+from tests.docs.patches import copy_packages, hunks
+from tests.support.reference import REPOSITORY
+
+PAGE = (REPOSITORY / "docs/architecture.md").read_text()
+ROOM = "services/apiserver/dra_apiserver/kinds/resource/"
+SCHEMA_DATA = "shared/dra_shared/api/schema/"
+CLAIMS = "/apis/resource.k8s.io/{}/namespaces/default/resourceclaims"
+TABLE = {"Accept": "application/json;as=Table;v=v1;g=meta.k8s.io"}
+Answers = list[tuple[int, Any]]
+
+
+def _ask(packages: Path, *requests: tuple[str, str, dict[str, str], Any]) -> Answers:
+    path = os.pathsep.join([str(packages / "shared"), str(packages / "services/apiserver")])
+    done = subprocess.run(
+        [sys.executable, str(REPOSITORY / "tests/docs/ask.py")],
+        input=json.dumps(requests),
+        env={**os.environ, "PYTHONPATH": path, "PYTHONDONTWRITEBYTECODE": "1"},
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=60,
+    )
+    assert done.returncode == 0, done.stderr
+    printed = json.loads(done.stdout.splitlines()[-1])
+    assert Path(printed["package"]).is_relative_to(packages)
+    found: Answers = printed["answers"]
+    return found
+
+
+def _changed(heading: str, folder: Path, *allowed: str) -> Path:
+    copy_packages(REPOSITORY, folder)
+    changes = hunks(PAGE, heading)
+    assert changes
+    assert not [change.path for change in changes if not change.path.startswith(allowed)]
+    for change in changes:
+        change.apply(folder)
+    return folder
+
+
+def _claim(version: str, name: str, request: dict[str, Any]) -> dict[str, Any]:
+    return {
+        "apiVersion": f"resource.k8s.io/{version}",
+        "kind": "ResourceClaim",
+        "metadata": {"name": name},
+        "spec": {"devices": {"requests": [{"name": "r", **request}]}},
+    }
+
+
+def _create(version: str, name: str, purpose: str) -> tuple[str, str, dict[str, str], Any]:
+    fields = {"deviceClassName": "gpu", "purpose": purpose}
+    claim = _claim(version, name, fields if version == "v1beta1" else {"exactly": fields})
+    return ("POST", CLAIMS.format(version) + "?fieldValidation=Strict", {}, claim)
+
+
+def test_a_new_field_of_a_claim(tmp_path: Path) -> None:
+    (code, before), *_ = _ask(REPOSITORY, _create("v1", "a", "training"))
+    assert code == 400
+    assert 'unknown field "spec.devices.requests[0].exactly.purpose"' in before["message"]
+
+    packages = _changed("Example: a new field of a claim", tmp_path, ROOM, SCHEMA_DATA)
+    good, bad, beta, old, explained = _ask(
+        packages,
+        _create("v1", "a", "training"),
+        _create("v1", "b", "Not A Label"),
+        _create("v1beta1", "c", "testing"),
+        ("GET", CLAIMS.format("v1beta1") + "/a", {}, None),
+        ("GET", "/openapi/v3/apis/resource.k8s.io/v1", {}, None),
+    )
+    assert good[0] == 201
+    assert good[1]["spec"]["devices"]["requests"][0]["exactly"]["purpose"] == "training"
+    owned = good[1]["metadata"]["managedFields"][0]["fieldsV1"]
+    assert '"f:requests"' in json.dumps(owned)
+    assert bad[0] == 422
+    assert bad[1]["details"]["causes"][0]["field"] == "spec.devices.requests[0].exactly.purpose"
+    assert beta[0] == 201
+    assert beta[1]["spec"]["devices"]["requests"][0]["purpose"] == "testing"
+    assert old[1]["spec"]["devices"]["requests"][0]["purpose"] == "training"
+    types = explained[1]["components"]["schemas"]
+    described = types["io.k8s.api.resource.v1.ExactDeviceRequest"]["properties"]["purpose"]
+    assert described["description"] == "What the devices are for, a DNS label."
+
+
+def test_a_new_column(tmp_path: Path) -> None:
+    claim = _claim("v1", "a", {"exactly": {"deviceClassName": "gpu"}})
+    result = {"request": "r", "driver": "gpu.example.com", "pool": "p", "device": "d"}
+    status = {**claim, "status": {"allocation": {"devices": {"results": [result]}}}}
+    at = CLAIMS.format("v1")
+    requests: list[tuple[str, str, dict[str, str], Any]] = [
+        ("POST", at, {}, claim),
+        ("PUT", at + "/a/status", {}, status),
+        ("GET", at, TABLE, None),
+    ]
+
+    def shown(packages: Path) -> dict[str, Any]:
+        *_, (code, table) = _ask(packages, *requests)
+        assert code == 200
+        titles = [column["name"] for column in table["columnDefinitions"]]
+        return dict(zip(titles, table["rows"][0]["cells"], strict=True))
+
+    assert list(shown(REPOSITORY)) == ["Name", "State", "Age"]
+    row = shown(_changed("Example: a new column", tmp_path, ROOM))
+    assert list(row) == ["Name", "State", "Devices", "Age"]
+    assert (row["Name"], row["State"], row["Devices"]) == ("a", "allocated", 1)
+
+
+def test_the_rooms_floors_are_those_of_the_contract() -> None:
+    contracts = tomllib.loads((REPOSITORY / "pyproject.toml").read_text())["tool"]["importlinter"][
+        "contracts"
+    ]
+    layers = next(c["layers"] for c in contracts if c.get("containers") == ["dra_apiserver.kinds"])
+    rows = PAGE.partition("| the rooms' floors |")[2].partition("\n\n")[0].splitlines()[2:]
+    assert [row.split("|")[1].strip().split(", ") for row in rows] == [layer.split(" | ") for layer in layers]
+
+
+def test_the_engine_imports_no_room() -> None:
+    contracts = tomllib.loads((REPOSITORY / "pyproject.toml").read_text())["tool"]["importlinter"][
+        "contracts"
+    ]
+    engine = next(c for c in contracts if "dra_apiserver.handlers" in c.get("source_modules", ()))
+    assert engine["type"] == "forbidden"
+    assert "dra_apiserver.kinds.resource" in engine["forbidden_modules"]

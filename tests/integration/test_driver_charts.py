@@ -1,0 +1,65 @@
+"""Drivers that come as charts: their pods start the simulated driver on their nodes."""
+
+from pathlib import Path
+
+import pytest
+from dra_shared.api.resources import DAEMON_SETS, PODS, RESOURCE_SLICES
+
+from tests.integration.lab import Lab, Setup, on
+
+_CHARTS = Path(__file__).parent / "charts"
+_NONE = Setup("none", ("none",))
+_NVIDIA = Setup("nvidia", ("gpu.nvidia.com",))
+
+
+async def _drivers(house: Lab) -> set[str]:
+    return {slice_.spec.driver for slice_ in (await house.client.list(RESOURCE_SLICES)).items}
+
+
+async def _all_run(house: Lab, namespace: str) -> str:
+    """Wait until the DaemonSet's pod is ready; gives its name."""
+    (name,) = [name for name in await house.made(namespace, 1) if "vectoradd" not in name]
+    await house.running(namespace, name)
+    return name
+
+
+@pytest.mark.slow
+@on(_NONE)
+async def test_the_drivers_pods_run_the_drivers(house: Lab) -> None:
+    await house.apply(_CHARTS / "example.yaml")
+    plugin = await _all_run(house, "dra-example-driver")
+    assert "gpu.example.com runs" in await house.log("dra-example-driver", plugin, "plugin")
+    assert await _drivers(house) == {"gpu.example.com"}
+
+    await house.apply(_CHARTS / "nvidia.yaml")
+
+    async def added() -> bool:
+        pod = (await house.pods("nvidia-dra-driver")).get("cuda-vectoradd")
+        return pod is not None and pod.status.phase == "Succeeded"
+
+    async def describe() -> str:
+        return str(await house.pods("nvidia-dra-driver"))
+
+    await house.until(added, describe)
+    assert "Test PASSED" in await house.log("nvidia-dra-driver", "cuda-vectoradd", "cuda-vectoradd")
+    assert await _drivers(house) == {"gpu.example.com", "gpu.nvidia.com"}
+    await house.client.delete(PODS, "cuda-vectoradd", "nvidia-dra-driver")
+
+    await house.client.delete(DAEMON_SETS, "driver-kubelet-plugin", "nvidia-dra-driver")
+    await house.client.delete(DAEMON_SETS, "dra-example-driver-kubeletplugin", "dra-example-driver")
+
+    async def stopped() -> bool:
+        return not await house.pods("nvidia-dra-driver") and not await house.pods("dra-example-driver")
+
+    await house.until(stopped, describe)
+
+
+@pytest.mark.slow
+@on(_NVIDIA)
+async def test_a_driver_that_runs_anyway_is_left_alone(house: Lab) -> None:
+    await house.apply(_CHARTS / "nvidia.yaml")
+    names = await house.made("nvidia-dra-driver", 2)
+    (plugin,) = [name for name in names if "vectoradd" not in name]
+    await house.running("nvidia-dra-driver", plugin)
+    log = await house.log("nvidia-dra-driver", plugin, "gpus")
+    assert log.startswith("dralab: gpu.nvidia.com runs on this node already, as --driver says")

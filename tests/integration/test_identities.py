@@ -1,0 +1,154 @@
+"""Every service with an identity of its own, and no more rights than upstream's roles give it."""
+
+import csv
+import os
+import subprocess
+from collections.abc import Iterator
+from pathlib import Path
+
+import orjson
+import pytest
+from dra_cli.cluster import Cluster
+from dra_shared.api.resources import NODES, RESOURCE_SLICES, SERVICE_ACCOUNTS
+from dra_shared.client.errors import Forbidden
+from dra_shared.client.kubeconfig import load
+from dra_shared.client.rest import Client
+
+from tests.integration.lab import dralab, lab
+from tests.support.reference import REPOSITORY
+
+pytestmark = [pytest.mark.slow, pytest.mark.xdist_group("identities")]
+
+_WORKLOADS = """
+apiVersion: apps/v1
+kind: Deployment
+metadata: {name: web}
+spec:
+  replicas: 2
+  selector: {matchLabels: {app: web}}
+  template:
+    metadata: {labels: {app: web}}
+    spec: {terminationGracePeriodSeconds: 0, containers: [{name: main, image: busybox, command: [sleep, "999"]}]}
+---
+apiVersion: apps/v1
+kind: StatefulSet
+metadata: {name: db}
+spec:
+  replicas: 1
+  selector: {matchLabels: {app: db}}
+  template:
+    metadata: {labels: {app: db}}
+    spec: {terminationGracePeriodSeconds: 0, containers: [{name: main, image: busybox, command: [sleep, "999"]}]}
+---
+apiVersion: apps/v1
+kind: DaemonSet
+metadata: {name: agent}
+spec:
+  selector: {matchLabels: {app: agent}}
+  template:
+    metadata: {labels: {app: agent}}
+    spec: {terminationGracePeriodSeconds: 0, containers: [{name: main, image: busybox, command: [sleep, "999"]}]}
+---
+apiVersion: batch/v1
+kind: Job
+metadata: {name: once}
+spec:
+  template:
+    spec: {restartPolicy: Never, containers: [{name: main, image: busybox, command: [echo, hi]}]}
+---
+apiVersion: policy/v1
+kind: PodDisruptionBudget
+metadata: {name: web}
+spec: {minAvailable: 1, selector: {matchLabels: {app: web}}}
+---
+apiVersion: v1
+kind: ResourceQuota
+metadata: {name: quota}
+spec: {hard: {pods: "20"}}
+"""
+
+
+@pytest.fixture(scope="module")
+def data(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
+    path = tmp_path_factory.mktemp("i")
+    dralab(path, "up", "--detach", "--port", "0", "--nodes", "2", "--relaxed", "--authorization-mode", "RBAC")
+    yield path
+    dralab(path, "down")
+
+
+def _refusals(data: Path) -> list[str]:
+    lines = [line for log in (data / "logs").glob("*.log") for line in log.read_text().splitlines()]
+    return [line for line in lines if "orbidden" in line or "nauthorized" in line]
+
+
+async def test_workloads_run_with_the_rights_of_upstreams_roles(data: Path, tmp_path: Path) -> None:
+    manifest = tmp_path / "workloads.yaml"
+    manifest.write_text(_WORKLOADS)
+    async with lab(data) as house:
+        # Until their bindings are there, nodes and drivers try again.
+        before = set(_refusals(data))
+        await house.apply(manifest, REPOSITORY / "examples" / "quickstart" / "1-gpu-per-pod.yaml")
+        await house.running("gpu-per-pod", "alpha", "beta")
+
+        async def done() -> bool:
+            texts = {
+                path: (await house.client.raw("GET", path)).content
+                for path in (
+                    "/apis/apps/v1/namespaces/default/deployments/web",
+                    "/apis/apps/v1/namespaces/default/statefulsets/db",
+                    "/apis/apps/v1/namespaces/default/daemonsets/agent",
+                    "/apis/batch/v1/namespaces/default/jobs/once",
+                    "/apis/policy/v1/namespaces/default/poddisruptionbudgets/web",
+                    "/api/v1/namespaces/default/resourcequotas/quota",
+                )
+            }
+            web, db, agent, once, budget, quota = (orjson.loads(text)["status"] for text in texts.values())
+            return bool(
+                (web.get("availableReplicas"), db.get("readyReplicas"), agent.get("numberReady")) == (2, 1, 2)
+                and once.get("succeeded") == 1
+                and budget.get("disruptionsAllowed") == 1
+                and quota.get("used", {}).get("pods") == "5"
+            )
+
+        async def describe() -> str:
+            return "\n".join(sorted(set(_refusals(data)) - before)) or "not everything is done"
+
+        await house.until(done, describe)
+        await house.delete(manifest)
+        assert set(_refusals(data)) - before == set()
+        accounts = {
+            one.metadata.name for one in (await house.client.list(SERVICE_ACCOUNTS, "kube-system")).items
+        }
+        assert {"deployment-controller", "node-controller", "resource-claim-controller"} <= accounts
+
+
+async def test_services_are_who_upstreams_components_are(data: Path) -> None:
+    with (data / "auth" / "tokens.csv").open() as file:
+        tokens = {row[1]: (row[0], row[3]) for row in csv.reader(file)}
+    assert {name: groups for name, (_, groups) in tokens.items()} == {
+        "kubernetes-admin": "system:masters",
+        "dralab:drivers": "",
+        "system:kube-scheduler": "",
+        "system:kube-controller-manager": "",
+        "system:node:node-0": "system:nodes",
+        "system:node:node-1": "system:nodes",
+    }
+    access = load(data / "auth" / "scheduler.kubeconfig")
+    assert access.token == tokens["system:kube-scheduler"][0]
+    async with Client(access.server, token=access.token) as scheduler:
+        assert len((await scheduler.list(NODES)).items) == 2
+        with pytest.raises(
+            Forbidden, match='User "system:kube-scheduler" cannot delete resource "resourceslices"'
+        ):
+            await scheduler.delete(RESOURCE_SLICES, "any")
+
+
+def test_no_token_is_seen_in_the_list_of_processes(data: Path) -> None:
+    with (data / "auth" / "tokens.csv").open() as file:
+        tokens = [row[0] for row in csv.reader(file)]
+    pids = [service.pid for service in Cluster(data).record().services.values()]
+    listed = subprocess.run(
+        ["cat", *(f"/proc/{pid}/cmdline" for pid in pids)], capture_output=True, check=True, env=os.environ
+    ).stdout.decode()
+    assert "dra_scheduler.main" in listed
+    assert not any(token in listed for token in tokens)

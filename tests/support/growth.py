@@ -1,0 +1,241 @@
+"""Objects with long lists, made from the schemas, and what a request does with them, step by step."""
+
+from __future__ import annotations
+
+import contextlib
+import gc
+import time
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from typing import Any
+
+import orjson
+from dra_apiserver.conformance import answer
+from dra_apiserver.errors import StatusError
+from dra_apiserver.handlers.changes import drop_duplicate_owners
+from dra_apiserver.http import Request
+from dra_apiserver.kinds.common.generic import GenericStrategy
+from dra_apiserver.kinds.kind import Kind
+from dra_apiserver.kinds.strategy import Context
+from dra_apiserver.patch import PatchError, server_side_apply, strategic_merge_patch, track_update
+from dra_apiserver.registry import Registry
+from dra_apiserver.schema import DecodeError
+from dra_apiserver.schema.types import Field, ListNode, MapNode, Node, Scalar, Struct, object_type
+from dra_apiserver.tables import table
+from dra_shared.features import FeatureGates
+
+JsonObject = dict[str, Any]
+Step = Callable[[], object]
+Path = tuple[str | int, ...]
+
+NOW = "2020-01-01T00:00:00Z"
+_GIVEN: dict[Scalar, Callable[[int], Any]] = {
+    Scalar.STRING: lambda number: f"n{number}",
+    Scalar.BOOL: lambda number: True,
+    Scalar.INT32: lambda number: number % 60000 + 1,
+    Scalar.INT64: lambda number: number + 1,
+    Scalar.FLOAT: lambda number: number + 1.5,
+    Scalar.BYTES: lambda number: "YQ==",
+    Scalar.TIME: lambda number: NOW,
+    Scalar.MICRO_TIME: lambda number: "2020-01-01T00:00:00.000000Z",
+    Scalar.QUANTITY: lambda number: str(number + 1),
+    Scalar.INT_OR_STRING: lambda number: number % 60000 + 1,
+    Scalar.ANY: lambda number: {"number": number},
+}
+
+
+_REFUSALS = (StatusError, DecodeError, PatchError, LookupError, TypeError, ValueError, AttributeError)
+
+
+@dataclass(frozen=True)
+class ListField:
+    """A list or map somewhere in a kind's objects; in `path` 0 stands for an item of a list, "key" for one of a map."""
+
+    kind: Kind
+    path: Path
+    node: ListNode | MapNode
+
+    def __str__(self) -> str:
+        return f"{self.kind.kind}.{'.'.join(map(str, self.path))}"
+
+
+class Growth:
+    """The fields that are lists or maps, each of a struct's once, whatever kinds have the struct."""
+
+    def __init__(self, registry: Registry) -> None:
+        self._seen: set[tuple[str, str]] = set()
+        self.fields = [
+            found
+            for kind in sorted(registry, key=_simple_first)
+            for found in self._below(kind, object_type(kind, kind.storage_version), (), ())
+        ]
+
+    def _below(self, kind: Kind, node: Node, path: Path, within: tuple[str, ...]) -> Iterator[ListField]:
+        match node:
+            case ListNode():
+                yield from self._below(kind, node.item, (*path, 0), within)
+            case MapNode():
+                yield from self._below(kind, node.value, (*path, "key"), within)
+            case Struct() if node.name not in within:
+                for member in node.fields.values():
+                    place = (*path, member.name)
+                    if (
+                        isinstance(member.node, ListNode | MapNode)
+                        and (node.name, member.name) not in self._seen
+                    ):
+                        self._seen.add((node.name, member.name))
+                        yield ListField(kind, place, member.node)
+                    yield from self._below(kind, member.node, place, (*within, node.name))
+
+
+def _simple_first(kind: Kind) -> tuple[bool, str, str]:
+    return kind.kind != "Pod", kind.group, kind.kind
+
+
+def item(node: Node, number: int, all_members: bool, keys: tuple[str, ...] = ()) -> Any:
+    """An item of a list, unlike those of other numbers: with all members that are single values, or its keys alone."""
+    if isinstance(node, Scalar):
+        return _GIVEN[node](number)
+    if isinstance(node, ListNode):
+        return [item(node.item, number, all_members)]
+    if isinstance(node, MapNode):
+        return {f"k{number}": item(node.value, number, all_members)}
+    return {
+        name: _GIVEN[member.node](number)
+        for name, member in node.fields.items()
+        if isinstance(member.node, Scalar) and (all_members or name in keys or _identifies(name, member))
+    }
+
+
+def _identifies(name: str, member: Field) -> bool:
+    return member.node is Scalar.STRING and name in ("name", "key", "type", "request")
+
+
+def holding(field: ListField, items: Any) -> JsonObject:
+    """An object that has these items in its list."""
+    kind = field.kind
+    made: JsonObject = {"apiVersion": kind.storage_api_version, "kind": kind.kind, "metadata": {"name": "x"}}
+    if kind.namespaced:
+        made["metadata"]["namespace"] = "default"
+    node: Node = object_type(kind, kind.storage_version)
+    here: Any = made
+    for at, step in enumerate(field.path):
+        node = _child(node, step)
+        last = at == len(field.path) - 1
+        value: Any = items if last else _container(node)
+        if step == 0:
+            here[0] = value if not isinstance(here[0], dict) or last else here[0] | value
+            here = here[0]
+        else:
+            found = here.setdefault(step, value)
+            if last:
+                here[step] = items
+            here = found
+    return made
+
+
+def _child(node: Node, step: str | int) -> Node:
+    if isinstance(node, ListNode):
+        return node.item
+    if isinstance(node, MapNode):
+        return node.value
+    assert isinstance(node, Struct)
+    assert isinstance(step, str)
+    return node.fields[step].node
+
+
+def _container(node: Node) -> Any:
+    if isinstance(node, ListNode):
+        return [item(node.item, 0, False, (*node.keys, node.merge_key))]
+    return item(node, 0, False) if isinstance(node, Struct) else {}
+
+
+def lists(field: ListField, length: int) -> Iterator[tuple[str, Any]]:
+    """Lists and maps of this length by what their items are like."""
+    if isinstance(field.node, MapNode):
+        yield (
+            "full",
+            {f"example.com/k{number}": item(field.node.value, number, True) for number in range(length)},
+        )
+        return
+    node, keys = field.node.item, (*field.node.keys, field.node.merge_key)
+    yield "full", [item(node, number, True, keys) for number in range(length)]
+    yield "same", [item(node, 7, True, keys)] * length
+
+
+def steps(field: ListField, items: Any) -> Iterator[tuple[str, Step]]:
+    """What requests do with such an object, by name."""
+    kind, version = field.kind, field.kind.storage_version
+    text = orjson.dumps(holding(field, items))
+    reverse = dict(reversed(items.items())) if isinstance(items, dict) else items[::-1]
+    turned = orjson.dumps(holding(field, reverse))
+    status = field.path[0] == "status"
+
+    def read(body: bytes = text) -> Any:
+        return orjson.loads(body)
+
+    def tracked(body: bytes = text) -> JsonObject:
+        made: JsonObject = read(body)
+        track_update(kind, version, None, made, manager="one", now=NOW)
+        return made
+
+    def updated() -> None:
+        old = tracked()
+        track_update(kind, version, old, read(turned), manager="two", now=NOW)
+
+    def applied(force: bool = True) -> None:
+        live = server_side_apply(kind, version, None, read(), manager="one", now=NOW)
+        changed = orjson.loads(text.replace(b'"n', b'"m'))
+        server_side_apply(kind, version, live, changed, manager="one", now=NOW)
+        server_side_apply(kind, version, tracked(), read(turned), manager="two", now=NOW, force=force)
+
+    def patched() -> None:
+        strategic_merge_patch(object_type(kind, version), read(), read(turned))
+
+    def deduplicated() -> None:
+        request = Request({"method": "", "path": ""}, _nothing, _nothing, "")
+        drop_duplicate_owners(read()["metadata"], request)
+
+    def shown() -> None:
+        table(kind, version, [read()], metadata={}, now=datetime(2020, 1, 1, tzinfo=UTC))
+
+    def warned() -> None:
+        ctx = Context(kind, version, "default", NOW, FeatureGates(), lookup=lambda *_: None)
+        GenericStrategy().warnings_on_create(read(), ctx)
+
+    def created() -> None:
+        answer({"object": read()})
+
+    def changed() -> None:
+        operation = "statusUpdate" if status else "update"
+        answer({"object": read(turned), "oldObject": read(), "operation": operation})
+
+    yield "create", created
+    yield "update", changed
+    yield "track a create", tracked
+    yield "track an update", updated
+    yield "apply", applied
+    yield "patch", patched
+    yield "owners", deduplicated
+    yield "table", shown
+    yield "warn", warned
+
+
+async def _nothing(*_: Any) -> Any:
+    raise AssertionError
+
+
+def seconds(step: Step, times: int = 1) -> float:
+    """This thread's CPU time for a step, at best, whether the step can do anything with such an object or not."""
+    best = float("inf")
+    gc.disable()
+    try:
+        for _ in range(times):
+            started = time.thread_time()
+            with contextlib.suppress(*_REFUSALS):
+                step()
+            best = min(best, time.thread_time() - started)
+    finally:
+        gc.enable()
+    return best

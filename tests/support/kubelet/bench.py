@@ -1,0 +1,164 @@
+"""A kubelet on its own: in-memory API server, simulated runtime, a clock that tests move."""
+
+import tempfile
+from collections.abc import Sequence
+from pathlib import Path
+from types import TracebackType
+from typing import Any, Self
+
+from dra_node_agent.kubelet.kubelet import Kubelet, KubeletConfig
+from dra_node_agent.kubelet.node import NodeShape
+from dra_node_agent.kubelet.registration.watch import DirectoryWatcher
+from dra_node_agent.runtime.fake import FakeRuntime
+from dra_shared.api.codec import convert
+from dra_shared.api.core import ConfigMap
+from dra_shared.api.pod import Pod
+from dra_shared.api.resources import EVENTS, PODS, RESOURCE_CLAIMS
+from dra_shared.client.store import Store
+from dra_shared.clock import FakeClock, settle
+from dra_shared.features import FeatureGates
+
+from tests.support.kubelet.fakeapi import FakeApi, Json
+
+SLEEPER = ["sh", "-c", "echo hello; trap 'exit 0' TERM; sleep 9999 & wait"]
+
+
+def pod(name: str = "pod", *containers: Json, **spec: Any) -> Json:
+    """A pod on the test's node; by default with one container that runs until it is asked to stop."""
+    main = list(containers) or [{"name": "main", "image": "busybox", "command": SLEEPER}]
+    return {
+        "metadata": {"name": name, "namespace": "ns", "uid": f"{name}-uid", "generation": 1},
+        "spec": {"nodeName": "node", "restartPolicy": "Always", "containers": main, **spec},
+        "status": {"phase": "Pending"},
+    }
+
+
+def claim(name: str, *pods: str, driver: str = "test-driver") -> Json:
+    """An allocated claim that is reserved for these pods."""
+    result = {"request": "request", "driver": driver, "pool": "pool", "device": name}
+    return {
+        "metadata": {"name": name, "namespace": "ns", "uid": f"{name}-uid"},
+        "spec": {"devices": {"requests": [{"name": "request"}]}},
+        "status": {
+            "allocation": {"devices": {"results": [result]}},
+            "reservedFor": [{"resource": "pods", "name": name, "uid": f"{name}-uid"} for name in pods],
+        },
+    }
+
+
+class Bench:
+    """See the module's docstring. Leaving the context ends the kubelet, as a stop of its process does."""
+
+    def __init__(
+        self, folder: Path | None = None, api: FakeApi | None = None, clock: FakeClock | None = None
+    ) -> None:
+        # Sockets need short paths.
+        self._temporary = None if folder else tempfile.TemporaryDirectory(prefix="k", dir="/tmp")
+        self.folder = folder or Path(self._temporary.name if self._temporary else "")
+        self.api = api or FakeApi()
+        self.clock = clock or FakeClock()
+        self.cdi = self.folder / "cdi"
+        self.cdi.mkdir(exist_ok=True)
+        self.root = self.folder / "kubelet"
+        self.registry = self.root / "plugins_registry"
+        self.registry.mkdir(parents=True, exist_ok=True)
+        self._watcher = DirectoryWatcher()
+        self.runtime = FakeRuntime(
+            self.folder / "runtime", self.cdi, self.clock, readable=(self.root,), node_ip="127.0.0.1"
+        )
+        self.config_maps: Store[ConfigMap] = Store()
+        self.kubelet = Kubelet(
+            KubeletConfig(self.root, NodeShape("node"), FeatureGates(), durable=False),
+            self.api.client(),
+            self.clock,
+            self.runtime,
+            self._watcher,
+            self.config_maps,
+        )
+        self.api.on_change = self._changed
+
+    async def __aenter__(self) -> Self:
+        await self._watcher.__aenter__()
+        await self.kubelet.start()
+        for obj in self.api.list(PODS):
+            self.kubelet.pod_changed(obj)
+        self.kubelet.sources_ready()
+        return self
+
+    async def __aexit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        self.api.on_change = lambda path, obj: None
+        await self.kubelet.close()
+        await self._watcher.__aexit__(kind, error, traceback)
+        if self._temporary is not None:
+            self._temporary.cleanup()
+
+    def _changed(self, path: str, obj: Json | None) -> None:
+        if "/pods/" not in path:
+            return
+        if obj is not None:
+            self.kubelet.pod_changed(convert(PODS, obj))
+        else:
+            for known in list(self.kubelet.pods()):
+                if path == PODS.path(known.metadata.namespace, known.metadata.name):
+                    self.kubelet.pod_removed(known)
+
+    def create(self, obj: Json) -> None:
+        """Make a pod, bound to this node already."""
+        self.api.put(PODS, obj)
+
+    def add_claim(self, obj: Json) -> None:
+        """Make a claim."""
+        self.api.put(RESOURCE_CLAIMS, obj)
+
+    def delete(self, name: str, grace: int = 30) -> None:
+        """Ask for a pod's deletion, as a client does."""
+        obj = dict(self.api.objects[PODS.path("ns", name)])
+        obj["metadata"] = {
+            **obj["metadata"],
+            "deletionTimestamp": "2026-01-01T00:00:00Z",
+            "deletionGracePeriodSeconds": grace,
+        }
+        self.api.put(PODS, obj)
+
+    def force_delete(self, name: str) -> None:
+        """Remove a pod's object under the kubelet's feet."""
+        path = PODS.path("ns", name)
+        del self.api.objects[path]
+        self._changed(path, None)
+
+    def pod(self, name: str = "pod") -> Pod | None:
+        """The pod as the server has it."""
+        found: Pod | None = self.api.get(PODS, name, "ns")
+        return found
+
+    def phase(self, name: str = "pod") -> str:
+        """Its phase; empty once it is gone."""
+        found = self.pod(name)
+        return found.status.phase if found is not None else ""
+
+    async def events(self, kind: str = "") -> list[tuple[str, str]]:
+        """Reason and message of every event, or those about objects of ``kind``, in order."""
+        await settle(50)
+        return [
+            (event.reason, event.message)
+            for event in self.api.list(EVENTS)
+            if kind in ("", event.involved_object.kind)
+        ]
+
+    async def log(self, name: str = "pod") -> str:
+        """What the pod's newest container printed."""
+        from dra_node_agent.runtime.base import LogOptions
+
+        records = sorted(self.kubelet.records(f"{name}-uid"), key=lambda record: record.attempt)
+        pieces = [piece async for piece in self.runtime.logs(records[-1].id, LogOptions())]
+        return b"".join(pieces).decode()
+
+
+def reasons(events: Sequence[tuple[str, str]]) -> list[str]:
+    """The events' reasons."""
+    return [reason for reason, _ in events]

@@ -1,0 +1,205 @@
+"""A DRA driver to test the kubelet with: it answers as configured and remembers its calls."""
+
+import asyncio
+import tempfile
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from types import TracebackType
+from typing import Any, Self
+
+import grpc
+from dra_node_agent.cdi import CdiDevice, ContainerEdits, Spec, write_spec
+from dra_node_agent.proto import (
+    dra_v1_pb2,
+    dra_v1_pb2_grpc,
+    dra_v1beta1_pb2,
+    dra_v1beta1_pb2_grpc,
+    health_v1_pb2,
+    health_v1_pb2_grpc,
+    health_v1alpha1_pb2,
+    health_v1alpha1_pb2_grpc,
+    registration_v1_pb2,
+    registration_v1_pb2_grpc,
+)
+from grpc import aio
+
+Answers = Mapping[str, Any]
+
+
+class FakeDriver:
+    """Serves the DRA protocol on a socket; with ``registry`` also the registration protocol.
+
+    ``answers`` by claim UID: a NodePrepareResourceResponse as a dict, or None for an empty one; a claim that isn't in
+    there is skipped. Without ``answers`` every claim gets one device named after it. A ``deaf`` driver is not notified
+    of its registration.
+    """
+
+    def __init__(
+        self,
+        name: str = "test-driver",
+        *,
+        answers: Answers | None = None,
+        version: str = "v1",
+        services: Sequence[str] | None = None,
+        registry: Path | None = None,
+        kind: str = "DRAPlugin",
+        hang: bool = False,
+        cdi: Path | None = None,
+    ) -> None:
+        self.name = name
+        self.answers = answers
+        self.version = version
+        self.services = [f"{version}.DRAPlugin"] if services is None else list(services)
+        self.kind = kind
+        self.hang = hang
+        self._cdi = cdi
+        self.calls: list[tuple[str, list[dict[str, str]]]] = []
+        self.prepared: set[str] = set()
+        self.errors: dict[str, str] = {}
+        self.deaf = False
+        self.registered: asyncio.Queue[tuple[bool, str]] = asyncio.Queue()
+        self.reports: asyncio.Queue[list[tuple[str, str, int, str]] | None] = asyncio.Queue()
+        # Sockets need short paths.
+        self._folder = tempfile.TemporaryDirectory(prefix="dra", dir="/tmp")
+        self.endpoint = str(Path(self._folder.name, "dra.sock"))
+        self._registry = registry
+        self._server: aio.Server | None = None
+
+    async def __aenter__(self) -> Self:
+        self._server = server = aio.server()
+        if self.version == "v1":
+            dra_v1_pb2_grpc.add_DRAPluginServicer_to_server(_Service(self, dra_v1_pb2), server)
+        else:
+            dra_v1beta1_pb2_grpc.add_DRAPluginServicer_to_server(_Service(self, dra_v1beta1_pb2), server)
+        health_v1_pb2_grpc.add_DRAResourceHealthServicer_to_server(_Health(self, health_v1_pb2), server)
+        old = _Health(self, health_v1alpha1_pb2)
+        health_v1alpha1_pb2_grpc.add_DRAResourceHealthServicer_to_server(old, server)
+        registration_v1_pb2_grpc.add_RegistrationServicer_to_server(_Registration(self), server)
+        server.add_insecure_port(f"unix:{self.endpoint}")
+        if self._registry is not None:
+            server.add_insecure_port(f"unix:{self.registration_socket}")
+        await server.start()
+        return self
+
+    async def __aexit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        await self.stop()
+
+    async def stop(self) -> None:
+        """Stop serving, and take the sockets away."""
+        if self._server is not None:
+            await self._server.stop(None)
+            self._server = None
+        if self._registry is not None:
+            self.registration_socket.unlink(missing_ok=True)
+        self._folder.cleanup()
+
+    def make(self, uid: str) -> None:
+        """Note a claim as prepared, with a CDI file where the driver has a directory for it."""
+        self.prepared.add(uid)
+        if self._cdi is not None:
+            edits = ContainerEdits(env=(f"DEVICE={uid}",))
+            device = CdiDevice(name=uid, container_edits=edits)
+            write_spec(self._cdi, f"test_{uid}", Spec(kind=f"{self.name}/claim", devices=(device,)))
+
+    def unmake(self, uid: str) -> None:
+        """Undo :meth:`make`; fine where nothing was made."""
+        self.prepared.discard(uid)
+        if self._cdi is not None:
+            (self._cdi / f"test_{uid}.yaml").unlink(missing_ok=True)
+
+    @property
+    def registration_socket(self) -> Path:
+        """Where the kubelet finds the driver."""
+        assert self._registry is not None
+        return self._registry / f"{self.name}-reg.sock"
+
+
+class _Service:
+    def __init__(self, driver: FakeDriver, pb: Any) -> None:
+        self._driver = driver
+        self._pb = pb
+
+    async def NodePrepareResources(self, request: Any, context: Any) -> Any:
+        driver = self._driver
+        self._note("NodePrepareResources", request)
+        if driver.hang:
+            await asyncio.Event().wait()
+        claims = {}
+        for claim in request.claims:
+            if driver.errors.get(claim.uid):
+                claims[claim.uid] = self._pb.NodePrepareResourceResponse(error=driver.errors[claim.uid])
+                continue
+            driver.make(claim.uid)
+            if driver.answers is None:
+                device = {
+                    "pool_name": "pool",
+                    "device_name": claim.name,
+                    "request_names": ["request"],
+                    "cdi_device_ids": [f"{driver.name}/claim={claim.uid}"],
+                }
+                claims[claim.uid] = self._pb.NodePrepareResourceResponse(devices=[device])
+        for uid, answer in (driver.answers or {}).items():
+            claims[uid] = self._pb.NodePrepareResourceResponse(**(answer or {}))
+        return self._pb.NodePrepareResourcesResponse(claims=claims)
+
+    async def NodeUnprepareResources(self, request: Any, context: Any) -> Any:
+        driver = self._driver
+        self._note("NodeUnprepareResources", request)
+        if driver.hang:
+            await asyncio.Event().wait()
+        uids = [claim.uid for claim in request.claims] if driver.answers is None else list(driver.answers)
+        for uid in uids:
+            if not driver.errors.get(uid):
+                driver.unmake(uid)
+        return self._pb.NodeUnprepareResourcesResponse(
+            claims={
+                uid: self._pb.NodeUnprepareResourceResponse(error=driver.errors.get(uid, "")) for uid in uids
+            }
+        )
+
+    def _note(self, method: str, request: Any) -> None:
+        claims = [
+            {"namespace": claim.namespace, "uid": claim.uid, "name": claim.name} for claim in request.claims
+        ]
+        self._driver.calls.append((method, claims))
+
+
+class _Health:
+    def __init__(self, driver: FakeDriver, pb: Any) -> None:
+        self._driver = driver
+        self._pb = pb
+
+    async def NodeWatchResources(self, request: Any, context: Any) -> Any:
+        while (report := await self._driver.reports.get()) is not None:
+            yield self._pb.NodeWatchResourcesResponse(
+                devices=[
+                    self._pb.DeviceHealth(
+                        device=self._pb.DeviceIdentifier(pool_name=pool, device_name=device),
+                        health=health,
+                        message=message,
+                    )
+                    for pool, device, health, message in report
+                ]
+            )
+
+
+class _Registration:
+    def __init__(self, driver: FakeDriver) -> None:
+        self._driver = driver
+
+    async def GetInfo(self, request: Any, context: Any) -> Any:
+        driver = self._driver
+        return registration_v1_pb2.PluginInfo(
+            type=driver.kind, name=driver.name, endpoint=driver.endpoint, supported_versions=driver.services
+        )
+
+    async def NotifyRegistrationStatus(self, request: Any, context: Any) -> Any:
+        if self._driver.deaf:
+            await context.abort(grpc.StatusCode.INTERNAL, "I don't want to know")
+        self._driver.registered.put_nowait((request.plugin_registered, request.error))
+        return registration_v1_pb2.RegistrationStatusResponse()

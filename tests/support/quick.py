@@ -1,0 +1,132 @@
+"""``--quick``: the tests that start no process and open no socket.
+
+No list says which those are. A test is left out if its module, a helper that the module imports, or the conftest of one
+of its fixtures imports a door: a module of the standard library or of dralab that starts processes or opens sockets.
+While the others run, Python's audit events report what they reach for, and one at a door is skipped.
+"""
+
+import ast
+import functools
+import sys
+from collections.abc import Generator, Iterator
+from importlib.util import find_spec
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+_FOLDERS = frozenset({"conformance", "docs", "integration", "packaging"})
+_TESTS = Path(__file__).resolve().parents[1]
+_LIBRARIES = frozenset({"grpc", "multiprocessing", "socket", "subprocess"})
+_CALLS = frozenset(
+    {"create_server", "create_subprocess_exec", "create_subprocess_shell", "create_unix_server", "open_connection",
+     "open_unix_connection", "start_server", "start_unix_server"}
+)  # fmt: skip
+_EVENTS = frozenset(
+    {"os.exec", "os.fork", "os.posix_spawn", "os.system", "socket.bind", "socket.connect", "subprocess.Popen"}
+)
+
+
+class Quick:
+    """The plugin; see the module's docstring."""
+
+    def __init__(self) -> None:
+        self._running = False
+        self._reached = ""
+        sys.addaudithook(self._audit)
+
+    def _audit(self, event: str, arguments: tuple[Any, ...]) -> None:
+        if self._running and event in _EVENTS:
+            self._reached = event
+            raise RuntimeError(f"--quick: {event} {arguments!r}")
+
+    def pytest_ignore_collect(self, collection_path: Path) -> bool | None:
+        """Leave a module out before it is imported; None leaves the decision to others."""
+        if collection_path.is_dir():
+            return True if collection_path.parent == _TESTS and collection_path.name in _FOLDERS else None
+        return True if collection_path.name.startswith("test_") and _has_door(collection_path) else None
+
+    def pytest_collection_modifyitems(self, config: pytest.Config, items: list[pytest.Item]) -> None:
+        left_out = [item for item in items if _left_out(item)]
+        config.hook.pytest_deselected(items=left_out)
+        items[:] = [item for item in items if not _left_out(item)]
+
+    @pytest.hookimpl(wrapper=True)
+    def pytest_runtest_protocol(self) -> Generator[None, Any, Any]:
+        self._running, self._reached = True, ""
+        try:
+            return (yield)
+        finally:
+            self._running = False
+
+    @pytest.hookimpl(wrapper=True)
+    def pytest_runtest_makereport(self) -> Generator[None, pytest.TestReport, pytest.TestReport]:
+        report = yield
+        if self._reached and report.failed:
+            report.outcome = "skipped"
+            report.longrepr = (__file__, 0, f"Skipped: --quick: it needs {self._reached}")
+        return report
+
+
+def _left_out(item: pytest.Item) -> bool:
+    return any(map(_has_door, _conftests(item))) or any(
+        item.get_closest_marker(name) for name in ("slow", "system")
+    )
+
+
+def _conftests(item: pytest.Item) -> Iterator[Path]:
+    """The files of the test's fixtures that other modules share."""
+    fixtures = getattr(item, "_fixtureinfo", None)
+    for definitions in fixtures.name2fixturedefs.values() if fixtures else ():
+        for definition in definitions:
+            path = Path(definition.func.__code__.co_filename)
+            if path.name == "conftest.py":
+                yield path
+
+
+@functools.cache
+def _has_door(path: Path) -> bool:
+    """Whether a file of the tests imports a door, or a helper that does."""
+    for name in _imports(path):
+        if name.partition(".")[0] in _LIBRARIES:
+            return True
+        source = _source(name)
+        if source is None:
+            continue
+        if _has_door(source) if name.startswith("tests.") else _is_door(source):
+            return True
+    return False
+
+
+@functools.cache
+def _is_door(path: Path) -> bool:
+    """Whether a module of dralab starts processes or opens sockets."""
+    return any(isinstance(node, ast.Attribute) and node.attr in _CALLS for node in ast.walk(_parsed(path)))
+
+
+@functools.cache
+def _imports(path: Path) -> frozenset[str]:
+    found = set()
+    for node in ast.walk(_parsed(path)):
+        if isinstance(node, ast.Import):
+            found |= {name.name for name in node.names}
+        elif isinstance(node, ast.ImportFrom) and node.module:
+            found |= {node.module, *(f"{node.module}.{name.name}" for name in node.names)}
+    return frozenset(found)
+
+
+@functools.cache
+def _parsed(path: Path) -> ast.Module:
+    return ast.parse(path.read_text())
+
+
+@functools.cache
+def _source(name: str) -> Path | None:
+    """The file of a module of the tests or of dralab; None for any other name."""
+    if not name.startswith(("tests.", "dra_")):
+        return None
+    try:
+        spec = find_spec(name)
+    except ModuleNotFoundError:
+        return None
+    return Path(spec.origin) if spec and spec.origin else None

@@ -1,0 +1,25 @@
+"""Kinds for tests: one of the built-in ones, and a custom one."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from dra_apiserver.kinds import catalog
+from dra_apiserver.kinds.custom.definitions import kind_of_definition
+from dra_apiserver.kinds.kind import Kind
+
+
+def built_in(group: str, plural: str) -> Kind:
+    """A built-in kind, whether it is served or not."""
+    return next(kind for kind in catalog.KINDS if (kind.group, kind.plural) == (group, plural))
+
+
+def widget(schema: Mapping[str, Any], **version: Any) -> Kind:
+    """The kind ``widgets.example.com`` with one version of this schema; ``version`` has what else is said of it."""
+    names = {"kind": "Widget", "plural": "widgets"}
+    v1 = {"name": "v1", "served": True, "storage": True, "schema": {"openAPIV3Schema": schema}, **version}
+    spec = {"group": "example.com", "names": names, "scope": "Namespaced", "versions": [v1]}
+    kind = kind_of_definition({"metadata": {"name": "widgets.example.com"}, "spec": spec})
+    assert kind is not None
+    return kind

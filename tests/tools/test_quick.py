@@ -1,0 +1,27 @@
+"""``make quick`` leaves out what starts a process or opens a socket."""
+
+from pathlib import Path
+
+import pytest
+
+from tests.support.quick import Quick
+from tests.support.reference import REPOSITORY
+
+_TESTS = REPOSITORY / "tests"
+
+
+@pytest.mark.parametrize(
+    ("path", "ignored"),
+    [
+        ("integration", True),
+        ("conformance", True),
+        ("scheduler", None),
+        ("scheduler/test_preemption.py", None),
+        ("shared/test_listening.py", True),
+        ("controller/test_takeover.py", True),
+        ("apiserver/kinds/custom/test_follow.py", True),
+        ("apiserver/kinds/custom/test_checks.py", None),
+    ],
+)
+def test_modules_behind_a_door_are_left_out(path: str, ignored: bool | None) -> None:
+    assert Quick().pytest_ignore_collect(Path(_TESTS, path)) is ignored

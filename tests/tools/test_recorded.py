@@ -1,0 +1,30 @@
+"""The recorded cases in the repository are a sample of the whole tables, and the tool makes them again."""
+
+import json
+
+from tests.support.reference import reference_path
+from tools.recorded import RECORDED, make, sample
+
+_LIMIT = 300 * 1024
+
+
+def test_the_tool_makes_the_files_again() -> None:
+    vectors = reference_path("vectors")
+
+    assert make(vectors) == {path.name: path.read_text() for path in RECORDED.glob("*.jsonl")}
+
+
+def test_a_clone_has_a_few_hundred_small_cases() -> None:
+    lines = [line for path in RECORDED.glob("*.jsonl") for line in path.read_text().split("\n") if line]
+
+    assert len(lines) > 200
+    assert sum(len(line.encode()) for line in lines) < _LIMIT
+    assert all(isinstance(json.loads(line), dict) for line in lines)
+
+
+def test_a_sample_has_a_case_of_each_topic_before_a_second_of_any() -> None:
+    cases = [{"test": topic, "text": "x" * size} for size in (4000, 3000) for topic in "abc"]
+
+    chosen = [json.loads(line) for line in sample(cases, 11_000)]
+
+    assert [(case["test"], len(case["text"])) for case in chosen] == [("a", 3000), ("b", 3000), ("c", 3000)]
