@@ -7,13 +7,16 @@ import os
 import shlex
 from collections.abc import Iterator, Mapping
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import msgspec
 from dra_shared.client.kubeconfig import KubeconfigError, load
-from dra_shared.client.rest import Client
 from dra_shared.files import private_file, private_folder
 
 from dra_cli.errors import CommandError
+
+if TYPE_CHECKING:
+    from dra_shared.client.rest import Client
 
 
 class Record(msgspec.Struct, kw_only=True):
@@ -103,12 +106,14 @@ class Cluster:
         """Replace what the cluster says of itself."""
         replace(self._record, msgspec.json.format(msgspec.json.encode(record)))
 
-    def client(self, user_agent: str) -> Client:
+    def client(self, user_agent: str) -> "Client":
         """A client of the running cluster, with the administrator's rights.
 
         Raises:
             CommandError: none is running here, or its kubeconfig is of no use.
         """
+        from dra_shared.client.rest import Client
+
         record = self.record()
         try:
             access = load(self.kubeconfig)

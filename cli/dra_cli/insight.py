@@ -1,12 +1,12 @@
 """``explain`` and ``free``: what the scheduler knows, asked of the scheduler itself."""
 
-from pathlib import Path
 from typing import Any
 
 import httpx
 import orjson
 from dra_shared.client.rest import Client
 
+from dra_cli.access import ChosenCluster
 from dra_cli.cluster import Cluster
 from dra_cli.errors import CommandError
 from dra_cli.surroundings import lines, surroundings
@@ -21,7 +21,7 @@ _KINDS = {
 }
 
 
-async def explain(data: Path, target: str, namespace: str, nodes: int, output: str) -> None:
+async def explain(cluster: ChosenCluster, target: str, namespace: str, nodes: int, output: str) -> None:
     """Print the explanation of ``pod/NAME`` or ``claim/NAME``.
 
     Raises:
@@ -34,22 +34,22 @@ async def explain(data: Path, target: str, namespace: str, nodes: int, output: s
     if kind not in _KINDS:
         raise CommandError(f"cannot explain {target!r}: choose pod/NAME or claim/NAME", 2)
     answer = orjson.loads(
-        await _ask(data, f"/explain/{_KINDS[kind]}/{namespace}/{name}", {"nodes": str(nodes)})
+        await _ask(cluster, f"/explain/{_KINDS[kind]}/{namespace}/{name}", {"nodes": str(nodes)})
     )
     pod = answer.get("pod", "").partition("/")[2]
     found: dict[str, Any] = {}
     if pod:
-        async with Cluster(data).client("dralab") as client:
+        async with cluster.client() as client:
             found = await surroundings(client, namespace, pod)
     if output == "json":
         print(orjson.dumps(answer | found).decode())
         return
     params = {"nodes": str(nodes), "format": "text"}
-    text = await _ask(data, f"/explain/{_KINDS[kind]}/{namespace}/{name}", params)
+    text = await _ask(cluster, f"/explain/{_KINDS[kind]}/{namespace}/{name}", params)
     print("\n".join([text.rstrip(), *lines(found)]))
 
 
-async def free(data: Path, output: str) -> None:
+async def free(cluster: ChosenCluster, output: str) -> None:
     """Print what is free and what is used.
 
     Raises:
@@ -57,7 +57,7 @@ async def free(data: Path, output: str) -> None:
     """
     _check(output)
     params = {} if output == "json" else {"format": "text"}
-    print((await _ask(data, "/free", params)).rstrip())
+    print((await _ask(cluster, "/free", params)).rstrip())
 
 
 def _check(output: str) -> None:
@@ -65,8 +65,10 @@ def _check(output: str) -> None:
         raise CommandError(f"unknown output {output!r}: choose json, or leave it out", 2)
 
 
-async def _ask(data: Path, path: str, params: dict[str, str]) -> str:
-    record = Cluster(data).record()
+async def _ask(cluster: ChosenCluster, path: str, params: dict[str, str]) -> str:
+    if cluster.data is None:
+        raise CommandError("only a scheduler of dralab can tell: name its cluster with --data")
+    record = Cluster(cluster.data).record()
     scheduler = record.services.get("scheduler")
     if scheduler is None:
         raise CommandError("only dralab's own scheduler can tell, and this cluster runs without it")

@@ -3,6 +3,7 @@ from pathlib import Path
 
 import pytest
 import yaml
+from dra_cli.access import ChosenCluster
 from dra_cli.cluster import Cluster, Record
 from dra_cli.errors import CommandError
 from dra_cli.insight import free
@@ -48,7 +49,7 @@ async def test_without_a_scheduler_of_ours_nothing_is_explained(tmp_path: Path) 
     with cluster.locked():
         cluster.write(Record(pid=1, server="http://127.0.0.1:1", ready=True))
         with pytest.raises(CommandError, match="only dralab's own scheduler can tell"):
-            await free(tmp_path, "")
+            await free(ChosenCluster(data=tmp_path), "")
 
 
 def test_kubeconfig_points_at_the_server(tmp_path: Path) -> None:

@@ -4,6 +4,7 @@ import argparse
 import importlib
 
 import pytest
+from dra_cli import commandline
 from dra_shared.service import Options
 
 
@@ -22,3 +23,10 @@ def service_options(package: str, monkeypatch: pytest.MonkeyPatch) -> Options:
     with pytest.raises(_Built) as caught:
         importlib.import_module(f"{package}.main").main()
     return caught.value.parser
+
+
+def flags_of(command: str) -> list[str]:
+    """The flags of a command of ``dralab``, but for ``--help``."""
+    parser = commandline.parser(command)
+    flags = [flag for action in parser._actions for flag in action.option_strings]
+    return [flag for flag in flags if flag not in ("-h", "--help")]

@@ -4,15 +4,13 @@ import ast
 import re
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
 
 import pytest
-import typer.main
-from dra_cli.main import app
+from dra_cli import commandline
 from dra_controller.registry import CONTROLLERS
 from dra_shared.features import DEFAULTS
 
-from tests.docs.flags import service_options
+from tests.docs.flags import flags_of, service_options
 from tests.support.reference import REPOSITORY, load_vectors, reference_path
 
 DOCS = REPOSITORY / "docs"
@@ -81,14 +79,16 @@ def test_pages_name_no_path_of_somebodys_machine(page: Path) -> None:
 
 def test_every_command_and_option_is_documented() -> None:
     pages = (DOCS / "cli.md").read_text() + (DOCS / "configuration.md").read_text()
-    command: Any = typer.main.get_command(app)
     missing = []
-    for name, sub in command.commands.items():
+    for name in commandline.COMMANDS:
         if not re.search(rf"`{name}\b", pages):
             missing.append(name)
-        for parameter in sub.params:
-            long = [option for option in parameter.opts if option.startswith("--")]
-            missing += [f"{name} {option}" for option in long if f"`{option}`" not in pages]
+        flags = [flag for flag in flags_of(name) if flag.startswith("--")]
+        missing += [
+            f"{name} {flag}"
+            for flag in flags
+            if not flag.startswith("--no-") and not re.search(rf"`{flag}\b", pages)
+        ]
     assert not missing
 
 

@@ -1,0 +1,125 @@
+"""The command line's grammar: which commands there are, and how the words after one are read.
+
+A command is a module of ``dra_cli.commands`` with two functions: ``options(parser)`` declares what it takes,
+``run(chosen)`` does the work. Only the module of the command that was called is imported.
+"""
+
+import argparse
+import importlib
+from collections.abc import Sequence
+from types import ModuleType
+from typing import Any, NoReturn
+
+from dra_cli.errors import CommandError
+
+PROGRAM = "dralab"
+#: Commands and what each does, by the groups that ``dralab --help`` shows them in.
+GROUPS: dict[str, dict[str, str]] = {
+    "Clusters": {
+        "up": "Start a cluster and run it until Ctrl-C (or, detached, until `dralab down`).",
+        "down": "Stop a cluster; its state stays for the next `up`.",
+        "status": "Show a cluster's processes and whether each is ready.",
+        "kubeconfig": "Print the path of a cluster's kubeconfig.",
+        "demo": "Start a cluster, run the quickstart through it, show each phase, and clean everything up.",
+    },
+    "Objects": {
+        "apply": "Create or change objects as manifests say.",
+        "get": "Show objects.",
+        "delete": "Delete objects, by name or as manifests name them.",
+        "logs": "Print a container's log.",
+    },
+    "Devices": {
+        "explain": "Say why a pod or claim is where it is, or nowhere: the allocator's own trace.",
+        "free": "Show which devices could be had now, by class and shape, and what is used of pools and counters.",
+    },
+    "Development": {
+        "bench": "Run a benchmark and print its numbers; its own options follow its name.",
+        "conformance": "Compare our answers with recorded ones of the real Kubernetes code.",
+    },
+}
+COMMANDS: dict[str, str] = {name: text for group in GROUPS.values() for name, text in group.items()}
+
+
+class Parser(argparse.ArgumentParser):
+    """Reads one command's words; a mistake is one line that names the command's help."""
+
+    def __init__(self, name: str, description: str) -> None:
+        prog = f"{PROGRAM} {name}".strip()
+        super().__init__(prog=prog, description=description, allow_abbrev=False)
+
+    def error(self, message: str) -> NoReturn:
+        raise CommandError(f"{message}; see {self.prog} --help", 2)
+
+    def switch(self, *flags: str, default: bool | None = False, help: str) -> None:
+        """Add an option that is on or off: ``--wait``, ``--no-wait``, and ``--wait=false`` as kubectl has it."""
+        self.add_argument(*flags, action=argparse.BooleanOptionalAction, default=default, help=help)
+
+    def read(self, words: Sequence[str]) -> argparse.Namespace:
+        """The values of the options; what follows ``--`` is in ``rest``."""
+        words, rest = _split(list(words))
+        switches = {
+            flag
+            for action in self._actions
+            if isinstance(action, argparse.BooleanOptionalAction)
+            for flag in action.option_strings
+        }
+        chosen = self.parse_intermixed_args([_plain(word, switches) for word in words])
+        chosen.rest = rest
+        return chosen
+
+
+def command(name: str) -> ModuleType:
+    """The module of a command.
+
+    Raises:
+        CommandError: there is none of that name.
+    """
+    if name not in COMMANDS:
+        raise CommandError(f"unknown command {name!r}; see {PROGRAM} --help", 2)
+    return importlib.import_module(f"dra_cli.commands.{name.replace('-', '_')}")
+
+
+def parser(name: str, module: ModuleType | None = None) -> Parser:
+    """What reads the words after a command's name."""
+    made = Parser(name, COMMANDS[name])
+    (module or command(name)).options(made)
+    return made
+
+
+def usage() -> str:
+    """What ``dralab --help`` prints."""
+    lines = [f"usage: {PROGRAM} COMMAND [OPTIONS]", "", "A Kubernetes DRA control plane in a box."]
+    for title, commands in GROUPS.items():
+        lines += ["", f"{title}:", *(f"  {name:12} {text}" for name, text in commands.items())]
+    lines += ["", f"{PROGRAM} COMMAND --help lists a command's options."]
+    return "\n".join(lines)
+
+
+def _split(words: list[str]) -> tuple[list[str], list[str]]:
+    if "--" not in words:
+        return words, []
+    place = words.index("--")
+    return words[:place], words[place + 1 :]
+
+
+def _plain(word: str, switches: set[str]) -> str:
+    flag, equals, value = word.partition("=")
+    if not equals or flag not in switches or value not in ("true", "false"):
+        return word
+    return flag if value == "true" else f"--no-{flag.removeprefix('--')}"
+
+
+def number(lowest: float, highest: float | None = None, kind: type[Any] = int) -> Any:
+    """A type for options: numbers in these bounds."""
+
+    def read(text: str) -> Any:
+        try:
+            value = kind(text)
+        except ValueError:
+            raise argparse.ArgumentTypeError(f"{text!r} is no number") from None
+        if value < lowest or (highest is not None and value > highest):
+            bounds = f"at least {lowest}" if highest is None else f"between {lowest} and {highest}"
+            raise argparse.ArgumentTypeError(f"{text} is not {bounds}")
+        return value
+
+    return read

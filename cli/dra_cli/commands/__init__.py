@@ -1,0 +1,1 @@
+"""The commands of ``dralab``: one module each, with ``options`` and ``run``."""

@@ -1,0 +1,30 @@
+"""``dralab conformance``."""
+
+import argparse
+from pathlib import Path
+
+from dra_cli.commandline import Parser
+
+
+def options(parser: Parser) -> None:
+    """Declare what it takes."""
+    parser.add_argument("subject", help="alloc, cel or validate")
+    parser.add_argument(
+        "file", type=Path, help='lines of {"in": …, "out": …}, perhaps gzipped; - for standard input'
+    )
+    parser.add_argument("--answers", action="store_true", help="print our answer to each case instead")
+
+
+def run(chosen: argparse.Namespace) -> int:
+    """Compare; 1 where they differ."""
+    import orjson
+
+    from dra_cli import conformance
+
+    if chosen.answers:
+        for answer in conformance.answers(chosen.subject, chosen.file):
+            print(orjson.dumps(answer).decode())
+        return 0
+    summary, agree = conformance.compare(chosen.subject, chosen.file)
+    print(orjson.dumps(summary).decode())
+    return 0 if agree else 1

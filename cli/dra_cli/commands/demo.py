@@ -1,0 +1,30 @@
+"""``dralab demo``."""
+
+import argparse
+import asyncio
+import os
+from pathlib import Path
+
+from dra_cli.commandline import Parser, number
+
+
+def options(parser: Parser) -> None:
+    """Declare what it takes."""
+    parser.add_argument(
+        "--data",
+        type=Path,
+        default=os.environ.get("DRALAB_DATA") or None,
+        help="keep the cluster's directory here; else it goes at the end",
+    )
+    parser.add_argument(
+        "--filename", "-f", action="append", help="manifests to run instead of the quickstart"
+    )
+    parser.add_argument("--port", type=number(0, 65535), default=0, help="the API server's port; 0: any")
+    parser.switch("--step", help="stop after each phase until Enter is pressed, on a terminal")
+
+
+def run(chosen: argparse.Namespace) -> None:
+    """Tell the story."""
+    from dra_cli.demo.story import tell
+
+    asyncio.run(tell(chosen.data, chosen.filename, chosen.port, chosen.step))

@@ -1,0 +1,18 @@
+"""``dralab down``."""
+
+import argparse
+
+from dra_cli.access import data_option
+from dra_cli.commandline import Parser
+
+
+def options(parser: Parser) -> None:
+    """Declare what it takes."""
+    data_option(parser)
+
+
+def run(chosen: argparse.Namespace) -> None:
+    """Stop the cluster."""
+    from dra_cli import run as processes
+
+    processes.down(chosen.data)

@@ -1,0 +1,25 @@
+"""``dralab explain``."""
+
+import argparse
+import asyncio
+
+from dra_cli.access import chosen_cluster, cluster_options
+from dra_cli.commandline import Parser
+
+
+def options(parser: Parser) -> None:
+    """Declare what it takes."""
+    parser.add_argument("target", help="pod/NAME or claim/NAME")
+    parser.add_argument("--namespace", "-n", help="namespace (default: default)")
+    parser.add_argument("--nodes", type=int, default=20, help="how many nodes to show (20)")
+    parser.add_argument("--output", "-o", default="", help="json instead of a tree")
+    cluster_options(parser)
+
+
+def run(chosen: argparse.Namespace) -> None:
+    """Print the explanation."""
+    from dra_cli import insight
+
+    cluster = chosen_cluster(chosen)
+    namespace = chosen.namespace or "default"
+    asyncio.run(insight.explain(cluster, chosen.target, namespace, chosen.nodes, chosen.output))

@@ -1,0 +1,20 @@
+"""``dralab free``."""
+
+import argparse
+import asyncio
+
+from dra_cli.access import chosen_cluster, cluster_options
+from dra_cli.commandline import Parser
+
+
+def options(parser: Parser) -> None:
+    """Declare what it takes."""
+    parser.add_argument("--output", "-o", default="", help="json instead of tables")
+    cluster_options(parser)
+
+
+def run(chosen: argparse.Namespace) -> None:
+    """Print what is free."""
+    from dra_cli import insight
+
+    asyncio.run(insight.free(chosen_cluster(chosen), chosen.output))

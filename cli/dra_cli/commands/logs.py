@@ -1,0 +1,38 @@
+"""``dralab logs``."""
+
+import argparse
+import asyncio
+
+from dra_cli.access import chosen_cluster, cluster_options
+from dra_cli.commandline import Parser
+
+
+def options(parser: Parser) -> None:
+    """Declare what it takes."""
+    parser.add_argument("pod", help="the pod's name")
+    parser.add_argument("--container", "-c", help="which one, where the pod has several")
+    parser.add_argument("--follow", "-f", action="store_true", help="go on as the log grows")
+    parser.add_argument(
+        "--previous", "-p", action="store_true", help="of the container before its last restart"
+    )
+    parser.add_argument("--tail", type=int, help="only the last lines")
+    parser.add_argument("--namespace", "-n", help="namespace (default: default)")
+    cluster_options(parser)
+
+
+def run(chosen: argparse.Namespace) -> None:
+    """Print it."""
+    asyncio.run(_logs(chosen))
+
+
+async def _logs(chosen: argparse.Namespace) -> None:
+    from dra_cli import objects
+
+    params = {"follow": "true"} if chosen.follow else {}
+    if chosen.previous:
+        params["previous"] = "true"
+    if chosen.tail is not None:
+        params["tailLines"] = str(chosen.tail)
+    async with chosen_cluster(chosen).client() as client:
+        pod = chosen.pod.removeprefix("pod/")
+        await objects.logs(client, chosen.namespace or "default", pod, chosen.container, params)

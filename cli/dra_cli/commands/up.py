@@ -1,0 +1,110 @@
+"""``dralab up``."""
+
+import argparse
+import asyncio
+import sys
+
+from dra_cli.access import data_option
+from dra_cli.commandline import Parser, number
+
+
+def options(parser: Parser) -> None:
+    """Declare what it takes."""
+    _size(parser)
+    _services(parser)
+    _nodes(parser)
+    data_option(parser)
+
+
+def _size(parser: Parser) -> None:
+    parser.add_argument("--nodes", type=number(0, 500), default=2, help="how many nodes to simulate (2)")
+    parser.add_argument(
+        "--gpus",
+        default="8xA100-SXM4-40GB",
+        help="GPUs of each node: COUNTxMODEL[:LAYOUT],… or host; see docs/gpu-models.md",
+    )
+    parser.add_argument(
+        "--driver",
+        action="append",
+        default=[],
+        help="driver of each node: a name, or a profile file, or none; may be repeated",
+    )
+    parser.add_argument(
+        "--port", type=number(0, 65535), default=8080, help="the API server's port on loopback (8080); 0: any"
+    )
+    parser.add_argument("--detach", "-d", action="store_true", help="return once everything is ready")
+
+
+def _services(parser: Parser) -> None:
+    parser.switch("--relaxed", help="do not wait for the disk at each write")
+    parser.add_argument("--feature-gates", default="", help="feature gates: A=true,B=false")
+    parser.add_argument("--runtime-config", default="api/all=true", help="API versions to serve")
+    parser.add_argument(
+        "--authorization-mode",
+        default="AlwaysAllow",
+        help="AlwaysAllow, or RBAC: roles tell what service accounts may do",
+    )
+    parser.switch(
+        "--anonymous-auth",
+        default=None,
+        help="whether clients need no token (default: with docker they need one)",
+    )
+    parser.add_argument("--log-level", default="info", help="debug, info, warning or error")
+    parser.add_argument(
+        "--without",
+        action="append",
+        default=[],
+        help="leave out scheduler, controller or node-agent; may be repeated",
+    )
+
+
+def _nodes(parser: Parser) -> None:
+    parser.add_argument("--runtime", default="fake", help="container runtime: fake or docker")
+    parser.add_argument(
+        "--allow-host-access",
+        action="store_true",
+        help="with docker: pods may mount the host's files, be privileged, use its network",
+    )
+    parser.add_argument("--nvidia-gates", default="", help="feature gates of the NVIDIA driver")
+    parser.add_argument(
+        "--gpu-models",
+        action="append",
+        default=[],
+        help="folder with GPU models of your own; may be repeated",
+    )
+    parser.add_argument(
+        "--images",
+        action="append",
+        default=[],
+        help="file that says what images' programs do; may be repeated",
+    )
+    parser.add_argument("--consumable-shares", default="", help="the NVIDIA driver's option of that name")
+
+
+def run(chosen: argparse.Namespace) -> None:
+    """Start it."""
+    from dra_cli import run as processes
+    from dra_cli.services import ClusterOptions
+
+    if chosen.detach:
+        processes.detach(chosen.data, sys.argv[1:])
+        return
+    asked = ClusterOptions(
+        nodes=chosen.nodes,
+        gpus=chosen.gpus,
+        port=chosen.port,
+        drivers=tuple(chosen.driver),
+        runtime=chosen.runtime,
+        allow_host_access=chosen.allow_host_access,
+        relaxed=chosen.relaxed,
+        feature_gates=chosen.feature_gates,
+        runtime_config=chosen.runtime_config,
+        authorization_mode=chosen.authorization_mode,
+        anonymous_auth=chosen.anonymous_auth,
+        driver_options={"nvidia-gates": chosen.nvidia_gates, "consumable-shares": chosen.consumable_shares},
+        gpu_models=tuple(chosen.gpu_models),
+        images=tuple(chosen.images),
+        log_level=chosen.log_level,
+        without=tuple(chosen.without),
+    )
+    asyncio.run(processes.up(chosen.data, asked))
