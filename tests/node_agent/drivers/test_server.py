@@ -1,5 +1,6 @@
 """The plugin helper over its real sockets, called as the kubelet calls it."""
 
+import asyncio
 import tempfile
 from collections.abc import AsyncIterator, Iterator, Sequence
 from pathlib import Path
@@ -10,6 +11,8 @@ import pytest
 from dra_node_agent.drivers.claims import ClaimRef, PreparedDevice
 from dra_node_agent.drivers.errors import DriverConfigError, PrepareError
 from dra_node_agent.drivers.server import DriverServer, Health, HealthBoard
+from dra_node_agent.kubelet.dra.health import Health as KubeletHealth
+from dra_node_agent.kubelet.dra.health import HealthInfoCache, device_health
 from dra_node_agent.proto import (
     dra_v1_pb2,
     dra_v1_pb2_grpc,
@@ -21,7 +24,7 @@ from dra_node_agent.proto import (
     registration_v1_pb2_grpc,
 )
 from dra_shared.api.resource import ResourceClaim
-from dra_shared.clock import SystemClock
+from dra_shared.clock import FakeClock, SystemClock
 from grpc import aio
 
 from tests.node_agent.drivers.fakeapi import FakeApi
@@ -182,6 +185,36 @@ async def test_health_is_streamed_as_it_changes(channel: aio.Channel, board: Hea
         ("gpu-0", health_v1_pb2.UNHEALTHY, "xid 79"),
         ("gpu-1", health_v1_pb2.UNKNOWN, ""),
     ]
+
+
+async def test_health_is_repeated_before_the_kubelet_takes_it_for_out_of_date(board: HealthBoard) -> None:
+    clock = FakeClock()
+    cache = HealthInfoCache(None, clock)
+    reports = 0
+
+    async def watch() -> None:
+        nonlocal reports
+        async for devices in board.reports(clock):
+            reports += 1
+            cache.update(
+                "driver",
+                [device_health(d.pool, d.device, 1 if d.healthy else 2, 0, d.message) for d in devices],
+            )
+
+    await board.set([Health("node-0", "gpu-0", True), Health("node-0", "gpu-1", True)])
+    watching = asyncio.create_task(watch())
+    seen = set()
+    for second in range(600):
+        await clock.advance(1)
+        if second == 300:
+            await board.set([Health("node-0", "gpu-0", False, "xid 79"), Health("node-0", "gpu-1", True)])
+            await clock.advance(0.1)
+        shown = cache.get("driver", "node-0", "gpu-0")
+        seen.add((second >= 300, shown.health, shown.message))
+        assert cache.get("driver", "node-0", "gpu-1").health is KubeletHealth.HEALTHY
+    watching.cancel()
+    assert seen == {(False, KubeletHealth.HEALTHY, ""), (True, KubeletHealth.UNHEALTHY, "xid 79")}
+    assert reports < 70, "a report every ten seconds is enough"
 
 
 async def test_its_sockets_go_with_it_and_replace_stale_ones(root: Path, api: FakeApi) -> None:

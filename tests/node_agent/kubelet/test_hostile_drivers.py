@@ -154,7 +154,11 @@ async def test_health_of_devices_that_are_reported_no_more_is_forgotten(tmp_path
     assert path.stat().st_size < 1000
     assert cache.get("driver", "pool", "invented-5").health is Health.UNKNOWN
     assert cache.get("driver", "pool", "invented-99").health is Health.UNKNOWN, "stale"
-    assert not HealthInfoCache(path, clock)._drivers["driver"]
+    again = HealthInfoCache(path, clock)
+    assert list(again._drivers["driver"]) == ["pool/invented-99"]
+    assert again.get("driver", "pool", "invented-99").health is Health.HEALTHY, "until the driver is back"
+    await clock.advance(31)
+    assert again.get("driver", "pool", "invented-99").health is Health.UNKNOWN
 
 
 def test_a_driver_has_so_many_devices_at_most() -> None:

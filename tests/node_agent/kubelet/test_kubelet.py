@@ -340,6 +340,36 @@ async def test_device_health_shows_in_the_pods_status(offered: list[str]) -> Non
         await until(lambda: shown() == [("claim:gpu", "Unknown", "")])
 
 
+async def test_device_health_outlives_a_restart_of_the_driver() -> None:
+    bench = Bench()
+    services = ["v1.DRAPlugin", "v1.DRAResourceHealth"]
+
+    def shown() -> set[tuple[str, str]]:
+        statuses = _state(bench).allocated_resources_status
+        return {(device.health, device.message) for entry in statuses for device in entry.resources}
+
+    async with bench:
+        async with FakeDriver(registry=bench.registry, cdi=bench.cdi, services=services) as driver:
+            await driver.registered.get()
+            bench.add_claim(claim("gpu", "pod"))
+            resources = {"claims": [{"name": "gpu"}]}
+            container = {"name": "main", "image": "x", "command": SLEEPER, "resources": resources}
+            bench.create(pod("pod", container, resourceClaims=[{"name": "gpu", "resourceClaimName": "gpu"}]))
+            await until(lambda: bench.phase() == "Running")
+            driver.reports.put_nowait([("pool", "gpu", 2, "too hot")])
+            await until(lambda: shown() == {("Unhealthy", "too hot")})
+        connections = bench.kubelet.dra.connections
+        await until(lambda: not connections.drivers())
+        await bench.clock.advance(20)
+        assert shown() == {("Unhealthy", "too hot")}
+        async with FakeDriver(registry=bench.registry, cdi=bench.cdi, services=services) as driver:
+            await driver.registered.get()
+            driver.reports.put_nowait([("pool", "gpu", 2, "still too hot")])
+            await until(lambda: shown() == {("Unhealthy", "still too hot")})
+        await until(lambda: not connections.drivers())
+        await until(lambda: shown() == {("Unknown", "")}, clock=bench.clock)
+
+
 async def test_sidecars_end_after_the_main_containers() -> None:
     async with Bench() as bench:
         side = {"name": "side", "image": "x", "command": SLEEPER, "restartPolicy": "Always"}

@@ -18,7 +18,7 @@ from dra_shared.api.resources import RESOURCE_CLAIMS
 from dra_shared.client.errors import ApiError
 from dra_shared.client.informer import Informer
 from dra_shared.client.rest import Client
-from dra_shared.clock import Clock
+from dra_shared.clock import Clock, wait_for
 from dra_shared.log import logger
 from grpc import aio
 
@@ -41,6 +41,9 @@ from dra_node_agent.proto import (
 
 _SERVICES = ("v1.DRAPlugin", "v1beta1.DRAPlugin")
 _HEALTH_SERVICES = ("v1.DRAResourceHealth", "v1alpha1.DRAResourceHealth")
+#: How often health is reported if nothing changes, in seconds: the kubelet takes a report of 30 seconds ago for
+#: out of date (DefaultHealthTimeout in pkg/kubelet/cm/dra/healthinfo.go).
+HEALTH_PERIOD = 10.0
 _SOCKET_PATH_MAX = 107
 _STOP_GRACE = 0.2
 _OPTIONS: Sequence[tuple[str, Any]] = (("grpc.so_reuseport", 0),)
@@ -63,7 +66,7 @@ class Health:
 
 
 class HealthBoard:
-    """The health of a driver's devices, and those who wait for news of it."""
+    """The health of a driver's devices, and those who wait for changes of it."""
 
     def __init__(self) -> None:
         self._devices: tuple[Health, ...] = ()
@@ -75,15 +78,16 @@ class HealthBoard:
             self._devices = tuple(devices)
             self._changed.notify_all()
 
-    async def reports(self) -> AsyncIterator[tuple[Health, ...]]:
-        """The devices' health, now and after each change."""
+    async def reports(self, clock: Clock) -> AsyncIterator[tuple[Health, ...]]:
+        """The devices' health: now, after each change, and each :data:`HEALTH_PERIOD` without one."""
         while True:
-            async with self._changed:
-                shown = self._devices
+            shown = self._devices
             yield shown
-            async with self._changed:
-                while self._devices is shown:
-                    await self._changed.wait()
+            await wait_for(self._changed_from(shown), HEALTH_PERIOD, clock)
+
+    async def _changed_from(self, shown: tuple[Health, ...]) -> None:
+        async with self._changed:
+            await self._changed.wait_for(lambda: self._devices is not shown)
 
 
 class DriverServer:
@@ -301,7 +305,7 @@ class _HealthService:
         self._clock = clock
 
     async def NodeWatchResources(self, request: Any, context: Any) -> AsyncIterator[Any]:
-        async for devices in self._board.reports():
+        async for devices in self._board.reports(self._clock):
             response = self._messages.NodeWatchResourcesResponse()
             for health in devices:
                 status = {True: "HEALTHY", False: "UNHEALTHY", None: "UNKNOWN"}[health.healthy]

@@ -112,6 +112,44 @@ async def test_a_fault_becomes_a_taint_and_bad_health(
     ]
 
 
+async def _health(driver: Any) -> list[tuple[str, str]]:
+    """The devices that are not healthy, and their messages, as the driver first reports them."""
+    options = (("grpc.default_authority", "localhost"), ("grpc.use_local_subchannel_pool", 1))
+    async with aio.insecure_channel(f"unix:{driver.server.endpoint}", options=options) as channel:
+        stream = health_v1_pb2_grpc.DRAResourceHealthStub(channel).NodeWatchResources(
+            health_v1_pb2.NodeWatchResourcesRequest()
+        )
+        first = await stream.read()
+        stream.cancel()
+    return [(e.device.device_name, e.message) for e in first.devices if e.health != health_v1_pb2.HEALTHY]
+
+
+async def test_an_xid_outlives_the_driver_and_ends_with_the_boot(root: Path, api: FakeApi) -> None:
+    factory = NvidiaFactory(_options(root))
+    system = factory.system("node-0")
+    assert system is not None
+    async with api.client() as client:
+        node = DriverNode("node-0", root / "kubelet", root / "cdi", client, SystemClock())
+        async with factory.on_node(node) as driver:
+            system.inject_xid(6, 79)
+            system.inject_xid(5, 13)
+            taints = root / "kubelet" / "plugins" / "gpu.nvidia.com" / "device_taints.json"
+            await until(lambda: b'"13"' in taints.read_bytes() if taints.exists() else False)
+        async with factory.on_node(node) as driver:
+            await driver.server.published()
+            assert await _health(driver) == [("gpu-6", "gpu.nvidia.com/xid=79")]
+            devices = api.of("resourceslices")[0]["spec"]["devices"]
+            tainted = {d["name"]: [t["effect"] for t in d["taints"]] for d in devices if d.get("taints")}
+            assert tainted == {"gpu-6": ["NoSchedule"], "gpu-5": ["None"]}
+        system.boot_id = "another"
+        async with factory.on_node(node) as driver:
+            assert await _health(driver) == []
+        system.boot_id = "a third"
+        taints.write_bytes(b"{broken")
+        async with factory.on_node(node) as driver:
+            assert await _health(driver) == []
+
+
 async def test_its_classes_come_with_it_and_are_not_overwritten(root: Path, api: FakeApi) -> None:
     driver = find_driver("gpu.nvidia.com", _options(root))
     async with api.client() as client:

@@ -2,6 +2,7 @@
 
 import functools
 import re
+from collections.abc import Mapping
 
 from dra_shared.api.resource import (
     CapacityRequestPolicy,
@@ -56,7 +57,7 @@ class Announcer:
         return bool(self._shares)
 
     def resources(
-        self, pool: str, per_gpu: PerGpu, taints: dict[str, tuple[DeviceTaint, ...]], partitioned: bool
+        self, pool: str, per_gpu: PerGpu, taints: Mapping[str, tuple[DeviceTaint, ...]], partitioned: bool
     ) -> DriverResources:
         """What to publish.
 
@@ -86,7 +87,7 @@ class Announcer:
         return DriverResources({pool: tuple(slices)})
 
     def _device(
-        self, device: Allocatable, taints: dict[str, tuple[DeviceTaint, ...]], partitioned: bool
+        self, device: Allocatable, taints: Mapping[str, tuple[DeviceTaint, ...]], partitioned: bool
     ) -> Device:
         if isinstance(device, Gpu):
             attributes, capacity = self._gpu_attributes(device), _gpu_capacity(device, partitioned)

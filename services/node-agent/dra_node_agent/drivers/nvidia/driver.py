@@ -6,7 +6,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import Self
 
-from dra_shared.api.resource import DeviceTaint, ResourceClaim
+from dra_shared.api.resource import ResourceClaim
 from dra_shared.client.informer import Informer
 from dra_shared.client.rest import Client
 from dra_shared.clock import Clock
@@ -15,7 +15,7 @@ from dra_shared.log import logger
 from dra_node_agent.drivers.claims import ClaimRef, PreparedDevice
 from dra_node_agent.drivers.errors import PrepareError
 from dra_node_agent.drivers.locks import FileLock, LockTimeout
-from dra_node_agent.drivers.nvidia import DRIVER_NAME, gates
+from dra_node_agent.drivers.nvidia import DRIVER_NAME, gates, taints
 from dra_node_agent.drivers.nvidia.announce import Announcer
 from dra_node_agent.drivers.nvidia.checkpoint import CorruptCheckpointError
 from dra_node_agent.drivers.nvidia.discovery import DeviceLibrary
@@ -23,6 +23,7 @@ from dra_node_agent.drivers.nvidia.health import HealthMonitor
 from dra_node_agent.drivers.nvidia.host import Host
 from dra_node_agent.drivers.nvidia.options import NvidiaOptions
 from dra_node_agent.drivers.nvidia.state import CrashPoint, DeviceState
+from dra_node_agent.drivers.nvidia.taints import DeviceTaints
 from dra_node_agent.drivers.publisher import SliceHead
 from dra_node_agent.drivers.server import DriverServer, Health, HealthBoard
 
@@ -70,13 +71,15 @@ class NvidiaDriver:
             shared=self._announcer.shared,
         )
         self._lock = FileLock(self.server.directory / LOCK_FILE, clock)
-        self._taints: dict[str, tuple[DeviceTaint, ...]] = {}
+        self._taints = DeviceTaints(self.server.directory / taints.FILE_NAME)
+        self._boot_id = host.nvml.boot_id
         self._monitor = HealthMonitor(host.nvml, clock, options.ignored_xids) if self._board else None
         self._watching: asyncio.Task[None] | None = None
 
     async def __aenter__(self) -> Self:
         self.server.directory.mkdir(parents=True, exist_ok=True)
         self.state.open()
+        self._taints.open(self._boot_id())
         await self.server.start()
         await self._publish()
         if self._monitor is not None:
@@ -129,7 +132,9 @@ class NvidiaDriver:
 
     async def _publish(self) -> None:
         self.server.publish(
-            self._announcer.resources(self._node, self.state.per_gpu, self._taints, self.state.partitioned)
+            self._announcer.resources(
+                self._node, self.state.per_gpu, self._taints.by_device, self.state.partitioned
+            )
         )
         if self._board is not None:
             await self._board.set(
@@ -137,24 +142,14 @@ class NvidiaDriver:
             )
 
     def _health(self, name: str) -> Health:
-        taints = self._taints.get(name, ())
-        bad = next((taint for taint in taints if taint.effect != "None"), None)
+        found = self._taints.of(name)
+        bad = next((taint for taint in found if taint.effect != "None"), None)
         message = "" if bad is None else f"{bad.key}={bad.value}" if bad.value else bad.key
-        unknown = bad is None and any(taint.key.endswith("/unmonitored") for taint in taints)
+        unknown = bad is None and any(taint.key.endswith("/unmonitored") for taint in found)
         return Health(self._node, name, None if unknown else bad is None, message)
 
     async def _watch(self, monitor: HealthMonitor) -> None:
         async for names, taint in monitor.events():
-            changed = False
-            for name in names:
-                before = self._taints.get(name, ())
-                kept = tuple(old for old in before if old.key != taint.key)
-                same = any(
-                    (o.key, o.value, o.effect) == (taint.key, taint.value, taint.effect) for o in before
-                )
-                if not same:
-                    self._taints[name] = (*kept, taint)
-                    changed = True
-            if changed:
+            if self._taints.add(names, taint):
                 _log.warning("device health changed", devices=names, taint=taint.key, value=taint.value)
                 await self._publish()

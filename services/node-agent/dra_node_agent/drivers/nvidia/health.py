@@ -15,6 +15,7 @@ from dra_shared.log import logger
 from dra_node_agent.drivers.nvidia import DRIVER_NAME
 from dra_node_agent.drivers.nvidia.devices import Gpu, MigDevice
 from dra_node_agent.drivers.nvidia.discovery import PerGpu
+from dra_node_agent.drivers.nvidia.taints import XID
 from dra_node_agent.nvml.library import NvmlLibrary
 
 #: Errors of applications, after which the GPU is as good as before (NVIDIA's XID catalogue).
@@ -122,4 +123,4 @@ class HealthMonitor:
 
     def _xid(self, xid: int) -> DeviceTaint:
         effect = "None" if xid in self._harmless else "NoSchedule"
-        return DeviceTaint(key=f"{DRIVER_NAME}/xid", value=str(xid), effect=effect)
+        return DeviceTaint(key=XID, value=str(xid), effect=effect)

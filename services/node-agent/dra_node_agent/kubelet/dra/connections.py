@@ -23,10 +23,12 @@ from dra_node_agent.kubelet.dra.connection import (
     NoHealth,
     choose_service,
 )
-from dra_node_agent.kubelet.dra.health import DeviceHealth
+from dra_node_agent.kubelet.dra.health import DEFAULT_TIMEOUT, DeviceHealth
 from dra_node_agent.tasks import Tasks
 
 WIPING_DELAY = 30.0
+#: How long the last report of a driver counts whose stream broke: a restart of the driver fits into it.
+HEALTH_GRACE = DEFAULT_TIMEOUT
 _HEALTH_RETRY = 5.0
 # Quick at first: a server that starts together with the nodes is there in a moment.
 _FIRST_RETRY, _LONGEST_RETRY = 0.05, 300.0
@@ -39,8 +41,8 @@ HealthHandler = Callable[[str, list[DeviceHealth]], Awaitable[None]]
 class DriverConnections:
     """Keeps track of how to reach each DRA driver on the node.
 
-    ``on_health`` is awaited with each health report; ``on_health_end`` is called when a driver's reports stop,
-    ``on_register`` when a driver can be called that could not be before.
+    ``on_health`` is awaited with each health report; ``on_health_end`` is called when a driver's reports stop
+    for good, ``on_register`` when a driver can be called that could not be before.
     """
 
     def __init__(
@@ -66,6 +68,8 @@ class DriverConnections:
         self._connections: dict[str, list[DriverConnection]] = {}
         self._watchers: dict[DriverConnection, list[asyncio.Task[None]]] = {}
         self._pending_wipes: dict[str, asyncio.Task[None]] = {}
+        self._pending_ends: dict[str, asyncio.Task[None]] = {}
+        self._closed = False
         self._tasks = Tasks()
 
     async def wipe_all(self) -> None:
@@ -74,6 +78,7 @@ class DriverConnections:
 
     async def close(self) -> None:
         """End the background work and close all connections."""
+        self._closed = True
         await self._tasks.close()
         for connections in self._connections.values():
             for connection in connections:
@@ -202,15 +207,39 @@ class DriverConnections:
                 self._sync(connection.driver)
 
     async def _watch_health(self, connection: DriverConnection, handle: HealthHandler) -> None:
+        driver = connection.driver
         while True:
             try:
                 async for devices in connection.health():
-                    await handle(connection.driver, devices)
+                    self._health_is_back(driver)
+                    await handle(driver, devices)
+                self._health_ended(driver)
             except NoHealth:
+                self._health_ended(driver)
                 return
             except DriverError as error:
-                _log.debug("health stream broke, trying again", driver=connection.driver, error=str(error))
-            finally:
-                if self._on_health_end is not None:
-                    self._on_health_end(connection.driver)
+                _log.debug("health stream broke, trying again", driver=driver, error=str(error))
+                self._health_broke(driver)
+            except asyncio.CancelledError:
+                self._health_broke(driver)
+                raise
             await self._clock.sleep(_HEALTH_RETRY)
+
+    def _health_ended(self, driver: str) -> None:
+        """The driver itself ended its reports."""
+        if self._on_health_end is not None:
+            self._on_health_end(driver)
+
+    def _health_broke(self, driver: str) -> None:
+        """The driver is gone, perhaps to come back."""
+        if not self._closed and driver not in self._pending_ends:
+            self._pending_ends[driver] = self._tasks.start(self._end_health_later(driver))
+
+    def _health_is_back(self, driver: str) -> None:
+        if (pending := self._pending_ends.pop(driver, None)) is not None:
+            pending.cancel()
+
+    async def _end_health_later(self, driver: str) -> None:
+        await self._clock.sleep(HEALTH_GRACE)
+        self._pending_ends.pop(driver, None)
+        self._health_ended(driver)

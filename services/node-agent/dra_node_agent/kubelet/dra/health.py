@@ -73,6 +73,9 @@ _decoder = msgspec.json.Decoder(_States)
 class HealthInfoCache:
     """The health of all devices, by driver; kept in a file so that a restart doesn't forget it.
 
+    The file is written when something changes, so its times are those of the changes. After a restart its reports
+    count once more for their timeout, in which their driver registers and reports again.
+
     Of a driver's devices at most :data:`MOST_DEVICES` are known, those of its newest report first, and none whose
     report is stale for good: what is not known is Unknown.
     """
@@ -88,9 +91,10 @@ class HealthInfoCache:
                 _log.warning(
                     "health file is unreadable, starting without it", path=str(path), error=str(error)
                 )
+            now = self._clock.now()
             for known in self._drivers.values():
-                for key in [key for key, device in known.items() if self._stale(device)]:
-                    del known[key]
+                for key, device in known.items():
+                    known[key] = msgspec.structs.replace(device, last_updated=now)
 
     def get(self, driver: str, pool: str, device: str) -> DeviceHealth:
         """The device's health; Unknown where nothing, or nothing recent enough, was reported."""
