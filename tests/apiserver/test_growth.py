@@ -1,62 +1,100 @@
-"""Long lists cost what they are long, and no more: in no field of no kind does the work grow with their square."""
+"""The work for a list grows with its length, and not with the square of its length, in every field of every kind."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
+from itertools import pairwise
 
+import orjson
 import pytest
 from dra_apiserver.errors import FieldError, invalid, invalid_object
 from dra_apiserver.kinds import catalog
 from dra_apiserver.patch.managers import Entry, ManagerKey, Managers
 
-from tests.support.growth import Growth, ListField, Step, lists, seconds, steps
+from tests.support.growth import Growth, ListField, lists, steps
+from tests.support.work import Step, counted_strings, is_quadratic
 
-_SHARDS = 8
-_LENGTH = 100
-_TIMES = 4
-# What costs four times as much for four times the items is linear, what costs sixteen times as much quadratic. Short
-# lists only tell what has to be looked at more closely: the longer they are, the less a linear part hides.
-_SUSPICIOUS, _QUADRATIC = 4.8, 7.5
-_CLOSER = (4, 12)
-# In seconds: what takes less is not worth the look.
-_LEAST = 0.001
+_SHARDS = 4
+# A limit on a list's length bends the curve once. A walk over all pairs bends it at every length.
+_LENGTHS = (3, 24, 64)
+# Each step has its own items, so that no step finds what another left in a cache.
+_APART = 1000
 _FIELDS = Growth(catalog.registry("api/all=true")).fields
-
-
-def _grows(short: Step, long: Step, times: int, limit: float) -> bool:
-    spent = seconds(long, times)
-    return spent > _LEAST and spent > limit * seconds(short, times)
-
-
-def _is_quadratic(made: Callable[[int], Step]) -> bool:
-    """Whether the step made for a length takes far more for several times the length, however long that is."""
-    return all(
-        _grows(made(length), made(_TIMES * length), 2, _QUADRATIC)
-        for length in (more * _LENGTH for more in _CLOSER)
-    )
+Walk = Callable[[list[str]], object]
 
 
 def _found(field: ListField) -> list[str]:
     wrong = []
-    many = dict(lists(field, _TIMES * _LENGTH))
-    for like, items in lists(field, _LENGTH):
-        longer = dict(steps(field, many[like]))
-        for name, step in steps(field, items):
-            seconds(step)
-            if not _grows(step, longer[name], 1, _SUSPICIOUS):
-                continue
+    for like, items in lists(field, 1):
+        for number, name in enumerate(steps(field, items), 1):
 
-            def made(length: int, like: str = like, name: str = name) -> Step:
-                return dict(steps(field, dict(lists(field, length))[like]))[name]
+            def made(length: int, like: str = like, name: str = name, first: int = _APART * number) -> Step:
+                return steps(field, dict(lists(field, length, first))[like])[name]
 
-            if _is_quadratic(made):
+            made(1, first=0)()
+            if all(is_quadratic(made, length) for length in _LENGTHS):
                 wrong.append(f"{field}, {like} items: {name}")
     return wrong
 
 
+def _walked(walk: Walk) -> Callable[[int], Step]:
+    def made(length: int) -> Step:
+        names = orjson.dumps([f"n{number}" for number in range(length)])
+        return lambda: walk(orjson.loads(names))
+
+    return made
+
+
+def _pairs_in_a_loop(names: list[str]) -> object:
+    found = 0
+    for one in names:
+        for other in names:
+            found += len(one) == len(other)
+    return found
+
+
+def _pairs_in_an_expression(names: list[str]) -> object:
+    return [len(one) == len(other) for one in names for other in names]
+
+
+def _a_list_as_a_set(names: list[str]) -> object:
+    known = list(names)
+    return [name for name in names if f"{name}" in known]
+
+
+def _positions(names: list[str]) -> object:
+    return [names.index(name) for name in names]
+
+
+def _each_with_its_neighbour(names: list[str]) -> object:
+    return [one == other for one, other in pairwise(names)]
+
+
+def _a_set(names: list[str]) -> object:
+    known = set(names)
+    return [name for name in names if f"{name}" in known]
+
+
+def _much_before_it(names: list[str]) -> object:
+    return [len(names) for _ in range(1000)], [name.upper() for name in names]
+
+
 @pytest.mark.parametrize("shard", range(_SHARDS))
 def test_no_work_grows_with_the_square_of_a_list(shard: int) -> None:
-    assert [wrong for field in _FIELDS[shard::_SHARDS] for wrong in _found(field)] == []
+    with counted_strings():
+        assert [wrong for field in _FIELDS[shard::_SHARDS] for wrong in _found(field)] == []
+
+
+@pytest.mark.parametrize("walk", [_pairs_in_a_loop, _pairs_in_an_expression, _a_list_as_a_set, _positions])
+def test_a_walk_over_all_pairs_is_found(walk: Walk) -> None:
+    with counted_strings():
+        assert all(is_quadratic(_walked(walk), length) for length in _LENGTHS)
+
+
+@pytest.mark.parametrize("walk", [sorted, _each_with_its_neighbour, _a_set, _much_before_it])
+def test_one_walk_is_not_taken_for_one_over_all_pairs(walk: Walk) -> None:
+    with counted_strings():
+        assert not any(is_quadratic(_walked(walk), length) for length in _LENGTHS)
 
 
 def test_every_kind_of_list_is_looked_at() -> None:
@@ -87,7 +125,7 @@ def test_many_managers_are_folded_in_one_walk() -> None:
 
         return fold
 
-    assert not _is_quadratic(made)
+    assert not is_quadratic(made, 20)
 
 
 def test_errors_that_show_a_long_list_each_are_counted_once_they_are_too_many() -> None:

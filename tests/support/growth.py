@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import gc
-import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from datetime import UTC, datetime
@@ -25,8 +23,9 @@ from dra_apiserver.schema.types import Field, ListNode, MapNode, Node, Scalar, S
 from dra_apiserver.tables import table
 from dra_shared.features import FeatureGates
 
+from tests.support.work import Step
+
 JsonObject = dict[str, Any]
-Step = Callable[[], object]
 Path = tuple[str | int, ...]
 
 NOW = "2020-01-01T00:00:00Z"
@@ -43,8 +42,7 @@ _GIVEN: dict[Scalar, Callable[[int], Any]] = {
     Scalar.INT_OR_STRING: lambda number: number % 60000 + 1,
     Scalar.ANY: lambda number: {"number": number},
 }
-
-
+# What a step may end with: not every step can do something with every object.
 _REFUSALS = (StatusError, DecodeError, PatchError, LookupError, TypeError, ValueError, AttributeError)
 
 
@@ -151,20 +149,21 @@ def _container(node: Node) -> Any:
     return item(node, 0, False) if isinstance(node, Struct) else {}
 
 
-def lists(field: ListField, length: int) -> Iterator[tuple[str, Any]]:
-    """Lists and maps of this length by what their items are like."""
+def lists(field: ListField, length: int, first: int = 0) -> Iterator[tuple[str, Any]]:
+    """Lists and maps of this length by what their items are like, their numbers from `first` on."""
+    numbers = range(first, first + length)
     if isinstance(field.node, MapNode):
         yield (
             "full",
-            {f"example.com/k{number}": item(field.node.value, number, True) for number in range(length)},
+            {f"example.com/k{number}": item(field.node.value, number, True) for number in numbers},
         )
         return
     node, keys = field.node.item, (*field.node.keys, field.node.merge_key)
-    yield "full", [item(node, number, True, keys) for number in range(length)]
-    yield "same", [item(node, 7, True, keys)] * length
+    yield "full", [item(node, number, True, keys) for number in numbers]
+    yield "same", [item(node, first, True, keys)] * length
 
 
-def steps(field: ListField, items: Any) -> Iterator[tuple[str, Step]]:
+def steps(field: ListField, items: Any) -> dict[str, Step]:
     """What requests do with such an object, by name."""
     kind, version = field.kind, field.kind.storage_version
     text = orjson.dumps(holding(field, items))
@@ -211,31 +210,27 @@ def steps(field: ListField, items: Any) -> Iterator[tuple[str, Step]]:
         operation = "statusUpdate" if status else "update"
         answer({"object": read(turned), "oldObject": read(), "operation": operation})
 
-    yield "create", created
-    yield "update", changed
-    yield "track a create", tracked
-    yield "track an update", updated
-    yield "apply", applied
-    yield "patch", patched
-    yield "owners", deduplicated
-    yield "table", shown
-    yield "warn", warned
+    named: dict[str, Step] = {
+        "create": created,
+        "update": changed,
+        "track a create": tracked,
+        "track an update": updated,
+        "apply": applied,
+        "patch": patched,
+        "owners": deduplicated,
+        "table": shown,
+        "warn": warned,
+    }
+    return {name: _whatever_it_answers(step) for name, step in named.items()}
+
+
+def _whatever_it_answers(step: Step) -> Step:
+    def run() -> None:
+        with contextlib.suppress(*_REFUSALS):
+            step()
+
+    return run
 
 
 async def _nothing(*_: Any) -> Any:
     raise AssertionError
-
-
-def seconds(step: Step, times: int = 1) -> float:
-    """This thread's CPU time for a step, at best, whether the step can do anything with such an object or not."""
-    best = float("inf")
-    gc.disable()
-    try:
-        for _ in range(times):
-            started = time.thread_time()
-            with contextlib.suppress(*_REFUSALS):
-                step()
-            best = min(best, time.thread_time() - started)
-    finally:
-        gc.enable()
-    return best

@@ -48,7 +48,7 @@ def json_type(value: Any) -> str:
 
 
 def _string(value: Any) -> str:
-    if type(value) is str:
+    if isinstance(value, str):
         return value
     raise WrongType(json_type(value))
 
@@ -82,7 +82,7 @@ def _float(value: Any) -> float:
 
 
 def _bytes(value: Any) -> str:
-    if type(value) is not str:
+    if not isinstance(value, str):
         raise WrongType(json_type(value))
     plain: str = value.replace("\n", "").replace("\r", "")
     try:

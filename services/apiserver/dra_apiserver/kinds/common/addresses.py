@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import ipaddress
-from collections.abc import Collection
+from collections.abc import Set
 
 from dra_shared.numerals import integer
 
@@ -28,7 +28,7 @@ def parse_address(value: str) -> Address | None:
         return None
 
 
-def check_legacy_address(value: str, path: str, known: Collection[str] = ()) -> list[FieldError]:
+def check_legacy_address(value: str, path: str, known: Set[str] = frozenset()) -> list[FieldError]:
     """An address; one that the old object has is not looked at again."""
     if value in known:
         return []
@@ -41,7 +41,7 @@ def check_legacy_address(value: str, path: str, known: Collection[str] = ()) -> 
     return [invalid(path, value, "must not be an IPv4-mapped IPv6 address")] if mapped else []
 
 
-def check_legacy_range(value: str, path: str, known: Collection[str] = ()) -> list[FieldError]:
+def check_legacy_range(value: str, path: str, known: Set[str] = frozenset()) -> list[FieldError]:
     """A range of addresses; one that the old object has is not looked at again."""
     if value in known:
         return []

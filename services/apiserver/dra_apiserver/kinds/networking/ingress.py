@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator
+from collections.abc import Iterator, Set
 from typing import Any
 
 from dra_shared.names import dns_label, dns_subdomain, regex_message
@@ -171,7 +171,7 @@ def _check_policy_port(port: JsonObject, path: str) -> list[FieldError]:
     return errors
 
 
-def _check_peer(peer: JsonObject, path: str, known: Collection[str]) -> list[FieldError]:
+def _check_peer(peer: JsonObject, path: str, known: Set[str]) -> list[FieldError]:
     errors: list[FieldError] = []
     block = peer.get("ipBlock")
     selectors = [kind for kind in ("podSelector", "namespaceSelector") if peer.get(kind) is not None]

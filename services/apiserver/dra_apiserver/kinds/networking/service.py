@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Set
 from typing import Any
 
 from dra_shared.names import dns_label, dns_subdomain, label_key
@@ -74,10 +75,11 @@ def check_service(obj: JsonObject, old: JsonObject | None) -> list[FieldError]:
         errors += _check_port(port, f"spec.ports[{index}]", len(ports) > 1, names)
     errors += validate_labels(spec.get("selector") or {}, "spec.selector")
     errors += _check_affinity(spec)
-    errors += check_cluster_ips(spec, before.get("clusterIPs") or [])
+    errors += check_cluster_ips(spec, set(before.get("clusterIPs") or ()))
+    external = set(before.get("externalIPs") or ())
     for index, address in enumerate(spec.get("externalIPs") or ()):
         at = f"spec.externalIPs[{index}]"
-        wrong = check_legacy_address(address, at, before.get("externalIPs") or ())
+        wrong = check_legacy_address(address, at, external)
         errors += wrong or check_endpoint_address(address, at)
     kind = spec.get("type") or ""
     if not kind:
@@ -199,7 +201,7 @@ def _check_affinity(spec: JsonObject) -> list[FieldError]:
     return [invalid(f"{path}.clientIP.timeoutSeconds", seconds, text)]
 
 
-def check_cluster_ips(spec: JsonObject, known: list[str]) -> list[FieldError]:
+def check_cluster_ips(spec: JsonObject, known: Set[str]) -> list[FieldError]:
     """The addresses, their families and the policy (ValidateServiceClusterIPsRelatedFields)."""
     if spec.get("type") == "ExternalName":
         return []

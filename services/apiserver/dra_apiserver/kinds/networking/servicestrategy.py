@@ -193,7 +193,7 @@ def _set_families(obj: JsonObject, before: JsonObject | None) -> None:
     if spec.get("ipFamilyPolicy") is None:
         kept = (before or {}).get("ipFamilyPolicy")
         spec["ipFamilyPolicy"] = kept or ("RequireDualStack" if free else "SingleStack")
-    errors = check_cluster_ips(spec, (before or {}).get("clusterIPs") or [])
+    errors = check_cluster_ips(spec, set((before or {}).get("clusterIPs") or ()))
     if errors:
         raise _refuse(obj, errors)
     addresses, families = spec.get("clusterIPs") or [], list(spec.get("ipFamilies") or ())

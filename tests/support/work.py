@@ -1,0 +1,102 @@
+"""Work counted instead of timed: what Python executes for a step, equal on every machine and in every run.
+
+It counts calls, and the lines and rounds of loops in our own modules. Inside `counted_strings` it also counts what C
+code compares, as in ``name in names``, because the strings of documents then compare in Python. It does not count what
+C code copies or encodes.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import gc
+import sys
+from collections.abc import Callable, Iterator
+from types import FrameType
+from typing import Any
+from unittest import mock
+
+import orjson
+
+from tests.support.reference import REPOSITORY
+
+Step = Callable[[], object]
+# How much a walk over all pairs must execute for each pair before it counts as one. The least is half a line: each item
+# is looked for in a list, and found halfway through.
+_LEAST = 0.1
+
+
+class CountedString(str):
+    """A string whose comparisons are calls."""
+
+    __slots__ = ()
+    __hash__ = str.__hash__
+
+    def __eq__(self, other: object) -> bool:
+        return str.__eq__(self, other)
+
+    def __ne__(self, other: object) -> bool:
+        return str.__ne__(self, other)
+
+
+@contextlib.contextmanager
+def counted_strings() -> Iterator[None]:
+    """Documents read inside consist of counted strings."""
+    loads = orjson.loads
+
+    def counted(document: bytes | str) -> Any:
+        tracer = sys.gettrace()
+        sys.settrace(None)
+        try:
+            return _marked(loads(document))
+        finally:
+            sys.settrace(tracer)
+
+    with mock.patch.object(orjson, "loads", counted):
+        yield
+
+
+def _marked(value: Any) -> Any:
+    if isinstance(value, str):
+        return CountedString(value)
+    if isinstance(value, list):
+        return [_marked(item) for item in value]
+    return {key: _marked(item) for key, item in value.items()} if isinstance(value, dict) else value
+
+
+def work(step: Step) -> int:
+    """How many calls and lines a step executes."""
+    count = 0
+
+    def line(frame: FrameType, event: str, argument: object) -> Any:
+        nonlocal count
+        count += 1
+        return line
+
+    def call(frame: FrameType, event: str, argument: object) -> Any:
+        nonlocal count
+        count += 1
+        return line if _is_ours(frame.f_code.co_filename) else None
+
+    tracer = sys.gettrace()
+    gc.disable()
+    sys.settrace(call)
+    try:
+        step()
+    finally:
+        sys.settrace(tracer)
+        gc.enable()
+    return count
+
+
+def _is_ours(filename: str) -> bool:
+    return "/dra_" in filename or filename.startswith(f"{REPOSITORY}/tests/")
+
+
+def is_quadratic(made: Callable[[int], Step], length: int) -> bool:
+    """Whether the work grows with the square of the length.
+
+    Of three lengths in equal steps the second difference is 0 where the work is linear, however large its constant
+    part, and twice the square of the length for each event of a pair where it is quadratic.
+    """
+    one, two, three = (work(made(length * times)) for times in (1, 2, 3))
+    return three - 2 * two + one > _LEAST * 2 * length**2
