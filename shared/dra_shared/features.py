@@ -36,6 +36,7 @@ class FeatureGates:
 
     def __init__(self, **overrides: bool) -> None:
         self._gates = {**DEFAULTS, **overrides}
+        self._hash = hash(frozenset(self._gates.items()))
 
     @classmethod
     def parse(cls, text: str) -> "FeatureGates":
@@ -71,7 +72,7 @@ class FeatureGates:
         return isinstance(other, FeatureGates) and self._gates == other._gates
 
     def __hash__(self) -> int:
-        return hash(frozenset(self._gates.items()))
+        return self._hash
 
     def __str__(self) -> str:
         return ",".join(f"{name}={str(on).lower()}" for name, on in sorted(self._gates.items()))

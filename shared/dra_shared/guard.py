@@ -9,7 +9,7 @@ sends neither header, and passes.
 import hmac
 import ipaddress
 import socket
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable, Mapping
 
 #: The names of the service ``kubernetes`` that pods know.
 _IN_CLUSTER = (
@@ -19,12 +19,13 @@ _IN_CLUSTER = (
     "kubernetes.default.svc.cluster.local",
 )
 _ANY = "*"
-_OWN_SITES = frozenset({"", "same-origin", "none"})
+_OWN_SITES = frozenset({b"same-origin", b"none"})
+_BROWSERS = frozenset({b"sec-fetch-site", b"origin"})
 _READS = frozenset({"GET", "HEAD"})
 _LONGEST_NAME = 255
 _MOST_KNOWN = 1000
 
-Header = Callable[[bytes], str]
+Headers = Mapping[bytes, bytes]
 
 
 class Guard:
@@ -39,37 +40,26 @@ class Guard:
         given = {host.strip().lower().rstrip(".") for host in hosts if host.strip()}
         machine = socket.gethostname().lower()
         # Every request asks: reading an address costs more than all the rest.
-        self._known = {""}
+        self._known = {b""}
         self._any = _ANY in given
         self._domains = tuple(host for host in (*given, ".localhost") if host.startswith("."))
         names = {host.removeprefix(".") for host in given}
         self._names = frozenset({*names, *_IN_CLUSTER, "localhost", machine, machine.partition(".")[0]})
 
-    def refusal(self, method: str, header: Header) -> str | None:
-        """Why a request has no right to an answer; None where it may pass.
-
-        ``header`` gives a header by its lower-case name, "" where it is absent.
-        """
-        if self._token:
-            given = header(b"authorization").encode("latin-1")
-            if not hmac.compare_digest(given, self._token):
-                return "the request has not the token that this server needs"
-        host = header(b"host")
+    def refusal(self, method: str, headers: Headers) -> str | None:
+        """Why a request has no right to an answer; None where it may pass. ``headers`` have lower-case names."""
+        if self._token and not hmac.compare_digest(headers.get(b"authorization", b""), self._token):
+            return "the request has not the token that this server needs"
+        host = headers.get(b"host", b"")
         if host not in self._known and not self._knows(host):
-            return f'host "{host[:_LONGEST_NAME]}" is not a name of this server; --allowed-hosts adds names'
-        site = header(b"sec-fetch-site")
-        if site:
-            # With the host known, the browser's word is enough: behind a proxy the origin is the proxy's.
-            if site in _OWN_SITES or (method in _READS and _follows_link(header)):
-                return None
-            return f"cross-origin request: a web page of another origin asks (Sec-Fetch-Site: {site[:32]})"
-        origin = header(b"origin")
-        if origin and origin.partition("://")[2].lower() != host.lower():
-            return f'cross-origin request: a web page of origin "{origin[:_LONGEST_NAME]}" asks'
+            shown = host.decode("latin-1")[:_LONGEST_NAME]
+            return f'host "{shown}" is not a name of this server; --allowed-hosts adds names'
+        if not _BROWSERS.isdisjoint(headers):
+            return _cross_origin(method, headers, host)
         return None
 
-    def _knows(self, host: str) -> bool:
-        known = self._is_ours(host)
+    def _knows(self, host: bytes) -> bool:
+        known = self._is_ours(host.decode("latin-1"))
         if known and len(self._known) < _MOST_KNOWN:
             self._known.add(host)
         return known
@@ -86,8 +76,23 @@ class Guard:
         return True
 
 
-def _follows_link(header: Header) -> bool:
-    return header(b"sec-fetch-mode") == "navigate" and header(b"sec-fetch-dest") == "document"
+def _cross_origin(method: str, headers: Headers, host: bytes) -> str | None:
+    site = headers.get(b"sec-fetch-site", b"")
+    if site:
+        # With the host known, the browser's word is enough: behind a proxy the origin is the proxy's.
+        if site in _OWN_SITES or (method in _READS and _follows_link(headers)):
+            return None
+        shown = site.decode("latin-1")[:32]
+        return f"cross-origin request: a web page of another origin asks (Sec-Fetch-Site: {shown})"
+    origin = headers.get(b"origin", b"")
+    if origin and origin.partition(b"://")[2].lower() != host.lower():
+        shown = origin.decode("latin-1")[:_LONGEST_NAME]
+        return f'cross-origin request: a web page of origin "{shown}" asks'
+    return None
+
+
+def _follows_link(headers: Headers) -> bool:
+    return headers.get(b"sec-fetch-mode") == b"navigate" and headers.get(b"sec-fetch-dest") == b"document"
 
 
 def _without_port(host: str) -> str:

@@ -52,7 +52,6 @@ class BoundedConnection(HttpToolsProtocol):
 
     _in_head = False
     _head_bytes = 0
-    _headers = 0
     _body_bytes = 0
     _surplus = 0
     # What the parser got since it last had something to tell.
@@ -93,6 +92,9 @@ class BoundedConnection(HttpToolsProtocol):
         if self._is_over():
             return
         if self._in_head:
+            if len(self.headers) > _HEADERS:
+                self._refuse(431)
+                return
             self._head_bytes += 0 if goes_on else len(data)
         elif not self._moved:
             self._silent_bytes += len(data)
@@ -113,22 +115,19 @@ class BoundedConnection(HttpToolsProtocol):
     def on_message_begin(self) -> None:
         super().on_message_begin()
         self._in_head = True
-        self._head_bytes = self._headers = self._body_bytes = self._surplus = 0
-
-    def on_header(self, name: bytes, value: bytes) -> None:
-        if not self._in_head:
-            return  # A trailer: its request is under way without it.
-        self._headers += 1
-        if self._headers > _HEADERS:
-            self._code = 431
-            raise _Refused
-        super().on_header(name, value)
+        self._head_bytes = self._body_bytes = self._surplus = 0
 
     def on_headers_complete(self) -> None:
         self._in_head, self._moved, self._silent_bytes = False, True, 0
         if self._deadline is not None:
             self._end_deadline()
+        if len(self.headers) > _HEADERS:
+            self._code = 431
+            raise _Refused
         super().on_headers_complete()
+        if not self.parser.should_upgrade():
+            # What follows are trailers: their request is under way without them.
+            self.headers = []
 
     def on_body(self, body: bytes) -> None:
         self._moved, self._silent_bytes = True, 0

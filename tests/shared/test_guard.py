@@ -3,8 +3,9 @@ from dra_shared.guard import Guard
 
 
 def _refusal(guard: Guard, method: str = "POST", **headers: str) -> str | None:
-    given = {name.replace("_", "-").encode(): value for name, value in headers.items()}
-    return guard.refusal(method, lambda name: given.get(name, ""))
+    return guard.refusal(
+        method, {name.replace("_", "-").encode(): value.encode() for name, value in headers.items()}
+    )
 
 
 @pytest.mark.parametrize(

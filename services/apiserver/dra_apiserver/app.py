@@ -122,7 +122,7 @@ class Application:
         verb, target = "", None
         self._running += 1
         try:
-            if (reason := self._guard.refusal(request.method, request.header)) is not None:
+            if (reason := self._guard.refusal(request.method, request.headers)) is not None:
                 raise forbidden_request(reason)
             if request.method == "TRACE":
                 raise method_not_allowed()

@@ -116,10 +116,10 @@ class Request:
 
     __slots__ = (
         "_direct",
-        "_headers",
         "_parameters",
         "_query",
         "code",
+        "headers",
         "id",
         "method",
         "path",
@@ -143,7 +143,8 @@ class Request:
         self.warnings: dict[str, None] = {}
         self._query: dict[str, str] | None = None
         self._parameters: list[tuple[str, str]] | None = None
-        self._headers: dict[bytes, bytes] | None = None
+        #: By lower-case name; of several headers of one name the last.
+        self.headers: dict[bytes, bytes] = dict(scope["headers"])
 
     @property
     def parameters(self) -> list[tuple[str, str]]:
@@ -168,15 +169,12 @@ class Request:
 
     def header(self, name: bytes) -> str:
         """A header by its lower-case name, "" where it is absent."""
-        if self._headers is None:
-            self._headers = dict(self.scope["headers"])
-        return self._headers.get(name, b"").decode("latin-1")
+        value = self.headers.get(name)
+        return "" if value is None else value.decode("latin-1")
 
     def has_any(self, names: frozenset[bytes]) -> bool:
         """Whether one of these headers, named in lower case, is there."""
-        if self._headers is None:
-            self._headers = dict(self.scope["headers"])
-        return not names.isdisjoint(self._headers)
+        return not names.isdisjoint(self.headers)
 
     def flag(self, name: str) -> bool:
         """A boolean parameter, as Go reads it: present without a value means true."""

@@ -154,19 +154,26 @@ def compile_expression(
         lists, consumable = features.enabled(_LISTS), features.enabled(_CONSUMABLE)
     else:
         lists, consumable = _LISTS in features, _CONSUMABLE in features
-    result = _compile_cached(expression, lists, consumable or stored, lists or stored)
+    cached = _short if len(expression) <= _SHORT else _long
+    result = cached(expression, lists, consumable or stored, lists or stored)
     if isinstance(result, CompileError):
         raise CompileError(result.text, result.kind, result.issues)
     return result
 
 
-@functools.lru_cache(maxsize=4096)
-def _compile_cached(expression: str, lists: bool, multiple: bool, includes: bool) -> Program | CompileError:
+def _compile_once(expression: str, lists: bool, multiple: bool, includes: bool) -> Program | CompileError:
     try:
         with room():
             return _compile(expression, lists, multiple, includes)
     except CompileError as error:
         return error
+
+
+# In characters. A program takes some sixty times its text: few of the long ones are kept.
+_SHORT = 1024
+LONG_KEPT = 64
+_short = functools.lru_cache(maxsize=4096)(_compile_once)
+_long = functools.lru_cache(maxsize=LONG_KEPT)(_compile_once)
 
 
 def _device_fields(lists: bool, multiple: bool) -> dict[str, Type]:

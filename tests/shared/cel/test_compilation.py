@@ -1,7 +1,7 @@
 """What does not compile, and what is known of what does."""
 
 import pytest
-from dra_shared.cel import CelDevice, CompileError, ErrorKind, compile_expression
+from dra_shared.cel import CelDevice, CompileError, ErrorKind, compile_expression, program
 from dra_shared.features import FeatureGates
 
 LISTS = frozenset(("DRAConsumableCapacity", "DRAListTypeAttributes"))
@@ -160,3 +160,15 @@ def test_nested_loops_compile_in_linear_time() -> None:
 )
 def test_long_expressions(expression: str) -> None:
     assert compile_expression(expression, features=LISTS).matches(CelDevice("d"))
+
+
+def test_long_programs_do_not_fill_the_memory() -> None:
+    def selector(number: int, length: int) -> str:
+        return " || ".join([f'device.driver == "driver-{number}"'] * (length // 30))
+
+    short = compile_expression(selector(0, 500), features=())
+    long = compile_expression(selector(0, 1200), features=())
+    for number in range(1, program.LONG_KEPT + 1):
+        compile_expression(selector(number, 1200), features=())
+    assert compile_expression(selector(0, 500), features=()) is short
+    assert compile_expression(selector(0, 1200), features=()) is not long

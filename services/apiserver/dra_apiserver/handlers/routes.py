@@ -7,7 +7,7 @@ has the usual ones below. Mirrors apiserver's `pkg/endpoints/installer.go`.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from typing import NamedTuple
 
 from dra_apiserver.errors import method_not_allowed, no_such_resource, not_found
 from dra_apiserver.handlers import delete as deletion
@@ -43,8 +43,7 @@ class NotResource(Exception):
     """The path is none of the resource API's."""
 
 
-@dataclass(frozen=True, slots=True)
-class _Path:
+class _Path(NamedTuple):
     """A path's parts; `rest` begins with the resource. `watch` is set by the deprecated `/watch/` prefix."""
 
     group: str
@@ -73,17 +72,16 @@ def resolve(registry: Registry, method: str, path: str, watching: bool) -> tuple
         rest = rest[:3]
     if len(rest) > 3 or (found.namespace and not kind.namespaced):
         raise no_such_resource()
-    target = Target(kind, found.version, found.namespace)
+    target = Target(kind, found.version, found.namespace, *rest[1:])
     if len(rest) == 1:
         return _of_collection(method, target, watching or found.watch)
     if kind.namespaced and not found.namespace:
         raise no_such_resource()
-    target = replace(target, name=rest[1])
     if len(rest) == 2:
         return _of_object(method, target, found.watch)
     if found.watch:
         raise no_such_resource()
-    return _of_subresource(method, target, rest[2])
+    return _of_subresource(method, target)
 
 
 def _split(method: str, path: str) -> _Path:
@@ -132,8 +130,8 @@ def _of_object(method: str, target: Target, watch: bool) -> tuple[str, Handler, 
     return verb, handler, target
 
 
-def _of_subresource(method: str, target: Target, name: str) -> tuple[str, Handler, Target]:
-    kind = target.kind
+def _of_subresource(method: str, target: Target) -> tuple[str, Handler, Target]:
+    kind, name = target.kind, target.subresource
     subresource = kind.subresources_in(target.version).get(name)
     if subresource is None and kind.unstructured:
         raise not_found(target.qualified, target.name)
@@ -143,7 +141,7 @@ def _of_subresource(method: str, target: Target, name: str) -> tuple[str, Handle
     found = routes.get(method)
     if found is None or (found[0] and found[0] not in subresource.verbs):
         raise method_not_allowed()
-    return *found, replace(target, subresource=name)
+    return *found, target
 
 
 def _subresource_routes(kind: Kind, name: str) -> Mapping[str, Route] | None:

@@ -120,7 +120,7 @@ async def put_scale(api: Api, request: Request, target: Target) -> None:
         sent = await read_body(api, request, "autoscaling", "v1", "Scale", options)
         check_name(scaled, sent["metadata"])
     kind = target.kind
-    main = replace(target, subresource="")
+    main = target._replace(subresource="")
     ctx = replace(api.context(main, request.user, options.dry_run), subresource="scale")
     path = (kind.scale or _BUILT_IN).spec_replicas
     steps = _steps(path)

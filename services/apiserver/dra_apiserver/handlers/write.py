@@ -79,7 +79,7 @@ async def create(api: Api, request: Request, target: Target) -> None:
     stored, generated = await api.run(target, long, partial(_new, api, request, target, options, body, ctx))
     record = None
     for attempt in range(_GENERATE_ATTEMPTS):
-        target = replace(target, name=stored["metadata"]["name"])
+        target = target.named(stored["metadata"]["name"])
         # Others wrote meanwhile.
         confirm = partial(_confirm, api, target, ctx) if long or api.dynamic is not None else None
         try:
@@ -106,7 +106,7 @@ def _new(
     match_namespace(target, meta)
     default(target.kind, target.version, obj, ctx.now)
     drop_duplicate_owners(meta, request)
-    target = replace(target, name=meta.get("name") or "")
+    target = target.named(meta.get("name") or "")
     check_namespace(api, target)
     generated = not target.name and bool(meta.get("generateName"))
     confirm_grant(api, request, target, obj)

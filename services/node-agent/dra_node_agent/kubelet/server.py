@@ -94,8 +94,9 @@ class KubeletServer:
         Raises:
             Refused: there is no such container, it doesn't run, or a web page asks.
         """
-        headers = socket.request.headers
-        if reason := self._guard.refusal("GET", lambda name: headers.get(name.decode(), "")):
+        given = socket.request.headers
+        headers = {name.encode("latin-1"): value.encode("latin-1") for name, value in given.items()}
+        if reason := self._guard.refusal("GET", headers):
             raise Refused(403, f"forbidden: {reason}")
         _, action, *parts = socket.request.path.split("/")
         if action == "portForward" and len(parts) in (2, 3):
