@@ -3,13 +3,13 @@ SHELL := /bin/bash
 PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
-PACKAGES := shared services/apiserver services/scheduler services/controller services/node-agent cli
 INSTALLED := $(VENV)/.installed
 TOOLS := $(VENV)/.installed-dev
-PROJECTS := $(PACKAGES:%=%/pyproject.toml)
-MYPY_TARGETS := $(wildcard shared/dra_shared services/*/dra_* cli/dra_cli tests bench tools)
+PROJECTS := $(wildcard pyproject.toml shared/pyproject.toml services/*/pyproject.toml tools/hatch_build.py)
+MYPY_TARGETS := $(wildcard shared/dra_shared services/*/dra_* cli/dra_cli cli/dralab tests bench tools)
+DIST ?= dist
 
-.PHONY: help install install-dev demo test unit quick fuzz lint format types layers bench lock schemas recorded clean
+.PHONY: help install install-dev demo test unit quick fuzz lint format types layers bench dist lock schemas recorded clean
 
 help: ## Show this help
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | awk -F':.*## ' '{printf "  make %-12s %s\n", $$1, $$2}'
@@ -17,13 +17,13 @@ help: ## Show this help
 install: $(INSTALLED) ## Set up .venv with what dralab needs to run; does nothing when it is up to date
 
 $(INSTALLED): requirements.lock $(PROJECTS)
-	@tools/install "$(PYTHON)" "$(VENV)" $< $(PACKAGES)
+	@tools/install "$(PYTHON)" "$(VENV)" $< .
 	@touch $@
 
 install-dev: $(TOOLS) ## The same with what lints and tests it
 
 $(TOOLS): requirements-dev.lock $(PROJECTS)
-	@tools/install "$(PYTHON)" "$(VENV)" $< $(PACKAGES)
+	@tools/install "$(PYTHON)" "$(VENV)" $< .
 	@touch $(INSTALLED) $@
 
 demo: install ## Start a whole cluster, run the quickstart through it, and take it down again (STEP=1 stops at each phase)
@@ -54,6 +54,9 @@ layers: install-dev ## import-linter: who may import whom
 
 bench: install-dev ## Print the benchmarks' numbers
 	@$(BIN)/python -m bench
+
+dist: install ## Build the wheel and the sdist, and gather all wheels that an installation without network needs (DIST=dist)
+	@tools/dist $(BIN)/python $(DIST)
 
 lock: ## Resolve the locks again (needs uv)
 	@tools/lock

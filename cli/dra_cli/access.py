@@ -105,7 +105,7 @@ def chosen_cluster(chosen: argparse.Namespace) -> ChosenCluster:
     if chosen.server and not (chosen.kubeconfig or chosen.context):
         return ChosenCluster(server=chosen.server)
     if named:
-        file = chosen.kubeconfig or _known_kubeconfig() or _HOME.expanduser()
+        file = chosen.kubeconfig or current_kubeconfig()
         return ChosenCluster(kubeconfig=file, context=chosen.context, server=chosen.server)
     if chosen.data is not None:
         return ChosenCluster(data=chosen.data)
@@ -114,6 +114,11 @@ def chosen_cluster(chosen: argparse.Namespace) -> ChosenCluster:
     if known is not None and not Cluster(data).running():
         return ChosenCluster(kubeconfig=known)
     return ChosenCluster(data=data)
+
+
+def current_kubeconfig() -> Path:
+    """The file that kubectl would take."""
+    return _known_kubeconfig() or _HOME.expanduser()
 
 
 def _known_kubeconfig() -> Path | None:

@@ -1,4 +1,7 @@
-"""What a checkout of the repository has besides the installed packages: examples and benchmarks."""
+"""What a checkout of the repository has besides the installed packages: examples and benchmarks.
+
+The distribution brings the quickstart along, so that `dralab demo` needs no checkout.
+"""
 
 import importlib
 import sys
@@ -7,6 +10,7 @@ from pathlib import Path
 from dra_cli.errors import CommandError
 
 _ROOT = Path(__file__).resolve().parents[2]
+_INSTALLED = Path(__file__).resolve().parent
 
 
 def folder(*parts: str) -> Path:
@@ -16,6 +20,9 @@ def folder(*parts: str) -> Path:
         CommandError: the command was not installed from a checkout.
     """
     path = _ROOT.joinpath(*parts)
+    installed = _INSTALLED.joinpath(*parts)
+    if installed.is_dir():
+        return installed
     if not path.is_dir():
         raise CommandError(f"{path} is missing: run this from a checkout of the repository")
     return path

@@ -43,9 +43,8 @@ COMMANDS: dict[str, str] = {name: text for group in GROUPS.values() for name, te
 class Parser(argparse.ArgumentParser):
     """Reads one command's words; a mistake is one line that names the command's help."""
 
-    def __init__(self, name: str, description: str) -> None:
-        prog = f"{PROGRAM} {name}".strip()
-        super().__init__(prog=prog, description=description, allow_abbrev=False)
+    def __init__(self, name: str, description: str, program: str = PROGRAM) -> None:
+        super().__init__(prog=f"{program} {name}", description=description, allow_abbrev=False)
 
     def error(self, message: str) -> NoReturn:
         raise CommandError(f"{message}; see {self.prog} --help", 2)
@@ -79,19 +78,33 @@ def command(name: str) -> ModuleType:
     return importlib.import_module(f"dra_cli.commands.{name.replace('-', '_')}")
 
 
-def parser(name: str, module: ModuleType | None = None) -> Parser:
+def parser(name: str, module: ModuleType | None = None, program: str = PROGRAM) -> Parser:
     """What reads the words after a command's name."""
-    made = Parser(name, COMMANDS[name])
+    made = Parser(name, COMMANDS[name], program)
     (module or command(name)).options(made)
     return made
 
 
-def usage() -> str:
-    """What ``dralab --help`` prints."""
-    lines = [f"usage: {PROGRAM} COMMAND [OPTIONS]", "", "A Kubernetes DRA control plane in a box."]
+def run(name: str, words: list[str], program: str = PROGRAM) -> int:
+    """Run a command with these words; gives the exit code.
+
+    Raises:
+        CommandError: there is no such command, or it does not take the words.
+    """
+    module = command(name)
+    reader = parser(name, module, program)
+    chosen = reader.parse_args(words) if hasattr(module, "TAKES_ALL") else reader.read(words)
+    return module.run(chosen) or 0
+
+
+def usage(program: str = PROGRAM, only: Sequence[str] = ()) -> str:
+    """What ``dralab --help`` prints: all commands, or ``only`` these."""
+    lines = [f"usage: {program} COMMAND [OPTIONS]", "", "A Kubernetes DRA control plane in a box."]
     for title, commands in GROUPS.items():
-        lines += ["", f"{title}:", *(f"  {name:12} {text}" for name, text in commands.items())]
-    lines += ["", f"{PROGRAM} COMMAND --help lists a command's options."]
+        shown = {name: text for name, text in commands.items() if not only or name in only}
+        if shown:
+            lines += ["", f"{title}:", *(f"  {name:12} {text}" for name, text in shown.items())]
+    lines += ["", f"{program} COMMAND --help lists a command's options."]
     return "\n".join(lines)
 
 

@@ -1,17 +1,25 @@
-"""The ``dralab`` command: finds the command that was called, and turns errors into one line and an exit code."""
+"""The ``dralab`` command: runs the command that was called, and turns errors into one line and an exit code."""
 
 import os
 import sys
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
-from dra_cli.commandline import PROGRAM, command, parser, usage
+from dra_cli.commandline import PROGRAM, run, usage
 from dra_cli.errors import CommandError
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
-    """The command's entry: every error is one line on standard error and an exit code."""
+    """The command's entry."""
+    words = list(sys.argv[1:] if arguments is None else arguments)
+    reported(lambda: _run(words), PROGRAM)
+
+
+def reported(work: Callable[[], int], program: str) -> None:
+    """Run ``work`` and exit with its code; every error is one line on standard error and an exit code."""
+    # httpx's own command line costs more to import than all the rest of it; None keeps it from being imported.
+    sys.modules.setdefault("httpx._main", None)  # type: ignore[arg-type]
     try:
-        sys.exit(_main(list(sys.argv[1:] if arguments is None else arguments)))
+        sys.exit(_code(work, program))
     except KeyboardInterrupt:
         sys.exit(130)
     except BrokenPipeError:
@@ -20,26 +28,29 @@ def main(arguments: Sequence[str] | None = None) -> None:
         sys.exit(0)
 
 
-def _main(words: list[str]) -> int:
-    try:
-        return _run(words)
-    except CommandError as error:
-        return _fail(str(error), error.code)
-    except Exception as error:
-        return _fail(_text(error), 1)
-
-
 def _run(words: list[str]) -> int:
     if not words or words[0] in ("--help", "-h", "help"):
         print(usage())
         return 0
-    # httpx's own command line costs more to import than all the rest of it.
-    sys.modules.setdefault("httpx._main", None)  # type: ignore[arg-type]  # None keeps a module from being imported
-    name, *words = words
-    module = command(name)
-    reader = parser(name, module)
-    chosen = reader.parse_args(words) if hasattr(module, "TAKES_ALL") else reader.read(words)
-    return module.run(chosen) or 0
+    if words[0] in ("--version", "version"):
+        from dra_shared import __version__
+
+        print(f"{PROGRAM} {__version__}")
+        return 0
+    return run(words[0], words[1:])
+
+
+def _code(work: Callable[[], int], program: str) -> int:
+    try:
+        code = work()
+        sys.stdout.flush()
+    except CommandError as error:
+        return _fail(program, str(error), error.code)
+    except BrokenPipeError:
+        raise
+    except Exception as error:
+        return _fail(program, _text(error), 1)
+    return code
 
 
 def _text(error: Exception) -> str:
@@ -60,8 +71,8 @@ def _text(error: Exception) -> str:
     raise error
 
 
-def _fail(message: str, code: int) -> int:
-    print(f"{PROGRAM}: {message}", file=sys.stderr)
+def _fail(program: str, message: str, code: int) -> int:
+    print(f"{program}: {message}", file=sys.stderr)
     return code
 
 

@@ -33,6 +33,7 @@ class ClusterOptions:
     nodes: int = 2
     gpus: str = "8xA100-SXM4-40GB"
     port: int = 8080
+    listen: str = "127.0.0.1"
     drivers: Sequence[str] = field(default_factory=tuple)
     runtime: str = "fake"
     allow_host_access: bool = False
@@ -158,7 +159,7 @@ class ClusterServices:
             return ServiceSpec(name, module, stack.enter_context(Port()), flags)
 
         apiserver = ["--data", str(data), "--metrics-server", *common]
-        apiserver += ["--runtime-config", options.runtime_config]
+        apiserver += ["--runtime-config", options.runtime_config, "--listen", options.listen]
         apiserver += ["--authorization-mode", options.authorization_mode]
         if identities is not None:
             apiserver += ["--token-auth-file", str(identities.token_file)]

@@ -32,6 +32,11 @@ def _size(parser: Parser) -> None:
     parser.add_argument(
         "--port", type=number(0, 65535), default=8080, help="the API server's port on loopback (8080); 0: any"
     )
+    parser.add_argument(
+        "--listen",
+        default="127.0.0.1",
+        help="address that the API server listens on; 0.0.0.0 in a container whose port is published",
+    )
     parser.add_argument("--detach", "-d", action="store_true", help="return once everything is ready")
 
 
@@ -93,6 +98,7 @@ def run(chosen: argparse.Namespace) -> None:
         nodes=chosen.nodes,
         gpus=chosen.gpus,
         port=chosen.port,
+        listen=chosen.listen,
         drivers=tuple(chosen.driver),
         runtime=chosen.runtime,
         allow_host_access=chosen.allow_host_access,

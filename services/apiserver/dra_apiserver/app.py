@@ -230,8 +230,12 @@ class Application:
             return
         elif parts[0] in {"docs", "redoc", "openapi.json", "debug"}:
             if self._pages is None:
-                from dra_apiserver.pages import build
-
+                try:
+                    from dra_apiserver.pages import build
+                except ModuleNotFoundError as error:
+                    text = f"this page needs {error.name}: pip install 'dralab[console]'\n"
+                    await request.respond(501, text.encode(), "text/plain; charset=utf-8")
+                    return
                 self._pages = build(self._api)
 
             async def noted(message: Any) -> None:

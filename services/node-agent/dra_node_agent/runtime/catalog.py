@@ -56,7 +56,10 @@ def _fake(node: RuntimeNode) -> Runtime:
 
 def _docker(node: RuntimeNode) -> Runtime:
     # The engine's client takes a while to import, and most nodes do without it.
-    from dra_node_agent.runtime.docker import DockerRuntime
+    try:
+        from dra_node_agent.runtime.docker import DockerRuntime
+    except ModuleNotFoundError as error:
+        raise OSError(f"--runtime docker needs {error.name}: pip install 'dralab[docker]'") from error
 
     return DockerRuntime(
         node.name,

@@ -1,0 +1,40 @@
+"""``kubectl dra``: kubectl finds the program ``kubectl-dra`` on the path and passes it its own words.
+
+kubectl's current cluster is meant: ``KUBECONFIG`` or ``~/.kube/config``, unless an option names another.
+"""
+
+import sys
+from collections.abc import Sequence
+
+from dra_cli import commandline
+from dra_cli.access import current_kubeconfig
+from dra_cli.errors import CommandError
+from dra_cli.main import reported
+
+PROGRAM = "kubectl dra"
+_WANTED = ("explain", "free", "devices", "plan")
+_NAMED = ("--data", "--kubeconfig", "--context", "--server", "-s")
+
+
+def main(arguments: Sequence[str] | None = None) -> None:
+    """The program's entry."""
+    words = list(sys.argv[1:] if arguments is None else arguments)
+    reported(lambda: _run(words), PROGRAM)
+
+
+def commands() -> list[str]:
+    """The commands that there are for kubectl."""
+    return [name for name in _WANTED if name in commandline.COMMANDS]
+
+
+def _run(words: list[str]) -> int:
+    if not words or words[0] in ("--help", "-h"):
+        print(commandline.usage(PROGRAM, commands()))
+        return 0
+    name, *rest = words
+    if name not in commands():
+        raise CommandError(f"unknown command {name!r}; see {PROGRAM} --help", 2)
+    named = any(word.partition("=")[0] in _NAMED for word in rest)
+    return commandline.run(
+        name, rest if named else ["--kubeconfig", str(current_kubeconfig()), *rest], PROGRAM
+    )

@@ -1,0 +1,87 @@
+"""What starts a cluster elsewhere: the image of everything, the GitHub action, the GitLab template."""
+
+import re
+import shlex
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+from dra_cli import commandline
+
+from tests.support.reference import REPOSITORY
+
+_DOCKERFILE = (REPOSITORY / "Dockerfile").read_text()
+_EXPRESSION = re.compile(r"\$\[\[ inputs\.([\w-]+) \]\]")
+
+
+def _instructions(name: str) -> list[str]:
+    text = _DOCKERFILE.replace("\\\n", " ")
+    return [line.partition(" ")[2] for line in text.splitlines() if line.startswith(f"{name} ")]
+
+
+def _reads(command: str) -> None:
+    """Read the words as the command does: a quoted variable is one word, any other may be none."""
+    command = re.sub(r'"\$\w+"', "1", command)
+    program, name, *words = shlex.split(re.sub(r'"\$\{\w+\[@\]\}"|\$\w+', "", command))
+    assert program == "dralab"
+    commandline.parser(name).read(words)
+
+
+def test_the_image_copies_what_is_there_and_not_ignored() -> None:
+    ignored = (REPOSITORY / ".dockerignore").read_text().splitlines()
+    for source in [word for line in _instructions("COPY") for word in line.split()[:-1]]:
+        assert (REPOSITORY / source).exists()
+        assert f"!{source.partition('/')[0]}" in ignored
+
+
+def test_the_image_starts_a_cluster_that_is_reached_from_outside() -> None:
+    entry, command = (yaml.safe_load(_instructions(name)[0]) for name in ("ENTRYPOINT", "CMD"))
+    chosen = commandline.parser(command[0]).read(command[1:])
+    assert (entry, command[0], chosen.listen, chosen.port) == (["dralab"], "up", "0.0.0.0", 8080)
+    assert _instructions("EXPOSE") == ["8080"]
+    assert int(_instructions("USER")[0].split(":")[0]) > 0
+
+
+def test_the_lock_that_the_image_installs_can_build_it() -> None:
+    assert re.search(r"^hatchling==", (REPOSITORY / "requirements.lock").read_text(), re.MULTILINE)
+
+
+@pytest.fixture(scope="module")
+def action() -> dict[str, Any]:
+    loaded: dict[str, Any] = yaml.safe_load((REPOSITORY / "action.yml").read_text())
+    return loaded
+
+
+def test_the_action_uses_each_of_its_inputs(action: dict[str, Any]) -> None:
+    text = (REPOSITORY / "action.yml").read_text()
+    used = set(re.findall(r"inputs\.([\w-]+)", text))
+    assert used == set(action["inputs"])
+    assert all({"description", "default"} <= set(given) for given in action["inputs"].values())
+    ids = {step.get("id") for step in action["runs"]["steps"]}
+    assert {re.findall(r"steps\.(\w+)", output["value"])[0] for output in action["outputs"].values()} <= ids
+
+
+def test_the_action_hands_no_input_to_a_shell_as_text(action: dict[str, Any]) -> None:
+    """An expression in a script is replaced before the shell reads it: a value could be a command."""
+    assert not [step["run"] for step in action["runs"]["steps"] if "${{" in step.get("run", "")]
+
+
+def test_the_commands_of_the_action_are_read(action: dict[str, Any]) -> None:
+    lines = [line for step in action["runs"]["steps"] for line in step.get("run", "").splitlines()]
+    commands = [line for line in lines if line.startswith("dralab ")]
+    assert commands
+    for command in commands:
+        _reads(command)
+
+
+def test_the_template_is_a_component() -> None:
+    spec, jobs = yaml.safe_load_all((REPOSITORY / "templates" / "gitlab-ci.yml").read_text())
+    inputs = spec["spec"]["inputs"]
+    assert set(_EXPRESSION.findall(str(jobs))) == set(inputs)
+    (job,) = jobs.values()
+    filled = [_EXPRESSION.sub(lambda m: str(inputs[m[1]]["default"]), line) for line in job["before_script"]]
+    for line in filled:
+        if line.startswith("dralab "):
+            _reads(line)
+    assert Path(job["variables"]["KUBECONFIG"]).parent == Path(job["variables"]["DRALAB_DATA"])

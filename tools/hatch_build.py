@@ -1,0 +1,31 @@
+"""What hatchling asks when it builds the distribution: the requirements of its parts, and the quickstart."""
+
+import tomllib
+from pathlib import Path
+from typing import Any
+
+from hatchling.builders.hooks.plugin.interface import BuildHookInterface
+from hatchling.metadata.plugin.interface import MetadataHookInterface
+
+
+class Gather(MetadataHookInterface):
+    """Fills in ``dependencies`` and ``optional-dependencies``; pyproject.toml names the parts."""
+
+    def update(self, metadata: dict[str, Any]) -> None:
+        needs: set[str] = set(self.config["command"])
+        extras: dict[str, set[str]] = {}
+        for part in self.config["parts"]:
+            project = tomllib.loads((Path(self.root) / part / "pyproject.toml").read_text())["project"]
+            needs.update(need for need in project["dependencies"] if not need.startswith("dra-"))
+            for name, optional in project.get("optional-dependencies", {}).items():
+                extras.setdefault(name, set()).update(optional)
+        metadata["dependencies"] = sorted(needs)
+        metadata["optional-dependencies"] = {name: sorted(optional) for name, optional in extras.items()}
+
+
+class Examples(BuildHookInterface[Any]):
+    """Adds what ``dralab demo`` applies; an editable installation has the checkout."""
+
+    def initialize(self, version: str, build_data: dict[str, Any]) -> None:
+        if version == "standard":
+            build_data["force_include"]["examples/quickstart"] = "dra_cli/examples/quickstart"
