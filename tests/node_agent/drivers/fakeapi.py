@@ -26,6 +26,7 @@ class FakeApi(httpx.AsyncBaseTransport):
         self.drop: set[str] = set()
         self.respell: dict[str, str] = {}
         self.fail = 0
+        self.lists = 0
         self._version = itertools.count(1)
 
     def client(self) -> Client:
@@ -61,6 +62,7 @@ class FakeApi(httpx.AsyncBaseTransport):
         self, method: str, plural: str, namespace: str, name: str | None, body: Json
     ) -> httpx.Response:
         if method == "GET" and name is None:
+            self.lists += 1
             return httpx.Response(200, json={"metadata": {"resourceVersion": "9"}, "items": self.of(plural)})
         if method == "POST":
             meta = body["metadata"]
@@ -83,6 +85,8 @@ class FakeApi(httpx.AsyncBaseTransport):
         return httpx.Response(200, json=self.put(plural, self._admit(body)))
 
     def _admit(self, body: Json) -> Json:
+        for field in self.drop:
+            body.get("spec", {}).pop(field, None)
         for device in body.get("spec", {}).get("devices", []):
             for field in self.drop:
                 device.pop(field, None)

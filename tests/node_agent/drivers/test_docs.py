@@ -24,7 +24,7 @@ def _yaml(text: str) -> str:
 def test_the_example_profile_makes_devices(tmp_path: Path) -> None:
     path = tmp_path / "nic.yaml"
     path.write_text(_yaml(_PROFILES))
-    (slice_,) = resources(load_profile(str(path)), "node-0").pools["node-0"]
+    (slice_,) = resources(load_profile(str(path)), "node-0").pools["node-0"].slices
     assert [device.name for device in slice_.devices] == ["nic-0", "nic-1"]
 
 

@@ -5,7 +5,7 @@ from typing import Any
 import msgspec
 import pytest
 from dra_node_agent.drivers.publisher import SlicePublisher
-from dra_node_agent.drivers.resources import DriverResources, PoolSlice
+from dra_node_agent.drivers.resources import DriverResources, Pool, PoolSlice
 from dra_shared.api.resource import (
     CapacityRequestPolicy,
     CapacityRequestPolicyRange,
@@ -28,24 +28,26 @@ class _Events:
     """Stands for a shared informer: tests tell the publisher what somebody did."""
 
     def __init__(self) -> None:
+        self.on_add: Any = None
         self.on_update: Any = None
         self.on_delete: Any = None
         self.listened = asyncio.Event()
 
     def add_handler(self, on_add: Any = None, on_update: Any = None, on_delete: Any = None) -> None:
-        self.on_update, self.on_delete = on_update, on_delete
+        self.on_add, self.on_update, self.on_delete = on_add, on_update, on_delete
         self.listened.set()
 
 
 class _World:
     def __init__(self, api: FakeApi, publisher: SlicePublisher, events: _Events, clock: FakeClock) -> None:
+        self.problems: list[str] = []
         self.api = api
         self.publisher = publisher
         self.events = events
         self.clock = clock
 
     async def publish(self, *slices: PoolSlice) -> None:
-        self.publisher.publish(DriverResources({"node-0": slices}))
+        self.publisher.publish(DriverResources({"node-0": Pool(slices)}))
         await self.publisher.published()
 
     def slices(self) -> list[ResourceSlice]:
@@ -71,10 +73,20 @@ async def world() -> AsyncIterator[_World]:
     events, clock = _Events(), FakeClock()
     async with api.client() as client:
         informer: Any = events
-        publisher = SlicePublisher(client, "gpu.example.com", "node-0", clock, informer)
+        problems: list[str] = []
+        publisher = SlicePublisher(
+            client,
+            "gpu.example.com",
+            "node-0",
+            clock,
+            informer,
+            handle_error=lambda error, message: problems.append(f"{message}: {error}"),
+        )
         running = asyncio.create_task(publisher.run())
         await events.listened.wait()
-        yield _World(api, publisher, events, clock)
+        world = _World(api, publisher, events, clock)
+        world.problems = problems
+        yield world
         running.cancel()
         await asyncio.gather(running, return_exceptions=True)
 
@@ -139,6 +151,77 @@ async def test_what_somebody_edits_is_put_right(world: _World) -> None:
     world.events.on_update(slice_, slice_)
     while world.shape()[0][3] != ["a"]:
         await world.clock.advance(1)
+
+
+@pytest.mark.parametrize("pool", ["node-0", "made-up"])
+async def test_what_somebody_adds_is_removed(world: _World, pool: str) -> None:
+    await world.publish(_devices("a"))
+    spec = {
+        "driver": "gpu.example.com",
+        "nodeName": "node-0",
+        "pool": {"name": pool, "generation": 99, "resourceSliceCount": 1},
+        "devices": [{"name": "invented"}],
+    }
+    added = world.api.put("resourceslices", {"metadata": {"name": "by-hand"}, "spec": spec})
+    world.events.on_add(msgspec.convert(added, ResourceSlice))
+    while any(s.metadata.name == "by-hand" for s in world.slices()):
+        await world.clock.advance(1)
+    await world.publisher.published()
+    ((_, generation, count, devices),) = world.shape()
+    assert (generation, count, devices) == (100 if pool == "node-0" else 1, 1, ["a"])
+
+
+async def test_events_of_own_writes_cause_no_others(world: _World) -> None:
+    await world.publish(_devices("a"))
+    (own,) = world.slices()
+    world.events.on_add(msgspec.structs.replace(own, metadata=own.metadata))
+    written, lists = list(world.api.writes), world.api.lists
+    await world.clock.advance(5)
+    assert (world.api.writes, world.api.lists) == (written, lists)
+
+
+async def test_a_generation_can_be_asked_for(world: _World) -> None:
+    world.publisher.publish(DriverResources({"node-0": Pool((_devices("a"),), generation=5)}))
+    await world.publisher.published()
+    assert world.shape() == [("00000", 5, 1, ["a"])]
+    world.publisher.publish(DriverResources({"node-0": Pool((_devices("b"), _devices("c")), generation=5)}))
+    await world.publisher.published()
+    assert world.shape() == [("00000", 6, 2, ["b"]), ("00001", 6, 2, ["c"])]
+
+
+async def test_what_goes_wrong_reaches_the_driver(world: _World) -> None:
+    await world.publish(_devices("a"))
+    world.publisher.publish(DriverResources({"node-0": Pool((_devices("a", "a"),))}))
+    await world.clock.advance(1)
+    world.api.fail = 1
+    world.publisher.publish(DriverResources({"node-0": Pool((_devices("b"),))}))
+    while world.shape()[0][3] != ["b"]:
+        await world.clock.advance(1)
+    world.api.drop = {"taints", "sharedCounters"}
+    counters = CounterSet(name="c", counters={"x": Counter(value="1")})
+    tainted = Device(name="b", taints=(DeviceTaint(key="k", effect="NoSchedule"),))
+    await world.publish(PoolSlice((tainted,), (counters,)))
+    assert world.problems == [
+        'pool validation failed: found duplicate device "a" in pool "node-0"',
+        "processing ResourceSlice objects: try again",
+        'publishing a ResourceSlice: pool "node-0", slice #0: some fields were dropped by the apiserver, probably '
+        "because these features are disabled: DRADeviceTaints DRAPartitionableDevices",
+    ]
+
+
+async def test_a_pool_by_itself_leaves_the_nodes_slices_alone(world: _World) -> None:
+    await world.publish(_devices("a"))
+    async with world.api.client() as client:
+        publisher = SlicePublisher(client, "gpu.example.com", "node-0", world.clock, pool="wide")
+        running = asyncio.create_task(publisher.run())
+        other = {"driver": "gpu.example.com", "pool": {"name": "others"}, "allNodes": True}
+        world.api.put("resourceslices", {"metadata": {"name": "z-others"}, "spec": other})
+        for wide in ({"wide": Pool((_devices("w"),), all_nodes=True)}, {}):
+            publisher.publish(DriverResources(wide))
+            await publisher.published()
+            assert [s.spec.pool.name for s in world.slices()] == ["node-0", *wide, "others"]
+        running.cancel()
+        await asyncio.gather(running, return_exceptions=True)
 
 
 async def test_foreign_slices_are_left_alone(world: _World) -> None:
@@ -219,7 +302,7 @@ async def test_amounts_that_the_server_spells_in_its_own_way_are_no_difference(w
 
 async def test_failures_are_retried(world: _World) -> None:
     world.api.fail = 3
-    world.publisher.publish(DriverResources({"node-0": (_devices("a"),)}))
+    world.publisher.publish(DriverResources({"node-0": Pool((_devices("a"),))}))
     while not world.slices():
         await world.clock.advance(1)
     assert world.shape() == [("00000", 1, 1, ["a"])]

@@ -1,7 +1,8 @@
 """Keeps a driver's ResourceSlices in the API server as the driver wants them.
 
-Follows k8s.io/dynamic-resource-allocation/resourceslice: slices of a pool are numbered by their name's prefix, a
-change of more than one of them raises the pool's generation, and what somebody else deletes or edits comes back.
+Follows resourceslicecontroller.go of k8s.io/dynamic-resource-allocation/resourceslice: slices of a pool are numbered by
+their name's prefix, a change of more than one of them raises the pool's generation, what somebody else deletes or edits
+comes back, and what somebody else adds is removed.
 """
 
 import asyncio
@@ -19,10 +20,10 @@ from dra_shared.client.errors import ApiError, NotFound
 from dra_shared.client.informer import Informer
 from dra_shared.client.rest import Client
 from dra_shared.clock import Clock
-from dra_shared.log import logger
 
 from dra_node_agent.drivers.likeness import same_content
-from dra_node_agent.drivers.resources import DriverResources, PoolSlice
+from dra_node_agent.drivers.problems import DroppedFieldsError, HandleError, log_error
+from dra_node_agent.drivers.resources import DriverResources, Pool, PoolError, PoolSlice, validate
 
 _INDEX_LENGTH = 5
 _FIRST_RETRY, _LONGEST_RETRY = 0.2, 30.0
@@ -30,7 +31,11 @@ _FIRST_RETRY, _LONGEST_RETRY = 0.2, 30.0
 _SETTLE_SECONDS = 0.5
 _REMEMBERED = 64
 
-_log = logger(__name__)
+
+class PoolName(Struct):
+    """The pool that a slice is part of."""
+
+    name: str = ""
 
 
 class SliceOwner(Struct):
@@ -38,6 +43,7 @@ class SliceOwner(Struct):
 
     driver: str = ""
     node_name: str | None = None
+    pool: PoolName = msgspec.field(default_factory=PoolName)
 
 
 class SliceHead(Object):
@@ -66,10 +72,13 @@ class _Accepted:
 
 
 class SlicePublisher:
-    """The slices of one driver on one node.
+    """Slices of one driver: those of one node's pools, or those of one pool that other nodes can use too.
 
     Args:
+        node_name: the node that owns the slices; empty if they belong to the cluster.
         informer: of all slices, shared; without one the publisher watches its own.
+        pool: publish this pool alone, and not as the node's own (ReconcilePoolWithName).
+        handle_error: called with what goes wrong; the publisher tries again.
     """
 
     def __init__(
@@ -79,17 +88,24 @@ class SlicePublisher:
         node_name: str,
         clock: Clock,
         informer: Informer[SliceHead] | None = None,
+        *,
+        pool: str = "",
+        handle_error: HandleError = log_error,
     ) -> None:
         self._client = client
         self._driver = driver
-        self._node = node_name
+        self._owner = node_name
+        self._node = "" if pool else node_name
+        self._pool = pool
         self._clock = clock
-        self._selector = f"spec.driver={driver},spec.nodeName={node_name}"
+        self._handle_error = handle_error
+        self._selector = f"spec.driver={driver},spec.nodeName={self._node}"
         self._own = informer is None
         self._informer = informer or Informer(client, SLICE_HEADS, field_selector=self._selector, clock=clock)
         self._resources: DriverResources | None = None
         self._dirty = asyncio.Event()
-        self._settle = False
+        self._due = False
+        self._touched: dict[str, str] = {}
         self._synced = asyncio.Event()
         self._node_uid = ""
         self._written: dict[str, str] = {}
@@ -100,7 +116,7 @@ class SlicePublisher:
         """Want exactly these slices from now on."""
         self._resources = resources
         self._synced.clear()
-        self._settle = False
+        self._due = True
         self._dirty.set()
 
     async def published(self) -> None:
@@ -109,48 +125,63 @@ class SlicePublisher:
 
     async def run(self) -> None:
         """Keep the slices until cancelled."""
-        self._informer.add_handler(on_update=lambda _, new: self._changed(new), on_delete=self._deleted)
+        self._informer.add_handler(
+            on_add=self._changed, on_update=lambda _, new: self._changed(new), on_delete=self._deleted
+        )
         async with asyncio.TaskGroup() as tasks:
             if self._own:
                 tasks.create_task(self._informer.run())
             tasks.create_task(self._keep())
 
     def _changed(self, slice_: SliceHead) -> None:
-        if self._written.get(slice_.metadata.name) != slice_.metadata.resource_version:
-            self._disturbed(slice_)
+        meta = slice_.metadata
+        if self._written.get(meta.name) != meta.resource_version:
+            self._disturbed(slice_, meta.resource_version)
 
     def _deleted(self, slice_: SliceHead) -> None:
         if slice_.metadata.uid not in self._removed:
-            self._disturbed(slice_)
+            self._disturbed(slice_, "")
 
-    def _disturbed(self, slice_: SliceHead) -> None:
+    def _disturbed(self, slice_: SliceHead, version: str) -> None:
         """Somebody else did something to a slice; put it right once they are done."""
-        spec = slice_.spec
-        if spec.driver == self._driver and spec.node_name == self._node and self._resources is not None:
-            self._settle = True
+        if self._mine(slice_.spec) and self._resources is not None:
+            self._touched[slice_.metadata.name] = version
             self._dirty.set()
+
+    def _mine(self, spec: SliceOwner | ResourceSliceSpec) -> bool:
+        mine = spec.driver == self._driver and (spec.node_name or "") == self._node
+        return mine and self._pool in ("", spec.pool.name)
+
+    async def _others_are_done(self) -> bool:
+        """Wait for those who touched slices; returns whether any was not this publisher itself.
+
+        The event of an own write can arrive before the write's answer.
+        """
+        await self._clock.sleep(_SETTLE_SECONDS)
+        touched, self._touched = self._touched, {}
+        return any(not version or self._written.get(name) != version for name, version in touched.items())
 
     async def _keep(self) -> None:
         delay = _FIRST_RETRY
         while True:
             await self._dirty.wait()
-            if self._settle:
-                await self._clock.sleep(_SETTLE_SECONDS)
-            self._settle = False
+            while not self._due and self._touched:
+                self._due = await self._others_are_done()
             self._dirty.clear()
             wanted = self._resources
-            if wanted is None:
+            if wanted is None or not self._due:
+                continue
+            self._due = False
+            try:
+                validate(wanted)
+            except PoolError as error:
+                self._handle_error(error, "pool validation failed")
                 continue
             try:
                 await self._sync(wanted)
             except (ApiError, httpx.HTTPError, OSError, TimeoutError, msgspec.DecodeError) as error:
-                _log.warning(
-                    "publishing slices failed, trying again",
-                    driver=self._driver,
-                    node=self._node,
-                    error=str(error),
-                    after_seconds=delay,
-                )
+                self._handle_error(error, "processing ResourceSlice objects")
+                self._due = True
                 self._dirty.set()
                 await self._clock.sleep(delay)
                 delay = min(delay * 2, _LONGEST_RETRY)
@@ -161,7 +192,7 @@ class SlicePublisher:
 
     async def _list(self) -> list[ResourceSlice]:
         listed = await self._client.list(RESOURCE_SLICES, field_selector=self._selector)
-        return [s for s in listed.items if s.spec.driver == self._driver and s.spec.node_name == self._node]
+        return [slice_ for slice_ in listed.items if self._mine(slice_.spec)]
 
     async def _sync(self, resources: DriverResources) -> None:
         by_pool: dict[str, list[ResourceSlice]] = {}
@@ -173,7 +204,8 @@ class SlicePublisher:
         for pool, wanted in resources.pools.items():
             await self._sync_pool(pool, wanted, by_pool.get(pool, []))
 
-    async def _sync_pool(self, pool: str, wanted: Sequence[PoolSlice], existing: list[ResourceSlice]) -> None:
+    async def _sync_pool(self, name: str, pool: Pool, existing: list[ResourceSlice]) -> None:
+        wanted = pool.slices
         generation = max((s.spec.pool.generation for s in existing), default=0)
         length = max(_INDEX_LENGTH, len(f"{max(len(wanted) - 1, 0):x}"))
         matched: dict[int, ResourceSlice] = {}
@@ -188,50 +220,60 @@ class SlicePublisher:
                 matched[index] = slice_
             else:
                 obsolete.append(slice_)
-        want_pool = ResourcePool(name=pool, generation=generation, resource_slice_count=len(wanted))
+        want_pool = ResourcePool(name=name, generation=generation, resource_slice_count=len(wanted))
         changed = {
             index
             for index, current in matched.items()
-            if current.spec.pool != want_pool or not self._same(pool, index, wanted[index], current)
+            if current.spec.pool != want_pool
+            or not _same_nodes(pool, current.spec)
+            or not self._same(name, index, wanted[index], current)
         }
-        bumped = len(matched) < len(wanted) or len(changed) > 1
+        bumped = pool.generation > generation or len(matched) < len(wanted) or len(changed) > 1
         if bumped:
-            want_pool = msgspec.structs.replace(want_pool, generation=generation + 1)
+            want_pool = msgspec.structs.replace(want_pool, generation=max(generation + 1, pool.generation))
+        spec = ResourceSliceSpec(
+            driver=self._driver,
+            node_name=self._node or None,
+            node_selector=pool.node_selector,
+            all_nodes=pool.all_nodes or None,
+            pool=want_pool,
+        )
         for slice_ in obsolete:
             await self._delete(slice_)
         for index, current in sorted(matched.items()):
             if index in changed or bumped:
-                await self._update(current, want_pool, index, wanted[index])
+                await self._update(current, spec, index, wanted[index])
         for index, content in enumerate(wanted):
             if index not in matched:
-                await self._create(f"{index:0{length}x}", want_pool, index, content)
+                await self._create(f"{index:0{length}x}", spec, index, content)
 
-    async def _create(self, prefix: str, pool: ResourcePool, index: int, content: PoolSlice) -> None:
-        if not self._node_uid:
-            self._node_uid = (await self._client.get(NODES, self._node)).metadata.uid
-        owner = OwnerReference(
-            api_version="v1", kind="Node", name=self._node, uid=self._node_uid, controller=True
-        )
+    async def _create(self, prefix: str, spec: ResourceSliceSpec, index: int, content: PoolSlice) -> None:
+        owners = await self._owners()
+        name = "-".join([prefix, self._driver, *(owner.name for owner in owners), ""])
         slice_ = ResourceSlice(
-            metadata=ObjectMeta(
-                generate_name=f"{prefix}-{self._driver}-{self._node}-", owner_references=(owner,)
-            ),
-            spec=ResourceSliceSpec(
-                driver=self._driver,
-                node_name=self._node,
-                pool=pool,
-                devices=content.devices,
-                shared_counters=content.shared_counters,
+            metadata=ObjectMeta(generate_name=name, owner_references=owners),
+            spec=msgspec.structs.replace(
+                spec, devices=content.devices, shared_counters=content.shared_counters
             ),
         )
         self._stored(await self._client.create(RESOURCE_SLICES, slice_), index, content)
 
+    async def _owners(self) -> tuple[OwnerReference, ...]:
+        if not self._owner:
+            return ()
+        if not self._node_uid:
+            self._node_uid = (await self._client.get(NODES, self._owner)).metadata.uid
+        return (
+            OwnerReference(
+                api_version="v1", kind="Node", name=self._owner, uid=self._node_uid, controller=True
+            ),
+        )
+
     async def _update(
-        self, current: ResourceSlice, pool: ResourcePool, index: int, content: PoolSlice
+        self, current: ResourceSlice, spec: ResourceSliceSpec, index: int, content: PoolSlice
     ) -> None:
         spec = msgspec.structs.replace(
-            current.spec,
-            pool=pool,
+            spec,
             devices=_keep_taint_times(current.spec.devices, content.devices),
             shared_counters=content.shared_counters,
         )
@@ -246,9 +288,8 @@ class SlicePublisher:
             self._accepted.pop(key, None)
             return
         self._accepted[key] = _Accepted(content, stored)
-        _log.warning(
-            "the API server dropped fields of a slice: a feature that they need is off there",
-            slice=slice_.metadata.name,
+        self._handle_error(
+            DroppedFieldsError(slice_.spec.pool.name, index, content, stored), "publishing a ResourceSlice"
         )
 
     def _same(self, pool: str, index: int, wanted: PoolSlice, current: ResourceSlice) -> bool:
@@ -266,6 +307,10 @@ class SlicePublisher:
                 RESOURCE_SLICES, meta.name, uid=meta.uid, resource_version=meta.resource_version
             )
         self._written.pop(meta.name, None)
+
+
+def _same_nodes(pool: Pool, spec: ResourceSliceSpec) -> bool:
+    return (pool.node_selector, pool.all_nodes) == (spec.node_selector, bool(spec.all_nodes))
 
 
 def _index(name: str, length: int) -> int:

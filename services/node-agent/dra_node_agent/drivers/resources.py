@@ -1,7 +1,12 @@
-"""What a driver wants published: pools of slices, before they are API objects."""
+"""What a driver wants published: pools of slices, before they are API objects.
 
+``DriverResources``, ``Pool`` and ``Slice`` of k8s.io/dynamic-resource-allocation/resourceslice.
+"""
+
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 
+from dra_shared.api.node import NodeSelector
 from dra_shared.api.resource import CounterSet, Device
 
 
@@ -14,7 +19,70 @@ class PoolSlice:
 
 
 @dataclass(frozen=True)
-class DriverResources:
-    """All that a driver publishes for its node, by pool name."""
+class Pool:
+    """The devices of one pool.
 
-    pools: dict[str, tuple[PoolSlice, ...]] = field(default_factory=dict)
+    Args:
+        node_selector: the nodes that can use the devices; without it, and without ``all_nodes``, the driver's node.
+        all_nodes: whether all nodes can use them.
+        generation: the least that the pool's generation may be; the publisher raises it by itself.
+    """
+
+    slices: tuple[PoolSlice, ...]
+    node_selector: NodeSelector | None = None
+    all_nodes: bool = False
+    generation: int = 0
+
+    @property
+    def of_one_node(self) -> bool:
+        """Whether only the node of the driver can use the devices."""
+        return self.node_selector is None and not self.all_nodes
+
+
+@dataclass(frozen=True)
+class DriverResources:
+    """All that a driver publishes, by pool name."""
+
+    pools: Mapping[str, Pool] = field(default_factory=dict)
+
+
+class PoolError(ValueError):
+    """What a driver wants published contradicts itself."""
+
+
+def validate(resources: DriverResources) -> None:
+    """Find what the API server cannot see in one slice (validateDriverResources of the same package).
+
+    Raises:
+        PoolError: a pool has a name twice, or consumes counters that it doesn't have.
+    """
+    for name, pool in resources.pools.items():
+        _validate_pool(name, pool)
+
+
+def _validate_pool(name: str, pool: Pool) -> None:
+    counter_sets: dict[str, CounterSet] = {}
+    for slice_ in pool.slices:
+        for counter_set in slice_.shared_counters:
+            if counter_set.name in counter_sets:
+                raise PoolError(f'found duplicate counter set "{counter_set.name}" in pool "{name}"')
+            counter_sets[counter_set.name] = counter_set
+    devices: set[str] = set()
+    for slice_ in pool.slices:
+        for device in slice_.devices:
+            if device.name in devices:
+                raise PoolError(f'found duplicate device "{device.name}" in pool "{name}"')
+            devices.add(device.name)
+            _validate_device(device, counter_sets)
+
+
+def _validate_device(device: Device, counter_sets: Mapping[str, CounterSet]) -> None:
+    for consumption in device.consumes_counters:
+        name = consumption.counter_set
+        if name not in counter_sets:
+            raise PoolError(f'counter set "{name}" referenced by device "{device.name}" not found')
+        for counter in consumption.counters:
+            if counter not in counter_sets[name].counters:
+                raise PoolError(
+                    f'counter "{counter}" referenced by device "{device.name}" not found in counter set "{name}"'
+                )

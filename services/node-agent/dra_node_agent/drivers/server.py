@@ -24,6 +24,8 @@ from grpc import aio
 
 from dra_node_agent.drivers.claims import ClaimHandler, ClaimRef, PreparedDevice
 from dra_node_agent.drivers.errors import DriverConfigError, PrepareError
+from dra_node_agent.drivers.pools import PoolPublishers
+from dra_node_agent.drivers.problems import HandleError, log_error
 from dra_node_agent.drivers.publisher import SliceHead, SlicePublisher
 from dra_node_agent.drivers.resources import DriverResources
 from dra_node_agent.proto import (
@@ -97,6 +99,7 @@ class DriverServer:
         kubelet_root: the kubelet's directory, with ``plugins`` and ``plugins_registry``.
         health: given by drivers that watch their devices.
         slices: an informer of all slices to share.
+        handle_error: called with what goes wrong in the background.
     """
 
     def __init__(
@@ -110,6 +113,7 @@ class DriverServer:
         *,
         health: HealthBoard | None = None,
         slices: Informer[SliceHead] | None = None,
+        handle_error: HandleError = log_error,
     ) -> None:
         self.driver = driver
         self.node_name = node_name
@@ -122,9 +126,12 @@ class DriverServer:
         self._client = client
         self._clock = clock
         self._health = health
-        self._publisher = SlicePublisher(client, driver, node_name, clock, slices)
+        self._publishers = PoolPublishers(
+            lambda pool: SlicePublisher(
+                client, driver, node_name, clock, slices, pool=pool, handle_error=handle_error
+            )
+        )
         self._server: aio.Server | None = None
-        self._publishing: asyncio.Task[None] | None = None
 
     async def __aenter__(self) -> Self:
         await self.start()
@@ -160,14 +167,12 @@ class DriverServer:
             _listen(server, socket)
         await server.start()
         self._server = server
-        self._publishing = asyncio.create_task(self._publisher.run(), name=f"slices of {self.driver}")
+        self._publishers.start()
         _log.info("driver is serving", driver=self.driver, node=self.node_name, socket=str(self._dra_socket))
 
     async def stop(self) -> None:
         """Take the sockets away and stop serving; the slices stay, for the kubelet to wipe or a successor to use."""
-        if self._publishing is not None:
-            self._publishing.cancel()
-            await asyncio.gather(self._publishing, return_exceptions=True)
+        await self._publishers.stop()
         for socket in (self._registration_socket, self._dra_socket):
             socket.unlink(missing_ok=True)
         if self._server is not None:
@@ -175,11 +180,11 @@ class DriverServer:
 
     def publish(self, resources: DriverResources) -> None:
         """Publish these slices from now on."""
-        self._publisher.publish(resources)
+        self._publishers.publish(resources)
 
     async def published(self) -> None:
         """Wait until the slices last asked for are in the API server."""
-        await self._publisher.published()
+        await self._publishers.published()
 
     async def prepare(self, claims: Sequence[ClaimRef]) -> dict[str, list[PreparedDevice] | str]:
         """Prepare claims; devices, or what went wrong, by UID.

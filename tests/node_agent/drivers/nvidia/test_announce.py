@@ -31,7 +31,7 @@ def _publish(
     partitioned = parsed.enabled("DynamicMIG") and library.any_mig_capable()
     resources = Announcer(parsed, shares, split).resources("node-0", found, taints or {}, partitioned)
     (pool,) = resources.pools.values()
-    return pool
+    return pool.slices
 
 
 def _attributes(device: Device) -> dict[str, object]:
@@ -210,7 +210,7 @@ def test_shared_memory_is_rounded_down_to_what_can_be_asked_for(tmp_path: Path, 
     ((gpu,),) = (devices.values() for devices in found.values())
     assert isinstance(gpu, Gpu)
     gpu.memory_bytes = 10 * 1024 * 1024 + 500
-    (slice_,) = Announcer(gates, shares).resources("node-0", found, {}, False).pools["node-0"]
+    (slice_,) = Announcer(gates, shares).resources("node-0", found, {}, False).pools["node-0"].slices
     memory = slice_.devices[0].capacity["memory"]
     assert memory.request_policy is not None
     assert memory.request_policy.valid_range is not None

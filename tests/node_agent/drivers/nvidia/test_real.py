@@ -28,7 +28,7 @@ def test_real_gpus_are_published_and_prepared(tmp_path: Path) -> None:
     cdi.mkdir()
     state = DeviceState(library, gates, plugin, cdi)
     state.open()
-    (slice_,) = Announcer(gates).resources("node", state.per_gpu, {}, False).pools["node"]
+    (slice_,) = Announcer(gates).resources("node", state.per_gpu, {}, False).pools["node"].slices
     assert slice_.devices
     gpu = next(d for found in state.per_gpu.values() for d in found.values() if isinstance(d, Gpu))
     published = next(device for device in slice_.devices if device.name == gpu.name)

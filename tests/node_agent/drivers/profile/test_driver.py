@@ -1,6 +1,7 @@
 """A profile's driver as a whole, against a stand-in API server."""
 
 import asyncio
+import contextlib
 import tempfile
 from collections.abc import Iterator
 from pathlib import Path
@@ -8,12 +9,15 @@ from typing import Any
 
 import msgspec
 import pytest
+from dra_node_agent.cdi import resolve
 from dra_node_agent.drivers.base import DriverNode, DriverOptions
 from dra_node_agent.drivers.catalog import ensure_device_classes, find_driver
 from dra_node_agent.drivers.errors import DriverConfigError, PrepareError
 from dra_node_agent.drivers.profile import load_profile
 from dra_node_agent.drivers.profile.binding import BindingConditionSetter
+from dra_node_agent.drivers.profile.devices import cluster_resources, resources
 from dra_node_agent.drivers.profile.driver import ProfileDriver
+from dra_node_agent.drivers.profile.factory import ProfileFactory
 from dra_node_agent.drivers.profile.model import BindingConditions
 from dra_shared.clock import FakeClock, SystemClock
 
@@ -83,6 +87,87 @@ async def test_a_damaged_checkpoint_stops_it(root: Path, api: FakeApi) -> None:
             await driver.__aenter__()
 
 
+_FABRIC = """
+driver: fabric.example.com
+cdiClass: port
+serveHealth: true
+generation: 7
+devices:
+- device: {name: local}
+pools:
+- name: fabric/all
+  allNodes: true
+  generation: 3
+  devices:
+  - each: {port: 2}
+    device: {name: "port-{port}"}
+- name: "{node}/near"
+  nodeSelector: {nodeSelectorTerms: [{matchExpressions: [{key: rack, operator: In, values: ["of-{node}"]}]}]}
+  devices:
+  - device: {name: local}
+deviceEdits:
+  env: ["PORT={pool}:{device}"]
+"""
+
+
+async def test_pools_of_several_nodes_are_published_once(root: Path, api: FakeApi) -> None:
+    (root / "fabric.yaml").write_text(_FABRIC)
+    factory = ProfileFactory(load_profile(str(root / "fabric.yaml")))
+    api.put("nodes", {"metadata": {"name": "node-1"}})
+    async with api.client() as client, contextlib.AsyncExitStack() as stack:
+        drivers = [
+            await stack.enter_async_context(
+                factory.on_node(DriverNode(name, root / name, root / "cdi", client, SystemClock()))
+            )
+            for name in ("node-0", "node-1")
+        ]
+        await until(lambda: len(api.of("resourceslices")) == 5)
+        allocated = [result("local", "r0", "fabric.example.com", pool) for pool in ("node-0", "node-0/near")]
+        port = result("port-1", "r1", "fabric.example.com", "fabric/all")
+        answers = await drivers[0].prepare(claim("uid-1", *allocated, port))
+        ids = [one for answer in answers for one in answer.cdi_ids]
+        environment = resolve(ids, root / "cdi").env
+    assert set(environment) == {"PORT=node-0:local", "PORT=node-0/near:local", "PORT=fabric/all:port-1"}
+    specs = {s["spec"]["pool"]["name"]: s for s in api.of("resourceslices")}
+    assert {name: s["spec"]["pool"]["generation"] for name, s in specs.items()} == {
+        "node-0": 7,
+        "node-1": 7,
+        "fabric/all": 3,
+        "node-0/near": 1,
+        "node-1/near": 1,
+    }
+    fabric, near = specs["fabric/all"], specs["node-1/near"]
+    assert (fabric["spec"]["allNodes"], "nodeName" in fabric["spec"]) == (True, False)
+    assert (fabric["metadata"]["generateName"], fabric["metadata"].get("ownerReferences")) == (
+        "00000-fabric.example.com-",
+        None,
+    )
+    assert near["metadata"]["generateName"] == "00000-fabric.example.com-node-1-"
+    (term,) = near["spec"]["nodeSelector"]["nodeSelectorTerms"]
+    assert term["matchExpressions"][0]["values"] == ["of-node-1"]
+    assert [lease["metadata"]["name"] for lease in api.of("leases")] == ["fabric.example.com"]
+
+
+@pytest.mark.parametrize(
+    ("pool", "message"),
+    [
+        ("{name: p, allNodes: true, nodeSelector: {}}", "either nodeSelector or allNodes"),
+        ("{name: node-0}", "two pools of that name"),
+        ('{name: "{node}/x", nodeSelector: {nodeSelectorTerms: 3}}', "not a node selector"),
+        (
+            "{name: p, devices: [{device: {name: a}}, {device: {name: a}}]}",
+            'duplicate device "a" in pool "p"',
+        ),
+    ],
+)
+def test_pools_that_cannot_be(root: Path, pool: str, message: str) -> None:
+    path = root / "p.yaml"
+    path.write_text(f"driver: a.example.com\ncdiClass: x\npools: [{pool}]\n")
+    profile = load_profile(str(path))
+    with pytest.raises(DriverConfigError, match=message):
+        (resources(profile, "node-0"), cluster_resources(profile))
+
+
 class TestBindingConditions:
     @pytest.mark.parametrize(
         ("rules", "condition", "reason"),
@@ -105,7 +190,7 @@ class TestBindingConditions:
         api.put("resourceclaims", msgspec.to_builtins(claim("uid-1", allocated, elsewhere)))
         clock = FakeClock()
         async with api.client() as client:
-            setter = BindingConditionSetter(client, clock, _GPU, "node-0", rules)
+            setter = BindingConditionSetter(client, clock, _GPU, ["node-0"], rules)
             running = asyncio.create_task(setter.run())
             if rules.after_seconds:
                 await until(lambda: clock.sleepers > 0)

@@ -20,7 +20,7 @@ _GPU_API = "gpu.resource.example.com/v1alpha1"
 
 
 def _devices(profile: Profile) -> dict[str, Device]:
-    pool = resources(profile, "node-0").pools["node-0"]
+    pool = resources(profile, "node-0").pools["node-0"].slices
     return {device.name: device for part in pool for device in part.devices}
 
 
@@ -34,7 +34,8 @@ class _Node:
         self.cdi.mkdir(exist_ok=True)
 
     def start(self, **fields: Any) -> ProfileState:
-        state = ProfileState(self.profile, "node-0", self.devices, self.directory, self.cdi, **fields)
+        devices = {("node-0", name): device for name, device in self.devices.items()}
+        state = ProfileState(self.profile, "node-0", devices, self.directory, self.cdi, **fields)
         state.open()
         return state
 
@@ -54,7 +55,7 @@ def _variants() -> list[str]:
 
 @pytest.mark.parametrize("name", _variants())
 def test_profiles_stay_within_the_apis_limits(name: str) -> None:
-    for slice_ in resources(load_profile(name), "node-0").pools["node-0"]:
+    for slice_ in resources(load_profile(name), "node-0").pools["node-0"].slices:
         assert len(slice_.shared_counters) <= 8
         heavy = any(d.consumes_counters or d.taints for d in slice_.devices)
         assert len(slice_.devices) <= (64 if heavy else 128)
@@ -107,7 +108,7 @@ class TestDevices:
             "driver: many.example.com\ncdiClass: x\n"
             "devices: [{each: {a: 20, b: 10}, device: {name: 'd-{a}-{b}', attributes: {n: {int: '{b}'}}}}]\n"
         )
-        slices = resources(load_profile(str(path)), "n").pools["n"]
+        slices = resources(load_profile(str(path)), "n").pools["n"].slices
         assert [len(s.devices) for s in slices] == [128, 72]
         assert slices[1].devices[-1].name == "d-19-9"
 
@@ -116,7 +117,7 @@ class TestDevices:
         [
             ({"devices": [{"device": {"name": "{nothing}"}}]}, "no value for 'nothing'"),
             ({"devices": [{"device": {"name": "a", "colour": 1, "attributes": {"x": 3}}}]}, "not a device"),
-            ({"devices": [{"each": {"a": 2}, "device": {"name": "same"}}]}, "not unique"),
+            ({"devices": [{"each": {"a": 2}, "device": {"name": "same"}}]}, 'duplicate device "same"'),
             ({"devices": [{"each": {"a": 2}}]}, "needs either device or devices"),
         ],
     )

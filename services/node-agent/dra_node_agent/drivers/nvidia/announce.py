@@ -22,7 +22,7 @@ from dra_node_agent.drivers.nvidia import gates
 from dra_node_agent.drivers.nvidia.devices import Allocatable, Gpu, MigDevice, VfioGpu, kebab
 from dra_node_agent.drivers.nvidia.discovery import PerGpu
 from dra_node_agent.drivers.nvidia.gates import NvidiaGates
-from dra_node_agent.drivers.resources import DriverResources, PoolSlice
+from dra_node_agent.drivers.resources import DriverResources, Pool, PoolSlice
 
 _MIB = 1024 * 1024
 _MODES = ("memory", "unlimited")
@@ -69,7 +69,7 @@ class Announcer:
         if not partitioned:
             devices = [device for _, found in sorted(per_gpu.items()) for _, device in sorted(found.items())]
             return DriverResources(
-                {pool: (PoolSlice(tuple(self._device(d, taints, False) for d in devices)),)}
+                {pool: Pool((PoolSlice(tuple(self._device(d, taints, False) for d in devices)),))}
             )
         slices: list[PoolSlice] = []
         counters: list[CounterSet] = []
@@ -84,7 +84,7 @@ class Announcer:
             )
         if self._split:
             slices.insert(0, PoolSlice(shared_counters=tuple(counters)))
-        return DriverResources({pool: tuple(slices)})
+        return DriverResources({pool: Pool(tuple(slices))})
 
     def _device(
         self, device: Allocatable, taints: Mapping[str, tuple[DeviceTaint, ...]], partitioned: bool

@@ -1,6 +1,7 @@
 """Sets the binding conditions of devices on a node, as a vendor's controller would."""
 
 import asyncio
+from collections.abc import Collection
 
 import msgspec
 from dra_shared.api.meta import Condition
@@ -18,15 +19,15 @@ _log = logger(__name__)
 
 
 class BindingConditionSetter:
-    """Watches claims and makes the conditions of this node's devices true (or the failure conditions)."""
+    """Watches claims and makes the conditions of these pools' devices true (or the failure conditions)."""
 
     def __init__(
-        self, client: Client, clock: Clock, driver: str, pool: str, rules: BindingConditions
+        self, client: Client, clock: Clock, driver: str, pools: Collection[str], rules: BindingConditions
     ) -> None:
         self._client = client
         self._clock = clock
         self._driver = driver
-        self._pool = pool
+        self._pools = pools
         self._rules = rules
         self._queue: asyncio.Queue[tuple[str, str]] = asyncio.Queue()
         self._informer = Informer(client, RESOURCE_CLAIMS, clock=clock)
@@ -57,7 +58,7 @@ class BindingConditionSetter:
             return []
         missing = []
         for result in allocation.devices.results:
-            if (result.driver, result.pool) != (self._driver, self._pool):
+            if result.driver != self._driver or result.pool not in self._pools:
                 continue
             wanted = result.binding_failure_conditions if self._rules.fail else result.binding_conditions
             known = next((s for s in claim.status.devices if _same(s, result)), None)

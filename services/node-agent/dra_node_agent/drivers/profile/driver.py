@@ -18,7 +18,7 @@ from dra_shared.log import logger
 from dra_node_agent.drivers.claims import ClaimRef, PreparedDevice
 from dra_node_agent.drivers.errors import DriverConfigError, PrepareError
 from dra_node_agent.drivers.profile.binding import BindingConditionSetter
-from dra_node_agent.drivers.profile.devices import resources
+from dra_node_agent.drivers.profile.devices import cluster_resources, resources
 from dra_node_agent.drivers.profile.model import Profile
 from dra_node_agent.drivers.profile.state import ProfileState
 from dra_node_agent.drivers.publisher import SliceHead
@@ -51,8 +51,12 @@ class ProfileDriver:
         self._node = node_name
         self._client = client
         self._resources = resources(profile, node_name)
+        everywhere = {**self._resources.pools, **cluster_resources(profile).pools}
         self._devices = {
-            device.name: device for part in self._resources.pools[node_name] for device in part.devices
+            (name, device.name): device
+            for name, pool in everywhere.items()
+            for part in pool.slices
+            for device in part.devices
         }
         self._board = HealthBoard() if profile.serve_health else None
         self.server = DriverServer(
@@ -61,7 +65,9 @@ class ProfileDriver:
         self.state = ProfileState(profile, node_name, self._devices, self.server.directory, cdi_directory)
         self._lock = asyncio.Lock()
         self._setter = (
-            BindingConditionSetter(client, clock, profile.driver, node_name, profile.binding_conditions)
+            BindingConditionSetter(
+                client, clock, profile.driver, self._resources.pools, profile.binding_conditions
+            )
             if profile.binding_conditions is not None
             else None
         )
@@ -76,7 +82,7 @@ class ProfileDriver:
         await self.server.start()
         self.server.publish(self._resources)
         if self._board is not None:
-            await self._board.set([Health(self._node, name, True) for name in self._devices])
+            await self._board.set([Health(pool, name, True) for pool, name in self._devices])
         if self._setter is not None:
             self._setting = asyncio.create_task(
                 self._setter.run(), name=f"conditions of {self._profile.driver}"
@@ -135,7 +141,7 @@ class ProfileDriver:
         )
         statuses = list(claim.status.devices)
         for result in own:
-            attributes = self._devices[result.device].attributes
+            attributes = self._devices[result.pool, result.device].attributes
             data = {
                 n: msgspec.to_builtins(attributes[n]) for n in self._profile.device_status if n in attributes
             }

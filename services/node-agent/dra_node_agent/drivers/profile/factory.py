@@ -1,29 +1,40 @@
 """Setting a profile's driver up on nodes."""
 
-from contextlib import AbstractAsyncContextManager
+import contextlib
+from collections.abc import AsyncIterator
 
 from dra_shared.api.meta import ObjectMeta
 from dra_shared.api.resource import DeviceClass
 
 from dra_node_agent.drivers.base import DriverNode, RunningDriver
+from dra_node_agent.drivers.profile.cluster import ClusterPools
+from dra_node_agent.drivers.profile.devices import cluster_resources
 from dra_node_agent.drivers.profile.driver import ProfileDriver
 from dra_node_agent.drivers.profile.model import Profile
 
 
 class ProfileFactory:
-    """A profile's driver, to be started on any number of nodes."""
+    """A profile's driver, to be started on any number of nodes.
+
+    Raises:
+        DriverConfigError: the profile's pools contradict themselves.
+    """
 
     def __init__(self, profile: Profile) -> None:
         self.name = profile.driver
         self._profile = profile
+        self._cluster_pools = ClusterPools(
+            profile.driver, cluster_resources(profile), profile.binding_conditions
+        )
 
     def device_classes(self) -> list[DeviceClass]:
         return [
             DeviceClass(metadata=ObjectMeta(name=c.name), spec=c.spec) for c in self._profile.device_classes
         ]
 
-    def on_node(self, node: DriverNode) -> AbstractAsyncContextManager[RunningDriver]:
-        return ProfileDriver(
+    @contextlib.asynccontextmanager
+    async def on_node(self, node: DriverNode) -> AsyncIterator[RunningDriver]:
+        driver = ProfileDriver(
             self._profile,
             node.name,
             node.kubelet_root,
@@ -32,3 +43,5 @@ class ProfileFactory:
             node.clock,
             slices=node.slices,
         )
+        async with driver, self._cluster_pools.joined(node.client, node.clock):
+            yield driver

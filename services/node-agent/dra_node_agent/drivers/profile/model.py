@@ -40,6 +40,24 @@ class CounterTemplate(_Data, kw_only=True):
     counters: dict[str, str]
 
 
+class PoolTemplate(_Data, kw_only=True):
+    """A pool besides the one that is called like the node.
+
+    Args:
+        name: with placeholders. With ``{node}`` each node has a pool of its own, else there is one in the cluster.
+        node_selector: the nodes that can use the devices, in the API's form; placeholders count.
+        all_nodes: whether all nodes can use them.
+        generation: the least that the pool's generation may be.
+    """
+
+    name: str
+    node_selector: dict[str, Any] | None = None
+    all_nodes: bool = False
+    generation: int = 0
+    devices: tuple[DeviceTemplate, ...] = ()
+    shared_counters: tuple[CounterTemplate, ...] = ()
+
+
 class ConfigField(_Data, kw_only=True):
     """A field of a config object, at a dotted path.
 
@@ -105,6 +123,7 @@ class Variant(_Data, kw_only=True):
     description: str = ""
     devices: tuple[DeviceTemplate, ...] | None = None
     shared_counters: tuple[CounterTemplate, ...] | None = None
+    pools: tuple[PoolTemplate, ...] | None = None
     binding_conditions: BindingConditions | None = None
 
 
@@ -115,6 +134,9 @@ class Profile(_Data, kw_only=True):
         driver: its name.
         cdi_class: the class in its CDI names, ``k8s.<driver>/<class>``.
         device_classes: the DeviceClasses that come with it.
+        devices: the devices of the node's own pool.
+        generation: the least that this pool's generation may be.
+        pools: further pools.
         common_edits: what a container gets once, whichever of the driver's devices it has.
         device_edits: what it gets for each.
         device_status: attributes that are copied into the claim's ``status.devices`` when it is prepared.
@@ -127,6 +149,8 @@ class Profile(_Data, kw_only=True):
     device_classes: tuple[NamedClass, ...] = ()
     devices: tuple[DeviceTemplate, ...] = ()
     shared_counters: tuple[CounterTemplate, ...] = ()
+    generation: int = 0
+    pools: tuple[PoolTemplate, ...] = ()
     configs: tuple[ConfigKind, ...] = ()
     common_edits: Edits = Edits()
     device_edits: Edits = Edits()
@@ -151,6 +175,7 @@ class Profile(_Data, kw_only=True):
             shared_counters=self.shared_counters
             if chosen.shared_counters is None
             else chosen.shared_counters,
+            pools=self.pools if chosen.pools is None else chosen.pools,
             binding_conditions=chosen.binding_conditions or self.binding_conditions,
         )
 

@@ -46,7 +46,7 @@ class ProfileState:
     """The claims that hold a profile's devices on a node.
 
     Args:
-        devices: by name.
+        devices: by pool and name.
         reached: called at each named point of a preparation; a test makes it raise.
     """
 
@@ -54,7 +54,7 @@ class ProfileState:
         self,
         profile: Profile,
         node_name: str,
-        devices: Mapping[str, Device],
+        devices: Mapping[tuple[str, str], Device],
         directory: Path,
         cdi_directory: Path,
         reached: Callable[[str], None] = lambda point: None,
@@ -144,16 +144,14 @@ class ProfileState:
         for result in allocation.devices.results:
             if result.driver != self._profile.driver:
                 continue
-            if result.device not in self._devices:
+            if (result.pool, result.device) not in self._devices:
                 raise PrepareError(f"requested device is not allocatable: {result.device}")
             chosen = next(
                 config
                 for requests, config in reversed(configs)
                 if not requests or applies_to(requests, result.request)
             )
-            name = f"{claim.metadata.uid}-{result.device}" + (
-                f"-{result.share_id}" if result.share_id else ""
-            )
+            name = self._cdi_name(claim.metadata.uid, result)
             values = self._values(claim, result, chosen, admin=admin)
             edits = self._edits(self._profile.device_edits, values)
             if edits != ContainerEdits():
@@ -170,6 +168,12 @@ class ProfileState:
                 )
             )
         return answers, list(devices.values())
+
+    def _cdi_name(self, uid: str, result: DeviceRequestAllocationResult) -> str:
+        """Unlike that of the claim's other devices: devices of two pools may have one name."""
+        pool = [] if result.pool == self._node else [result.pool.replace("/", "_")]
+        share = [result.share_id] if result.share_id else []
+        return "-".join([uid, *pool, result.device, *share])
 
     @property
     def _has_common(self) -> bool:
@@ -206,7 +210,7 @@ class ProfileState:
             parsed = Quantity.parse(quantity)
             values[f"consumed.{name}"] = str(parsed)
             values[f"consumedNumber.{name}"] = parsed.value()
-        for name, attribute in self._devices[result.device].attributes.items():
+        for name, attribute in self._devices[result.pool, result.device].attributes.items():
             for value in (attribute.string, attribute.int_, attribute.version, attribute.bool_):
                 if value is not None:
                     values[f"attribute.{name}"] = value

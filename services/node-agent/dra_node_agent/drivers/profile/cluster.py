@@ -1,0 +1,79 @@
+"""Publishing the pools that belong to no node, such as devices in a fabric: once in the cluster.
+
+Each process with the driver competes for a Lease, and the one that has it publishes, as the controller of a driver for
+network-attached devices does.
+"""
+
+import asyncio
+import contextlib
+import os
+import socket
+from collections.abc import AsyncIterator
+
+from dra_shared.client.leader import LeaderElector, LeadershipLost
+from dra_shared.client.rest import Client
+from dra_shared.clock import Clock
+from dra_shared.log import logger
+
+from dra_node_agent.drivers.pools import PoolPublishers
+from dra_node_agent.drivers.profile.binding import BindingConditionSetter
+from dra_node_agent.drivers.profile.model import BindingConditions
+from dra_node_agent.drivers.publisher import SlicePublisher
+from dra_node_agent.drivers.resources import DriverResources
+
+_log = logger(__name__)
+
+
+class ClusterPools:
+    """Publishes from the first node that joins in this process until the last leaves."""
+
+    def __init__(
+        self, driver: str, resources: DriverResources, binding_conditions: BindingConditions | None
+    ) -> None:
+        self._driver = driver
+        self._resources = resources
+        self._rules = binding_conditions
+        self._members = 0
+        self._task: asyncio.Task[None] | None = None
+
+    @contextlib.asynccontextmanager
+    async def joined(self, client: Client, clock: Clock) -> AsyncIterator[None]:
+        """Take part for a node."""
+        if not self._resources.pools:
+            yield
+            return
+        self._members += 1
+        if self._task is None:
+            self._task = asyncio.create_task(self._compete(client, clock), name=f"pools of {self._driver}")
+        try:
+            yield
+        finally:
+            self._members -= 1
+            if not self._members:
+                task, self._task = self._task, None
+                task.cancel()
+                await asyncio.gather(task, return_exceptions=True)
+
+    async def _compete(self, client: Client, clock: Clock) -> None:
+        identity = f"{socket.gethostname()}_{os.getpid()}"
+        while True:
+            elector = LeaderElector(client, self._driver.replace("/", "-"), identity, clock=clock)
+            try:
+                await elector.run(lambda: self._publish(client, clock))
+            except LeadershipLost as error:
+                _log.warning("pools are published elsewhere", driver=self._driver, error=str(error))
+
+    async def _publish(self, client: Client, clock: Clock) -> None:
+        publishers = PoolPublishers(
+            lambda pool: SlicePublisher(client, self._driver, "", clock, pool=pool), of_a_node=False
+        )
+        publishers.publish(self._resources)
+        publishers.start()
+        try:
+            if self._rules is None:
+                await asyncio.Event().wait()
+            else:
+                pools = self._resources.pools
+                await BindingConditionSetter(client, clock, self._driver, pools, self._rules).run()
+        finally:
+            await publishers.stop()
