@@ -28,6 +28,7 @@ class Subject(Protocol):
 SUBJECTS = {
     "alloc": "dra_scheduler.allocator.conformance",
     "cel": "dra_shared.cel.conformance",
+    "scheduler-config": "dra_scheduler.componentconfig.conformance",
     "validate": "dra_apiserver.conformance",
 }
 
@@ -86,7 +87,7 @@ def _unanswerable(name: str, problem: Exception) -> str:
 
 
 def _lines(path: Path) -> Iterator[tuple[int, dict[str, Any]]]:
-    """Cases and the numbers of their lines."""
+    """Cases and their numbers: those of their lines, or in a table of ``cases`` their places in it."""
     try:
         data = sys.stdin.buffer.read() if str(path) == "-" else path.read_bytes()
         if data.startswith(b"\x1f\x8b"):
@@ -94,6 +95,10 @@ def _lines(path: Path) -> Iterator[tuple[int, dict[str, Any]]]:
     except (OSError, EOFError, zlib.error) as error:
         reason = error.strerror if isinstance(error, OSError) and error.strerror else error
         raise CommandError(f"cannot read {path}: {reason}", 2) from error
+    table = _table(data)
+    if table is not None:
+        yield from enumerate(table, start=1)
+        return
     for number, text in enumerate(data.split(b"\n"), start=1):
         if not text.strip():
             continue
@@ -104,3 +109,15 @@ def _lines(path: Path) -> Iterator[tuple[int, dict[str, Any]]]:
         if not isinstance(line, dict) or not isinstance(line.get("in"), dict):
             raise CommandError(f"{path}, line {number}: not a case with `in`", 2)
         yield number, line
+
+
+def _table(data: bytes) -> list[dict[str, Any]] | None:
+    """The cases of one JSON object that has them all, as lines have them; None: it is another file."""
+    try:
+        table = orjson.loads(data)
+    except orjson.JSONDecodeError:
+        return None
+    cases = table.get("cases") if isinstance(table, dict) else None
+    if not isinstance(cases, list) or not all(isinstance(case, dict) and "input" in case for case in cases):
+        return None
+    return [{"name": case.get("name"), "in": case["input"], "out": case.get("actual")} for case in cases]

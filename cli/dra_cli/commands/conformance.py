@@ -8,9 +8,11 @@ from dra_cli.commandline import Parser
 
 def options(parser: Parser) -> None:
     """Declare what it takes."""
-    parser.add_argument("subject", help="alloc, cel or validate")
+    parser.add_argument("subject", help="alloc, cel, scheduler-config or validate")
     parser.add_argument(
-        "file", type=Path, help='lines of {"in": …, "out": …}, perhaps gzipped; - for standard input'
+        "file",
+        type=Path,
+        help='lines of {"in": …, "out": …}, or {"cases": […]}, perhaps gzipped; - for standard input',
     )
     parser.add_argument("--answers", action="store_true", help="print our answer to each case instead")
 

@@ -1,0 +1,1 @@
+"""KubeSchedulerConfiguration, the file of ``--config``: decoded, defaulted, checked (``pkg/scheduler/apis/config``)."""

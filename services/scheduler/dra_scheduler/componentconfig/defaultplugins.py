@@ -1,0 +1,81 @@
+"""The default plugins, and what a profile makes of them (``pkg/scheduler/apis/config/v1/default_plugins.go``)."""
+
+import dataclasses
+
+from dra_shared.features import FeatureGates
+
+from dra_scheduler.componentconfig.types import Plugin, Plugins, PluginSet
+
+_DEFAULTS: tuple[tuple[str, int], ...] = (
+    ("SchedulingGates", 0),
+    ("PrioritySort", 0),
+    ("NodeUnschedulable", 0),
+    ("NodeName", 0),
+    ("TaintToleration", 3),
+    ("NodeAffinity", 2),
+    ("NodePorts", 0),
+    ("NodeResourcesFit", 1),
+    ("VolumeRestrictions", 0),
+    ("NodeVolumeLimits", 0),
+    ("VolumeBinding", 0),
+    ("VolumeZone", 0),
+    ("PodTopologySpread", 2),
+    ("InterPodAffinity", 2),
+    ("DynamicResources", 2),
+    ("DefaultPreemption", 0),
+    ("NodeResourcesBalancedAllocation", 1),
+    ("ImageLocality", 1),
+    ("DefaultBinder", 0),
+    ("NodeDeclaredFeatures", 0),
+    ("GangScheduling", 0),
+    ("TopologyPlacementGenerator", 0),
+    ("PodGroupPodsCount", 1),
+)
+_GATES = {
+    "DynamicResources": "DynamicResourceAllocation",
+    "NodeDeclaredFeatures": "NodeDeclaredFeatures",
+    "GangScheduling": "GangScheduling",
+    "TopologyPlacementGenerator": "TopologyAwareWorkloadScheduling",
+    "PodGroupPodsCount": "TopologyAwareWorkloadScheduling",
+}
+
+
+def default_plugins(gates: FeatureGates) -> Plugins:
+    """What is on by default with these gates, all of it through multiPoint."""
+    names = [(n, weight) for n, weight in _DEFAULTS if n not in _GATES or gates.enabled(_GATES[n])]
+    return Plugins(multi_point=PluginSet([Plugin(name, weight or None) for name, weight in names]))
+
+
+def merge_plugins(defaults: Plugins, custom: Plugins | None) -> Plugins:
+    """The defaults, with what the profile says of every extension point."""
+    if custom is None:
+        return defaults
+    points = [point.name for point in dataclasses.fields(Plugins)]
+    return Plugins(**{point: _merge(getattr(defaults, point), getattr(custom, point)) for point in points})
+
+
+def _merge(defaults: PluginSet, custom: PluginSet) -> PluginSet:
+    """Defaults that are not off, each as the profile sets it again, then the profile's others, duplicates included."""
+    disabled = [Plugin(plugin.name) for plugin in (*(custom.disabled or ()), *(defaults.disabled or ()))]
+    off = {plugin.name for plugin in disabled}
+    given = custom.enabled or []
+    # Of a name that the profile has twice, the last one replaces the default.
+    last = {plugin.name: index for index, plugin in enumerate(given)}
+    merged: list[Plugin] = []
+    used: set[int] = set()
+    for plugin in () if "*" in off else defaults.enabled or ():
+        if plugin.name in off:
+            continue
+        index = last.get(plugin.name)
+        if index is not None:
+            used.add(index)
+            plugin = given[index]
+        merged.append(plugin)
+    merged += [plugin for index, plugin in enumerate(given) if index not in used]
+    return PluginSet(merged or None, disabled or None)
+
+
+def enabled_names(plugins: Plugins) -> list[str]:
+    """All that is on at any extension point, in order of the names."""
+    points = dataclasses.fields(Plugins)
+    return sorted({plugin.name for point in points for plugin in getattr(plugins, point.name).enabled or ()})

@@ -1,0 +1,63 @@
+"""From the file to what a scheduler is built of, step by step as kube-scheduler starts (``cmd/kube-scheduler/app``)."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from dra_shared.features import FeatureGates
+
+from dra_scheduler.componentconfig.decode import decode
+from dra_scheduler.componentconfig.defaults import set_defaults
+from dra_scheduler.componentconfig.extenders import build_extenders
+from dra_scheduler.componentconfig.fielderrors import aggregate
+from dra_scheduler.componentconfig.profiles import Profile, ProfileError, effective
+from dra_scheduler.componentconfig.types import KubeSchedulerConfiguration
+from dra_scheduler.componentconfig.validation import validate
+
+
+@dataclass(frozen=True)
+class Loaded:
+    """A valid configuration, and its profiles as they take effect."""
+
+    config: KubeSchedulerConfiguration
+    profiles: Sequence[Profile]
+
+
+def load(text: str, gates: FeatureGates) -> Loaded:
+    """The configuration that the text has.
+
+    Raises:
+        ValueError: it has none, or no valid one; the message is kube-scheduler's.
+    """
+    config = decode(text)
+    set_defaults(config, gates)
+    errors = validate(config, gates)
+    if errors:
+        raise ValueError(aggregate(errors))
+    return Loaded(config, build(config))
+
+
+def default_profile(gates: FeatureGates) -> Profile:
+    """The profile of a scheduler without a configuration."""
+    config = KubeSchedulerConfiguration()
+    set_defaults(config, gates)
+    return build(config)[0]
+
+
+def build(config: KubeSchedulerConfiguration) -> list[Profile]:
+    """The profiles of a valid configuration.
+
+    Raises:
+        ProfileError: no scheduler can be built of them.
+    """
+    profiles = config.profiles or []
+    build_extenders(config.extenders or [], profiles)
+    built = []
+    for profile in profiles:
+        try:
+            built.append(effective(profile))
+        except ProfileError as problem:
+            name = profile.scheduler_name
+            raise ProfileError(
+                f"initializing profiles: creating profile for scheduler name {name}: {problem}"
+            ) from None
+    return built

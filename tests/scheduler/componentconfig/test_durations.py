@@ -1,0 +1,44 @@
+"""Go's durations, there and back."""
+
+import pytest
+from dra_scheduler.componentconfig.durations import Duration, parse, seconds
+
+
+@pytest.mark.parametrize(
+    ("text", "printed"),
+    [
+        ("0", "0s"),
+        ("60s", "1m0s"),
+        ("1h2m3.5s", "1h2m3.5s"),
+        ("-1.5h", "-1h30m0s"),
+        ("1500us", "1.5ms"),
+        (".5s", "500ms"),
+        ("1ns", "1ns"),
+        ("1h", "1h0m0s"),
+        ("1m1ms", "1m0.001s"),
+    ],
+)
+def test_printed_as_go_does(text: str, printed: str) -> None:
+    assert str(parse(text)) == printed
+    assert parse(printed) == parse(text)
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("", 'time: invalid duration ""'),
+        ("3", 'time: missing unit in duration "3"'),
+        ("3x", 'time: unknown unit "x" in duration "3x"'),
+        ("s", 'time: invalid duration "s"'),
+        ("-", 'time: invalid duration "-"'),
+        ("9999999h", 'time: invalid duration "9999999h"'),
+    ],
+)
+def test_refused_in_gos_words(text: str, message: str) -> None:
+    with pytest.raises(ValueError, match=f"^{message}$"):
+        parse(text)
+
+
+def test_order() -> None:
+    assert seconds(1) > Duration(999_999_999)
+    assert not Duration()
