@@ -1,4 +1,7 @@
-"""Gathers the rules of cluster roles that others name by their labels, such as ``view``, ``edit`` and ``admin``."""
+"""Gathers the rules of cluster roles that others name by their labels, such as ``view``, ``edit`` and ``admin``.
+
+Mirrors pkg/controller/clusterroleaggregation/clusterroleaggregation_controller.go.
+"""
 
 from dra_shared.api.codec import to_builtins
 from dra_shared.api.rbac import ClusterRole, PolicyRule

@@ -1,4 +1,7 @@
-"""What kinds of objects the API server serves, for the controllers that care for all of them."""
+"""The kinds that the API server serves, for controllers that handle objects of every kind.
+
+Mirrors client-go's discovery/discovery_client.go.
+"""
 
 from dataclasses import dataclass
 from typing import Any

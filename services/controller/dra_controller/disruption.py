@@ -1,4 +1,7 @@
-"""Counts for each PodDisruptionBudget how many of its pods may be evicted now."""
+"""Counts for each PodDisruptionBudget how many of its pods may be evicted now.
+
+Mirrors pkg/controller/disruption/disruption.go.
+"""
 
 from collections.abc import Sequence
 from typing import Any

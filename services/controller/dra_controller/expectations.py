@@ -1,7 +1,7 @@
-"""Writes of our own that the informer has not told of yet.
+"""Writes of our own that the informer has not reported yet.
 
-A controller that counts what its informer knows would make or delete too many if it didn't wait for its own writes
-to come back.
+A controller that counts what its informer knows would create or delete too many objects if it did not wait for its own
+writes to come back. Mirrors the expectations in pkg/controller/controller_utils.go.
 """
 
 from dra_shared.api.meta import Object
@@ -9,7 +9,7 @@ from dra_shared.clock import Clock
 
 from dra_controller.uids import RecentUids
 
-# As upstream: after that the informer is believed whatever it says.
+# As upstream: after that the controller trusts the informer as it is.
 _TIMEOUT_SECONDS = 300.0
 _UNSURE_SECONDS = 2.0
 
@@ -35,11 +35,11 @@ class Expectations:
             self._expect(owner, f"-{obj.metadata.uid}")
 
     def unsure(self, owner: str) -> None:
-        """A write for ``owner`` may have been done or not: the informer gets a moment to tell."""
+        """A write for ``owner`` may have succeeded or not: the informer gets a moment to report it."""
         self._expect(owner, f"?{owner}", _UNSURE_SECONDS)
 
     def saw(self, obj: Object) -> None:
-        """The informer told of ``obj``, in whatever state."""
+        """The informer reported ``obj``, in whatever state."""
         uid = obj.metadata.uid
         self._seen.add(uid)
         self._settle(uid)
@@ -47,7 +47,7 @@ class Expectations:
             self.saw_gone(obj)
 
     def saw_gone(self, obj: Object) -> None:
-        """The informer told that ``obj`` is gone, or about to be."""
+        """The informer reported that ``obj`` is gone, or about to be."""
         uid = obj.metadata.uid
         self._seen.add(uid)
         self._gone.add(uid)
@@ -65,7 +65,7 @@ class Expectations:
         return True
 
     def seconds_left(self, owner: str) -> float:
-        """How long until the informer is believed whatever it says."""
+        """How long until the controller trusts the informer as it is."""
         pending = self._pending.get(owner)
         return max(0.0, max(pending.values()) - self._clock.monotonic()) if pending else 0.0
 

@@ -1,4 +1,7 @@
-"""What every controller is built from."""
+"""What every controller is built from: informers, a work queue of keys, workers that reconcile one key at a time.
+
+Upstream repeats this in each controller; here a controller is one subclass.
+"""
 
 from abc import ABC, abstractmethod
 from dataclasses import dataclass
@@ -31,7 +34,7 @@ class Context:
     node_monitor_grace_seconds: float = 50.0
     """How long a node may be silent before it counts as lost: --node-monitor-grace-period."""
     relist_seconds: float | None = None
-    """How often informers that a controller makes for itself list anew."""
+    """How often informers that a controller makes for itself list again."""
     root_ca: str = ""
     """The certificates, as PEM, that pods are given to know the API server by: --root-ca-file."""
 

@@ -1,4 +1,8 @@
-"""Short hashes of pod templates, for labels and names."""
+"""Short hashes of pod templates, for labels and names.
+
+Mirrors ``ComputeHash`` in pkg/controller/controller_utils.go and ``HashControllerRevision`` in
+pkg/controller/history/controller_history.go.
+"""
 
 from typing import Any
 

@@ -1,4 +1,7 @@
-"""The controller process."""
+"""The controller process.
+
+Mirrors cmd/kube-controller-manager/app/options.
+"""
 
 import argparse
 import re

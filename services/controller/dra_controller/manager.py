@@ -1,4 +1,7 @@
-"""Runs the controllers, alone or as the one of several replicas that leads."""
+"""Runs the controllers. Of several replicas, the leader runs them.
+
+Mirrors cmd/kube-controller-manager/app/controllermanager.go.
+"""
 
 import asyncio
 import uuid
@@ -33,7 +36,7 @@ _log = logger(__name__)
 class ControllerConfig:
     """``controllers`` as for ``--controllers``; with ``leader_elect`` only the holder of the Lease works.
 
-    Every ``relist_seconds`` the informers list anew, in case a watch lost something.
+    Every ``relist_seconds`` the informers list again, in case a watch lost something.
     """
 
     controllers: tuple[str, ...] = ("*",)

@@ -1,4 +1,7 @@
-"""The controllers by kube-controller-manager's names, and which of them ``--controllers`` asks for."""
+"""The controllers by kube-controller-manager's names, and which of them ``--controllers`` asks for.
+
+Mirrors cmd/kube-controller-manager/names/controller_names.go.
+"""
 
 from collections.abc import Sequence
 

@@ -1,4 +1,7 @@
-"""Empties namespaces that are being deleted, and then lets them go."""
+"""Deletes what a terminating namespace contains, and then removes the namespace's finalizer.
+
+Mirrors pkg/controller/namespace/deletion/namespaced_resources_deleter.go.
+"""
 
 from collections import Counter
 from collections.abc import Sequence
@@ -130,9 +133,9 @@ class NamespaceController(QueueController):
                 )
             if remaining or errors:
                 break
-        # As upstream: what is left is told only once the pods are gone.
-        told = (Counter[str](), Counter[str]()) if group is pods else (remaining, finalizers)
-        namespace = await self._write_conditions(namespace, problems, *told)
+        # As upstream: the conditions count what remains only once the pods are gone.
+        counts = (Counter[str](), Counter[str]()) if group is pods else (remaining, finalizers)
+        namespace = await self._write_conditions(namespace, problems, *counts)
         if problems or remaining:
             raise Retry(f"namespace {key} is not empty: {dict(remaining) or problems}")
         await self._finalize(namespace)

@@ -1,4 +1,7 @@
-"""Which objects belong to a controller object: those that it owns, and orphans that its selector matches."""
+"""Which objects belong to a controller object: those that it owns, and orphans that its selector matches.
+
+Mirrors pkg/controller/controller_ref_manager.go.
+"""
 
 from typing import Any, TypeVar
 

@@ -1,4 +1,7 @@
-"""Removes pods that nobody else will: too many ended ones, those of lost nodes, and unscheduled deleted ones."""
+"""Deletes pods that no other controller deletes: too many ended ones, those of lost nodes, unscheduled deleted ones.
+
+Mirrors pkg/controller/podgc/gc_controller.go.
+"""
 
 import asyncio
 from collections.abc import Iterable
@@ -109,7 +112,7 @@ class PodGarbageCollector(Controller):
         _log.info("removed pod", pod=pod.key, reason=reason)
 
     async def _fail(self, pod: Pod, reason: str) -> None:
-        """Its end must be seen by whoever counts it."""
+        """Set the phase, so that the controller that counts the pod observes its end."""
         status: dict[str, object] = {"phase": "Failed"}
         if reason == "orphaned" and condition(pod, "DisruptionTarget") is None:
             status["conditions"] = [

@@ -1,4 +1,7 @@
-"""Keeps a deleted PodGroup, by its finalizer, until none of its pods runs any more."""
+"""Keeps a deleted PodGroup, by its finalizer, until none of its pods runs any more.
+
+Mirrors pkg/controller/scheduling/podgroupprotection/podgroup_protection_controller.go.
+"""
 
 from dra_shared.api.pod import Pod
 from dra_shared.api.resources import POD_GROUPS, PODS

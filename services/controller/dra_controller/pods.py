@@ -1,4 +1,7 @@
-"""What the workload controllers agree on about pods."""
+"""What the workload controllers share about pods: active, ready, ranks for deletion.
+
+Mirrors pkg/controller/controller_utils.go and pkg/api/v1/pod/util.go.
+"""
 
 import functools
 from collections.abc import Sequence
@@ -60,7 +63,7 @@ def is_terminal(pod: Pod) -> bool:
 
 
 def is_active(pod: Pod) -> bool:
-    """Whether the pod runs or may do so, and nobody deleted it."""
+    """Whether the pod runs or may run, and is not deleted."""
     return not is_terminal(pod) and pod.metadata.deletion_timestamp is None
 
 

@@ -1,4 +1,7 @@
-"""The ``workqueue_*`` metrics of the controllers' queues, under component-base's names."""
+"""The ``workqueue_*`` metrics of the controllers' queues, under component-base's names.
+
+Mirrors component-base's metrics/prometheus/workqueue/metrics.go.
+"""
 
 from collections.abc import Iterable
 from typing import Any

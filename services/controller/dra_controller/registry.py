@@ -1,4 +1,7 @@
-"""The controllers that there are, by name."""
+"""The controllers, by name.
+
+Mirrors cmd/kube-controller-manager/app/controller_descriptor.go.
+"""
 
 from dra_controller.clusterroleaggregation import ClusterRoleAggregationController
 from dra_controller.cronjob import CronJobController

@@ -1,4 +1,7 @@
-"""Keeps as many pods as a ReplicaSet asks for."""
+"""Keeps as many pods as a ReplicaSet asks for.
+
+Mirrors pkg/controller/replicaset/replica_set.go.
+"""
 
 from collections import Counter
 from collections.abc import Sequence

@@ -1,4 +1,7 @@
-"""Keeps as many pods as a ReplicationController asks for."""
+"""Keeps as many pods as a ReplicationController asks for.
+
+Mirrors pkg/controller/replication/replication_controller.go.
+"""
 
 from dra_shared.api.core import (
     ReplicationController,

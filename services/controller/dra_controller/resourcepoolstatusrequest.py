@@ -1,4 +1,7 @@
-"""Answers ResourcePoolStatusRequests: how many devices of a driver's pools there are, and how many are taken."""
+"""Answers ResourcePoolStatusRequests: how many devices of a driver's pools there are, and how many are taken.
+
+Mirrors pkg/controller/resourcepoolstatusrequest/controller.go.
+"""
 
 import asyncio
 from collections import Counter as Tally
@@ -188,7 +191,7 @@ def _pool(driver: str, name: str, slices: list[ResourceSlice], taken: int) -> Po
 
 
 def is_expired(request: ResourcePoolStatusRequest, now: datetime) -> bool:
-    """Whether nobody is going to read the answer any more."""
+    """Whether the request has expired, so that no client reads its status any more."""
     since, ttl = request.metadata.creation_timestamp, _PENDING_TTL
     if request.status is not None:
         ttl = _COMPLETED_TTL

@@ -1,4 +1,7 @@
-"""Keeps count of what namespaces use of their quotas."""
+"""Counts what namespaces use of their quotas.
+
+Mirrors pkg/controller/resourcequota/resource_quota_controller.go.
+"""
 
 import asyncio
 

@@ -1,4 +1,7 @@
-"""ControllerRevisions: the numbered history of a template, for DaemonSets and StatefulSets."""
+"""ControllerRevisions: the numbered history of a template, for DaemonSets and StatefulSets.
+
+Mirrors pkg/controller/history/controller_history.go.
+"""
 
 from collections.abc import Callable, Sequence
 from typing import Any

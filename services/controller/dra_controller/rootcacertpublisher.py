@@ -1,4 +1,7 @@
-"""Gives every namespace the ConfigMap with the certificates by which pods know the API server."""
+"""Creates the ConfigMap kube-root-ca.crt in every namespace: the certificates by which pods verify the API server.
+
+Mirrors pkg/controller/certificates/rootcacertpublisher/publisher.go.
+"""
 
 from dra_shared.api.core import ConfigMap, Namespace
 from dra_shared.api.meta import ObjectMeta

@@ -1,4 +1,7 @@
-"""Gives every namespace its ``default`` ServiceAccount."""
+"""Creates the ``default`` ServiceAccount in every namespace.
+
+Mirrors pkg/controller/serviceaccount/serviceaccounts_controller.go.
+"""
 
 from dra_shared.api.core import Namespace, ServiceAccount
 from dra_shared.api.meta import ObjectMeta

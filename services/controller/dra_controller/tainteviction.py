@@ -1,4 +1,7 @@
-"""Deletes pods from nodes with NoExecute taints that they don't tolerate, or not for long enough."""
+"""Deletes pods from nodes with NoExecute taints that they don't tolerate, or not for long enough.
+
+Mirrors pkg/controller/tainteviction/taint_eviction.go.
+"""
 
 from datetime import datetime, timedelta
 
@@ -126,7 +129,7 @@ def _evicting(node: Node) -> list[Taint]:
 
 
 def tolerated_for(pod: Pod, taints: list[Taint]) -> float | None:
-    """Seconds for which the pod tolerates all taints; None for ever."""
+    """Seconds for which the pod tolerates all taints; None without limit."""
     shortest: float | None = None
     for taint in taints:
         # The first that covers the taint counts alone, as upstream.

@@ -1,4 +1,7 @@
-"""Tells kubelets, by an annotation of nodes, how long to keep config maps and secrets: longer, the more nodes."""
+"""Annotates nodes with the time for which kubelets may cache config maps and secrets: the more nodes, the longer.
+
+Mirrors pkg/controller/ttl/ttl_controller.go.
+"""
 
 from dra_shared.api.node import Node
 from dra_shared.api.resources import NODES
@@ -29,7 +32,7 @@ class TTLController(QueueController):
         self.queue.add(node.metadata.name)
 
     def _count(self) -> None:
-        """All nodes follow a change as soon as they are heard of, which their reports see to."""
+        """Each node gets the new value with its next update, which its kubelet causes by reporting."""
         number = len(self._nodes)
         while number > _STEPS[self._step][2]:
             self._step += 1

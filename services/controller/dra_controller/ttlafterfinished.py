@@ -1,4 +1,7 @@
-"""Deletes finished Jobs whose time is up."""
+"""Deletes finished Jobs whose TTL has expired.
+
+Mirrors pkg/controller/ttlafterfinished/ttlafterfinished_controller.go.
+"""
 
 from datetime import timedelta
 
@@ -53,7 +56,7 @@ class TTLAfterFinishedController(QueueController):
             return
         namespace, _, name = key.partition("/")
         try:
-            # The TTL may have been raised, or the Job replaced, since the informer told of it.
+            # The TTL may have been raised, or the Job replaced, since the informer reported it.
             job = await self._client.get(JOBS, name, namespace)
         except NotFound:
             return

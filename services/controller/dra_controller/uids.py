@@ -1,4 +1,4 @@
-"""A memory of uids, bounded."""
+"""A bounded set of uids that forgets the oldest."""
 
 from collections import OrderedDict
 

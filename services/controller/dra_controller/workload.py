@@ -1,4 +1,7 @@
-"""The common part of the controllers that make pods: which pod concerns whom, and making and deleting them."""
+"""The base of the controllers that create pods: which objects an event concerns, creation and deletion of pods.
+
+Mirrors pkg/controller/controller_utils.go.
+"""
 
 import asyncio
 from collections.abc import Awaitable, Callable, Sequence

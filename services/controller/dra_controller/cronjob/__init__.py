@@ -1,4 +1,7 @@
-"""Makes Jobs when their time has come."""
+"""Creates Jobs on a schedule.
+
+Mirrors pkg/controller/cronjob.
+"""
 
 from dra_controller.cronjob.controller import CronJobController
 

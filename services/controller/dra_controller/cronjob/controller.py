@@ -1,4 +1,7 @@
-"""The CronJob controller."""
+"""The CronJob controller.
+
+Mirrors pkg/controller/cronjob/cronjob_controllerv2.go.
+"""
 
 from collections.abc import Sequence
 from datetime import UTC, datetime, timedelta, tzinfo
@@ -245,7 +248,7 @@ class CronJobController(QueueController):
 
 
 def _last(schedule: Schedule, zone: tzinfo, first: datetime, now: datetime, step: timedelta) -> datetime:
-    """The last time until ``now``, looked for ever further back; ``first`` is one, so there is a last."""
+    """The last scheduled time until ``now``. The search steps back by ever longer spans, and ends at ``first``."""
     while True:
         found = first if now - step <= first else schedule.after(now - step, zone)
         if found is not None and found <= now:

@@ -1,7 +1,7 @@
 """When a cron schedule is due. Pure.
 
-The format is that of robfig/cron's standard parser: five fields or a word such as ``@daily``, or ``@every`` with a
-duration. A day is due if both day fields allow it; if neither is ``*``, one of them is enough.
+Mirrors the standard parser of github.com/robfig/cron (parser.go and spec.go): five fields, a word such as ``@daily``,
+or ``@every`` with a duration. A day is due if both day fields allow it; if neither is ``*``, one of them is enough.
 """
 
 import re

@@ -1,4 +1,7 @@
-"""Runs a DaemonSet's pod on every node that it is meant for."""
+"""Runs a DaemonSet's pod on each node that it selects.
+
+Mirrors pkg/controller/daemon.
+"""
 
 from dra_controller.daemonset.controller import DaemonSetController
 

@@ -1,4 +1,7 @@
-"""The DaemonSet controller."""
+"""The DaemonSet controller.
+
+Mirrors pkg/controller/daemon/daemon_controller.go and update.go.
+"""
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field

@@ -1,4 +1,7 @@
-"""Which nodes a DaemonSet's pods belong to, and how a pod is tied to its node. Pure."""
+"""Which nodes a DaemonSet's pods belong to, and how a pod is tied to its node. Pure.
+
+Mirrors pkg/controller/daemon/util/daemonset_util.go, and ``NodeShouldRunDaemonPod`` in daemon_controller.go.
+"""
 
 from collections.abc import Mapping
 

@@ -1,4 +1,7 @@
-"""Rolls a Deployment's pods from one ReplicaSet to the next."""
+"""Rolls a Deployment's pods from one ReplicaSet to the next.
+
+Mirrors pkg/controller/deployment.
+"""
 
 from dra_controller.deployment.controller import DeploymentController
 

@@ -1,4 +1,7 @@
-"""What a Deployment's status says of its progress."""
+"""The conditions of a Deployment's status.
+
+Mirrors pkg/controller/deployment/progress.go and util/deployment_util.go.
+"""
 
 from collections.abc import Sequence
 from datetime import datetime, timedelta
@@ -143,7 +146,7 @@ def with_progress(
             text = f"{subject} is progressing."
             refreshed = status
             if current is not None and current.reason == "ReplicaSetUpdated":
-                # The same words, and yet the deadline starts anew.
+                # The message is the same, but the deadline starts again.
                 refreshed = without_condition(status, PROGRESSING)
             status = with_condition(refreshed, now, PROGRESSING, "True", "ReplicaSetUpdated", text)
             if current is not None and current.status == "True":

@@ -1,4 +1,7 @@
-"""The Deployment controller."""
+"""The Deployment controller.
+
+Mirrors pkg/controller/deployment/deployment_controller.go, sync.go and recreate.go.
+"""
 
 import contextlib
 from collections.abc import Sequence

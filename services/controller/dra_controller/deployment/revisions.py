@@ -1,4 +1,7 @@
-"""A Deployment's ReplicaSets as its history: recognising, numbering and naming them."""
+"""A Deployment's ReplicaSets as its history: which is the newest, their revisions, their names.
+
+Mirrors pkg/controller/deployment/sync.go and util/deployment_util.go.
+"""
 
 from collections.abc import Sequence
 

@@ -1,4 +1,7 @@
-"""How many pods each ReplicaSet of a Deployment should have next. Pure; the arithmetic is upstream's."""
+"""How many pods each ReplicaSet of a Deployment should have next. Pure.
+
+Mirrors pkg/controller/deployment/rolling.go, with its arithmetic.
+"""
 
 import math
 from collections.abc import Sequence

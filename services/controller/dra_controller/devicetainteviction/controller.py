@@ -1,4 +1,7 @@
-"""The device taint eviction controller: feeds the state, and does what it asks for."""
+"""The device taint eviction controller: reports events to the state, and carries out what the state asks for.
+
+Mirrors pkg/controller/devicetainteviction/device_taint_eviction.go.
+"""
 
 from typing import Any
 

@@ -1,4 +1,7 @@
-"""What the eviction controller reasons about: taints with their origin, evictions, and work to be done."""
+"""The eviction controller's data: taints with their origin, evictions, work items.
+
+Mirrors pkg/controller/devicetainteviction/device_taint_eviction.go.
+"""
 
 from dataclasses import dataclass
 from datetime import datetime

@@ -1,4 +1,7 @@
-"""The slices of one pool, of which those of the newest generation count."""
+"""The slices of one pool. Only those of the newest generation count.
+
+Mirrors pkg/controller/devicetainteviction/device_taint_eviction.go.
+"""
 
 from collections.abc import Iterator
 

@@ -1,4 +1,7 @@
-"""What a DeviceTaintRule's EvictionInProgress condition says."""
+"""The EvictionInProgress condition of a DeviceTaintRule.
+
+Mirrors pkg/controller/devicetainteviction/device_taint_eviction.go.
+"""
 
 from dra_shared.api.meta import Condition
 from dra_shared.api.taintrule import DeviceTaintRule

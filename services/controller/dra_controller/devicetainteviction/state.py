@@ -1,7 +1,8 @@
-"""Which pods have to be deleted when, kept up to date event by event.
+"""Which pods have to be deleted when, kept current event by event.
 
-No I/O: what has to be done goes into a work queue, and the answer to *is it still to be done* is here. Events may come
-in any order and more than once; the state depends only on what is there in the end.
+No I/O: work goes into a queue, and the state answers whether that work is still needed. Events may come in any order
+and more than once; the state depends only on the last version of each object. Mirrors
+pkg/controller/devicetainteviction/device_taint_eviction.go.
 """
 
 from collections.abc import Callable, Iterable, Iterator

@@ -1,4 +1,7 @@
-"""Deletes what has lost its owners, and lets owners go when their dependents are."""
+"""Deletes objects whose owners are gone, and owners once their dependents are gone.
+
+Mirrors pkg/controller/garbagecollector.
+"""
 
 from dra_controller.garbagecollector.collector import GarbageCollector
 

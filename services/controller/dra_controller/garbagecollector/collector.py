@@ -1,4 +1,7 @@
-"""Examines objects that may have lost their owners, and deletes, releases or orphans them."""
+"""Examines objects that may have lost their owners, and deletes, releases or orphans them.
+
+Mirrors pkg/controller/garbagecollector/garbagecollector.go.
+"""
 
 import asyncio
 import contextlib
@@ -166,7 +169,7 @@ class GarbageCollector(Controller):
                 raise Retry(f"{node.identity} is where its other dependents say")
             return
         if node.virtual:
-            # Only its informer may bring it into the graph: one that went before it was seen would stay for ever.
+            # Only its informer may add it to the graph: no event would remove one that was deleted before.
             raise Retry(f"{node.identity} has not been seen yet")
         if node.deleting_dependents:
             await self._finish_foreground(kind, node, live)
@@ -198,7 +201,7 @@ class GarbageCollector(Controller):
             policy = "Foreground"
         else:
             policy = "Background"
-        # The resource version makes sure that nobody gave it another owner meanwhile.
+        # The resource version makes sure that it has no other owner by now.
         version = None if waiting else live.metadata.resource_version
         try:
             await self._delete_version(kind, live, version, policy)

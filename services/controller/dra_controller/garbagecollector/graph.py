@@ -1,7 +1,8 @@
-"""Who owns whom, as far as the watches told.
+"""Owners and dependents, as far as the watches have reported them.
 
-A pure data structure: events go in, uids that deserve a look come out through callables. It follows upstream's
-graph builder, in that an owner that was never seen is a *virtual* node until a look at the API server settles it.
+A pure data structure: events go in, uids to examine come out through callables. Mirrors graph.go and graph_builder.go
+in pkg/controller/garbagecollector: an owner that no watch has reported is a *virtual* node until the API server
+is asked.
 """
 
 from collections.abc import Callable, Iterable
@@ -85,7 +86,7 @@ class Graph:
         if node is None:
             node = self._nodes[identity.uid] = Node(identity)
         elif node.virtual or node.identity != identity:
-            # Owner references may have had it wrong: whoever does must be examined again.
+            # Dependents whose owner references name another identity must be examined again.
             wrong = node.identity != identity
             node.identity, node.virtual = identity, False
             if wrong:

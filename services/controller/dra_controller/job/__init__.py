@@ -1,4 +1,7 @@
-"""Runs a Job's pods to completion, and counts each of them once."""
+"""Runs a Job's pods to completion, and counts each of them once.
+
+Mirrors pkg/controller/job.
+"""
 
 from dra_controller.job.controller import JobController
 

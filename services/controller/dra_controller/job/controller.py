@@ -1,8 +1,8 @@
 """The Job controller.
 
-Every pod carries a finalizer until it is counted. A pod that ended is first written down in
+Every pod has a finalizer until it is counted. A pod that ended is first listed in
 ``status.uncountedTerminatedPods``, then loses the finalizer, and then becomes part of the counters, so that a crash at
-any point counts it exactly once.
+any point counts it exactly once. Mirrors pkg/controller/job/job_controller.go.
 """
 
 import dataclasses
@@ -75,8 +75,9 @@ class JobController(WorkloadController):
             await self._untrack([pod for pod in pods if self._is_tracked(pod)])
             return
         if self._has_news(job, pods):
-            # The informer may not know yet whom another replica, or a patch whose answer got lost, untracked. As the
-            # Job is written only if nobody else did since it was read, a pod that has the finalizer now isn't counted.
+            # The informer may not know yet which pods another replica, or a patch whose answer got lost, untracked.
+            # The Job is written only if it has not changed since it was read, so a pod that has the finalizer now
+            # isn't counted.
             pods = await self._live(job)
         job = await self._count(job, pods)
         if not policy.is_finished(job) and self.settled(job):
@@ -122,7 +123,7 @@ class JobController(WorkloadController):
         tally: Tally,
         now: datetime,
     ) -> JobStatus:
-        """``status`` with what can be said about the outcome before the last pod is gone."""
+        """Returns ``status`` with the condition that is decided before the last pod is gone."""
         if policy.has_condition(job, "FailureTarget", "SuccessCriteriaMet"):
             return status
         active = sum(is_active(pod) for pod in pods)

@@ -1,4 +1,7 @@
-"""Completion indexes, as text (``1,3-5``) and as sets."""
+"""Completion indexes, as text (``1,3-5``) and as sets.
+
+Mirrors pkg/controller/job/indexed_job_utils.go.
+"""
 
 from collections.abc import Iterable
 

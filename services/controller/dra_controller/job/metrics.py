@@ -1,4 +1,7 @@
-"""The job controller's metrics, under kube-controller-manager's names."""
+"""The job controller's metrics, under kube-controller-manager's names.
+
+Mirrors pkg/controller/job/metrics/metrics.go.
+"""
 
 from dra_shared.api.batch import Job, JobStatus
 from prometheus_client import CollectorRegistry, Counter

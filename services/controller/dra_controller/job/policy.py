@@ -1,4 +1,7 @@
-"""When a Job has succeeded or failed, and what a failed pod means. Pure."""
+"""When a Job has succeeded or failed, and what a failed pod means. Pure.
+
+Mirrors pkg/controller/job/pod_failure_policy.go, success_policy.go and job_controller.go.
+"""
 
 from collections.abc import Sequence
 from datetime import datetime, timedelta

@@ -1,4 +1,7 @@
-"""Notices nodes that stopped reporting, and keeps pods away from them."""
+"""Detects nodes that stopped reporting, and taints them.
+
+Mirrors pkg/controller/nodelifecycle.
+"""
 
 from dra_controller.nodelifecycle.controller import NodeLifecycleController
 

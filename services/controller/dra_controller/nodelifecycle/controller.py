@@ -1,4 +1,7 @@
-"""The node life cycle controller."""
+"""The node life cycle controller.
+
+Mirrors pkg/controller/nodelifecycle/node_lifecycle_controller.go.
+"""
 
 import asyncio
 
@@ -126,7 +129,7 @@ class NodeLifecycleController(Controller):
                 await self._unready(pod)
 
     async def _unready(self, pod: Pod) -> None:
-        """Nobody knows whether the pod still works: it must get no traffic and count as unavailable."""
+        """Mark the pod not ready: its node does not report, so it must get no traffic and count as unavailable."""
         ready = pod_condition(pod, "Ready")
         if ready is None or ready.status != "True" or is_terminal(pod):
             return

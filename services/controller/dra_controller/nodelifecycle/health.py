@@ -1,4 +1,7 @@
-"""When a node counts as lost, and the taints that its conditions call for. Pure."""
+"""When a node counts as lost, and the taints that its conditions call for. Pure.
+
+Mirrors ``monitorNodeHealth`` in pkg/controller/nodelifecycle/node_lifecycle_controller.go.
+"""
 
 from collections.abc import Sequence
 from dataclasses import dataclass

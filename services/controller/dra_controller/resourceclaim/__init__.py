@@ -1,4 +1,7 @@
-"""Makes claims from templates, and keeps reservations and allocations only as long as someone needs them."""
+"""Creates claims from templates, and removes reservations and allocations that no pod needs.
+
+Mirrors pkg/controller/resourceclaim.
+"""
 
 from dra_controller.resourceclaim.controller import ResourceClaimController
 

@@ -1,4 +1,7 @@
-"""What the claim controller watches, and what each change makes it look at again."""
+"""What the claim controller watches, and which keys each event adds to its queue.
+
+Mirrors the event handlers in pkg/controller/resourceclaim/controller.go.
+"""
 
 from collections.abc import Callable
 from typing import TypeVar
@@ -101,15 +104,15 @@ class ResourceClaimController(QueueController):
 
     def _pod_added(self, pod: Pod) -> None:
         self._pod_changed(pod)
-        self._queue_untold(pod)
+        self._queue_surplus(pod)
 
     def _pod_updated(self, old: Pod, pod: Pod) -> None:
         self._pod_changed(pod)
         if old.status.resource_claim_statuses != pod.status.resource_claim_statuses:
-            self._queue_untold(pod)
+            self._queue_surplus(pod)
 
-    def _queue_untold(self, pod: Pod) -> None:
-        """Look at the claims that were made for the pod and that it was not told of: they may be too many."""
+    def _queue_surplus(self, pod: Pod) -> None:
+        """Queue the claims made for the pod that its status does not name: they may be surplus."""
         names = {status.resource_claim_name for status in pod.status.resource_claim_statuses}
         if names:
             for claim in self._views.claims.by_index(OWNER_INDEX, pod.metadata.uid):

@@ -1,4 +1,7 @@
-"""Claims that were just created and that the informer may not have told of yet."""
+"""Claims that were just created and that the informer may not have reported yet.
+
+Mirrors pkg/controller/resourceclaim/uid_cache.go and the mutation cache of controller.go.
+"""
 
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -35,7 +38,7 @@ class CreatedClaims:
             self._entries[claim.key] = _Entry(claim, now + _KEEP_SECONDS)
 
     def discard(self, key: str) -> None:
-        """The informer told of it, or it is known to be gone."""
+        """The informer has reported it, or it is known to be gone."""
         self._entries.pop(key, None)
 
     def owned_by(self, uid: str) -> list[ResourceClaim]:

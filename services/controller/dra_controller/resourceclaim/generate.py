@@ -1,4 +1,7 @@
-"""What a claim made from a template looks like."""
+"""A claim made from a template.
+
+Mirrors ``handleClaim`` in pkg/controller/resourceclaim/controller.go.
+"""
 
 from dra_shared.api.meta import ObjectMeta, OwnerReference
 from dra_shared.api.resource import ResourceClaim, ResourceClaimTemplate

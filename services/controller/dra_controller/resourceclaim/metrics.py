@@ -1,4 +1,7 @@
-"""The claim controller's metrics, under kube-controller-manager's names."""
+"""The claim controller's metrics, under kube-controller-manager's names.
+
+Mirrors pkg/controller/resourceclaim/metrics/metrics.go.
+"""
 
 from collections import Counter as Tally
 from collections.abc import Callable, Iterable, Iterator

@@ -1,4 +1,7 @@
-"""Makes the claims that pods and pod groups want from templates, and tells them the names."""
+"""Creates the claims that pods and pod groups want from templates, and writes their names into statuses.
+
+Mirrors ``syncPod`` and ``handleClaim`` in pkg/controller/resourceclaim/controller.go.
+"""
 
 import contextlib
 from collections.abc import Sequence
@@ -71,7 +74,7 @@ class Provisioner:
                 made[entry.name] = name
         if made:
             try:
-                await self._tell(PODS, pod, made)
+                await self._write_names(PODS, pod, made)
             except ApiError as error:
                 raise SyncError(f"update pod {key} ResourceClaimStatuses: {error}") from error
         if pod.spec.node_name:
@@ -97,12 +100,12 @@ class Provisioner:
                 made[entry.name] = name
         if made:
             try:
-                await self._tell(POD_GROUPS, group, made)
+                await self._write_names(POD_GROUPS, group, made)
             except ApiError as error:
                 raise SyncError(f"update PodGroup {key} ResourceClaimStatuses: {error}") from error
 
     async def _claim_for_pod(self, pod: Pod, group: PodGroup | None, entry: PodResourceClaim) -> str | None:
-        """The name of the entry's claim if the pod has to be told."""
+        """The name of the entry's claim if the pod's status lacks it."""
         views = self._views
         try:
             name, check = claim_name(pod, entry)
@@ -212,7 +215,9 @@ class Provisioner:
                 return claim
         return None
 
-    async def _tell(self, resource: Resource[Consumer], consumer: Consumer, made: dict[str, str]) -> None:
+    async def _write_names(
+        self, resource: Resource[Consumer], consumer: Consumer, made: dict[str, str]
+    ) -> None:
         """Write the names of the claims into the consumer's status.
 
         The write holds only for the state that we decided on. If it changed, another controller may have been faster:
@@ -237,10 +242,12 @@ class Provisioner:
                 if consumer.metadata.uid != meta.uid:
                     return
             made = {
-                entry: name for entry, name in made.items() if not await self._is_told(consumer, entry, name)
+                entry: name
+                for entry, name in made.items()
+                if not await self._is_in_status(consumer, entry, name)
             }
 
-    async def _is_told(self, consumer: Pod | PodGroup, entry: str, name: str) -> bool:
+    async def _is_in_status(self, consumer: Pod | PodGroup, entry: str, name: str) -> bool:
         """Whether the consumer has a claim for the entry already; ours is deleted if it is another."""
         for status in consumer.status.resource_claim_statuses:
             if status.name != entry or status.resource_claim_name is None:

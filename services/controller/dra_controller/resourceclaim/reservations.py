@@ -1,4 +1,7 @@
-"""Takes reservations, allocations and claims back when nobody needs them any more."""
+"""Removes reservations, allocations and claims that no pod needs any more.
+
+Mirrors ``syncClaim`` in pkg/controller/resourceclaim/controller.go.
+"""
 
 from typing import TypeVar
 
@@ -102,7 +105,7 @@ class Reservations:
             await self._remove_finalizer(updated)
 
     async def _finish(self, claim: ResourceClaim) -> None:
-        """Let a deleted claim go that nobody uses, allocated or not."""
+        """Remove the finalizer from a deleted claim that no pod uses, allocated or not."""
         if claim.status.allocation is not None:
             status = replace(claim.status, allocation=None)
             claim = await self._views.client.update(
@@ -136,22 +139,23 @@ class Reservations:
         _log.info("deleted generated claim", claim=claim.key, pod=pod.key)
 
     async def _is_surplus(self, claim: ResourceClaim, pod: Pod) -> bool:
-        """Whether the pod was told of another claim for the same entry, which leaves this one without a use.
+        """Whether the pod's status names another claim for the same entry, so that no pod uses this one.
 
-        Happens when a controller dies between making the claim and telling the pod, and another makes its own.
+        Happens when a controller dies between creating the claim and writing the pod's status, and another one
+        creates its own.
         """
         if claim.status.allocation is not None or claim.metadata.deletion_timestamp is not None:
             return False
-        other = self._told(claim, pod)
+        other = self._other_claim(claim, pod)
         if other is None or not await self._is_for(pod, other):
             return False
         try:
             live = await self._views.client.get(PODS, pod.metadata.name, pod.metadata.namespace)
         except NotFound:
             return False
-        return live.metadata.uid == pod.metadata.uid and self._told(claim, live) == other
+        return live.metadata.uid == pod.metadata.uid and self._other_claim(claim, live) == other
 
-    def _told(self, claim: ResourceClaim, pod: Pod) -> str | None:
+    def _other_claim(self, claim: ResourceClaim, pod: Pod) -> str | None:
         """The key of the other claim in the pod's status for the entry that this claim was made for."""
         entry = claim.metadata.annotations.get(POD_CLAIM_ANNOTATION)
         for status in pod.status.resource_claim_statuses:
@@ -163,7 +167,7 @@ class Reservations:
     async def _is_for(self, pod: Pod, key: str) -> bool:
         claim = self._views.claims.get(key)
         if claim is None:
-            # Perhaps not known yet: nobody would ask again when it is.
+            # Perhaps the informer has not reported it yet, and no event would queue this claim again.
             namespace, _, name = key.partition("/")
             try:
                 claim = await self._views.client.get(RESOURCE_CLAIMS, name, namespace)

@@ -1,4 +1,4 @@
-"""What the parts of the claim controller share: informer stores, memory of the recent past, and ways out."""
+"""What the parts of the claim controller share: informer stores, recent creations, the client and the recorder."""
 
 from dataclasses import dataclass
 

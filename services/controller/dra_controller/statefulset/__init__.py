@@ -1,4 +1,7 @@
-"""Runs a StatefulSet's numbered pods, each with its own name and volumes."""
+"""Runs a StatefulSet's numbered pods, each with its own name and volumes.
+
+Mirrors pkg/controller/statefulset.
+"""
 
 from dra_controller.statefulset.controller import StatefulSetController
 

@@ -1,4 +1,7 @@
-"""The StatefulSet controller."""
+"""The StatefulSet controller.
+
+Mirrors pkg/controller/statefulset/stateful_set.go and stateful_set_control.go.
+"""
 
 from dra_shared.api.apps import StatefulSet, StatefulSetStatus
 from dra_shared.api.meta import Object

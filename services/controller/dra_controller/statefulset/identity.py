@@ -1,4 +1,7 @@
-"""The name, labels, volumes and number of a StatefulSet's pod. Pure."""
+"""The name, labels, volumes and number of a StatefulSet's pod. Pure.
+
+Mirrors pkg/controller/statefulset/stateful_set_utils.go.
+"""
 
 from dra_shared.api.apps import StatefulSet
 from dra_shared.api.core import PersistentVolumeClaim

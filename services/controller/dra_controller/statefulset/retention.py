@@ -1,4 +1,7 @@
-"""Whom a StatefulSet's volume claims go with, by its ``persistentVolumeClaimRetentionPolicy``. Pure."""
+"""Owners of a StatefulSet's volume claims, by its ``persistentVolumeClaimRetentionPolicy``. Pure.
+
+Mirrors pkg/controller/statefulset/stateful_set_utils.go.
+"""
 
 from dra_shared.api.apps import StatefulSet
 from dra_shared.api.core import PersistentVolumeClaim
