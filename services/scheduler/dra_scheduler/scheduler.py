@@ -108,7 +108,7 @@ class Scheduler:
         if self._main is not None:
             self._main.cancel()
             await asyncio.gather(self._main, return_exceptions=True)
-        await self._tasks.cancel()
+        await self.stop()
         if self._health is not None:
             await self._health.__aexit__(kind, problem, traceback)
 
@@ -128,6 +128,18 @@ class Scheduler:
             self._pod_cycle.bind(outcome)
         elif outcome is not None:
             self._failures.not_scheduled(entry, outcome)
+
+    async def try_schedule(self, entry: QueuedPod) -> None:
+        """As :meth:`schedule`; what goes wrong has the pod tried again."""
+        try:
+            await self.schedule(entry)
+        except Exception as problem:
+            _log.exception("attempt failed unexpectedly", pod=entry.pod.key)
+            self.queue.fail(entry, str(problem))
+
+    async def stop(self) -> None:
+        """End what is going on in the background."""
+        await self._tasks.cancel()
 
     async def _run(self) -> None:
         async with asyncio.TaskGroup() as tasks:
@@ -156,11 +168,6 @@ class Scheduler:
 
     async def _schedule_forever(self) -> None:
         while True:
-            entry = await self.queue.pop()
-            try:
-                await self.schedule(entry)
-            except Exception as problem:
-                _log.exception("attempt failed unexpectedly", pod=entry.pod.key)
-                self.queue.fail(entry, str(problem))
+            await self.try_schedule(await self.queue.pop())
             # Bindings and informers get their turn between any two pods.
             await asyncio.sleep(0)

@@ -43,6 +43,19 @@ from dra_scheduler.scheduler import Scheduler
 from dra_scheduler.tasks import Tasks
 
 
+@dataclass(frozen=True)
+class Sources:
+    """Where objects come from, and where events go. ``volumes`` is run only once a pod with a volume claim comes.
+
+    ``announces``: someone wants to know a pod's node while what has to be done before binding goes on.
+    """
+
+    informers: InformerFactory
+    volumes: InformerFactory
+    recorder: Recorder
+    announces: bool = True
+
+
 def new_scheduler(
     config: SchedulerConfig,
     *,
@@ -50,27 +63,24 @@ def new_scheduler(
     clock: Clock | None = None,
     rng: random.Random | None = None,
     on_synced: Callable[[], None] = lambda: None,
+    sources: Sources | None = None,
 ) -> Scheduler:
-    """A scheduler that does not run yet; the caller closes ``client``. ``on_synced``: see :class:`Scheduler`."""
-    base = _base(config, client, clock or SystemClock())
+    """A scheduler that does not run yet; the caller closes ``client``. ``on_synced``: see :class:`Scheduler`.
+
+    ``sources`` stand in for informers and events over ``client``, as for a world in memory.
+    """
+    clock = clock or SystemClock()
+    base = _base(config, client, clock, sources or _over(client, config, clock))
     framework, dynamic_resources = _plugins(base)
     _connect_queue(base.queue, framework, dynamic_resources)
     reporter = FailureReporter(client, base.recorder, base.clock, base.tasks.start)
     failures = FailureHandler(base.queue, base.cache, reporter)
     explainer = _explainer(base, framework)
+    placement = Placement(framework, base.cache, base.clock, rng or random.Random())
     pod_cycle = PodCycle(
-        framework,
-        dynamic_resources,
-        Placement(framework, base.cache, base.clock, rng or random.Random()),
-        base.cache,
-        base.queue,
-        base.volumes,
-        _binder(base, framework, failures),
-        reporter,
-        explainer,
-        base.tasks,
-        base.clock,
-    )
+        framework, dynamic_resources, placement, base.cache, base.queue, base.volumes,
+        _binder(base, framework, failures), reporter, explainer, base.tasks, base.clock,
+    )  # fmt: skip
     group_cycle = GroupCycle(
         base.groups, base.queue, pod_cycle, failures, reporter, gangs=base.enabled("GangScheduling")
     )
@@ -101,6 +111,15 @@ def new_scheduler(
     )
 
 
+def _over(client: Client, config: SchedulerConfig, clock: Clock) -> Sources:
+    host = config.identity.rpartition("_")[0] or config.identity
+    return Sources(
+        InformerFactory(client, clock),
+        InformerFactory(client, clock),
+        Recorder(client, config.scheduler_name, host=host, clock=clock, series=True),
+    )
+
+
 @dataclass(frozen=True)
 class _Base:
     """The parts that need no plugin: what the scheduler knows, and what it writes with."""
@@ -109,6 +128,7 @@ class _Base:
     client: Client
     clock: Clock
     recorder: Recorder
+    announces: bool
     tasks: Tasks
     informers: InformerFactory
     cache: Cache
@@ -126,17 +146,17 @@ class _Base:
         return self.informers.informer(PODS).store.get(key)
 
 
-def _base(config: SchedulerConfig, client: Client, clock: Clock) -> _Base:
+def _base(config: SchedulerConfig, client: Client, clock: Clock, sources: Sources) -> _Base:
     gates = config.gates
     cache, queue = Cache(), SchedulingQueue(clock)
-    host = config.identity.rpartition("_")[0] or config.identity
     return _Base(
         config,
         client,
         clock,
-        recorder=Recorder(client, config.scheduler_name, host=host, clock=clock, series=True),
+        recorder=sources.recorder,
+        announces=sources.announces and gates.enabled("NominatedNodeNameForExpectation"),
         tasks=Tasks(),
-        informers=InformerFactory(client, clock),
+        informers=sources.informers,
         cache=cache,
         queue=queue,
         groups=PodGroups(),
@@ -145,7 +165,7 @@ def _base(config: SchedulerConfig, client: Client, clock: Clock) -> _Base:
             taint_rules=gates.enabled("DRADeviceTaints") and gates.enabled("DRADeviceTaintRules"),
             on_nodes=cache.touch,
         ),
-        volumes=VolumeObjects(client, clock, queue.move_on),
+        volumes=VolumeObjects(sources.volumes, queue.move_on),
         in_pre_bind=PodsInPreBind(),
     )
 
@@ -197,7 +217,6 @@ def _connect_queue(queue: SchedulingQueue, framework: Framework, dynamic_resourc
 
 
 def _binder(base: _Base, framework: Framework, failures: FailureHandler) -> Binder:
-    announces = base.enabled("NominatedNodeNameForExpectation")
     return Binder(
         framework,
         base.cache,
@@ -205,7 +224,7 @@ def _binder(base: _Base, framework: Framework, failures: FailureHandler) -> Bind
         base.recorder,
         base.in_pre_bind,
         failures.not_bound,
-        nominations=NominationWriter(base.client) if announces else None,
+        nominations=NominationWriter(base.client) if base.announces else None,
     )
 
 

@@ -24,17 +24,14 @@ from dra_shared.claims import (
     is_reserved_for_pod,
     pod_group_claim_name,
 )
+from dra_shared.claimtemplates import claim_from_template
 from dra_shared.client.errors import ApiError, Conflict, NotFound
 from dra_shared.client.events import reference
 from dra_shared.client.rest import PatchType
 from dra_shared.log import logger
 from msgspec.structs import replace
 
-from dra_controller.resourceclaim.generate import (
-    TemplateError,
-    check_features,
-    claim_from_template,
-)
+from dra_controller.resourceclaim.generate import TemplateError, check_features
 from dra_controller.resourceclaim.reservations import is_done
 from dra_controller.resourceclaim.views import SyncError, Views
 

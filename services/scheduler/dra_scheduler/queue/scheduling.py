@@ -131,7 +131,7 @@ class SchedulingQueue:
             if entry is not None:
                 return entry
             self._changed.clear()
-            await self._wait(self._next_due())
+            await self._wait(self.next_due())
 
     def try_pop(self) -> QueuedPod | None:
         """The next pod to try, if there is one now."""
@@ -151,6 +151,15 @@ class SchedulingQueue:
                     return self._take(item[3])
                 self._admit(item[3])
         return None
+
+    def next_due(self) -> float | None:
+        """After how many seconds the next back-off ends; None: no pod backs off."""
+        dues = [_end(heap[0]) for heap in (self._backoff, self._error_backoff) if heap]
+        return min(dues) - self._clock.monotonic() if dues else None
+
+    def has_active(self) -> bool:
+        """Whether a pod is to be tried now."""
+        return any(not _stale(item) for item in self._active)
 
     def take_members(self, is_member: Callable[[Pod], bool]) -> list[QueuedPod]:
         """Take the members out that are not being tried and that no plugin keeps out, to be tried in one go."""
@@ -314,10 +323,6 @@ class SchedulingQueue:
             for plugin in entry.rejected_by
             for interest in self._interests.get(plugin, ())
         )
-
-    def _next_due(self) -> float | None:
-        dues = [_end(heap[0]) for heap in (self._backoff, self._error_backoff) if heap]
-        return min(dues) - self._clock.monotonic() if dues else None
 
     async def _wait(self, seconds: float | None) -> None:
         """Return when the queue changes, or after that time."""

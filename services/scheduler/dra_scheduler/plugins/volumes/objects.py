@@ -28,9 +28,7 @@ from dra_shared.api.storage import (
     VolumeAttachment,
 )
 from dra_shared.client.informer import InformerFactory
-from dra_shared.client.rest import Client
 from dra_shared.client.store import Store
-from dra_shared.clock import Clock
 
 from dra_scheduler.framework.events import Action, Event, Kind
 from dra_scheduler.plugins.volumes.podvolumes import class_of
@@ -107,9 +105,9 @@ class VolumeObjects:
     """
 
     def __init__(
-        self, client: Client, clock: Clock, on_event: Callable[[Event], None] = lambda event: None
+        self, informers: InformerFactory, on_event: Callable[[Event], None] = lambda event: None
     ) -> None:
-        self._informers = InformerFactory(client, clock)
+        self._informers = informers
         self._on_event = on_event
         self._started = self._synced = False
         self._changed = asyncio.Event()

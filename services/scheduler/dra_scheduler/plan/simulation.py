@@ -1,0 +1,137 @@
+"""The scheduler on objects in memory: its queue, plugins, preemption, gangs and allocator, with time of its own.
+
+Mirrors ``Scheduler.Run`` of upstream's ``pkg/scheduler/scheduler.go``; the scheduler is the one that
+:mod:`dra_scheduler.wiring` builds for the service.
+"""
+
+import random
+from collections.abc import Callable, Iterable
+from datetime import datetime
+from typing import Any, TypeVar
+
+from dra_shared.api.meta import Object
+from dra_shared.api.pod import ObjectReference, Pod
+from dra_shared.api.resources import PODS, Resource
+from dra_shared.client.events import Recorder
+
+from dra_scheduler.config import SchedulerConfig
+from dra_scheduler.plan.memory import MemoryClient
+from dra_scheduler.plan.upkeep import Upkeep
+from dra_scheduler.plan.virtualtime import VirtualClock, VirtualTimeLoop
+from dra_scheduler.wiring import Sources, new_scheduler
+
+T = TypeVar("T", bound=Object)
+
+# Pods that fail with errors are tried again and again; after so many seconds without a pod placed no more.
+_PATIENCE = 120.0
+
+
+class Stopped(Exception):
+    """The caller wants the best answer so far."""
+
+
+class _Preemptions(Recorder):
+    """Keeps who was preempted for whom; other events are not needed."""
+
+    def __init__(self, client: MemoryClient) -> None:
+        super().__init__(client, "plan")
+        self.evicted: list[tuple[str, str]] = []
+
+    def event(
+        self, involved: ObjectReference, type_: str, reason: str, message: str, action: str = ""
+    ) -> None:
+        if reason == "Preempted":
+            self.evicted.append((f"{involved.namespace}/{involved.name}", message))
+
+
+class Simulation:
+    """Objects that change as the scheduler and the caller decide.
+
+    ``seed`` decides between nodes of equal score. ``running`` is asked between attempts whether to go on.
+    """
+
+    def __init__(
+        self,
+        config: SchedulerConfig | None = None,
+        *,
+        seed: int = 0,
+        start: datetime | None = None,
+        running: Callable[[], bool] = lambda: True,
+    ) -> None:
+        self._loop = VirtualTimeLoop()
+        clock = VirtualClock(self._loop, start)
+        self.client = MemoryClient(clock)
+        self.upkeep = Upkeep(self.client)
+        self._events = _Preemptions(self.client)
+        self._running = running
+        sources = Sources(self.client.informers, self.client.informers, self._events, announces=False)
+        config = config or SchedulerConfig()
+        self.scheduler = new_scheduler(
+            config, client=self.client, clock=clock, rng=random.Random(seed), sources=sources
+        )
+
+    def close(self) -> None:
+        """End it; its objects can still be read."""
+        if not self._loop.is_closed():
+            self._loop.run(self.scheduler.stop())
+            self._loop.close()
+
+    @property
+    def elapsed(self) -> float:
+        """Seconds that have passed in the world."""
+        return self._loop.time()
+
+    @property
+    def preempted(self) -> list[tuple[str, str]]:
+        """The pods that were preempted, each with the event's text."""
+        return self._events.evicted
+
+    def add(self, resource: Resource[T], obj: T) -> None:
+        """Add the object, or change it."""
+        if isinstance(obj, Pod) and not obj.spec.node_name and obj.spec.resource_claims:
+            self.client.put(PODS, self.upkeep.with_claims(obj))
+        else:
+            self.client.put(resource, obj)
+
+    def load(self, objects: Iterable[tuple[Resource[Any], Iterable[Object]]]) -> None:
+        """Add many objects, resource by resource."""
+        for resource, each in objects:
+            for obj in each:
+                self.add(resource, obj)
+
+    def remove(self, resource: Resource[T], key: str) -> None:
+        """Remove the object of that key."""
+        self.client.drop(resource, key)
+
+    def pod(self, key: str) -> Pod | None:
+        """The pod as it is now."""
+        return self.client.find(PODS, key)
+
+    def settle(self) -> None:
+        """Schedule until nothing can change any more by itself.
+
+        Raises:
+            Stopped: ``running`` says no.
+        """
+        self._loop.run(self._settle())
+
+    async def _settle(self) -> None:
+        queue, loop, scheduler = self.scheduler.queue, self._loop, self.scheduler
+        give_up = loop.time() + _PATIENCE
+        while True:
+            entry = queue.try_pop()
+            if entry is not None:
+                if not self._running():
+                    queue.fail(entry, "stopped")
+                    raise Stopped
+                await scheduler.try_schedule(entry)
+                # Bindings and evictions end before the next pod is tried.
+                await loop.idle()
+                continue
+            due = await loop.idle()
+            if queue.has_active():
+                continue
+            waits = [seconds for seconds in (due, queue.next_due()) if seconds is not None]
+            if not waits or loop.time() + min(waits) > give_up:
+                return
+            loop.advance(min(waits))
