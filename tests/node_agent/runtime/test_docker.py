@@ -5,7 +5,9 @@
 """
 
 import asyncio
+import io
 import os
+import tarfile
 import uuid
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
@@ -13,7 +15,16 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from dra_node_agent.cdi import CdiDevice, ContainerEdits, DeviceNode, Mount, Spec, write_spec
+from dra_node_agent.cdi import (
+    CdiDevice,
+    ContainerEdits,
+    DeviceNode,
+    Hook,
+    Mount,
+    NetDevice,
+    Spec,
+    write_spec,
+)
 from dra_node_agent.runtime.base import (
     Consumption,
     ContainerSpec,
@@ -22,7 +33,8 @@ from dra_node_agent.runtime.base import (
     SandboxSpec,
     State,
 )
-from dra_node_agent.runtime.docker import DockerRuntime, _consumption, _edited, _options, _time
+from dra_node_agent.runtime.docker import DockerRuntime, _consumption, _options, _time
+from dra_node_agent.runtime.dockerinjection import injected, library_path
 from dra_shared.clock import SystemClock
 
 from tests.support.waiting import until
@@ -175,12 +187,65 @@ def test_what_the_host_lacks_is_left_out(tmp_path: Path) -> None:
             Mount(host_path=str(tmp_path / "absent"), container_path="/absent"),
         ),
     )
-    options = _edited({"environment": {"B": "2"}, "volumes": [], "devices": []}, edits)
-    assert options == {
+    injection = injected(edits)
+    assert injection.applied({"environment": {"B": "2"}, "volumes": [], "devices": []}) == {
         "environment": {"B": "2", "A": "1"},
         "volumes": [f"{present}:/present:rw"],
         "devices": ["/dev/null:/dev/null:rwm"],
     }
+    assert injection.left_out == (
+        f"mount {tmp_path}/absent: the host doesn't have it",
+        "device /dev/no-such-device: the host doesn't have it",
+    )
+
+
+def test_hooks_become_what_the_engine_can_do() -> None:
+    hook = "/usr/bin/nvidia-cdi-hook"
+    edits = ContainerEdits(
+        hooks=(
+            Hook(
+                "createContainer",
+                hook,
+                ("nvidia-cdi-hook", "create-symlinks", "--link", "libx.so.1::/lib/libx.so"),
+            ),
+            Hook("createContainer", hook, ("nvidia-cdi-hook", "update-ldcache", "--folder", "/lib/gpu")),
+            Hook("createContainer", hook, ("nvidia-cdi-hook", "chmod", "--mode=755", "--path=/dev/dri")),
+            Hook("createContainer", hook, ("nvidia-cdi-hook", "disable-device-node-modification")),
+            Hook("poststop", "/usr/bin/clean", ("clean", "up")),
+        ),
+        net_devices=(NetDevice("ib0", "rdma0"),),
+        additional_gids=(44, 109),
+    )
+    injection = injected(edits, library_path(["PATH=/bin", "LD_LIBRARY_PATH=/usr/local/lib"]))
+    options = injection.applied({"environment": {}, "volumes": [], "devices": []})
+    assert options["group_add"] == ["44", "109"]
+    assert options["environment"] == {"LD_LIBRARY_PATH": "/usr/local/lib:/lib/gpu"}
+    with tarfile.open(fileobj=io.BytesIO(injection.archive)) as archive:
+        link, conf = archive.getmembers()
+        assert (link.name, link.linkname, link.issym()) == ("lib/libx.so", "libx.so.1", True)
+        content = archive.extractfile(conf)
+        assert content is not None
+        assert content.read() == b"/lib/gpu\n"
+    assert injection.left_out == (
+        "network device ib0",
+        "mode 755 of /dev/dri",
+        "hook disable-device-node-modification",
+        "hook clean up",
+    )
+
+
+@_engine
+async def test_links_are_there_when_the_container_starts(tmp_path: Path) -> None:
+    words = ("nvidia-ctk", "hook", "create-symlinks", "--link", "hostname::/etc/linked")
+    edits = ContainerEdits(hooks=(Hook("createContainer", "/usr/bin/nvidia-ctk", words),))
+    write_spec(
+        tmp_path, "vendor", Spec("vendor.example.com/gpu", (CdiDevice("gpu7", container_edits=edits),))
+    )
+    async with _runtime(tmp_path) as runtime:
+        spec = _spec("readlink /etc/linked", cdi_device_ids=["vendor.example.com/gpu=gpu7"])
+        container_id = await runtime.run(spec)
+        await until(lambda: _state(runtime, container_id).state is State.EXITED, 30)
+        assert await _log(runtime, container_id) == "hostname\n"
 
 
 def test_limits_and_names() -> None:

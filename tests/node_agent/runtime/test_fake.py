@@ -7,10 +7,22 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from dra_node_agent.cdi import CdiDevice, ContainerEdits, DeviceNode, Mount, Spec, write_spec
+from dra_node_agent.cdi import (
+    CdiDevice,
+    ContainerEdits,
+    DeviceNode,
+    Hook,
+    Mount,
+    NetDevice,
+    Spec,
+    write_spec,
+)
 from dra_node_agent.runtime.base import ContainerSpec, LogOptions, RuntimeFailure, SandboxSpec, State
 from dra_node_agent.runtime.fake import FakeRuntime
 from dra_shared.clock import FakeClock, settle
+from structlog.testing import capture_logs
+
+from tests.support.waiting import eventually
 
 _WAITER = "trap 'echo bye; exit 0' TERM; sleep 9999 & wait"
 
@@ -66,6 +78,59 @@ async def test_cdi_edits_are_what_the_container_sees(tmp_path: Path) -> None:
         assert await _log(runtime, container_id) == (
             "0\nfancy0\nmode=fast\ncrw-rw-rw- 1 root root 0 /dev/fancy0\n"
         )
+
+
+async def test_hooks_groups_and_network_devices_of_cdi(tmp_path: Path) -> None:
+    library = tmp_path / "libcuda.so.550.1"
+    library.write_text("code")
+    hook = "/driver/usr/bin/nvidia-cdi-hook"
+
+    def run(*words: str, stage: str = "createContainer") -> Hook:
+        return Hook(stage, hook, ("nvidia-cdi-hook", *words))
+
+    links = (
+        "--link",
+        "libcuda.so.550.1::/usr/lib/gpu/libcuda.so.1",
+        "--link=libcuda.so.1::/usr/lib/gpu/libcuda.so",
+    )
+    edits = ContainerEdits(
+        hooks=(
+            run("create-symlinks", *links),
+            run("update-ldcache", "--folder", "/usr/lib/gpu"),
+            run("disable-device-node-modification"),
+            run("enable-cuda-compat", "--host-driver-version=550.1"),
+            run("create-symlinks", "--link", "a::/b", stage="poststop"),
+        ),
+        mounts=(Mount(str(library), "/usr/lib/gpu/libcuda.so.550.1"),),
+        net_devices=(NetDevice("ib0", "rdma0"),),
+        additional_gids=(44,),
+    )
+    spec = Spec(kind="vendor.example.com/gpu", devices=(CdiDevice(name="gpu0", container_edits=edits),))
+    write_spec(tmp_path / "cdi", "vendor", spec)
+    script = (
+        "readlink /usr/lib/gpu/libcuda.so; cat /usr/lib/gpu/libcuda.so; echo; ldconfig -p; "
+        "cat /proc/driver/nvidia/params; id; ls /sys/class/net; ip link show rdma0; ls /b || echo no b"
+    )
+    async with _runtime(tmp_path, FakeClock()) as runtime:
+        with capture_logs() as logs:
+            container_id = await runtime.run(
+                _spec(["sh", "-c", script], cdi_device_ids=["vendor.example.com/gpu=gpu0"])
+            )
+        await eventually(lambda: runtime.containers()[0].state is State.EXITED)
+        assert await _log(runtime, container_id) == (
+            "libcuda.so.1\ncode\n"
+            "3 libs found in cache `/etc/ld.so.cache'\n"
+            "\tlibcuda.so (libc6,x86-64) => /usr/lib/gpu/libcuda.so\n"
+            "\tlibcuda.so.1 (libc6,x86-64) => /usr/lib/gpu/libcuda.so.1\n"
+            "\tlibcuda.so.550.1 (libc6,x86-64) => /usr/lib/gpu/libcuda.so.550.1\n"
+            "ModifyDeviceFiles: 0\n"
+            "uid=0(root) gid=0(root) groups=0(root),44\n"
+            "eth0\nlo\nrdma0\n"
+            "3: rdma0: <UP,LOWER_UP> mtu 1500 state UP\n"
+            "ls: cannot access '/b': No such file or directory\nno b\n"
+        )
+    (warning,) = logs
+    assert warning["hooks"] == ["nvidia-cdi-hook create-symlinks --link a::/b"]
 
 
 async def test_unknown_cdi_device_is_an_error_of_the_container(tmp_path: Path) -> None:

@@ -4,6 +4,7 @@
 spec files of a directory ask for.
 """
 
+from dra_node_agent.cdi.hooks import HookEffects, effects
 from dra_node_agent.cdi.names import device_name_problem, parse_qualified_name, qualified_name
 from dra_node_agent.cdi.resolver import UnresolvableError, resolve
 from dra_node_agent.cdi.spec import (
@@ -25,6 +26,7 @@ __all__ = [
     "ContainerEdits",
     "DeviceNode",
     "Hook",
+    "HookEffects",
     "IntelRdt",
     "Mount",
     "NetDevice",
@@ -32,6 +34,7 @@ __all__ = [
     "SpecError",
     "UnresolvableError",
     "device_name_problem",
+    "effects",
     "minimum_version",
     "parse_qualified_name",
     "qualified_name",

@@ -13,6 +13,7 @@ from dra_shared.clock import Clock
 from dra_node_agent.cdi import ContainerEdits
 from dra_node_agent.runtime.base import ContainerRecord, ContainerSpec, RuntimeFailure, Streams
 from dra_node_agent.runtime.images import ImageBehaviour
+from dra_node_agent.runtime.injection import inject, injected_programs
 from dra_node_agent.runtime.logfile import LogFile
 from dra_node_agent.runtime.ports import PodPorts
 from dra_node_agent.runtime.shell.durations import duration
@@ -102,6 +103,7 @@ class SimulatedContainer:
         mounts = {mount.container_path: mount.host_path for mount in self.edits.mounts}
         self._injected = Injected(self.edits, self.spec.cdi_device_ids)
         self._fill(devices, mounts)
+        inject(self.edits, self.files, f"{self.spec.namespace}/{self.spec.pod}/{self.spec.name}")
 
     async def run(self) -> int:
         """The container's process; gives its exit code."""
@@ -223,6 +225,7 @@ class SimulatedContainer:
         own = self.behaviour.programs if self.behaviour is not None else {}
         programs = {
             **base_programs(self.clock.now),
+            **injected_programs(self.edits),
             **self.programs(self._injected),
             **{name: scripted(text) for name, text in own.items()},
         }

@@ -21,7 +21,7 @@ from dra_shared.clock import Clock
 from dra_shared.log import logger
 from dra_shared.quantity import Quantity
 
-from dra_node_agent.cdi import ContainerEdits, UnresolvableError, resolve
+from dra_node_agent.cdi import UnresolvableError, resolve
 from dra_node_agent.runtime.base import (
     ChangeHandler,
     Consumption,
@@ -36,6 +36,7 @@ from dra_node_agent.runtime.base import (
     Usage,
 )
 from dra_node_agent.runtime.confinement import confined
+from dra_node_agent.runtime.dockerinjection import Injection, injected, library_path
 from dra_node_agent.runtime.dockerstream import pump
 from dra_node_agent.runtime.netprobe import probe_network
 from dra_node_agent.tasks import Tasks
@@ -156,14 +157,16 @@ class DockerRuntime:
         options = _options(spec)
         options["labels"] |= {f"{_LABEL}node": self._node}
         options |= self._network_options(spec)
-        if spec.cdi_device_ids:
-            options = self._with_devices(options, spec.cdi_device_ids)
+        injection = await asyncio.to_thread(self._injection, spec)
+        options = injection.applied(options)
         await self._call(lambda: self._forget(options["name"]))
         try:
             container = await self._call(lambda: self._client.containers.create(spec.image, **options))
         except RuntimeFailure as error:
             raise RuntimeFailure("CreateContainerError", str(error)) from error
         try:
+            if injection.archive:
+                await self._call(lambda: container.put_archive("/", injection.archive))
             await self._call(container.start)
         except RuntimeFailure as error:
             await self._call(lambda: container.remove(force=True))
@@ -319,14 +322,31 @@ class DockerRuntime:
         options: dict[str, Any] = {"hostname": spec.hostname[:63]} if self._network != "host" else {}
         return options | ({"network": self._network} if self._network else {})
 
-    def _with_devices(self, options: dict[str, Any], ids: Sequence[str]) -> dict[str, Any]:
+    def _injection(self, spec: ContainerSpec) -> Injection:
+        """What brings the container's CDI devices into it."""
+        if not spec.cdi_device_ids:
+            return Injection()
         if self._knows_cdi:
-            return {**options, "device_requests": [DeviceRequest(driver="cdi", device_ids=list(ids))]}
+            devices = [DeviceRequest(driver="cdi", device_ids=list(spec.cdi_device_ids))]
+            return Injection({"device_requests": devices})
         try:
-            edits = resolve(ids, self._cdi_directory)
+            edits = resolve(spec.cdi_device_ids, self._cdi_directory)
         except UnresolvableError as error:
             raise RuntimeFailure("CreateContainerError", f"failed to inject devices: {error}") from error
-        return _edited(options, edits)
+        injection = injected(edits, library_path(self._image_environment(spec.image)))
+        if injection.left_out:
+            _log.warning(
+                "the engine knows no CDI, and parts of a container's devices are left out",
+                container=f"{spec.namespace}/{spec.pod}/{spec.name}",
+                left_out=list(injection.left_out),
+            )
+        return injection
+
+    def _image_environment(self, image: str) -> Sequence[str]:
+        try:
+            return self._client.images.get(image).attrs.get("Config", {}).get("Env") or ()
+        except docker.errors.DockerException:
+            return ()
 
     def _forget(self, name: str) -> None:
         with contextlib.suppress(docker.errors.NotFound):
@@ -445,25 +465,6 @@ def _limits(spec: ContainerSpec) -> dict[str, Any]:
     if "cpu" in spec.limits:
         limits["nano_cpus"] = Quantity.parse(spec.limits["cpu"]).milli_value() * 1_000_000
     return limits
-
-
-def _edited(options: dict[str, Any], edits: ContainerEdits) -> dict[str, Any]:
-    """The options with CDI edits applied; what the host doesn't have (a simulated device) is left out."""
-    environment = {**options["environment"], **dict(entry.partition("=")[::2] for entry in edits.env)}
-    volumes, devices = list(options["volumes"]), list(options["devices"])
-    for mount in edits.mounts:
-        if Path(mount.host_path).exists():
-            mode = "ro" if "ro" in mount.options else "rw"
-            volumes.append(f"{mount.host_path}:{mount.container_path}:{mode}")
-        else:
-            _log.warning("mount left out, the host doesn't have it", path=mount.host_path)
-    for node in edits.device_nodes:
-        host = node.host_path or node.path
-        if Path(host).exists():
-            devices.append(f"{host}:{node.path}:{node.permissions or 'rwm'}")
-        else:
-            _log.warning("device left out, the host doesn't have it", path=host)
-    return {**options, "environment": environment, "volumes": volumes, "devices": devices}
 
 
 def _knows_cdi(info: Mapping[str, Any], directory: Path) -> bool:

@@ -29,6 +29,7 @@ class Node:
         shared: bool = False,
     ) -> None:
         self.shared = shared
+        self.elapsed = 0.0
         self.directory = directory / "plugins" / "gpu.nvidia.com"
         self.cdi = directory / "cdi"
         self.gates = NvidiaGates.parse(gates)
@@ -41,7 +42,15 @@ class Node:
     def start(self, reached: Callable[[str], None] = lambda point: None) -> DeviceState:
         """The driver's process starts, or restarts."""
         library = DeviceLibrary(self.host, self.gates)
-        state = DeviceState(library, self.gates, self.directory, self.cdi, reached, shared=self.shared)
+        state = DeviceState(
+            library,
+            self.gates,
+            self.directory,
+            self.cdi,
+            reached,
+            shared=self.shared,
+            monotonic=lambda: self.elapsed,
+        )
         state.open()
         return state
 

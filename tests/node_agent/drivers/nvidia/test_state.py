@@ -22,7 +22,23 @@ def node(tmp_path: Path) -> Node:
     return Node(tmp_path)
 
 
+def _libcuda(spec: Any) -> str:
+    paths: list[str] = [mount["containerPath"] for mount in spec["containerEdits"]["mounts"]]
+    return next(path for path in paths if "libcuda.so." in path)
+
+
 class TestPrepare:
+    def test_common_edits_are_looked_at_again_after_five_minutes(self, node: Node) -> None:
+        state = node.start()
+        before = node.system.driver_version
+        versions = {}
+        for uid, seconds in (("uid-5", 0.0), ("uid-6", 299.0), ("uid-7", 2.0)):
+            node.elapsed += seconds
+            state.prepare(claim(uid, f"gpu-{uid[-1]}"))
+            node.system.driver_version = "999.1"
+            versions[uid] = _libcuda(node.specs()[uid]).partition(".so.")[2]
+        assert versions == {"uid-5": before, "uid-6": before, "uid-7": "999.1"}
+
     def test_a_whole_gpu(self, node: Node) -> None:
         state = node.start()
         (device,) = state.prepare(claim("uid-1", "gpu-5"))

@@ -94,6 +94,11 @@ class DeviceLibrary:
         with self._nvml():
             return [self._gpu(index) for index in range(pynvml.nvmlDeviceGetCount())]
 
+    def driver_version(self) -> str:
+        """The version of the kernel driver; raises DiscoveryError."""
+        with self._nvml():
+            return _text(pynvml.nvmlSystemGetDriverVersion())
+
     def any_mig_capable(self) -> bool:
         return any(gpu.mig_capable for gpu in self._gpus.values())
 

@@ -69,6 +69,7 @@ class NvidiaDriver:
             cdi_directory,
             reached,
             shared=self._announcer.shared,
+            monotonic=clock.monotonic,
         )
         self._lock = FileLock(self.server.directory / LOCK_FILE, clock)
         self._taints = DeviceTaints(self.server.directory / taints.FILE_NAME)

@@ -142,7 +142,7 @@ class SimulatedHost:
         self.system = system
         self.nvml: NvmlLibrary = SimulatedNvml(system)
         self._root = driver_root.absolute()
-        self._files: list[tuple[str, str]] | None = None
+        self._files: dict[str, list[tuple[str, str]]] = {}
 
     def _gpu(self, pci_bus_id: str) -> int | None:
         return next((gpu.index for gpu in self.system.gpus if gpu.pci_bus_id == pci_bus_id), None)
@@ -208,13 +208,14 @@ class SimulatedHost:
         return CharDevice(f"/dev/nvidia-caps/nvidia-cap{minor}", _SIMULATED_CAPS_MAJOR, minor, _CAPS_MODE)
 
     def driver_files(self, driver_version: str) -> list[tuple[str, str]]:
-        if self._files is None:
+        if driver_version not in self._files:
             inside = [f"/usr/bin/{name}" for name in _BINARIES]
             inside += [f"/{_SIMULATED_LIBRARY_DIR}/{name}.{driver_version}" for name in _SIMULATED_LIBRARIES]
-            self._files = [(str(self._root) + path, path) for path in inside]
-            for host, _ in [*self._files, (self.hook_path(), "")]:
+            files = [(str(self._root) + path, path) for path in inside]
+            for host, _ in [*files, (self.hook_path(), "")]:
                 _stand_in(Path(host))
-        return self._files
+            self._files[driver_version] = files
+        return self._files[driver_version]
 
     def library_dir(self) -> str:
         return f"/{_SIMULATED_LIBRARY_DIR}"

@@ -4,6 +4,7 @@ The checkpoint is written before and after everything that changes the node: ``P
 leave behind, ``PrepareCompleted`` what a second call returns without doing anything.
 """
 
+import time
 from collections.abc import Callable
 from pathlib import Path
 
@@ -48,6 +49,8 @@ from dra_node_agent.drivers.nvidia.prepared import Prepared, PreparedGroup, answ
 from dra_node_agent.drivers.nvidia.sharing import MpsDaemons, set_time_slice
 from dra_node_agent.drivers.opaque import applies_to, configs_for
 
+_COMMON_EDITS_SECONDS = 300.0
+
 _log = logger(__name__)
 
 #: Called at each named point of a preparation; a test makes it raise to see what a crash there leaves.
@@ -62,6 +65,7 @@ class DeviceState:
         cdi_directory: where CDI files go.
         reached: see :data:`CrashPoint`.
         shared: whether several claims may have a GPU or MIG device at a time (consumable shares).
+        monotonic: the time, in seconds.
     """
 
     def __init__(
@@ -73,7 +77,9 @@ class DeviceState:
         reached: CrashPoint = lambda point: None,
         *,
         shared: bool = False,
+        monotonic: Callable[[], float] = time.monotonic,
     ) -> None:
+        self._monotonic = monotonic
         self._shared = shared
         self._library = library
         self._gates = feature_gates
@@ -81,7 +87,7 @@ class DeviceState:
         self._reached = reached
         self._mps = MpsDaemons(directory / "mps", library)
         self._checkpoint = Checkpoint(directory / FILE_NAME)
-        self._common: ContainerEdits | None = None
+        self._common: tuple[ContainerEdits, float] | None = None
         self.per_gpu: PerGpu = {}
 
     @property
@@ -350,16 +356,16 @@ class DeviceState:
                 raise PrepareError(f"unable to create CDI spec file for claim: {error}") from error
 
     def _common_edits(self) -> ContainerEdits:
-        if self._common is None:
-            host = self._library.host
-            gpu = next((d for found in self.per_gpu.values() for d in found.values()), None)
-            if isinstance(gpu, MigDevice):
-                gpu = gpu.parent
-            version = gpu.driver_version if isinstance(gpu, Gpu) else ""
-            if not version:
-                return ContainerEdits()
-            self._common = edits.common_edits(host, version)
-        return self._common
+        """Looked at again after some minutes: the driver may have been updated meanwhile (GetCommonEditsCached)."""
+        now = self._monotonic()
+        if self._common is not None and now < self._common[1]:
+            return self._common[0]
+        if not any(isinstance(d, Gpu | MigDevice) for found in self.per_gpu.values() for d in found.values()):
+            return ContainerEdits()
+        version = self._library.driver_version()
+        found = edits.common_edits(self._library.host, version)
+        self._common = found, now + _COMMON_EDITS_SECONDS
+        return found
 
     def _unprepare_devices(self, uid: str, claim: PreparedClaim) -> None:
         for entry in claim.devices():

@@ -96,6 +96,8 @@ class Edits(_Data, kw_only=True):
     device_nodes: tuple[dict[str, Any], ...] = ()
     mounts: tuple[dict[str, Any], ...] = ()
     hooks: tuple[dict[str, Any], ...] = ()
+    net_devices: tuple[dict[str, Any], ...] = ()
+    additional_gids: tuple[int, ...] = ()
 
 
 class BindingConditions(_Data, kw_only=True):

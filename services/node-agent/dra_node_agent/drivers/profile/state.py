@@ -222,6 +222,8 @@ class ProfileState:
             "deviceNodes": fill_entries(edits.device_nodes, values),
             "mounts": fill_entries(edits.mounts, values),
             "hooks": fill_entries(edits.hooks, values),
+            "netDevices": fill_entries(edits.net_devices, values),
+            "additionalGids": edits.additional_gids,
         }
         try:
             return msgspec.convert(filled, ContainerEdits)

@@ -1,5 +1,6 @@
 """Programs of coreutils that read and write files: `cat`, `ls`, `rm`, `grep`, `tail` and the like."""
 
+import posixpath
 import re
 from collections.abc import Callable, Mapping
 
@@ -42,8 +43,31 @@ async def _ls(process: Process) -> int:
         if len(names) > 1 and folder:
             process.out(f"{name}:\n")
         for entry in entries:
-            kind = "c" if (folder + entry).startswith("/dev/") else "-"
-            process.out(f"{kind}rw-rw-rw- 1 root root 0 {entry}\n" if long else f"{entry}\n")
+            process.out(_long(process, folder + entry, entry) if long else f"{entry}\n")
+    return status
+
+
+def _long(process: Process, path: str, name: str) -> str:
+    target = process.files.links.get(process.absolute(path))
+    if target is not None:
+        return f"lrwxrwxrwx 1 root root {len(target)} {name} -> {target}\n"
+    kind = "c" if path.startswith("/dev/") else "-"
+    return f"{kind}rw-rw-rw- 1 root root 0 {name}\n"
+
+
+async def _readlink(process: Process) -> int:
+    status = 0
+    for name in process.argv[1:]:
+        if name.startswith("-"):
+            continue
+        path = process.absolute(name)
+        target = process.files.links.get(path)
+        if "-f" in process.argv:
+            process.out(f"{posixpath.normpath(posixpath.join(posixpath.dirname(path), target or path))}\n")
+        elif target is None:
+            status = 1
+        else:
+            process.out(f"{target}\n")
     return status
 
 
@@ -69,6 +93,7 @@ async def _rm(process: Process) -> int:
             gone = [known for known in process.files.content if known == path or known.startswith(path + "/")]
             for known in gone:
                 del process.files.content[known]
+                process.files.links.pop(known, None)
             process.files.directories.discard(path)
             if not gone and not force:
                 process.err(f"rm: cannot remove '{name}': No such file or directory\n")
@@ -164,6 +189,7 @@ FILE_PROGRAMS: Mapping[str, Program] = {
     "grep": _grep,
     "head": _lines(lambda lines, count: lines[:count]),
     "ls": _ls,
+    "readlink": _readlink,
     "mkdir": _mkdir,
     "rm": _rm,
     "sort": _lines(lambda lines, _: sorted(lines)),

@@ -14,6 +14,8 @@ class Files:
 
     def __init__(self, content: Mapping[str, str] | None = None) -> None:
         self.content = dict(content or {})
+        #: Targets of symbolic links, by path; what they lead to is in ``content`` as well.
+        self.links: dict[str, str] = {}
         self._left = _DISK_SIZE
         self.directories = {"/", "/tmp", "/dev", "/etc", "/proc", "/root", "/var", "/home", "/usr", "/bin"}
 

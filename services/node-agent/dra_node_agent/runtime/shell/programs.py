@@ -204,7 +204,6 @@ _PROGRAMS: Mapping[str, Program] = {
     "pwd": _prints(lambda process: process.shell.directory),
     "hostname": _prints(lambda process: process.shell.world.hostname),
     "whoami": _prints(lambda _: "root"),
-    "id": _prints(lambda _: "uid=0(root) gid=0(root) groups=0(root)"),
     "uname": _prints(
         lambda process: "Linux" if len(process.argv) < 2 else "Linux dralab 6.1.0 x86_64 GNU/Linux"
     ),

@@ -1,0 +1,102 @@
+"""CDI edits for an engine that knows no CDI, by what the Docker API can do.
+
+Environment, mounts, devices and groups are options of the container; symbolic links and the linker's configuration
+are copied into it before it starts. The linker's cache itself is a matter of a program in the container, so the
+folders go into ``LD_LIBRARY_PATH``.
+"""
+
+import io
+import tarfile
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from dra_node_agent.cdi import ContainerEdits, HookEffects, effects
+
+_LIBRARY_PATH = "LD_LIBRARY_PATH"
+
+
+@dataclass(frozen=True)
+class Injection:
+    """What is done to a container.
+
+    Args:
+        options: of its creation; lists and environments add to what the container has.
+        archive: a tar file that is unpacked at its root before it starts; empty for none.
+        left_out: what the engine or the host can't do.
+    """
+
+    options: Mapping[str, Any] = field(default_factory=dict)
+    archive: bytes = b""
+    left_out: Sequence[str] = ()
+
+    def applied(self, options: Mapping[str, Any]) -> dict[str, Any]:
+        """The options with those of the injection."""
+        merged = dict(options)
+        for name, value in self.options.items():
+            before = merged.get(name)
+            if isinstance(value, Mapping):
+                merged[name] = {**(before or {}), **value}
+            else:
+                merged[name] = [*(before or ()), *value]
+        return merged
+
+
+def library_path(environment: Iterable[str]) -> str:
+    """The image's ``LD_LIBRARY_PATH``; empty for none."""
+    return next((e.partition("=")[2] for e in environment if e.startswith(f"{_LIBRARY_PATH}=")), "")
+
+
+def injected(edits: ContainerEdits, image_library_path: str = "") -> Injection:
+    """What the edits come to; what the host doesn't have (a simulated device) is left out."""
+    found = effects(edits.hooks)
+    left_out: list[str] = []
+    environment = edits.environment()
+    if found.library_folders:
+        before = environment.get(_LIBRARY_PATH, image_library_path)
+        environment[_LIBRARY_PATH] = ":".join([*([before] if before else []), *found.library_folders])
+    volumes = []
+    for mount in edits.mounts:
+        if Path(mount.host_path).exists():
+            mode = "ro" if "ro" in mount.options else "rw"
+            volumes.append(f"{mount.host_path}:{mount.container_path}:{mode}")
+        else:
+            left_out.append(f"mount {mount.host_path}: the host doesn't have it")
+    devices = []
+    for node in edits.device_nodes:
+        host = node.host_path or node.path
+        if Path(host).exists():
+            devices.append(f"{host}:{node.path}:{node.permissions or 'rwm'}")
+        else:
+            left_out.append(f"device {host}: the host doesn't have it")
+    left_out += _impossible(edits, found)
+    options: dict[str, Any] = {"environment": environment, "volumes": volumes, "devices": devices}
+    if edits.additional_gids:
+        options["group_add"] = [str(gid) for gid in edits.additional_gids]
+    return Injection(options, _archive(found), tuple(left_out))
+
+
+def _impossible(edits: ContainerEdits, found: HookEffects) -> list[str]:
+    texts = [f"network device {interface.host_interface_name}" for interface in edits.net_devices]
+    texts += [f"mode {mode} of {path}" for path, mode in found.modes]
+    texts += ["hook disable-device-node-modification"] if found.fixed_device_nodes else []
+    texts += ["Intel RDT"] if edits.intel_rdt is not None else []
+    return [*texts, *(f"hook {' '.join(hook.args) or hook.path}" for hook in found.unknown)]
+
+
+def _archive(found: HookEffects) -> bytes:
+    if not found.links and not found.library_folders:
+        return b""
+    data = io.BytesIO()
+    with tarfile.open(fileobj=data, mode="w") as archive:
+        for target, path in found.links:
+            link = tarfile.TarInfo(path.lstrip("/"))
+            link.type, link.linkname, link.mode = tarfile.SYMTYPE, target, 0o777
+            archive.addfile(link)
+        if found.library_folders:
+            text = "".join(f"{folder}\n" for folder in found.library_folders).encode()
+            file = tarfile.TarInfo("etc/ld.so.conf.d/00-nvcr.conf")
+            file.size, file.mode = len(text), 0o644
+            archive.addfile(file, io.BytesIO(text))
+    return data.getvalue()

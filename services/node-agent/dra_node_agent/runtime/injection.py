@@ -1,0 +1,116 @@
+"""What CDI edits do to a simulated container beyond environment, device nodes and mounts.
+
+Hooks are carried out as the programs that they name would do it; network devices and additional groups show in the
+container's files and programs.
+"""
+
+import posixpath
+from collections.abc import Mapping, Sequence
+
+from dra_shared.log import logger
+
+from dra_node_agent.cdi import ContainerEdits, HookEffects, NetDevice, effects
+from dra_node_agent.runtime.shell.files import Files
+from dra_node_agent.runtime.shell.interpreter import Process, Program
+
+_CACHE = "/etc/ld.so.cache"
+_PARAMETERS = "/proc/driver/nvidia/params"
+_NETWORKS = "/sys/class/net"
+
+_log = logger(__name__)
+
+
+def inject(edits: ContainerEdits, files: Files, container: str) -> None:
+    """Bring the edits into the container's files; its mounts are there already."""
+    found = effects(edits.hooks)
+    for target, path in found.links:
+        _link(files, target, path)
+    if found.library_folders:
+        _update_cache(files, found)
+    if found.fixed_device_nodes:
+        files.content[_PARAMETERS] = "ModifyDeviceFiles: 0\n"
+    for interface in edits.net_devices:
+        files.content[f"{_NETWORKS}/{interface.name}/operstate"] = "up\n"
+    if edits.net_devices:
+        for name in ("lo", "eth0"):
+            files.content[f"{_NETWORKS}/{name}/operstate"] = "up\n"
+    if found.unknown:
+        _log.warning(
+            "hooks of CDI devices are not simulated",
+            container=container,
+            hooks=[" ".join(hook.args) or hook.path for hook in found.unknown],
+        )
+
+
+def injected_programs(edits: ContainerEdits) -> Mapping[str, Program]:
+    """The programs that show groups and network devices."""
+    return {"id": _id(edits.additional_gids), "ip": _ip(edits.net_devices), "ldconfig": _ldconfig}
+
+
+def _link(files: Files, target: str, path: str) -> None:
+    """A link that is there already stays, as the hook leaves it."""
+    if path in files.content:
+        return
+    files.links[path] = target
+    files.content[path] = files.content.get(
+        posixpath.normpath(posixpath.join(posixpath.dirname(path), target)), ""
+    )
+
+
+def _update_cache(files: Files, found: HookEffects) -> None:
+    libraries = [
+        path
+        for folder in found.library_folders
+        for path in sorted(files.content)
+        if posixpath.dirname(path) == folder.rstrip("/") and ".so" in posixpath.basename(path)
+    ]
+    files.content["/etc/ld.so.conf.d/00-nvcr.conf"] = "".join(
+        f"{folder}\n" for folder in found.library_folders
+    )
+    files.content[_CACHE] = "".join(f"{path}\n" for path in libraries)
+
+
+async def _ldconfig(process: Process) -> int:
+    if "-p" in process.argv or "--print-cache" in process.argv:
+        paths = process.files.content.get(_CACHE, "").splitlines()
+        process.out(f"{len(paths)} libs found in cache `{_CACHE}'\n")
+        for path in paths:
+            process.out(f"\t{posixpath.basename(path)} (libc6,x86-64) => {path}\n")
+    return 0
+
+
+def _id(gids: Sequence[int]) -> Program:
+    async def program(process: Process) -> int:
+        numbers = list(dict.fromkeys((0, *gids)))
+        groups = ",".join("0(root)" if gid == 0 else str(gid) for gid in numbers)
+        if "-G" in process.argv:
+            process.out(" ".join(map(str, numbers)) + "\n")
+        elif {"-u", "-g"} & set(process.argv):
+            process.out("0\n")
+        else:
+            process.out(f"uid=0(root) gid=0(root) groups={groups}\n")
+        return 0
+
+    return program
+
+
+def _ip(interfaces: Sequence[NetDevice]) -> Program:
+    names = ["lo", "eth0", *(interface.name for interface in interfaces)]
+
+    async def program(process: Process) -> int:
+        words = [word for word in process.argv[1:] if not word.startswith("-")]
+        wanted = [word for word in words[1:] if word not in ("show", "list", "ls", "dev")]
+        if not words or not any(words[0].startswith(kind) for kind in ("l", "a")):
+            process.err("dralab: of ip only link and address are simulated\n")
+            return 1
+        for number, name in enumerate(names, 1):
+            if wanted and name not in wanted:
+                continue
+            process.out(f"{number}: {name}: <UP,LOWER_UP> mtu {65536 if name == 'lo' else 1500} state UP\n")
+        for name in wanted:
+            if name not in names:
+                process.err(f'Device "{name}" does not exist.\n')
+                return 1
+        return 0
+
+    return program
