@@ -28,6 +28,7 @@ class Subject(Protocol):
 SUBJECTS = {
     "alloc": "dra_scheduler.allocator.conformance",
     "cel": "dra_shared.cel.conformance",
+    "devicemanager": "dra_node_agent.kubelet.devicemanager.conformance",
     "scheduler-config": "dra_scheduler.componentconfig.conformance",
     "validate": "dra_apiserver.conformance",
 }
@@ -120,4 +121,10 @@ def _table(data: bytes) -> list[dict[str, Any]] | None:
     cases = table.get("cases") if isinstance(table, dict) else None
     if not isinstance(cases, list) or not all(isinstance(case, dict) and "input" in case for case in cases):
         return None
-    return [{"name": case.get("name"), "in": case["input"], "out": case.get("actual")} for case in cases]
+    return [{"name": case.get("name"), "in": _given(case), "out": case.get("actual")} for case in cases]
+
+
+def _given(case: dict[str, Any]) -> Any:
+    """A case's input, with its kind where a table has several."""
+    given = case["input"]
+    return {**given, "kind": case["kind"]} if "kind" in case and isinstance(given, dict) else given

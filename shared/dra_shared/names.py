@@ -136,6 +136,13 @@ def _label_key(value: str) -> Sequence[str]:
     return errors
 
 
+def is_extended_resource_name(name: str) -> bool:
+    """Whether a resource is neither Kubernetes' own nor a quota's name (`v1helper.IsExtendedResourceName`)."""
+    if "/" not in name or "kubernetes.io/" in name or name.startswith("requests."):
+        return False
+    return not _label_key(f"requests.{name}")
+
+
 def label_value(value: str) -> list[str]:
     """A label's value."""
     errors = []

@@ -8,7 +8,7 @@ from dra_cli.commandline import Parser
 
 def options(parser: Parser) -> None:
     """Declare what it takes."""
-    parser.add_argument("subject", help="alloc, cel, scheduler-config or validate")
+    parser.add_argument("subject", help="alloc, cel, devicemanager, scheduler-config or validate")
     parser.add_argument(
         "file",
         type=Path,

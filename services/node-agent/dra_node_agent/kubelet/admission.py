@@ -1,11 +1,17 @@
 """Whether a node takes a pod that was bound to it, by the scheduler or by hand (pkg/kubelet/lifecycle/predicate.go)."""
 
 from collections import Counter
-from collections.abc import Iterable, Mapping
+from collections.abc import Awaitable, Callable, Iterable, Mapping
 
+from dra_shared.api.container import Container
 from dra_shared.api.node import Node
 from dra_shared.api.pod import Pod
 from dra_shared.quantity import Quantity
+
+from dra_node_agent.kubelet.devicemanager.types import DeviceError
+
+Allocate = Callable[[Pod, Container], Awaitable[None]]
+"""Allocates a container's devices; raises DeviceError."""
 
 
 class Rejected(Exception):
@@ -14,6 +20,21 @@ class Rejected(Exception):
     def __init__(self, reason: str, message: str) -> None:
         super().__init__(message)
         self.reason = reason
+
+
+async def admit_allocated(pod: Pod, allocate: Allocate) -> None:
+    """Allocate what the pod's containers need, init containers first (pkg/kubelet/cm/topologymanager, scope container).
+
+    Raises:
+        Rejected: a container can't have it.
+    """
+    for container in (*pod.spec.init_containers, *pod.spec.containers):
+        try:
+            await allocate(pod, container)
+        except DeviceError as error:
+            raise Rejected(
+                "UnexpectedAdmissionError", f"Allocate failed due to {error}, which is unexpected"
+            ) from error
 
 
 def admit(pod: Pod, node: Node, others: Iterable[Pod]) -> None:

@@ -1,7 +1,5 @@
 """PodResources v1, what monitoring agents ask the kubelet (pkg/kubelet/apis/podresources)."""
 
-import asyncio
-import contextlib
 from collections.abc import Callable, Iterable
 from pathlib import Path
 from types import TracebackType
@@ -14,35 +12,25 @@ from grpc import aio
 
 from dra_node_agent.kubelet.dra.claiminfo import ClaimInfo
 from dra_node_agent.kubelet.dra.manager import DraError, DraManager
+from dra_node_agent.kubelet.ondemand import OnDemandServer
 from dra_node_agent.kubelet.phases import TERMINAL
 from dra_node_agent.kubelet.restarts import is_sidecar
 from dra_node_agent.proto import podresources_v1_pb2 as pb
 from dra_node_agent.proto import podresources_v1_pb2_grpc
-from dra_node_agent.tasks import Tasks
 
 SOCKET = Path("pod-resources", "kubelet.sock")
 
 
 class PodResourcesServer:
-    """Serves PodResources for one node; ``pods`` gives the pods that hold resources.
-
-    A gRPC server costs far more memory than a socket, and on most of many nodes no client calls it. So it starts with
-    the first connection, behind the socket that is always there.
-    """
+    """Serves PodResources for one node; ``pods`` gives the pods that hold resources."""
 
     def __init__(self, root: Path, dra: DraManager, pods: Callable[[], Iterable[Pod]]) -> None:
-        self.path = root / SOCKET
         self._service = _Service(dra, pods)
-        self._behind = self.path.with_name("grpc.sock")
-        self._server: aio.Server | None = None
-        self._starting = asyncio.Lock()
-        self._door: asyncio.Server | None = None
-        self._connections = Tasks()
+        self.path = root / SOCKET
+        self._server = OnDemandServer(self.path, self.path.with_name("grpc.sock"), self._add)
 
     async def __aenter__(self) -> Self:
-        self.path.parent.mkdir(parents=True, exist_ok=True)
-        self.path.unlink(missing_ok=True)
-        self._door = await asyncio.start_unix_server(self._connected, self.path)
+        await self._server.start()
         return self
 
     async def __aexit__(
@@ -51,51 +39,10 @@ class PodResourcesServer:
         error: BaseException | None,
         traceback: TracebackType | None,
     ) -> None:
-        if self._door is not None:
-            self._door.close()
-        await self._connections.close()
-        if self._server is not None:
-            await self._server.stop(None)
-        self.path.unlink(missing_ok=True)
-        self._behind.unlink(missing_ok=True)
+        await self._server.close()
 
-    def _connected(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        self._connections.start(self._forward(reader, writer))
-
-    async def _forward(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        try:
-            await self._start_server()
-            answers, requests = await asyncio.open_unix_connection(self._behind)
-        except BaseException:
-            writer.close()
-            raise
-        try:
-            async with asyncio.TaskGroup() as group:
-                group.create_task(_pump(reader, requests))
-                group.create_task(_pump(answers, writer))
-        finally:
-            requests.close()
-            writer.close()
-
-    async def _start_server(self) -> None:
-        async with self._starting:
-            if self._server is not None:
-                return
-            self._behind.unlink(missing_ok=True)
-            server = aio.server()
-            podresources_v1_pb2_grpc.add_PodResourcesListerServicer_to_server(self._service, server)
-            server.add_insecure_port(f"unix:{self._behind}")
-            await server.start()
-            self._server = server
-
-
-async def _pump(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-    with contextlib.suppress(OSError):
-        while piece := await reader.read(1 << 16):
-            writer.write(piece)
-            await writer.drain()
-    with contextlib.suppress(OSError):
-        writer.close()
+    def _add(self, server: aio.Server) -> None:
+        podresources_v1_pb2_grpc.add_PodResourcesListerServicer_to_server(self._service, server)
 
 
 class _Service(podresources_v1_pb2_grpc.PodResourcesListerServicer):

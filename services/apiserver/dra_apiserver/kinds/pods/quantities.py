@@ -4,11 +4,10 @@ from __future__ import annotations
 
 from typing import Any
 
-from dra_shared.names import label_key
+from dra_shared.names import is_extended_resource_name, label_key
 from dra_shared.quantity import Quantity
 
 from dra_apiserver.errors import FieldError, forbidden_field, invalid, required
-from dra_apiserver.kinds.resource.deviceclass import is_extended_resource_name
 
 JsonObject = dict[str, Any]
 _COMPUTE = ("cpu", "memory")

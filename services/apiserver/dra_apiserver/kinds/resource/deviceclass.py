@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from dra_shared.features import FeatureGates
-from dra_shared.names import dns_subdomain, label_key
+from dra_shared.names import dns_subdomain, is_extended_resource_name
 
 from dra_apiserver.errors import FieldError, invalid
 from dra_apiserver.kinds.common.lists import check_list
@@ -39,10 +39,3 @@ def check_class(
         text = "must be a valid extended resource name"
         errors.append(invalid(f"{path}.extendedResourceName", name, text))
     return errors
-
-
-def is_extended_resource_name(name: str) -> bool:
-    """Whether a resource is neither Kubernetes' own nor a quota's name (`v1helper.IsExtendedResourceName`)."""
-    if "/" not in name or "kubernetes.io/" in name or name.startswith("requests."):
-        return False
-    return not label_key(f"requests.{name}")

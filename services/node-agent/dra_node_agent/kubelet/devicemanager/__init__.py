@@ -1,0 +1,1 @@
+"""Device plugins: extended resources from plugins on the node (pkg/kubelet/cm/devicemanager)."""

@@ -1,0 +1,124 @@
+"""The checkpoint, written and read."""
+
+import base64
+from typing import Any
+
+import orjson
+
+from dra_node_agent.kubelet.devicemanager.checkpoint import (
+    CHECKPOINT_FILE,
+    NOT_FOUND,
+    CheckpointData,
+    CheckpointError,
+    PodDevicesEntry,
+    checksum,
+    decode,
+    hashed_text,
+)
+from dra_node_agent.kubelet.devicemanager.conformance import worlds
+from dra_node_agent.kubelet.devicemanager.conformance.worlds import Json, World
+from dra_node_agent.kubelet.devicemanager.manager import DeviceManager
+from dra_node_agent.kubelet.devicemanager.types import Device
+from dra_node_agent.proto import deviceplugin_v1beta1_pb2 as pb
+
+
+async def write(given: Json) -> Json:
+    """A checkpoint of a manager, and what the next life reads in it."""
+    with worlds.directory() as directory:
+        world = World(directory)
+        for one in given["podDevices"]:
+            worlds.hold(world.manager, one)
+        for resource, ids in given["healthyDevices"].items():
+            world.manager.state.set_devices(resource, [Device(id_) for id_ in ids])
+        await world.manager.save()
+        path = directory / CHECKPOINT_FILE
+        found = _file(path.read_bytes())
+        found["mode"] = f"{path.stat().st_mode & 0o777:o}"
+        found["restored"] = await _read(world)
+        return found
+
+
+async def read(given: Json) -> Json:
+    """What a manager reads in a file."""
+    with worlds.directory() as directory:
+        world = World(directory)
+        if given["file"] is None:
+            return await _read(world)
+        content = given["file"].encode(errors="surrogatepass")
+        (directory / CHECKPOINT_FILE).write_bytes(content)
+        found = await _read(world)
+        return found
+
+
+async def _read(world: World) -> Json:
+    manager = world.manager = world.new_manager()
+    read_error = get_error = None
+    try:
+        manager.start()
+    except CheckpointError as error:
+        read_error = get_error = str(error)
+    if manager.should_reset_extended_resource_capacity():
+        get_error = NOT_FOUND
+    found = {
+        "readError": read_error,
+        "getError": get_error,
+        **worlds.state_json(manager),
+        "healthyDevices": worlds.sets_json(manager.state.healthy),
+        "unhealthyDevices": worlds.sets_json(manager.state.unhealthy),
+        "endpoints": _endpoints(manager),
+    }
+    after = await manager.get_capacity()
+    return found | {
+        "capacity": dict(after.capacity),
+        "allocatable": dict(after.allocatable),
+        "deleted": sorted(after.deleted),
+    }
+
+
+def _endpoints(manager: DeviceManager) -> Json:
+    return {
+        resource: {"stopped": endpoint.stopped, "options": endpoint.options is not None}
+        for resource, endpoint in manager.state.endpoints.items()
+    }
+
+
+def _file(content: bytes) -> dict[str, Any]:
+    data = decode(content)
+    return {
+        "file": orjson.loads(content),
+        "checksum": checksum(data),
+        "hashedText": hashed_text(data),
+    }
+
+
+def file_checksum(text: str) -> int:
+    """The checksum that the data in a recorded file has by our reckoning."""
+    raw = orjson.loads(text)["Data"]
+    entries = raw["PodDeviceEntries"]
+    return checksum(
+        CheckpointData(
+            None if entries is None else [_entry(entry) for entry in entries], raw["RegisteredDevices"]
+        )
+    )
+
+
+def _entry(raw: Json) -> PodDevicesEntry:
+    device_ids, response = raw["DeviceIDs"], raw["AllocResp"]
+    return PodDevicesEntry(
+        raw["PodUID"],
+        raw["ContainerName"],
+        raw["ResourceName"],
+        None if device_ids is None else {int(node): ids for node, ids in device_ids.items()},
+        None if response is None else base64.b64decode(response),
+    )
+
+
+def decoded_entries(raw: list[Json] | None) -> list[Json] | None:
+    """The entries of a file with their responses decoded, as a map's order in a message says nothing."""
+    if raw is None:
+        return None
+    return [{**entry, "AllocResp": worlds.response_json(_response(entry["AllocResp"]))} for entry in raw]
+
+
+def _response(text: str | None) -> pb.ContainerAllocateResponse:
+    return pb.ContainerAllocateResponse.FromString(base64.b64decode(text or ""))

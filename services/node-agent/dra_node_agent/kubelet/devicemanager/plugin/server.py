@@ -1,0 +1,181 @@
+"""``device-plugins/kubelet.sock``, where plugins register.
+
+Mirrors pkg/kubelet/cm/devicemanager/plugin/v1beta1/{server,handler}.go.
+
+The kubelet keeps one client for each resource. As upstream, a second registration leaves the first plugin's stream
+running: its lists still count, and its end disconnects the second.
+"""
+
+import os
+import stat
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import grpc
+from dra_shared.clock import Clock
+from dra_shared.log import logger
+from dra_shared.names import is_extended_resource_name
+from dra_shared.quoting import go_quote
+from grpc import aio
+
+from dra_node_agent.kubelet.devicemanager.checkpoint import CHECKPOINT_FILE
+from dra_node_agent.kubelet.devicemanager.plugin.client import ClientHandler, PluginClient
+from dra_node_agent.kubelet.devicemanager.types import DeviceError
+from dra_node_agent.kubelet.ondemand import OnDemandServer
+from dra_node_agent.proto import deviceplugin_v1beta1_pb2 as pb
+from dra_node_agent.proto import deviceplugin_v1beta1_pb2_grpc as pb_grpc
+from dra_node_agent.tasks import Tasks
+
+VERSION = "v1beta1"
+SOCKET = "kubelet.sock"
+_RETRY_SECONDS = 1.0
+
+_log = logger(__name__)
+
+
+class RegistrationServer:
+    """The registration of one node's device plugins.
+
+    Raises:
+        DeviceError: the socket's path is not absolute.
+    """
+
+    def __init__(self, socket: str, handler: ClientHandler, clock: Clock) -> None:
+        if not os.path.isabs(socket):
+            raise DeviceError(f"bad socketPath, must be an absolute path: {socket}")
+        path = Path(socket)
+        self.directory = path.parent
+        self._handler = handler
+        self._clock = clock
+        self._clients: dict[str, PluginClient] = {}
+        # Next to the directory: what lies in it is plugins' and the kubelet's known files.
+        behind = self.directory.with_name(f".{self.directory.name}.sock")
+        self._server = OnDemandServer(path, behind, self._add)
+        self._tasks = Tasks()
+        self._serving = Tasks()
+
+    @property
+    def streams(self) -> int:
+        """How many plugins' lists are followed."""
+        return len(self._tasks)
+
+    async def start(self) -> None:
+        """Remove the sockets of the last life, which tells plugins to register again, and listen.
+
+        Raises:
+            OSError: the directory can't be made.
+        """
+        self.directory.mkdir(mode=0o750, parents=True, exist_ok=True)
+        _clean(self.directory)
+        try:
+            await self._server.start()
+        except OSError:
+            self._serving.start(self._listen())
+
+    async def stop(self) -> None:
+        """Disconnect all plugins, and stop listening."""
+        for resource, client in list(self._clients.items()):
+            await self._disconnect(resource, client)
+        await self._serving.close()
+        await self._server.close()
+        await self._tasks.close()
+
+    async def _listen(self) -> None:
+        while True:
+            try:
+                await self._server.start()
+                return
+            except OSError as error:
+                _log.error("device plugins can't register, trying again", error=str(error))
+            await self._clock.sleep(_RETRY_SECONDS)
+
+    def _add(self, server: aio.Server) -> None:
+        pb_grpc.add_RegistrationServicer_to_server(_Registration(self), server)
+
+    # Register, on kubelet.sock
+
+    async def register_request(self, version: str, resource: str, endpoint: str) -> None:
+        """A plugin has called Register; raises DeviceError."""
+        _log.info("device plugin registers", resource=resource, endpoint=endpoint)
+        if version != VERSION:
+            raise DeviceError(
+                f"requested API version {go_quote(version)} is not supported by kubelet."
+                f' Supported version is ["{VERSION}"]'
+            )
+        if not is_extended_resource_name(resource):
+            raise DeviceError(f"the ResourceName {go_quote(resource)} is invalid")
+        await self._connect(resource, self._socket(endpoint))
+
+    # The plugin watcher's handler of type DevicePlugin
+
+    def validate(self, name: str, endpoint: str, versions: Sequence[str]) -> None:
+        """Whether the plugin can be used; raises DeviceError."""
+        if VERSION not in versions:
+            raise DeviceError(
+                f"manager version, {VERSION}, is not among plugin supported versions [{' '.join(versions)}]"
+            )
+        if not is_extended_resource_name(name):
+            raise DeviceError(
+                f"invalid name of device plugin socket: the ResourceName {go_quote(name)} is invalid"
+            )
+
+    async def register(self, name: str, endpoint: str, versions: Sequence[str]) -> None:
+        """Use the plugin; raises DeviceError."""
+        await self._connect(name, endpoint)
+
+    async def deregister(self, name: str, endpoint: str) -> None:
+        """The plugin's socket is gone."""
+        client = self._clients.get(name)
+        if client is not None:
+            await self._disconnect(name, client)
+
+    # Clients
+
+    async def _connect(self, resource: str, socket: str) -> None:
+        client = self._clients[resource] = PluginClient(resource, socket, self._handler, self._clock)
+        try:
+            await client.connect()
+        except BaseException:
+            # Also a client that was good until then is forgotten.
+            self._clients.pop(resource, None)
+            raise
+        self._tasks.start(self._run(resource, client), name=f"device plugin {resource}")
+
+    async def _run(self, resource: str, client: PluginClient) -> None:
+        await client.run()
+        current = self._clients.get(resource)
+        if current is not None:
+            await self._disconnect(resource, current)
+
+    def _socket(self, endpoint: str) -> str:
+        # As filepath.Join: an absolute path begins in the directory, too.
+        return os.path.normpath(f"{self.directory}/{endpoint}")
+
+    async def _disconnect(self, resource: str, client: PluginClient) -> None:
+        self._clients.pop(resource, None)
+        await client.disconnect()
+
+
+class _Registration(pb_grpc.RegistrationServicer):
+    def __init__(self, server: RegistrationServer) -> None:
+        self._server = server
+
+    async def Register(self, request: pb.RegisterRequest, context: Any) -> pb.Empty:
+        try:
+            await self._server.register_request(request.version, request.resource_name, request.endpoint)
+        except DeviceError as error:
+            await context.abort(grpc.StatusCode.UNKNOWN, str(error))
+        return pb.Empty()
+
+
+def _clean(directory: Path) -> None:
+    """Remove the sockets in the directory (``CleanupPluginDirectory``)."""
+    for path in directory.iterdir():
+        if path.name == CHECKPOINT_FILE:
+            continue
+        try:
+            if stat.S_ISSOCK(path.stat().st_mode):
+                path.unlink()
+        except OSError as error:
+            _log.error("file of the last life can't be removed", path=str(path), error=str(error))

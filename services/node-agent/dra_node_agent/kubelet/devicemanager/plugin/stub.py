@@ -1,0 +1,135 @@
+"""A device plugin that does what it is asked to, for trials (pkg/kubelet/cm/devicemanager/plugin/v1beta1/stub.go)."""
+
+import asyncio
+from collections.abc import AsyncIterator, Callable, Iterable, Sequence
+from pathlib import Path
+from typing import Any
+
+import grpc
+from grpc import aio
+
+from dra_node_agent.kubelet.devicemanager.types import Device
+from dra_node_agent.kubelet.dra import wire
+from dra_node_agent.kubelet.dra.connection import CHANNEL_OPTIONS
+from dra_node_agent.proto import deviceplugin_v1beta1_pb2 as pb
+from dra_node_agent.proto import deviceplugin_v1beta1_pb2_grpc as pb_grpc
+
+Responder = Callable[[str, Sequence[str]], pb.ContainerAllocateResponse]
+"""The answer to Allocate for a resource and device ids."""
+
+
+class StreamFailure(Exception):
+    """Ends a list of devices with an error."""
+
+
+class StubPlugin(pb_grpc.DevicePluginServicer):
+    """Serves one resource on ``socket``. ``calls`` has the methods that the kubelet called."""
+
+    def __init__(
+        self,
+        resource: str,
+        socket: Path,
+        *,
+        options: pb.DevicePluginOptions | None = None,
+        respond: Responder = lambda _resource, _ids: pb.ContainerAllocateResponse(),
+    ) -> None:
+        self.resource = resource
+        self.socket = socket
+        self.calls: list[str] = []
+        self.sent = 0
+        self.streams = 0
+        self.options_error = ""
+        self._options = options or pb.DevicePluginOptions()
+        self._respond = respond
+        self._lists: asyncio.Queue[list[Device] | StreamFailure | None] = asyncio.Queue()
+        self._server: aio.Server | None = None
+        self._idle = asyncio.Event()
+        self._idle.set()
+
+    async def start(self) -> None:
+        """Listen."""
+        self.socket.unlink(missing_ok=True)
+        server = aio.server(options=(("grpc.so_reuseport", 0),))
+        pb_grpc.add_DevicePluginServicer_to_server(self, server)
+        server.add_insecure_port(f"unix:{self.socket}")
+        await server.start()
+        self._server = server
+
+    async def stop(self) -> None:
+        """Stop listening, and end all calls."""
+        if self._server is not None:
+            await self._server.stop(None)
+            self._server = None
+        await self._idle.wait()
+
+    async def register(self, kubelet_socket: Path, version: str = "v1beta1", endpoint: str = "") -> None:
+        """Register with the kubelet; raises CallError."""
+        request = pb.RegisterRequest(
+            version=version, endpoint=endpoint or self.socket.name, resource_name=self.resource
+        )
+        async with aio.insecure_channel(f"unix:{kubelet_socket}", options=CHANNEL_OPTIONS) as channel:
+            await wire.call(channel, "/v1beta1.Registration/Register", request, pb.Empty, None)
+
+    def update(self, devices: Iterable[Device]) -> None:
+        """Send this list."""
+        self._lists.put_nowait(list(devices))
+
+    def end_stream(self, *, failure: bool = False) -> None:
+        """End the stream after what was sent."""
+        self._lists.put_nowait(StreamFailure() if failure else None)
+
+    @property
+    def waiting(self) -> int:
+        """Lists that no stream has taken yet."""
+        return self._lists.qsize()
+
+    # Served
+
+    async def GetDevicePluginOptions(self, request: Any, context: Any) -> pb.DevicePluginOptions:
+        self.calls.append("GetDevicePluginOptions")
+        if self.options_error:
+            await context.abort(grpc.StatusCode.UNAVAILABLE, self.options_error)
+        return self._options
+
+    async def ListAndWatch(self, request: Any, context: Any) -> AsyncIterator[pb.ListAndWatchResponse]:
+        self.calls.append("ListAndWatch")
+        self.streams += 1
+        self._idle.clear()
+        try:
+            while (devices := await self._lists.get()) is not None:
+                if isinstance(devices, StreamFailure):
+                    await context.abort(grpc.StatusCode.INTERNAL, "stream failed")
+                    return
+                self.sent += 1
+                yield pb.ListAndWatchResponse(devices=map(_message, devices))
+        finally:
+            self.streams -= 1
+            if not self.streams:
+                self._idle.set()
+
+    async def GetPreferredAllocation(self, request: Any, context: Any) -> pb.PreferredAllocationResponse:
+        self.calls.append("GetPreferredAllocation")
+        answer = pb.PreferredAllocationResponse()
+        for wanted in request.container_requests:
+            must = list(wanted.must_include_deviceIDs)
+            others = [id_ for id_ in wanted.available_deviceIDs if id_ not in must]
+            answer.container_responses.add(deviceIDs=[*must, *others][: wanted.allocation_size])
+        return answer
+
+    async def Allocate(self, request: Any, context: Any) -> pb.AllocateResponse:
+        self.calls.append("Allocate")
+        answers = [self._respond(self.resource, list(one.devices_ids)) for one in request.container_requests]
+        return pb.AllocateResponse(container_responses=answers)
+
+    async def PreStartContainer(self, request: Any, context: Any) -> pb.PreStartContainerResponse:
+        self.calls.append("PreStartContainer")
+        return pb.PreStartContainerResponse()
+
+
+def _message(device: Device) -> pb.Device:
+    message = pb.Device(ID=device.id, health=device.health)
+    if device.numa_nodes is not None:
+        message.topology.SetInParent()
+        for node in device.numa_nodes:
+            message.topology.nodes.add(ID=node)
+    return message

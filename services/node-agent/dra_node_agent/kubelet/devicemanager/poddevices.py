@@ -1,0 +1,146 @@
+"""Which devices each container holds (pkg/kubelet/cm/devicemanager/pod_devices.go)."""
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+
+from google.protobuf.message import DecodeError
+
+from dra_node_agent.kubelet.devicemanager.checkpoint import PodDevicesEntry
+from dra_node_agent.kubelet.devicemanager.types import (
+    NODE_WITHOUT_TOPOLOGY,
+    Device,
+    DeviceRunContainerOptions,
+)
+from dra_node_agent.proto import deviceplugin_v1beta1_pb2 as pb
+
+DevicesPerNuma = Mapping[int, Sequence[str]]
+ReusableDevices = dict[str, set[str]]
+"""Devices by resource."""
+
+
+@dataclass(frozen=True)
+class Allocation:
+    """The devices of one resource in one container, and what the plugin answered for them."""
+
+    device_ids: DevicesPerNuma
+    response: pb.ContainerAllocateResponse
+
+    @property
+    def devices(self) -> set[str]:
+        """Their ids; a device of several NUMA nodes counts once."""
+        return {device for devices in self.device_ids.values() for device in devices}
+
+
+class PodDevices:
+    """Allocations by pod, container and resource."""
+
+    def __init__(self) -> None:
+        self._pods: dict[str, dict[str, dict[str, Allocation]]] = {}
+
+    def __iter__(self) -> Iterator[tuple[str, str, str, Allocation]]:
+        for pod, containers in self._pods.items():
+            for container, resources in containers.items():
+                for resource, allocation in resources.items():
+                    yield pod, container, resource, allocation
+
+    def pods(self) -> set[str]:
+        """UIDs of the pods that hold devices."""
+        return set(self._pods)
+
+    def has_pod(self, pod_uid: str) -> bool:
+        """Whether the pod holds devices."""
+        return pod_uid in self._pods
+
+    def insert(self, pod_uid: str, container: str, resource: str, allocation: Allocation) -> None:
+        """The container holds these devices of the resource from now on."""
+        self._pods.setdefault(pod_uid, {}).setdefault(container, {})[resource] = allocation
+
+    def delete(self, pod_uids: Iterable[str]) -> None:
+        """Forget the pods."""
+        for uid in pod_uids:
+            self._pods.pop(uid, None)
+
+    def pod_devices(self, pod_uid: str, resource: str) -> set[str]:
+        """All devices of the resource that the pod's containers hold."""
+        containers = self._pods.get(pod_uid, {}).values()
+        return {
+            id_ for resources in containers if resource in resources for id_ in resources[resource].devices
+        }
+
+    def container_devices(self, pod_uid: str, container: str, resource: str) -> set[str] | None:
+        """The container's devices of the resource; None where nothing was allocated."""
+        allocation = self._container(pod_uid, container).get(resource)
+        return None if allocation is None else allocation.devices
+
+    def add_to_reusable(self, pod_uid: str, container: str, reusable: ReusableDevices) -> None:
+        """What the container holds may be taken by later containers of the pod."""
+        for resource, allocation in self._container(pod_uid, container).items():
+            reusable[resource] = reusable.get(resource, set()) | allocation.devices
+
+    def remove_from_reusable(self, pod_uid: str, container: str, reusable: ReusableDevices) -> None:
+        """What the container holds stays with it."""
+        for resource, allocation in self._container(pod_uid, container).items():
+            reusable[resource] = reusable.get(resource, set()) - allocation.devices
+
+    def devices(self) -> dict[str, set[str]]:
+        """All allocated devices, by resource."""
+        found: dict[str, set[str]] = {}
+        for _, _, resource, allocation in self:
+            found.setdefault(resource, set()).update(allocation.devices)
+        return found
+
+    def find_pod(self, device: str) -> str | None:
+        """A pod that holds a device of that id, of whatever resource."""
+        return next((pod for pod, _, _, allocation in self if device in allocation.devices), None)
+
+    def run_container_options(self, pod_uid: str, container: str) -> DeviceRunContainerOptions | None:
+        """What the container's devices add to it; None where nothing is known of it."""
+        resources = self._pods.get(pod_uid, {}).get(container)
+        if resources is None:
+            return None
+        options = DeviceRunContainerOptions()
+        for _, allocation in sorted(resources.items()):
+            options.add(allocation.response)
+        return options
+
+    def container_instances(self, pod_uid: str, container: str) -> dict[str, dict[str, Device]] | None:
+        """The container's devices by resource and id, with their NUMA nodes alone."""
+        resources = self._pods.get(pod_uid, {}).get(container)
+        if resources is None:
+            return None
+        found: dict[str, dict[str, Device]] = {}
+        for resource, allocation in resources.items():
+            if not allocation.device_ids:
+                continue
+            nodes: dict[str, tuple[int, ...] | None] = {}
+            for node, devices in allocation.device_ids.items():
+                for device in devices:
+                    known = nodes.get(device)
+                    nodes[device] = None if node == NODE_WITHOUT_TOPOLOGY else (node, *(known or ()))
+            found[resource] = {device: Device("", "", of) for device, of in nodes.items()}
+        return found
+
+    def to_checkpoint(self) -> list[PodDevicesEntry] | None:
+        """The entries of a checkpoint; None without any, as Go writes a list that was never filled."""
+        entries = [
+            PodDevicesEntry(
+                pod, container, resource, dict(allocation.device_ids), allocation.response.SerializeToString()
+            )
+            for pod, container, resource, allocation in self
+        ]
+        return entries or None
+
+    def from_checkpoint(self, entries: Iterable[PodDevicesEntry]) -> None:
+        """Take up the entries; one whose response can't be read is left out."""
+        for entry in entries:
+            try:
+                response = pb.ContainerAllocateResponse.FromString(entry.alloc_resp or b"")
+            except DecodeError:
+                continue
+            device_ids = {node: tuple(ids or ()) for node, ids in (entry.device_ids or {}).items()}
+            self.insert(
+                entry.pod_uid, entry.container_name, entry.resource_name, Allocation(device_ids, response)
+            )
+
+    def _container(self, pod_uid: str, container: str) -> Mapping[str, Allocation]:
+        return self._pods.get(pod_uid, {}).get(container, {})

@@ -1,0 +1,50 @@
+"""The kubelet's device manager: every recorded world, kind by kind."""
+
+import functools
+from collections import defaultdict
+from typing import Any
+
+import pytest
+from dra_node_agent.kubelet.devicemanager.conformance import agrees, answer
+
+from tests.support.reference import load_vectors
+
+_KINDS = (
+    "admission",
+    "capacity",
+    "checkpointRead",
+    "checkpointWrite",
+    "devicesToAllocate",
+    "podResources",
+    "pods",
+    "register",
+    "registrationCourse",
+    "registrationSocketPath",
+    "restart",
+    "runContainerOptions",
+    "topologyHints",
+    "updatePluginResources",
+    "validatePlugin",
+)
+
+
+@functools.cache
+def _worlds() -> dict[str, list[dict[str, Any]]]:
+    worlds: dict[str, list[dict[str, Any]]] = defaultdict(list)
+    for case in load_vectors("devicemanager.json.gz"):
+        worlds[case["kind"]].append(case)
+    return worlds
+
+
+@pytest.mark.parametrize("kind", _KINDS)
+def test_every_world_ends_as_upstream_s_does(kind: str) -> None:
+    cases = _worlds()[kind]
+    assert cases
+    differ = [
+        case["name"] for case in cases if not agrees(answer({**case["input"], "kind": kind}), case["actual"])
+    ]
+    assert differ == []
+
+
+def test_the_table_has_no_other_kind() -> None:
+    assert set(_worlds()) == set(_KINDS)
