@@ -11,9 +11,10 @@ from typing import Any
 import httpx
 import pytest
 from dra_apiserver.apart import Apart, wait_for
-from dra_apiserver.handlers import changes
 from dra_apiserver.longwrites import MUCH
 from dra_apiserver.present import Presenter
+from dra_apiserver.rest.create import before_create
+from dra_apiserver.rest.update import before_update
 from dra_apiserver.watch import Selection
 
 CONFIG_MAPS = "/api/v1/namespaces/default/configmaps"
@@ -50,9 +51,9 @@ async def _awaited(work: Callable[[], Awaitable[Any]]) -> Any:
 async def test_large_objects_are_decided_on_in_a_thread(
     client: httpx.AsyncClient, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    created, updated = _Spy(changes.prepare_create), _Spy(changes.prepare_update)
-    monkeypatch.setattr("dra_apiserver.handlers.write.prepare_create", created)
-    monkeypatch.setattr("dra_apiserver.handlers.write.prepare_update", updated)
+    created, updated = _Spy(before_create), _Spy(before_update)
+    monkeypatch.setattr("dra_apiserver.rest.store.before_create", created)
+    monkeypatch.setattr("dra_apiserver.rest.store.before_update", updated)
     assert (await client.post(CONFIG_MAPS, json=config_map("small"))).status_code == 201
     large = await client.post(CONFIG_MAPS, json=config_map("large", MUCH))
     assert large.status_code == 201
@@ -68,8 +69,8 @@ async def test_large_objects_are_decided_on_in_a_thread(
 async def test_a_selector_that_is_long_is_compiled_in_a_thread(
     client: httpx.AsyncClient, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    created = _Spy(changes.prepare_create)
-    monkeypatch.setattr("dra_apiserver.handlers.write.prepare_create", created)
+    created = _Spy(before_create)
+    monkeypatch.setattr("dra_apiserver.rest.store.before_create", created)
     expression = " || ".join(f'device.driver == "driver-{number}"' for number in range(200))
     body = {
         "apiVersion": "resource.k8s.io/v1",
@@ -92,8 +93,8 @@ async def test_a_long_change_takes_in_what_was_written_meanwhile(
         patch = {"metadata": {"labels": {"rival": "was-first"}}}
         assert (await client.patch(url, json=patch, headers=MERGE)).status_code == 200
 
-    updated = _Spy(changes.prepare_update, rival)
-    monkeypatch.setattr("dra_apiserver.handlers.write.prepare_update", updated)
+    updated = _Spy(before_update, rival)
+    monkeypatch.setattr("dra_apiserver.rest.store.before_update", updated)
     answer = await client.patch(url, json={"metadata": {"labels": {"mine": "too"}}}, headers=MERGE)
     assert answer.status_code == 200
     assert answer.json()["metadata"]["labels"] == {"rival": "was-first", "mine": "too"}
@@ -117,8 +118,8 @@ async def test_a_long_create_does_not_exceed_a_quota_that_was_filled_meanwhile(
     async def rival() -> None:
         assert (await client.post(CONFIG_MAPS, json=config_map("rival"))).status_code == 201
 
-    created = _Spy(changes.prepare_create, rival)
-    monkeypatch.setattr("dra_apiserver.handlers.write.prepare_create", created)
+    created = _Spy(before_create, rival)
+    monkeypatch.setattr("dra_apiserver.rest.store.before_create", created)
     answer = await client.post(CONFIG_MAPS, json=config_map("large", MUCH))
     assert answer.status_code == 403
     assert "exceeded quota: few" in answer.json()["message"]

@@ -11,13 +11,13 @@ from typing import Any
 import orjson
 from dra_apiserver.conformance import answer
 from dra_apiserver.errors import StatusError
-from dra_apiserver.handlers.changes import drop_duplicate_owners
 from dra_apiserver.http import Request
 from dra_apiserver.kinds.common.generic import GenericStrategy
 from dra_apiserver.kinds.kind import Kind
 from dra_apiserver.kinds.strategy import Context
 from dra_apiserver.patch import PatchError, server_side_apply, strategic_merge_patch, track_update
 from dra_apiserver.registry import Registry
+from dra_apiserver.rest.meta import drop_duplicate_owners
 from dra_apiserver.schema import DecodeError
 from dra_apiserver.schema.types import Field, ListNode, MapNode, Node, Scalar, Struct, object_type
 from dra_apiserver.tables import table

@@ -5,11 +5,12 @@ from __future__ import annotations
 import functools
 from collections.abc import Callable
 from datetime import UTC, datetime
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import Any
 
 from dra_shared.clock import Clock, rfc3339
 
-from dra_apiserver.apart import Apart
+from dra_apiserver.admission import Chain, Dynamic, NoDynamic
+from dra_apiserver.apart import Apart, in_step
 from dra_apiserver.auth import UserInfo
 from dra_apiserver.authorization import Attributes, Authorizer
 from dra_apiserver.config import Config
@@ -22,17 +23,13 @@ from dra_apiserver.metrics import Metrics
 from dra_apiserver.present import Accepted, Presenter, negotiate
 from dra_apiserver.registry import Registry
 from dra_apiserver.storage import Record, Store, object_key
-from dra_apiserver.storage.seen import Confirm, write_seen
+from dra_apiserver.storage.seen import Confirm, Run, write_seen
 from dra_apiserver.storage.store import ChangeFunction
+from dra_apiserver.target import Target
 from dra_apiserver.tokens import Tokens
 from dra_apiserver.watch import WatchStream
 
-if TYPE_CHECKING:
-    from dra_apiserver.kinds.admissionregistration.dynamic.registered import Admission, Dynamic
-from dra_apiserver.target import Target
-
 JsonObject = dict[str, Any]
-T = TypeVar("T")
 
 
 class Api:
@@ -55,8 +52,8 @@ class Api:
         self.features = config.features
         self.streams: set[WatchStream] = set()
         self.apart = Apart()
-        #: What policies and webhooks are registered; None while there are none.
-        self.dynamic: Dynamic | None = None
+        #: The policies and webhooks that are registered.
+        self.dynamic: Dynamic = NoDynamic()
         self.tokens = Tokens(config.database.with_name("service-account.key"), self.lookup, clock.now)
         self.credentials = Credentials(
             self.tokens,
@@ -101,40 +98,33 @@ class Api:
         prefix = f"{namespace}/" if namespace else ""
         return [record.data for record in self.store.newest_in((group, plural), prefix)]
 
-    async def run(self, target: Target, long: bool, work: Callable[[], T]) -> T:
-        """Run what decides on a write: apart where it takes long.
+    def runner(self, target: Target, size: int = 0) -> Run | None:
+        """What runs the decision on a write that comes in `size` bytes; None where that takes no time to speak of.
 
-        Raises:
-            Exception: what it raises.
+        It runs in a thread where it takes long, because of the size or of what is stored, or calls webhooks.
         """
-        if long:
-            return await self.apart.run(work)
-        return work() if self.dynamic is None else await self.dynamic.run(target.resource, work)
-
-    def takes_long(self, target: Target, size: int = 0) -> bool:
-        """Whether to write a change that comes in `size` bytes takes long, because of that or of what is stored."""
-        seen = self.store.newest(target.resource, target.key)
-        return is_long(self, target, size if seen is None else max(size, len(seen.data)))
+        seen = self.store.newest(target.resource, target.key) if target.name else None
+        if is_long(self, target, size if seen is None else max(size, len(seen.data))):
+            return self.apart.run
+        return in_step if self.dynamic.calls(target.resource) else None
 
     async def write(
         self,
         target: Target,
         change: ChangeFunction,
         dry_run: bool,
-        *,
-        long: bool,
+        run: Run | None,
         confirm: Confirm | None = None,
     ) -> Record | None:
-        """As the store's `write`, for a change that may call webhooks, or take long: it may be called more than once.
+        """As the store's `write`, for a change that needs `run`: it may be called more than once then.
 
         Raises:
             StatusError: the change is refused.
         """
-        if long:
-            run = self.apart.run
-            resource, key = target.resource, target.key
-            return await write_seen(self.store, resource, key, change, run, dry_run=dry_run, confirm=confirm)
-        return await (self.dynamic or self.store).write(target.resource, target.key, change, dry_run)
+        resource, key = target.resource, target.key
+        if run is None:
+            return await self.store.write(resource, key, change, dry_run)
+        return await write_seen(self.store, resource, key, change, run, dry_run=dry_run, confirm=confirm)
 
     async def one(self, presenter: Presenter, record: Record) -> bytes:
         """The body that answers a request for one object."""
@@ -142,15 +132,48 @@ class Api:
             return presenter.one(record.data)
         return await self.apart.run(functools.partial(presenter.one, record.data))
 
-    def admission(
+    def chain(
         self,
         request: Request,
         target: Target,
         options: Callable[[], JsonObject] | None = None,
         named: bool = True,
-    ) -> Admission | None:
-        """The policies and webhooks that may judge the request; None where there are none."""
-        return None if self.dynamic is None else self.dynamic.of(request, target, options, named)
+    ) -> Chain:
+        """All that admits the request; `options` are a delete's, `named` is false where it is about many objects."""
+        return Chain(self.dynamic.of(request, target, options, named))
+
+    async def admit(
+        self, request: Request, target: Target, obj: JsonObject, ctx: Context, operation: str
+    ) -> None:
+        """Have policies and webhooks judge a request whose object is not stored: a Binding, what to run in a pod.
+
+        Raises:
+            StatusError: it is denied.
+        """
+        work = functools.partial(self.judge, request, target, obj, None, ctx, operation)
+        if self.dynamic.calls(target.resource):
+            await in_step(work)
+        else:
+            work()
+
+    def judge(
+        self,
+        request: Request,
+        target: Target,
+        obj: JsonObject,
+        old: JsonObject | None,
+        ctx: Context,
+        operation: str,
+    ) -> None:
+        """As `admit`, where webhooks may be waited for.
+
+        Raises:
+            StatusError: the request is denied.
+        """
+        registered = self.dynamic.of(request, target)
+        if registered.mutate(obj, old, ctx, operation):
+            registered.mutate(obj, old, ctx, operation, again=True)
+        registered.validate(obj, old, ctx, operation)
 
     def context(self, target: Target, user: UserInfo, dry_run: bool = False) -> Context:
         """The request as strategies see it."""

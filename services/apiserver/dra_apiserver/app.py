@@ -177,8 +177,7 @@ class Application:
         else:
             self._mutating += 1
             try:
-                if self._api.dynamic is not None:
-                    await self._api.dynamic.ready()
+                await self._api.dynamic.ready()
                 await handler(self._api, request, target)
             finally:
                 self._mutating -= 1

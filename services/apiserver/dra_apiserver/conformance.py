@@ -14,25 +14,19 @@ from typing import Any, Final, cast
 import orjson
 from dra_shared.features import FeatureGates
 
-from dra_apiserver.api import Api
+from dra_apiserver.admission import Chain
 from dra_apiserver.auth import ADMINISTRATOR, UserInfo
 from dra_apiserver.conversion import convert, to_storage
 from dra_apiserver.errors import StatusError
-from dra_apiserver.handlers.changes import (
-    amend,
-    check_uid,
-    check_update,
-    check_version,
-    initialize,
-    match_namespace,
-    prepare_create,
-)
 from dra_apiserver.http import Request
 from dra_apiserver.kinds import catalog
 from dra_apiserver.kinds.kind import Kind, split_api_version
 from dra_apiserver.kinds.strategy import Context
 from dra_apiserver.present import canonical
 from dra_apiserver.registry import Registry
+from dra_apiserver.rest.create import before_create
+from dra_apiserver.rest.meta import fill_system_fields, match_namespace
+from dra_apiserver.rest.update import check_uid, check_version, prepare_update, validate_update
 from dra_apiserver.schema import DecodeError, decode, default, object_type
 from dra_apiserver.schema.reader import strip
 from dra_apiserver.storage import Record, object_key
@@ -53,16 +47,6 @@ class _Warnings:
 
     def warn(self, texts: list[str]) -> None:
         self.texts += texts
-
-
-class _Surroundings:
-    """The part of the API's surroundings that validation asks: the time, and that no policies are registered."""
-
-    def now(self) -> str:
-        return NOW
-
-    def admission(self, request: Request, target: Target) -> None:
-        return None
 
 
 @functools.cache
@@ -173,15 +157,15 @@ class _Case:
         Raises:
             StatusError: the request is refused.
         """
-        api, request, target = cast(Api, _Surroundings()), cast(Request, warnings), self._target
+        request, target = cast(Request, warnings), self._target
         match_namespace(target, obj["metadata"])
         ctx = self._context()
         wanted = to_storage(self._kind, obj, self._version)
         if self._case.get("operation", "create") == "create":
             # The storage layer refuses it later; what is compared ends before that.
             wanted["metadata"].pop("resourceVersion", None)
-            initialize(wanted, NOW)
-            return prepare_create(api, request, target, wanted, ctx)
+            fill_system_fields(wanted, NOW)
+            return before_create(request, target, wanted, ctx, Chain())
         old = self.decoded(self._case["oldObject"], strict=False)
         version = wanted["metadata"].get("resourceVersion") or ""
         revision = int(version) if version.isascii() and version.isdecimal() else 1
@@ -190,9 +174,9 @@ class _Case:
         old = record.object()
         check_uid(target, wanted["metadata"], old["metadata"])
         check_version(target, wanted["metadata"], old["metadata"])
-        amend(target, wanted, old, ctx, None)
+        prepare_update(target, wanted, old, ctx, Chain())
         # The recorded answers are the strategies' own: what every kind's metadata must be is not looked at before.
-        check_update(request, target, wanted, old, ctx, [])
+        validate_update(request, target, wanted, old, ctx, [])
         strip(object_type(self._kind, self._kind.storage_version), wanted, old)
         return canonical(wanted)
 

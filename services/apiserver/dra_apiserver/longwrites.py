@@ -19,6 +19,6 @@ def is_long(api: Api, target: Target, size: int) -> bool:
     kind = target.kind
     if size > _MUCH_TO_COMPILE and (size > MUCH or kind.unstructured or kind.has_expressions):
         return True
-    if api.dynamic is not None and api.dynamic.loops:
+    if api.dynamic.loops:
         return True
     return kind.rules_take_long is not None and kind.rules_take_long(target.version)

@@ -25,7 +25,7 @@ from dra_apiserver.connection import Connection
 from dra_apiserver.errors import StatusError
 from dra_apiserver.health import Health
 from dra_apiserver.kinds import catalog
-from dra_apiserver.kinds.admissionregistration.dynamic.registered import Dynamic
+from dra_apiserver.kinds.admissionregistration.dynamic.plugin import Dynamic
 from dra_apiserver.kinds.bootstrap import Followers, Restorer, make_missing
 from dra_apiserver.kinds.custom.follow import Definitions
 from dra_apiserver.kinds.metrics import handlers as metrics_server
@@ -83,7 +83,8 @@ class ApiServer:
             self._tasks.append(asyncio.create_task(definitions.run()))
             dynamic = Dynamic(self.api)
             dynamic.follow()
-            self._stack.push_async_callback(dynamic.calls.close)
+            self.api.dynamic = dynamic
+            self._stack.push_async_callback(dynamic.client.close)
             followers = Followers(self.api, definitions.changed)
             await followers.sync()
             self._tasks.append(asyncio.create_task(followers.run()))

@@ -1,24 +1,49 @@
-"""Bodies and answers of kinds that are no resource's own."""
+"""The objects that requests bring, and the answers with objects."""
 
 from __future__ import annotations
 
 from typing import Any
 
 from dra_apiserver.api import Api
-from dra_apiserver.errors import (
-    bad_request,
-)
+from dra_apiserver.errors import bad_request
 from dra_apiserver.handlers.options import WriteOptions, write_options
 from dra_apiserver.http import Request
-from dra_apiserver.present import encode, negotiate
-from dra_apiserver.schema import decode_as
+from dra_apiserver.present import Presenter, encode, negotiate
+from dra_apiserver.schema import decode, decode_as
 from dra_apiserver.schema.types import type_of
+from dra_apiserver.storage import Record
 from dra_apiserver.target import Target
 
 JsonObject = dict[str, Any]
 
 SUCCESS = {"kind": "Status", "apiVersion": "v1", "metadata": {}, "status": "Success", "code": 201}
 """The answer to what makes no object."""
+
+
+def decoded(api: Api, request: Request, target: Target, options: WriteOptions, body: bytes) -> JsonObject:
+    """The object in a body, in the request's version.
+
+    Raises:
+        DecodeError: it is none of its kind.
+    """
+    found = decode(
+        api.registry,
+        target.kind,
+        target.version,
+        body,
+        request.header(b"content-type"),
+        options.field_validation,
+    )
+    request.warn(found.warnings)
+    obj = found.obj
+    if not isinstance(obj.get("metadata"), dict):
+        obj["metadata"] = {}
+    return obj
+
+
+async def answer(api: Api, request: Request, presenter: Presenter, code: int, record: Record) -> None:
+    """Answer with a stored object."""
+    await request.respond(code, await api.one(presenter, record), presenter.accepted.media_type)
 
 
 async def read_body(

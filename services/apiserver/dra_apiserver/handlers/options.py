@@ -30,27 +30,11 @@ from dra_apiserver.errors import (
 from dra_apiserver.http import Request
 from dra_apiserver.kinds.common.objectmeta import validate_field_manager
 from dra_apiserver.kinds.kind import Kind
+from dra_apiserver.storage.versioner import parse_resource_version
 
 _META_GROUP = "meta.k8s.io"
 _MIN_WATCH_TIMEOUT = 1800.0
-_UINT = re.compile(r"[0-9]+").fullmatch
 _INT = re.compile(r"[+-]?[0-9]+").fullmatch
-
-
-def parse_resource_version(text: str) -> int:
-    """A resourceVersion as a number; 0 for "".
-
-    Raises:
-        ValueError: it is none; the message is Go's.
-    """
-    if not text:
-        return 0
-    if not _UINT(text):
-        raise ValueError(f"strconv.ParseUint: parsing {quote(text)}: invalid syntax")
-    number = integer(text)
-    if number >= 2**64:
-        raise ValueError(f"strconv.ParseUint: parsing {quote(text)}: value out of range")
-    return number
 
 
 def _integer(request: Request, name: str) -> int:

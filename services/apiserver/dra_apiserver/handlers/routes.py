@@ -10,8 +10,8 @@ from collections.abc import Mapping
 from typing import NamedTuple
 
 from dra_apiserver.errors import method_not_allowed, no_such_resource, not_found
+from dra_apiserver.handlers import create, patch, read, scale, update
 from dra_apiserver.handlers import delete as deletion
-from dra_apiserver.handlers import read, scales, write
 from dra_apiserver.kinds.kind import Handler, Kind, Route
 from dra_apiserver.registry import Registry
 from dra_apiserver.target import Target
@@ -21,19 +21,19 @@ _NAMESPACE_PARTS = frozenset({"status", "finalize"})
 
 _OBJECT: Mapping[str, Route] = {
     "GET": ("get", read.get),
-    "PUT": ("update", write.update),
-    "PATCH": ("patch", write.patch),
+    "PUT": ("update", update.update),
+    "PATCH": ("patch", patch.patch),
     "DELETE": ("delete", deletion.delete),
 }
 _COLLECTION: Mapping[str, Route] = {
     "GET": ("list", read.list_objects),
-    "POST": ("create", write.create),
+    "POST": ("create", create.create),
     "DELETE": ("deletecollection", deletion.delete_collection),
 }
 _SCALE: Mapping[str, Route] = {
-    "GET": ("get", scales.get_scale),
-    "PUT": ("update", scales.put_scale),
-    "PATCH": ("patch", scales.put_scale),
+    "GET": ("get", scale.get_scale),
+    "PUT": ("update", scale.put_scale),
+    "PATCH": ("patch", scale.put_scale),
 }
 # Verbs that a namespaced resource takes only in one namespace.
 _OF_ONE_NAMESPACE = frozenset({"create", "deletecollection"})
@@ -106,7 +106,7 @@ def _of_collection(method: str, target: Target, watching: bool) -> tuple[str, Ha
     kind = target.kind
     if (own := kind.collection_routes.get(method)) is not None:
         return *own, target
-    verb, handler = _COLLECTION.get(method, ("", write.create))
+    verb, handler = _COLLECTION.get(method, ("", create.create))
     if verb not in kind.verbs:
         raise method_not_allowed()
     if kind.namespaced and not target.namespace and verb in _OF_ONE_NAMESPACE:

@@ -191,29 +191,13 @@ def server_side_apply(
     """
     node = object_type(kind, version)
     api_version = kind.api_version(version)
-    sent = _metadata(applied).get("managedFields")
-    if isinstance(sent, list) and all(isinstance(one, dict) for one in sent):
-        raise PatchError("metadata.managedFields must be nil")
-    if applied.get("apiVersion") != api_version:
-        raise PatchError(
-            f"Incorrect version specified in apply patch. Specified patch version: {applied.get('apiVersion', '')}, "
-            f"expected: {api_version}"
-        )
+    _check_applied(applied, api_version)
     managers = read_managers(_managed(live), stored=True)
     # What becomes of it has parts of it.
     before = copied(_empty(node)) if live is None else _plain(live)
     if live is not None and not managers.entries:
         _update(node, kind, None, live, managers, ManagerKey(_BEFORE_FIRST_APPLY, "Update", api_version), now)
-    try:
-        wanted = field_set(node, applied)
-    except RecursionError as error:
-        raise PatchError("error decoding YAML: exceeded max depth") from error
-    except TypedError as error:
-        raise PatchError(
-            f"failed to create typed patch object ({_named(kind, version, applied)}): {error}"
-        ) from error
-    ignored = reset_fields(kind, subresource)
-    wanted = without(wanted, ignored)
+    wanted = without(_applied_fields(node, kind, version, applied), reset_fields(kind, subresource))
     key = ManagerKey(manager, "Apply", "", subresource)
     last = managers.entries.get(key)
     merged = merge(node, before, applied)
@@ -227,13 +211,7 @@ def server_side_apply(
     converted = _changes(node, kind, subresource, before, merged) if several_versions else comparison
     allowed = _claimed_by_kubectl(node, before, api_version) if manager == "kubectl" and not force else {}
     _take(managers, key, api_version, (comparison, converted), force=force, allowed=allowed)
-    stripped = difference(wanted, STRIPPED)
-    if stripped:
-        managers.entries[key].fields = stripped
-    else:
-        managers.entries.pop(key, None)
-    if key in managers.entries and merged != before:
-        managers.entries[key].time = now
+    _settle(managers, key, wanted, now if merged != before else None)
     _sync_last_applied(merged, applied, manager)
     managers.cap()
     if problem := convert_applied(kind, version, merged):
@@ -241,6 +219,49 @@ def server_side_apply(
         raise PatchError(f"failed to convert new object ({named}) to proper version: {problem}")
     _store(merged, managers)
     return merged
+
+
+def _check_applied(applied: Object, api_version: str) -> None:
+    """Refuse a configuration that brings managers, or is of another version.
+
+    Raises:
+        PatchError: it does.
+    """
+    sent = _metadata(applied).get("managedFields")
+    if isinstance(sent, list) and all(isinstance(one, dict) for one in sent):
+        raise PatchError("metadata.managedFields must be nil")
+    if applied.get("apiVersion") != api_version:
+        raise PatchError(
+            f"Incorrect version specified in apply patch. Specified patch version: {applied.get('apiVersion', '')}, "
+            f"expected: {api_version}"
+        )
+
+
+def _applied_fields(node: Struct, kind: Kind, version: str, applied: Object) -> FieldSet:
+    """The fields that a configuration names.
+
+    Raises:
+        PatchError: it is malformed.
+    """
+    try:
+        return field_set(node, applied)
+    except RecursionError as error:
+        raise PatchError("error decoding YAML: exceeded max depth") from error
+    except TypedError as error:
+        raise PatchError(
+            f"failed to create typed patch object ({_named(kind, version, applied)}): {error}"
+        ) from error
+
+
+def _settle(managers: Managers, key: ManagerKey, wanted: FieldSet, now: str | None) -> None:
+    """Leave the manager what it applied but for what has no owner; `now` where that changed the object."""
+    stripped = difference(wanted, STRIPPED)
+    if not stripped:
+        managers.entries.pop(key, None)
+        return
+    managers.entries[key].fields = stripped
+    if now is not None:
+        managers.entries[key].time = now
 
 
 def _prune(node: Struct, merged: Object, managers: Managers, last: Entry | None) -> Object:

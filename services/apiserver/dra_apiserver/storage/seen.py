@@ -9,7 +9,7 @@ from typing import Any
 from dra_apiserver.storage.records import Record, Resource
 from dra_apiserver.storage.store import ChangeFunction, Put, Remove, Store
 
-Run = Callable[[Callable[[], Put | Remove | None]], Awaitable[Put | Remove | None]]
+Run = Callable[[Callable[[], Any]], Awaitable[Any]]
 Confirm = Callable[[Record | None, dict[str, Any]], None]
 
 

@@ -81,10 +81,9 @@ async def proxy(api: Api, request: Request, target: Target) -> None:
     if "dryRun" in request.query:
         raise bad_request("dryRun is not supported")
     path = _path(request, target)
-    if api.dynamic is not None:
-        options: JsonObject = {"kind": target.kind.subresources["proxy"].kind, "apiVersion": "v1"}
-        ctx = api.context(target, request.user)
-        await api.dynamic.admit(request, target, options | ({"path": path} if path else {}), ctx, "CONNECT")
+    options: JsonObject = {"kind": target.kind.subresources["proxy"].kind, "apiVersion": "v1"}
+    ctx = api.context(target, request.user)
+    await api.admit(request, target, options | ({"path": path} if path else {}), ctx, "CONNECT")
     location = locate(api, target)
     # Go's path.Join, which loses the slash at the end; it is added again where the request has it.
     joined = posixpath.normpath(f"/{path.lstrip('/')}") if path else ""

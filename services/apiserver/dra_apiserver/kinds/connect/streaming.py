@@ -92,9 +92,8 @@ async def stream(api: Api, request: Request, target: Target) -> None:
     if "dryRun" in request.query:
         raise bad_request("dryRun is not supported")
     # As upstream: to read is not enough, also where a WebSocket comes by GET.
-    reason = api.context(target, request.user).authorize(
-        "create", f"pods/{target.subresource}", target.namespace, target.name
-    )
+    ctx = api.context(target, request.user)
+    reason = ctx.authorize("create", f"pods/{target.subresource}", target.namespace, target.name)
     if reason is not None:
         raise forbidden(target.qualified, target.name, reason)
     record = api.store.get(target.resource, target.key)
@@ -107,9 +106,7 @@ async def stream(api: Api, request: Request, target: Target) -> None:
     host = pod["spec"].get("nodeName")
     if not host:
         raise bad_request(f"pod {target.name} does not have a host assigned")
-    if api.dynamic is not None:
-        ctx = api.context(target, request.user)
-        await api.dynamic.admit(request, target, _options(request, target, container), ctx, "CONNECT")
+    await api.admit(request, target, _options(request, target, container), ctx, "CONNECT")
     path = _path(request, target, container)
     address, port = node_address(api, host)
     if request.scope.get(TAKE_OVER) is None:

@@ -66,11 +66,9 @@ async def token(api: Api, request: Request, target: Target) -> None:
         raise invalid_object(*_TOKEN, "", [invalid("spec.expirationSeconds", seconds, text)])
     wanted["metadata"] = meta
     wanted["spec"] = {**spec, "audiences": audiences, "expirationSeconds": seconds}
-    if api.dynamic is not None:
-        ctx = api.context(target, request.user, options.dry_run)
-        await api.dynamic.admit(request, target, wanted, ctx, "CREATE")
-        spec = wanted["spec"]
-        audiences, seconds = spec["audiences"], spec["expirationSeconds"]
+    await api.admit(request, target, wanted, api.context(target, request.user, options.dry_run), "CREATE")
+    spec = wanted["spec"]
+    audiences, seconds = spec["audiences"], spec["expirationSeconds"]
     bound = _bound_objects(api, target, spec.get("boundObjectRef"))
     due = rfc3339(api.clock.now() + timedelta(seconds=seconds))
     issued = api.tokens.issue(account, seconds, audiences, bound)

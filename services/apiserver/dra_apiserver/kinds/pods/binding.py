@@ -49,10 +49,8 @@ async def bind(api: Api, request: Request, target: Target) -> None:
     if errors:
         raise invalid_object("", "Binding", name, errors)
 
-    if api.dynamic is not None:
-        meta["namespace"] = target.namespace
-        ctx = api.context(target, request.user, options.dry_run)
-        await api.dynamic.admit(request, target, binding, ctx, "CREATE")
+    meta["namespace"] = target.namespace
+    await api.admit(request, target, binding, api.context(target, request.user, options.dry_run), "CREATE")
 
     def change(current: Record | None) -> Put:
         if current is None:

@@ -6,6 +6,7 @@ from typing import Any
 
 from dra_shared.selectors import SelectorError, label_selector
 
+from dra_apiserver.admission import Chain
 from dra_apiserver.api import Api
 from dra_apiserver.errors import (
     GroupResource,
@@ -14,9 +15,9 @@ from dra_apiserver.errors import (
     not_found,
 )
 from dra_apiserver.handlers.bodies import SUCCESS, read_body, reply
-from dra_apiserver.handlers.delete import DeleteOptions, remove
 from dra_apiserver.handlers.options import write_options
 from dra_apiserver.http import Request
+from dra_apiserver.rest.delete import DeleteOptions, remove
 from dra_apiserver.storage import Put, Record
 from dra_apiserver.target import Target
 
@@ -30,9 +31,7 @@ async def evict(api: Api, request: Request, target: Target) -> None:
     """Delete a pod unless a disruption budget forbids it."""
     options = write_options(request, "CreateOptions")
     eviction = await read_body(api, request, "policy", "v1", "Eviction", options)
-    if api.dynamic is not None:
-        ctx = api.context(target, request.user, options.dry_run)
-        await api.dynamic.admit(request, target, eviction, ctx, "CREATE")
+    await api.admit(request, target, eviction, api.context(target, request.user, options.dry_run), "CREATE")
     wanted = eviction.get("deleteOptions") or {}
     if not isinstance(wanted, dict):
         raise bad_request("Eviction: deleteOptions must be an object")
@@ -50,7 +49,7 @@ async def evict(api: Api, request: Request, target: Target) -> None:
             dry_run=options.dry_run or bool(wanted.get("dryRun")),
         ),
         # Policies and webhooks were asked about the Eviction.
-        registered=None,
+        Chain(),
     )
     await reply(request, 201, SUCCESS)
 

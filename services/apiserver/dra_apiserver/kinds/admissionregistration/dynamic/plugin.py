@@ -1,16 +1,18 @@
-"""Follows the objects that register policies and webhooks, and admits requests by them."""
+"""The dynamic admission plugins: policies and webhooks, as objects of the cluster register them.
+
+Upstream has a plugin for each kind of such objects (`pkg/admission/plugin/policy`, `pkg/admission/plugin/webhook`).
+"""
 
 from __future__ import annotations
 
 import asyncio
 import re
 from collections.abc import Callable
-from functools import partial
 from typing import Any, TypeVar
 
 import orjson
 
-from dra_apiserver.apart import in_step
+from dra_apiserver.admission.chain import NOTHING_REGISTERED, Registered
 from dra_apiserver.api import Api
 from dra_apiserver.http import Request
 from dra_apiserver.kinds.admissionregistration.dynamic import mutating, validating, webhooks
@@ -19,9 +21,7 @@ from dra_apiserver.kinds.admissionregistration.dynamic.calls import Calls
 from dra_apiserver.kinds.admissionregistration.dynamic.matching import covers
 from dra_apiserver.kinds.admissionregistration.dynamic.reinvocation import Reinvocation
 from dra_apiserver.kinds.strategy import Context
-from dra_apiserver.storage import Record, Resource
-from dra_apiserver.storage.seen import write_seen
-from dra_apiserver.storage.store import ChangeFunction
+from dra_apiserver.storage import Resource
 from dra_apiserver.target import Target
 
 JsonObject = dict[str, Any]
@@ -65,9 +65,10 @@ class Dynamic:
         self._changed = False
         self._loading: asyncio.Task[None] | None = None
         self._called: dict[Resource, bool] = {}
+        self._any = False
         #: Whether an expression goes through lists, and so may take long whatever it is asked about.
         self.loops = False
-        self.calls = Calls(api)
+        self.client = Calls(api)
         self.mutating_policies: list[mutating.Policy] = []
         self.validating_policies: list[validating.Policy] = []
         self.mutating_webhooks: list[webhooks.Webhook] = []
@@ -81,7 +82,6 @@ class Dynamic:
 
     def _hear(self) -> None:
         self._changed = True
-        self._api.dynamic = self
         if self._loading is None:
             self._loading = asyncio.create_task(self._load())
 
@@ -116,16 +116,15 @@ class Dynamic:
     def _take(self, made: _Registered) -> None:
         self._called = {}
         self._compiled = made.compiled
-        self.loops = made.loops
         self.mutating_policies, self.validating_policies = made.mutating_policies, made.validating_policies
         self.mutating_webhooks, self.validating_webhooks = made.mutating_webhooks, made.validating_webhooks
-        every = (
-            self.mutating_policies,
-            self.validating_policies,
-            self.mutating_webhooks,
-            self.validating_webhooks,
+        self._any = bool(
+            self.mutating_policies
+            or self.validating_policies
+            or self.mutating_webhooks
+            or self.validating_webhooks
         )
-        self._api.dynamic = self if any(every) or self._changed else None
+        self.loops = self._any and made.loops
 
     def _stored(self, made: _Registered, plural: str) -> list[JsonObject]:
         records = sorted(self._api.store.collection((_GROUP, plural)).records.copy().items())
@@ -165,14 +164,16 @@ class Dynamic:
         target: Target,
         options: Callable[[], JsonObject] | None = None,
         named: bool = True,
-    ) -> Admission | None:
-        """The admission of one request; None where nothing registered may judge it."""
-        if target.kind.group in _EXEMPT or self._api.dynamic is None:
-            return None
-        return Admission(self, self._api, request, target, options, named)
+    ) -> Registered:
+        """The admission of one request."""
+        if not self._any or target.kind.group in _EXEMPT:
+            return NOTHING_REGISTERED
+        return _Admission(self, self._api, request, target, options, named)
 
-    def _is_called(self, resource: Resource) -> bool:
+    def calls(self, resource: Resource) -> bool:
         """Whether a webhook may be called for the resource's objects."""
+        if not self._any:
+            return False
         found = self._called.get(resource)
         if found is None:
             found = self._called[resource] = self._covered(resource)
@@ -195,61 +196,8 @@ class Dynamic:
         ]
         return any(covers(rule, place, part) for rule in rules for place, part in every)
 
-    async def admit(
-        self, request: Request, target: Target, obj: JsonObject, ctx: Context, operation: str
-    ) -> None:
-        """Have a request mutated and judged whose object is not stored: a Binding, an Eviction, what to run in a pod.
 
-        Raises:
-            StatusError: it is denied.
-        """
-        work = partial(self.judge, request, target, obj, None, ctx, operation)
-        await self.run(target.resource, work)
-
-    def judge(
-        self,
-        request: Request,
-        target: Target,
-        obj: JsonObject,
-        old: JsonObject | None,
-        ctx: Context,
-        operation: str,
-    ) -> None:
-        """As `admit`, where webhooks may be waited for.
-
-        Raises:
-            StatusError: the request is denied.
-        """
-        registered = self.of(request, target)
-        if registered is None:
-            return
-        if registered.mutate(obj, old, ctx, operation):
-            registered.mutate(obj, old, ctx, operation, again=True)
-        registered.validate(obj, old, ctx, operation)
-
-    async def run(self, resource: Resource, work: Callable[[], T]) -> T:
-        """Run what admits a request for the resource; it may call webhooks.
-
-        Raises:
-            Exception: what it raises.
-        """
-        return await in_step(work) if self._is_called(resource) else work()
-
-    async def write(
-        self, resource: Resource, key: str, change: ChangeFunction, dry_run: bool = False
-    ) -> Record | None:
-        """As the store's `write`, for a change that may call webhooks: what they admit is written if it is still true.
-
-        Raises:
-            StatusError: the change is refused.
-        """
-        store = self._api.store
-        if not self._is_called(resource):
-            return await store.write(resource, key, change, dry_run)
-        return await write_seen(store, resource, key, change, in_step, dry_run=dry_run)
-
-
-class Admission:
+class _Admission:
     """What was registered, for one request."""
 
     def __init__(
@@ -309,7 +257,7 @@ class Admission:
         kept = _set_aside(obj) if operation == "CREATE" and obj is not None else {}
         attributes = self._attributes(obj, old, ctx, operation)
         changed = mutating.mutate(policies, attributes, self._policy_rounds, again) if policies else False
-        if hooks and webhooks.mutate(hooks, attributes, self._dynamic.calls, self._webhook_rounds, again):
+        if hooks and webhooks.mutate(hooks, attributes, self._dynamic.client, self._webhook_rounds, again):
             changed = True
         if obj is not None:
             obj["metadata"].update(kept)
@@ -324,7 +272,7 @@ class Admission:
         attributes = self._attributes(obj, old, ctx, operation)
         validating.validate(self._dynamic.validating_policies, attributes)
         if self._dynamic.validating_webhooks:
-            webhooks.validate(self._dynamic.validating_webhooks, attributes, self._dynamic.calls)
+            webhooks.validate(self._dynamic.validating_webhooks, attributes, self._dynamic.client)
 
 
 def _set_aside(obj: JsonObject) -> JsonObject:

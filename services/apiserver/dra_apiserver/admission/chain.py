@@ -1,0 +1,160 @@
+"""The admission plugins of a request, one after the other (apiserver's `pkg/admission/chain.go`)."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Protocol
+
+from dra_apiserver.kinds.kind import Admit, Kind, Plugin
+from dra_apiserver.kinds.strategy import Context
+
+if TYPE_CHECKING:
+    from dra_apiserver.http import Request
+    from dra_apiserver.storage import Resource
+    from dra_apiserver.target import Target
+
+JsonObject = dict[str, Any]
+
+
+class Registered(Protocol):
+    """The policies and webhooks of the cluster that may judge one request."""
+
+    def mutate(
+        self,
+        obj: JsonObject | None,
+        old: JsonObject | None,
+        ctx: Context,
+        operation: str,
+        again: bool = False,
+    ) -> bool:
+        """Have the object changed; whether it was.
+
+        Raises:
+            StatusError: the request is denied.
+        """
+
+    def validate(self, obj: JsonObject | None, old: JsonObject | None, ctx: Context, operation: str) -> None:
+        """Have the request judged.
+
+        Raises:
+            StatusError: it is denied.
+        """
+
+
+class _NothingRegistered:
+    """What a request meets where no policy and no webhook is for it."""
+
+    def mutate(
+        self,
+        obj: JsonObject | None,
+        old: JsonObject | None,
+        ctx: Context,
+        operation: str,
+        again: bool = False,
+    ) -> bool:
+        return False
+
+    def validate(self, obj: JsonObject | None, old: JsonObject | None, ctx: Context, operation: str) -> None:
+        pass
+
+
+NOTHING_REGISTERED: Registered = _NothingRegistered()
+
+
+class Dynamic(Protocol):
+    """All policies and webhooks of the cluster, for the server's life."""
+
+    @property
+    def loops(self) -> bool:
+        """Whether an expression goes through lists, and so may take long whatever it is asked about."""
+
+    async def ready(self) -> None:
+        """Wait for what was just stored to be in force, but not for long."""
+
+    def calls(self, resource: Resource) -> bool:
+        """Whether a webhook may be called for the resource's objects."""
+
+    def of(
+        self,
+        request: Request,
+        target: Target,
+        options: Callable[[], JsonObject] | None = None,
+        named: bool = True,
+    ) -> Registered:
+        """Those that may judge a request; `options` are a delete's, `named` is false for one about many objects."""
+
+
+class NoDynamic:
+    """Dynamic admission of a server that has none."""
+
+    loops = False
+
+    async def ready(self) -> None:
+        return
+
+    def calls(self, resource: Resource) -> bool:
+        return False
+
+    def of(
+        self,
+        request: Request,
+        target: Target,
+        options: Callable[[], JsonObject] | None = None,
+        named: bool = True,
+    ) -> Registered:
+        return NOTHING_REGISTERED
+
+
+@dataclass(frozen=True, slots=True)
+class Chain:
+    """All that may change or refuse a write: the plugins of the kind, and what is registered in the cluster."""
+
+    registered: Registered = NOTHING_REGISTERED
+
+    def mutate(self, obj: JsonObject | None, old: JsonObject | None, ctx: Context, operation: str) -> None:
+        """Run the mutating plugins; `operation` is CREATE, UPDATE, DELETE or CONNECT.
+
+        Raises:
+            StatusError: one of them refuses.
+        """
+        plugins = _enabled(ctx.kind.mutating_admission, ctx)
+        for plugin in plugins:
+            plugin(obj, old, ctx, operation)
+        if self.registered.mutate(obj, old, ctx, operation):
+            for plugin in plugins:
+                plugin(obj, old, ctx, operation)
+            self.registered.mutate(obj, old, ctx, operation, again=True)
+
+    def validate(self, obj: JsonObject | None, old: JsonObject | None, ctx: Context, operation: str) -> None:
+        """Run the validating plugins.
+
+        Raises:
+            StatusError: one of them refuses.
+        """
+        for plugin in _enabled(ctx.kind.validating_admission, ctx):
+            plugin(obj, old, ctx, operation)
+        self.registered.validate(obj, old, ctx, operation)
+        for plugin in _enabled(ctx.kind.quota_admission, ctx):
+            plugin(obj, old, ctx, operation)
+
+
+def _enabled(plugins: Sequence[Plugin], ctx: Context) -> list[Admit]:
+    return [plugin for name, plugin in plugins if name not in ctx.disabled_plugins]
+
+
+def disabled_plugins(text: str, kinds: Iterable[Kind]) -> frozenset[str]:
+    """The plugins of these kinds that `--disable-admission-plugins` names, which is a list with commas.
+
+    Raises:
+        ValueError: there is no such plugin, or it can't be turned off here.
+    """
+    known = {
+        plugin
+        for kind in kinds
+        for plugin, _ in (*kind.mutating_admission, *kind.validating_admission, *kind.quota_admission)
+    }
+    names = frozenset(filter(None, (name.strip() for name in text.split(","))))
+    for name in sorted(names - known):
+        raise ValueError(f'disable-admission-plugins plugin "{name}" is unknown')
+    return names

@@ -1,0 +1,95 @@
+"""patch and apply (apiserver's `endpoints/handlers/patch.go`)."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from functools import partial
+from typing import Any
+
+from dra_apiserver.api import Api
+from dra_apiserver.errors import StatusError, conflict
+from dra_apiserver.handlers.bodies import answer
+from dra_apiserver.handlers.mechanisms import Apply, mechanism
+from dra_apiserver.handlers.options import WriteOptions, write_options
+from dra_apiserver.http import Request
+from dra_apiserver.kinds.kind import Kind
+from dra_apiserver.patch import APPLY_PATCH, patch_types
+from dra_apiserver.rest import store
+from dra_apiserver.rest.meta import check_name
+from dra_apiserver.rest.write import Write
+from dra_apiserver.storage import Record
+from dra_apiserver.target import Target
+
+JsonObject = dict[str, Any]
+
+
+def patch_type(request: Request, kind: Kind) -> str:
+    """The media type of a request's patch.
+
+    Raises:
+        StatusError: 415, the kind does not take it.
+    """
+    media_type = request.header(b"content-type").partition(";")[0].strip()
+    accepted = patch_types(kind)
+    if media_type in accepted:
+        return media_type
+    if not kind.unstructured:
+        raise StatusError(415, "UnsupportedMediaType", "415: Unsupported Media Type", {})
+    text = f"the body of the request was in an unknown format - accepted media types include: {', '.join(accepted)}"
+    raise StatusError(415, "UnsupportedMediaType", text)
+
+
+async def patch(api: Api, request: Request, target: Target) -> None:
+    """Change the stored object as the body says."""
+    media_type = patch_type(request, target.kind)
+    presenter = api.presenter(target, request)
+    body = await request.body()
+    applying = media_type == APPLY_PATCH
+    options = write_options(request, "PatchOptions", apply=applying)
+    ctx = replace(api.context(target, request.user, options.dry_run), verb="patch")
+    run = api.runner(target, len(body))
+    write = Write(api, request, target, ctx, options.manager, run, tracked=not applying)
+    record, created = await store.update(write, _Patch(write, options, media_type, body))
+    await answer(api, request, presenter, 201 if created else 200, record)
+
+
+@dataclass(frozen=True, slots=True)
+class _Patch:
+    """The patch of a PATCH. An apply keeps the managers up to date itself, and may create the object."""
+
+    write: Write
+    options: WriteOptions
+    media_type: str
+    body: bytes
+
+    def new(self) -> JsonObject | None:
+        write, target = self.write, self.write.target
+        if self.media_type != APPLY_PATCH or target.subresource:
+            return None
+        patched = Apply(target, self.body, self.options).create(write.ctx.now)
+        write.request.warn(patched.warnings)
+        obj = patched.obj
+        meta = obj.setdefault("metadata", {})
+        if meta.get("uid"):
+            text = f"uid mismatch: the provided object specified uid {meta['uid']}, and no existing object was found"
+            raise conflict(target.qualified, target.name, text)
+        check_name(target, meta)
+        meta.pop("resourceVersion", None)
+        return obj
+
+    def updated(self, current: Record, old: JsonObject) -> JsonObject:
+        write, target = self.write, self.write.target
+        how = mechanism(write.api.registry, target, self.body, self.media_type, self.options)
+        patched = how.patch(partial(_seen, write, current), write.ctx.now)
+        write.request.warn(patched.warnings)
+        obj = patched.obj
+        if obj.get("metadata") is None:
+            obj["metadata"] = {}
+        obj["kind"], obj["apiVersion"] = target.kind.kind, target.kind.api_version(target.version)
+        check_name(target, obj["metadata"])
+        return store.defaulted(write, obj, old)
+
+
+def _seen(write: Write, current: Record) -> JsonObject:
+    """A stored object as the request's version shows it."""
+    return write.from_storage(current.object())

@@ -1,0 +1,67 @@
+"""update (apiserver's `endpoints/handlers/update.go`)."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import partial
+from typing import Any
+
+from dra_apiserver.api import Api
+from dra_apiserver.equality import copied
+from dra_apiserver.errors import server_error
+from dra_apiserver.handlers.bodies import answer, decoded
+from dra_apiserver.handlers.options import write_options
+from dra_apiserver.http import Request
+from dra_apiserver.longwrites import MUCH
+from dra_apiserver.rest import store
+from dra_apiserver.rest.meta import check_name
+from dra_apiserver.rest.update import check_uid
+from dra_apiserver.rest.write import Write
+from dra_apiserver.storage import Record
+from dra_apiserver.target import Target
+
+JsonObject = dict[str, Any]
+
+
+async def update(api: Api, request: Request, target: Target) -> None:
+    """Put an object in place of the stored one."""
+    presenter = api.presenter(target, request)
+    options = write_options(request, "UpdateOptions")
+    body = await request.body()
+    ctx = api.context(target, request.user, options.dry_run)
+    decoding = partial(decoded, api, request, target, options, body)
+    obj = await api.apart.run(decoding) if len(body) > MUCH else decoding()
+    check_name(target, obj["metadata"])
+    write = Write(api, request, target, ctx, options.manager, api.runner(target, len(body)))
+    record, created = await store.update(write, _Replacement(write, obj))
+    await answer(api, request, presenter, 201 if created else 200, record)
+
+
+@dataclass(frozen=True, slots=True)
+class _Replacement:
+    """The object of a PUT, which takes the place of the stored one."""
+
+    write: Write
+    obj: JsonObject
+
+    def _own(self) -> JsonObject:
+        # What takes long, or calls webhooks, may have to be done more than once.
+        return self.obj if self.write.run is None else copied(self.obj)
+
+    def new(self) -> JsonObject | None:
+        target = self.write.target
+        if not target.kind.allow_create_on_update or target.subresource:
+            return None
+        obj = self._own()
+        meta = obj["metadata"]
+        if meta.get("uid"):
+            raise server_error(
+                f"Precondition failed: UID in precondition: {meta['uid']}, UID in object meta: "
+            )
+        meta.pop("resourceVersion", None)
+        return obj
+
+    def updated(self, current: Record, old: JsonObject) -> JsonObject:
+        obj = self._own()
+        check_uid(self.write.target, obj["metadata"], old["metadata"])
+        return store.defaulted(self.write, obj, old)

@@ -1,0 +1,94 @@
+"""What the server alone decides about an object's metadata (`registry/rest/meta.go`, `storage/names/generate.go`)."""
+
+from __future__ import annotations
+
+import random
+from typing import Any
+
+import orjson
+
+from dra_apiserver.errors import bad_request
+from dra_apiserver.http import Request
+from dra_apiserver.target import Target
+
+JsonObject = dict[str, Any]
+
+# apiserver/pkg/storage/names: no vowels, so that no words come out.
+_ALPHABET = "bcdfghjklmnpqrstvwxz2456789"
+_GENERATED_BASE = 58
+_SYSTEM_FIELDS = ("deletionTimestamp", "deletionGracePeriodSeconds", "selfLink")
+
+
+def generate_name(base: str) -> str:
+    """A name that starts with `base`, cut to leave room, and ends in five random characters."""
+    return base[:_GENERATED_BASE] + "".join(random.choices(_ALPHABET, k=5))
+
+
+def _new_uid() -> str:
+    # What uuid.uuid4 makes, without a system call each time.
+    digits = f"{random.getrandbits(128):032x}"
+    variant = "89ab"[int(digits[16], 16) & 3]
+    return f"{digits[:8]}-{digits[8:12]}-4{digits[13:16]}-{variant}{digits[17:20]}-{digits[20:]}"
+
+
+def fill_system_fields(obj: JsonObject, now: str) -> None:
+    """Set what the server alone decides about a new object; names it where it is to be named."""
+    meta = obj["metadata"]
+    for field in _SYSTEM_FIELDS:
+        meta.pop(field, None)
+    meta["creationTimestamp"] = now
+    meta["uid"] = _new_uid()
+    if not meta.get("name") and meta.get("generateName"):
+        meta["name"] = generate_name(meta["generateName"])
+
+
+def match_namespace(target: Target, meta: JsonObject) -> None:
+    """Give the object its request's namespace.
+
+    Raises:
+        StatusError: 400, the object names another.
+    """
+    found = meta.get("namespace") or ""
+    if found and target.namespace and found != target.namespace:
+        raise bad_request(
+            "the namespace of the provided object does not match the namespace sent on the request"
+        )
+    if target.namespace:
+        meta["namespace"] = target.namespace
+    else:
+        meta.pop("namespace", None)
+
+
+def check_name(target: Target, meta: JsonObject) -> None:
+    """The object must be the one that the path names.
+
+    Raises:
+        StatusError: 400, it isn't.
+    """
+    name = meta.get("name") or ""
+    match_namespace(target, meta)
+    if not name:
+        raise bad_request(
+            f"the name of the object ({target.name} based on URL) was undeterminable: name must be provided"
+        )
+    if name != target.name:
+        raise bad_request(
+            f"the name of the object ({name}) does not match the name on the URL ({target.name})"
+        )
+
+
+def drop_duplicate_owners(meta: JsonObject, request: Request) -> None:
+    """Keep one of equal owner references, with upstream's warning."""
+    owners = meta.get("ownerReferences")
+    if not owners or len(owners) < 2:
+        return
+    kept: dict[bytes, JsonObject] = {}
+    for owner in owners:
+        if kept.setdefault(orjson.dumps(owner, option=orjson.OPT_SORT_KEYS), owner) is not owner:
+            text = (
+                f".metadata.ownerReferences contains duplicate entries; API server dedups owner references in 1.20+, "
+                f"and may reject such requests as early as 1.24; please fix your requests; duplicate UID(s) observed: "
+                f"{owner.get('uid', '')}"
+            )
+            request.warn([text])
+    meta["ownerReferences"] = list(kept.values())

@@ -1,0 +1,213 @@
+"""The one way that every write goes (`registry/generic/registry/store.go`, and the handlers' part of the steps).
+
+``create`` stores a new object, ``update`` changes a stored one, or creates it where the request may do so. What a
+request wants is an `UpdatedObjectInfo`: a body for PUT, a patch for PATCH, a number for a Scale. The steps are the
+same for all of them. Their order is upstream's, as clients see it in errors: what a request brings is read, defaulted
+and converted; its version is checked; managers are tracked before strategy and admission change the object, because
+what those change is not the manager's; the user's right to grant is checked before the object is admitted.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import partial
+from typing import Any, Protocol
+
+from dra_apiserver.errors import (
+    StatusError,
+    already_exists,
+    forbidden,
+    generated_name_taken,
+    not_found,
+)
+from dra_apiserver.kinds.common.namespacelifecycle import check_namespace
+from dra_apiserver.kinds.common.quota import resource_quota
+from dra_apiserver.patch import reset_fields
+from dra_apiserver.rest.create import before_create
+from dra_apiserver.rest.meta import drop_duplicate_owners, fill_system_fields, match_namespace
+from dra_apiserver.rest.update import before_update, check_version
+from dra_apiserver.rest.write import Write
+from dra_apiserver.schema import default
+from dra_apiserver.storage import Put, Record, Remove
+from dra_apiserver.target import Target
+
+JsonObject = dict[str, Any]
+
+_GENERATE_ATTEMPTS = 8
+
+
+class UpdatedObjectInfo(Protocol):
+    """What a request wants an object to become (`registry/rest`)."""
+
+    def new(self) -> JsonObject | None:
+        """The object to create where there is none, in the request's version; None where it may not be created.
+
+        Raises:
+            StatusError: the request is refused.
+        """
+
+    def updated(self, current: Record, old: JsonObject) -> JsonObject:
+        """The object to store in place of `old`, in the stored form; it may have parts of `old`.
+
+        Raises:
+            StatusError: the request is refused.
+        """
+
+
+async def create(write: Write, read: Callable[[], JsonObject]) -> Record:
+    """Store the object that `read` reads from the request, in the request's version.
+
+    Raises:
+        StatusError: it is refused.
+    """
+    stored, generated = await write.decide(partial(_read_new, write, read))
+    for attempt in range(_GENERATE_ATTEMPTS):
+        named = write.named(stored["metadata"]["name"])
+        try:
+            return await _store_new(named, stored)
+        except StatusError as error:
+            if not generated or error.reason != "AlreadyExists":
+                raise
+            if attempt == _GENERATE_ATTEMPTS - 1:
+                raise generated_name_taken(named.target.qualified, named.target.name) from None
+            stored["metadata"]["name"] = ""
+            fill_system_fields(stored, write.ctx.now)
+    raise AssertionError("unreachable")
+
+
+def _read_new(write: Write, read: Callable[[], JsonObject]) -> tuple[JsonObject, bool]:
+    """What is to be stored, and whether its name is made up."""
+    obj = read()
+    meta = obj["metadata"]
+    match_namespace(write.target, meta)
+    write = write.named(meta.get("name") or "")
+    generated = not write.target.name and bool(meta.get("generateName"))
+    return _created(write, obj), generated
+
+
+def _created(write: Write, obj: JsonObject) -> JsonObject:
+    """What is stored for a new object, which is in the request's version."""
+    target, ctx = write.target, write.ctx
+    default(target.kind, target.version, obj, ctx.now)
+    drop_duplicate_owners(obj["metadata"], write.request)
+    check_namespace(write.api, target)
+    confirm_grant(write, obj)
+    fill_system_fields(obj, ctx.now)
+    if write.tracked:
+        write.track(None, obj)
+    return before_create(write.request, target, write.to_storage(obj), ctx, write.chain())
+
+
+async def _store_new(write: Write, obj: JsonObject) -> Record:
+    """Store an object under a name that must be free.
+
+    Raises:
+        StatusError: 409, it isn't.
+    """
+    target = write.target
+
+    def change(current: Record | None) -> Put:
+        if current is None:
+            if write.run is not None:
+                # Others wrote while it was decided.
+                _confirm(write, None, obj)
+            return Put(obj)
+        error = already_exists(target.qualified, target.name)
+        if current.object()["metadata"].get("deletionTimestamp"):
+            error = StatusError(
+                409, "AlreadyExists", f"object is being deleted: {error.message}", error.status["details"]
+            )
+        raise error
+
+    record = await write.api.store.write(target.resource, target.key, change, write.ctx.dry_run)
+    assert record is not None
+    return record
+
+
+def _confirm(write: Write, current: Record | None, obj: JsonObject) -> None:
+    """Look again at what is not the object's own, and may have changed while the object was looked at.
+
+    Raises:
+        StatusError: 403, the namespace is going away or a quota would be exceeded.
+    """
+    if current is None:
+        check_namespace(write.api, write.target)
+    old = None if current is None else current.object()
+    resource_quota(obj, old, write.ctx, "UPDATE" if current else "CREATE")
+
+
+async def update(write: Write, info: UpdatedObjectInfo) -> tuple[Record, bool]:
+    """Store what the request makes of the object; the version that results, and whether it was created.
+
+    Raises:
+        StatusError: it is refused.
+    """
+    created = False
+
+    def change(current: Record | None) -> Put | Remove | None:
+        nonlocal created
+        created = current is None
+        return _create_by_update(write, info) if current is None else _replaced(write, info, current)
+
+    record = await write.api.write(
+        write.target, change, write.ctx.dry_run, write.run, partial(_confirm, write)
+    )
+    assert record is not None
+    return record, created
+
+
+def _create_by_update(write: Write, info: UpdatedObjectInfo) -> Put:
+    obj = info.new()
+    if obj is None:
+        raise not_found(write.target.qualified, write.target.name)
+    stored = _created(write, obj)
+    _confirm_create(write)
+    return Put(stored)
+
+
+def _replaced(write: Write, info: UpdatedObjectInfo, current: Record) -> Put | Remove | None:
+    target, old = write.target, current.object()
+    wanted = info.updated(current, old)
+    check_version(target, wanted["metadata"], old["metadata"])
+    if write.tracked:
+        # What the client changed is its own, also where the strategy takes it back.
+        write.track_stored(old, wanted)
+    confirm_grant(write, wanted, old)
+    return before_update(write.request, target, wanted, old, write.ctx, write.chain())
+
+
+def defaulted(write: Write, obj: JsonObject, old: JsonObject) -> JsonObject:
+    """A changed object as it is stored: with defaults, and with the old one's spec where a status is written."""
+    target, same = write.target, write.is_stored_form()
+    if same and ("f:spec",) in reset_fields(target.kind, target.subresource):
+        if "spec" in old:
+            obj["spec"] = old["spec"]
+        else:
+            obj.pop("spec", None)
+    default(target.kind, target.version, obj, write.ctx.now, old if same else {})
+    drop_duplicate_owners(obj["metadata"], write.request)
+    return write.to_storage(obj)
+
+
+def confirm_grant(write: Write, obj: JsonObject, old: JsonObject | None = None) -> None:
+    """Refuse a role or a binding that gives more than the request's user has.
+
+    Raises:
+        StatusError: 403, or 404, as ``check_escalation``.
+    """
+    authorizer, target = write.api.authorizer, write.target
+    check = target.kind.check_escalation
+    if authorizer is not None and check is not None:
+        check(authorizer, write.request.user, target.kind.plural, target.namespace, obj, old)
+
+
+def _confirm_create(write: Write) -> None:
+    """A change that makes the object needs the permission to create it, too.
+
+    Raises:
+        StatusError: 403, there is none.
+    """
+    target: Target = write.target
+    reason = write.ctx.authorize("create", target.kind.plural, target.namespace, target.name)
+    if reason is not None:
+        raise forbidden(target.qualified, target.name, reason)

@@ -1,0 +1,137 @@
+"""What is stored when an object takes the place of another (`registry/rest/update.go`)."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+from dra_shared.names import path_segment_name
+
+from dra_apiserver.admission import Chain
+from dra_apiserver.errors import FieldError, conflict, invalid, invalid_object, server_error
+from dra_apiserver.http import Request
+from dra_apiserver.kinds.common.objectmeta import validate_metadata, validate_metadata_update
+from dra_apiserver.kinds.strategy import Context
+from dra_apiserver.patch import same_but_times
+from dra_apiserver.present import canonical
+from dra_apiserver.rest.meta import match_namespace
+from dra_apiserver.schema import object_type
+from dra_apiserver.schema.reader import strip
+from dra_apiserver.storage import Put, Remove, object_key
+from dra_apiserver.storage.versioner import parse_resource_version
+from dra_apiserver.target import Target
+
+JsonObject = dict[str, Any]
+
+
+def check_version(target: Target, meta: JsonObject, old_meta: JsonObject) -> None:
+    """The object must be changed from its newest version, where it says from which; it has that version then.
+
+    Raises:
+        StatusError: 409, it was changed from another; 422, its kind must say so.
+    """
+    version = meta.get("resourceVersion") or ""
+    try:
+        wanted = parse_resource_version(version)
+    except ValueError as error:
+        raise server_error(str(error)) from None
+    if wanted:
+        if str(wanted) != old_meta["resourceVersion"]:
+            raise conflict(target.qualified, target.name)
+    elif not target.kind.allow_unconditional_update:
+        missing = invalid("metadata.resourceVersion", 0, "must be specified for an update")
+        # Upstream names the resource here where it names the kind elsewhere.
+        raise invalid_object(target.kind.group, target.kind.plural, target.name, [missing])
+    meta["resourceVersion"] = old_meta["resourceVersion"]
+
+
+def check_uid(target: Target, meta: JsonObject, old_meta: JsonObject) -> None:
+    """An object that names a uid means that very object.
+
+    Raises:
+        StatusError: 409, another one has its name by now.
+    """
+    uid = meta.get("uid")
+    if uid and uid != old_meta["uid"]:
+        text = (
+            f"StorageError: invalid object, Code: 4, Key: /registry/{target.kind.plural}/"
+            f"{object_key(target.namespace, target.name)}, ResourceVersion: 0, AdditionalErrorMsg: "
+            f"Precondition failed: UID in precondition: {uid}, UID in object meta: {old_meta['uid']}"
+        )
+        raise conflict(target.qualified, target.name, text)
+
+
+def before_update(
+    request: Request, target: Target, obj: JsonObject, old: JsonObject, ctx: Context, chain: Chain
+) -> Put | Remove | None:
+    """What is stored when `obj`, in the stored version, takes the place of `old`; parts of that may be in it already.
+
+    Raises:
+        StatusError: admission, validation or the strategy refuses.
+    """
+    kind = target.kind
+    meta, old_meta = obj["metadata"], old["metadata"]
+    prepare_update(target, obj, old, ctx, chain)
+    # Upstream checks the metadata of every kind here, and again in most kinds' own validation.
+    errors = validate_metadata(meta, kind.namespaced, path_segment_name, stored=old_meta)
+    errors += validate_metadata_update(meta, old_meta, members_good=not errors)
+    ctx = replace(ctx, metadata_good=not errors)
+    validate_update(request, target, obj, old, ctx, errors)
+    chain.validate(obj, old, ctx, "UPDATE")
+    strip(object_type(kind, kind.storage_version), obj, old)
+    removable = (
+        old_meta.get("deletionTimestamp")
+        and not meta.get("finalizers")
+        and not old_meta.get("deletionGracePeriodSeconds")
+        and (kind.is_finalized is None or kind.is_finalized(obj))
+    )
+    if removable:
+        return Remove(canonical(obj))
+    return None if same_but_times(old, obj) else Put(canonical(obj))
+
+
+def prepare_update(target: Target, obj: JsonObject, old: JsonObject, ctx: Context, chain: Chain) -> None:
+    """Let admission and the strategy change the object, and keep what only the server sets as it was.
+
+    Raises:
+        StatusError: admission refuses.
+    """
+    meta, old_meta = obj["metadata"], old["metadata"]
+    match_namespace(target, meta)
+    if "generation" in old_meta:
+        meta["generation"] = old_meta["generation"]
+    else:
+        meta.pop("generation", None)
+    chain.mutate(obj, old, ctx, "UPDATE")
+    target.kind.strategy_for(target.subresource).prepare_for_update(obj, old, ctx)
+    if not meta.get("uid"):
+        meta["uid"] = old_meta["uid"]
+    meta["creationTimestamp"] = old_meta.get("creationTimestamp")
+    if not ctx.dry_run:
+        # Storage drops it.
+        meta.pop("selfLink", None)
+    for field in ("deletionTimestamp", "deletionGracePeriodSeconds"):
+        if old_meta.get(field) is not None:
+            meta[field] = old_meta[field]
+        else:
+            meta.pop(field, None)
+
+
+def validate_update(
+    request: Request,
+    target: Target,
+    obj: JsonObject,
+    old: JsonObject,
+    ctx: Context,
+    errors: list[FieldError],
+) -> None:
+    """Have the strategy validate the object, which has these `errors` already, and warn of it.
+
+    Raises:
+        StatusError: 422, there are errors.
+    """
+    strategy = target.kind.strategy_for(target.subresource)
+    errors += strategy.validate_update(obj, old, ctx)
+    if errors:
+        raise invalid_object(target.kind.group, target.kind.kind, obj["metadata"].get("name", ""), errors)
+    request.warn(strategy.warnings_on_update(obj, old, ctx))
