@@ -181,6 +181,7 @@ def per_pod(workload: str, nodes: int, pods: int) -> Json:
     }
 
 
+# Long: a table of workloads, one statement each.
 def impossible() -> Iterator[tuple[str, list[Json], list[Json], list[Json]]]:
     """Devices, requests and constraints without a solution."""
     many = [gpu(i, "n") for i in range(64)]

@@ -32,6 +32,8 @@ SERVICES = ("dra_apiserver", "dra_scheduler", "dra_controller", "dra_node_agent"
 EXPLAINED = (REPOSITORY / "shared/dra_shared", REPOSITORY / "services/scheduler/dra_scheduler/allocator")
 UPSTREAM = (REPOSITORY / "shared/dra_shared/api", REPOSITORY / "shared/dra_shared/cel")
 LONGEST_FILE = 600
+LONGEST_FUNCTION = 60
+CODE = ("bench", "cli", "services", "shared", "tests", "tools")
 _LINK = re.compile(r"(?<!!)\[[^\]]*\]\(([^)\s]+)\)")
 
 
@@ -154,6 +156,38 @@ def test_modules_explain_themselves_and_stay_short(path: Path) -> None:
         assert empty or ast.get_docstring(tree), "no docstring"
     if _below(path, EXPLAINED) and not _below(path, UPSTREAM):
         assert not list(_unexplained(tree))
+
+
+def test_functions_are_short_or_say_why_not() -> None:
+    found = [
+        f"{_name(path)}:{line} {name}"
+        for folder in CODE
+        for path in sorted((REPOSITORY / folder).rglob("*.py"))
+        if not path.stem.endswith(("_pb2", "_pb2_grpc"))
+        for line, name in _long_functions(path.read_text())
+    ]
+    assert not found, "split these, or say why not in a line '# Long: REASON' above them"
+
+
+def test_a_long_function_is_found() -> None:
+    body = "    pass\n" * LONGEST_FUNCTION
+    source = f"def f():\n{body}\n\n# Long: a table.\n@cache\ndef g():\n{body}\n\ndef h():\n    pass\n"
+    assert _long_functions(source) == [(1, "f")]
+
+
+def _long_functions(source: str) -> list[tuple[int, str]]:
+    """Functions that are too long and do not say why in the line above them."""
+    lines = source.splitlines()
+    found = []
+    for node in ast.walk(ast.parse(source)):
+        if not isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
+            continue
+        assert node.end_lineno is not None
+        first = min([node.lineno, *(one.lineno for one in node.decorator_list)])
+        reason = lines[first - 2].strip() if first > 1 else ""
+        if node.end_lineno - node.lineno >= LONGEST_FUNCTION and not reason.startswith("# Long: "):
+            found.append((node.lineno, node.name))
+    return found
 
 
 def _below(path: Path, folders: tuple[Path, ...]) -> bool:

@@ -15,6 +15,8 @@ import httpx
 from dra_shared.client.rest import Client
 
 Json = dict[str, Any]
+Key = tuple[str, str, str]
+"""Resource, namespace and name."""
 _MERGE_KEYS = {"conditions": "type", "reservedFor": "uid"}
 
 
@@ -107,7 +109,7 @@ class FakeApi(httpx.AsyncBaseTransport):
             if watched == resource:
                 events.put_nowait(_frame(event, obj))
 
-    def _put(self, event: str, key: tuple[str, str, str], obj: Json) -> Json:
+    def _put(self, event: str, key: Key, obj: Json) -> Json:
         self.version += 1
         obj["metadata"]["resourceVersion"] = str(self.version)
         self.objects[key] = obj
@@ -139,31 +141,42 @@ class FakeApi(httpx.AsyncBaseTransport):
             return 200, _status(200, "", "")
         if key not in self.objects:
             return _missing(resource, name)
-        obj = copy.deepcopy(self.objects[key])
         if subresource == "binding":
-            obj["spec"]["nodeName"] = body["target"]["name"]
-            self._put("MODIFIED", key, obj)
-            return 201, _status(201, "", "")
+            return self._bind(key, body)
         if verb == "delete":
-            uid = body.get("preconditions", {}).get("uid")
-            if uid not in (None, obj["metadata"]["uid"]):
-                return 409, _status(409, "Conflict", f"the UID in the precondition ({uid}) is another")
-            self.remove(*key)
-            return 200, _status(200, "", "")
+            return self._delete(key, body)
         if verb == "update":
-            if body["metadata"].get("resourceVersion") not in ("", None, obj["metadata"]["resourceVersion"]):
-                text = f'Operation cannot be fulfilled on {resource} "{name}": the object has been modified'
-                return 409, _status(409, "Conflict", text)
-            new = {**obj, "status": body.get("status", {})} if subresource else {**body}
-            if not subresource:
-                new["status"] = obj.get("status", {})
-            return 200, self._put("MODIFIED", key, new)
-        meta = body.pop("metadata", {})
+            return self._update(key, subresource, body)
+        return self._patch(key, body)
+
+    def _bind(self, key: Key, body: Json) -> tuple[int, Json]:
+        obj = copy.deepcopy(self.objects[key])
+        obj["spec"]["nodeName"] = body["target"]["name"]
+        self._put("MODIFIED", key, obj)
+        return 201, _status(201, "", "")
+
+    def _delete(self, key: Key, body: Json) -> tuple[int, Json]:
+        uid = body.get("preconditions", {}).get("uid")
+        if uid not in (None, self.objects[key]["metadata"]["uid"]):
+            return 409, _status(409, "Conflict", f"the UID in the precondition ({uid}) is another")
+        self.remove(*key)
+        return 200, _status(200, "", "")
+
+    def _update(self, key: Key, subresource: str, body: Json) -> tuple[int, Json]:
+        obj = copy.deepcopy(self.objects[key])
+        if body["metadata"].get("resourceVersion") not in ("", None, obj["metadata"]["resourceVersion"]):
+            return _modified(key)
+        new = {**obj, "status": body.get("status", {})} if subresource else {**body}
+        if not subresource:
+            new["status"] = obj.get("status", {})
+        return 200, self._put("MODIFIED", key, new)
+
+    def _patch(self, key: Key, body: Json) -> tuple[int, Json]:
+        obj, meta = copy.deepcopy(self.objects[key]), body.pop("metadata", {})
         if meta.get("uid") not in (None, obj["metadata"]["uid"]):
             return 409, _status(409, "Conflict", "the UID in the precondition is another")
         if meta.get("resourceVersion") not in (None, obj["metadata"]["resourceVersion"]):
-            text = f'Operation cannot be fulfilled on {resource} "{name}": the object has been modified'
-            return 409, _status(409, "Conflict", text)
+            return _modified(key)
         if "annotations" in meta:
             _merge(obj["metadata"].setdefault("annotations", {}), meta["annotations"])
         _merge(obj, body)
@@ -180,6 +193,11 @@ class FakeApi(httpx.AsyncBaseTransport):
             meta["name"] = self.numbered(meta["generateName"], taken)
         meta["uid"] = f"UID-{self.version}"
         return self._put("ADDED", (resource, namespace, meta["name"]), body)
+
+
+def _modified(key: Key) -> tuple[int, Json]:
+    text = f'Operation cannot be fulfilled on {key[0]} "{key[2]}": the object has been modified'
+    return 409, _status(409, "Conflict", text)
 
 
 class _Stream(httpx.AsyncByteStream):

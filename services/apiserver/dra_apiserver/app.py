@@ -122,27 +122,13 @@ class Application:
         verb, target = "", None
         self._running += 1
         try:
-            if (reason := self._guard.refusal(request.method, request.headers)) is not None:
-                raise forbidden_request(reason)
-            if request.method == "TRACE":
-                raise method_not_allowed()
-            wanted = identify(request, self._api.credentials)
-            if self._authorizer is not None:
-                self._authorizer.check(request, wanted)
-            elif wanted is not None:
-                request.user = impersonated(wanted)
-            query = scope["query_string"]
-            watching = b"watch=" in query and request.flag("watch")
+            self._admit(request)
             try:
-                verb, handler, target = resolve(self._api.registry, request.method, request.path, watching)
+                verb, handler, target = self._resolve(request)
             except NotResource:
                 await self._other(request)
                 return
-            if verb == "watch":
-                if len(self._api.streams) >= _MAX_WATCHES:
-                    raise too_many_requests("too many watches, please try again later")
-            elif self._running - len(self._api.streams) > _MAX_REQUESTS:
-                raise too_many_requests("too many requests, please try again later")
+            self._limit(verb)
             warning = deprecation(target.kind, target.version)
             if warning is not None:
                 request.warn([warning])
@@ -163,6 +149,38 @@ class Application:
         finally:
             self._running -= 1
             self._record(request, verb, target, request.code or 500, perf_counter() - started)
+
+    def _admit(self, request: Request) -> None:
+        """Identify the user, and refuse what no user may do, or not this one.
+
+        Raises:
+            StatusError: 401, 403 or 405.
+        """
+        if (reason := self._guard.refusal(request.method, request.headers)) is not None:
+            raise forbidden_request(reason)
+        if request.method == "TRACE":
+            raise method_not_allowed()
+        wanted = identify(request, self._api.credentials)
+        if self._authorizer is not None:
+            self._authorizer.check(request, wanted)
+        elif wanted is not None:
+            request.user = impersonated(wanted)
+
+    def _resolve(self, request: Request) -> tuple[str, Handler, Target]:
+        watching = b"watch=" in request.scope["query_string"] and request.flag("watch")
+        return resolve(self._api.registry, request.method, request.path, watching)
+
+    def _limit(self, verb: str) -> None:
+        """Refuse what is too much at once.
+
+        Raises:
+            StatusError: 429.
+        """
+        if verb == "watch":
+            if len(self._api.streams) >= _MAX_WATCHES:
+                raise too_many_requests("too many watches, please try again later")
+        elif self._running - len(self._api.streams) > _MAX_REQUESTS:
+            raise too_many_requests("too many requests, please try again later")
 
     async def _handle(self, verb: str, handler: Handler, request: Request, target: Target) -> None:
         if verb == "watch":

@@ -189,6 +189,22 @@ def _v6(text: str) -> ipaddress.IPv6Address:
     rest, percent, zone = text.partition("%")
     if percent and not zone:
         raise _Bad("zone must be a non-empty string")
+    found, gap, rest = _v6_groups(rest)
+    if rest:
+        raise _Bad("trailing garbage after address", rest)
+    if len(found) < 16 and gap is None:
+        raise _Bad("address string too short")
+    if gap is not None:
+        if len(found) == 16:
+            raise _Bad("the :: must expand to at least one field of zeros")
+        found = found[:gap] + bytes(16 - len(found)) + found[gap:]
+    plain = ipaddress.IPv6Address(found)
+    # The module refuses zones with a percent sign; whether there is a zone is all that matters.
+    return ipaddress.IPv6Address(f"{plain}%zone") if zone else plain
+
+
+def _v6_groups(rest: str) -> tuple[bytes, int | None, str]:
+    """The bytes of an address, where in them its "::" is, and what of the text is left."""
     found = b""
     gap: int | None = None
     if rest.startswith("::"):
@@ -197,13 +213,7 @@ def _v6(text: str) -> ipaddress.IPv6Address:
     while len(found) < 16 and (rest or gap != 0 or found):
         group = _group(rest)
         if rest[len(group) : len(group) + 1] == ".":
-            if gap is None and len(found) != 12:
-                raise _Bad("embedded IPv4 address must replace the final 2 fields of the address", rest)
-            if len(found) > 12:
-                raise _Bad("too many hex fields to fit an embedded IPv4 at the end of the address", rest)
-            found += _v4(rest)
-            rest = ""
-            break
+            return found + _embedded(rest, len(found), gap), gap, ""
         found += int(group, 16).to_bytes(2, "big")
         rest = rest[len(group) :]
         if not rest:
@@ -219,17 +229,16 @@ def _v6(text: str) -> ipaddress.IPv6Address:
             gap, rest = len(found), rest[1:]
             if not rest:
                 break
-    if rest:
-        raise _Bad("trailing garbage after address", rest)
-    if len(found) < 16 and gap is None:
-        raise _Bad("address string too short")
-    if gap is not None:
-        if len(found) == 16:
-            raise _Bad("the :: must expand to at least one field of zeros")
-        found = found[:gap] + bytes(16 - len(found)) + found[gap:]
-    plain = ipaddress.IPv6Address(found)
-    # The module refuses zones with a percent sign; whether there is a zone is all that matters.
-    return ipaddress.IPv6Address(f"{plain}%zone") if zone else plain
+    return found, gap, rest
+
+
+def _embedded(rest: str, before: int, gap: int | None) -> bytes:
+    """An IPv4 address at the end of an IPv6 one, after so many bytes."""
+    if gap is None and before != 12:
+        raise _Bad("embedded IPv4 address must replace the final 2 fields of the address", rest)
+    if before > 12:
+        raise _Bad("too many hex fields to fit an embedded IPv4 at the end of the address", rest)
+    return _v4(rest)
 
 
 def _group(rest: str) -> str:

@@ -339,6 +339,7 @@ def _plain(trace: Trace) -> dict[str, Any]:
     }
 
 
+# Long: a whole trace, as it is shown.
 def test_what_a_trace_tells() -> None:
     devices: list[dict[str, Any]] = [
         {"name": "d0", "attributes": {"kind": {"string": "x"}}},

@@ -121,17 +121,7 @@ def _everything(node: Node, value: Any) -> FieldSet:
     made: FieldSet = {}
     if isinstance(node, Struct):
         if isinstance(value, dict):
-            fields = node.fields
-            for key, one in value.items():
-                member = fields.get(key)
-                if member is None:
-                    if not node.native:
-                        made[f"f:{key}"] = {}
-                elif not one:
-                    if not _void(member, one):
-                        made[member.step] = {}
-                else:
-                    made[member.step] = {} if member.whole else _everything(member.node, one)
+            made = _every_member(node, value)
     elif isinstance(node, ListNode):
         if isinstance(value, list):
             for item in value:
@@ -143,6 +133,22 @@ def _everything(node: Node, value: Any) -> FieldSet:
             made[f"f:{key}"] = _everything(node.value, one)
     if made:
         made[SELF] = {}
+    return made
+
+
+def _every_member(node: Struct, value: dict[str, Any]) -> FieldSet:
+    made: FieldSet = {}
+    fields = node.fields
+    for key, one in value.items():
+        member = fields.get(key)
+        if member is None:
+            if not node.native:
+                made[f"f:{key}"] = {}
+        elif not one:
+            if not _void(member, one):
+                made[member.step] = {}
+        else:
+            made[member.step] = {} if member.whole else _everything(member.node, one)
     return made
 
 

@@ -22,6 +22,7 @@ NO_PODS = "a null labelSelector results in matching no pod"
 HIDES = 'hides previous definition of "A", which may be dropped when using apply'
 
 
+# Long: one pod with all that is warned of, since the order of warnings counts.
 def test_a_pod_with_everything() -> None:
     container = {
         "name": "c",

@@ -32,6 +32,7 @@ STATUS_ALONE: tuple[FieldPath, ...] = (("f:metadata",), ("f:spec",))
 """What a status write leaves as it is where it writes no metadata, either."""
 
 
+# Long: a kind has many fields, and each is passed on by name so that types are checked.
 def builtin(
     group: str,
     plural: str,

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -175,9 +175,14 @@ def _map_keys(schema: Schema, path: str) -> Iterator[FieldError]:
         yield required(at, "must not be empty if x-kubernetes-list-type is map")
     if form == "map" and items is None:
         yield required(f"{path}.items", "must have a schema if x-kubernetes-list-type is map")
-    if form not in ("map", "set") or not isinstance(items, Mapping):
-        return
+    if form in ("map", "set") and isinstance(items, Mapping):
+        yield from _map_items(keys, form, items, path)
+
+
+def _map_items(keys: Sequence[str], form: str, items: Schema, path: str) -> Iterator[FieldError]:
+    """The items of a list that is a map or a set."""
     properties, kind = items.get("properties") or {}, items.get("type") or ""
+    at = f"{path}.x-kubernetes-list-map-keys"
     if form == "map" and kind != "object":
         text = "must be object if parent array's x-kubernetes-list-type is map"
         yield invalid(f"{path}.items.type", kind, text)

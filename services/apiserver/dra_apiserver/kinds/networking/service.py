@@ -214,15 +214,7 @@ def check_cluster_ips(spec: JsonObject, known: Set[str]) -> list[FieldError]:
     elif many and not single:
         errors.append(invalid(path, many, "must be empty when `clusterIP` is not specified"))
     families = spec.get("ipFamilies") or []
-    again = repeated(families)
-    for index, family in enumerate(families):
-        if family not in _FAMILIES:
-            errors.append(not_supported(f"spec.ipFamilies[{index}]", family, _FAMILIES))
-        if index in again:
-            errors.append(duplicate(f"spec.ipFamilies[{index}]", family))
-    policy = spec.get("ipFamilyPolicy")
-    if policy is not None and policy not in _POLICIES:
-        errors.append(not_supported("spec.ipFamilyPolicy", policy, _POLICIES))
+    errors += _check_families(families, spec.get("ipFamilyPolicy"))
     wrong: list[FieldError] = []
     for index, address in enumerate(many):
         if index == 0 and address == NONE:
@@ -243,6 +235,19 @@ def check_cluster_ips(spec: JsonObject, known: Set[str]) -> list[FieldError]:
         if family in _FAMILIES and family != f"IPv{versions[index]}":
             text = f"expected an {family} value as indicated by `ipFamilies[{index}]`"
             errors.append(invalid(f"{path}[{index}]", address, text))
+    return errors
+
+
+def _check_families(families: list[str], policy: str | None) -> list[FieldError]:
+    errors: list[FieldError] = []
+    again = repeated(families)
+    for index, family in enumerate(families):
+        if family not in _FAMILIES:
+            errors.append(not_supported(f"spec.ipFamilies[{index}]", family, _FAMILIES))
+        if index in again:
+            errors.append(duplicate(f"spec.ipFamilies[{index}]", family))
+    if policy is not None and policy not in _POLICIES:
+        errors.append(not_supported("spec.ipFamilyPolicy", policy, _POLICIES))
     return errors
 
 

@@ -6,6 +6,7 @@ A field that an update leaves as it was is not judged again.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 from dra_shared.features import FeatureGates
@@ -122,48 +123,64 @@ def _check_owner(owner: JsonObject, path: str) -> list[FieldError]:
     return errors
 
 
+@dataclass(frozen=True, slots=True)
+class _Change:
+    """The fields of a new spec; of a changed one also those `before`, which may not change."""
+
+    spec: JsonObject
+    before: JsonObject | None
+    path: str
+
+    def kept(self, field: str) -> bool:
+        """Whether the field is what it was."""
+        return self.before is not None and same(self.spec.get(field), self.before.get(field))
+
+    def frozen(self, field: str) -> list[FieldError]:
+        """What is wrong with another value: nothing in a new spec."""
+        return [] if self.before is None else [_immutable(f"{self.path}.{field}")]
+
+
 def _check_group(
     spec: JsonObject, before: JsonObject | None, path: str, gates: FeatureGates
 ) -> list[FieldError]:
     """What a pod group and a template of pod groups have in common; `before` for what must not change."""
-
-    def kept(field: str) -> bool:
-        return before is not None and same(spec.get(field), before.get(field))
-
-    def frozen(field: str) -> list[FieldError]:
-        return [] if before is None else [_immutable(f"{path}.{field}")]
-
+    change = _Change(spec, before, path)
     errors: list[FieldError] = []
-    if not kept("schedulingPolicy"):
+    if not change.kept("schedulingPolicy"):
         policy = spec.get("schedulingPolicy") or {}
-        errors += frozen("schedulingPolicy") or _check_policy(policy, f"{path}.schedulingPolicy")
-    constraints = spec.get("schedulingConstraints")
-    if constraints is not None and not kept("schedulingConstraints"):
-        at = f"{path}.schedulingConstraints"
-        if not gates.enabled(TOPOLOGY):
-            errors.append(forbidden_field(at, ""))
-        else:
-            errors += frozen("schedulingConstraints") or _check_constraints(constraints, at)
-    elif constraints is None and gates.enabled(TOPOLOGY) and not kept("schedulingConstraints"):
-        errors += frozen("schedulingConstraints")
-    if not kept("resourceClaims"):
+        errors += change.frozen("schedulingPolicy") or _check_policy(policy, f"{path}.schedulingPolicy")
+    errors += _check_topology(change, gates)
+    if not change.kept("resourceClaims"):
         claims = spec.get("resourceClaims") or []
-        refused = frozen("resourceClaims")
+        refused = change.frozen("resourceClaims")
         if len(claims) > _CLAIMS:
             refused.append(too_many(f"{path}.resourceClaims", len(claims), _CLAIMS))
         errors += refused or _check_claims(claims, f"{path}.resourceClaims")
+    return errors + _check_preemption(change, gates)
+
+
+def _check_topology(change: _Change, gates: FeatureGates) -> list[FieldError]:
+    field = "schedulingConstraints"
+    if change.kept(field):
+        return []
+    constraints, at = change.spec.get(field), f"{change.path}.{field}"
+    if not gates.enabled(TOPOLOGY):
+        return [] if constraints is None else [forbidden_field(at, "")]
+    return change.frozen(field) or ([] if constraints is None else _check_constraints(constraints, at))
+
+
+def _check_preemption(change: _Change, gates: FeatureGates) -> list[FieldError]:
+    errors: list[FieldError] = []
     for field, check in _PREEMPTION_CHECKS:
-        value, at = spec.get(field), f"{path}.{field}"
-        if kept(field):
+        value, at = change.spec.get(field), f"{change.path}.{field}"
+        if change.kept(field):
             continue
         if not gates.enabled(PREEMPTION):
-            if before is None:
-                # It was dropped, and is what it is by default.
-                continue
-            if value not in (None, ""):
+            # In a new spec it was dropped, and is what it is by default.
+            if change.before is not None and value not in (None, ""):
                 errors.append(forbidden_field(at, ""))
-        elif frozen(field):
-            errors += frozen(field)
+        elif frozen := change.frozen(field):
+            errors += frozen
         elif value not in (None, ""):
             errors += check(value, at)
     return errors
