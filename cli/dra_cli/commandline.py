@@ -24,6 +24,7 @@ GROUPS: dict[str, dict[str, str]] = {
     },
     "Objects": {
         "apply": "Create or change objects as manifests say.",
+        "convert": "Turn manifests of older DRA APIs into today's; what became of each field goes to stderr.",
         "get": "Show objects.",
         "delete": "Delete objects, by name or as manifests name them.",
         "logs": "Print a container's log.",

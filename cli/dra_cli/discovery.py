@@ -89,7 +89,9 @@ class Discovery:
         for resource in self._resources:
             if resource.api_version == api_version and resource.kind == kind:
                 return resource
-        raise CommandError(f'no matches for kind "{kind}" in version "{api_version}"')
+        from dra_cli.conversion import hint
+
+        raise CommandError(f'no matches for kind "{kind}" in version "{api_version}"{hint(obj)}')
 
 
 async def _get(client: Client, path: str) -> dict[str, Any]:

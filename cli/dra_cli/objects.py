@@ -82,7 +82,7 @@ async def apply(
         if response.status_code >= 400:
             refusal = from_response(response.status_code, response.content)
             point = _UNKNOWN_FIELD.search(str(refusal))
-            raise CommandError(f"{where} is refused: {point[1]}") if point else refusal
+            raise _unknown_field(where, point[1], obj) if point else refusal
         if response.status_code == 201:
             outcome = "created"
         elif before.status_code == 200 and _version(before.json()) == _version(response.json()):
@@ -91,6 +91,12 @@ async def apply(
             outcome = "configured"
         results.append((where, outcome))
     return results
+
+
+def _unknown_field(where: Target, point: str, obj: dict[str, Any]) -> CommandError:
+    from dra_cli.conversion import hint
+
+    return CommandError(f"{where} is refused: {point}{hint(obj)}")
 
 
 def _version(obj: dict[str, Any]) -> Any:

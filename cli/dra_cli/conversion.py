@@ -1,0 +1,69 @@
+"""Manifests of the older DRA APIs as today's, with a line for each field."""
+
+import sys
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import orjson
+import yaml
+from dra_shared import classic
+from dra_shared.classic.kinds import successor
+from dra_shared.classic.notes import lost
+from dra_shared.jsontext import dumps
+
+from dra_cli import manifests
+from dra_cli.errors import CommandError
+
+INCOMPLETE = 3
+"""The exit code where something had no successor."""
+
+
+def mapping(classes: Sequence[str], wanted: bool) -> Mapping[str, str] | None:
+    """The classes of extended resources, from ``RESOURCE=CLASS``; None where these are to stay.
+
+    Raises:
+        CommandError: an entry is malformed.
+    """
+    found = {}
+    for entry in classes:
+        resource, equals, name = entry.partition("=")
+        if not equals or "/" not in resource or not name:
+            raise CommandError(
+                f"--class {entry}: want RESOURCE=CLASS, such as nvidia.com/gpu=gpu.nvidia.com", 2
+            )
+        found[resource] = name
+    return found if found or wanted else None
+
+
+def convert(files: Sequence[str], output: str, extended: Mapping[str, str] | None) -> None:
+    """Print today's objects, and what became of the old fields on standard error.
+
+    Raises:
+        CommandError: a manifest can't be read, or (after the output) something had no successor.
+    """
+    if output not in ("yaml", "json"):
+        raise CommandError(f"unknown output {output!r}: choose yaml or json", 2)
+    conversion = classic.convert(manifests.load(list(files)), extended)
+    for note in conversion.notes:
+        print(f"# {note}", file=sys.stderr)
+    print(_json(conversion.objects) if output == "json" else _yaml(conversion.objects), flush=True)
+    if missing := lost(conversion.notes):
+        many = f"{len(missing)} of the fields have" if len(missing) > 1 else "1 of the fields has"
+        raise CommandError(f"{many} no successor, see above", INCOMPLETE)
+
+
+def hint(obj: dict[str, Any]) -> str:
+    """What an error says more where the object is of an older API."""
+    became = successor(obj)
+    return f": {became}; `dralab convert FILE` turns old manifests into today's" if became else ""
+
+
+def _yaml(objects: Sequence[dict[str, Any]]) -> str:
+    dump = [yaml.safe_dump(one, sort_keys=False, allow_unicode=True, width=110).rstrip() for one in objects]
+    return "\n---\n".join(dump)
+
+
+def _json(objects: Sequence[dict[str, Any]]) -> str:
+    """One object as it is, several as a List."""
+    value = objects[0] if len(objects) == 1 else {"apiVersion": "v1", "kind": "List", "items": list(objects)}
+    return dumps(value, option=orjson.OPT_INDENT_2).decode()

@@ -1,0 +1,79 @@
+"""Turns objects of every older form of DRA into those of today."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+from dra_shared.classic.claims import resource_claim, resource_claim_template
+from dra_shared.classic.classes import resource_class, vendor_class
+from dra_shared.classic.drivers import is_vendor_group
+from dra_shared.classic.extended import ExtendedResources
+from dra_shared.classic.fields import Object, subject_of
+from dra_shared.classic.kinds import is_gone, is_parameters, is_structured, why_gone
+from dra_shared.classic.namedresources import resource_slice
+from dra_shared.classic.notes import Note, Notes
+from dra_shared.classic.parameters import IN_TREE_GROUP
+from dra_shared.classic.pods import has_source, without_source
+from dra_shared.classic.structured import structured
+from dra_shared.classic.world import World, finder, generated_from, group_of
+
+
+@dataclass(frozen=True, slots=True)
+class Conversion:
+    """Today's objects, and what became of each field of the old ones."""
+
+    objects: Sequence[Object]
+    notes: Sequence[Note]
+
+
+def convert(objects: Sequence[Object], extended: Mapping[str, str] | None = None) -> Conversion:
+    """Convert the objects of some manifests; those that are of today stay as they are.
+
+    ``extended``: also turn extended resources of device plugins into claims, of the class that the mapping has for
+    a resource or, where it has none, of the class that is known for it; None leaves them.
+    """
+    world = World(finder(objects), generated_from(objects))
+    resources = None if extended is None else ExtendedResources(extended)
+    made: list[Object] = []
+    notes: list[Note] = []
+    for obj in objects:
+        own = Notes(subject_of(obj))
+        for one in _converted(obj, world, own):
+            results = resources.converted(one, own) if resources is not None else [one]
+            # Manifests of one cluster often repeat its classes.
+            made += [result for result in results if result not in made]
+        notes += own.entries
+    for read in world.notes.values():
+        notes += read.entries
+    return Conversion(made, notes)
+
+
+def _converted(obj: Object, world: World, notes: Notes) -> Sequence[Object]:
+    group, kind = group_of(obj), str(obj.get("kind"))
+    if is_gone(group, kind):
+        notes.lost("", why_gone(kind))
+        return []
+    if is_parameters(group, kind):
+        world.read(obj)
+        return []
+    if group == IN_TREE_GROUP:
+        return _resource(obj, world, notes)
+    if is_vendor_group(group) and kind == "DeviceClass":
+        return vendor_class(obj, world, notes)
+    return [without_source(obj, notes)] if has_source(obj) else [obj]
+
+
+def _resource(obj: Object, world: World, notes: Notes) -> Sequence[Object]:
+    kind = obj["kind"]
+    if obj["apiVersion"] == "resource.k8s.io/v1" and is_structured(obj):
+        return [obj]
+    if is_structured(obj):
+        return structured(obj, notes)
+    if kind == "ResourceClass":
+        return resource_class(obj, world, notes)
+    if kind == "ResourceClaim":
+        return resource_claim(obj, world, notes)
+    if kind == "ResourceClaimTemplate":
+        return resource_claim_template(obj, world, notes)
+    if kind == "ResourceSlice":
+        return resource_slice(obj, notes)
+    return [obj]

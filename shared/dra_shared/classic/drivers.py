@@ -1,0 +1,94 @@
+"""What is known of single drivers: the names that they had, and the attributes that they publish today.
+
+NVIDIA's are those of github.com/NVIDIA/k8s-dra-driver (`gpuselector.go` then, `deviceinfo.go` now), the example
+driver's those of kubernetes-sigs/dra-example-driver. Of other drivers nothing is assumed.
+"""
+
+import enum
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+
+class Type(enum.Enum):
+    """The type of an attribute; a quantity is a capacity in v1."""
+
+    STRING = "string"
+    INT = "int"
+    BOOL = "bool"
+    VERSION = "version"
+    QUANTITY = "quantity"
+
+
+@dataclass(frozen=True, slots=True)
+class Driver:
+    """A driver as it is called today.
+
+    ``types`` are those of its attributes; ``gone`` says of old attributes why there is none in their place.
+    ``partitioned``: its devices are of type gpu or mig, and classes are for one of both.
+    """
+
+    name: str
+    types: Mapping[str, Type] = field(default_factory=dict)
+    gone: Mapping[str, str] = field(default_factory=dict)
+    partitioned: bool = False
+
+
+NVIDIA = Driver(
+    "gpu.nvidia.com",
+    types={
+        "architecture": Type.STRING,
+        "brand": Type.STRING,
+        "cudaComputeCapability": Type.VERSION,
+        "cudaDriverVersion": Type.VERSION,
+        "driverVersion": Type.VERSION,
+        "memory": Type.QUANTITY,
+        "parentUUID": Type.STRING,
+        "productName": Type.STRING,
+        "profile": Type.STRING,
+        "type": Type.STRING,
+        "uuid": Type.STRING,
+    },
+    gone={"index": "GPUs have no index in v1: choose by uuid, or by a device's PCI bus id"},
+    partitioned=True,
+)
+EXAMPLE = Driver(
+    "gpu.example.com",
+    types={
+        "driverVersion": Type.VERSION,
+        "index": Type.INT,
+        "memory": Type.QUANTITY,
+        "model": Type.STRING,
+        "uuid": Type.STRING,
+    },
+)
+_DRIVERS = {
+    "gpu.nvidia.com": NVIDIA,
+    "gpu.resource.nvidia.com": NVIDIA,
+    "gpu.example.com": EXAMPLE,
+    "gpu.resource.example.com": EXAMPLE,
+}
+GPU_CLASS, MIG_CLASS = "gpu.nvidia.com", "mig.nvidia.com"
+"""The DeviceClasses that NVIDIA's driver installs."""
+
+
+def driver_called(name: str) -> Driver:
+    """The driver that had this name."""
+    return _DRIVERS.get(name) or Driver(name)
+
+
+_GROUPS = {
+    "gpu.nvidia.com": NVIDIA,
+    "gpu.resource.nvidia.com": NVIDIA,
+    "gpu.resource.example.com": EXAMPLE,
+    "gpu.example.com": EXAMPLE,
+}
+
+
+def driver_of_group(group: str) -> Driver | None:
+    """The driver whose parameters are objects of this API group."""
+    return _GROUPS.get(group)
+
+
+def is_vendor_group(group: str) -> bool:
+    """Whether objects of this API group are parameters of a known driver."""
+    return group in _GROUPS

@@ -1,0 +1,220 @@
+"""Conditions on a device as CEL expressions of v1."""
+
+import functools
+import re
+from collections.abc import Sequence
+
+from dra_shared.cel import CompileError, compile_expression
+from dra_shared.classic.drivers import Driver, Type
+from dra_shared.quantity import Quantity, QuantityError
+
+COMPARISONS = {"==": "==", ">": ">", ">=": ">=", "<": "<", "<=": "<="}
+_IDENTIFIER = re.compile(r"[A-Za-z_][A-Za-z0-9_]{0,31}")
+_SEPARATOR = re.compile(r"[-_.]+([A-Za-z0-9])")
+_DIGITS = re.compile(r"-?\d+")
+_UNITS = ("Ti", "Gi", "Mi", "Ki")
+
+# Of a GPU's memory, how much a slice of 1 to 7 parts has at most and at least: 1g.20gb of an H100 is a quarter, 1g.10gb
+# an eighth; an A30 has four parts.
+_MOST = {1: 4, 2: 2, 3: 2, 4: 1, 7: 1}
+_LEAST = {1: 8, 2: 4, 3: 2, 4: 2, 7: 1}
+
+
+class Inexpressible(Exception):
+    """Nothing in v1 asks for this; the message says why."""
+
+
+def text(value: str) -> str:
+    """A string literal."""
+    escaped = value.replace("\\", "\\\\").replace("'", "\\'").replace("\n", "\\n")
+    return f"'{escaped}'"
+
+
+def of_driver(driver: str) -> str:
+    """Whether the device is one of the driver's."""
+    return f"device.driver == {text(driver)}"
+
+
+def of_type(driver: Driver, type_: str) -> str:
+    """Whether the device is of this type, where the driver has several."""
+    return f"{_attribute(driver.name, 'type')} == {text(type_)}"
+
+
+def of_profile(driver: Driver, profile: str) -> str:
+    """Whether the device is a MIG device of this profile."""
+    return f"{of_type(driver, 'mig')} && {_attribute(driver.name, 'profile')} == {text(profile)}"
+
+
+def of_class(driver: Driver, type_: str = "") -> str:
+    """What the driver's own class for a type of device asks for."""
+    parts = [of_driver(driver.name)]
+    if type_ and driver.partitioned:
+        parts.append(of_type(driver, type_))
+    return " && ".join(parts)
+
+
+def _attribute(domain: str, name: str) -> str:
+    return f"device.attributes[{text(domain)}].{name}"
+
+
+def _capacity(domain: str, name: str) -> str:
+    return f"device.capacity[{text(domain)}].{name}"
+
+
+def spelled(key: str) -> str:
+    """An attribute's name as v1 spells it: ``product-name`` is productName."""
+    return _SEPARATOR.sub(lambda found: found[1].upper(), key)
+
+
+@functools.lru_cache
+def problem(expression: str) -> str:
+    """Why the API server would refuse the expression; empty where it would not."""
+    try:
+        compile_expression(expression, features=frozenset())
+    except CompileError as error:
+        return error.text.split("\n")[0]
+    return ""
+
+
+class Key:
+    """What a condition is about: an attribute or a capacity of the driver's devices.
+
+    Raises:
+        Inexpressible: v1 has no such attribute.
+    """
+
+    def __init__(self, driver: Driver, key: str) -> None:
+        domain, slash, name = key.rpartition("/")
+        self.driver = driver
+        self.domain = domain if slash else driver.name
+        self.name = _known(driver, spelled(name))
+        if self.name in driver.gone:
+            raise Inexpressible(driver.gone[self.name])
+        if not _IDENTIFIER.fullmatch(self.name):
+            raise Inexpressible(f"{key!r} can be no attribute's name in v1")
+        self._type = driver.types.get(self.name) if self.domain == driver.name else None
+
+    def type_for(self, values: Sequence[str]) -> Type:
+        """The attribute's type; guessed from the values where the driver is not known."""
+        if self._type is not None:
+            return self._type
+        if self.driver.types and self.domain == self.driver.name:
+            raise Inexpressible(f"{self.driver.name} publishes no attribute {self.name!r}")
+        if values and all(_DIGITS.fullmatch(value) for value in values):
+            return Type.INT
+        if values and all(value in ("true", "false") for value in values):
+            return Type.BOOL
+        if values and all(value[:1].isdigit() and is_quantity(value) for value in values):
+            return Type.QUANTITY
+        return Type.STRING
+
+    @property
+    def attribute(self) -> str:
+        """The attribute's value."""
+        return _attribute(self.domain, self.name)
+
+    @property
+    def capacity(self) -> str:
+        """The capacity's value."""
+        return _capacity(self.domain, self.name)
+
+    def exists(self, type_: Type) -> str:
+        """Whether the device has it."""
+        return f"has({self.capacity if type_ is Type.QUANTITY else self.attribute})"
+
+
+def _known(driver: Driver, name: str) -> str:
+    """The driver's spelling of a name."""
+    return next((own for own in driver.types if own.lower() == name.lower()), name)
+
+
+def is_quantity(value: str) -> bool:
+    """Whether a text is a quantity such as 16Gi."""
+    try:
+        Quantity.parse(value)
+    except QuantityError:
+        return False
+    return True
+
+
+def compare(key: Key, sign: str, value: str) -> str:
+    """The condition ``key sign value``, where sign is one of CEL's comparisons.
+
+    Raises:
+        Inexpressible: such values can't be compared so.
+    """
+    type_ = key.type_for([value])
+    if type_ is Type.QUANTITY:
+        if not is_quantity(value):
+            raise Inexpressible(f"{value!r} is no quantity")
+        return f"{key.exists(type_)} && {_amount(key, sign, value)}"
+    guard = key.exists(type_)
+    if type_ is Type.VERSION:
+        return f"{guard} && {key.attribute}.compareTo(semver({text(version(value))})) {sign} 0"
+    if type_ is Type.INT:
+        if not _DIGITS.fullmatch(value):
+            raise Inexpressible(f"{value!r} is no whole number")
+        return f"{guard} && {key.attribute} {sign} {int(value)}"
+    if sign != "==":
+        raise Inexpressible(f"{key.name} is {type_.value} and can't be compared with {sign}")
+    return one_of(key, [value])
+
+
+def one_of(key: Key, values: Sequence[str]) -> str:
+    """Whether the attribute is one of the values; texts are compared whatever their case, ``*`` stands for anything."""
+    type_ = key.type_for(values)
+    if type_ is Type.BOOL:
+        words = [value.lower() for value in values]
+        if not set(words) <= {"true", "false"}:
+            raise Inexpressible(f"{key.name} is true or false")
+        return f"{key.exists(type_)} && {key.attribute} in [{', '.join(words)}]"
+    if type_ is not Type.STRING:
+        return " || ".join(f"({compare(key, '==', value)})" for value in values)
+    lower = [value.lower() for value in values]
+    plain = [value for value in lower if "*" not in value]
+    options = [f"{key.attribute}.lowerAscii().matches({text(_glob(one))})" for one in lower if "*" in one]
+    if len(plain) == 1:
+        options.append(f"{key.attribute}.lowerAscii() == {text(plain[0])}")
+    elif plain:
+        options.append(f"{key.attribute}.lowerAscii() in [{', '.join(map(text, plain))}]")
+    joined = options[0] if len(options) == 1 else "(" + " || ".join(options) + ")"
+    return f"{key.exists(type_)} && {joined}"
+
+
+def _glob(pattern: str) -> str:
+    return "^" + ".*".join(re.sub(r"([^A-Za-z0-9_ ])", r"\\\1", part) for part in pattern.split("*")) + "$"
+
+
+def version(value: str) -> str:
+    """A semantic version, from a text with fewer parts or with leading zeros.
+
+    Raises:
+        Inexpressible: it is no version.
+    """
+    numbers = value.removeprefix("v").split(".")
+    if not all(number.isdigit() for number in numbers) or len(numbers) > 3:
+        raise Inexpressible(f"{value!r} is no version")
+    return ".".join(str(int(number)) for number in [*numbers, "0", "0"][:3])
+
+
+def _amount(key: Key, sign: str, value: str) -> str:
+    """A condition on a capacity. Of a MIG device it is the GPU that must have so much; v1 shows the slice's own."""
+    plain = f"{key.capacity}.compareTo(quantity({text(value)})) {sign} 0"
+    if not key.driver.partitioned or key.name != "memory":
+        return plain
+    if sign == "==":
+        return plain
+    parts = _MOST if sign in (">", ">=") else _LEAST
+    amounts = ", ".join(f"'{n}g': quantity({text(_share(value, share))})" for n, share in parts.items())
+    profile = _attribute(key.driver.name, "profile")
+    slice_ = f"{{{amounts}}}[{profile}.substring(0, 2)]"
+    return f"({of_type(key.driver, 'mig')} ? {key.capacity}.compareTo({slice_}) {sign} 0 : {plain})"
+
+
+def _share(value: str, parts: int) -> str:
+    """A part of a quantity, in the largest unit that leaves a whole number."""
+    total = Quantity.parse(value).value() // parts
+    for power, unit in zip((40, 30, 20, 10), _UNITS, strict=True):
+        if total and total % (1 << power) == 0:
+            return f"{total >> power}{unit}"
+    return str(total)

@@ -1,0 +1,211 @@
+"""Extended resources of device plugins, as claims: `limits: {nvidia.com/gpu: 1}` becomes a request of a template.
+
+What containers shared with a device plugin they share here: a device belongs to one container, an init container hands
+its devices on.
+"""
+
+import copy
+import re
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from dra_shared.classic.drivers import GPU_CLASS, MIG_CLASS, NVIDIA
+from dra_shared.classic.expressions import of_profile
+from dra_shared.classic.fields import Object
+from dra_shared.classic.notes import Notes
+from dra_shared.classic.pods import pod_spec
+from dra_shared.quantity import Quantity, QuantityError
+
+CLASSES = {
+    "amd.com/gpu": "gpu.amd.com",
+    "example.com/gpu": "gpu.example.com",
+    "google.com/tpu": "tpu.google.com",
+    "gpu.intel.com/i915": "gpu.intel.com",
+    "gpu.intel.com/xe": "gpu.intel.com",
+    "habana.ai/gaudi": "gaudi.intel.com",
+    "nvidia.com/gpu": GPU_CLASS,
+}
+"""The DeviceClass of an extended resource's driver."""
+
+_CLAIM = "devices"
+_MIG = re.compile(r"nvidia\.com/mig-(\d+g\.\d+gb(?:\.me)?)")
+_UNNAMABLE = re.compile(r"[^a-z0-9-]+")
+_QUOTA = "requests."
+_LONGEST = 63
+
+
+@dataclass(frozen=True, slots=True)
+class _Target:
+    """The class of a resource, and what else its devices must be."""
+
+    class_name: str
+    selectors: tuple[str, ...] = ()
+
+
+@dataclass(slots=True)
+class _Request:
+    """A request that a container's resource became; ``shared`` says that an init container uses it already."""
+
+    name: str
+    resource: str
+    count: int
+    target: _Target
+    shared: bool = False
+
+
+class ExtendedResources:
+    """Turns the extended resources of pods into claims; ``classes`` go before what is known of a resource."""
+
+    def __init__(self, classes: Mapping[str, str]) -> None:
+        self._classes = {**CLASSES, **classes}
+
+    def converted(self, obj: Object, notes: Notes) -> list[Object]:
+        """The object, after the template that its pods' claims are made from, if it needs one."""
+        if obj.get("apiVersion") == "v1" and obj.get("kind") == "ResourceQuota":
+            return [self._quota(obj, notes)]
+        changed = copy.deepcopy(obj)
+        found = pod_spec(changed)
+        if found is None:
+            return [obj]
+        path, spec = found
+        requests = self._requests(spec, path, notes)
+        if not requests:
+            return [changed]
+        meta = obj.get("metadata") or {}
+        name = _name(str(meta.get("name") or meta.get("generateName") or "pod").rstrip("-"), _CLAIM)
+        spec.setdefault("resourceClaims", []).append({"name": _CLAIM, "resourceClaimTemplateName": name})
+        return [_template(name, meta.get("namespace"), requests), changed]
+
+    def _requests(self, spec: Object, path: str, notes: Notes) -> list[_Request]:
+        requests: list[_Request] = []
+        # An init container takes over what a container of the pod will have.
+        containers = sorted(_containers(spec), key=lambda one: not _stays(one[0], one[2]))
+        for field, index, container in containers:
+            resources = container.get("resources")
+            if not isinstance(resources, dict):
+                continue
+            where = f"{path}.{field}[{index}].resources"
+            for resource, amount in _extended(resources).items():
+                request = self._request(
+                    resource, amount, container, _stays(field, container), requests, where, notes
+                )
+                if request is None:
+                    continue
+                for kind in ("limits", "requests"):
+                    _remove(resources, kind, resource)
+                claims = resources.setdefault("claims", [])
+                claims.append({"name": _CLAIM, "request": request.name})
+        return requests
+
+    def _request(
+        self,
+        resource: str,
+        amount: Any,
+        container: Object,
+        stays: bool,
+        requests: list[_Request],
+        where: str,
+        notes: Notes,
+    ) -> _Request | None:
+        field = f"{where}.limits.{resource}"
+        target, count = self._target(resource), _count(amount)
+        if target is None:
+            notes.lost(field, f"no DeviceClass is known for it: name one with --class {resource}=CLASS")
+            return None
+        if not count:
+            notes.lost(field, f"{amount!r} is no number of devices")
+            return None
+        free = (one for one in requests if one.resource == resource and one.count == count and not one.shared)
+        request = None if stays else next(free, None)
+        if request is None:
+            name = _name(str(container.get("name") or "container"), _short(resource))
+            request = _Request(name, resource, count, target)
+            requests.append(request)
+        notes.moved(field, f"request {request.name} of {count} of class {target.class_name}")
+        return request
+
+    def _target(self, resource: str) -> _Target | None:
+        if class_name := self._classes.get(resource):
+            return _Target(class_name)
+        if found := _MIG.fullmatch(resource):
+            profile = found[1].replace(".me", "+me")
+            selector = of_profile(NVIDIA, profile)
+            return _Target(MIG_CLASS, (selector,))
+        return None
+
+    def _quota(self, obj: Object, notes: Notes) -> Object:
+        """A quota of an extended resource counts the devices of its class."""
+        changed = copy.deepcopy(obj)
+        hard = (changed.get("spec") or {}).get("hard") or {}
+        for name in [name for name in hard if name.startswith(_QUOTA)]:
+            class_name = self._classes.get(name.removeprefix(_QUOTA))
+            if class_name is not None:
+                today = f"{class_name}.deviceclass.resource.k8s.io/devices"
+                hard[today] = hard.pop(name)
+                notes.moved(f"spec.hard.{name}", f"spec.hard.{today}")
+        return changed
+
+
+def _containers(spec: Object) -> Iterator[tuple[str, int, Object]]:
+    for field in ("initContainers", "containers"):
+        for index, container in enumerate(spec.get(field) or ()):
+            if isinstance(container, dict):
+                yield field, index, container
+
+
+def _stays(field: str, container: Object) -> bool:
+    """Whether a container keeps its devices as long as the pod runs."""
+    return field == "containers" or container.get("restartPolicy") == "Always"
+
+
+def _extended(resources: Object) -> dict[str, Any]:
+    """The extended resources of a container, by name; limits and requests are equal for them."""
+    amounts = {**(resources.get("requests") or {}), **(resources.get("limits") or {})}
+    return {
+        name: amount
+        for name, amount in amounts.items()
+        if "/" in name and not name.partition("/")[0].endswith("kubernetes.io")
+    }
+
+
+def _remove(resources: Object, kind: str, resource: str) -> None:
+    amounts = resources.get(kind)
+    if isinstance(amounts, dict):
+        amounts.pop(resource, None)
+        if not amounts:
+            del resources[kind]
+
+
+def _count(amount: Any) -> int:
+    try:
+        return Quantity.parse(str(amount)).value()
+    except QuantityError:
+        return 0
+
+
+def _short(resource: str) -> str:
+    return _UNNAMABLE.sub("-", resource.partition("/")[2].lower()).strip("-")
+
+
+def _name(first: str, second: str) -> str:
+    """A DNS label out of two parts, both of which can be recognized."""
+    first = _UNNAMABLE.sub("-", first.lower()).strip("-")
+    return f"{first[: _LONGEST - len(second) - 1]}-{second}"[:_LONGEST].strip("-")
+
+
+def _template(name: str, namespace: str | None, requests: list[_Request]) -> Object:
+    entries = []
+    for request in requests:
+        exactly: Object = {"deviceClassName": request.target.class_name}
+        if request.target.selectors:
+            exactly["selectors"] = [{"cel": {"expression": one}} for one in request.target.selectors]
+        exactly |= {"allocationMode": "ExactCount", "count": request.count}
+        entries.append({"name": request.name, "exactly": exactly})
+    meta = {"name": name, **({"namespace": namespace} if namespace else {})}
+    return {
+        "apiVersion": "resource.k8s.io/v1",
+        "kind": "ResourceClaimTemplate",
+        "metadata": meta,
+        "spec": {"spec": {"devices": {"requests": entries}}},
+    }

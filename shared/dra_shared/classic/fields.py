@@ -1,0 +1,110 @@
+"""Reading an old object so that no field is passed over in silence."""
+
+from collections.abc import Iterator
+from typing import Any
+
+from dra_shared.classic.notes import Notes
+
+Object = dict[str, Any]
+
+# What the cluster writes, and kubectl's copy of the whole object.
+_WRITTEN = frozenset(
+    {
+        "creationTimestamp",
+        "deletionGracePeriodSeconds",
+        "deletionTimestamp",
+        "finalizers",
+        "generation",
+        "managedFields",
+        "ownerReferences",
+        "resourceVersion",
+        "selfLink",
+        "uid",
+    }
+)
+_LAST_APPLIED = "kubectl.kubernetes.io/last-applied-configuration"
+
+
+class Fields:
+    """The fields of one old object. Each is taken once; `rest` notes those that were not taken."""
+
+    def __init__(self, content: Any, notes: Notes, prefix: str = "") -> None:
+        self.content: Object = content if isinstance(content, dict) else {}
+        self.notes = notes
+        self._prefix = prefix
+        self._taken: set[str] = set()
+
+    def path(self, name: str = "") -> str:
+        """The full path of a field."""
+        return ".".join(filter(None, (self._prefix, name)))
+
+    def take(self, name: str) -> Any:
+        """The value of a field, None where it is absent."""
+        self._taken.add(name)
+        return self.content.get(name)
+
+    def text(self, name: str) -> str:
+        """The value of a field that is text, empty where it is absent or something else."""
+        value = self.take(name)
+        return value if isinstance(value, str) else ""
+
+    def inner(self, name: str) -> "Fields":
+        """The fields of a field that is an object."""
+        return Fields(self.take(name), self.notes, self.path(name))
+
+    def each(self, name: str) -> "list[Fields]":
+        """The fields of each entry of a field that is a list."""
+        found = self.take(name)
+        entries = found if isinstance(found, list) else []
+        return [Fields(entry, self.notes, f"{self.path(name)}[{i}]") for i, entry in enumerate(entries)]
+
+    def moved(self, name: str, text: str) -> None:
+        """Note that a field has a successor."""
+        self.notes.moved(self.path(name), text)
+
+    def implied(self, name: str, text: str) -> None:
+        """Note that v1 does this always, or by default."""
+        self.notes.implied(self.path(name), text)
+
+    def lost(self, name: str, text: str) -> None:
+        """Note that a field has no successor."""
+        self.notes.lost(self.path(name), text)
+
+    def rest(self, why: str) -> None:
+        """Note every field that was not taken as lost."""
+        for name, value in self.content.items():
+            if name not in self._taken:
+                for path in _leaves(value, self.path(name)):
+                    self.notes.lost(path, why)
+
+
+def _leaves(value: Any, path: str) -> Iterator[str]:
+    if isinstance(value, dict) and value:
+        for name, below in value.items():
+            yield from _leaves(below, f"{path}.{name}")
+    elif isinstance(value, list) and any(isinstance(one, dict) for one in value):
+        for index, below in enumerate(value):
+            yield from _leaves(below, f"{path}[{index}]")
+    else:
+        yield path
+
+
+def taken_metadata(fields: Fields) -> Object:
+    """An object's metadata without what the cluster writes."""
+    fields.take("apiVersion")
+    fields.take("kind")
+    found = fields.take("metadata")
+    meta = {name: value for name, value in (found or {}).items() if name not in _WRITTEN}
+    if gone := sorted(_WRITTEN & set(found or {})):
+        fields.implied("metadata", f"{', '.join(gone)}: the cluster writes this")
+    annotations = {k: v for k, v in (meta.get("annotations") or {}).items() if k != _LAST_APPLIED}
+    meta.pop("annotations", None)
+    return {**meta, "annotations": annotations} if annotations else meta
+
+
+def subject_of(obj: Object) -> str:
+    """How a report names an object."""
+    meta = obj.get("metadata") or {}
+    name = meta.get("name") or meta.get("generateName") or "(no name)"
+    where = f"{meta['namespace']}/{name}" if meta.get("namespace") else name
+    return f"{obj.get('kind')} {where}"

@@ -1,0 +1,62 @@
+"""Which kinds are classic, and what took their place."""
+
+from dra_shared.classic.drivers import is_vendor_group
+from dra_shared.classic.fields import Object
+from dra_shared.classic.parameters import CLAIM_KINDS, CLASS_KINDS, IN_TREE_GROUP
+from dra_shared.classic.pods import has_source
+
+_STATE = "the scheduler keeps this itself: the claim's status says what was allocated"
+_SUCCESSORS = {
+    "NodeAllocationState": "a driver publishes its devices as ResourceSlices",
+    "PodScheduling": _STATE,
+    "PodSchedulingContext": _STATE,
+}
+
+
+def is_structured(obj: Object) -> bool:
+    """Whether the object is of the model that v1 has, in whatever version."""
+    spec = obj.get("spec")
+    inner = (
+        spec.get("spec") if isinstance(spec, dict) and obj.get("kind") == "ResourceClaimTemplate" else spec
+    )
+    if obj.get("kind") in ("ResourceClaim", "ResourceClaimTemplate"):
+        return not (isinstance(inner, dict) and "resourceClassName" in inner)
+    return obj.get("kind") in ("DeviceClass", "DeviceTaintRule", "ResourcePoolStatusRequest") or (
+        obj.get("kind") == "ResourceSlice" and "driverName" not in obj
+    )
+
+
+def is_parameters(group: str, kind: str) -> bool:
+    """Whether such objects are the parameters of classes or claims."""
+    return (is_vendor_group(group) or group == IN_TREE_GROUP) and kind in CLAIM_KINDS | CLASS_KINDS
+
+
+def is_gone(group: str, kind: str) -> bool:
+    """Whether such objects have nothing in their place."""
+    return kind in _SUCCESSORS and (group == IN_TREE_GROUP or "nvidia.com" in group or "example.com" in group)
+
+
+def successor(obj: Object) -> str:
+    """What took the place of a classic object, as a sentence; empty where the object is none."""
+    api_version, kind = str(obj.get("apiVersion", "")), str(obj.get("kind", ""))
+    group, version = api_version.rpartition("/")[0], api_version.rpartition("/")[2]
+    if has_source(obj):
+        return "in spec.resourceClaims, resourceClaimName and resourceClaimTemplateName are no longer below source"
+    if is_gone(group, kind):
+        return _SUCCESSORS[kind]
+    if is_parameters(group, kind):
+        return "claims say in spec.devices what they want, and classes in spec.selectors and spec.config"
+    if group == IN_TREE_GROUP and kind == "ResourceClass":
+        return "DeviceClass of resource.k8s.io/v1 took its place"
+    if kind == "DeviceClass" and is_vendor_group(group):
+        return "DeviceClass of resource.k8s.io/v1 took its place, with CEL selectors"
+    if group == IN_TREE_GROUP and kind in ("ResourceClaim", "ResourceClaimTemplate") and version != "v1":
+        return f"{kind} of resource.k8s.io/v1 took its place"
+    if group == IN_TREE_GROUP and kind in ("DeviceClass", "ResourceSlice") and version != "v1":
+        return f"{kind} of resource.k8s.io/v1 took its place"
+    return ""
+
+
+def why_gone(kind: str) -> str:
+    """Why nothing is in the place of a kind."""
+    return _SUCCESSORS[kind]

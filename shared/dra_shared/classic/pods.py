@@ -1,0 +1,60 @@
+"""Pods, and all that makes pods: `source` of a pod's resource claims (Kubernetes 1.26 to 1.30)."""
+
+import copy
+from typing import Any
+
+from dra_shared.classic.fields import Object
+from dra_shared.classic.notes import Notes
+
+SOURCES = ("resourceClaimName", "resourceClaimTemplateName")
+_POD_SPECS: dict[tuple[str, str], tuple[str, ...]] = {
+    ("", "Pod"): ("spec",),
+    ("", "PodTemplate"): ("template", "spec"),
+    ("", "ReplicationController"): ("spec", "template", "spec"),
+    ("apps", "DaemonSet"): ("spec", "template", "spec"),
+    ("apps", "Deployment"): ("spec", "template", "spec"),
+    ("apps", "ReplicaSet"): ("spec", "template", "spec"),
+    ("apps", "StatefulSet"): ("spec", "template", "spec"),
+    ("batch", "CronJob"): ("spec", "jobTemplate", "spec", "template", "spec"),
+    ("batch", "Job"): ("spec", "template", "spec"),
+}
+
+
+def pod_spec(obj: Object) -> tuple[str, Object] | None:
+    """The path and the spec of the pods that an object is or makes; None where there are none."""
+    group = str(obj.get("apiVersion", "")).rpartition("/")[0]
+    path = _POD_SPECS.get((group, str(obj.get("kind"))))
+    found: Any = obj
+    for name in path or ():
+        found = found.get(name) if isinstance(found, dict) else None
+    return (".".join(path), found) if path and isinstance(found, dict) else None
+
+
+def has_source(obj: Object) -> bool:
+    """Whether a pod, or a template of one, names claims by `source`."""
+    found = pod_spec(obj)
+    entries = (found[1].get("resourceClaims") if found else None) or ()
+    return any(isinstance(entry, dict) and "source" in entry for entry in entries)
+
+
+def without_source(obj: Object, notes: Notes) -> Object:
+    """The object with the fields of `source` where v1 has them."""
+    changed = copy.deepcopy(obj)
+    found = pod_spec(changed)
+    if found is None:
+        return changed
+    path, spec = found
+    for index, entry in enumerate(spec.get("resourceClaims") or ()):
+        if isinstance(entry, dict) and "source" in entry:
+            _lift(entry, f"{path}.resourceClaims[{index}]", notes)
+    return changed
+
+
+def _lift(entry: Object, path: str, notes: Notes) -> None:
+    source = entry.pop("source")
+    for name, value in (source if isinstance(source, dict) else {}).items():
+        if name in SOURCES:
+            entry[name] = value
+            notes.moved(f"{path}.source.{name}", f"{path}.{name}")
+        else:
+            notes.lost(f"{path}.source.{name}", "a source names a claim or a template")

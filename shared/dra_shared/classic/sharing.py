@@ -1,0 +1,54 @@
+"""How a device is shared: NVIDIA's `sharing` of claim parameters (`sharing.go`), which is an opaque config today."""
+
+from typing import Any
+
+from dra_shared.classic.drivers import NVIDIA, Driver
+from dra_shared.classic.fields import Fields, Object
+
+CONFIG_VERSION = "resource.nvidia.com/v1beta1"
+_MPS = (
+    "defaultActiveThreadPercentage",
+    "defaultPinnedDeviceMemoryLimit",
+    "defaultPerDevicePinnedMemoryLimit",
+)
+
+
+def sharing_config(fields: Fields, driver: Driver, mig: bool) -> Object | None:
+    """The opaque parameters for a `sharing` field, None where there is none."""
+    if not fields.content:
+        return None
+    if driver is not NVIDIA:
+        fields.rest("the driver's config of today is not known")
+        return None
+    kind = "MigDeviceConfig" if mig else "GpuConfig"
+    strategy = fields.text("strategy") or "TimeSlicing"
+    fields.moved("strategy", f"an opaque {kind}: sharing.strategy")
+    sharing: Object = {"strategy": strategy}
+    slicing, mps = fields.inner("timeSlicingConfig"), fields.inner("mpsConfig")
+    if mig and slicing.content:
+        slicing.lost("", "MIG devices have no time slice")
+    elif slicing.content:
+        sharing["timeSlicingConfig"] = _time_slicing(slicing)
+    if mps.content:
+        sharing["mpsConfig"] = _mps(mps)
+    fields.rest("sharing has no such field")
+    return {"apiVersion": CONFIG_VERSION, "kind": kind, "sharing": sharing}
+
+
+def _time_slicing(fields: Fields) -> Object:
+    config: dict[str, Any] = {}
+    if interval := fields.text("timeSlice"):
+        fields.moved("timeSlice", "sharing.timeSlicingConfig.interval")
+        config["interval"] = interval
+    fields.rest("a time slice has no such field")
+    return config
+
+
+def _mps(fields: Fields) -> Object:
+    config: dict[str, Any] = {}
+    for name in _MPS:
+        if name in fields.content:
+            config[name] = fields.take(name)
+            fields.moved(name, f"sharing.mpsConfig.{name}")
+    fields.rest("MPS has no such setting")
+    return config

@@ -1,0 +1,104 @@
+"""resource.k8s.io v1alpha3 (1.31), v1beta1 and v1beta2 as v1: the same model, in another shape.
+
+Upstream's conversions are `pkg/apis/resource/v1beta1/conversion.go`; v1alpha3's fields `controller` and `suitableNodes`
+went with v1beta1.
+"""
+
+import copy
+from collections.abc import Callable
+
+from dra_shared.classic.fields import Fields, Object, taken_metadata
+from dra_shared.classic.notes import Notes
+
+V1 = "resource.k8s.io/v1"
+_FLAT = frozenset({"v1alpha3", "v1beta1"})
+_EXACTLY = (
+    "deviceClassName",
+    "selectors",
+    "allocationMode",
+    "count",
+    "adminAccess",
+    "tolerations",
+    "capacity",
+)
+
+
+def structured(obj: Object, notes: Notes) -> list[Object]:
+    """An object of a version with structured parameters as one of v1."""
+    version = obj["apiVersion"].rpartition("/")[2]
+    changed = copy.deepcopy(obj)
+    fields = Fields(obj, notes)
+    changed["metadata"] = taken_metadata(fields)
+    kind = obj["kind"]
+    target = V1
+    if kind in ("DeviceTaintRule", "ResourcePoolStatusRequest"):
+        target = "resource.k8s.io/v1beta2" if kind == "DeviceTaintRule" else obj["apiVersion"]
+    if target != obj["apiVersion"]:
+        notes.moved("apiVersion", target)
+    changed["apiVersion"] = target
+    if changed.pop("status", None):
+        notes.implied("status", "the cluster writes this")
+    change = _CHANGES.get(kind)
+    if change is not None and isinstance(changed.get("spec"), dict):
+        change(changed["spec"], version, notes)
+    return [changed]
+
+
+def _claim(spec: Object, version: str, notes: Notes, path: str = "spec") -> None:
+    if spec.pop("controller", None):
+        notes.lost(f"{path}.controller", "the scheduler allocates, and no driver's controller")
+    if version not in _FLAT:
+        return
+    for index, request in enumerate((spec.get("devices") or {}).get("requests") or ()):
+        where = f"{path}.devices.requests[{index}]"
+        exactly = {name: request.pop(name) for name in _EXACTLY if name in request}
+        for name in exactly:
+            notes.moved(f"{where}.{name}", f"{where}.exactly.{name}")
+        if exactly:
+            request["exactly"] = exactly
+
+
+def _template(spec: Object, version: str, notes: Notes) -> None:
+    if isinstance(spec.get("spec"), dict):
+        _claim(spec["spec"], version, notes, "spec.spec")
+
+
+def _class(spec: Object, version: str, notes: Notes) -> None:
+    if spec.pop("suitableNodes", None):
+        notes.lost(
+            "spec.suitableNodes",
+            "a class selects devices and not nodes: ResourceSlices say where devices are",
+        )
+
+
+def _slice(spec: Object, version: str, notes: Notes) -> None:
+    if version not in _FLAT:
+        return
+    for index, device in enumerate(spec.get("devices") or ()):
+        where = f"spec.devices[{index}]"
+        basic = device.pop("basic", None) or {}
+        if version == "v1alpha3":
+            capacity = {
+                n: v if isinstance(v, dict) else {"value": v}
+                for n, v in (basic.get("capacity") or {}).items()
+            }
+            basic = {**basic, "capacity": capacity} if capacity else basic
+        for name in basic:
+            notes.moved(f"{where}.basic.{name}", f"{where}.{name}")
+        device.update(basic)
+
+
+def _taint_rule(spec: Object, version: str, notes: Notes) -> None:
+    selector = spec.get("deviceSelector")
+    for name in ("deviceClassName", "selectors"):
+        if isinstance(selector, dict) and selector.pop(name, None):
+            notes.lost(f"spec.deviceSelector.{name}", "a rule chooses devices by driver, pool and name")
+
+
+_CHANGES: dict[str, Callable[[Object, str, Notes], None]] = {
+    "DeviceClass": _class,
+    "DeviceTaintRule": _taint_rule,
+    "ResourceClaim": _claim,
+    "ResourceClaimTemplate": _template,
+    "ResourceSlice": _slice,
+}

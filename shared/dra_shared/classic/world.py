@@ -1,0 +1,91 @@
+"""The objects that refer to each other by name, and what was found out of them."""
+
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass, field
+
+from dra_shared.classic.asked import ClassParts, Parameters
+from dra_shared.classic.drivers import is_vendor_group
+from dra_shared.classic.fields import Fields, Object, subject_of
+from dra_shared.classic.notes import Notes
+from dra_shared.classic.parameters import IN_TREE_GROUP, opaque, parameters
+
+Find = Callable[[str, str, str, str], Object | None]
+"""The object of a group, kind, namespace and name; the namespace is empty for one of the cluster."""
+
+
+def group_of(obj: Object) -> str:
+    """The API group of an object."""
+    return str(obj.get("apiVersion", "")).rpartition("/")[0]
+
+
+def finder(objects: Iterable[Object]) -> Find:
+    """Finds an object among those of manifests, where namespaces are often left out."""
+    found: dict[tuple[str, str, str], dict[str, Object]] = {}
+    for obj in objects:
+        meta = obj.get("metadata") or {}
+        same = found.setdefault((group_of(obj), obj.get("kind", ""), meta.get("name", "")), {})
+        same[meta.get("namespace") or "default"] = obj
+
+    def find(group: str, kind: str, namespace: str, name: str) -> Object | None:
+        return found.get((group, kind, name), {}).get(namespace or "default")
+
+    return find
+
+
+def generated_from(objects: Iterable[Object]) -> Find:
+    """Finds the in-tree parameters that a driver made from parameters of its own, by the latter."""
+    found: dict[tuple[str, str, str, str], Object] = {}
+    for obj in objects:
+        origin = obj.get("generatedFrom") or {}
+        if group_of(obj) == IN_TREE_GROUP and origin:
+            namespace = (obj.get("metadata") or {}).get("namespace") or "default"
+            found[origin.get("apiGroup", ""), origin.get("kind", ""), namespace, origin.get("name", "")] = obj
+
+    def find(group: str, kind: str, namespace: str, name: str) -> Object | None:
+        return found.get((group, kind, namespace or "default", name))
+
+    return find
+
+
+@dataclass(slots=True)
+class World:
+    """Looks referenced objects up, and reads each once.
+
+    ``notes`` are those about objects with parameters; ``classes`` is what was found out of ResourceClasses.
+    """
+
+    find: Find
+    find_generated: Find = lambda group, kind, namespace, name: None
+    notes: dict[str, Notes] = field(default_factory=dict)
+    classes: dict[str, ClassParts] = field(default_factory=dict)
+    _read: dict[int, Parameters] = field(default_factory=dict)
+
+    def read(self, obj: Object, driver: str = "") -> Parameters:
+        """What an object with parameters says."""
+        known = self._read.get(id(obj))
+        if known is None:
+            notes = self.notes.setdefault(subject_of(obj), Notes(subject_of(obj)))
+            if is_vendor_group(group_of(obj)) or group_of(obj) == IN_TREE_GROUP:
+                known = parameters(obj, notes)
+            else:
+                known = opaque(obj, driver, notes)
+            self._read[id(obj)] = known
+        return known
+
+    def referenced(self, fields: Fields, name: str, namespace: str, driver: str) -> Parameters | None:
+        """What the object says that a field refers to; None where there is no such field, or no such object."""
+        reference = fields.inner(name)
+        if not reference.content:
+            return None
+        group = reference.text("apiGroup") or str(reference.take("apiVersion") or "").rpartition("/")[0]
+        kind, wanted = reference.text("kind"), reference.text("name")
+        namespace = reference.text("namespace") or namespace
+        reference.rest("a reference has no such field")
+        obj = self.find_generated(group, kind, namespace, wanted) or self.find(group, kind, namespace, wanted)
+        if obj is None and namespace:
+            obj = self.find(group, kind, "", wanted)
+        if obj is None:
+            fields.lost(name, f"{kind} {wanted} is not there, so that what it says is not known")
+            return None
+        fields.moved(name, f"what {kind} {wanted} says is part of this object")
+        return self.read(obj, driver)

@@ -1,0 +1,73 @@
+"""`dralab convert`."""
+
+import json
+import sys
+
+import pytest
+import yaml
+from dra_cli.main import main
+
+from tests.support.reference import REPOSITORY
+
+DATA = REPOSITORY / "tests" / "data" / "classic"
+
+
+def _run(monkeypatch: pytest.MonkeyPatch, *arguments: str) -> int:
+    monkeypatch.setattr(sys, "argv", ["dralab", "convert", *arguments])
+    with pytest.raises(SystemExit) as ended:
+        main()
+    code = ended.value.code
+    return code if isinstance(code, int) else 0
+
+
+def test_objects_go_out_and_comments_to_the_error_stream(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert _run(monkeypatch, str(DATA / "training.yaml")) == 0
+    out, err = capsys.readouterr()
+    kinds = [one["kind"] for one in yaml.safe_load_all(out)]
+    assert kinds == ["DeviceClass", "DeviceClass", "ResourceClaim", "Pod"]
+    assert "# GpuClaimParameters four-slices: spec.count: moved: the claim's request: exactly.count\n" in err
+    assert all(line.startswith("# ") for line in err.splitlines())
+
+
+def test_several_objects_are_a_list_in_json(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert _run(monkeypatch, str(DATA / "training.yaml"), "-o", "json") == 0
+    assert len(json.loads(capsys.readouterr().out)["items"]) == 4
+
+
+def test_what_has_no_successor_has_an_exit_code(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert _run(monkeypatch, str(DATA / "versions.yaml")) == 3
+    out, err = capsys.readouterr()
+    assert "kind: ResourceClaim\n" in out
+    assert err.endswith("dralab: 2 of the fields have no successor, see above\n")
+
+
+def test_extended_resources_are_turned_into_claims_on_request(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    file = str(DATA / "device-plugin.yaml")
+    assert _run(monkeypatch, file) == 0
+    assert "ResourceClaimTemplate" not in capsys.readouterr().out
+    assert _run(monkeypatch, file, "--extended-resources") == 0
+    assert "ResourceClaimTemplate" in capsys.readouterr().out
+    assert _run(monkeypatch, file, "--class", "nvidia.com/gpu=large") == 0
+    assert "deviceClassName: large" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["-", "-o", "table"], "unknown output 'table': choose yaml or json"),
+        (["-", "--class", "gpu"], "--class gpu: want RESOURCE=CLASS"),
+    ],
+)
+def test_misuse_is_one_line(
+    arguments: list[str], message: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert _run(monkeypatch, *arguments) == 2
+    assert capsys.readouterr().err.startswith(f"dralab: {message}")

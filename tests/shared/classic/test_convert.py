@@ -1,0 +1,306 @@
+"""Manifests of every older form of DRA, as today's."""
+
+from pathlib import Path
+from typing import Any
+
+import httpx
+import pytest
+import yaml
+from dra_apiserver.config import Config
+from dra_apiserver.server import ApiServer
+from dra_shared.classic import Conversion, Outcome, convert
+from dra_shared.classic.notes import lost
+from dra_shared.classic.pods import pod_spec
+
+from tests.support.reference import REPOSITORY
+
+DATA = REPOSITORY / "tests" / "data" / "classic"
+_COLLECTIONS = {
+    "Deployment": "/apis/apps/v1/namespaces/{}/deployments",
+    "DeviceClass": "/apis/resource.k8s.io/v1/deviceclasses",
+    "Pod": "/api/v1/namespaces/{}/pods",
+    "ResourceClaim": "/apis/resource.k8s.io/v1/namespaces/{}/resourceclaims",
+    "ResourceClaimTemplate": "/apis/resource.k8s.io/v1/namespaces/{}/resourceclaimtemplates",
+    "ResourceQuota": "/api/v1/namespaces/{}/resourcequotas",
+    "ResourceSlice": "/apis/resource.k8s.io/v1/resourceslices",
+}
+
+
+def _load(name: str) -> list[dict[str, Any]]:
+    return list(yaml.safe_load_all((DATA / name).read_text()))
+
+
+def _converted(name: str, **options: Any) -> Conversion:
+    return convert(_load(name), **options)
+
+
+def _one(conversion: Conversion, kind: str, name: str) -> dict[str, Any]:
+    [found] = [obj for obj in conversion.objects if obj["kind"] == kind and obj["metadata"]["name"] == name]
+    return found
+
+
+def _requests(claim: dict[str, Any]) -> list[dict[str, Any]]:
+    spec = claim["spec"].get("spec", claim["spec"])
+    found: list[dict[str, Any]] = spec["devices"]["requests"]
+    return found
+
+
+def test_a_claim_gets_what_its_parameters_and_its_class_say() -> None:
+    conversion = _converted("training.yaml")
+    [request] = _requests(_one(conversion, "ResourceClaim", "training-gpus"))
+    assert request == {
+        "name": "mig",
+        "exactly": {
+            "deviceClassName": "large-gpu",
+            "selectors": [
+                {
+                    "cel": {
+                        "expression": "device.attributes['gpu.nvidia.com'].type == 'mig' && "
+                        "device.attributes['gpu.nvidia.com'].profile == '3g.40gb'"
+                    }
+                }
+            ],
+            "allocationMode": "ExactCount",
+            "count": 4,
+        },
+    }
+    pod = _one(conversion, "Pod", "training")
+    assert pod["spec"]["resourceClaims"] == [{"name": "gpu", "resourceClaimName": "training-gpus"}]
+    # The class of the driver's own name is the one that the driver installs.
+    [selector] = _one(conversion, "DeviceClass", "gpu.nvidia.com")["spec"]["selectors"]
+    assert selector["cel"]["expression"] == (
+        "device.driver == 'gpu.nvidia.com' && device.attributes['gpu.nvidia.com'].type == 'gpu'"
+    )
+    assert not lost(conversion.notes)
+
+
+def test_every_field_has_a_line() -> None:
+    noted = {(note.subject, note.path) for note in _converted("training.yaml").notes}
+    assert noted == {
+        ("ResourceClass gpu.nvidia.com", "spec.driverName"),
+        ("ResourceClass gpu.nvidia.com", "spec.structuredParameters"),
+        ("DeviceClass large-gpu", "spec.selector.matchExpressions[0]"),
+        ("DeviceClass large-gpu", "spec.selector.matchExpressions[1]"),
+        ("ResourceClaim training-gpus", "spec.resourceClassName"),
+        ("ResourceClaim training-gpus", "spec.allocationMode"),
+        ("ResourceClaim training-gpus", "spec.parametersRef"),
+        ("GpuClaimParameters four-slices", "spec.count"),
+        ("GpuClaimParameters four-slices", "spec.deviceClassName"),
+        ("GpuClaimParameters four-slices", "spec.mig.profile"),
+        ("Pod training", "spec.resourceClaims[0].source.resourceClaimName"),
+    }
+
+
+def test_nvidias_old_sharing_is_an_opaque_config_of_today() -> None:
+    conversion = _converted("nvidia.yaml")
+    devices = _one(conversion, "ResourceClaimTemplate", "a100")["spec"]["spec"]["devices"]
+    assert devices["requests"][0]["exactly"]["count"] == 2
+    assert devices["config"] == [
+        {
+            "requests": ["gpu"],
+            "opaque": {
+                "driver": "gpu.nvidia.com",
+                "parameters": {
+                    "apiVersion": "resource.nvidia.com/v1beta1",
+                    "kind": "GpuConfig",
+                    "sharing": {"strategy": "TimeSlicing", "timeSlicingConfig": {"interval": "Long"}},
+                },
+            },
+        }
+    ]
+    small = _one(conversion, "ResourceClaim", "small")["spec"]["devices"]
+    assert small["requests"][0]["exactly"]["deviceClassName"] == "mig.nvidia.com"
+    assert small["config"][0]["opaque"]["parameters"]["kind"] == "MigDeviceConfig"
+
+
+def test_a_source_below_a_template_is_lifted() -> None:
+    _, spec = pod_spec(_one(_converted("nvidia.yaml"), "Deployment", "trainers")) or ("", {})
+    assert spec["resourceClaims"] == [
+        {"name": "gpus", "resourceClaimTemplateName": "a100"},
+        {"name": "slice", "resourceClaimName": "small"},
+    ]
+
+
+def test_a_claim_without_parameters_gets_those_of_its_class() -> None:
+    conversion = _converted("named-resources.yaml")
+    [request] = _requests(_one(conversion, "ResourceClaim", "default-card"))
+    selectors = [one["cel"]["expression"] for one in request["exactly"]["selectors"]]
+    assert selectors == [
+        "has(device.attributes['gpu.example.com'].model) && "
+        "device.attributes['gpu.example.com'].model == \"LATEST-GPU-MODEL\""
+    ]
+    class_selectors = _one(conversion, "DeviceClass", "cards")["spec"]["selectors"]
+    assert [one["cel"]["expression"] for one in class_selectors] == [
+        "device.driver == 'gpu.example.com'",
+        "device.capacity['gpu.example.com'].memory.compareTo(quantity(\"100Gi\")) < 0",
+    ]
+
+
+def test_a_slice_of_named_resources_has_devices() -> None:
+    slice_ = _one(_converted("named-resources.yaml"), "ResourceSlice", "node-9-cards")
+    assert slice_["spec"]["devices"] == [
+        {
+            "name": "card-0",
+            "capacity": {"memory": {"value": "80Gi"}},
+            "attributes": {
+                "productName": {"string": "Card"},
+                "isNew": {"bool": True},
+                "lanes": {"int": 16},
+                "firmware": {"version": "1.2.3"},
+            },
+        }
+    ]
+
+
+def test_what_went_before_v1_is_lost_with_a_reason() -> None:
+    conversion = _converted("versions.yaml")
+    assert [(note.subject, note.path) for note in lost(conversion.notes)] == [
+        ("DeviceClass nodes-chosen", "spec.suitableNodes"),
+        ("ResourceClaim default/early", "spec.controller"),
+    ]
+    assert _requests(_one(conversion, "ResourceClaim", "early")) == [
+        {
+            "name": "gpu",
+            "exactly": {"deviceClassName": "nodes-chosen", "allocationMode": "ExactCount", "count": 2},
+        }
+    ]
+
+
+def _claim(**spec: Any) -> dict[str, Any]:
+    return {
+        "apiVersion": "resource.k8s.io/v1alpha2",
+        "kind": "ResourceClaim",
+        "metadata": {"name": "c"},
+        "spec": {"resourceClassName": "gpu.nvidia.com", **spec},
+    }
+
+
+def _gpu_parameters(**spec: Any) -> dict[str, Any]:
+    return {
+        "apiVersion": "gpu.nvidia.com/v1",
+        "kind": "GpuClaimParameters",
+        "metadata": {"name": "p"},
+        "spec": spec,
+    }
+
+
+_REFERENCE = {"apiGroup": "gpu.nvidia.com", "kind": "GpuClaimParameters", "name": "p"}
+
+
+@pytest.mark.parametrize(
+    ("objects", "path", "reason"),
+    [
+        ([_claim(allocationMode="Immediate")], "spec.allocationMode", "when the first pod needs the claim"),
+        ([_claim(parametersRef=_REFERENCE)], "spec.parametersRef", "GpuClaimParameters p is not there"),
+        ([_claim(priority=3)], "spec.priority", "has no such field"),
+        ([_gpu_parameters(topology={"nvlink": "required"})], "spec.topology.nvlink", "no such field"),
+        ([_gpu_parameters(selector={"index": 3})], "spec.selector", "have no index in v1"),
+        ([_gpu_parameters(shareable=False)], "spec.shareable", "any pod of the namespace"),
+        (
+            [
+                {
+                    "apiVersion": "resource.k8s.io/v1alpha2",
+                    "kind": "PodSchedulingContext",
+                    "metadata": {"name": "p"},
+                }
+            ],
+            "",
+            "the scheduler keeps this itself",
+        ),
+    ],
+)
+def test_what_has_no_successor_says_why(objects: list[dict[str, Any]], path: str, reason: str) -> None:
+    [note] = lost(convert(objects).notes)
+    assert note.path == path
+    assert reason in note.text
+
+
+def test_class_parameters_are_the_defaults_of_claims() -> None:
+    conversion = convert(
+        [
+            {
+                "apiVersion": "resource.k8s.io/v1alpha3",
+                "kind": "ResourceClass",
+                "metadata": {"name": "sliced"},
+                "spec": {
+                    "driverName": "gpu.nvidia.com",
+                    "parametersRef": {
+                        "apiGroup": "gpu.nvidia.com",
+                        "kind": "GpuClassParameters",
+                        "name": "d",
+                    },
+                },
+            },
+            {
+                "apiVersion": "gpu.nvidia.com/v1",
+                "kind": "GpuClassParameters",
+                "metadata": {"name": "d"},
+                "spec": {"mig": {"profile": "1g.5gb"}},
+            },
+            {
+                **_claim(parametersRef=_REFERENCE),
+                "spec": {"resourceClassName": "sliced", "parametersRef": _REFERENCE},
+            },
+            _gpu_parameters(count=3),
+        ]
+    )
+    [request] = _requests(_one(conversion, "ResourceClaim", "c"))
+    assert request["exactly"]["deviceClassName"] == "sliced"
+    assert request["exactly"]["count"] == 3
+    assert "'1g.5gb'" in request["exactly"]["selectors"][0]["cel"]["expression"]
+
+
+def test_a_drivers_own_parameters_go_to_the_driver_as_they_are() -> None:
+    claim = _claim(parametersRef={"kind": "ConfigMap", "name": "settings"})
+    settings = {
+        "apiVersion": "v1",
+        "kind": "ConfigMap",
+        "metadata": {"name": "settings"},
+        "data": {"speed": "high"},
+    }
+    devices = _one(convert([claim, settings]), "ResourceClaim", "c")["spec"]["devices"]
+    assert devices["config"] == [
+        {
+            "opaque": {
+                "driver": "gpu.nvidia.com",
+                "parameters": {"apiVersion": "v1", "kind": "ConfigMap", "data": {"speed": "high"}},
+            }
+        }
+    ]
+
+
+def test_objects_of_today_stay_as_they_are() -> None:
+    objects = [
+        {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "n"}},
+        {"apiVersion": "resource.k8s.io/v1", "kind": "DeviceClass", "metadata": {"name": "c"}, "spec": {}},
+    ]
+    conversion = convert(objects)
+    assert list(conversion.objects) == objects
+    assert not conversion.notes
+
+
+def test_notes_are_lines_with_an_outcome() -> None:
+    [note] = [note for note in _converted("training.yaml").notes if note.path == "spec.allocationMode"]
+    assert note.outcome is Outcome.IMPLIED
+    assert str(note) == (
+        "ResourceClaim training-gpus: spec.allocationMode: implied: v1 always waits for the first pod"
+    )
+
+
+@pytest.mark.system
+async def test_an_api_server_takes_all_that_comes_out(tmp_path: Path) -> None:
+    conversions = [
+        convert(_load(path.name), {} if path.name == "device-plugin.yaml" else None)
+        for path in sorted(DATA.glob("*.yaml"))
+    ]
+    async with (
+        ApiServer(Config(port=0, data=tmp_path, relaxed=True)) as server,
+        httpx.AsyncClient(base_url=server.url, params={"fieldValidation": "Strict"}) as client,
+    ):
+        namespace = {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "work"}}
+        await client.post("/api/v1/namespaces", json=namespace)
+        for number, conversion in enumerate(conversions):
+            for obj in conversion.objects:
+                path = _COLLECTIONS[obj["kind"]].format(obj["metadata"].get("namespace", "default"))
+                response = await client.post(path, json=obj, params={"dryRun": "All"})
+                assert response.status_code == 201, f"{number}: {response.text}"
