@@ -1,4 +1,4 @@
-"""A service for supervisor tests: ready at once; told by its flags to die, or never to be ready."""
+"""A service for supervisor tests: ready at once; its flags make it die, or never become ready."""
 
 import argparse
 import asyncio

@@ -31,7 +31,7 @@ def test_a_record_left_by_a_crash_is_no_cluster(tmp_path: Path) -> None:
         cluster.record()
 
 
-def test_what_a_killed_cluster_said_of_itself_is_not_taken_for_the_next_ones_word(tmp_path: Path) -> None:
+def test_the_next_cluster_does_not_trust_the_file_of_a_killed_one(tmp_path: Path) -> None:
     cluster = Cluster(tmp_path)
     with cluster.locked():
         cluster.write(Record(pid=1, server="http://127.0.0.1:1", ready=True))

@@ -30,9 +30,9 @@ def test_misuse_is_one_line(
     with pytest.raises(SystemExit) as ended:
         main()
     assert ended.value.code == 2
-    said = capsys.readouterr().err
-    assert said.startswith(message)
-    assert said.count("\n") == 1
+    error = capsys.readouterr().err
+    assert error.startswith(message)
+    assert error.count("\n") == 1
 
 
 @pytest.mark.parametrize("arguments", ["-h", "up -h", "bench -h"])

@@ -1,4 +1,4 @@
-"""A pod's whole life beside the one that a real Kubernetes 1.36.2 showed, event by event."""
+"""A pod's whole life, compared event by event with one in a real Kubernetes 1.36.2."""
 
 import asyncio
 import contextlib

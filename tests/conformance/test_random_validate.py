@@ -18,8 +18,8 @@ def test_case(line: dict[str, Any]) -> None:
         return
     theirs = line["out"]["server"]
     # The parser of expressions words syntax errors in its own way; all else is said as upstream says it.
-    said = [_body(error) for error in ours["server"]["errors"]]
-    assert sorted(said) == sorted(_body(error) for error in theirs["errors"])
+    bodies = [_body(error) for error in ours["server"]["errors"]]
+    assert sorted(bodies) == sorted(_body(error) for error in theirs["errors"])
 
 
 def _body(error: dict[str, Any]) -> str:

@@ -334,7 +334,7 @@ async def test_controller(case: Json) -> None:
 
 
 def _ordered(value: Any) -> Any:
-    """Lists and tuples alike, for a comparison that can be read."""
+    """Lists for tuples, so that a failed comparison can be read."""
     return msgspec.json.decode(msgspec.json.encode(value, order="deterministic"))
 
 
@@ -355,7 +355,7 @@ def _without_zeros(rules: list[Json]) -> list[Json]:
     ],
 )
 async def test_eviction(case: Json) -> None:
-    """The objects as they are after the test's own writes, told in the order in which they came to be."""
+    """Report the objects as they are after the test's own writes, in the order of their creation."""
     world = _World("2000-01-01T00:00:00Z", pod_groups=False)
     known: dict[tuple[str, str], Json] = {}
     for obj in case["initialObjects"]:

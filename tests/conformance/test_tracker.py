@@ -1,4 +1,4 @@
-"""DeviceTaintRules folded into ResourceSlices (tracker): state and events after any order of what was told."""
+"""DeviceTaintRules folded into ResourceSlices (tracker): state and events after events in any order."""
 
 import copy
 import itertools
@@ -74,8 +74,8 @@ def test_slices(case: Json) -> None:
 @pytest.mark.parametrize("case", _CASES, ids=[case["name"] for case in _CASES])
 def test_events(case: Json) -> None:
     tracker = SliceTracker()
-    heard: list[tuple[Any, Any]] = []
-    tracker.add_listener(lambda old, new: heard.append((_plain(old), _plain(new))))
+    notified: list[tuple[Any, Any]] = []
+    tracker.add_listener(lambda old, new: notified.append((_plain(old), _plain(new))))
     for entry in case["events"]:
         for single in entry if isinstance(entry, list) else [entry]:
             _apply(tracker, single)
@@ -86,7 +86,7 @@ def test_events(case: Json) -> None:
         )
         for event in case["actualHandlerEvents"] or ()
     ]
-    assert heard == expected
+    assert notified == expected
 
 
 def test_rules_can_be_switched_off() -> None:

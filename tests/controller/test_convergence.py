@@ -36,7 +36,7 @@ async def _settled(cluster: Cluster) -> bool:
     """Four ready pods of one ReplicaSet, and exactly one claim for each, which the pod knows."""
     pods = await cluster.items("Pod")
     claims = await cluster.items("ResourceClaim")
-    told = {
+    in_statuses = {
         (status.resource_claim_name, pod.metadata.uid)
         for pod in pods
         for status in pod.status.resource_claim_statuses
@@ -47,7 +47,7 @@ async def _settled(cluster: Cluster) -> bool:
         len(pods) == 4
         and all(pod.metadata.deletion_timestamp is None for pod in pods)
         and len(made) == 4
-        and told == made
+        and in_statuses == made
         and web.status.available_replicas == 4
         and len(await cluster.items("ReplicaSet")) == 1
     )
@@ -123,7 +123,7 @@ async def test_a_controller_that_dies_after_any_write(cluster: Cluster, writes: 
 
 
 class _Mortal(UnreliableTransport):
-    """Lets so many writes through; whoever tries another hears nothing any more."""
+    """Lets so many writes through. Any further write, and all that its client asks after it, gets no answer."""
 
     def __init__(self, writes: int) -> None:
         super().__init__(0)

@@ -86,7 +86,7 @@ async def test_shares_are_of_what_the_owner_wants(
         await cluster.until(_counts(cluster, *wanted), meanwhile=cluster.run_pods)
 
 
-async def test_users_are_told_of_budgets_without_pods_and_of_pods_with_two(cluster: Cluster) -> None:
+async def test_events_report_budgets_without_pods_and_pods_with_two(cluster: Cluster) -> None:
     await _budget(cluster, minAvailable=1)
     body = {
         "metadata": {"name": "a", "namespace": "default"},
@@ -94,7 +94,7 @@ async def test_users_are_told_of_budgets_without_pods_and_of_pods_with_two(clust
     }
     await cluster.client.create(POD_DISRUPTION_BUDGETS, convert(POD_DISRUPTION_BUDGETS, body))
 
-    async def told(*wanted: tuple[str, str, str]) -> bool:
+    async def reported(*wanted: tuple[str, str, str]) -> bool:
         events = (await cluster.client.list(EVENTS, "default")).items
         assert {event.source.component for event in events} <= {"controllermanager"}
         return {(event.involved_object.name, event.reason, event.message) for event in events} == set(wanted)
@@ -102,12 +102,12 @@ async def test_users_are_told_of_budgets_without_pods_and_of_pods_with_two(clust
     none = [(name, "NoPods", "No matching pods found") for name in ("a", "b")]
     both = 'Pod "default"/"p" matches multiple PodDisruptionBudgets.  Chose "a" arbitrarily.'
     async with controllers(cluster, _NAME):
-        await cluster.until(lambda: told(*none))
+        await cluster.until(lambda: reported(*none))
         await cluster.create("Pod", "p", metadata={"labels": _LABELS}, spec=POD_SPEC)
-        await cluster.until(lambda: told(*none, ("p", "MultiplePodDisruptionBudgets", both)))
+        await cluster.until(lambda: reported(*none, ("p", "MultiplePodDisruptionBudgets", both)))
 
 
-async def test_users_are_told_of_pods_that_nobody_manages(cluster: Cluster) -> None:
+async def test_events_report_pods_that_no_controller_manages(cluster: Cluster) -> None:
     await _budget(cluster, maxUnavailable=1)
     await cluster.create("Pod", "p", metadata={"labels": _LABELS}, spec=POD_SPEC)
     (name, value), *_ = _LABELS.items()
@@ -119,9 +119,9 @@ async def test_users_are_told_of_pods_that_nobody_manages(cluster: Cluster) -> N
         'set ".spec.minAvailable" field of the PDB to an integer value.'
     )
 
-    async def told() -> bool:
+    async def reported() -> bool:
         events = (await cluster.client.list(EVENTS, "default")).items
         return [(event.reason, event.message) for event in events] == [("UnmanagedPods", text)]
 
     async with controllers(cluster, _NAME):
-        await cluster.until(told)
+        await cluster.until(reported)

@@ -29,9 +29,9 @@ async def test_as_many_pods_as_wanted(cluster: Cluster) -> None:
 
         await cluster.until(gone, meanwhile=cluster.run_pods)
 
-        async def told() -> bool:
+        async def reported() -> bool:
             events = (await cluster.client.list(EVENTS, "default")).items
             components = {event.source.component for event in events}
             return components == {"replication-controller"}
 
-        await cluster.until(told)
+        await cluster.until(reported)

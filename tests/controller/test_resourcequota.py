@@ -64,11 +64,11 @@ async def test_the_status_follows(cluster: Cluster) -> None:
         await cluster.create("Pod", "p", spec=POD_SPEC)
         await cluster.create("ResourceClaim", "c", **_claim(5))
 
-        async def told() -> bool:
+        async def reported() -> bool:
             quota = await cluster.get("ResourceQuota", "q")
             return quota is not None and quota.status.used == {"pods": "1", _DEVICES: "5"}
 
-        await cluster.until(told)
+        await cluster.until(reported)
         await cluster.delete("Pod", "p", grace_period=0)
 
         async def freed() -> bool:
@@ -86,9 +86,9 @@ async def test_only_pods_count_for_a_quota_with_scopes(cluster: Cluster) -> None
         await cluster.create("Pod", "p", spec=POD_SPEC)
         await cluster.create("ResourceQuota", "q", spec={"hard": hard, "scopes": ["NotTerminating"]})
 
-        async def told() -> bool:
+        async def reported() -> bool:
             quota = await cluster.get("ResourceQuota", "q")
             expected = {"pods": "1", _DEVICES: "0", "count/configmaps": "0"}
             return quota is not None and quota.status.used == expected
 
-        await cluster.until(told)
+        await cluster.until(reported)

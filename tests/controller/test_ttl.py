@@ -38,8 +38,8 @@ async def test_the_more_nodes_the_longer(most: int, left: int, seconds: str) -> 
     await controller.reconcile("n0")
     (write,) = api.writes("nodes")
     assert write.body == {"metadata": {"annotations": {ANNOTATION: seconds}}}
-    told = _node(0)
-    told["metadata"] |= {"annotations": {ANNOTATION: seconds}, "resourceVersion": "2"}
-    informer._apply(convert(NODES, told))
+    updated = _node(0)
+    updated["metadata"] |= {"annotations": {ANNOTATION: seconds}, "resourceVersion": "2"}
+    informer._apply(convert(NODES, updated))
     await controller.reconcile("n0")
     assert len(api.writes("nodes")) == 1

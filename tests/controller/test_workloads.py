@@ -295,9 +295,9 @@ async def test_a_namespace_tells_what_is_left_once_its_pods_are_gone(cluster: Cl
         assert pod.metadata.deletion_timestamp is not None
         assert config is not None
         assert config.metadata.deletion_timestamp is None
-        told = await conditions()
-        assert told["NamespaceContentRemaining"] == ("False", "All content successfully removed")
-        assert told["NamespaceFinalizersRemaining"][0] == "False"
+        found = await conditions()
+        assert found["NamespaceContentRemaining"] == ("False", "All content successfully removed")
+        assert found["NamespaceFinalizersRemaining"][0] == "False"
         await cluster.client.patch(PODS, "pod", {"metadata": {"finalizers": None}}, "doomed")
         remaining = "Some resources are remaining: configmaps. has 1 resource instances"
 
@@ -306,11 +306,11 @@ async def test_a_namespace_tells_what_is_left_once_its_pods_are_gone(cluster: Cl
             return (await conditions())["NamespaceContentRemaining"] == ("True", remaining)
 
         await cluster.until(second)
-        told = await conditions()
+        found = await conditions()
         waiting = (
             "Some content in the namespace has finalizers remaining: example.com/hold in 1 resource instances"
         )
-        assert told["NamespaceFinalizersRemaining"] == ("True", waiting)
+        assert found["NamespaceFinalizersRemaining"] == ("True", waiting)
 
 
 async def test_a_replica_set_of_no_deployment_does_not_mind_crowded_nodes(cluster: Cluster) -> None:

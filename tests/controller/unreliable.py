@@ -10,7 +10,7 @@ from dra_shared.client.transport import HttpTransport
 class UnreliableTransport(httpx.AsyncBaseTransport):
     """Passes requests on; does its worst to the lines of watches, and cuts some of them off.
 
-    Some writes are carried out although the client is told that the connection broke.
+    Some writes are carried out although the client sees a broken connection.
     """
 
     def __init__(self, seed: int) -> None:

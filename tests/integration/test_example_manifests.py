@@ -1,6 +1,6 @@
 """The example driver's manifests, applied as they are: each has the result that it is written for.
 
-What the manifests are to show is said in their own comments, and in that driver's read-me files and end-to-end test.
+Comments in the manifests, that driver's read-me files and its end-to-end test say what each manifest shows.
 """
 
 from pathlib import Path
@@ -154,7 +154,7 @@ async def test_an_init_container_sees_the_gpu_of_the_container_after_it(house: L
 
 
 @on(MAIN)
-async def test_admin_access_sees_every_gpu_of_the_node_beside_their_users(house: Lab) -> None:
+async def test_admin_access_sees_every_gpu_of_the_node_while_others_use_them(house: Lab) -> None:
     name, other = "admin-access", "basic-multiple-requests"
     await house.apply(manifest(other))
     await house.running(other, "pod0")

@@ -23,7 +23,7 @@ def _run(*arguments: str) -> subprocess.CompletedProcess[str]:
         (["--feature-gates", "DRADeviceTaints"], "missing bool value for DRADeviceTaints"),
     ],
 )
-def test_wrong_options_are_told(arguments: list[str], message: str) -> None:
+def test_wrong_options_are_reported(arguments: list[str], message: str) -> None:
     done = _run(*arguments)
     assert done.returncode == 2
     assert message in done.stderr

@@ -1,4 +1,4 @@
-"""Each Dockerfile against the tree: what it copies and starts exists, and nobody is root."""
+"""Each Dockerfile against the tree: what it copies and starts exists, and no process is root."""
 
 import itertools
 import json
@@ -59,7 +59,7 @@ def test_the_entry_point_takes_the_command(service: str) -> None:
 
 
 @pytest.mark.parametrize("service", SERVICES)
-def test_runs_as_nobody_in_particular_from_a_pinned_base(service: str) -> None:
+def test_runs_as_an_ordinary_user_from_a_pinned_base(service: str) -> None:
     (user,) = _values(service, "USER")
     assert int(user.split(":")[0]) > 0
     (base,) = _values(service, "ARG")

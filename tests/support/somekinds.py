@@ -16,7 +16,7 @@ def built_in(group: str, plural: str) -> Kind:
 
 
 def widget(schema: Mapping[str, Any], **version: Any) -> Kind:
-    """The kind ``widgets.example.com`` with one version of this schema; ``version`` has what else is said of it."""
+    """The kind ``widgets.example.com`` with one version of this schema; ``version`` has further fields of it."""
     names = {"kind": "Widget", "plural": "widgets"}
     v1 = {"name": "v1", "served": True, "storage": True, "schema": {"openAPIV3Schema": schema}, **version}
     spec = {"group": "example.com", "names": names, "scope": "Namespaced", "versions": [v1]}

@@ -119,7 +119,7 @@ async def test_paths_and_what_is_not_served_are_asked_about_as_well(client: http
     )
 
 
-async def test_a_token_of_nobody_is_refused(client: httpx.AsyncClient) -> None:
+async def test_an_unknown_token_is_refused(client: httpx.AsyncClient) -> None:
     answer = await client.get("/api/v1/pods", headers={"Authorization": "Bearer nobody"})
     assert (answer.status_code, answer.json()["reason"]) == (401, "Unauthorized")
 
@@ -164,7 +164,7 @@ async def test_the_right_to_impersonate_nodes_for_one_thing(client: httpx.AsyncC
 
 
 @pytest.mark.parametrize("verb", ["create", "update", "patch"])
-async def test_nobody_gives_away_what_it_has_not(client: httpx.AsyncClient, verb: str) -> None:
+async def test_no_user_grants_more_than_it_has(client: httpx.AsyncClient, verb: str) -> None:
     await give(client, user("bob"), rule("*", "roles", _ROLE_GROUP), rule("get", "pods"), namespace="default")
     # Whoever may do everything with roles may escalate.
     await give(client, user("amy"), rule("create,update,patch", "roles", _ROLE_GROUP), rule("get", "pods"))
@@ -235,15 +235,15 @@ async def test_a_driver_needs_leave_for_its_devices_status(client: httpx.AsyncCl
     )
     leave = rule("arbitrary-node:update", "resourceclaims/driver", "resource.k8s.io", names="gpu.example.com")
     await give(client, DRIVER, leave, namespace="default")
-    told = await client.put(f"{CLAIMS}/c/status", json=claim, headers=headers)
-    assert told.status_code == 200
+    written = await client.put(f"{CLAIMS}/c/status", json=claim, headers=headers)
+    assert written.status_code == 200
     # Whoever may take the allocation back may take back with it what drivers said.
     await give(
         client,
         user("bob"),
         rule("update", "resourceclaims/status,resourceclaims/binding", "resource.k8s.io"),
     )
-    taken_back = {**told.json(), "status": {}}
+    taken_back = {**written.json(), "status": {}}
     answer = await client.put(f"{CLAIMS}/c/status", json=taken_back, headers=under("bob"))
     assert answer.status_code == 200, answer.text
 

@@ -1,4 +1,4 @@
-"""What kube-apiserver 1.36 answers to requests that are a little off, said of ours."""
+"""Requests that are a little wrong get the answers of kube-apiserver 1.36."""
 
 import copy
 from pathlib import Path
@@ -97,7 +97,7 @@ def config(tmp_path: Path) -> Config:
         ),
     ],
 )
-async def test_wrong_types_are_told_by_the_path_of_gos_decoder(
+async def test_wrong_types_are_reported_by_the_path_of_gos_decoder(
     client: httpx.AsyncClient, path: str, obj: Json, problem: str
 ) -> None:
     answer = await client.post(path, json=obj)

@@ -1,4 +1,4 @@
-"""What kubectl shows and is told, as by kube-apiserver 1.36."""
+"""What kubectl prints, as with kube-apiserver 1.36."""
 
 import json
 from collections.abc import AsyncIterator
@@ -84,8 +84,8 @@ async def test_dependents_of_jobs_stay_unless_the_client_says_otherwise(client: 
         "child pods are preserved by default when jobs are deleted; set propagationPolicy=Background to remove them "
         "or set propagationPolicy=Orphan to suppress this warning"
     ]
-    said = await client.delete(f"{path}/two", params={"propagationPolicy": "Background"})
-    assert (said.json()["status"], _warnings(said)) == ("Success", [])
+    deleted = await client.delete(f"{path}/two", params={"propagationPolicy": "Background"})
+    assert (deleted.json()["status"], _warnings(deleted)) == ("Success", [])
 
 
 async def test_dependents_of_replication_controllers_stay_too(client: httpx.AsyncClient) -> None:

@@ -1,4 +1,4 @@
-"""What kube-apiserver 1.36 answers to patches that are a little off, said of ours."""
+"""Patches that are a little wrong get the answers of kube-apiserver 1.36."""
 
 import json
 from pathlib import Path
@@ -41,7 +41,7 @@ def problem(answer: httpx.Response) -> str:
 
 
 @pytest.mark.parametrize(
-    ("body", "said"),
+    ("body", "expected"),
     [
         (
             {"kind": "Pod"},
@@ -65,10 +65,12 @@ def problem(answer: httpx.Response) -> str:
         ),
     ],
 )
-async def test_a_patch_may_not_make_it_another_kind(client: httpx.AsyncClient, body: Json, said: str) -> None:
+async def test_a_patch_may_not_make_it_another_kind(
+    client: httpx.AsyncClient, body: Json, expected: str
+) -> None:
     await client.post(CLAIMS, json=CLAIM)
     answer = await patch(client, "merge", body)
-    assert (answer.status_code, problem(answer)) == (422, said)
+    assert (answer.status_code, problem(answer)) == (422, expected)
 
 
 async def test_a_patch_may_go_on_in_another_version(client: httpx.AsyncClient) -> None:
@@ -99,8 +101,8 @@ async def test_members_that_are_named_twice(client: httpx.AsyncClient) -> None:
     assert answer.headers["warning"] == r'299 - "duplicate field \"metadata.labels.a\""'
     body = '[{"op":"add","path":"/metadata/labels","value":{},"value":{"x":"y"},"more":1}]'
     answer = await patch(client, "json", body, fieldValidation="Strict")
-    said = 'json patch unknown field "[0].more", json patch duplicate field "[0].value"'
-    assert (answer.status_code, problem(answer)) == (422, f"strict decoding error: {said}")
+    expected = 'json patch unknown field "[0].more", json patch duplicate field "[0].value"'
+    assert (answer.status_code, problem(answer)) == (422, f"strict decoding error: {expected}")
 
 
 async def test_an_object_that_is_not_there_is_looked_for_first(client: httpx.AsyncClient) -> None:
@@ -126,7 +128,7 @@ async def test_a_status_endpoint_of_ours_owns_no_metadata(client: httpx.AsyncCli
 
 
 @pytest.mark.parametrize(
-    ("body", "said"),
+    ("body", "expected"),
     [
         (
             changed(CLAIM, "spec.devices.constraints", [2]),
@@ -150,10 +152,10 @@ async def test_a_status_endpoint_of_ours_owns_no_metadata(client: httpx.AsyncCli
     ],
 )
 async def test_all_that_is_wrong_with_what_is_applied(
-    client: httpx.AsyncClient, body: Json, said: str
+    client: httpx.AsyncClient, body: Json, expected: str
 ) -> None:
     answer = await patch(client, "apply", body, fieldManager="m")
-    assert answer.json()["message"].partition("Kind=ResourceClaim): ")[2] == said
+    assert answer.json()["message"].partition("Kind=ResourceClaim): ")[2] == expected
 
 
 async def test_a_bad_quantity_comes_before_conflicts_between_versions(client: httpx.AsyncClient) -> None:
@@ -320,7 +322,7 @@ async def test_conflicts_come_level_by_level(client: httpx.AsyncClient) -> None:
 
 
 @pytest.mark.parametrize(
-    ("text", "said"),
+    ("text", "expected"),
     [
         ("AA=", "illegal base64 data at input byte 3"),
         ("ZA==2", "illegal base64 data at input byte 4"),
@@ -329,13 +331,13 @@ async def test_conflicts_come_level_by_level(client: httpx.AsyncClient) -> None:
         ("AA=A", "illegal base64 data at input byte 2"),
     ],
 )
-async def test_where_base64_goes_wrong(client: httpx.AsyncClient, text: str, said: str) -> None:
+async def test_where_base64_goes_wrong(client: httpx.AsyncClient, text: str, expected: str) -> None:
     path = "/api/v1/namespaces/default/secrets"
     await client.post(path, json={"metadata": {"name": "s"}})
     answer = await patch(client, "merge", {"data": {"a": text}}, f"{path}/s")
-    assert problem(answer) == said
+    assert problem(answer) == expected
     answer = await patch(client, "strategic", {"data": {"a": text}}, f"{path}/s")
-    assert answer.json()["message"].endswith(f": error decoding from json: {said}")
+    assert answer.json()["message"].endswith(f": error decoding from json: {expected}")
 
 
 async def test_lines_of_base64_are_one(client: httpx.AsyncClient) -> None:
@@ -390,11 +392,11 @@ async def test_versions_of_a_custom_resource_are_as_their_own_schema_says(client
     widget = {"apiVersion": "example.com/v1", "kind": "Widget", "metadata": {"name": "w"}}
     await client.post(path, json=widget)
     answer = await patch(client, "merge", {"status": {"size": "x"}}, f"{path}/w/status")
-    said = 'size in body must be of type integer: "string"'
+    expected = 'size in body must be of type integer: "string"'
     assert answer.json()["details"]["causes"] == [
         {
             "reason": "FieldValueTypeInvalid",
-            "message": f'Invalid value: "string": {said}',
+            "message": f'Invalid value: "string": {expected}',
             "field": "status.size",
         }
     ]

@@ -177,20 +177,20 @@ async def test_what_cannot_be_shown(client: httpx.AsyncClient, accept: str, mess
 
 
 async def test_lists_and_watches_name_their_own_media_types(client: httpx.AsyncClient) -> None:
-    async def told(accept: str, path: str = MAPS, **query: str) -> str:
+    async def refusal(accept: str, path: str = MAPS, **query: str) -> str:
         answer = await client.get(path, params=query, headers={"Accept": accept})
         assert answer.status_code == 406, answer.text
         return str(yaml.safe_load(answer.text)["message"])
 
-    assert await told(_PROTOBUF) == f"{_AVAILABLE}{_BOTH}, {_STREAM}"
-    assert await told("text/html") == f"{_AVAILABLE}{_ALL}, {_STREAM}, {_PROTOBUF};stream=watch"
-    assert await told("application/json;stream=x") == f"{_ONLY}{_ALL}"
-    assert await told(f"{_PROTOBUF};stream=watch", watch="1") == f"{_AVAILABLE}{_BOTH}, {_STREAM}"
-    assert await told("application/yaml", watch="1") == f"{_ONLY}{_STREAM}, {_PROTOBUF};stream=watch"
+    assert await refusal(_PROTOBUF) == f"{_AVAILABLE}{_BOTH}, {_STREAM}"
+    assert await refusal("text/html") == f"{_AVAILABLE}{_ALL}, {_STREAM}, {_PROTOBUF};stream=watch"
+    assert await refusal("application/json;stream=x") == f"{_ONLY}{_ALL}"
+    assert await refusal(f"{_PROTOBUF};stream=watch", watch="1") == f"{_AVAILABLE}{_BOTH}, {_STREAM}"
+    assert await refusal("application/yaml", watch="1") == f"{_ONLY}{_STREAM}, {_PROTOBUF};stream=watch"
     for path in ("/api", "/apis", "/api/v1", "/apis/apps", "/apis/apps/v1"):
-        assert await told(_PROTOBUF, path) == f"{_AVAILABLE}{_BOTH}"
-        assert await told("text/html", path) == f"{_AVAILABLE}{_ALL}"
-    assert await told("application/yaml", "/version") == f"{_AVAILABLE}application/json"
+        assert await refusal(_PROTOBUF, path) == f"{_AVAILABLE}{_BOTH}"
+        assert await refusal("text/html", path) == f"{_AVAILABLE}{_ALL}"
+    assert await refusal("application/yaml", "/version") == f"{_AVAILABLE}application/json"
     taken = {"Accept": f"{_PROTOBUF},application/json;stream=watch"}
     watched = await client.get(MAPS, params={"watch": "1", "timeoutSeconds": "1"}, headers=taken)
     assert (watched.status_code, watched.headers["content-type"]) == (200, "application/json")

@@ -93,8 +93,8 @@ async def test_a_pod_answers_on_its_first_port_or_a_given_one(client: httpx.Asyn
 
 @pytest.mark.parametrize("method", ["POST", "PUT", "PATCH", "DELETE", "OPTIONS"])
 async def test_every_method_body_and_header_is_passed_on(client: httpx.AsyncClient, method: str) -> None:
-    said = b"HTTP/1.1 418 Teapot\r\nX-Mine: 1\r\nConnection: close\r\nAccess-Control-Allow-Origin: *\r\n\r\nshort"
-    async with _cluster(client) as bench, _listening(bench, 9000, said) as seen:
+    reply = b"HTTP/1.1 418 Teapot\r\nX-Mine: 1\r\nConnection: close\r\nAccess-Control-Allow-Origin: *\r\n\r\nshort"
+    async with _cluster(client) as bench, _listening(bench, 9000, reply) as seen:
         answer = await client.request(
             method,
             f"{_NAMESPACE}/pods/pod:9000/proxy/a%20b/../c/?x=1&y=%2F",
@@ -117,8 +117,8 @@ async def test_a_body_without_a_length_and_an_answer_in_pieces(client: httpx.Asy
         for _ in range(3):
             yield b"x" * 5
 
-    said = b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n3\r\nabc\r\n4\r\ndefg\r\n0\r\n\r\n"
-    async with _cluster(client) as bench, _listening(bench, 9000, said) as seen:
+    reply = b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n3\r\nabc\r\n4\r\ndefg\r\n0\r\n\r\n"
+    async with _cluster(client) as bench, _listening(bench, 9000, reply) as seen:
         answer = await client.post(f"{_NAMESPACE}/pods/pod:9000/proxy/", content=body())
     assert answer.text == "abcdefg"
     assert seen[0].endswith("\r\n\r\n" + "x" * 15)
@@ -129,7 +129,7 @@ async def test_links_lead_through_the_proxy(client: httpx.AsyncClient) -> None:
     page = b'<p>x &amp; y</p><a href="/in?q=1&amp;r">in</a> <img src=/i.png> <a href="http://other/">out</a>'
     packed = gzip.compress(page)
     for body, encoding in ((page, b""), (packed, b"Content-Encoding: gzip\r\n")):
-        said = (
+        reply = (
             b"HTTP/1.1 200 OK\r\nContent-Type: text/html; charset=utf-8\r\n%bContent-Length: %d\r\n\r\n%b"
             % (
                 encoding,
@@ -139,7 +139,7 @@ async def test_links_lead_through_the_proxy(client: httpx.AsyncClient) -> None:
         )
         async with (
             _cluster(client) if not encoding else _again(client) as bench,
-            _listening(bench, 9000, said),
+            _listening(bench, 9000, reply),
         ):
             text = (await client.get(f"{base}/")).text
         assert text == (
@@ -185,8 +185,8 @@ def test_the_rest_of_a_page_stays_as_it_is() -> None:
 
 
 async def test_redirects_of_the_pod_lead_through_the_proxy(client: httpx.AsyncClient) -> None:
-    said = b"HTTP/1.1 302 Found\r\nLocation: /login?x\r\nContent-Length: 0\r\n\r\n"
-    async with _cluster(client) as bench, _listening(bench, 9000, said):
+    reply = b"HTTP/1.1 302 Found\r\nLocation: /login?x\r\nContent-Length: 0\r\n\r\n"
+    async with _cluster(client) as bench, _listening(bench, 9000, reply):
         answer = await client.get(f"{_NAMESPACE}/pods/pod:9000/proxy/deep/page")
     assert (answer.status_code, answer.headers["location"]) == (
         302,
@@ -268,8 +268,8 @@ async def test_names_that_are_none(client: httpx.AsyncClient) -> None:
 
 
 async def test_connections_are_upgraded_at_the_pod(server: ApiServer, client: httpx.AsyncClient) -> None:
-    said = b"HTTP/1.1 101 Switching Protocols\r\nConnection: Upgrade\r\nUpgrade: echo\r\n\r\nhello"
-    async with _cluster(client) as bench, _listening(bench, 9000, said) as seen:
+    reply = b"HTTP/1.1 101 Switching Protocols\r\nConnection: Upgrade\r\nUpgrade: echo\r\n\r\nhello"
+    async with _cluster(client) as bench, _listening(bench, 9000, reply) as seen:
         reader, writer = await asyncio.open_connection("127.0.0.1", int(server.url.rpartition(":")[2]))
         head = f"GET {_NAMESPACE}/pods/pod:9000/proxy/chat?x HTTP/1.1\r\nHost: 127.0.0.1\r\n"
         writer.write(

@@ -261,19 +261,19 @@ async def test_logs_come_from_the_nodes_agent(client: httpx.AsyncClient) -> None
 
 
 @pytest.mark.parametrize(
-    ("said", "code", "reason", "message"),
+    ("answered", "code", "reason", "message"),
     [
         (400, 400, "BadRequest", "told"),
         (404, 404, "NotFound", "the server could not find the requested resource ( pods/log p)"),
         (500, 500, "InternalError", "Internal error occurred: told"),
     ],
 )
-async def test_what_the_kubelet_refuses_is_told_as_upstream_does(
-    client: httpx.AsyncClient, said: int, code: int, reason: str, message: str
+async def test_what_the_kubelet_refuses_is_reported_as_upstream_does(
+    client: httpx.AsyncClient, answered: int, code: int, reason: str, message: str
 ) -> None:
     async def agent(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         await reader.readuntil(b"\r\n\r\n")
-        writer.write(b"HTTP/1.1 %d X\r\nContent-Length: 5\r\n\r\ntold\n" % said)
+        writer.write(b"HTTP/1.1 %d X\r\nContent-Length: 5\r\n\r\ntold\n" % answered)
         writer.close()
 
     await created(client, PODS, pod("p"))

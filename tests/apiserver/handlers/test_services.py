@@ -120,7 +120,7 @@ async def test_the_address_does_not_change(client: httpx.AsyncClient) -> None:
     ], made
 
 
-async def test_what_is_wrong_is_told_in_upstreams_order(client: httpx.AsyncClient) -> None:
+async def test_errors_come_in_upstreams_order(client: httpx.AsyncClient) -> None:
     body = service("1bad", type="Foo", ports=[{"port": 99999}, {"port": 80}, {"port": 80}])
     causes = (await client.post(SERVICES, json=body)).json()["details"]["causes"]
     between = "must be between 1 and 65535, inclusive"

@@ -26,7 +26,7 @@ def workload() -> Json:
 
 
 class Kind:
-    """One object and what is said of its statuses."""
+    """An object, and the errors for each of its statuses."""
 
     def __init__(self, client: httpx.AsyncClient, url: str) -> None:
         self._client = client

@@ -123,7 +123,7 @@ def test_custom_resources_appear_and_change_the_hash() -> None:
     assert openapi.v3("apis/nosuch/v1") is None
 
 
-def test_enumerations_are_told() -> None:
+def test_enumerations_are_listed() -> None:
     document = json.loads(OPENAPI.v3("api/v1") or b"{}")
     schemas = document["components"]["schemas"]
     container = schemas["io.k8s.api.core.v1.Container"]["properties"]
@@ -158,8 +158,8 @@ def test_descriptions_are_of_what_there_is() -> None:
             members.update(schema.get("properties", {}))
     unknown = [
         f"{kind}.{key}"
-        for kind, said in texts().items()
-        for key in said
+        for kind, described in texts().items()
+        for key in described
         if key != "type" and key not in schemas.get(kind, ())
     ]
     assert unknown == []

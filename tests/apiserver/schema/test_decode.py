@@ -298,7 +298,7 @@ def test_taints_are_added_now() -> None:
     assert rule["spec"]["taint"]["timeAdded"] == "2026-11-20T15:00:00Z"
 
 
-def test_conditions_show_times_nobody_set() -> None:
+def test_conditions_show_times_that_are_not_set() -> None:
     pod = completed("", "pods", {"status": {"conditions": [{"type": "Ready", "status": "False"}]}})
     condition = pod["status"]["conditions"][0]
     assert condition["lastProbeTime"] is None

@@ -96,7 +96,7 @@ class Reference:
 
 
 class Pauses:
-    """Whoever waits here goes on when the schedule lets it."""
+    """A task that waits here goes on when the schedule lets it."""
 
     def __init__(self) -> None:
         self._waiting: list[asyncio.Future[None]] = []

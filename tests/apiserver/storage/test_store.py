@@ -271,7 +271,7 @@ class Failing(SqliteEngine):
             raise OperationalError("INSERT", None, sqlite3.OperationalError("database or disk is full"))
 
 
-async def test_a_failed_transaction_happened_for_nobody(tmp_path: Path) -> None:
+async def test_no_reader_sees_a_failed_transaction(tmp_path: Path) -> None:
     engine = Failing(tmp_path / "test.sqlite3")
     async with Store(engine, FakeClock(), 300) as store:
         first = await store.write(PODS, "ns/a", put("a", spec=1))

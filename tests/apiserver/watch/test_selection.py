@@ -1,4 +1,4 @@
-"""What a change means to whoever selects."""
+"""What a change means to a watch with a selector."""
 
 from typing import Any
 

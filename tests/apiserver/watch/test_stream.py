@@ -83,7 +83,7 @@ async def client(store: Store) -> AsyncIterator[Client]:
     await task
 
 
-async def test_a_client_that_keeps_up_is_told_at_once(store: Store, client: Client) -> None:
+async def test_a_client_that_keeps_up_is_notified_at_once(store: Store, client: Client) -> None:
     for name in ("a", "b"):
         await create(store, name)
     await client.until(2)

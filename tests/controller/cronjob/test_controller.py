@@ -143,7 +143,7 @@ async def test_a_job_that_was_cleaned_up_is_not_missed() -> None:
     assert event.body["reason"] == "MissingJob"
 
 
-async def test_nobody_is_told_of_the_end_of_a_job_that_goes_at_once() -> None:
+async def test_no_event_reports_the_end_of_a_job_that_is_deleted_at_once() -> None:
     cron_job: dict[str, Any] = {
         "apiVersion": "batch/v1",
         "kind": "CronJob",

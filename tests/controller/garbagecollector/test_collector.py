@@ -45,7 +45,7 @@ async def test_dependents_follow_their_owner(cluster: Cluster) -> None:
         await cluster.until(lambda: _gone(cluster, "ResourceClaim", "child"))
 
 
-async def test_an_owner_lost_while_nobody_watched(cluster: Cluster) -> None:
+async def test_an_owner_lost_while_no_watch_was_open(cluster: Cluster) -> None:
     await _family(cluster)
     await cluster.delete("Pod", "owner", grace_period=0)
     async with controllers(cluster, _NAME):

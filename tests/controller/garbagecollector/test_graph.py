@@ -28,7 +28,7 @@ def test_an_owner_never_seen_is_looked_for() -> None:
     assert looks == ["owner"]
 
 
-def _told(graph: Graph, identity: Identity, *owners: OwnerReference) -> None:
+def _observe(graph: Graph, identity: Identity, *owners: OwnerReference) -> None:
     graph.upsert(identity, ObjectMeta(uid=identity.uid, owner_references=owners))
 
 
@@ -36,10 +36,10 @@ def test_only_another_namespace_is_reported() -> None:
     looks: list[str] = []
     reported: list[str] = []
     graph = Graph(looks.append, looks.append, lambda identity, _: reported.append(identity.uid))
-    _told(graph, _OWNER)
+    _observe(graph, _OWNER)
     named = OwnerReference(api_version="v1", kind="Pod", name="other", uid="owner")
-    _told(graph, Identity("v1", "ConfigMap", "default", "a", "misnamed"), named)
-    _told(graph, Identity("v1", "ConfigMap", "elsewhere", "a", "abroad"), _REFERENCE)
+    _observe(graph, Identity("v1", "ConfigMap", "default", "a", "misnamed"), named)
+    _observe(graph, Identity("v1", "ConfigMap", "elsewhere", "a", "abroad"), _REFERENCE)
     assert looks == ["misnamed", "abroad"]
     assert reported == ["abroad"]
 
@@ -47,9 +47,9 @@ def test_only_another_namespace_is_reported() -> None:
 def test_an_owner_seen_after_its_dependents_reports_those_abroad() -> None:
     reported: list[str] = []
     graph = Graph(lambda _: None, lambda _: None, lambda identity, _: reported.append(identity.uid))
-    _told(graph, Identity("v1", "ConfigMap", "elsewhere", "a", "abroad"), _REFERENCE)
-    _told(graph, _CLAIM, _REFERENCE)
-    _told(graph, _OWNER)
+    _observe(graph, Identity("v1", "ConfigMap", "elsewhere", "a", "abroad"), _REFERENCE)
+    _observe(graph, _CLAIM, _REFERENCE)
+    _observe(graph, _OWNER)
     assert reported == ["abroad"]
 
 
@@ -58,8 +58,8 @@ def test_dependents_that_disagree_about_their_owner() -> None:
     looks: list[str] = []
     graph = Graph(looks.append, looks.append, lambda _, __: None)
     wrong = OwnerReference(api_version="v1", kind="Pod", name="wrong", uid="owner")
-    _told(graph, Identity("v1", "ConfigMap", "default", "a", "mistaken"), wrong)
-    _told(graph, _CLAIM, _REFERENCE)
+    _observe(graph, Identity("v1", "ConfigMap", "default", "a", "mistaken"), wrong)
+    _observe(graph, _CLAIM, _REFERENCE)
     looks.clear()
     graph.remove("owner")
     assert looks == ["mistaken"]
@@ -67,7 +67,7 @@ def test_dependents_that_disagree_about_their_owner() -> None:
     assert virtual is not None
     assert virtual.virtual
     assert virtual.identity == _OWNER
-    _told(graph, _OWNER)
+    _observe(graph, _OWNER)
     looks.clear()
     graph.remove("owner")
     assert sorted(looks) == ["claim", "mistaken"]

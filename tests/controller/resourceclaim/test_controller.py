@@ -25,7 +25,7 @@ def _pod_spec(**claim: str) -> dict[str, Any]:
 _FROM_TEMPLATE = _pod_spec(resourceClaimTemplateName="template")
 
 
-async def _told(cluster: Cluster, pod: str) -> str | None:
+async def _name_in_status(cluster: Cluster, pod: str) -> str | None:
     found = await cluster.get("Pod", pod)
     assert found is not None
     statuses = found.status.resource_claim_statuses
@@ -33,7 +33,7 @@ async def _told(cluster: Cluster, pod: str) -> str | None:
 
 
 async def _has_claim(cluster: Cluster, pod: str) -> bool:
-    return await _told(cluster, pod) is not None
+    return await _name_in_status(cluster, pod) is not None
 
 
 async def _allocate(cluster: Cluster, name: str, pod: Any) -> None:
@@ -50,7 +50,7 @@ async def test_a_claim_is_made_from_the_template(cluster: Cluster) -> None:
     async with controllers(cluster, _NAME):
         await cluster.until(lambda: _has_claim(cluster, "pod"))
     (claim,) = await cluster.items("ResourceClaim")
-    assert claim.metadata.name == await _told(cluster, "pod")
+    assert claim.metadata.name == await _name_in_status(cluster, "pod")
     assert claim.metadata.name.startswith("pod-gpu-")
     assert claim.metadata.annotations == {POD_CLAIM_ANNOTATION: "gpu"}
     assert claim.metadata.labels == {"from": "template"}
@@ -74,12 +74,12 @@ async def test_a_claim_deleted_by_mistake_is_made_again(cluster: Cluster) -> Non
     await cluster.create("Pod", "pod", spec=_FROM_TEMPLATE)
     async with controllers(cluster, _NAME):
         await cluster.until(lambda: _has_claim(cluster, "pod"))
-        first = await _told(cluster, "pod")
+        first = await _name_in_status(cluster, "pod")
         assert first is not None
         await cluster.delete("ResourceClaim", first)
 
         async def another() -> bool:
-            name = await _told(cluster, "pod")
+            name = await _name_in_status(cluster, "pod")
             return name != first and await cluster.get("ResourceClaim", str(name)) is not None
 
         await cluster.until(another)
@@ -90,7 +90,7 @@ async def test_a_generated_claim_goes_when_its_pod_is_done(cluster: Cluster) -> 
     pod = await cluster.create("Pod", "pod", spec=_FROM_TEMPLATE)
     async with controllers(cluster, _NAME):
         await cluster.until(lambda: _has_claim(cluster, "pod"))
-        name = str(await _told(cluster, "pod"))
+        name = str(await _name_in_status(cluster, "pod"))
         await _allocate(cluster, name, pod)
         await cluster.set_status("Pod", pod, phase="Succeeded")
 
@@ -102,9 +102,9 @@ async def test_a_generated_claim_goes_when_its_pod_is_done(cluster: Cluster) -> 
         await cluster.create("Pod", "later", spec=_FROM_TEMPLATE)
         await cluster.until(lambda: _has_claim(cluster, "later"))
         assert [claim.metadata.name for claim in await cluster.items("ResourceClaim")] == [
-            await _told(cluster, "later")
+            await _name_in_status(cluster, "later")
         ]
-        assert await _told(cluster, "pod") == name
+        assert await _name_in_status(cluster, "pod") == name
 
 
 async def test_a_shared_claim_is_deallocated_by_its_last_consumer(cluster: Cluster) -> None:
@@ -181,8 +181,8 @@ async def test_two_controllers_make_one_claim(cluster: Cluster) -> None:
             await cluster.create("Pod", f"pod-{number}", spec=_FROM_TEMPLATE)
 
         async def settled() -> bool:
-            told = {await _told(cluster, f"pod-{number}") for number in range(10)}
+            names = {await _name_in_status(cluster, f"pod-{number}") for number in range(10)}
             claims = {claim.metadata.name for claim in await cluster.items("ResourceClaim")}
-            return None not in told and told == claims
+            return None not in names and names == claims
 
         await cluster.until(settled)

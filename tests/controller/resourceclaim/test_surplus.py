@@ -86,11 +86,11 @@ async def test_one_claim_stays(order: tuple[tuple[str, str], ...], reconcile: st
         if reconcile == "after each":
             await work()
     await work()
-    heard = {*order}
+    changed = {*order}
     for _ in range(3):
-        heard |= {(plural, name) for plural, _, name in api.objects}
-        for plural, name in sorted(heard):
+        changed |= {(plural, name) for plural, _, name in api.objects}
+        for plural, name in sorted(changed):
             hear(plural, name)
             await work()
-    (told,) = api.get("pods", "default", "pod")["status"]["resourceClaimStatuses"]
-    assert [obj["metadata"]["name"] for obj in api.of("resourceclaims")] == [told["resourceClaimName"]]
+    (entry,) = api.get("pods", "default", "pod")["status"]["resourceClaimStatuses"]
+    assert [obj["metadata"]["name"] for obj in api.of("resourceclaims")] == [entry["resourceClaimName"]]

@@ -77,14 +77,14 @@ async def test_events_are_worded_as_upstream_words_them(cluster: Cluster) -> Non
         await cluster.until(lambda: _updated(cluster, 0), meanwhile=cluster.run_pods)
         assert manager.ready
 
-        async def told() -> bool:
+        async def reported() -> bool:
             events = await cluster.client.list(EVENTS, "default")
             return {(event.reason, event.message) for event in events.items} == {
                 ("SuccessfulCreate", "Create Pod db-0 in StatefulSet db successful"),
                 ("SuccessfulDelete", "Delete Pod db-0 in StatefulSet db successful"),
             }
 
-        await cluster.until(told)
+        await cluster.until(reported)
 
 
 async def test_a_pod_that_ended_is_made_again(cluster: Cluster) -> None:
@@ -101,11 +101,11 @@ async def test_a_pod_that_ended_is_made_again(cluster: Cluster) -> None:
 
         await cluster.until(back, meanwhile=cluster.run_pods)
 
-        async def told() -> bool:
+        async def reported() -> bool:
             events = await cluster.client.list(EVENTS, "default")
             return sorted((event.reason, event.count or 1) for event in events.items) == [
                 ("SuccessfulCreate", 2),
                 ("SuccessfulDelete", 1),
             ]
 
-        await cluster.until(told)
+        await cluster.until(reported)

@@ -12,7 +12,7 @@ from tests.controller.cluster import POD_SPEC, Cluster, controllers
 _SET = {"apiVersion": "apps/v1", "kind": "StatefulSet", "name": "db", "uid": "set", "controller": True}
 _POD = {"apiVersion": "v1", "kind": "Pod", "name": "db-0", "uid": "pod", "controller": True}
 _FORMER = {**_POD, "uid": "former"}
-_STRANGER = {"apiVersion": "v1", "kind": "ConfigMap", "name": "x", "uid": "x", "controller": True}
+_FOREIGN = {"apiVersion": "v1", "kind": "ConfigMap", "name": "x", "uid": "x", "controller": True}
 
 
 def _owners(deleted: str, scaled: str, *before: dict[str, Any], surplus: bool) -> list[str]:
@@ -44,10 +44,10 @@ def test_policies(deleted: str, scaled: str, kept: list[str], surplus: list[str]
     assert _owners(deleted, scaled, _SET, surplus=False) == kept
     assert _owners(deleted, scaled, _FORMER, surplus=False) == kept
     assert _owners(deleted, scaled, _SET, surplus=True) == surplus
-    assert _owners(deleted, scaled, _STRANGER, surplus=True) == ["x"]
+    assert _owners(deleted, scaled, _FOREIGN, surplus=True) == ["x"]
 
 
-def test_a_claim_of_a_former_pod_is_told_by_its_owner() -> None:
+def test_a_claim_of_a_former_pod_is_known_by_its_owner() -> None:
     claim = convert(PERSISTENT_VOLUME_CLAIMS, {"metadata": {"name": "v-db-0", "ownerReferences": [_FORMER]}})
     assert goes_with(claim, "db-0")
     assert not goes_with(claim, "db-1")
@@ -88,9 +88,9 @@ async def test_claims_go_with_the_set_or_with_surplus_pods(cluster: Cluster) -> 
         await cluster.client.patch(STATEFUL_SETS, "db", {"spec": {"replicas": 1}}, "default")
         await cluster.until(lambda: owned(v_db_0=["StatefulSet"], v_db_1=["Pod"]), meanwhile=cluster.run_pods)
 
-        async def told() -> bool:
+        async def reported() -> bool:
             events = (await cluster.client.list(EVENTS, "default")).items
             text = "Create Claim v-db-0 Pod db-0 in StatefulSet db success"
             return ("SuccessfulCreate", text) in {(event.reason, event.message) for event in events}
 
-        await cluster.until(told)
+        await cluster.until(reported)

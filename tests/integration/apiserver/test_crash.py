@@ -49,7 +49,7 @@ async def start(data: Path, port: int) -> asyncio.subprocess.Process:
 
 
 class Writer:
-    """Creates, changes and deletes its own objects, and remembers what it was told."""
+    """Creates, changes and deletes its own objects, and remembers the answers."""
 
     def __init__(self, number: int) -> None:
         self._rng = random.Random(number)
@@ -92,7 +92,7 @@ class Writer:
                 self.newest = revision
 
     def check(self, found: dict[str, dict[str, Any]]) -> None:
-        """Compare what is there with what was told; what was never answered may be either."""
+        """Compare what is there with the answers; a write without an answer may have happened or not."""
         for name, known in self.known.items():
             if name not in self.unsure:
                 assert found.get(name) == known

@@ -55,7 +55,7 @@ async def start_revision(client: httpx.AsyncClient) -> int:
 
 @dataclass
 class Log:
-    """What the writers were told: each revision with the object, None in `before` where there was none."""
+    """The answers that the writers got: each revision with the object, None in `before` where there was none."""
 
     writes: dict[int, tuple[str, JsonObject]] = field(default_factory=dict)
 
@@ -359,7 +359,7 @@ async def test_initial_events_end_with_a_bookmark_that_is_not_ahead(client: http
     assert later == sorted(number for number in log.writes if revision(bookmark) < number <= until)
 
 
-async def test_a_client_that_does_not_read_holds_up_nobody(
+async def test_a_client_that_does_not_read_holds_up_no_other(
     server: ApiServer, client: httpx.AsyncClient
 ) -> None:
     """W8: writers and other watchers go on; the memory that the slow one takes is bounded."""

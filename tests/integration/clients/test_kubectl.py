@@ -206,8 +206,8 @@ def test_a_pod_with_a_claim(kubectl: Kubectl, name: str) -> None:
     kubectl("wait", "--for=condition=Ready", f"pod/{name}", "--timeout=60s")
     kubectl("wait", "--for=jsonpath={.status.phase}=Running", f"pod/{name}", "--timeout=60s")
     assert kubectl("logs", name, "--tail=1") == "two\n"
-    told = kubectl("describe", "pod", name)
-    reasons = re.findall(r"^  Normal  (\w+)", told, re.M)
+    printed = kubectl("describe", "pod", name)
+    reasons = re.findall(r"^  Normal  (\w+)", printed, re.M)
     assert reasons == ["Scheduled", "Pulling", "Pulled", "Created", "Started"] or reasons == [
         "Scheduled", "Pulled", "Created", "Started",
     ]  # fmt: skip
@@ -319,14 +319,14 @@ def test_nodes_are_cordoned_tainted_and_drained(kubectl: Kubectl, name: str) -> 
     kubectl("delete", "deploy,pdb", name)
 
 
-def test_mistakes_are_told_as_by_kubernetes(kubectl: Kubectl, name: str) -> None:
+def test_mistakes_are_reported_as_by_kubernetes(kubectl: Kubectl, name: str) -> None:
     wrong = claim("Bad_Name")
     wrong["spec"] = {
         "devices": {"requests": [{"name": "a", "exactly": {"deviceClassName": "B", "count": -1}}]}
     }
-    told = kubectl("create", stdin=wrong, fails=True)
-    assert 'The ResourceClaim "Bad_Name" is invalid' in told
-    assert "spec.devices.requests[0].exactly.count: Invalid value: -1: must be greater than zero" in told
+    printed = kubectl("create", stdin=wrong, fails=True)
+    assert 'The ResourceClaim "Bad_Name" is invalid' in printed
+    assert "spec.devices.requests[0].exactly.count: Invalid value: -1: must be greater than zero" in printed
     unknown = {**config_map(name), "nonsense": 1}
     assert 'unknown field "nonsense"' in kubectl("create", stdin=unknown, fails=True)
     kubectl("create", stdin=deployment(name, 0))

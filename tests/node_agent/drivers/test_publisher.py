@@ -263,7 +263,7 @@ async def test_a_multiplier_that_the_server_fills_in_is_no_difference(world: _Wo
     assert not logs
 
 
-async def test_fields_that_the_server_drops_do_not_make_it_write_for_ever(world: _World) -> None:
+async def test_fields_that_the_server_drops_do_not_make_it_write_endlessly(world: _World) -> None:
     world.api.drop = {"bindsToNode"}
     await world.publish(_devices("a", binds_to_node=True))
     slices = world.slices()

@@ -234,7 +234,7 @@ def _leave_behind(path: str) -> None:
     Path(path).write_text("stale")
 
 
-async def test_a_path_too_long_for_a_socket_is_told(root: Path, api: FakeApi) -> None:
+async def test_a_path_too_long_for_a_socket_is_reported(root: Path, api: FakeApi) -> None:
     async with api.client() as client:
         plugin = DriverServer("gpu.example.com", "n", root / ("x" * 100), _Handler(), client, SystemClock())
         with pytest.raises(DriverConfigError, match="socket path is longer than 107 bytes"):

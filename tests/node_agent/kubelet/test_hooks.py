@@ -86,7 +86,7 @@ async def test_a_container_whose_hook_failed_waits_with_the_hooks_message() -> N
         )
 
 
-async def test_ephemeral_container_runs_once_beside_the_others() -> None:
+async def test_an_ephemeral_container_runs_once_with_the_others() -> None:
     async with Bench() as bench:
         bench.create(pod("pod", _with_hooks()))
         await until(lambda: bench.phase() == "Running")

@@ -207,7 +207,7 @@ def test_what_is_deleted_does_not_wait_for_another_start() -> None:
     assert ended.exit_code == 3
 
 
-def test_containers_are_told_of_by_name() -> None:
+def test_containers_are_reported_by_name() -> None:
     pod = _pod()
     pod = msgspec.structs.replace(
         pod, spec=msgspec.structs.replace(pod.spec, containers=pod.spec.containers[::-1])
@@ -215,7 +215,7 @@ def test_containers_are_told_of_by_name() -> None:
     assert [entry.name for entry in pod_status(pod, Observed(), _NOW).container_statuses] == ["a", "b"]
 
 
-def test_of_a_rejected_pod_only_the_reason_is_told() -> None:
+def test_of_a_rejected_pod_only_the_reason_is_reported() -> None:
     pod = _pod(conditions=[{"type": "PodScheduled", "status": "True"}, {"type": "Mine", "status": "True"}])
     observed = Observed(
         terminal=True, rejected=True, failed_reason="NodeAffinity", failed_message="Pod was rejected: no"

@@ -100,7 +100,7 @@ async def test_update_of_a_driver_keeps_its_slices(registry: Path) -> None:
         ),
     ],
 )
-async def test_unusable_plugin_is_told_why(registry: Path, driver: dict[str, Any], error: str) -> None:
+async def test_an_unusable_plugin_gets_the_reason(registry: Path, driver: dict[str, Any], error: str) -> None:
     async with _kubelet(registry) as kubelet, FakeDriver(registry=registry, **driver) as plugin:
         registered, text = await plugin.registered.get()
         assert not registered
@@ -151,7 +151,7 @@ async def test_a_driver_s_own_order_of_services_counts(registry: Path) -> None:
         assert kubelet.connections.get("test-driver").chosen_service == "v1beta1.DRAPlugin"
 
 
-async def test_a_plugin_that_cannot_be_told_is_not_registered(registry: Path) -> None:
+async def test_a_plugin_that_cannot_be_notified_is_not_registered(registry: Path) -> None:
     async with _kubelet(registry) as kubelet, FakeDriver() as driver:
         driver.deaf = True
         registration = registry / "test-driver-reg.sock"

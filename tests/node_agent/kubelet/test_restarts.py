@@ -38,7 +38,7 @@ def _condition(bench: Bench) -> PodCondition | None:
     return next((entry for entry in conditions if entry.type == "AllContainersRestarting"), None)
 
 
-async def test_all_containers_start_anew() -> None:
+async def test_all_containers_start_again() -> None:
     reasons: list[str] = []
     async with Bench() as bench:
 

@@ -47,7 +47,7 @@ async def test_a_command_gives_output_and_success() -> None:
         assert await channels.frame() == (8, b"\x03\xe8")
 
 
-async def test_a_commands_exit_code_is_told() -> None:
+async def test_a_commands_exit_code_is_reported() -> None:
     async with _served() as (_, port), session(port, _exec("sh", "-c", "exit+3")) as channels:
         _, status = await channels.result()
         assert status["reason"] == "NonZeroExitCode"

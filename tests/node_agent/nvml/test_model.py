@@ -87,7 +87,7 @@ def test_a_broken_model_file_is_reported_with_its_path(tmp_path: Path, text: str
         load_model(str(path))
 
 
-def test_a_file_or_folder_that_is_not_there_is_told_in_one_line(tmp_path: Path) -> None:
+def test_a_file_or_folder_that_is_not_there_is_reported_in_one_line(tmp_path: Path) -> None:
     with pytest.raises(
         ModelError, match=f"^cannot read GPU model {tmp_path}/x.yaml: No such file or directory$"
     ):

@@ -25,7 +25,7 @@ def _caps(gpu: int, instance: int, compute: int = 0) -> tuple[str, str]:
     )
 
 
-def test_lists_exactly_the_injected_gpus_and_counts_them_anew(system: SimulatedSystem) -> None:
+def test_lists_exactly_the_injected_gpus_and_numbers_them_from_zero(system: SimulatedSystem) -> None:
     output = render(["-L"], _edits("/dev/nvidia7", "/dev/nvidia5"), system, _NOW)
     assert output.text == (
         f"GPU 0: NVIDIA A100-SXM4-40GB (UUID: {system.gpus[5].uuid})\n"

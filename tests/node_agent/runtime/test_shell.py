@@ -155,7 +155,7 @@ async def test_greed_is_an_error(script: str, message: str) -> None:
     assert message in "".join(session.err)
 
 
-async def test_endless_output_ends_where_nobody_reads_it() -> None:
+async def test_endless_output_ends_without_a_reader() -> None:
     assert await _Session().run("while true; do seq 9999; done | head -n 1") == (0, "1\n")
     code, out = await _Session().run("echo $(while true; do seq 9999; done) | wc -c")
     assert (code, int(out) > 1000) == (0, True)

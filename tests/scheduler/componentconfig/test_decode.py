@@ -39,7 +39,7 @@ def test_unknown_fields_of_several_plugins_are_reported_together() -> None:
     )
 
 
-def test_all_that_is_wrong_is_said_in_one_text() -> None:
+def test_all_errors_come_in_one_text() -> None:
     with pytest.raises(ValueError, match=r"^\[parallelism: .*, podInitialBackoffSeconds: .*\]$"):
         load(_HEAD + "parallelism: 0\npodInitialBackoffSeconds: 0\n", FeatureGates())
 

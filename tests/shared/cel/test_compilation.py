@@ -140,7 +140,7 @@ def test_reads(expression: str, attributes: set[tuple[str, str]], capacity: set[
         "dyn(device).driver == 'a'",
     ],
 )
-def test_reads_that_cannot_be_told(expression: str) -> None:
+def test_reads_that_cannot_be_known(expression: str) -> None:
     assert compile_expression(expression, features=LISTS).attributes_read is None
 
 

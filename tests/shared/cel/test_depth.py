@@ -50,7 +50,7 @@ def test_too_deep(expression: str, text: str) -> None:
     assert caught.value.text == text
 
 
-def test_the_innermost_of_many_mixed_literals_are_told() -> None:
+def test_the_innermost_of_many_mixed_literals_are_reported() -> None:
     expression = "[1, " * 123 + "1" + "]" * 123 + ".size() == 2"
     with pytest.raises(CompileError) as caught:
         compile_expression(expression, features=FEATURES)

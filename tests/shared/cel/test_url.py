@@ -59,7 +59,7 @@ def test_query() -> None:
     }
 
 
-def test_equal_when_written_alike() -> None:
+def test_equal_when_written_the_same_way() -> None:
     assert Url.parse("http://a.b/c#f") == Url.parse("HTTP://a.b/c#f")
     assert Url.parse("http://a.b/c") != Url.parse("http://a.b/c?")
     assert str(Url.parse("http:///p")) == "http:///p"

@@ -99,7 +99,7 @@ async def test_lists_again_when_the_history_is_gone() -> None:
     ]
 
 
-async def test_a_kind_that_is_not_served_is_told_of_once() -> None:
+async def test_a_kind_that_is_not_served_is_reported_once() -> None:
     refused = reply(orjson.dumps({"kind": "Status", "code": 404, "reason": "NotFound"}), "404 Not Found")
     script = _Script([refused, refused, _list(5, _object("a", 3))], [])
     with capture_logs() as logs:
@@ -125,7 +125,7 @@ async def test_the_end_of_an_object_that_was_made_again_unseen() -> None:
     assert await _notifications(script) == ["add a@3", "delete first", ""]
 
 
-async def test_a_handler_that_raises_stops_nobody() -> None:
+async def test_a_handler_that_raises_stops_no_other() -> None:
     script = _Script([_list(5, _object("a", 3), _object("b", 4))], [])
     seen: list[str] = []
 

@@ -108,7 +108,7 @@ def test_the_current_context_or_another(tmp_path: Path) -> None:
     assert load(file, "there").server == "http://other.test"
 
 
-def test_a_token_from_a_file_beside(tmp_path: Path) -> None:
+def test_a_token_from_a_file_next_to_the_kubeconfig(tmp_path: Path) -> None:
     (tmp_path / "token").write_text("from-file\n")
     assert load(_write(tmp_path, {"server": "http://a.test"}, {"tokenFile": "token"})).token == "from-file"
 

@@ -156,7 +156,7 @@ async def test_a_response_that_takes_too_long() -> None:
 
 
 @both_ways
-async def test_nobody_listens(send: Send) -> None:
+async def test_no_server_listens(send: Send) -> None:
     async with serving(lambda *_: asyncio.sleep(0)) as url:
         pass
     async with HttpTransport() as transport:

@@ -181,7 +181,7 @@ async def test_what_never_changes_of_a_set_is_not_judged_again(client: httpx.Asy
     assert [field for field, _ in causes(answer)] == ["spec"]
 
 
-async def test_a_daemon_sets_selector_is_told_of_first(client: httpx.AsyncClient) -> None:
+async def test_a_daemon_sets_selector_is_reported_first(client: httpx.AsyncClient) -> None:
     path = f"{APPS}/daemonsets"
     await client.post(path, json=workload("DaemonSet"))
     changed = workload("DaemonSet", selector={"matchLabels": {"app": "y"}})
@@ -193,7 +193,7 @@ async def test_a_set_that_says_how_it_rolls_may_leave_out_the_rest(client: httpx
     path = f"{APPS}/statefulsets"
     made = (await client.post(path, json=workload("StatefulSet"))).json()
     assert made["spec"]["updateStrategy"] == {"type": "RollingUpdate", "rollingUpdate": {"partition": 0}}
-    said = workload("StatefulSet", updateStrategy={"type": "RollingUpdate"})
-    assert (await client.put(f"{path}/w", json=said)).json()["spec"]["updateStrategy"] == {
+    updated = workload("StatefulSet", updateStrategy={"type": "RollingUpdate"})
+    assert (await client.put(f"{path}/w", json=updated)).json()["spec"]["updateStrategy"] == {
         "type": "RollingUpdate"
     }

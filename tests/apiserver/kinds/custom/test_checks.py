@@ -49,7 +49,7 @@ def ruled(**rule: Any) -> Object:
 
 
 @pytest.mark.parametrize(
-    ("schema", "said"),
+    ("schema", "expected"),
     [
         ({"type": "object"}, []),
         ({"type": "string"}, [f'{PATH}.type: Invalid value: "string": must be object at the root']),
@@ -152,12 +152,12 @@ def ruled(**rule: Any) -> Object:
         ),
     ],
 )
-def test_schemas(schema: Object, said: list[str]) -> None:
-    assert problems(definition(schema)) == said
+def test_schemas(schema: Object, expected: list[str]) -> None:
+    assert problems(definition(schema)) == expected
 
 
 @pytest.mark.parametrize(
-    ("obj", "said"),
+    ("obj", "expected"),
     [
         (
             definition(group="foo"),
@@ -219,8 +219,8 @@ def test_schemas(schema: Object, said: list[str]) -> None:
         ),
     ],
 )
-def test_definitions(obj: Object, said: list[str]) -> None:
-    assert problems(obj) == said
+def test_definitions(obj: Object, expected: list[str]) -> None:
+    assert problems(obj) == expected
 
 
 def test_names() -> None:
@@ -250,5 +250,5 @@ def test_what_objects_are_stored_under_stays() -> None:
 
 
 def test_rules_have_no_function_of_device_selectors() -> None:
-    (said,) = problems(definition(ruled(rule="self.includes('a')")))
-    assert "undeclared reference to 'includes' (in container '')" in said
+    (expected,) = problems(definition(ruled(rule="self.includes('a')")))
+    assert "undeclared reference to 'includes' (in container '')" in expected

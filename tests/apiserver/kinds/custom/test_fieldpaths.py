@@ -37,7 +37,7 @@ def test_paths_lead_somewhere(path: str, names: list[str]) -> None:
 
 
 @pytest.mark.parametrize(
-    ("path", "said"),
+    ("path", "expected"),
     [
         ("spec", "expected [ or . but got: spec"),
         (".spec.", "unexpected end of JSON path"),
@@ -50,14 +50,14 @@ def test_paths_lead_somewhere(path: str, names: list[str]) -> None:
         (".spec.a.b", "does not refer to a valid field"),
     ],
 )
-def test_paths_that_do_not(path: str, said: str) -> None:
+def test_paths_that_do_not(path: str, expected: str) -> None:
     with pytest.raises(PathError) as refused:
         follow(path, SCHEMA)
-    assert str(refused.value) == said
+    assert str(refused.value) == expected
 
 
 @pytest.mark.parametrize(
-    ("paths", "said"),
+    ("paths", "expected"),
     [
         ([".spec.a", ".spec.m.x"], []),
         ([""], ["f[0].jsonPath: Required value"]),
@@ -79,6 +79,6 @@ def test_paths_that_do_not(path: str, said: str) -> None:
         ([f".spec.m.f{i}" for i in range(9)], ["f: Too many: 9: must have at most 8 items"]),
     ],
 )
-def test_what_may_be_selected_by(paths: list[str], said: list[str]) -> None:
+def test_what_may_be_selected_by(paths: list[str], expected: list[str]) -> None:
     errors = check_selectable([{"jsonPath": path} for path in paths], SCHEMA, "f")
-    assert [str(error) for error in errors] == said
+    assert [str(error) for error in errors] == expected

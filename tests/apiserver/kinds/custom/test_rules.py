@@ -100,7 +100,7 @@ async def errors(client: httpx.AsyncClient, spec: Any) -> list[tuple[str, str]]:
     return [(cause.get("field", ""), cause["message"]) for cause in answer.json()["details"]["causes"]]
 
 
-async def test_a_rule_is_told_by_its_message(client: httpx.AsyncClient) -> None:
+async def test_a_rule_is_reported_by_its_message(client: httpx.AsyncClient) -> None:
     assert await errors(client, {"size": 200}) == [("spec", "Invalid value: too big")]
     assert await errors(client, {"size": 1, "until": "2025-01-01T00:00:00Z"}) == [
         ("spec.until", "Forbidden: over since 2025-01-01T00:00:00Z")
@@ -161,7 +161,7 @@ async def test_replicas_that_a_scale_could_not_show(client: httpx.AsyncClient) -
     ]
 
 
-async def test_nobody_owns_kind_and_version(client: httpx.AsyncClient) -> None:
+async def test_kind_and_version_have_no_owner(client: httpx.AsyncClient) -> None:
     made = (await client.post(WIDGETS, json=widget({"size": 1}))).json()
     fields = made["metadata"]["managedFields"][0]["fieldsV1"]
     assert fields == {"f:spec": {".": {}, "f:mode": {}, "f:size": {}}}

@@ -137,7 +137,7 @@ def test_settings_of_the_whole_pod(spec: dict[str, Any], text: str) -> None:
     assert texts(pod(**spec)) == [f"spec.{text}"]
 
 
-def test_equal_spreading_is_told_once_where_it_begins() -> None:
+def test_equal_spreading_is_reported_once_where_it_begins() -> None:
     one = {"maxSkew": 1, "topologyKey": "zone", "whenUnsatisfiable": "DoNotSchedule"}
     assert texts(pod(topologySpreadConstraints=[one, one])) == [
         "spec.topologySpreadConstraints[0].{topologyKey, whenUnsatisfiable}: "

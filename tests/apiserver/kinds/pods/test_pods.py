@@ -189,7 +189,7 @@ def test_a_gate_does_not_come() -> None:
     assert errors(changed(schedulingGates=gates), POD, "update") == [("spec.schedulingGates[1].name", text)]
 
 
-def test_a_gated_pod_may_be_told_where() -> None:
+def test_a_gated_pod_may_get_a_node_selector() -> None:
     assert errors(changed(nodeSelector={"zone": "a", "rack": "b"}), POD, "update") == []
     found = errors(changed(nodeSelector={"zone": "b"}), POD, "update")
     assert [field for field, _ in found] == ["spec.nodeSelector"]

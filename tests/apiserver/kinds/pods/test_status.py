@@ -96,10 +96,10 @@ async def test_the_claim_for_extended_resources(client: httpx.AsyncClient) -> No
 
 async def test_the_health_of_devices_is_that_of_the_containers_claims(client: httpx.AsyncClient) -> None:
     device = {"resourceID": "gpu-0", "health": "Healthy"}
-    said = {"name": "claim:gpu", "resources": [device, {**device, "health": "Fine", "message": ""}]}
+    resource = {"name": "claim:gpu", "resources": [device, {**device, "health": "Fine", "message": ""}]}
     status = {"name": "c", "image": "", "imageID": "", "ready": True, "restartCount": 0}
     path = "status.containerStatuses[0].allocatedResourcesStatus[0]"
-    found = await causes(client, {"containerStatuses": [{**status, "allocatedResourcesStatus": [said]}]})
+    found = await causes(client, {"containerStatuses": [{**status, "allocatedResourcesStatus": [resource]}]})
     assert found == [
         (f"{path}.name", f'Invalid value: "claim:gpu": {OF_CLAIM}'),
         (
@@ -109,8 +109,8 @@ async def test_the_health_of_devices_is_that_of_the_containers_claims(client: ht
         (f"{path}.resources[1].message", "Required value: must be non-empty if specified"),
         (f"{path}.resources[1].resourceID", 'Duplicate value: "gpu-0"'),
     ]
-    said = {"name": "claim:gpu/r", "resources": [device]}
-    answer = await put(client, {"containerStatuses": [{**status, "allocatedResourcesStatus": [said]}]})
+    resource = {"name": "claim:gpu/r", "resources": [device]}
+    answer = await put(client, {"containerStatuses": [{**status, "allocatedResourcesStatus": [resource]}]})
     assert answer.status_code == 200, answer.text
 
 
@@ -126,10 +126,10 @@ async def test_only_containers_that_may_restart_come_back(client: httpx.AsyncCli
         assert (await put(client, {})).status_code == 200
 
 
-async def test_the_observed_generation_stays_until_told(client: httpx.AsyncClient) -> None:
+async def test_the_observed_generation_stays_until_it_is_written(client: httpx.AsyncClient) -> None:
     condition = {"type": "Ready", "status": "True"}
-    told = {"observedGeneration": 1, "conditions": [{**condition, "observedGeneration": 1}]}
-    assert (await put(client, told)).status_code == 200
+    observed = {"observedGeneration": 1, "conditions": [{**condition, "observedGeneration": 1}]}
+    assert (await put(client, observed)).status_code == 200
     found = (await put(client, {"conditions": [{**condition, "status": "False"}]})).json()["status"]
     assert (found["observedGeneration"], found["conditions"][0]["observedGeneration"]) == (1, 1)
     assert await causes(client, {"observedGeneration": -1}) == [

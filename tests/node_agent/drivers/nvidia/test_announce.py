@@ -151,7 +151,7 @@ def test_dynamic_mig_without_any_capable_gpu_is_as_if_off(tmp_path: Path) -> Non
     assert [d.name for d in slice_.devices] == ["gpu-0", "gpu-1"]
 
 
-def test_older_kubernetes_has_counters_beside_devices(tmp_path: Path) -> None:
+def test_older_kubernetes_has_counters_and_devices_in_one_slice(tmp_path: Path) -> None:
     slices = _publish(tmp_path, "2xH100:whole", "DynamicMIG=true", split=False)
     assert [(len(s.devices), len(s.shared_counters)) for s in slices] == [(26, 1), (26, 1)]
 

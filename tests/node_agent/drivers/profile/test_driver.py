@@ -62,7 +62,7 @@ async def test_publishes_prepares_and_tidies_up(root: Path, api: FakeApi) -> Non
     assert api.of("deviceclasses")[0]["spec"]["extendedResourceName"] == "example.com/gpu"
 
 
-async def test_reports_what_it_is_told_to_report(root: Path, api: FakeApi) -> None:
+async def test_reports_the_configured_health(root: Path, api: FakeApi) -> None:
     profile = msgspec.structs.replace(load_profile(_GPU), device_status=("model", "uuid"))
     wanted = claim("uid-1", "gpu-3", driver=_GPU)
     plain: dict[str, Any] = msgspec.to_builtins(wanted)

@@ -111,7 +111,7 @@ async def test_lists_are_merged_by_their_keys(client: httpx.AsyncClient) -> None
 
 
 @pytest.mark.parametrize(
-    ("mutation", "said"),
+    ("mutation", "expected"),
     [
         (
             apply("Object{data: {'b': object.data.none}}"),
@@ -133,11 +133,11 @@ async def test_lists_are_merged_by_their_keys(client: httpx.AsyncClient) -> None
     ],
 )
 async def test_what_can_not_be_done_denies(
-    client: httpx.AsyncClient, mutation: JsonObject, said: str
+    client: httpx.AsyncClient, mutation: JsonObject, expected: str
 ) -> None:
     await mutating(client, "m", mutation)
     answer = await client.post(CONFIGMAPS, json=configmap("c", a="1"))
-    message = f"policy 'm' with binding 'm' denied request: {said}"
+    message = f"policy 'm' with binding 'm' denied request: {expected}"
     assert answer.json() == {
         "kind": "Status",
         "apiVersion": "v1",

@@ -27,7 +27,7 @@ async def problems(client: httpx.AsyncClient, path: str, obj: JsonObject) -> lis
 
 
 @pytest.mark.parametrize(
-    ("spec", "said"),
+    ("spec", "expected"),
     [
         ({}, []),
         (
@@ -102,18 +102,18 @@ async def problems(client: httpx.AsyncClient, path: str, obj: JsonObject) -> lis
         ),
     ],
 )
-async def test_validating_policies(client: httpx.AsyncClient, spec: JsonObject, said: list[str]) -> None:
+async def test_validating_policies(client: httpx.AsyncClient, spec: JsonObject, expected: list[str]) -> None:
     whole = {
         "matchConstraints": {"resourceRules": [CONFIGMAP_RULE]},
         "validations": [{"expression": "true"}],
         **spec,
     }
     policy = registered("ValidatingAdmissionPolicy", "p", whole)
-    assert await problems(client, "validatingadmissionpolicies", policy) == said
+    assert await problems(client, "validatingadmissionpolicies", policy) == expected
 
 
 @pytest.mark.parametrize(
-    ("spec", "said"),
+    ("spec", "expected"),
     [
         ({}, []),
         (
@@ -137,14 +137,14 @@ async def test_validating_policies(client: httpx.AsyncClient, spec: JsonObject, 
         ),
     ],
 )
-async def test_bindings(client: httpx.AsyncClient, spec: JsonObject, said: list[str]) -> None:
+async def test_bindings(client: httpx.AsyncClient, spec: JsonObject, expected: list[str]) -> None:
     whole = {"policyName": "p", "validationActions": ["Deny"], **spec}
     binding = registered("ValidatingAdmissionPolicyBinding", "b", whole)
-    assert await problems(client, "validatingadmissionpolicybindings", binding) == said
+    assert await problems(client, "validatingadmissionpolicybindings", binding) == expected
 
 
 @pytest.mark.parametrize(
-    ("webhook", "said"),
+    ("webhook", "expected"),
     [
         ({}, []),
         (
@@ -173,7 +173,7 @@ async def test_bindings(client: httpx.AsyncClient, spec: JsonObject, said: list[
         ),
     ],
 )
-async def test_webhooks(client: httpx.AsyncClient, webhook: JsonObject, said: list[str]) -> None:
+async def test_webhooks(client: httpx.AsyncClient, webhook: JsonObject, expected: list[str]) -> None:
     whole = {
         "name": "a.b.c",
         "clientConfig": {"url": "https://a.b/c"},
@@ -188,11 +188,11 @@ async def test_webhooks(client: httpx.AsyncClient, webhook: JsonObject, said: li
         "metadata": {"name": "h"},
         "webhooks": [whole],
     }
-    assert await problems(client, "validatingwebhookconfigurations", configuration) == said
+    assert await problems(client, "validatingwebhookconfigurations", configuration) == expected
 
 
 @pytest.mark.parametrize(
-    ("mutation", "said"),
+    ("mutation", "expected"),
     [
         ({"patchType": "ApplyConfiguration", "applyConfiguration": {"expression": "Object{}"}}, []),
         (
@@ -216,14 +216,16 @@ async def test_webhooks(client: httpx.AsyncClient, webhook: JsonObject, said: li
         ),
     ],
 )
-async def test_mutating_policies(client: httpx.AsyncClient, mutation: JsonObject, said: list[str]) -> None:
+async def test_mutating_policies(
+    client: httpx.AsyncClient, mutation: JsonObject, expected: list[str]
+) -> None:
     spec = {
         "matchConstraints": {"resourceRules": [CHANGING]},
         "reinvocationPolicy": "Never",
         "mutations": [mutation],
     }
     policy = registered("MutatingAdmissionPolicy", "m", spec)
-    assert await problems(client, "mutatingadmissionpolicies", policy) == said
+    assert await problems(client, "mutatingadmissionpolicies", policy) == expected
 
 
 async def test_what_is_deleted_can_not_be_mutated(client: httpx.AsyncClient) -> None:

@@ -42,7 +42,7 @@ async def judged(client: httpx.AsyncClient) -> httpx.AsyncClient:
 
 
 @pytest.mark.parametrize(
-    ("method", "path", "body", "said"),
+    ("method", "path", "body", "expected"),
     [
         (
             "POST",
@@ -82,12 +82,12 @@ async def judged(client: httpx.AsyncClient) -> httpx.AsyncClient:
     ],
 )
 async def test_parts_are_judged(
-    judged: httpx.AsyncClient, method: str, path: str, body: JsonObject, said: str
+    judged: httpx.AsyncClient, method: str, path: str, body: JsonObject, expected: str
 ) -> None:
     headers = MERGE if method == "PATCH" else {}
     refused = await judged.request(method, path, json=body, headers=headers | {"Impersonate-User": "bob"})
     assert refused.status_code == 422
-    assert refused.json()["message"].endswith(f"denied request: {said}")
+    assert refused.json()["message"].endswith(f"denied request: {expected}")
     allowed = await judged.request(method, path, json=body, headers=headers)
     assert allowed.status_code in (200, 201)
 

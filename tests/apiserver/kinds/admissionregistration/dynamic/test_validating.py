@@ -99,7 +99,7 @@ async def test_a_drivers_chart_keeps_its_plugins_to_their_own_nodes(client: http
     assert (await client.post(SLICES.replace("v1", "v1beta1"), json=old, headers=on("n1"))).status_code == 422
 
 
-async def test_who_has_no_extra_is_told_so(client: httpx.AsyncClient) -> None:
+async def test_a_user_without_extra_has_none_in_expressions(client: httpx.AsyncClient) -> None:
     await validating(client, "slices", CHART)
     refused = await client.post(SLICES, json=slice_on("s", "n1"), headers={"Impersonate-User": ACCOUNT})
     assert refused.json()["details"]["causes"] == [
@@ -112,16 +112,16 @@ async def test_who_has_no_extra_is_told_so(client: httpx.AsyncClient) -> None:
 
 
 async def denial(client: httpx.AsyncClient, obj: dict[str, Any], path: str = CONFIGMAPS) -> str:
-    """What is said against the object, "" for nothing."""
+    """The message of the denial, "" for none."""
     answer = await client.post(path, json=obj, params={"dryRun": "All"})
     if answer.status_code == 201:
         return ""
-    said: str = answer.json()["message"]
-    return said.partition("denied request: ")[2] or said
+    expected: str = answer.json()["message"]
+    return expected.partition("denied request: ")[2] or expected
 
 
 @pytest.mark.parametrize(
-    ("expression", "said"),
+    ("expression", "expected"),
     [
         ("object.data.x == '1'", ""),
         ("object.data.y == '1'", "expression 'object.data.y == '1'' resulted in error: no such key: y"),
@@ -145,9 +145,9 @@ async def denial(client: httpx.AsyncClient, obj: dict[str, Any], path: str = CON
         ),
     ],
 )
-async def test_expressions_see_the_request(client: httpx.AsyncClient, expression: str, said: str) -> None:
+async def test_expressions_see_the_request(client: httpx.AsyncClient, expression: str, expected: str) -> None:
     await validating(client, "p", {"validations": [{"expression": expression}]})
-    assert await denial(client, configmap("c", x="1")) == said
+    assert await denial(client, configmap("c", x="1")) == expected
 
 
 async def test_messages_and_reasons(client: httpx.AsyncClient) -> None:

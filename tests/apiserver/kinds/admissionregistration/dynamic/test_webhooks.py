@@ -112,9 +112,9 @@ async def test_a_webhook_denies(
     await register(client, VALIDATING, webhook("v", hook.url("/deny")))
     answer = await client.post(CONFIGMAPS, json=configmap("c"))
     code, reason, text = expected
-    said = answer.json()
-    assert (answer.status_code, said["code"], said.get("reason", "")) == (code, code, reason)
-    assert (said["status"], said["message"]) == ("Failure", f'admission webhook "v.example.com" {text}')
+    found = answer.json()
+    assert (answer.status_code, found["code"], found.get("reason", "")) == (code, code, reason)
+    assert (found["status"], found["message"]) == ("Failure", f'admission webhook "v.example.com" {text}')
 
 
 async def test_warnings_come_with_the_answer(client: httpx.AsyncClient, hook: Hook) -> None:
@@ -183,8 +183,8 @@ async def test_who_was_asked_before_a_change_is_asked_again(client: httpx.AsyncC
 
 @pytest.mark.parametrize("policy", ["Fail", "Ignore"])
 async def test_a_webhook_that_is_not_there(client: httpx.AsyncClient, policy: str) -> None:
-    nobody = {"url": "https://127.0.0.1:1/x", "caBundle": BUNDLE}
-    await register(client, VALIDATING, webhook("v", nobody, failurePolicy=policy))
+    closed_port = {"url": "https://127.0.0.1:1/x", "caBundle": BUNDLE}
+    await register(client, VALIDATING, webhook("v", closed_port, failurePolicy=policy))
     answer = await client.post(CONFIGMAPS, json=configmap("c"))
     if policy == "Ignore":
         assert answer.status_code == 201
@@ -265,8 +265,8 @@ async def test_a_service_is_where_its_endpoint_slices_say(client: httpx.AsyncCli
     await register(client, VALIDATING, webhook("v", config))
 
     async def message() -> str:
-        said: str = (await client.post(CONFIGMAPS, json=configmap("c"))).json()["message"]
-        return said.rpartition('"https://hook.default.svc:443/check?timeout=5s": ')[2]
+        found: str = (await client.post(CONFIGMAPS, json=configmap("c"))).json()["message"]
+        return found.rpartition('"https://hook.default.svc:443/check?timeout=5s": ')[2]
 
     assert await message() == 'service "hook" not found'
     await made(client, "/api/v1/namespaces/default/services", service(443))
@@ -309,8 +309,8 @@ async def test_what_registers_is_never_asked_about(client: httpx.AsyncClient) ->
         "operations": ["*"],
         "resources": ["*/*"],
     }
-    nobody = {"url": "https://127.0.0.1:1/x", "caBundle": BUNDLE}
-    await register(client, VALIDATING, webhook("v", nobody, rules=[everything]))
+    closed_port = {"url": "https://127.0.0.1:1/x", "caBundle": BUNDLE}
+    await register(client, VALIDATING, webhook("v", closed_port, rules=[everything]))
     assert (await client.post(CONFIGMAPS, json=configmap("c"))).status_code == 500
     assert (await client.delete(f"{VALIDATING}/hooks")).status_code == 200
     assert (await client.post(CONFIGMAPS, json=configmap("c"))).status_code == 201
