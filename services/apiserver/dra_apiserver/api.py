@@ -54,7 +54,7 @@ class Api:
         self.apart = Apart()
         #: The policies and webhooks that are registered.
         self.dynamic: Dynamic = NoDynamic()
-        self.tokens = Tokens(config.database.with_name("service-account.key"), self.lookup, clock.now)
+        self.tokens = Tokens(config.directory / "service-account.key", self.lookup, clock.now)
         self.credentials = Credentials(
             self.tokens,
             config.known_tokens,

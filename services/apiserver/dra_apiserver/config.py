@@ -10,12 +10,14 @@ from dra_shared.features import FeatureGates
 from dra_shared.guard import Guard
 
 from dra_apiserver.auth import UserInfo
+from dra_apiserver.storage.catalog import IN_DIRECTORY
 
 
 @dataclass(frozen=True, slots=True)
 class Config:
     """`history` is how long revisions stay readable, in seconds; port 0 takes a free one.
 
+    `database` is the URL of the database (`storage/catalog.py`).
     `kubelet_token` goes with requests to nodes; `metrics_server` serves metrics.k8s.io.
     `tls` has the files of a certificate and its key.
     """
@@ -23,6 +25,7 @@ class Config:
     listen: str = "127.0.0.1"
     port: int = 8080
     data: Path = Path(".dralab")
+    database: str = IN_DIRECTORY
     relaxed: bool = False
     history: float = 300.0
     runtime_config: str = ""
@@ -39,6 +42,6 @@ class Config:
     guard: Guard = field(default_factory=Guard)
 
     @property
-    def database(self) -> Path:
-        """The database's file."""
-        return self.data / "apiserver" / "dralab.sqlite3"
+    def directory(self) -> Path:
+        """The server's own files."""
+        return self.data / "apiserver"

@@ -16,6 +16,8 @@ from dra_apiserver.config import Config
 from dra_apiserver.credentials import read_token_file
 from dra_apiserver.kinds import catalog
 from dra_apiserver.registry import RuntimeConfigError
+from dra_apiserver.storage.catalog import IN_DIRECTORY, Database
+from dra_apiserver.storage.catalog import engine as find_engine
 
 _UNITS = {"ms": 0.001, "s": 1.0, "m": 60.0, "h": 3600.0}
 
@@ -44,12 +46,18 @@ def boolean(text: str) -> bool:
     return text == "true"
 
 
+# Long: an option a statement, in the order of the help.
 def options() -> Options:
     """The command's options."""
     made = Options("apiserver", "Serve the Kubernetes API.")
     made.option("--listen", default="127.0.0.1", help="address to listen on")
     made.option("--port", default=8080, type=int, help="port to listen on; 0 takes any free one")
     made.option("--data", default=Path(".dralab"), type=Path, help="directory of the cluster's state")
+    made.option(
+        "--database",
+        default=IN_DIRECTORY,
+        help="where objects are kept: sqlite:///FILE, or sqlite: for a file in the data directory",
+    )
     made.option(
         "--relaxed",
         default=False,
@@ -117,6 +125,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
             raise ValueError("--tls-cert-file and --tls-private-key-file go together")
         tls = chosen.tls_cert_file and (chosen.tls_cert_file, chosen.tls_private_key_file)
         kubelet_token = chosen.kubelet_token_file.read_text().strip() if chosen.kubelet_token_file else ""
+        find_engine(Database(chosen.database, chosen.data, chosen.relaxed))
         known_tokens = read_token_file(chosen.token_auth_file) if chosen.token_auth_file else {}
     except (OSError, ValueError, RuntimeConfigError) as error:
         parser.error(str(error))
@@ -124,6 +133,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
         listen=chosen.listen,
         port=chosen.port,
         data=chosen.data,
+        database=chosen.database,
         relaxed=chosen.relaxed,
         history=chosen.history,
         runtime_config=chosen.runtime_config,

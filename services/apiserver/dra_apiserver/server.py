@@ -32,8 +32,9 @@ from dra_apiserver.kinds.metrics import handlers as metrics_server
 from dra_apiserver.kinds.rbac.authorizer import RBAC
 from dra_apiserver.metrics import Metrics
 from dra_apiserver.storage import Record, Store
+from dra_apiserver.storage.catalog import Database
+from dra_apiserver.storage.catalog import engine as find_engine
 from dra_apiserver.storage.engine import DatabaseUnusable
-from dra_apiserver.storage.sqlite import SqliteEngine
 
 _CALLS = 3000
 _SWEEP_EVERY = 60.0
@@ -68,7 +69,7 @@ class ApiServer:
         sys.setrecursionlimit(max(sys.getrecursionlimit(), _CALLS))
         listener = listening_socket(config.listen, config.port, _BACKLOG)
         try:
-            engine = SqliteEngine(config.database, config.relaxed)
+            engine = find_engine(Database(config.database, config.directory, config.relaxed))
             self.store = await self._stack.enter_async_context(Store(engine, self._clock, config.history))
             metrics = Metrics()
             registry = catalog.registry(config.runtime_config, config.features)
@@ -105,7 +106,7 @@ class ApiServer:
             await self._stack.aclose()
             if isinstance(error, StatusError):
                 # What the server itself writes at its start is refused by the database alone.
-                raise DatabaseUnusable(config.database, error.message) from error
+                raise DatabaseUnusable(engine.name, error.message) from error
             raise
         return self
 
@@ -133,9 +134,7 @@ class ApiServer:
         self._server = await loop.create_server(protocol, sock=listener, backlog=_BACKLOG, ssl=tls)
         self._tasks += [asyncio.create_task(self._date()), asyncio.create_task(self._expire_events())]
         self.url = f"http{'s' if tls else ''}://{address(*listener.getsockname()[:2])}"
-        _log.info(
-            "API server listens", url=self.url, data=str(self.config.database), revision=self.store.revision
-        )
+        _log.info("API server listens", url=self.url, data=self.store.database, revision=self.store.revision)
 
     async def __aexit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Protocol
 
 from dra_apiserver.storage.records import Change, Event, Record, Resource
@@ -29,8 +28,8 @@ class History:
 class DatabaseUnusable(OSError):
     """The database is damaged, or not this API server's."""
 
-    def __init__(self, path: Path, problem: str) -> None:
-        super().__init__(f"cannot use the database {path}: {problem}")
+    def __init__(self, name: str, problem: str) -> None:
+        super().__init__(f"cannot use the database {name}: {problem}")
 
 
 def reason(error: Exception) -> str:
@@ -43,6 +42,11 @@ class Engine(Protocol):
 
     When `write` has returned, its changes survive a crash; when it has raised, none of them happened.
     """
+
+    @property
+    def name(self) -> str:
+        """The database as messages name it: without a password."""
+        ...
 
     def open(self) -> Revisions:
         """Open or create the database and bring its tables up to date; until `close` it is for this process alone.

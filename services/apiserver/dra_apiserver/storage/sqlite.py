@@ -115,6 +115,11 @@ class SqliteEngine:
         connection.execute("PRAGMA wal_autocheckpoint=0")
         connection.execute("PRAGMA busy_timeout=10000")
 
+    @property
+    def name(self) -> str:
+        """The file's path."""
+        return str(self._path)
+
     def open(self) -> Revisions:
         """Open or create the file; run migrations where it is older."""
         private_folder(self._path.parent)
@@ -149,14 +154,14 @@ class SqliteEngine:
         except DatabaseUnusable:
             raise
         except (SQLAlchemyError, OSError) as error:
-            raise DatabaseUnusable(self._path, reason(error)) from error
+            raise DatabaseUnusable(self.name, reason(error)) from error
 
     def _logged(self) -> list[int]:
         try:
             return commits(self._log_path)
         except DamagedLog:
             raise DatabaseUnusable(
-                self._path,
+                self.name,
                 f"the header of its log {self._log_path} is damaged, and the log has the last writes",
             ) from None
 
@@ -174,12 +179,12 @@ class SqliteEngine:
         found = connection.exec_driver_sql("PRAGMA quick_check(1)").scalar()
         connection.rollback()
         if found != "ok":
-            raise DatabaseUnusable(self._path, f"it is damaged: {found}")
+            raise DatabaseUnusable(self.name, f"it is damaged: {found}")
 
     def _migrate(self, connection: Connection) -> None:
         tables = set(inspect(connection).get_table_names())
         if foreign := tables - {*schema.metadata.tables, _VERSION_TABLE}:
-            raise DatabaseUnusable(self._path, f"it has a table {min(foreign)}, so it is another program's")
+            raise DatabaseUnusable(self.name, f"it has a table {min(foreign)}, so it is another program's")
         if _VERSION_TABLE not in tables:
             connection.rollback()
             with connection.begin():
@@ -208,7 +213,7 @@ class SqliteEngine:
             upgrade(connection)
         except CommandError as error:
             raise DatabaseUnusable(
-                self._path, f"it has version {found}, which this API server does not know"
+                self.name, f"it has version {found}, which this API server does not know"
             ) from error
 
     def objects(self) -> Iterator[tuple[Resource, Record]]:

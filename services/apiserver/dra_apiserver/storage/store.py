@@ -117,6 +117,11 @@ class Store:
             self.collection(resource).load(records)
 
     @property
+    def database(self) -> str:
+        """The database as messages name it."""
+        return self._engine.name
+
+    @property
     def revision(self) -> int:
         """The newest durable revision."""
         return self._revision

@@ -1,0 +1,58 @@
+"""The databases that the store can have: one entry each, by the scheme of the URL that ``--database`` takes.
+
+Upstream has one, etcd (`apiserver/pkg/storage/storagebackend`). A new one is a module with an `Engine`, and an entry.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+from dra_apiserver.storage.engine import Engine
+
+IN_DIRECTORY = "sqlite:"
+"""The database that a server has by default: a file in its own directory."""
+
+
+@dataclass(frozen=True, slots=True)
+class Database:
+    """A database as its engine needs it.
+
+    ``directory`` has the server's own files; ``relaxed`` answers writes before the disk has them.
+    """
+
+    url: str
+    directory: Path
+    relaxed: bool = False
+
+
+def _sqlite(database: Database) -> Engine:
+    # The library takes a while to import, and other engines do without it.
+    from dra_apiserver.storage.sqlite import SqliteEngine
+
+    rest = database.url.removeprefix(IN_DIRECTORY)
+    if not rest:
+        return SqliteEngine(database.directory / "dralab.sqlite3", database.relaxed)
+    path = rest.removeprefix("///")
+    if path == rest or not path:
+        raise ValueError(f"not a file's URL, such as sqlite:///objects.sqlite3: {database.url}")
+    return SqliteEngine(Path(path), database.relaxed)
+
+
+ENGINES: Mapping[str, Callable[[Database], Engine]] = {"sqlite": _sqlite}
+
+
+def engine(database: Database) -> Engine:
+    """The engine of a database, which is not open yet.
+
+    Raises:
+        ValueError: there is no such engine, or the URL is not one of its.
+    """
+    scheme, colon, _ = database.url.partition(":")
+    make = ENGINES.get(scheme) if colon else None
+    if make is None:
+        raise ValueError(
+            f"unknown database {database.url!r}, known: {', '.join(f'{name}:' for name in ENGINES)}"
+        )
+    return make(database)

@@ -1,0 +1,56 @@
+"""A database is chosen by its URL, and a storage engine is one entry."""
+
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+from dra_apiserver.config import Config
+from dra_apiserver.main import main
+from dra_apiserver.server import ApiServer
+from dra_apiserver.storage import catalog
+from dra_apiserver.storage.catalog import Database, engine
+from dra_apiserver.storage.engine import Engine
+from dra_apiserver.storage.sqlite import SqliteEngine
+
+
+def test_by_default_a_file_in_the_servers_directory(tmp_path: Path) -> None:
+    assert engine(Database(Config(data=tmp_path).database, tmp_path)).name == str(tmp_path / "dralab.sqlite3")
+
+
+@pytest.mark.parametrize(
+    ("url", "path"), [("sqlite:///a.sqlite3", "a.sqlite3"), ("sqlite:////var/a.sqlite3", "/var/a.sqlite3")]
+)
+def test_another_file(tmp_path: Path, url: str, path: str) -> None:
+    assert engine(Database(url, tmp_path)).name == path
+
+
+@pytest.mark.parametrize(
+    ("url", "problem"),
+    [
+        ("mysql://host/db", "unknown database 'mysql://host/db', known: sqlite:"),
+        ("sqlite", "unknown database 'sqlite', known: sqlite:"),
+        ("sqlite:a", "not a file's URL, such as sqlite:///objects.sqlite3: sqlite:a"),
+        ("sqlite:///", "not a file's URL, such as sqlite:///objects.sqlite3: sqlite:///"),
+    ],
+)
+def test_a_wrong_url_is_a_wrong_option(capsys: pytest.CaptureFixture[str], url: str, problem: str) -> None:
+    with pytest.raises(SystemExit) as exit:
+        main(["--database", url])
+    assert exit.value.code == 2
+    assert problem in capsys.readouterr().err
+
+
+async def test_an_engine_is_one_entry(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    made: list[Database] = []
+
+    def other(database: Database) -> Engine:
+        made.append(database)
+        return SqliteEngine(tmp_path / "other.sqlite3", relaxed=True)
+
+    engines: dict[str, Callable[[Database], Engine]] = {**catalog.ENGINES, "other": other}
+    monkeypatch.setattr(catalog, "ENGINES", engines)
+    config = Config(port=0, data=tmp_path, database="other://somewhere")
+    async with ApiServer(config) as server:
+        assert server.store.database == str(tmp_path / "other.sqlite3")
+    assert made == [Database("other://somewhere", tmp_path / "apiserver")]
+    assert (tmp_path / "other.sqlite3").stat().st_size
