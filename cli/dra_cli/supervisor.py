@@ -21,7 +21,7 @@ import httpx
 import msgspec
 from dra_shared.client.rest import Client
 from dra_shared.clock import Clock, SystemClock
-from dra_shared.listening import ADDRESS_IN_USE, REPORT
+from dra_shared.listening import ADDRESS_IN_USE, CANNOT_RUN, REPORT
 
 from dra_cli.errors import CommandError
 from dra_cli.ports import Port, PortTaken
@@ -116,13 +116,15 @@ class Supervisor:
             async with asyncio.timeout(timeout):
                 while waiting:
                     waiting = [service for service in waiting if not await _is_ready(service)]
+                    for service in self._services:
+                        service.was_ready = service.was_ready or service not in waiting
                     for service in waiting:
                         if service.port_taken and service.spec.known:
                             raise PortTaken(service.spec.port.number)
                         if service.refused or service.restarts >= 3:
                             raise CommandError(
                                 f"{service.spec.name} does not start: {service.last_words()}",
-                                _USAGE if service.refused else 1,
+                                _USAGE if service.usage else 1,
                             )
                     await self._clock.sleep(_POLL)
         except TimeoutError:
@@ -137,6 +139,8 @@ class Supervisor:
             started = self._clock.monotonic()
             how = await service.ended()
             if service.refused:
+                if service.was_ready:
+                    self._report(f"{service.spec.name} {how}: {service.last_words()}")
                 return
             if self._clock.monotonic() - started > _STABLE:
                 delay = _FIRST_RESTART_DELAY
@@ -189,6 +193,8 @@ class _Service:
         self.spec = spec
         self.log = log
         self.restarts = 0
+        self.was_ready = False
+        self.usage = False
         self.refused = False
         """Whether it ended because it does not take its options: it never will."""
         self.port_taken = False
@@ -246,7 +252,8 @@ class _Service:
         assert self._process is not None
         code = await self._process.wait()
         self._close_pipes()
-        self.refused = code == _USAGE
+        self.usage = code == _USAGE
+        self.refused = code in (_USAGE, CANNOT_RUN)
         self.port_taken = code == ADDRESS_IN_USE
         if code < 0:
             return f"was killed by {signal.Signals(-code).name}"

@@ -8,6 +8,10 @@ ADDRESS_IN_USE = 98
 """A process ends with this exit code when something else has the port that it was to listen on."""
 
 
+CANNOT_RUN = 78
+"""A process ends with this exit code (EX_CONFIG) when it cannot run as things are: another start would not help."""
+
+
 REPORT = "DRALAB_LISTENING_FD"
 """Environment variable with the number of an open file: a process writes the address there once it listens."""
 

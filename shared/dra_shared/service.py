@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, Self, cast
 
 from dra_shared import log
 from dra_shared.guard import Guard
-from dra_shared.listening import ADDRESS_IN_USE, AddressInUse, listening_socket
+from dra_shared.listening import ADDRESS_IN_USE, CANNOT_RUN, AddressInUse, listening_socket
 
 if TYPE_CHECKING:
     from dra_shared.client.rest import Client
@@ -121,10 +121,15 @@ def connect(options: argparse.Namespace, user_agent: str) -> "Client":
     )
 
 
+class CannotRun(Exception):
+    """The service cannot run as things are, however often it is started; the message says why, for the user."""
+
+
 def run(service: str, level: str, main: Callable[[], Coroutine[Any, Any, None]]) -> int:
     """Run ``main`` until it returns, or SIGTERM or SIGINT cancels it; gives the exit code.
 
-    1 stands for an error, :data:`~dra_shared.listening.ADDRESS_IN_USE` for a port that something else has.
+    1 stands for an error, :data:`~dra_shared.listening.ADDRESS_IN_USE` for a port that something else has,
+    :data:`CANNOT_RUN` for :class:`CannotRun`.
 
     With ``DRALAB_SUPERVISED`` set, the end of standard input stops it too: the supervisor holds the other end of
     that pipe, so nothing outlives it, however it ends.
@@ -142,8 +147,10 @@ def run(service: str, level: str, main: Callable[[], Coroutine[Any, Any, None]])
         from dra_shared.client.kubeconfig import KubeconfigError
 
         causes = _leaves(error)
-        if all(isinstance(cause, OSError | KubeconfigError) for cause in causes):
+        if all(isinstance(cause, OSError | KubeconfigError | CannotRun) for cause in causes):
             logger.error("cannot go on", error="; ".join(str(cause) for cause in causes))
+            if any(isinstance(cause, CannotRun) for cause in causes):
+                return CANNOT_RUN
         else:
             logger.exception("stopped by an unexpected error")
         return ADDRESS_IN_USE if any(isinstance(cause, AddressInUse) for cause in causes) else 1

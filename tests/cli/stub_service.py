@@ -5,7 +5,7 @@ import asyncio
 import os
 import sys
 
-from dra_shared.service import HealthServer, run
+from dra_shared.service import CannotRun, HealthServer, run
 
 
 def main() -> int:
@@ -16,6 +16,7 @@ def main() -> int:
     parser.add_argument("--crash", action="store_true")
     parser.add_argument("--refuse", action="store_true")
     parser.add_argument("--fail", action="store_true")
+    parser.add_argument("--cannot-run", action="store_true")
     options = parser.parse_args()
     if options.refuse:
         parser.error("no such GPU")
@@ -27,6 +28,8 @@ def main() -> int:
     async def serve() -> None:
         if options.fail:
             raise OSError("the disk is full")
+        if options.cannot_run:
+            raise CannotRun("checkpoint is corrupted")
         if options.never_listen:
             await asyncio.Event().wait()
         async with HealthServer("127.0.0.1", options.port, {"up": lambda: not options.never_ready}):

@@ -134,6 +134,14 @@ async def test_a_service_that_refuses_its_options_is_not_tried_again(tmp_path: P
         assert supervisor.restarts() == {"bad": 0}
 
 
+async def test_a_service_that_cannot_run_is_not_tried_again(tmp_path: Path, stub: Stub) -> None:
+    async with Supervisor([stub("bad", "--cannot-run")], tmp_path, report=lambda _: None) as supervisor:
+        with pytest.raises(CommandError, match="bad does not start: cannot go on: checkpoint") as refused:
+            await supervisor.ready()
+        assert refused.value.code == 1
+        assert supervisor.restarts() == {"bad": 0}
+
+
 async def test_what_a_service_logged_last_is_shown_in_plain_words(tmp_path: Path, stub: Stub) -> None:
     async with Supervisor([stub("bad", "--fail")], tmp_path, report=lambda _: None) as supervisor:
         with pytest.raises(CommandError, match="bad does not start: cannot go on: the disk is full"):

@@ -5,6 +5,8 @@ import sys
 from pathlib import Path
 
 import pytest
+from dra_node_agent.nvml.library import gpus_present
+from dra_shared.listening import CANNOT_RUN
 
 
 def _run(*arguments: str) -> subprocess.CompletedProcess[str]:
@@ -38,5 +40,21 @@ def test_corrupt_checkpoint_stops_the_agent(tmp_path: Path) -> None:
     root.mkdir()
     (root / "dra_manager_state").write_text('{"Data":"{}","Checksum":1}')
     done = _run("--data", str(tmp_path), "--node-name", "node", "--root-dir", str(root))
-    assert done.returncode == 1
+    assert done.returncode == CANNOT_RUN
     assert "checkpoint is corrupted" in done.stderr
+    assert "Traceback" not in done.stderr
+
+
+@pytest.mark.skipif(gpus_present(), reason="this machine has a GPU")
+def test_gpus_of_a_host_without_any() -> None:
+    done = _run("--gpus", "host")
+    assert done.returncode == 2
+    assert done.stderr.endswith("error: --gpus host: this machine has no NVIDIA driver\n")
+
+
+def test_a_directory_that_cannot_be_made_stops_the_agent(tmp_path: Path) -> None:
+    (tmp_path / "file").touch()
+    done = _run("--data", str(tmp_path / "data"), "--root-dir", str(tmp_path / "file" / "kubelet"))
+    assert done.returncode == CANNOT_RUN
+    assert f"cannot make or use {tmp_path}/file" in done.stderr
+    assert "Traceback" not in done.stderr

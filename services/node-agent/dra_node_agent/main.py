@@ -4,6 +4,7 @@ import argparse
 import contextlib
 import resource
 import socket
+from collections.abc import Iterator
 from pathlib import Path
 
 from dra_shared import service
@@ -135,7 +136,8 @@ async def _serve(args: argparse.Namespace) -> None:
         guard=service.guard(args, args.address),
     )
     async with service.connect(args, "dralab-node-agent") as client:
-        agent = NodeAgent(config, client)
+        with _plainly():
+            agent = NodeAgent(config, client)
         listener = service.HealthServer(
             args.health_address,
             args.health_port,
@@ -146,9 +148,25 @@ async def _serve(args: argparse.Namespace) -> None:
         )
         async with listener:
             agent.listen_on(listener.port)
-            async with agent:
-                _log.info("serving the kubelets' endpoints", address=args.health_address, port=listener.port)
-                await agent.wait()
+            with _plainly():
+                async with agent:
+                    _log.info(
+                        "serving the kubelets' endpoints", address=args.health_address, port=listener.port
+                    )
+                    await agent.wait()
+
+
+@contextlib.contextmanager
+def _plainly() -> Iterator[None]:
+    """Errors that another start would meet again, as one sentence."""
+    from dra_node_agent.kubelet.dra.manager import DraError
+
+    try:
+        yield
+    except (DraError, DriverConfigError, ImagesError) as error:
+        raise service.CannotRun(str(error)) from error
+    except (FileExistsError, NotADirectoryError, PermissionError) as error:
+        raise service.CannotRun(f"cannot make or use {error.filename}: {error.strerror}") from error
 
 
 def _own_address(listening: str) -> str:

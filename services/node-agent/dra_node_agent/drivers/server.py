@@ -145,6 +145,14 @@ class DriverServer:
     ) -> None:
         await self.stop()
 
+    def make_directory(self) -> None:
+        """Make the directory for the driver's own files.
+
+        Raises:
+            DriverConfigError: that is not possible.
+        """
+        _make_directory(self.driver, self.directory)
+
     async def start(self) -> None:
         """Serve, and show the kubelet the registration socket.
 
@@ -164,6 +172,7 @@ class DriverServer:
             )
         # The registration socket last: a client that sees it may connect to the other at once.
         for socket in (self._dra_socket, self._registration_socket):
+            _make_directory(self.driver, socket.parent)
             _listen(server, socket)
         await server.start()
         self._server = server
@@ -327,11 +336,19 @@ def _ref(claim: Any) -> ClaimRef:
     return ClaimRef(claim.namespace, claim.name, claim.uid)
 
 
+def _make_directory(driver: str, path: Path) -> None:
+    try:
+        path.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise DriverConfigError(
+            f"driver {driver} cannot make its directory {path}: {error.strerror}"
+        ) from error
+
+
 def _listen(server: aio.Server, socket: Path) -> None:
     path = str(socket)
     if len(os.fsencode(path)) > _SOCKET_PATH_MAX:
         raise DriverConfigError(f"socket path is longer than {_SOCKET_PATH_MAX} bytes: {path}")
-    socket.parent.mkdir(parents=True, exist_ok=True)
     socket.unlink(missing_ok=True)
     try:
         server.add_insecure_port(f"unix:{path}")

@@ -150,6 +150,31 @@ async def test_an_xid_outlives_the_driver_and_ends_with_the_boot(root: Path, api
             assert await _health(driver) == []
 
 
+@pytest.mark.parametrize("name", ["gpu.nvidia.com", "gpu.example.com"])
+@pytest.mark.parametrize(
+    ("what", "message"),
+    [
+        ("checkpoint", r"driver \S+ on node node-0: .*/checkpoint.json: checkpoint is corrupted: "),
+        ("directory", r"driver \S+ cannot make its directory .*/plugins/\S+: Not a directory"),
+    ],
+)
+async def test_what_stops_a_driver_is_one_sentence(
+    root: Path, api: FakeApi, name: str, what: str, message: str
+) -> None:
+    kubelet = root / "kubelet"
+    kubelet.mkdir()
+    if what == "directory":
+        (kubelet / "plugins").touch()
+    else:
+        (kubelet / "plugins" / name).mkdir(parents=True)
+        (kubelet / "plugins" / name / "checkpoint.json").write_text("{")
+    async with api.client() as client:
+        node = DriverNode("node-0", kubelet, root / "cdi", client, SystemClock())
+        running = find_driver(name, _options(root)).on_node(node)
+        with pytest.raises(DriverConfigError, match=message):
+            await running.__aenter__()
+
+
 async def test_its_classes_come_with_it_and_are_not_overwritten(root: Path, api: FakeApi) -> None:
     driver = find_driver("gpu.nvidia.com", _options(root))
     async with api.client() as client:

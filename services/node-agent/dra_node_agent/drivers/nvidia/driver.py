@@ -13,12 +13,12 @@ from dra_shared.clock import Clock
 from dra_shared.log import logger
 
 from dra_node_agent.drivers.claims import ClaimRef, PreparedDevice
-from dra_node_agent.drivers.errors import PrepareError
+from dra_node_agent.drivers.errors import DriverConfigError, PrepareError
 from dra_node_agent.drivers.locks import FileLock, LockTimeout
 from dra_node_agent.drivers.nvidia import DRIVER_NAME, gates, taints
 from dra_node_agent.drivers.nvidia.announce import Announcer
 from dra_node_agent.drivers.nvidia.checkpoint import CorruptCheckpointError
-from dra_node_agent.drivers.nvidia.discovery import DeviceLibrary
+from dra_node_agent.drivers.nvidia.discovery import DeviceLibrary, DiscoveryError
 from dra_node_agent.drivers.nvidia.health import HealthMonitor
 from dra_node_agent.drivers.nvidia.host import Host
 from dra_node_agent.drivers.nvidia.options import NvidiaOptions
@@ -36,9 +36,7 @@ class NvidiaDriver:
     """``gpu.nvidia.com`` on one node: an ``async with`` object that serves, publishes and watches.
 
     Raises (on entering):
-        DriverConfigError: options contradict each other.
-        DiscoveryError: NVML failed.
-        CorruptCheckpointError: the checkpoint is damaged.
+        DriverConfigError: options contradict each other, NVML failed, or the checkpoint is damaged.
     """
 
     def __init__(
@@ -78,8 +76,11 @@ class NvidiaDriver:
         self._watching: asyncio.Task[None] | None = None
 
     async def __aenter__(self) -> Self:
-        self.server.directory.mkdir(parents=True, exist_ok=True)
-        self.state.open()
+        self.server.make_directory()
+        try:
+            self.state.open()
+        except (CorruptCheckpointError, DiscoveryError, OSError) as error:
+            raise DriverConfigError(f"driver {DRIVER_NAME} on node {self._node}: {error}") from error
         self._taints.open(self._boot_id())
         await self.server.start()
         await self._publish()

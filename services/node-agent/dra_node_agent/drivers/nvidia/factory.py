@@ -43,7 +43,9 @@ class NvidiaFactory:
         self._labels: dict[Hashable, dict[str, str]] = {}
         # Checks the options now: a node would only find out when its driver starts.
         Announcer(self._own.gates, self._own.shares)
-        if options.gpus != HOST_GPUS:
+        if options.gpus == HOST_GPUS:
+            _real_host()
+        else:
             try:
                 parse_gpus(options.gpus, "", options.gpu_models)
             except (GpuSpecError, UnknownModelError, ModelError) as error:
@@ -106,12 +108,17 @@ class NvidiaFactory:
         system = self.system(node_name)
         if system is not None:
             return SimulatedHost(system, self._options.driver_root)
-        try:
-            return RealHost()
-        except pynvml.NVMLError as error:
-            raise DriverConfigError(
-                f"GPUs {HOST_GPUS!r}: this machine has no NVIDIA driver ({error})"
-            ) from error
+        return _real_host()
+
+
+def _real_host() -> RealHost:
+    try:
+        return RealHost()
+    except pynvml.NVMLError as error:
+        # Without the library there is nothing that could be initialized.
+        missing = isinstance(error, pynvml.NVMLError_Uninitialized | pynvml.NVMLError_LibraryNotFound)
+        why = "no NVIDIA driver" if missing else f"no NVIDIA driver that works: {error}"
+        raise DriverConfigError(f"--gpus {HOST_GPUS}: this machine has {why}") from error
 
 
 def _layout(gpu: SimulatedGpu) -> Hashable:

@@ -74,11 +74,11 @@ class ProfileDriver:
         self._setting: asyncio.Task[None] | None = None
 
     async def __aenter__(self) -> Self:
-        self.server.directory.mkdir(parents=True, exist_ok=True)
+        self.server.make_directory()
         try:
             self.state.open()
-        except PrepareError as error:
-            raise DriverConfigError(str(error)) from error
+        except (PrepareError, OSError) as error:
+            raise DriverConfigError(f"driver {self._profile.driver} on node {self._node}: {error}") from error
         await self.server.start()
         self.server.publish(self._resources)
         if self._board is not None:
