@@ -6,10 +6,10 @@ from pathlib import Path
 
 import httpx
 import pytest
-from dra_apiserver.auth import UserInfo
 from dra_apiserver.config import Config
 from dra_apiserver.credentials import read_token_file
 from dra_apiserver.server import ApiServer
+from dra_apiserver.user import UserInfo
 
 _KNOWN = {
     "s3cret": UserInfo("jane", ("team", "system:authenticated"), uid="7"),

@@ -35,7 +35,7 @@ def modules() -> list[str]:
     return [
         str(path.relative_to(ENGINE))
         for path in sorted(ENGINE.rglob("*.py"))
-        if path.relative_to(ENGINE).parts[0] not in {"kinds", "migrations"}
+        if path.relative_to(ENGINE).parts[0] != "kinds"
     ]
 
 

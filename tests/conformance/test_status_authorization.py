@@ -3,10 +3,10 @@
 from typing import Any
 
 import pytest
-from dra_apiserver.auth import UserInfo
 from dra_apiserver.kinds import catalog
 from dra_apiserver.kinds.resource.statusauthorization import check_binding, check_drivers
 from dra_apiserver.kinds.strategy import Context
+from dra_apiserver.user import UserInfo
 from dra_shared.features import FeatureGates
 
 from tests.support.reference import load_vectors

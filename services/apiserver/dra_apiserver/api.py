@@ -10,8 +10,6 @@ from typing import Any
 from dra_shared.clock import Clock, rfc3339
 
 from dra_apiserver.admission import Chain, Dynamic, NoDynamic
-from dra_apiserver.apart import Apart, in_step
-from dra_apiserver.auth import UserInfo
 from dra_apiserver.authorization import Attributes, Authorizer
 from dra_apiserver.config import Config
 from dra_apiserver.credentials import Credentials
@@ -20,13 +18,16 @@ from dra_apiserver.kinds.kind import Kind
 from dra_apiserver.kinds.strategy import Authorize, Context, allow
 from dra_apiserver.longwrites import MUCH, is_long
 from dra_apiserver.metrics import Metrics
-from dra_apiserver.present import Accepted, Presenter, negotiate
+from dra_apiserver.negotiation import Accepted, negotiate
+from dra_apiserver.offload import Offload, in_step
 from dra_apiserver.registry import Registry
+from dra_apiserver.response import Presenter
 from dra_apiserver.storage import Record, Store, object_key
-from dra_apiserver.storage.seen import Confirm, Run, write_seen
+from dra_apiserver.storage.guaranteedupdate import Confirm, Run, guaranteed_update
 from dra_apiserver.storage.store import ChangeFunction
 from dra_apiserver.target import Target
 from dra_apiserver.tokens import Tokens
+from dra_apiserver.user import UserInfo
 from dra_apiserver.watch import WatchStream
 
 JsonObject = dict[str, Any]
@@ -51,7 +52,7 @@ class Api:
         self.metrics = metrics
         self.features = config.features
         self.streams: set[WatchStream] = set()
-        self.apart = Apart()
+        self.offload = Offload()
         #: The policies and webhooks that are registered.
         self.dynamic: Dynamic = NoDynamic()
         self.tokens = Tokens(config.directory / "service-account.key", self.lookup, clock.now)
@@ -105,7 +106,7 @@ class Api:
         """
         seen = self.store.newest(target.resource, target.key) if target.name else None
         if is_long(self, target, size if seen is None else max(size, len(seen.data))):
-            return self.apart.run
+            return self.offload.run
         return in_step if self.dynamic.calls(target.resource) else None
 
     async def write(
@@ -124,13 +125,15 @@ class Api:
         resource, key = target.resource, target.key
         if run is None:
             return await self.store.write(resource, key, change, dry_run)
-        return await write_seen(self.store, resource, key, change, run, dry_run=dry_run, confirm=confirm)
+        return await guaranteed_update(
+            self.store, resource, key, change, run, dry_run=dry_run, confirm=confirm
+        )
 
     async def one(self, presenter: Presenter, record: Record) -> bytes:
         """The body that answers a request for one object."""
         if presenter.quick or len(record.data) <= MUCH:
             return presenter.one(record.data)
-        return await self.apart.run(functools.partial(presenter.one, record.data))
+        return await self.offload.run(functools.partial(presenter.one, record.data))
 
     def chain(
         self,

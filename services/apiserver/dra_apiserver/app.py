@@ -13,6 +13,7 @@ from dra_shared.jsontext import TooDeep
 from dra_shared.log import logger
 
 from dra_apiserver.api import Api
+from dra_apiserver.authentication import identify, impersonated
 from dra_apiserver.authorization.requests import RequestAuthorizer
 from dra_apiserver.errors import (
     StatusError,
@@ -28,7 +29,6 @@ from dra_apiserver.handlers.documents import Documents
 from dra_apiserver.handlers.routes import NotResource, resolve
 from dra_apiserver.health import Health
 from dra_apiserver.http import Disconnected, Receive, Request, Scope, Send
-from dra_apiserver.identities import identify, impersonated
 from dra_apiserver.kinds.kind import Handler
 from dra_apiserver.metrics import Labels, Sample
 from dra_apiserver.patch import ApplyConflict, PatchError

@@ -9,8 +9,8 @@ from pathlib import Path
 from dra_shared.features import FeatureGates
 from dra_shared.guard import Guard
 
-from dra_apiserver.auth import UserInfo
 from dra_apiserver.storage.catalog import IN_DIRECTORY
+from dra_apiserver.user import UserInfo
 
 
 @dataclass(frozen=True, slots=True)

@@ -15,14 +15,12 @@ import orjson
 from dra_shared.features import FeatureGates
 
 from dra_apiserver.admission import Chain
-from dra_apiserver.auth import ADMINISTRATOR, UserInfo
 from dra_apiserver.conversion import convert, to_storage
 from dra_apiserver.errors import StatusError
 from dra_apiserver.http import Request
 from dra_apiserver.kinds import catalog
 from dra_apiserver.kinds.kind import Kind, split_api_version
 from dra_apiserver.kinds.strategy import Context
-from dra_apiserver.present import canonical
 from dra_apiserver.registry import Registry
 from dra_apiserver.rest.create import before_create
 from dra_apiserver.rest.meta import fill_system_fields, match_namespace
@@ -30,7 +28,9 @@ from dra_apiserver.rest.update import check_uid, check_version, prepare_update, 
 from dra_apiserver.schema import DecodeError, decode, default, object_type
 from dra_apiserver.schema.reader import strip
 from dra_apiserver.storage import Record, object_key
+from dra_apiserver.storage.records import canonical
 from dra_apiserver.target import Target
+from dra_apiserver.user import ADMINISTRATOR, UserInfo
 
 JsonObject = dict[str, Any]
 NOW: Final = "2000-01-01T00:00:00Z"

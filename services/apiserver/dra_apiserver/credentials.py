@@ -7,8 +7,8 @@ import io
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
-from dra_apiserver.auth import UserInfo
 from dra_apiserver.tokens import ISSUER, Identity, Tokens
+from dra_apiserver.user import UserInfo
 
 _AUTHENTICATED = "system:authenticated"
 _COLUMNS = 3

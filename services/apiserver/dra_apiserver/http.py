@@ -13,8 +13,8 @@ from urllib.parse import parse_qsl
 import orjson
 from dra_shared.jsontext import dumps
 
-from dra_apiserver.auth import ADMINISTRATOR, UserInfo
 from dra_apiserver.errors import StatusError, bad_request, timeout, too_large
+from dra_apiserver.user import ADMINISTRATOR, UserInfo
 
 Scope = MutableMapping[str, Any]
 Message = MutableMapping[str, Any]
@@ -294,7 +294,7 @@ class Request:
         if "yaml" not in accept:
             await self.respond(error.code, error.encode(), headers=error.headers)
             return
-        from dra_apiserver.present import encode, negotiate
+        from dra_apiserver.negotiation import encode, negotiate
 
         try:
             accepted = negotiate(accept)

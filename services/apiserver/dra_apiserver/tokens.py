@@ -17,8 +17,8 @@ from typing import Any, NamedTuple
 import orjson
 from dra_shared.files import private_folder
 
-from dra_apiserver.auth import UserInfo, service_account_groups
 from dra_apiserver.errors import quote
+from dra_apiserver.user import UserInfo, service_account_groups
 
 JsonObject = dict[str, Any]
 Lookup = Callable[[str, str, str, str], JsonObject | None]

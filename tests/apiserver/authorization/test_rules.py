@@ -3,9 +3,9 @@
 from typing import Any
 
 import pytest
-from dra_apiserver.auth import UserInfo
 from dra_apiserver.authorization import Attributes
 from dra_apiserver.authorization.rules import allows, missing, shown
+from dra_apiserver.user import UserInfo
 
 _USER = UserInfo("bob")
 

@@ -20,7 +20,8 @@ from dra_apiserver.handlers import read
 from dra_apiserver.handlers.options import ListOptions
 from dra_apiserver.kinds import catalog
 from dra_apiserver.metrics import Metrics
-from dra_apiserver.present import Accepted, Presenter
+from dra_apiserver.negotiation import Accepted
+from dra_apiserver.response import Presenter
 from dra_apiserver.storage import ADDED, DELETED, MODIFIED, Put, Record, Remove, Store
 from dra_apiserver.storage import collection as collection_module
 from dra_apiserver.storage import snapshot as snapshot_module

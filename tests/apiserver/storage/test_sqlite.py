@@ -8,10 +8,10 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-from dra_apiserver.migrations import upgrade
 from dra_apiserver.storage import schema
 from dra_apiserver.storage import sqlite as sqlite_module
 from dra_apiserver.storage.engine import DatabaseUnusable
+from dra_apiserver.storage.migrations import upgrade
 from dra_apiserver.storage.records import ADDED, Change, Event, Record
 from dra_apiserver.storage.sqlite import SqliteEngine
 from dra_shared.lockfile import DirectoryInUse

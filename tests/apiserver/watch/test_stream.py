@@ -8,7 +8,8 @@ from typing import Any
 import orjson
 import pytest
 from dra_apiserver.kinds import catalog
-from dra_apiserver.present import Accepted, Presenter
+from dra_apiserver.negotiation import Accepted
+from dra_apiserver.response import Presenter
 from dra_apiserver.storage import Put, Store, collection
 from dra_apiserver.storage.sqlite import SqliteEngine
 from dra_apiserver.watch import Selection, WatchStream

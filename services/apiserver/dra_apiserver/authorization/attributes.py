@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from dra_apiserver.auth import UserInfo
 from dra_apiserver.errors import GroupResource, StatusError, forbidden, quote
+from dra_apiserver.user import UserInfo
 
 # Upstream keeps its answers from looking like HTML.
 _HTML = str.maketrans({"&": "&amp;", "<": "&lt;", ">": "&gt;"})

@@ -7,9 +7,9 @@ from typing import Any, Protocol
 
 from dra_shared.cel.authorization import Decision
 
-from dra_apiserver.auth import UserInfo
 from dra_apiserver.authorization.attributes import Attributes
 from dra_apiserver.authorization.rules import Rule
+from dra_apiserver.user import UserInfo
 
 JsonObject = dict[str, Any]
 

@@ -11,10 +11,10 @@ from dataclasses import replace
 
 from dra_shared.names import dns_subdomain
 
-from dra_apiserver.auth import UserInfo, service_account
 from dra_apiserver.authorization.attributes import Attributes, refusal
 from dra_apiserver.authorization.authorizer import PRIVILEGED, Authorizer
 from dra_apiserver.errors import StatusError
+from dra_apiserver.user import UserInfo, service_account
 
 _AUTHENTICATION = "authentication.k8s.io"
 _NODE, _NODES = "system:node:", "system:nodes"

@@ -8,7 +8,8 @@ from dra_apiserver.api import Api
 from dra_apiserver.errors import bad_request
 from dra_apiserver.handlers.options import WriteOptions, write_options
 from dra_apiserver.http import Request
-from dra_apiserver.present import Presenter, encode, negotiate
+from dra_apiserver.negotiation import encode, negotiate
+from dra_apiserver.response import Presenter
 from dra_apiserver.schema import decode, decode_as
 from dra_apiserver.schema.types import type_of
 from dra_apiserver.storage import Record

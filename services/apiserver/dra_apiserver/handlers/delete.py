@@ -13,7 +13,8 @@ from dra_apiserver.handlers.deleteoptions import delete_options
 from dra_apiserver.handlers.options import list_options
 from dra_apiserver.handlers.read import select
 from dra_apiserver.http import Request
-from dra_apiserver.present import Presenter, encode
+from dra_apiserver.negotiation import encode
+from dra_apiserver.response import Presenter
 from dra_apiserver.rest.delete import DeleteOptions, remove
 from dra_apiserver.storage import Record
 from dra_apiserver.target import Target
@@ -85,5 +86,5 @@ async def delete_collection(api: Api, request: Request, target: Target) -> None:
         await asyncio.gather(*(one(record) for record in records[start : start + _DELETE_TOGETHER]))
     done.sort(key=lambda record: record.key)
     metadata["resourceVersion"] = str(api.store.revision)
-    body = await api.apart.run(partial(presenter.listing, done, metadata))
+    body = await api.offload.run(partial(presenter.listing, done, metadata))
     await request.respond(200, body, presenter.accepted.media_type)

@@ -9,7 +9,7 @@ import orjson
 from dra_apiserver.api import Api
 from dra_apiserver.errors import method_not_allowed, no_such_resource
 from dra_apiserver.http import Request
-from dra_apiserver.present import Accepted, check_produced, encode
+from dra_apiserver.negotiation import Accepted, check_produced, encode
 
 _VERSION = ("application/json",)
 _READS = frozenset({"GET", "HEAD"})

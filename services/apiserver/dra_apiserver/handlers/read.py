@@ -98,7 +98,7 @@ async def list_objects(api: Api, request: Request, target: Target) -> None:
 
 async def _apart(api: Api, records: Sequence[Record], work: Callable[[], T]) -> T:
     """What is made of the records: in a thread, where they are many."""
-    return await api.apart.run(work) if len(records) > _MANY else work()
+    return await api.offload.run(work) if len(records) > _MANY else work()
 
 
 async def select(

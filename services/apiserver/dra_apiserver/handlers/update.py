@@ -30,7 +30,7 @@ async def update(api: Api, request: Request, target: Target) -> None:
     body = await request.body()
     ctx = api.context(target, request.user, options.dry_run)
     decoding = partial(decoded, api, request, target, options, body)
-    obj = await api.apart.run(decoding) if len(body) > MUCH else decoding()
+    obj = await api.offload.run(decoding) if len(body) > MUCH else decoding()
     check_name(target, obj["metadata"])
     write = Write(api, request, target, ctx, options.manager, api.runner(target, len(body)))
     record, created = await store.update(write, _Replacement(write, obj))

@@ -19,11 +19,11 @@ from dra_shared.names import NameRule, dns_subdomain_name
 
 if TYPE_CHECKING:
     from dra_apiserver.api import Api
-    from dra_apiserver.auth import UserInfo
     from dra_apiserver.authorization import Authorizer
     from dra_apiserver.http import Request
     from dra_apiserver.kinds.strategy import Context, Strategy
     from dra_apiserver.target import Target
+    from dra_apiserver.user import UserInfo
 
 Object = dict[str, Any]
 FieldPath = tuple[str, ...]

@@ -15,9 +15,9 @@ from typing import Any, Protocol
 
 from dra_shared.features import FeatureGates
 
-from dra_apiserver.auth import ADMINISTRATOR, UserInfo
 from dra_apiserver.errors import FieldError
 from dra_apiserver.kinds.kind import Kind
+from dra_apiserver.user import ADMINISTRATOR, UserInfo
 
 JsonObject = dict[str, Any]
 Lookup = Callable[[str, str, str, str], JsonObject | None]

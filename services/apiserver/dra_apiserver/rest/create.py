@@ -8,10 +8,10 @@ from dra_apiserver.admission import Chain
 from dra_apiserver.errors import bad_request, invalid_object
 from dra_apiserver.http import Request
 from dra_apiserver.kinds.strategy import Context
-from dra_apiserver.present import canonical
 from dra_apiserver.schema import object_type
 from dra_apiserver.schema.reader import complete, strip
 from dra_apiserver.schema.types import Struct
+from dra_apiserver.storage.records import canonical
 from dra_apiserver.target import Target
 
 JsonObject = dict[str, Any]

@@ -13,11 +13,11 @@ from dra_apiserver.http import Request
 from dra_apiserver.kinds.common.objectmeta import validate_metadata, validate_metadata_update
 from dra_apiserver.kinds.strategy import Context
 from dra_apiserver.patch import same_but_times
-from dra_apiserver.present import canonical
 from dra_apiserver.rest.meta import match_namespace
 from dra_apiserver.schema import object_type
 from dra_apiserver.schema.reader import strip
 from dra_apiserver.storage import Put, Remove, object_key
+from dra_apiserver.storage.records import canonical
 from dra_apiserver.storage.versioner import parse_resource_version
 from dra_apiserver.target import Target
 

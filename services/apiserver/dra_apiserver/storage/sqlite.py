@@ -204,7 +204,7 @@ class SqliteEngine:
     def _upgrade(self, connection: Connection, found: str | None) -> None:
         from alembic.util import CommandError
 
-        from dra_apiserver.migrations import upgrade
+        from dra_apiserver.storage.migrations import upgrade
 
         _log.info(
             "database is of an older version, it is being migrated", path=str(self._path), version=found

@@ -10,7 +10,7 @@ import orjson
 from dra_shared.clock import Clock
 
 from dra_apiserver.errors import StatusError
-from dra_apiserver.present import Presenter
+from dra_apiserver.response import Presenter
 from dra_apiserver.storage import DELETED, Event, Record, Resource, Store
 from dra_apiserver.storage.records import with_revision
 from dra_apiserver.watch.selection import Selection

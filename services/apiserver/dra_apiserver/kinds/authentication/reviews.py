@@ -5,13 +5,13 @@ from __future__ import annotations
 from typing import Any
 
 from dra_apiserver.api import Api
-from dra_apiserver.auth import UserInfo
 from dra_apiserver.credentials import API_AUDIENCES
 from dra_apiserver.errors import bad_request
 from dra_apiserver.handlers.bodies import read_review, reply
 from dra_apiserver.http import Request
 from dra_apiserver.target import Target
 from dra_apiserver.tokens import InvalidToken
+from dra_apiserver.user import UserInfo
 
 JsonObject = dict[str, Any]
 

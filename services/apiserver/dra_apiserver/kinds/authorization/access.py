@@ -5,7 +5,6 @@ from __future__ import annotations
 from typing import Any
 
 from dra_apiserver.api import Api
-from dra_apiserver.auth import UserInfo
 from dra_apiserver.authorization import Attributes
 from dra_apiserver.authorization.rules import Rule
 from dra_apiserver.errors import FieldError, bad_request, invalid, invalid_object
@@ -13,6 +12,7 @@ from dra_apiserver.handlers.bodies import read_review, reply
 from dra_apiserver.http import Request
 from dra_apiserver.kinds.rbac.authorizer import problems
 from dra_apiserver.target import Target
+from dra_apiserver.user import UserInfo
 
 JsonObject = dict[str, Any]
 

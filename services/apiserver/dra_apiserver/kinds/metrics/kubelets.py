@@ -37,7 +37,7 @@ class Kubelets:
                 answer = await client.get(url, headers=headers)
                 answer.raise_for_status()
             work = functools.partial(parse, answer.text, api.clock.now().timestamp())
-            return await api.apart.run(work)
+            return await api.offload.run(work)
         except (StatusError, httpx.HTTPError, ValueError) as error:
             _log.info("no resource metrics of a node", node=node, error=str(error) or type(error).__name__)
             return None

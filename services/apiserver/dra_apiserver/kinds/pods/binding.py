@@ -18,8 +18,8 @@ from dra_apiserver.handlers.bodies import SUCCESS, read_body, reply
 from dra_apiserver.handlers.options import write_options
 from dra_apiserver.http import Request
 from dra_apiserver.kinds.pods.admission import topology_labels
-from dra_apiserver.present import canonical
 from dra_apiserver.storage import Put, Record
+from dra_apiserver.storage.records import canonical
 from dra_apiserver.target import Target
 
 JsonObject = dict[str, Any]

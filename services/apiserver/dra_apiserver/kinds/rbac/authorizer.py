@@ -7,12 +7,12 @@ from typing import Any, NamedTuple
 
 from dra_shared.cel.authorization import Decision
 
-from dra_apiserver.auth import UserInfo, service_account
 from dra_apiserver.authorization.attributes import Attributes
 from dra_apiserver.authorization.authorizer import PRIVILEGED
 from dra_apiserver.authorization.rules import Rule, allows
 from dra_apiserver.errors import GroupResource, quote
 from dra_apiserver.storage import Store
+from dra_apiserver.user import UserInfo, service_account
 
 JsonObject = dict[str, Any]
 

@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Any
 
-from dra_apiserver.auth import UserInfo
 from dra_apiserver.authorization.attributes import Attributes
 from dra_apiserver.authorization.authorizer import PRIVILEGED, Authorizer
 from dra_apiserver.authorization.rules import Rule, missing, shown
 from dra_apiserver.errors import GroupResource, StatusError, forbidden, not_found, quote
 from dra_apiserver.kinds.rbac.authorizer import GROUP, problems
+from dra_apiserver.user import UserInfo
 
 JsonObject = dict[str, Any]
 

@@ -10,9 +10,9 @@ from typing import Any
 
 from dra_shared.names import dns_subdomain
 
-from dra_apiserver.auth import service_account
 from dra_apiserver.errors import FieldError, GroupResource, forbidden, forbidden_field
 from dra_apiserver.kinds.strategy import Context
+from dra_apiserver.user import service_account
 
 JsonObject = dict[str, Any]
 _CLAIMS = GroupResource("resource.k8s.io", "resourceclaims")

@@ -11,11 +11,11 @@ from dra_shared.cel import EvaluationError
 from dra_shared.cel.authorization import Authorizer, Decision, GroupCheck, Question, ResourceCheck
 from dra_shared.cel.values import LazyMap
 
-from dra_apiserver.auth import UserInfo, service_account, service_account_groups
 from dra_apiserver.authorization import Attributes as Wanted
 from dra_apiserver.errors import quote
 from dra_apiserver.kinds.admissionregistration.dynamic.attributes import Attributes, Place
 from dra_apiserver.kinds.admissionregistration.dynamic.environment import Expression
+from dra_apiserver.user import UserInfo, service_account, service_account_groups
 
 JsonObject = dict[str, Any]
 

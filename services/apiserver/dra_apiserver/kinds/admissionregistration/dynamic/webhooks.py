@@ -11,7 +11,6 @@ import orjson
 from dra_shared.cel import types as t
 from dra_shared.log import logger
 
-from dra_apiserver.apart import wait_for
 from dra_apiserver.equality import copied
 from dra_apiserver.errors import GroupResource, bad_request, forbidden, internal, quote
 from dra_apiserver.kinds.admissionregistration.dynamic.attributes import Attributes, Place
@@ -34,6 +33,7 @@ from dra_apiserver.kinds.admissionregistration.dynamic.reviews import (
     read,
     rejection,
 )
+from dra_apiserver.offload import wait_for
 from dra_apiserver.schema.jsontext import syntax_error
 
 JsonObject = dict[str, Any]

@@ -17,7 +17,7 @@ class _Changed(Exception):
     """The object is another one than that which was looked at."""
 
 
-async def write_seen(
+async def guaranteed_update(
     store: Store,
     resource: Resource,
     key: str,

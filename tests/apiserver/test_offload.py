@@ -10,9 +10,9 @@ from typing import Any
 
 import httpx
 import pytest
-from dra_apiserver.apart import Apart, wait_for
 from dra_apiserver.longwrites import MUCH
-from dra_apiserver.present import Presenter
+from dra_apiserver.offload import Offload, wait_for
+from dra_apiserver.response import Presenter
 from dra_apiserver.rest.create import before_create
 from dra_apiserver.rest.update import before_update
 from dra_apiserver.watch import Selection
@@ -126,7 +126,7 @@ async def test_a_long_create_does_not_exceed_a_quota_that_was_filled_meanwhile(
 
 
 async def test_what_waits_leaves_its_turn_to_others() -> None:
-    apart = Apart()
+    apart = Offload()
     gate = asyncio.Event()
 
     async def opened() -> str:
@@ -145,7 +145,7 @@ async def test_errors_come_out_of_the_thread() -> None:
         raise LookupError("gone")
 
     with pytest.raises(LookupError, match="gone"):
-        await Apart().run(broken)
+        await Offload().run(broken)
 
 
 @pytest.mark.parametrize(
@@ -167,7 +167,7 @@ async def test_long_lists_are_the_same_from_a_thread_and_in_parts(
     answers = []
     for many, part in ((1000, 200), (3, 2)):
         monkeypatch.setattr("dra_apiserver.handlers.read._MANY", many)
-        monkeypatch.setattr("dra_apiserver.present._PART", part)
+        monkeypatch.setattr("dra_apiserver.response._PART", part)
         for query in ("", "?labelSelector=odd%3D1", "?limit=5"):
             answer = await client.get(f"{CONFIG_MAPS}{query}", headers={"accept": accept})
             assert answer.status_code == 200

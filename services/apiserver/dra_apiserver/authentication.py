@@ -8,11 +8,11 @@ from __future__ import annotations
 from dataclasses import replace
 from urllib.parse import unquote
 
-from dra_apiserver.auth import UserInfo, service_account, service_account_groups
 from dra_apiserver.credentials import Credentials
 from dra_apiserver.errors import StatusError, bad_request, quote
 from dra_apiserver.http import Request
 from dra_apiserver.tokens import InvalidToken
+from dra_apiserver.user import UserInfo, service_account, service_account_groups
 
 _USER, _GROUP, _UID = b"impersonate-user", b"impersonate-group", b"impersonate-uid"
 _EXTRA = b"impersonate-extra-"

@@ -1,7 +1,7 @@
 """Plain code in threads: because it may wait, or because it takes too long for the event loop.
 
 ``in_step`` is for what calls webhooks from the middle of a function that must see no change: the loop stands still
-while the thread runs. ``Apart`` is for what takes long: the loop goes on, a few milliseconds late now and then, as
+while the thread runs. ``Offload`` is for what takes long: the loop goes on, a few milliseconds late now and then, as
 Python's threads take turns. In both, ``wait_for`` hands a coroutine to the loop.
 """
 
@@ -52,7 +52,7 @@ _here = _Here()
 
 
 def wait_for(coroutine: Coroutine[Any, Any, T]) -> T:
-    """What the coroutine gives, which the event loop runs; only in ``in_step`` and ``Apart``.
+    """What the coroutine gives, which the event loop runs; only in ``in_step`` and ``Offload``.
 
     Raises:
         BaseException: what it raises.
@@ -96,7 +96,7 @@ async def in_step(work: Callable[[], T]) -> T:
         errands.answered.put(answer)
 
 
-class Apart:
+class Offload:
     """Runs what takes long, a few at once."""
 
     def __init__(self) -> None:

@@ -1,0 +1,117 @@
+"""What a client accepts, and how it is encoded (apiserver's `endpoints/handlers/negotiation`)."""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import orjson
+from dra_shared.jsontext import dumps
+
+from dra_apiserver.errors import StatusError, not_acceptable
+
+_PROTOBUF = "application/vnd.kubernetes.protobuf"
+#: What answers are written in, as upstream names it. Nothing is answered in protobuf here.
+ANSWERED = ("application/json", "application/yaml", _PROTOBUF)
+_STREAMED = ("application/json;stream=watch", f"{_PROTOBUF};stream=watch")
+_YAML = frozenset({"application/yaml"})
+_TRANSFORMS = {
+    ("Table", "meta.k8s.io"): "Table",
+    ("PartialObjectMetadata", "meta.k8s.io"): "PartialObjectMetadata",
+    ("PartialObjectMetadataList", "meta.k8s.io"): "PartialObjectMetadata",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Accepted:
+    """What a client's Accept header asks for; `version` is the meta.k8s.io version of a Table or of metadata."""
+
+    yaml: bool = False
+    transform: str = ""
+    media_type: str = "application/json"
+    version: str = "v1"
+
+
+def _clauses(accept: str) -> list[tuple[str, dict[str, str]]]:
+    """The media types with their parameters, the most wanted first."""
+    found = []
+    for clause in accept.split(","):
+        media, *rest = [part.strip() for part in clause.split(";")]
+        parameters = dict(part.partition("=")[::2] for part in rest)
+        try:
+            quality = float(parameters.get("q", 1))
+        except ValueError:
+            quality = 1.0
+        found.append((quality, media, parameters))
+    found.sort(key=lambda one: -one[0])
+    return [(media, parameters) for _, media, parameters in found]
+
+
+def check_produced(accept: str, produced: Sequence[str] = ANSWERED) -> None:
+    """See that the client takes one of the media types, whatever it wants in it (go-restful's routing).
+
+    Raises:
+        StatusError: 406, it takes none of them.
+    """
+    named = {clause.partition(";")[0].strip() for clause in accept.split(",")} if accept else {"*/*"}
+    named.discard(_PROTOBUF)
+    if "*/*" not in named and named.isdisjoint(produced):
+        raise not_acceptable(_offered(accept, produced))
+
+
+def _offered(accept: str, produced: Sequence[str]) -> str:
+    """The media types that a refusal names: to who asks for protobuf, not that one again."""
+    asked = _PROTOBUF in accept
+    return ", ".join(name for name in produced if not (asked and name.startswith(_PROTOBUF)))
+
+
+@functools.lru_cache(maxsize=512)
+def negotiate(accept: str, listing: bool = False, streaming: bool = False) -> Accepted:
+    """The first of the client's wishes that can be met, of a single answer, a list or a stream of events.
+
+    Raises:
+        StatusError: 406, none can.
+    """
+    if accept in {"", "*/*", "application/json"}:
+        return Accepted()
+    check_produced(accept, (*ANSWERED, *_STREAMED) if listing or streaming else ANSWERED)
+    found = next(filter(None, (_granted(*clause) for clause in _clauses(accept))), None)
+    if found is None or (streaming and found.yaml):
+        # The media type is right, what is to be in it isn't.
+        text = (
+            f"only the following media types are accepted: {', '.join(_STREAMED if streaming else ANSWERED)}"
+        )
+        raise StatusError(406, "NotAcceptable", text)
+    return found
+
+
+def _granted(media: str, parameters: dict[str, str]) -> Accepted | None:
+    """What one wish gets; None where it can't be met."""
+    yaml = media in _YAML
+    if not yaml and media not in {"application/json", "*/*"}:
+        return None
+    if parameters.get("stream", "") not in {"", "watch"} or (yaml and parameters.get("stream")):
+        return None
+    if parameters.get("sv", "") not in {"", "v1"}:
+        return None
+    kind, version = parameters.get("as", ""), parameters.get("v", "")
+    transform = _TRANSFORMS.get((kind, parameters.get("g", "")), "")
+    if kind and (not transform or version not in {"v1", "v1beta1"}):
+        return None
+    media_type = "application/yaml" if yaml else "application/json"
+    return Accepted(yaml, transform, media_type, version if kind else "v1")
+
+
+def encode(document: Any, accepted: Accepted) -> bytes:
+    """A document in the form that the client wants."""
+    data = dumps(document)
+    return to_yaml(data) if accepted.yaml else data
+
+
+def to_yaml(data: bytes) -> bytes:
+    """JSON as YAML."""
+    import yaml
+
+    return yaml.safe_dump(orjson.loads(data), allow_unicode=True).encode()
