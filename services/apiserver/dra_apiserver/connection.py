@@ -4,15 +4,32 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable
-from typing import Any
+from typing import Any, Protocol
 
 from dra_shared.httpserver import BoundedConnection
 from uvicorn.protocols.http.httptools_impl import STATUS_LINE
 
 from dra_apiserver.http import DIRECT, Headers, Scope
-from dra_apiserver.kinds.connect.streaming import TAKE_OVER
+
+#: The key in a request's scope under which an upgrade's connection can be had, and the message that it was taken.
+TAKE_OVER = "dralab.take_over"
 
 _HELD_BYTES = 1 << 16
+
+
+class Peer(Protocol):
+    """The client's end of a connection that was taken over."""
+
+    def write(self, data: bytes) -> None: ...
+
+    def close(self) -> None: ...
+
+    def pause(self, paused: bool) -> None:
+        """Stop reading from the client, or go on."""
+        ...
+
+
+TakeOver = Callable[[Callable[[bytes], None], Callable[[], None]], Peer]
 
 
 class JoiningTransport(asyncio.Transport):

@@ -7,13 +7,14 @@ speak after the upgrade is theirs to agree on (upstream's pkg/registry/core/pod/
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Mapping
-from typing import Any, Protocol
+from collections.abc import Mapping
+from typing import Any
 from urllib.parse import urlencode
 
 from dra_shared.numerals import integer
 
 from dra_apiserver.api import Api
+from dra_apiserver.connection import TAKE_OVER, Peer, TakeOver
 from dra_apiserver.errors import bad_request, forbidden, not_found, quote, server_error
 from dra_apiserver.http import Headers, Request
 from dra_apiserver.kinds.connect.logs import choose_container, kubelet_headers, node_address
@@ -21,9 +22,6 @@ from dra_apiserver.kinds.kind import Route
 from dra_apiserver.target import Target
 
 JsonObject = dict[str, Any]
-
-#: The key in a request's scope under which an upgrade's connection can be had, and the message that it was taken.
-TAKE_OVER = "dralab.take_over"
 
 _CONNECT_TIMEOUT = 5.0
 _FLAGS = (("stdin", "input"), ("stdout", "output"), ("stderr", "error"), ("tty", "tty"))
@@ -39,21 +37,6 @@ _NOT_PASSED = frozenset(
         b"transfer-encoding",
     }
 )
-
-
-class Peer(Protocol):
-    """The client's end of a connection that was taken over."""
-
-    def write(self, data: bytes) -> None: ...
-
-    def close(self) -> None: ...
-
-    def pause(self, paused: bool) -> None:
-        """Stop reading from the client, or go on."""
-        ...
-
-
-TakeOver = Callable[[Callable[[bytes], None], Callable[[], None]], Peer]
 
 
 def _ports(request: Request) -> list[int]:
