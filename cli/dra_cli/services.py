@@ -45,6 +45,7 @@ class ClusterOptions:
     driver_options: Mapping[str, str] = field(default_factory=dict)
     gpu_models: Sequence[str] = field(default_factory=tuple)
     images: Sequence[str] = field(default_factory=tuple)
+    scheduler_config: Path | None = None
     log_level: str = "info"
     without: Sequence[str] = field(default_factory=tuple)
 
@@ -187,7 +188,7 @@ class ClusterServices:
     def _choose_clients(self) -> dict[str, tuple[str, Sequence[str]]]:
         clients: dict[str, tuple[str, Sequence[str]]] = {
             "controller": ("dra_controller.main", self._controller()),
-            "scheduler": ("dra_scheduler.main", ()),
+            "scheduler": ("dra_scheduler.main", self._scheduler()),
             "node-agent": ("dra_node_agent.main", self._agent()),
         }
         for name in self._options.without:
@@ -200,6 +201,10 @@ class ClusterServices:
     def _controller(self) -> list[str]:
         # Roles are given to its controllers, and not to itself.
         return ["--use-service-account-credentials"] if self._options.authorization_mode == "RBAC" else []
+
+    def _scheduler(self) -> list[str]:
+        file = self._options.scheduler_config
+        return ["--config", str(file.absolute())] if file is not None else []
 
     def _agent(self) -> list[str]:
         options = self._options

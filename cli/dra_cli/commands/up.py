@@ -3,6 +3,7 @@
 import argparse
 import asyncio
 import sys
+from pathlib import Path
 
 from dra_cli.access import data_option
 from dra_cli.commandline import Parser, number
@@ -43,6 +44,9 @@ def _size(parser: Parser) -> None:
 def _services(parser: Parser) -> None:
     parser.switch("--relaxed", help="do not wait for the disk at each write")
     parser.add_argument("--feature-gates", default="", help="feature gates: A=true,B=false")
+    parser.add_argument(
+        "--scheduler-config", type=Path, help="file with a KubeSchedulerConfiguration for the scheduler"
+    )
     parser.add_argument("--runtime-config", default="api/all=true", help="API versions to serve")
     parser.add_argument(
         "--authorization-mode",
@@ -110,6 +114,7 @@ def run(chosen: argparse.Namespace) -> None:
         driver_options={"nvidia-gates": chosen.nvidia_gates, "consumable-shares": chosen.consumable_shares},
         gpu_models=tuple(chosen.gpu_models),
         images=tuple(chosen.images),
+        scheduler_config=chosen.scheduler_config,
         log_level=chosen.log_level,
         without=tuple(chosen.without),
     )

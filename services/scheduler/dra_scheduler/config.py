@@ -1,26 +1,84 @@
 """The scheduler's configuration."""
 
-from dataclasses import dataclass, field
+from collections.abc import Sequence
+from dataclasses import dataclass, field, replace
 
+from dra_shared.client.terms import Terms
 from dra_shared.features import FeatureGates
 from dra_shared.guard import Guard
+
+from dra_scheduler.componentconfig.load import Loaded, default_profile
+from dra_scheduler.componentconfig.profiles import Profile
+from dra_scheduler.componentconfig.types import LeaderElectionConfiguration
 
 DEFAULT_SCHEDULER_NAME = "default-scheduler"
 
 
+_INITIAL_BACKOFF = 1
+_MAX_BACKOFF = 10
+
+
+@dataclass(frozen=True)
+class Lease:
+    """The Lease of leader election, and how it is held."""
+
+    name: str = "kube-scheduler"
+    namespace: str = "kube-system"
+    terms: Terms = field(default_factory=Terms)
+
+
+def lease(election: LeaderElectionConfiguration) -> Lease:
+    """The Lease that the file names.
+
+    Raises:
+        ValueError: its times contradict each other.
+    """
+    times = (election.lease_duration, election.renew_deadline, election.retry_period)
+    return Lease(
+        election.resource_name, election.resource_namespace, Terms(*(time.seconds for time in times))
+    )
+
+
 @dataclass(frozen=True)
 class SchedulerConfig:
-    """Options; timeouts are in seconds, as kube-scheduler's DynamicResourcesArgs.
+    """Options.
 
+    ``loaded`` is what the file of ``--config`` says; without one there is a single profile, of ``scheduler_name``.
     ``health_port`` 0 takes any free port, None serves nothing. ``identity`` names this replica in leader election.
     """
 
     scheduler_name: str = DEFAULT_SCHEDULER_NAME
+    loaded: Loaded | None = None
     gates: FeatureGates = field(default_factory=FeatureGates)
     health_address: str = "127.0.0.1"
     health_port: int | None = 0
     guard: Guard = field(default_factory=Guard)
     leader_elect: bool = False
+    lease: Lease = field(default_factory=Lease)
     identity: str = "scheduler"
-    filter_timeout: float | None = 10.0
-    binding_timeout: float = 600.0
+
+    @property
+    def profiles(self) -> Sequence[Profile]:
+        """What schedules pods, each those of its own name."""
+        if self.loaded is not None:
+            return self.loaded.profiles
+        return (replace(default_profile(self.gates), scheduler_name=self.scheduler_name),)
+
+    @property
+    def backoff(self) -> tuple[int, int]:
+        """How long pods back off at first and at most, in seconds."""
+        if self.loaded is None:
+            return _INITIAL_BACKOFF, _MAX_BACKOFF
+        config = self.loaded.config
+        return config.pod_initial_backoff_seconds or 0, config.pod_max_backoff_seconds or 0
+
+    def percentage_of(self, profile: Profile) -> int:
+        """How many of all nodes are enough to choose among, in percent; 0 leaves it to their number."""
+        if profile.percentage_of_nodes_to_score is not None or self.loaded is None:
+            return profile.percentage_of_nodes_to_score or 0
+        return self.loaded.config.percentage_of_nodes_to_score or 0
+
+    @property
+    def waits_to_watch(self) -> bool:
+        """Whether a replica learns of the cluster only once it leads (delayCacheUntilActive)."""
+        return self.loaded is not None and self.leader_elect and self.loaded.config.delay_cache_until_active

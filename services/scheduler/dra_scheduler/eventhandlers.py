@@ -5,7 +5,7 @@ pods in the queue second: a pod that is tried at once must see the change.
 """
 
 import enum
-from collections.abc import Callable
+from collections.abc import Callable, Container
 
 from dra_shared.api.node import Node
 from dra_shared.api.pod import Pod
@@ -41,14 +41,14 @@ class _Concern(enum.Enum):
 
 
 class EventHandlers:
-    """Connects informers to the rest of the scheduler named ``scheduler_name``.
+    """Connects informers to the rest of the scheduler, which has profiles of ``scheduler_names``.
 
     ``on_gone`` is called with the uids of deleted pods, ``on_placed`` with pods that have been bound.
     """
 
     def __init__(
         self,
-        scheduler_name: str,
+        scheduler_names: Container[str],
         cache: Cache,
         queue: SchedulingQueue,
         manager: DRAManager,
@@ -56,7 +56,7 @@ class EventHandlers:
         on_gone: Callable[[str], None] = lambda uid: None,
         on_placed: Callable[[Pod], None] = lambda pod: None,
     ) -> None:
-        self._scheduler_name = scheduler_name
+        self._scheduler_names = scheduler_names
         self._cache = cache
         self._queue = queue
         self._manager = manager
@@ -100,7 +100,7 @@ class EventHandlers:
             return _Concern.NONE
         if pod.spec.node_name:
             return _Concern.PLACED
-        if pod.spec.scheduler_name == self._scheduler_name and pod.metadata.deletion_timestamp is None:
+        if pod.spec.scheduler_name in self._scheduler_names and pod.metadata.deletion_timestamp is None:
             return _Concern.WAITING
         return _Concern.NONE
 

@@ -28,12 +28,15 @@ _log = logger(__name__)
 
 
 class FailureReporter:
-    """Writes events and conditions, in the background. ``spawn`` keeps a task alive until it is done."""
+    """Writes events and conditions, in the background.
+
+    ``recorder`` gives the one for a pod; ``spawn`` keeps a task alive until it is done.
+    """
 
     def __init__(
         self,
         client: Client,
-        recorder: Recorder,
+        recorder: Callable[[Pod], Recorder],
         clock: Clock,
         spawn: Callable[..., asyncio.Task[None]],
     ) -> None:
@@ -61,7 +64,7 @@ class FailureReporter:
         ``announced``: the pod's status may name another since ``pod`` was read.
         """
         note = _shortened(event or message)
-        self._recorder.event(reference(PODS, pod), "Warning", "FailedScheduling", note, "Scheduling")
+        self._recorder(pod).event(reference(PODS, pod), "Warning", "FailedScheduling", note, "Scheduling")
         if nominated == pod.status.nominated_node_name and not announced:
             nominated = None
         uid = pod.metadata.uid

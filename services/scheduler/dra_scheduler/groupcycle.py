@@ -12,7 +12,7 @@ from dra_scheduler.dra.podgroups import PodGroups, group_key
 from dra_scheduler.failurehandler import FailureHandler
 from dra_scheduler.failurereporter import SCHEDULER_ERROR, UNSCHEDULABLE, FailureReporter
 from dra_scheduler.framework.state import CycleState
-from dra_scheduler.podcycle import PodCycle
+from dra_scheduler.podcycle import PodCycles
 from dra_scheduler.queue.entry import QueuedPod
 from dra_scheduler.queue.scheduling import SchedulingQueue
 from dra_scheduler.scheduleresult import Decision, Failure
@@ -34,7 +34,7 @@ class GroupCycle:
         self,
         groups: PodGroups,
         queue: SchedulingQueue,
-        cycle: PodCycle,
+        cycle: PodCycles,
         failures: FailureHandler,
         reporter: FailureReporter,
         *,

@@ -5,11 +5,15 @@ import gc
 import os
 import socket
 import sys
+from pathlib import Path
 
 from dra_shared.features import FeatureGates
+from dra_shared.guard import Guard
+from dra_shared.log import logger
 from dra_shared.service import Options, connect, guard, run
 
-from dra_scheduler.config import DEFAULT_SCHEDULER_NAME, SchedulerConfig
+from dra_scheduler.componentconfig.load import Loaded, load
+from dra_scheduler.config import DEFAULT_SCHEDULER_NAME, Lease, SchedulerConfig, lease
 
 # The name before the slash owns what is written (managedFields): the same as if kube-scheduler wrote it.
 _USER_AGENT = "kube-scheduler/v1.36 dralab-scheduler"
@@ -19,32 +23,57 @@ def main(arguments: list[str] | None = None) -> int:
     """Run until stopped; returns the exit code."""
     options = Options("scheduler", "Gives pods their nodes and devices.")
     options.client_options()
+    options.option("--config", default=None, type=Path, help="file with a KubeSchedulerConfiguration")
     options.option(
-        "--scheduler-name", default=DEFAULT_SCHEDULER_NAME, help="the pods' spec.schedulerName to serve"
+        "--scheduler-name",
+        default=DEFAULT_SCHEDULER_NAME,
+        help="the pods' spec.schedulerName to serve, unless --config has profiles",
     )
     options.option("--leader-elect", action="store_true", default=False, help="compete with other replicas")
     chosen = options.parse_args(arguments)
     try:
         gates = FeatureGates.parse(chosen.feature_gates)
         guarded = guard(chosen)
+        loaded = _load(chosen.config, gates) if chosen.config is not None else None
+        config = _config(chosen, gates, guarded, loaded)
     except (OSError, ValueError) as problem:
         options.error(str(problem))
-    config = SchedulerConfig(
+    return run("scheduler", chosen.log_level, lambda: serve(config, chosen))
+
+
+def _load(file: Path, gates: FeatureGates) -> Loaded:
+    try:
+        text = file.read_text()
+    except OSError as problem:
+        raise ValueError(f"open {file}: {(problem.strerror or str(problem)).lower()}") from problem
+    return load(text, gates)
+
+
+def _config(
+    chosen: argparse.Namespace, gates: FeatureGates, guarded: Guard, loaded: Loaded | None
+) -> SchedulerConfig:
+    elects = loaded is not None and bool(loaded.config.leader_election.leader_elect)
+    if loaded is not None and loaded.config.client_connection.kubeconfig:
+        chosen.kubeconfig = chosen.kubeconfig or loaded.config.client_connection.kubeconfig
+    return SchedulerConfig(
         scheduler_name=chosen.scheduler_name,
+        loaded=loaded,
         gates=gates,
         health_address=chosen.health_address,
         health_port=chosen.health_port,
         guard=guarded,
-        leader_elect=chosen.leader_elect,
+        leader_elect=chosen.leader_elect or elects,
+        lease=lease(loaded.config.leader_election) if loaded is not None else Lease(),
         identity=f"{socket.gethostname()}_{os.getpid()}",
     )
-    return run("scheduler", chosen.log_level, lambda: serve(config, chosen))
 
 
 async def serve(config: SchedulerConfig, options: argparse.Namespace) -> None:
     """Schedule for the API server that the options name until cancelled."""
     from dra_scheduler.wiring import new_scheduler
 
+    if config.loaded is not None and config.loaded.config.extenders:
+        logger(__name__).warning("extenders are not called", extenders=len(config.loaded.config.extenders))
     async with (
         connect(options, _USER_AGENT) as client,
         new_scheduler(config, client=client, on_synced=_freeze) as scheduler,

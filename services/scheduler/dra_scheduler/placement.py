@@ -58,10 +58,22 @@ class Attempt:
 
 
 class Placement:
-    """Chooses nodes; reuses verdicts for pods of equal signature."""
+    """Chooses nodes; reuses verdicts for pods of equal signature.
 
-    def __init__(self, framework: Framework, cache: Cache, clock: Clock, rng: random.Random) -> None:
+    ``percentage`` of all nodes are enough to choose among (percentageOfNodesToScore); 0 leaves that to their number.
+    """
+
+    def __init__(
+        self,
+        framework: Framework,
+        cache: Cache,
+        clock: Clock,
+        rng: random.Random,
+        percentage: int = 0,
+    ) -> None:
         self._framework = framework
+        self._score_problem = framework.score_problem
+        self._percentage = percentage
         self._cache = cache
         self._clock = clock
         self._rng = rng
@@ -95,7 +107,7 @@ class Placement:
             if not nodes:
                 raise Unschedulable(Diagnosis(0))
             self._prepare(attempt)
-            wanted = feasible_nodes_wanted(nodes)
+            wanted = feasible_nodes_wanted(nodes, self._percentage)
             nominated = self._cache.nominations.node_of(attempt.pod.metadata.uid)
             if nominated in verdicts.unknown:
                 await self._examine(attempt, 1, nominated)
@@ -195,6 +207,8 @@ class Placement:
         feasible, scorers = attempt.verdicts.feasible, attempt.scorers
         if len(feasible) == 1:
             return next(iter(feasible))
+        if self._score_problem:
+            raise AttemptError(self._score_problem)
         if not scorers:
             return self._rng.choice(list(feasible))
         if self._framework.normalizes(scorers):
@@ -210,9 +224,9 @@ class Placement:
         return next(islice(chain.from_iterable(winners), place, None))
 
 
-def feasible_nodes_wanted(nodes: int) -> int:
+def feasible_nodes_wanted(nodes: int, percentage: int = 0) -> int:
     """How many nodes that can take the pod are enough to choose among (numFeasibleNodesToFind)."""
     if nodes < _MIN_FEASIBLE:
         return nodes
-    percentage = max(50 - nodes // 125, _MIN_PERCENTAGE)
+    percentage = percentage or max(50 - nodes // 125, _MIN_PERCENTAGE)
     return max(nodes * percentage // 100, _MIN_FEASIBLE)

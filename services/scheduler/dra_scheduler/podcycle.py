@@ -3,6 +3,8 @@
 Mirrors ``schedulingCycle`` in upstream's ``pkg/scheduler/schedule_one.go``.
 """
 
+from collections.abc import Mapping
+
 import msgspec
 from dra_shared.api.pod import Pod
 from dra_shared.clock import Clock
@@ -154,6 +156,33 @@ class PodCycle:
         """What stands in the way on the closest of the nodes whose devices would not do."""
         turned_away = (n for n, status in diagnosis.statuses.items() if status.plugin == "DynamicResources")
         return self._explainer.hint(pod, turned_away)
+
+
+class PodCycles:
+    """The cycles of all profiles: a pod's is that of its schedulerName."""
+
+    def __init__(self, cycles: Mapping[str, PodCycle]) -> None:
+        self._cycles = cycles
+
+    def _of(self, pod: Pod) -> PodCycle:
+        return self._cycles[pod.spec.scheduler_name]
+
+    async def decide(self, entry: QueuedPod, group: CycleState | None = None) -> Decision | Failure | None:
+        """See :meth:`PodCycle.decide`."""
+        return await self._of(entry.pod).decide(entry, group)
+
+    def bind(self, decision: Decision) -> None:
+        """See :meth:`PodCycle.bind`."""
+        self._of(decision.pod).bind(decision)
+
+    async def release(self, decision: Decision) -> None:
+        """See :meth:`PodCycle.release`."""
+        await self._of(decision.pod).release(decision)
+
+    def pod_deleted(self, uid: str) -> None:
+        """See :meth:`PodCycle.pod_deleted`."""
+        for cycle in self._cycles.values():
+            cycle.pod_deleted(uid)
 
 
 def _with_node(pod: Pod, node_name: str) -> Pod:

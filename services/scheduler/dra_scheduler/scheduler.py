@@ -4,9 +4,9 @@ Mirrors ``Scheduler.Run`` and ``ScheduleOne`` in upstream's ``pkg/scheduler``.
 """
 
 import asyncio
-from collections.abc import Callable
+from collections.abc import Callable, Coroutine
 from types import TracebackType
-from typing import Self
+from typing import Any, Self
 
 from dra_shared.client.informer import InformerFactory
 from dra_shared.client.leader import LeaderElector
@@ -23,7 +23,7 @@ from dra_scheduler.failurehandler import FailureHandler
 from dra_scheduler.framework.cache import Cache
 from dra_scheduler.groupcycle import GroupCycle
 from dra_scheduler.metrics import watch_cache, watch_queue
-from dra_scheduler.podcycle import PodCycle
+from dra_scheduler.podcycle import PodCycles
 from dra_scheduler.queue.entry import QueuedPod
 from dra_scheduler.queue.scheduling import SchedulingQueue
 from dra_scheduler.scheduleresult import Decision
@@ -50,7 +50,7 @@ class Scheduler:
         queue: SchedulingQueue,
         manager: DRAManager,
         groups: PodGroups,
-        pod_cycle: PodCycle,
+        pod_cycle: PodCycles,
         group_cycle: GroupCycle,
         failures: FailureHandler,
         explainer: Explainer,
@@ -142,10 +142,21 @@ class Scheduler:
         await self._tasks.cancel()
 
     async def _run(self) -> None:
+        if self._elector is not None and self.config.waits_to_watch:
+            await self._elector.run(self._watch_and_lead)
+            return
+        lead = self._lead() if self._elector is None else self._elector.run(self._lead)
+        await self._watch(lead)
+
+    async def _watch_and_lead(self) -> None:
+        await self._watch(self._lead())
+
+    async def _watch(self, lead: Coroutine[Any, Any, None]) -> None:
+        """Learn of the cluster, and lead once this replica may."""
         async with asyncio.TaskGroup() as tasks:
             tasks.create_task(self._informers.run())
             tasks.create_task(self._mark_synced())
-            tasks.create_task(self._lead() if self._elector is None else self._elector.run(self._lead))
+            tasks.create_task(lead)
 
     async def _mark_synced(self) -> None:
         await self._informers.synced()

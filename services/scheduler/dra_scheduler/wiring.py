@@ -8,6 +8,7 @@ once they exist.
 import random
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from functools import partial
 
 from dra_shared.api.pod import Pod
 from dra_shared.api.resources import NAMESPACES, POD_DISRUPTION_BUDGETS, PODS
@@ -19,6 +20,7 @@ from dra_shared.clock import Clock, SystemClock
 
 from dra_scheduler.allocator import Features
 from dra_scheduler.binding import Binder, NominationWriter
+from dra_scheduler.componentconfig.profiles import Profile
 from dra_scheduler.config import SchedulerConfig
 from dra_scheduler.dra.manager import DRAManager
 from dra_scheduler.dra.podgroups import PodGroups
@@ -31,13 +33,15 @@ from dra_scheduler.framework.cache import Cache
 from dra_scheduler.framework.events import Action, Interest, Kind
 from dra_scheduler.framework.podsinprebind import PodsInPreBind
 from dra_scheduler.framework.runtime import Framework
+from dra_scheduler.framework.status import Status
 from dra_scheduler.groupcycle import GroupCycle
 from dra_scheduler.placement import Placement
+from dra_scheduler.plugins.dynamicresources.hints import claim_keys
 from dra_scheduler.plugins.dynamicresources.plugin import DynamicResources
-from dra_scheduler.plugins.registry import Parts, default_framework
+from dra_scheduler.plugins.registry import Parts, new_framework
 from dra_scheduler.plugins.siblings import SiblingSelectors
 from dra_scheduler.plugins.volumes.objects import VolumeObjects
-from dra_scheduler.podcycle import PodCycle
+from dra_scheduler.podcycle import PodCycle, PodCycles
 from dra_scheduler.queue.scheduling import SchedulingQueue
 from dra_scheduler.scheduler import Scheduler
 from dra_scheduler.tasks import Tasks
@@ -47,12 +51,13 @@ from dra_scheduler.tasks import Tasks
 class Sources:
     """Where objects come from, and where events go. ``volumes`` is run only once a pod with a volume claim comes.
 
-    ``announces``: someone wants to know a pod's node while what has to be done before binding goes on.
+    ``recorder`` makes the one for a profile of that name. ``announces``: someone wants to know a pod's node while what
+    has to be done before binding goes on.
     """
 
     informers: InformerFactory
     volumes: InformerFactory
-    recorder: Recorder
+    recorder: Callable[[str], Recorder]
     announces: bool = True
 
 
@@ -71,27 +76,31 @@ def new_scheduler(
     """
     clock = clock or SystemClock()
     base = _base(config, client, clock, sources or _over(client, config, clock))
-    framework, dynamic_resources = _plugins(base)
-    _connect_queue(base.queue, framework, dynamic_resources)
-    reporter = FailureReporter(client, base.recorder, base.clock, base.tasks.start)
+    built = {profile.scheduler_name: _profile(base, profile) for profile in config.profiles}
+    frameworks = {name: parts.framework for name, parts in built.items()}
+    _connect_queue(base.queue, built)
+    recorder = partial(_recorder_of, built)
+    reporter = FailureReporter(client, recorder, base.clock, base.tasks.start)
     failures = FailureHandler(base.queue, base.cache, reporter)
-    explainer = _explainer(base, framework)
-    placement = Placement(framework, base.cache, base.clock, rng or random.Random())
-    pod_cycle = PodCycle(
-        framework, dynamic_resources, placement, base.cache, base.queue, base.volumes,
-        _binder(base, framework, failures), reporter, explainer, base.tasks, base.clock,
-    )  # fmt: skip
+    explainer = _explainer(base, frameworks)
+    cycle = partial(_pod_cycle, base, failures, reporter, explainer, rng or random.Random())
+    pod_cycles = PodCycles({name: cycle(parts) for name, parts in built.items()})
     group_cycle = GroupCycle(
-        base.groups, base.queue, pod_cycle, failures, reporter, gangs=base.enabled("GangScheduling")
+        base.groups, base.queue, pod_cycles, failures, reporter, gangs=base.enabled("GangScheduling")
     )
+
+    def placed(pod: Pod) -> None:
+        for parts in built.values():
+            parts.dynamic_resources.deallocator.placed(pod)
+
     EventHandlers(
-        config.scheduler_name,
+        frozenset(built),
         base.cache,
         base.queue,
         base.manager,
         base.groups,
-        on_gone=pod_cycle.pod_deleted,
-        on_placed=dynamic_resources.deallocator.placed,
+        on_gone=pod_cycles.pod_deleted,
+        on_placed=placed,
     ).register(base.informers, config.gates)
     return Scheduler(
         config,
@@ -101,7 +110,7 @@ def new_scheduler(
         queue=base.queue,
         manager=base.manager,
         groups=base.groups,
-        pod_cycle=pod_cycle,
+        pod_cycle=pod_cycles,
         group_cycle=group_cycle,
         failures=failures,
         explainer=explainer,
@@ -116,7 +125,7 @@ def _over(client: Client, config: SchedulerConfig, clock: Clock) -> Sources:
     return Sources(
         InformerFactory(client, clock),
         InformerFactory(client, clock),
-        Recorder(client, config.scheduler_name, host=host, clock=clock, series=True),
+        lambda name: Recorder(client, name, host=host, clock=clock, series=True),
     )
 
 
@@ -127,7 +136,7 @@ class _Base:
     config: SchedulerConfig
     client: Client
     clock: Clock
-    recorder: Recorder
+    recorder: Callable[[str], Recorder]
     announces: bool
     tasks: Tasks
     informers: InformerFactory
@@ -136,6 +145,7 @@ class _Base:
     groups: PodGroups
     manager: DRAManager
     volumes: VolumeObjects
+    siblings: SiblingSelectors
     in_pre_bind: PodsInPreBind
 
     def enabled(self, gate: str) -> bool:
@@ -148,7 +158,8 @@ class _Base:
 
 def _base(config: SchedulerConfig, client: Client, clock: Clock, sources: Sources) -> _Base:
     gates = config.gates
-    cache, queue = Cache(), SchedulingQueue(clock)
+    initial, most = config.backoff
+    cache, queue = Cache(), SchedulingQueue(clock, initial_backoff=initial, max_backoff=most)
     return _Base(
         config,
         client,
@@ -166,83 +177,123 @@ def _base(config: SchedulerConfig, client: Client, clock: Clock, sources: Source
             on_nodes=cache.touch,
         ),
         volumes=VolumeObjects(sources.volumes, queue.move_on),
+        siblings=SiblingSelectors(sources.informers),
         in_pre_bind=PodsInPreBind(),
     )
 
 
-def _plugins(base: _Base) -> tuple[Framework, DynamicResources]:
+@dataclass(frozen=True)
+class _Profile:
+    """What a profile has for itself."""
+
+    profile: Profile
+    framework: Framework
+    dynamic_resources: DynamicResources
+    recorder: Recorder
+
+
+def _profile(base: _Base, profile: Profile) -> _Profile:
     config, informers = base.config, base.informers
     namespaces = informers.informer(NAMESPACES).store
+    recorder = base.recorder(profile.scheduler_name)
 
     def namespace_labels(name: str) -> Mapping[str, str]:
         namespace = namespaces.get(name)
         return namespace.metadata.labels if namespace is not None else {}
 
-    dynamic_resources = DynamicResources(
-        config.gates,
-        base.manager,
-        base.client,
-        pod_groups=base.groups,
-        recorder=base.recorder,
-        clock=base.clock,
-        filter_timeout=config.filter_timeout,
-        binding_timeout=config.binding_timeout,
-    )
     parts = Parts(
         gates=config.gates,
         cache=base.cache,
         manager=base.manager,
         groups=base.groups,
         client=base.client,
-        recorder=base.recorder,
+        recorder=recorder,
         clock=base.clock,
         volumes=base.volumes,
         namespace_labels=namespace_labels,
         newest_pod=base.newest_pod,
         spawn=base.tasks.start,
-        siblings=SiblingSelectors(informers),
+        siblings=base.siblings,
         budgets=informers.informer(POD_DISRUPTION_BUDGETS).store.list,
         in_pre_bind=base.in_pre_bind,
         activate=base.queue.activate,
-        binding_timeout=config.binding_timeout,
     )
-    return default_framework(parts, dynamic_resources), dynamic_resources
+    made = new_framework(parts, profile)
+    return _Profile(profile, made.framework, made.dynamic_resources, recorder)
 
 
-def _connect_queue(queue: SchedulingQueue, framework: Framework, dynamic_resources: DynamicResources) -> None:
-    interests = framework.interests()
-    # A pod that no plugin rejected found no nodes at all: it waits for the first.
-    interests[""] = (Interest(Kind.NODE, Action.ADD),)
-    queue.set_plugins(framework.pre_enqueue, interests, keys=dynamic_resources.index_keys)
+def _recorder_of(profiles: Mapping[str, _Profile], pod: Pod) -> Recorder:
+    return profiles[pod.spec.scheduler_name].recorder
 
 
-def _binder(base: _Base, framework: Framework, failures: FailureHandler) -> Binder:
-    return Binder(
-        framework,
+def _pod_cycle(
+    base: _Base,
+    failures: FailureHandler,
+    reporter: FailureReporter,
+    explainer: Explainer,
+    rng: random.Random,
+    parts: _Profile,
+) -> PodCycle:
+    percentage = base.config.percentage_of(parts.profile)
+    return PodCycle(
+        parts.framework,
+        parts.dynamic_resources,
+        Placement(parts.framework, base.cache, base.clock, rng, percentage),
         base.cache,
         base.queue,
-        base.recorder,
+        base.volumes,
+        _binder(base, parts, failures),
+        reporter,
+        explainer,
+        base.tasks,
+        base.clock,
+    )
+
+
+def _connect_queue(queue: SchedulingQueue, profiles: Mapping[str, _Profile]) -> None:
+    def pre_enqueue(pod: Pod) -> Status | None:
+        return profiles[pod.spec.scheduler_name].framework.pre_enqueue(pod)
+
+    # A pod that no plugin rejected found no nodes at all: it waits for the first.
+    first_node = {"": (Interest(Kind.NODE, Action.ADD),)}
+    interests = {name: {**parts.framework.interests(), **first_node} for name, parts in profiles.items()}
+    queue.set_plugins(pre_enqueue, interests, keys=claim_keys)
+
+
+def _binder(base: _Base, parts: _Profile, failures: FailureHandler) -> Binder:
+    return Binder(
+        parts.framework,
+        base.cache,
+        base.queue,
+        parts.recorder,
         base.in_pre_bind,
         failures.not_bound,
         nominations=NominationWriter(base.client) if base.announces else None,
     )
 
 
-def _explainer(base: _Base, framework: Framework) -> Explainer:
+def _explainer(base: _Base, frameworks: Mapping[str, Framework]) -> Explainer:
     groups = GroupExplainer(base.groups, base.queue, base.cache, gangs=base.enabled("GangScheduling"))
     return Explainer(
         base.cache,
         base.queue,
         base.manager,
-        framework,
+        frameworks,
         base.clock,
         base.newest_pod,
         groups,
-        base.config.scheduler_name,
     )
 
 
 def _elector(base: _Base) -> LeaderElector | None:
     if not base.config.leader_elect:
         return None
-    return LeaderElector(base.client, "kube-scheduler", base.config.identity, clock=base.clock)
+    lease = base.config.lease
+    return LeaderElector(
+        base.client,
+        lease.name,
+        base.config.identity,
+        namespace=lease.namespace,
+        clock=base.clock,
+        terms=lease.terms,
+    )

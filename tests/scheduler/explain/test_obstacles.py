@@ -22,7 +22,8 @@ def _report(pod_fields: Json, node_fields: Json | None = None, *others: Json) ->
         scheduler.cache.set_pod(pod(other.pop("name"), nodeName="node-1", **other))
     waiting = pod("p", **pod_fields)
     scheduler.explainer._find_pod = {"default/p": waiting}.get
-    scheduler.queue.add(waiting)
+    if waiting.spec.scheduler_name == scheduler.config.scheduler_name:
+        scheduler.queue.add(waiting)
     report = scheduler.explainer.pod("default", "p")
     assert report is not None
     return report

@@ -29,7 +29,9 @@ def _queue(clock: FakeClock) -> SchedulingQueue:
         ),
     }
     queue = SchedulingQueue(clock)
-    queue.set_plugins(_gate, interests, keys=lambda pod: tuple(pod.metadata.annotations))
+    queue.set_plugins(
+        _gate, {"default-scheduler": interests}, keys=lambda pod: tuple(pod.metadata.annotations)
+    )
     return queue
 
 

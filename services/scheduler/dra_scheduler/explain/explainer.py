@@ -5,7 +5,7 @@ Upstream has no counterpart. Nothing is reserved or written.
 
 import heapq
 import itertools
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 
 import msgspec
 from dra_shared.api.pod import Pod
@@ -55,21 +55,19 @@ class Explainer:
         cache: Cache,
         queue: SchedulingQueue,
         manager: DRAManager,
-        framework: Framework,
+        frameworks: Mapping[str, Framework],
         clock: Clock,
         find_pod: Callable[[str], Pod | None],
         groups: GroupExplainer,
-        scheduler_name: str,
     ) -> None:
         self._cache = cache
         self._queue = queue
         self._manager = manager
         self._reporter = NodeReporter(manager)
-        self._framework = framework
+        self._frameworks = frameworks
         self._clock = clock
         self._find_pod = find_pod
         self._groups = groups
-        self._scheduler_name = scheduler_name
 
     def pod(self, namespace: str, name: str, *, most_nodes: int = 20) -> PodReport | None:
         """Why the pod is where it is; None if there is no such pod. ``most_nodes`` limits the nodes reported."""
@@ -116,6 +114,9 @@ class Explainer:
             if self._clock.monotonic() > deadline:
                 break
         return summarize(min(reports, key=_distance)) if reports else ""
+
+    def _framework(self, pod: Pod) -> Framework:
+        return self._frameworks[pod.spec.scheduler_name]
 
     def _devices_left(self, node_name: str) -> tuple[int, int]:
         """How many devices that the node can reach are free, about, and how many there are."""
@@ -169,7 +170,7 @@ class Explainer:
         entry = self._queue.get(pod.metadata.uid)
         where = "being deleted" if pod.metadata.deletion_timestamp is not None else "not in the queue yet"
         message, attempts = "", 0
-        if pod.spec.scheduler_name != self._scheduler_name:
+        if pod.spec.scheduler_name not in self._frameworks:
             where = f"left to scheduler {pod.spec.scheduler_name}"
         elif entry is not None:
             where = "gated" if entry.gated else entry.place.value
@@ -183,10 +184,11 @@ class Explainer:
             group=group,
             claims=claims,
         )
-        if pod.spec.scheduler_name != self._scheduler_name:
-            text = f"until a scheduler places it whose name is {pod.spec.scheduler_name}, not {self._scheduler_name}"
+        if pod.spec.scheduler_name not in self._frameworks:
+            own = " or ".join(self._frameworks)
+            text = f"until a scheduler places it whose name is {pod.spec.scheduler_name}, not {own}"
             return msgspec.structs.replace(report, change=Change(node="", kind="schedulerName", text=text))
-        gate = self._framework.pre_enqueue(pod)
+        gate = self._framework(pod).pre_enqueue(pod)
         if gate is not None:
             change = self._missing(pod)
             if entry is None or entry.gated or not message:
@@ -226,12 +228,13 @@ class Explainer:
     def _begin(self, pod: Pod) -> tuple[CycleState | None, str]:
         """What to try the pod on nodes with; None, and why, if no node is in question."""
         state = CycleState()
-        _, status = self._framework.pre_filter(state, pod)
+        _, status = self._framework(pod).pre_filter(state, pod)
         return (state, "") if status is None else (None, status.message)
 
     def _node(self, state: CycleState, pod: Pod, node: NodeInfo) -> tuple[NodeReport, Trace]:
         state.trace = trace = Trace()
-        objections = self._framework.objections(self._framework.filters(state), state, pod, node)
+        framework = self._framework(pod)
+        objections = framework.objections(framework.filters(state), state, pod, node)
         reasons = {plugin: status.reasons for plugin, status in objections.items()}
         return self._reporter.report(node.name, not objections, reasons, trace), trace
 
@@ -271,16 +274,17 @@ class Explainer:
 
     def _in_the_way(self, state: CycleState, pod: Pod, node: NodeInfo, plugin: str) -> list[Obstacle]:
         """The pod, of those tried, without which the plugin would not object to the node."""
-        judges = [each for each in self._framework.filters(state) if each.name == plugin]
+        framework = self._framework(pod)
+        judges = [each for each in framework.filters(state) if each.name == plugin]
         others = ((other, info) for info in self._cache.nodes() for other in list(info.pods.values()))
         for other, info in itertools.islice(others, _MOST_PODS):
             without, there = node.copy(), info.copy()
             place = without if info is node else there
-            self._framework.remove_pod(state, pod, other, place)
+            framework.remove_pod(state, pod, other, place)
             try:
-                gone = not self._framework.objections(judges, state, pod, without)
+                gone = not framework.objections(judges, state, pod, without)
             finally:
-                self._framework.add_pod(state, pod, other, place)
+                framework.add_pod(state, pod, other, place)
             if gone:
                 return [
                     Obstacle(

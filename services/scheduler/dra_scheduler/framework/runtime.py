@@ -6,7 +6,6 @@ the first that rejects decides the message; Unreserve runs in the reverse order.
 
 import asyncio
 from collections.abc import Hashable, Mapping, Sequence
-from typing import Any
 
 from dra_shared.api.pod import Pod
 
@@ -29,29 +28,57 @@ from dra_scheduler.framework.plugin import (
 )
 from dra_scheduler.framework.state import CycleState
 from dra_scheduler.framework.status import Code, Status, error
+from dra_scheduler.framework.unprepared import Unprepared, needs_pre_filter, score_problem
 
 
 class Framework:
-    """The plugins, in the order in which they run; ``weights`` are those of score plugins where not 1."""
+    """The plugins of one profile; ``weights`` are those of score plugins where not 1.
 
-    def __init__(self, plugins: Sequence[Plugin], weights: Mapping[str, int] | None = None) -> None:
+    ``points`` has the names of each extension point's plugins, in the order in which they run; without it a plugin runs
+    wherever it can, in the order of ``plugins``.
+    """
+
+    def __init__(
+        self,
+        plugins: Sequence[Plugin],
+        weights: Mapping[str, int] | None = None,
+        points: Mapping[str, Sequence[str]] | None = None,
+    ) -> None:
         self.plugins = tuple(plugins)
         self._weights = dict(weights or {})
-        self._pre_enqueue = [p for p in plugins if isinstance(p, PreEnqueuePlugin)]
-        self._pre_filters = [p for p in plugins if isinstance(p, PreFilterPlugin)]
-        self._filters = [p for p in plugins if isinstance(p, FilterPlugin)]
-        self._post_filters = [p for p in plugins if isinstance(p, PostFilterPlugin)]
-        self._scores = [p for p in plugins if isinstance(p, ScorePlugin)]
-        self._reserves = [p for p in plugins if isinstance(p, ReservePlugin)]
-        self._pre_binds = [p for p in plugins if isinstance(p, PreBindPlugin)]
+        self._points = points
+        self._pre_enqueue = [p for p in self._of("preEnqueue") if isinstance(p, PreEnqueuePlugin)]
+        self._pre_filters = [p for p in self._of("preFilter") if isinstance(p, PreFilterPlugin)]
+        self._filters = [p for p in self._prepared("filter") if isinstance(p, FilterPlugin)]
+        self._post_filters = [p for p in self._of("postFilter") if isinstance(p, PostFilterPlugin)]
+        self._scores = [p for p in self._of("score") if isinstance(p, ScorePlugin)]
+        self._reserves = [p for p in self._prepared("reserve") if isinstance(p, ReservePlugin)]
+        self._pre_binds = [p for p in self._of("preBind") if isinstance(p, PreBindPlugin)]
         self._parallel = [p for p in self._pre_binds if getattr(p, "pre_binds_in_parallel", False)]
         self._in_turn = [p for p in self._pre_binds if p not in self._parallel]
-        self._binds = [p for p in plugins if isinstance(p, BindPlugin)]
-        judges: list[Any] = [p for p in plugins if isinstance(p, FilterPlugin | ScorePlugin)]
+        self._binds = [p for p in self._of("bind") if isinstance(p, BindPlugin)]
+        judges = list({p.name: p for p in (*self._filters, *self._scores)}.values())
         self._signers = [p for p in judges if isinstance(p, SignPlugin)]
         self._signable = len(self._signers) == len(judges)
-        self._counting = [p for p in plugins if isinstance(p, CountingPlugin)]
+        self._counting = [p for p in self._pre_filters if isinstance(p, CountingPlugin)]
         self._normalizing = {p.name: p for p in self._scores if isinstance(p, NormalizingPlugin)}
+
+    def _of(self, point: str) -> Sequence[Plugin]:
+        """The extension point's plugins, among them perhaps some that don't implement it."""
+        if self._points is None:
+            return self.plugins
+        by_name = {plugin.name: plugin for plugin in self.plugins}
+        return [by_name[name] for name in self._points.get(point, ()) if name in by_name]
+
+    def _prepared(self, point: str) -> Sequence[Plugin]:
+        """As :meth:`_of`; instead of a plugin whose PreFilter is off, one that says so."""
+        prepared = {plugin.name for plugin in self._of("preFilter")}
+        return [
+            Unprepared(plugin.name)
+            if needs_pre_filter(plugin.name) and plugin.name not in prepared
+            else plugin
+            for plugin in self._of(point)
+        ]
 
     # The queue
 
@@ -181,6 +208,13 @@ class Framework:
                 return nominated, status.of(plugin.name)
             reasons += status.reasons
         return nominated, Status(Code.UNSCHEDULABLE, tuple(reasons))
+
+    @property
+    def score_problem(self) -> str:
+        """Why no nodes can be compared, because a score plugin's PreScore is off; empty: they can be."""
+        prepared = {plugin.name for plugin in self._of("preScore")}
+        problems = (score_problem(p.name) for p in self._scores if p.name not in prepared)
+        return next(filter(None, problems), "")
 
     def scorers(self, state: CycleState, pod: Pod) -> list[tuple[ScorePlugin, int]]:
         """The score plugins that make a difference for the pod, with their weights."""

@@ -64,7 +64,9 @@ class Simulation:
         self.upkeep = Upkeep(self.client)
         self._events = _Preemptions(self.client)
         self._running = running
-        sources = Sources(self.client.informers, self.client.informers, self._events, announces=False)
+        sources = Sources(
+            self.client.informers, self.client.informers, lambda _: self._events, announces=False
+        )
         config = config or SchedulerConfig()
         self.scheduler = new_scheduler(
             config, client=self.client, clock=clock, rng=random.Random(seed), sources=sources

@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from dra_shared.api.pod import Pod
 from dra_shared.api.policy import PodDisruptionBudget
 
+from dra_scheduler.componentconfig.types import DefaultPreemptionArgs
 from dra_scheduler.framework.cache import Cache
 from dra_scheduler.framework.diagnosis import histogram
 from dra_scheduler.framework.nodeinfo import NodeInfo
@@ -18,10 +19,6 @@ from dra_scheduler.framework.state import CycleState
 from dra_scheduler.framework.status import Code, Status, error, unresolvable, unschedulable
 from dra_scheduler.plugins.budgets import split_by_budgets
 from dra_scheduler.plugins.evictor import Evictor
-
-# Of upstream's DefaultPreemptionArgs: the search ends once so many nodes would do, in percent and at least.
-_MIN_CANDIDATES_PERCENT = 10
-_MIN_CANDIDATES = 100
 
 # Later than any time that a pod started at.
 _NOT_STARTED = "~"
@@ -37,7 +34,10 @@ class _Candidate:
 
 
 class DefaultPreemption:
-    """Evicts pods of lower priority from the node where that costs least, so that the pod fits at its next attempt."""
+    """Evicts pods of lower priority from the node where that costs least, so that the pod fits at its next attempt.
+
+    ``args`` says how many nodes that would do are enough, in percent and at least.
+    """
 
     name = "DefaultPreemption"
 
@@ -48,7 +48,13 @@ class DefaultPreemption:
         *,
         framework: Callable[[], Framework],
         budgets: Callable[[], Iterable[PodDisruptionBudget]] = tuple,
+        args: DefaultPreemptionArgs | None = None,
     ) -> None:
+        args = args or DefaultPreemptionArgs(
+            min_candidate_nodes_percentage=10, min_candidate_nodes_absolute=100
+        )
+        self._percent = args.min_candidate_nodes_percentage or 0
+        self._least = args.min_candidate_nodes_absolute or 0
         self._cache = cache
         self._evictor = evictor
         self._framework = framework
@@ -101,7 +107,7 @@ class DefaultPreemption:
             name: unresolvable("Preemption is not helpful for scheduling")
             for name in statuses.keys() - set(hopeful)
         }
-        enough = min(len(hopeful), max(len(hopeful) * _MIN_CANDIDATES_PERCENT // 100, _MIN_CANDIDATES))
+        enough = min(len(hopeful), max(len(hopeful) * self._percent // 100, self._least))
         budgets = tuple(self._budgets())
         harmless: list[_Candidate] = []
         harmful: list[_Candidate] = []

@@ -10,6 +10,7 @@ from dataclasses import dataclass, field
 from dra_shared.api.node import Node
 from dra_shared.api.pod import Pod, PodAffinityTerm
 
+from dra_scheduler.componentconfig.types import InterPodAffinityArgs
 from dra_scheduler.framework.cache import Cache
 from dra_scheduler.framework.events import Action, Event, Interest, Kind
 from dra_scheduler.framework.nodeinfo import NodeInfo
@@ -24,9 +25,6 @@ from dra_scheduler.plugins.podselection import (
     required_anti_affinity,
     term,
 )
-
-# How much a pod likes one whose required affinity it satisfies (upstream's hardPodAffinityWeight).
-_HARD_AFFINITY_WEIGHT = 1
 
 _Domain = tuple[str, str]
 
@@ -46,11 +44,20 @@ class _Counts:
 
 
 class InterPodAffinity:
-    """Filters by required affinity and anti-affinity, of the pod and against it, and scores by preferred."""
+    """Filters by required affinity and anti-affinity, of the pod and against it, and scores by preferred.
+
+    ``args`` says how much a pod likes one whose required affinity it satisfies, and whether what other pods prefer
+    counts for a pod that prefers nothing.
+    """
 
     name = "InterPodAffinity"
 
-    def __init__(self, cache: Cache, namespace_labels: NamespaceLabels) -> None:
+    def __init__(
+        self, cache: Cache, namespace_labels: NamespaceLabels, args: InterPodAffinityArgs | None = None
+    ) -> None:
+        args = args or InterPodAffinityArgs(hard_pod_affinity_weight=1)
+        self._hard_weight = args.hard_pod_affinity_weight or 0
+        self._ignores_others = args.ignore_preferred_terms_of_existing_pods
         self._cache = cache
         self._namespace_labels = namespace_labels
 
@@ -137,11 +144,14 @@ class InterPodAffinity:
             return SKIP
         liked: Counter[_Domain] = Counter()
         own = [(term(pod, spec), weight) for spec, weight in preferred(pod)]
+        if self._ignores_others and not own:
+            return SKIP
         for node in self._cache.nodes():
             assert node.node is not None
             for other in node.pods.values():
                 theirs = [(term(other, spec), weight) for spec, weight in preferred(other)]
-                theirs += [(term(other, spec), _HARD_AFFINITY_WEIGHT) for spec in required_affinity(other)]
+                if self._hard_weight:
+                    theirs += [(term(other, spec), self._hard_weight) for spec in required_affinity(other)]
                 for terms, about in ((own, other), (theirs, pod)):
                     for one, weight in terms:
                         domain = one.domain(node.node)

@@ -6,11 +6,15 @@ Mirrors upstream's ``pkg/scheduler/framework/plugins/nodeaffinity`` and ``nodena
 from collections.abc import Hashable, Sequence
 
 import msgspec
+from dra_shared.api.pod import NodeAffinity as Affinity
 from dra_shared.api.pod import Pod, PreferredSchedulingTerm
 
+from dra_scheduler.componentconfig.gojson import encode
+from dra_scheduler.componentconfig.types import NodeAffinityArgs
 from dra_scheduler.framework.events import Action, Interest, Kind
 from dra_scheduler.framework.nodeinfo import NodeInfo
 from dra_scheduler.framework.nodeselector import (
+    matches,
     named_nodes,
     required_affinity_matches,
     required_selector,
@@ -23,9 +27,19 @@ from dra_scheduler.plugins.nodehints import comes_to_do
 
 
 class NodeAffinity:
-    """Filters by ``nodeSelector`` and required node affinity, and scores by preferred node affinity."""
+    """Filters by ``nodeSelector`` and required node affinity, and scores by preferred node affinity.
+
+    ``args`` may add affinity that every pod has.
+    """
 
     name = "NodeAffinity"
+
+    def __init__(self, args: NodeAffinityArgs | None = None) -> None:
+        added = (
+            msgspec.convert(encode(args.added_affinity), Affinity) if args and args.added_affinity else None
+        )
+        self._required = added.required_during_scheduling_ignored_during_execution if added else None
+        self._preferred = added.preferred_during_scheduling_ignored_during_execution if added else ()
 
     def events_to_register(self) -> Sequence[Interest]:
         return (Interest(Kind.NODE, Action.ADD | Action.NODE_LABEL, comes_to_do(self)),)
@@ -38,7 +52,7 @@ class NodeAffinity:
     def pre_filter(self, state: CycleState, pod: Pod) -> tuple[frozenset[str] | None, Status | None]:
         selector = required_selector(pod)
         if selector is None:
-            return None, None if pod.spec.node_selector else SKIP
+            return None, None if pod.spec.node_selector or self._required is not None else SKIP
         names = named_nodes(selector)
         if names is not None and not names:
             return None, unresolvable("pod affinity terms conflict")
@@ -46,16 +60,19 @@ class NodeAffinity:
 
     def filter(self, state: CycleState, pod: Pod, node: NodeInfo) -> Status | None:
         assert node.node is not None
+        if self._required is not None and not matches(self._required, node.node):
+            return unresolvable("node(s) didn't match scheduler-enforced node affinity")
         if not required_affinity_matches(pod, node.node):
             return unresolvable("node(s) didn't match Pod's node affinity/selector")
         return None
 
     def pre_score(self, state: CycleState, pod: Pod) -> Status | None:
-        return None if _preferred(pod) else SKIP
+        return None if self._preferred or _preferred(pod) else SKIP
 
     def score(self, state: CycleState, pod: Pod, node: NodeInfo) -> int:
         assert node.node is not None
-        return sum(term.weight for term in _preferred(pod) if term_matches(term.preference, node.node))
+        terms = (*self._preferred, *_preferred(pod))
+        return sum(term.weight for term in terms if term_matches(term.preference, node.node))
 
     def normalize(self, state: CycleState, pod: Pod, scores: dict[str, int]) -> dict[str, int]:
         return default_normalize(scores)

@@ -3,10 +3,17 @@
 Mirrors upstream's ``pkg/scheduler/framework/plugins/noderesources``.
 """
 
+import math
 from collections.abc import Callable, Hashable, Mapping, Sequence
 
 from dra_shared.api.pod import Pod
 
+from dra_scheduler.componentconfig.types import (
+    NodeResourcesBalancedAllocationArgs,
+    NodeResourcesFitArgs,
+    ResourceSpec,
+    ScoringStrategy,
+)
 from dra_scheduler.framework.events import Action, Event, Interest, Kind
 from dra_scheduler.framework.nodeinfo import NodeInfo
 from dra_scheduler.framework.plugin import MAX_NODE_SCORE
@@ -18,14 +25,16 @@ from dra_scheduler.framework.resources import (
     PODS,
     Amounts,
     amounts,
+    is_extended,
     pod_requests,
     scoring_requests,
 )
 from dra_scheduler.framework.state import CycleState
 from dra_scheduler.framework.status import SKIP, Status, unresolvable, unschedulable
 from dra_scheduler.plugins.nodehints import would_do
+from dra_scheduler.plugins.scoringstrategy import strategy
 
-_SCORED = (CPU, MEMORY)
+_CPU_AND_MEMORY = (ResourceSpec(CPU, 1), ResourceSpec(MEMORY, 1))
 
 
 def shortfalls(
@@ -51,15 +60,25 @@ def shortfalls(
 
 
 class NodeResourcesFit:
-    """Filters by what is left of the node's resources, and prefers the node with the most left.
+    """Filters by what is left of the node's resources, and compares nodes by the strategy of ``args``.
 
     ``delegated`` says whether a resource is one that device classes stand for.
     """
 
     name = "NodeResourcesFit"
 
-    def __init__(self, delegated: Callable[[str], bool] = lambda _: False) -> None:
+    def __init__(
+        self,
+        delegated: Callable[[str], bool] = lambda _: False,
+        args: NodeResourcesFitArgs | None = None,
+    ) -> None:
+        args = args or NodeResourcesFitArgs()
         self._delegated = delegated
+        self._ignored = frozenset(args.ignored_resources or ())
+        self._ignored_groups = frozenset(args.ignored_resource_groups or ())
+        settings = args.scoring_strategy or ScoringStrategy()
+        self._strategy = strategy(settings)
+        self._scored = tuple(settings.resources or _CPU_AND_MEMORY)
 
     def events_to_register(self) -> Sequence[Interest]:
         return (
@@ -95,6 +114,8 @@ class NodeResourcesFit:
         missing: list[tuple[str, bool]] = []
         if len(node.pods) + 1 > node.pods_allowed:
             missing.append(("Too many pods", False))
+        if self._ignored or self._ignored_groups:
+            needs = {name: value for name, value in needs.items() if not self._ignores(name)}
         if needs:
             missing += shortfalls(needs, node, self._delegated)
         if not missing:
@@ -102,36 +123,45 @@ class NodeResourcesFit:
         reasons = (reason for reason, _ in missing)
         return unresolvable(*reasons) if any(never for _, never in missing) else unschedulable(*reasons)
 
+    def _ignores(self, name: str) -> bool:
+        return is_extended(name) and (name in self._ignored or name.partition("/")[0] in self._ignored_groups)
+
     def pre_score(self, state: CycleState, pod: Pod) -> Status | None:
         state.write("comparable requests", scoring_requests(pod))
         return None
 
     def score(self, state: CycleState, pod: Pod, node: NodeInfo) -> int:
-        """The mean over CPU and memory of the share that stays free (LeastAllocated)."""
+        """By the strategy, over the resources that the node has of those that it looks at."""
         needs: Amounts = state.read("comparable requests", dict) or {}
-        total = weights = 0
-        for name in _SCORED:
-            allocatable = node.allocatable.get(name, 0)
-            if allocatable == 0:
-                continue
-            weights += 1
-            wanted = node.comparable.get(name, 0) + needs.get(name, 0)
-            if wanted <= allocatable:
-                total += (allocatable - wanted) * MAX_NODE_SCORE // allocatable
-        return total // weights if weights else 0
+        found = []
+        for resource in self._scored:
+            allocatable = node.allocatable.get(resource.name, 0)
+            if allocatable and _counts(resource.name, needs):
+                wanted = node.comparable.get(resource.name, 0) + needs.get(resource.name, 0)
+                found.append((resource.weight, wanted, allocatable))
+        return self._strategy(found)
+
+
+def _counts(name: str, needs: Amounts) -> bool:
+    """Whether the resource says something about nodes: an extended one does to pods that ask for it."""
+    return "/" not in name or bool(needs.get(name)) or not is_extended(name)
 
 
 class NodeResourcesBalancedAllocation:
-    """Prefers nodes where CPU and memory would be used up evenly."""
+    """Prefers nodes where the resources would be used up evenly: CPU and memory, unless ``args`` has others."""
 
     name = "NodeResourcesBalancedAllocation"
+
+    def __init__(self, args: NodeResourcesBalancedAllocationArgs | None = None) -> None:
+        resources = (args.resources if args is not None else None) or _CPU_AND_MEMORY
+        self._resources = tuple(resource.name for resource in resources)
 
     def sign(self, pod: Pod) -> Hashable:
         return ()
 
     def pre_score(self, state: CycleState, pod: Pod) -> Status | None:
         needs = pod_requests(pod)
-        if not any(needs.get(name) for name in _SCORED):
+        if not any(needs.get(name) for name in self._resources):
             return SKIP  # a best-effort pod doesn't change the balance
         state.write(self.name, needs)
         return None
@@ -140,17 +170,24 @@ class NodeResourcesBalancedAllocation:
         """Around 75 where the pod changes little, more where the balance gets better and less where it gets worse."""
         needs: Amounts = state.read(self.name, dict) or {}
         half = MAX_NODE_SCORE // 2
-        return half + (half + _balance(node, needs) - _balance(node, {})) // 2
+        # What the pod doesn't ask for is compared neither with it nor without it.
+        asked = [name for name in self._resources if _counts(name, needs)]
+        return half + (half + _balance(node, asked, needs) - _balance(node, asked, {})) // 2
 
 
-def _balance(node: NodeInfo, more: Amounts) -> int:
-    """100 where CPU and memory are used in equal parts, with ``more`` in use than is now; 50 in the worst case."""
+def _balance(node: NodeInfo, names: Sequence[str], more: Amounts) -> int:
+    """100 where the resources are used in equal parts, with ``more`` in use than is now; less the more they differ."""
     fractions = []
-    for name in _SCORED:
+    for name in names:
         allocatable = node.allocatable.get(name, 0)
         if allocatable:
             fractions.append(min(1.0, (node.requested.get(name, 0) + more.get(name, 0)) / allocatable))
-    deviation = abs(fractions[0] - fractions[1]) / 2 if len(fractions) == 2 else 0.0
+    deviation = 0.0
+    if len(fractions) == 2:
+        deviation = abs(fractions[0] - fractions[1]) / 2
+    elif len(fractions) > 2:
+        mean = sum(fractions) / len(fractions)
+        deviation = math.sqrt(sum((part - mean) ** 2 for part in fractions) / len(fractions))
     return int((1 - deviation) * MAX_NODE_SCORE)
 
 

@@ -8,10 +8,13 @@ from collections import Counter
 from collections.abc import Hashable, Mapping, Sequence
 from dataclasses import dataclass, field
 
+import msgspec
 from dra_shared.api.node import Node
 from dra_shared.api.pod import Pod, TopologySpreadConstraint
 from dra_shared.selectors import LabelSelector, label_selector
 
+from dra_scheduler.componentconfig.gojson import encode
+from dra_scheduler.componentconfig.types import PodTopologySpreadArgs
 from dra_scheduler.framework.cache import Cache
 from dra_scheduler.framework.events import Action, Event, Interest, Kind
 from dra_scheduler.framework.nodeinfo import NodeInfo
@@ -74,25 +77,43 @@ class _Spread:
 
 
 class PodTopologySpread:
-    """Filters by constraints that must hold, and scores by those that should."""
+    """Filters by constraints that must hold, and scores by those that should.
+
+    A pod without constraints has those of ``args``, or else the system's, among its services' and controller's pods.
+    """
 
     name = "PodTopologySpread"
 
-    def __init__(self, cache: Cache, siblings: Siblings = lambda pod: None) -> None:
+    def __init__(
+        self,
+        cache: Cache,
+        siblings: Siblings = lambda pod: None,
+        args: PodTopologySpreadArgs | None = None,
+    ) -> None:
         self._cache = cache
         self._siblings = siblings
+        self._system = args is None or args.defaulting_type != "List"
+        self._defaults: Sequence[TopologySpreadConstraint] = _SYSTEM_DEFAULTS
+        if args is not None and not self._system:
+            self._defaults = msgspec.convert(
+                encode(args.default_constraints or []), list[TopologySpreadConstraint]
+            )
 
     def events_to_register(self) -> Sequence[Interest]:
         return (
-            Interest(Kind.POD, Action.ADD | Action.DELETE | Action.POD_LABEL, _may_matter),
+            Interest(Kind.POD, Action.ADD | Action.DELETE | Action.POD_LABEL, self._may_matter),
             Interest(
-                Kind.NODE, Action.ADD | Action.DELETE | Action.NODE_LABEL | Action.NODE_TAINT, _domains_change
+                Kind.NODE,
+                Action.ADD | Action.DELETE | Action.NODE_LABEL | Action.NODE_TAINT,
+                self._domains_change,
             ),
-            Interest(Kind.TARGET_POD, Action.POD_LABEL | Action.POD_TOLERATIONS, _changes_itself),
+            Interest(Kind.TARGET_POD, Action.POD_LABEL | Action.POD_TOLERATIONS, self._changes_itself),
         )
 
     def sign(self, pod: Pod) -> Hashable | None:
-        return None if pod.spec.topology_spread_constraints else self._siblings(pod) is not None
+        if pod.spec.topology_spread_constraints or self._unsized(pod, "DoNotSchedule"):
+            return None
+        return self._siblings(pod) is not None
 
     def pre_filter(self, state: CycleState, pod: Pod) -> tuple[frozenset[str] | None, Status | None]:
         spreads = self._spreads(pod, "DoNotSchedule")
@@ -125,7 +146,7 @@ class PodTopologySpread:
                 spread.counts[labels[spread.spec.topology_key]] += change
 
     def pre_score(self, state: CycleState, pod: Pod) -> Status | None:
-        wishes = self._wishes(pod)
+        wishes = self._unsized(pod, "ScheduleAnyway")
         if not wishes:
             return SKIP
         state.write("soft spreads", wishes)
@@ -140,7 +161,7 @@ class PodTopologySpread:
         wishes: list[_Spread] = state.read("soft spreads", list) or []
         candidates = [node for name in scores if (node := self._cache.node(name)) is not None]
         # System defaults apply to a node as far as it has the labels.
-        strict = bool(pod.spec.topology_spread_constraints)
+        strict = bool(pod.spec.topology_spread_constraints) or not self._system
         qualified = [n for n in candidates if not strict or _has_labels(n, wishes)]
         counted = [node for node in self._cache.nodes() if not strict or _has_labels(node, wishes)]
         for wish in wishes:
@@ -154,14 +175,12 @@ class PodTopologySpread:
             for name in scores
         }
 
-    def _wishes(self, pod: Pod) -> list[_Spread]:
-        if pod.spec.topology_spread_constraints:
-            return self._unsized(pod, "ScheduleAnyway")
-        selector = self._siblings(pod)
-        return [] if selector is None else [_Spread(spec, selector) for spec in _SYSTEM_DEFAULTS]
-
     def _unsized(self, pod: Pod, when: str) -> list[_Spread]:
-        """The pod's constraints of that kind, with nothing counted."""
+        """The pod's constraints of that kind, its own or the default ones, with nothing counted."""
+        if not pod.spec.topology_spread_constraints:
+            defaults = [spec for spec in self._defaults if spec.when_unsatisfiable == when]
+            selector = self._siblings(pod) if defaults else None
+            return [] if selector is None else [_Spread(spec, selector) for spec in defaults]
         return [
             _Spread(
                 spec,
@@ -189,6 +208,35 @@ class PodTopologySpread:
                     spread.domains.add(domain)
                     spread.counts[domain] += spread.matching(pod, node)
         return spreads
+
+    # Hints of the queue
+
+    def _may_matter(self, pod: Pod, event: Event) -> bool:
+        others = [other for other in (event.old, event.new) if other is not None]
+        if any(other.metadata.namespace != pod.metadata.namespace for other in others):
+            return False
+        hard = self._unsized(pod, "DoNotSchedule")
+        counts = [[spread.selector.matches(other.metadata.labels) for spread in hard] for other in others]
+        return counts[0] != counts[1] if len(others) == 2 else any(counts[0])
+
+    def _changes_itself(self, pod: Pod, event: Event) -> bool:
+        hard = self._unsized(pod, "DoNotSchedule")
+        honors = any(spread.spec.node_taints_policy == "Honor" for spread in hard)
+        if honors and event.old.spec.tolerations != event.new.spec.tolerations:
+            return True
+        before, after = event.old.metadata.labels, event.new.metadata.labels
+        return any(spread.selector.matches(before) != spread.selector.matches(after) for spread in hard)
+
+    def _domains_change(self, pod: Pod, event: Event) -> bool:
+        keys = [spread.spec.topology_key for spread in self._unsized(pod, "DoNotSchedule")]
+        labels = [node.metadata.labels for node in (event.old, event.new) if node is not None]
+        counts = [all(key in of_node for key in keys) for of_node in labels]
+        if len(labels) == 1 or counts[0] != counts[1]:
+            return any(counts)
+        return counts[0] and (
+            any(labels[0][key] != labels[1][key] for key in keys)
+            or event.old.spec.taints != event.new.spec.taints
+        )
 
 
 def _count_domains(
@@ -220,44 +268,3 @@ def _in_play(pod: Pod, node: Node, spec: TopologySpreadConstraint) -> bool:
     if spec.node_affinity_policy != "Ignore" and not required_affinity_matches(pod, node):
         return False
     return spec.node_taints_policy != "Honor" or untolerated(pod, node.spec.taints) is None
-
-
-def _may_matter(pod: Pod, event: Event) -> bool:
-    others = [other for other in (event.old, event.new) if other is not None]
-    if any(other.metadata.namespace != pod.metadata.namespace for other in others):
-        return False
-    selectors = _selectors(pod)
-    counts = [[selector.matches(other.metadata.labels) for selector in selectors] for other in others]
-    return counts[0] != counts[1] if len(others) == 2 else any(counts[0])
-
-
-def _changes_itself(pod: Pod, event: Event) -> bool:
-    honors = any(spec.node_taints_policy == "Honor" for spec in _hard(pod))
-    if honors and event.old.spec.tolerations != event.new.spec.tolerations:
-        return True
-    before, after = event.old.metadata.labels, event.new.metadata.labels
-    return any(selector.matches(before) != selector.matches(after) for selector in _selectors(pod))
-
-
-def _domains_change(pod: Pod, event: Event) -> bool:
-    keys = [spec.topology_key for spec in _hard(pod)]
-    labels = [node.metadata.labels for node in (event.old, event.new) if node is not None]
-    counts = [all(key in of_node for key in keys) for of_node in labels]
-    if len(labels) == 1 or counts[0] != counts[1]:
-        return any(counts)
-    return counts[0] and (
-        any(labels[0][key] != labels[1][key] for key in keys)
-        or event.old.spec.taints != event.new.spec.taints
-    )
-
-
-def _hard(pod: Pod) -> list[TopologySpreadConstraint]:
-    return [c for c in pod.spec.topology_spread_constraints if c.when_unsatisfiable == "DoNotSchedule"]
-
-
-def _selectors(pod: Pod) -> list[LabelSelector]:
-    labels = pod.metadata.labels
-    return [
-        label_selector(with_label_keys(spec.label_selector, labels, spec.match_label_keys))
-        for spec in _hard(pod)
-    ]

@@ -1,6 +1,6 @@
-"""The default set of plugins, in upstream's order and with upstream's weights."""
+"""The plugins that there are, and the framework of a profile (``pkg/scheduler/framework/plugins/registry.go``)."""
 
-from collections.abc import Callable, Coroutine, Iterable, Mapping
+from collections.abc import Callable, Coroutine, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -11,6 +11,18 @@ from dra_shared.client.rest import Client
 from dra_shared.clock import Clock
 from dra_shared.features import FeatureGates
 
+from dra_scheduler.componentconfig.durations import seconds
+from dra_scheduler.componentconfig.profiles import Profile
+from dra_scheduler.componentconfig.types import (
+    DefaultPreemptionArgs,
+    DynamicResourcesArgs,
+    InterPodAffinityArgs,
+    NodeAffinityArgs,
+    NodeResourcesBalancedAllocationArgs,
+    NodeResourcesFitArgs,
+    PodTopologySpreadArgs,
+    VolumeBindingArgs,
+)
 from dra_scheduler.dra.manager import DRAManager
 from dra_scheduler.dra.podgroups import PodGroups
 from dra_scheduler.framework.cache import Cache
@@ -39,13 +51,8 @@ from dra_scheduler.plugins.volumes.volumebinding import VolumeBinding
 from dra_scheduler.plugins.volumes.volumerestrictions import VolumeRestrictions
 from dra_scheduler.plugins.volumes.volumezone import VolumeZone
 
-_WEIGHTS: Mapping[str, int] = {
-    "TaintToleration": 3,
-    "NodeAffinity": 2,
-    "PodTopologySpread": 2,
-    "InterPodAffinity": 2,
-    "DynamicResources": 2,
-}
+# Without binding conditions there is nothing that a claim's binding waits for so long.
+_BINDING_TIMEOUT = seconds(600)
 
 
 @dataclass(frozen=True)
@@ -67,16 +74,64 @@ class Parts:
     budgets: Callable[[], Iterable[PodDisruptionBudget]]
     in_pre_bind: PodsInPreBind
     activate: Callable[[Iterable[str]], None]
-    binding_timeout: float
 
 
-def default_framework(parts: Parts, dynamic_resources: DynamicResources) -> Framework:
-    """All plugins that there are, as far as the gates have them on."""
-    gates, cache, manager = parts.gates, parts.cache, parts.manager
-    extended = gates.enabled("DRAExtendedResource")
+@dataclass(frozen=True)
+class ProfileFramework:
+    """A profile's plugins, and the one among them that other parts of the scheduler need."""
+
+    framework: Framework
+    dynamic_resources: DynamicResources
+
+
+def new_framework(parts: Parts, profile: Profile) -> ProfileFramework:
+    """The framework of the profile, with plugins of its own."""
+    dynamic_resources = _dynamic_resources(parts, profile)
+    rivals = Rivals(parts.manager, parts.client, parts.clock, dynamic_resources, parts.cache.node)
+    dynamic_resources.deallocator.on_loss = lambda pod, claim: parts.spawn(rivals.restore(pod, claim))
+    plugins: list[Plugin] = [
+        *_node_plugins(parts, profile),
+        *_volume_plugins(parts, profile),
+        dynamic_resources,
+        rivals,
+        SchedulingGates(),
+        GangScheduling(parts.groups),
+        _preemption(parts, profile, lambda: framework),
+        DefaultBinder(parts.client),
+    ]
+    points = {**profile.points, "preBind": _with_rivals(profile.points["preBind"])}
+    needed = {name for names in points.values() for name in names}
+    framework = Framework([plugin for plugin in plugins if plugin.name in needed], profile.weights, points)
+    return ProfileFramework(framework, dynamic_resources)
+
+
+def _with_rivals(names: Sequence[str]) -> list[str]:
+    """Rivals, which no profile knows of, come right after what they check."""
+    with_rivals: list[str] = []
+    for name in names:
+        with_rivals += (name, Rivals.name) if name == DynamicResources.name else (name,)
+    return with_rivals
+
+
+def _dynamic_resources(parts: Parts, profile: Profile) -> DynamicResources:
+    args: DynamicResourcesArgs = profile.args_of(DynamicResources.name, DynamicResourcesArgs)
+    return DynamicResources(
+        parts.gates,
+        parts.manager,
+        parts.client,
+        pod_groups=parts.groups,
+        recorder=parts.recorder,
+        clock=parts.clock,
+        # Zero disables it, too.
+        filter_timeout=args.filter_timeout.seconds if args.filter_timeout else None,
+        binding_timeout=(args.binding_timeout or _BINDING_TIMEOUT).seconds,
+    )
+
+
+def _preemption(parts: Parts, profile: Profile, framework: Callable[[], Framework]) -> DefaultPreemption:
     evictor = Evictor(
         DefaultPreemption.name,
-        cache.nominations,
+        parts.cache.nominations,
         parts.client,
         parts.recorder,
         parts.clock,
@@ -85,40 +140,51 @@ def default_framework(parts: Parts, dynamic_resources: DynamicResources) -> Fram
         activate=parts.activate,
         newest=parts.newest_pod,
     )
+    args: DefaultPreemptionArgs = profile.args_of(DefaultPreemption.name, DefaultPreemptionArgs)
+    return DefaultPreemption(parts.cache, evictor, framework=framework, budgets=parts.budgets, args=args)
+
+
+def _node_plugins(parts: Parts, profile: Profile) -> list[Plugin]:
+    """Those that look at the node and the pods there."""
+    cache, manager = parts.cache, parts.manager
+    extended = parts.gates.enabled("DRAExtendedResource")
+    return [
+        NodeUnschedulable(),
+        NodeName(),
+        TaintToleration(cache),
+        NodeAffinity(profile.args_of(NodeAffinity.name, NodeAffinityArgs)),
+        NodePorts(),
+        NodeResourcesFit(
+            lambda name: extended and manager.classes.for_resource(name) is not None,
+            profile.args_of(NodeResourcesFit.name, NodeResourcesFitArgs),
+        ),
+        NodeResourcesBalancedAllocation(
+            profile.args_of(NodeResourcesBalancedAllocation.name, NodeResourcesBalancedAllocationArgs)
+        ),
+        PodTopologySpread(
+            cache, parts.siblings, profile.args_of(PodTopologySpread.name, PodTopologySpreadArgs)
+        ),
+        InterPodAffinity(
+            cache, parts.namespace_labels, profile.args_of(InterPodAffinity.name, InterPodAffinityArgs)
+        ),
+        ImageLocality(cache),
+        *([NodeDeclaredFeatures()] if parts.gates.enabled("NodeDeclaredFeatures") else []),
+    ]
+
+
+def _volume_plugins(parts: Parts, profile: Profile) -> list[Plugin]:
+    args: VolumeBindingArgs = profile.args_of(VolumeBinding.name, VolumeBindingArgs)
     committer = VolumeCommitter(
         parts.volumes,
         parts.client,
         parts.clock,
-        node=cache.node_object,
+        node=parts.cache.node_object,
         newest_pod=parts.newest_pod,
-        timeout=parts.binding_timeout,
+        timeout=float(args.bind_timeout_seconds or 0),
     )
-    rivals = Rivals(manager, parts.client, parts.clock, dynamic_resources, cache.node)
-    dynamic_resources.deallocator.on_loss = lambda pod, claim: parts.spawn(rivals.restore(pod, claim))
-    plugins: list[Plugin] = [
-        SchedulingGates(),
-        NodeUnschedulable(),
-        NodeName(),
-        TaintToleration(cache),
-        NodeAffinity(),
-        NodePorts(),
-        NodeResourcesFit(lambda name: extended and manager.classes.for_resource(name) is not None),
-        VolumeRestrictions(cache, parts.volumes),
+    return [
+        VolumeRestrictions(parts.cache, parts.volumes),
         NodeVolumeLimits(parts.volumes),
         VolumeBinding(parts.volumes, committer),
         VolumeZone(parts.volumes),
-        PodTopologySpread(cache, parts.siblings),
-        InterPodAffinity(cache, parts.namespace_labels),
-        dynamic_resources,
-        rivals,
-        DefaultPreemption(cache, evictor, framework=lambda: framework, budgets=parts.budgets),
-        NodeResourcesBalancedAllocation(),
-        ImageLocality(cache),
-        DefaultBinder(parts.client),
     ]
-    if gates.enabled("NodeDeclaredFeatures"):
-        plugins.append(NodeDeclaredFeatures())
-    if gates.enabled("GangScheduling"):
-        plugins.append(GangScheduling(parts.groups))
-    framework = Framework(plugins, _WEIGHTS)
-    return framework

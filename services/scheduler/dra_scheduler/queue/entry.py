@@ -35,5 +35,10 @@ class QueuedPod:
     version: int = 0
 
     @property
+    def profile(self) -> str:
+        """The name of the profile that schedules the pod; it never changes."""
+        return self.pod.spec.scheduler_name
+
+    @property
     def uid(self) -> str:
         return self.pod.metadata.uid

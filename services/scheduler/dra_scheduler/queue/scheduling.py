@@ -9,6 +9,7 @@ import asyncio
 import heapq
 import itertools
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import TypeVar
 
 from dra_shared.api.pod import Pod
 from dra_shared.clock import Clock, wait_for
@@ -17,8 +18,6 @@ from dra_scheduler.framework.events import Action, Event, Interest, Kind
 from dra_scheduler.framework.status import Status
 from dra_scheduler.queue.entry import Place, QueuedPod
 
-INITIAL_BACKOFF = 1.0
-MAX_BACKOFF = 10.0
 MAX_WAIT = 300.0
 
 # Back-offs that end within one such window end with it.
@@ -26,6 +25,9 @@ _WINDOW = 1.0
 
 _Item = tuple[tuple[float, ...], int, int, QueuedPod]
 _Heap = list[_Item]
+_Key = TypeVar("_Key")
+# The schedulerName that a profile is for, and one of its plugins.
+_Plugin = tuple[str, str]
 
 
 class SchedulingQueue:
@@ -34,10 +36,11 @@ class SchedulingQueue:
     Until :meth:`set_plugins` is called, every pod may become active and no event wakes one.
     """
 
-    def __init__(self, clock: Clock) -> None:
+    def __init__(self, clock: Clock, *, initial_backoff: float = 1.0, max_backoff: float = 10.0) -> None:
         self._clock = clock
+        self._initial_backoff, self._max_backoff = initial_backoff, max_backoff
         self._pre_enqueue: Callable[[Pod], Status | None] = lambda _: None
-        self._interests: dict[str, tuple[Interest, ...]] = {}
+        self._interests: dict[_Plugin, tuple[Interest, ...]] = {}
         self._keys: Callable[[Pod], tuple[str, ...]] = lambda _: ()
         self._pods: dict[str, QueuedPod] = {}
         self._order = itertools.count()
@@ -46,7 +49,7 @@ class SchedulingQueue:
         self._backoff: _Heap = []
         self._error_backoff: _Heap = []
         self._waiting: dict[str, QueuedPod] = {}
-        self._by_plugin: dict[str, dict[str, QueuedPod]] = {}
+        self._by_plugin: dict[_Plugin, dict[str, QueuedPod]] = {}
         self._by_key: dict[str, dict[str, QueuedPod]] = {}
         self._in_flight: dict[str, list[Event]] = {}
         self._changed = asyncio.Event()
@@ -54,17 +57,21 @@ class SchedulingQueue:
     def set_plugins(
         self,
         pre_enqueue: Callable[[Pod], Status | None],
-        interests: Mapping[str, Sequence[Interest]],
+        interests: Mapping[str, Mapping[str, Sequence[Interest]]],
         *,
         keys: Callable[[Pod], tuple[str, ...]],
     ) -> None:
         """Use these plugins; to be called while the queue is empty.
 
-        ``pre_enqueue`` says whether a pod may become active; ``interests`` are the plugins' events; ``keys`` gives the
-        names under which a pod is found by events about objects that it refers to.
+        ``pre_enqueue`` says whether a pod may become active; ``interests`` are the events of each profile's plugins;
+        ``keys`` gives the names under which a pod is found by events about objects that it refers to.
         """
         self._pre_enqueue = pre_enqueue
-        self._interests = {plugin: tuple(wanted) for plugin, wanted in interests.items()}
+        self._interests = {
+            (profile, plugin): tuple(wanted)
+            for profile, plugins in interests.items()
+            for plugin, wanted in plugins.items()
+        }
         self._keys = keys
 
     # What the informer reports of pods without a node
@@ -281,7 +288,7 @@ class SchedulingQueue:
 
     def _back_off(self, entry: QueuedPod, heap: _Heap, failures: int) -> None:
         self._leave(entry)
-        due = entry.since + min(INITIAL_BACKOFF * 2.0 ** min(failures - 1, 10), MAX_BACKOFF)
+        due = entry.since + self._backoff_of(failures)
         # Back-offs end together with all others of that second: among those the usual order holds.
         item = ((float(due // _WINDOW), *_turn(entry)), next(self._order), entry.version, entry)
         if _end(item) <= self._clock.monotonic():
@@ -290,6 +297,10 @@ class SchedulingQueue:
         entry.place = Place.BACKOFF
         heapq.heappush(heap, item)
         self._changed.set()
+
+    def _backoff_of(self, failures: int) -> float:
+        # Far beyond any longest one, and no number that overflows.
+        return min(self._initial_backoff * 2.0 ** min(failures - 1, 1000), self._max_backoff)
 
     def _wait_for_events(self, entry: QueuedPod) -> None:
         self._leave(entry)
@@ -300,14 +311,14 @@ class SchedulingQueue:
     def _reindex(self, entry: QueuedPod) -> None:
         self._unindex(entry)
         for plugin in entry.rejected_by:
-            self._by_plugin.setdefault(plugin, {})[entry.uid] = entry
+            self._by_plugin.setdefault((entry.profile, plugin), {})[entry.uid] = entry
         entry.keys = self._keys(entry.pod)
         for key in entry.keys:
             self._by_key.setdefault(key, {})[entry.uid] = entry
 
     def _unindex(self, entry: QueuedPod) -> None:
         for plugin in entry.rejected_by:
-            _take_out(self._by_plugin, plugin, entry.uid)
+            _take_out(self._by_plugin, (entry.profile, plugin), entry.uid)
         for key in entry.keys:
             _take_out(self._by_key, key, entry.uid)
         entry.keys = ()
@@ -321,7 +332,7 @@ class SchedulingQueue:
         return any(
             interest.covers(event) and (interest.hint is None or interest.hint(entry.pod, event))
             for plugin in entry.rejected_by
-            for interest in self._interests.get(plugin, ())
+            for interest in self._interests.get((entry.profile, plugin), ())
         )
 
     async def _wait(self, seconds: float | None) -> None:
@@ -329,7 +340,7 @@ class SchedulingQueue:
         await wait_for(self._changed.wait(), seconds, self._clock)
 
 
-def _take_out(index: dict[str, dict[str, QueuedPod]], key: str, uid: str) -> None:
+def _take_out(index: dict[_Key, dict[str, QueuedPod]], key: _Key, uid: str) -> None:
     pods = index.get(key)
     if pods is not None:
         pods.pop(uid, None)
