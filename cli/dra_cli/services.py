@@ -22,6 +22,9 @@ DEFAULT_GATES = (
     "DRAWorkloadResourceClaims=true,GangScheduling=true,GenericWorkload=true"
 )
 
+# Every version, as what the gates above need must be served. --runtime-config has the last word.
+_DEFAULT_VERSIONS = "api/all=true"
+
 # How often a start is tried where another program takes a port that was chosen here.
 _ATTEMPTS = 5
 
@@ -39,7 +42,7 @@ class ClusterOptions:
     allow_host_access: bool = False
     relaxed: bool = False
     feature_gates: str = ""
-    runtime_config: str = "api/all=true"
+    runtime_config: str = ""
     authorization_mode: str = "AlwaysAllow"
     anonymous_auth: bool | None = None
     driver_options: Mapping[str, str] = field(default_factory=dict)
@@ -160,7 +163,8 @@ class ClusterServices:
             return ServiceSpec(name, module, stack.enter_context(Port()), flags)
 
         apiserver = ["--data", str(data), "--metrics-server", *common]
-        apiserver += ["--runtime-config", options.runtime_config, "--listen", options.listen]
+        served = ",".join(filter(None, (_DEFAULT_VERSIONS, options.runtime_config)))
+        apiserver += ["--runtime-config", served, "--listen", options.listen]
         apiserver += ["--authorization-mode", options.authorization_mode]
         if identities is not None:
             apiserver += ["--token-auth-file", str(identities.token_file)]

@@ -47,7 +47,11 @@ def _services(parser: Parser) -> None:
     parser.add_argument(
         "--scheduler-config", type=Path, help="file with a KubeSchedulerConfiguration for the scheduler"
     )
-    parser.add_argument("--runtime-config", default="api/all=true", help="API versions to serve")
+    parser.add_argument(
+        "--runtime-config",
+        default="",
+        help="API versions to serve, on top of api/all=true; resource.k8s.io/classic=true for the older DRA",
+    )
     parser.add_argument(
         "--authorization-mode",
         default="AlwaysAllow",

@@ -7,7 +7,7 @@ from dra_shared.classic.fields import Object
 from dra_shared.classic.notes import Notes
 
 SOURCES = ("resourceClaimName", "resourceClaimTemplateName")
-_POD_SPECS: dict[tuple[str, str], tuple[str, ...]] = {
+POD_MAKERS: dict[tuple[str, str], tuple[str, ...]] = {
     ("", "Pod"): ("spec",),
     ("", "PodTemplate"): ("template", "spec"),
     ("", "ReplicationController"): ("spec", "template", "spec"),
@@ -18,12 +18,13 @@ _POD_SPECS: dict[tuple[str, str], tuple[str, ...]] = {
     ("batch", "CronJob"): ("spec", "jobTemplate", "spec", "template", "spec"),
     ("batch", "Job"): ("spec", "template", "spec"),
 }
+"""By group and kind, where the pod's spec is in what is a pod or makes pods."""
 
 
 def pod_spec(obj: Object) -> tuple[str, Object] | None:
     """The path and the spec of the pods that an object is or makes; None where there are none."""
     group = str(obj.get("apiVersion", "")).rpartition("/")[0]
-    path = _POD_SPECS.get((group, str(obj.get("kind"))))
+    path = POD_MAKERS.get((group, str(obj.get("kind"))))
     found: Any = obj
     for name in path or ():
         found = found.get(name) if isinstance(found, dict) else None

@@ -21,6 +21,13 @@ SUCCESS = {"kind": "Status", "apiVersion": "v1", "metadata": {}, "status": "Succ
 """The answer to what makes no object."""
 
 
+async def write_body(request: Request, target: Target) -> bytes:
+    """The body of a write, as its kind wants it read."""
+    body = await request.body()
+    rewrite = target.kind.rewrite_body
+    return body if rewrite is None else rewrite(body)
+
+
 def decoded(api: Api, request: Request, target: Target, options: WriteOptions, body: bytes) -> JsonObject:
     """The object in a body, in the request's version.
 

@@ -8,7 +8,7 @@ from typing import Any
 
 from dra_apiserver.api import Api
 from dra_apiserver.errors import StatusError, conflict
-from dra_apiserver.handlers.bodies import answer
+from dra_apiserver.handlers.bodies import answer, write_body
 from dra_apiserver.handlers.mechanisms import Apply, mechanism
 from dra_apiserver.handlers.options import WriteOptions, write_options
 from dra_apiserver.http import Request
@@ -43,7 +43,7 @@ async def patch(api: Api, request: Request, target: Target) -> None:
     """Change the stored object as the body says."""
     media_type = patch_type(request, target.kind)
     presenter = api.presenter(target, request)
-    body = await request.body()
+    body = await write_body(request, target)
     applying = media_type == APPLY_PATCH
     options = write_options(request, "PatchOptions", apply=applying)
     ctx = replace(api.context(target, request.user, options.dry_run), verb="patch")

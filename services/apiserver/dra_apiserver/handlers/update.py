@@ -9,7 +9,7 @@ from typing import Any
 from dra_apiserver.api import Api
 from dra_apiserver.equality import copied
 from dra_apiserver.errors import server_error
-from dra_apiserver.handlers.bodies import answer, decoded
+from dra_apiserver.handlers.bodies import answer, decoded, write_body
 from dra_apiserver.handlers.options import write_options
 from dra_apiserver.http import Request
 from dra_apiserver.longwrites import MUCH
@@ -27,7 +27,7 @@ async def update(api: Api, request: Request, target: Target) -> None:
     """Put an object in place of the stored one."""
     presenter = api.presenter(target, request)
     options = write_options(request, "UpdateOptions")
-    body = await request.body()
+    body = await write_body(request, target)
     ctx = api.context(target, request.user, options.dry_run)
     decoding = partial(decoded, api, request, target, options, body)
     obj = await api.offload.run(decoding) if len(body) > MUCH else decoding()

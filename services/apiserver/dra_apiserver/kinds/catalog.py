@@ -82,4 +82,11 @@ def registry(config: RuntimeConfig | str = "", features: FeatureGates | None = N
         RuntimeConfigError: ``config`` is malformed, or about what does not exist.
     """
     chosen = runtime_config(config) if isinstance(config, str) else config
-    return Registry.serving(KINDS, names.groups(), chosen, features)
+    if not chosen.classic:
+        return Registry.serving(KINDS, names.groups(), chosen, features)
+    from dra_apiserver.kinds.classic.kinds import classic_kinds, with_sources
+
+    made = Registry.serving(with_sources(KINDS), names.groups(), chosen, features)
+    for kind in classic_kinds():
+        made.add(kind)
+    return made

@@ -204,6 +204,8 @@ class Kind:
     """By subresource, the fields that a write through it leaves as they are (GetResetFields)."""
     service: str = ""
     """``namespace/name`` of the service that other clusters have the kind from; empty for the server's own."""
+    rewrite_body: Callable[[bytes], bytes] | None = None
+    """Changes the body of a write before it is read; None leaves it."""
     field_label_error: FieldLabelError | None = None
     """Why a field selector can't name a label; None for the conversion that most kinds have."""
 

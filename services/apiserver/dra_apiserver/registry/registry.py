@@ -59,19 +59,20 @@ class Registry:
 
     def add(self, info: Kind) -> None:
         """Serve ``info``, in place of a kind of the same group and plural."""
-        self.remove(info.group, info.plural)
-        self._kinds[info.group, info.plural] = info
+        place = (info.group, _own_name(info))
+        self.remove(*place)
+        self._kinds[place] = info
         for version in info.versions:
             self._by_resource[info.group, version, info.plural] = info
             self._by_kind[info.group, version, info.kind] = info
         self.generation += 1
 
     def remove(self, group: str, plural: str) -> Kind | None:
-        """Stop serving a kind; returns what it was."""
+        """Stop serving a kind, by the name that :meth:`get` finds it by; returns what it was."""
         info = self._kinds.pop((group, plural), None)
         if info is not None:
             for version in info.versions:
-                del self._by_resource[group, version, plural]
+                del self._by_resource[group, version, info.plural]
                 self._by_kind.pop((group, version, info.kind), None)
             self.generation += 1
         return info
@@ -81,7 +82,10 @@ class Registry:
         return iter(list(self._kinds.values()))
 
     def get(self, group: str, plural: str) -> Kind | None:
-        """The kind of a resource, whatever versions it is served in."""
+        """The kind of a resource, whatever versions it is served in.
+
+        Of two kinds with one name in different versions, that which is stored under another is found by the latter.
+        """
         return self._kinds.get((group, plural))
 
     def resource(self, group: str, version: str, plural: str) -> Kind | None:
@@ -117,6 +121,10 @@ class Registry:
             (info for info in self._kinds.values() if info.group == group and version in info.versions),
             key=lambda info: info.plural,
         )
+
+
+def _own_name(info: Kind) -> str:
+    return info.storage[1] if info.storage[0] == info.group else info.plural
 
 
 def version_priority(version: str) -> tuple[int, int, int, str]:

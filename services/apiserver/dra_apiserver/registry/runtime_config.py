@@ -4,6 +4,7 @@ import re
 from collections.abc import Container, Mapping
 from dataclasses import dataclass, field
 
+_CLASSIC = "resource.k8s.io/classic"
 _STAGE = re.compile(r"^v[1-9][0-9]*(?:(alpha|beta)[0-9]+)?$")
 _STAGES = {
     "api/all": ("ga", "beta", "alpha"),
@@ -64,6 +65,11 @@ class RuntimeConfig:
         named = {tuple(key.split("/")[:2]) for key in self.entries if key not in _STAGES}
         if unknown := sorted(f"{group}/{version}" for group, version in named if group not in groups):
             raise RuntimeConfigError(f"unknown api groups {','.join(unknown)}")
+
+    @property
+    def classic(self) -> bool:
+        """Whether the kinds of DRA before structured parameters are served, which no other entry switches on."""
+        return self.entries.get(_CLASSIC, False)
 
     @classmethod
     def everything(cls) -> "RuntimeConfig":

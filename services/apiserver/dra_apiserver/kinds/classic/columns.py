@@ -1,0 +1,43 @@
+"""Columns of classic kinds (`pkg/printers/internalversion` of Kubernetes 1.30)."""
+
+from __future__ import annotations
+
+from datetime import datetime
+from typing import Any
+
+from dra_apiserver.kinds.common.objectcells import Object, age, name, part
+
+
+def resource_class(obj: Object, now: datetime) -> list[Any]:
+    """A ResourceClass and its driver."""
+    driver = obj.get("driverName") or part(obj, "spec").get("driverName", "")
+    return [name(obj), driver, age(obj, now)]
+
+
+def resource_claim(obj: Object, now: datetime) -> list[Any]:
+    """A claim: its class, and how far it has come."""
+    spec, status = part(obj, "spec"), part(obj, "status")
+    if part(obj, "metadata").get("deletionTimestamp"):
+        states = ["deleted"]
+    else:
+        states = ["pending"] if status.get("allocation") is None else ["allocated"]
+    if status.get("reservedFor"):
+        states.append("reserved")
+    return [
+        name(obj),
+        spec.get("resourceClassName", ""),
+        spec.get("allocationMode", ""),
+        ",".join(states),
+        age(obj, now),
+    ]
+
+
+def resource_claim_template(obj: Object, now: datetime) -> list[Any]:
+    """A template: its claims' class."""
+    spec = part(part(obj, "spec"), "spec")
+    return [name(obj), spec.get("resourceClassName", ""), spec.get("allocationMode", ""), age(obj, now)]
+
+
+def pod_scheduling_context(obj: Object, now: datetime) -> list[Any]:
+    """Where a pod could go, and where it goes."""
+    return [name(obj), part(obj, "spec").get("selectedNode", ""), age(obj, now)]

@@ -1,0 +1,138 @@
+"""What classic objects must be (`pkg/apis/resource/validation` and `pkg/registry/resource` of Kubernetes 1.30)."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from dra_shared.names import dns_subdomain
+
+from dra_apiserver.equality import differs
+from dra_apiserver.errors import FieldError, invalid, not_supported, required, too_many
+from dra_apiserver.kinds.custom.strategy import CustomStrategy
+from dra_apiserver.kinds.strategy import Context
+
+JsonObject = dict[str, Any]
+
+_IMMUTABLE = "field is immutable"
+_MODES = ("Immediate", "WaitForFirstConsumer")
+_LONGEST_DRIVER = 63
+_MOST_NODES = 128
+
+
+class ClassicStrategy(CustomStrategy):
+    """As a custom resource: the schema says which fields there are."""
+
+    def validate_create(self, obj: JsonObject, ctx: Context) -> list[FieldError]:
+        """The metadata's and the schema's errors, then the kind's own."""
+        return super().validate_create(obj, ctx) + self.check(obj)
+
+    def validate_update(self, obj: JsonObject, old: JsonObject, ctx: Context) -> list[FieldError]:
+        """The metadata's and the schema's errors, then the kind's own."""
+        errors = super().validate_update(obj, old, ctx)
+        return errors if ctx.subresource else errors + self.check(obj) + self.check_change(obj, old)
+
+    def check(self, obj: JsonObject) -> list[FieldError]:
+        """What is wrong with an object."""
+        return []
+
+    def check_change(self, obj: JsonObject, old: JsonObject) -> list[FieldError]:
+        """What may not have changed."""
+        return []
+
+
+class ResourceClassStrategy(ClassicStrategy):
+    """A class: its driver and its references."""
+
+    def check(self, obj: JsonObject) -> list[FieldError]:
+        nested = isinstance(obj.get("spec"), dict)
+        content, path = (obj["spec"], "spec.") if nested else (obj, "")
+        errors = _check_driver(content.get("driverName") or "", f"{path}driverName")
+        for name in ("parametersRef", "defaultClaimParametersRef"):
+            errors += _check_reference(content.get(name), f"{path}{name}")
+        return errors
+
+
+class ResourceClaimStrategy(ClassicStrategy):
+    """A claim, whose spec never changes."""
+
+    def prepare_for_create(self, obj: JsonObject, ctx: Context) -> None:
+        """A claim of a class waits for its first pod, unless it says otherwise."""
+        super().prepare_for_create(obj, ctx)
+        _default_mode(obj.get("spec"))
+
+    def prepare_for_update(self, obj: JsonObject, old: JsonObject, ctx: Context) -> None:
+        """The default again, for an object that comes without it."""
+        super().prepare_for_update(obj, old, ctx)
+        _default_mode(obj.get("spec"))
+
+    def check(self, obj: JsonObject) -> list[FieldError]:
+        return _check_claim(obj.get("spec") or {}, "spec")
+
+    def check_change(self, obj: JsonObject, old: JsonObject) -> list[FieldError]:
+        return _check_same(obj, old)
+
+
+class ResourceClaimTemplateStrategy(ClassicStrategy):
+    """A template, whose spec never changes."""
+
+    def prepare_for_create(self, obj: JsonObject, ctx: Context) -> None:
+        """As for claims."""
+        super().prepare_for_create(obj, ctx)
+        _default_mode((obj.get("spec") or {}).get("spec"))
+
+    def prepare_for_update(self, obj: JsonObject, old: JsonObject, ctx: Context) -> None:
+        """As for claims."""
+        super().prepare_for_update(obj, old, ctx)
+        _default_mode((obj.get("spec") or {}).get("spec"))
+
+    def check(self, obj: JsonObject) -> list[FieldError]:
+        return _check_claim((obj.get("spec") or {}).get("spec") or {}, "spec.spec")
+
+    def check_change(self, obj: JsonObject, old: JsonObject) -> list[FieldError]:
+        return _check_same(obj, old)
+
+
+class PodSchedulingContextStrategy(ClassicStrategy):
+    """Where a pod could go."""
+
+    def check(self, obj: JsonObject) -> list[FieldError]:
+        nodes = (obj.get("spec") or {}).get("potentialNodes") or ()
+        if len(nodes) > _MOST_NODES:
+            return [too_many("spec.potentialNodes", len(nodes), _MOST_NODES)]
+        return []
+
+
+def _default_mode(spec: Any) -> None:
+    if isinstance(spec, dict) and "resourceClassName" in spec:
+        spec.setdefault("allocationMode", "WaitForFirstConsumer")
+
+
+def _check_same(obj: JsonObject, old: JsonObject) -> list[FieldError]:
+    spec = obj.get("spec") or {}
+    return [invalid("spec", spec, _IMMUTABLE)] if differs(spec, old.get("spec") or {}) else []
+
+
+def _check_claim(spec: JsonObject, path: str) -> list[FieldError]:
+    if "devices" in spec and "resourceClassName" not in spec:
+        return []
+    name = spec.get("resourceClassName") or ""
+    errors = [invalid(f"{path}.resourceClassName", name, detail) for detail in dns_subdomain(name)]
+    errors += _check_reference(spec.get("parametersRef"), f"{path}.parametersRef")
+    mode = spec.get("allocationMode") or ""
+    if mode not in _MODES:
+        errors.append(not_supported(f"{path}.allocationMode", mode, _MODES))
+    return errors
+
+
+def _check_driver(name: str, path: str) -> list[FieldError]:
+    if not name:
+        return [required(path)]
+    if len(name) > _LONGEST_DRIVER:
+        return [invalid(path, name, f"must be no more than {_LONGEST_DRIVER} characters")]
+    return [invalid(path, name, detail) for detail in dns_subdomain(name.lower())]
+
+
+def _check_reference(reference: Any, path: str) -> list[FieldError]:
+    if not isinstance(reference, dict):
+        return []
+    return [required(f"{path}.{name}") for name in ("kind", "name") if not reference.get(name)]
