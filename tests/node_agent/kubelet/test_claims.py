@@ -24,7 +24,7 @@ from dra_shared.clock import FakeClock
 from dra_shared.features import FeatureGates
 from grpc import aio
 
-from tests.support.kubelet.bench import pod
+from tests.support.kubelet.bench import no_devices, pod
 from tests.support.kubelet.fakeapi import FakeApi
 
 _NOW = "2026-01-01T00:00:00Z"
@@ -56,7 +56,7 @@ def _pod(*claims: dict[str, Any], phase: str = "Pending") -> Pod:
 
 @asynccontextmanager
 async def _pod_resources(folder: Path, manager: DraManager, pod: Pod) -> AsyncIterator[Any]:
-    server = PodResourcesServer(folder, manager, lambda: [pod])
+    server = PodResourcesServer(folder, manager, no_devices(folder), lambda: [pod])
     options = (("grpc.default_authority", "localhost"),)
     async with server, aio.insecure_channel(f"unix:{folder / SOCKET}", options=options) as channel:
         yield podresources_v1_pb2_grpc.PodResourcesListerStub(channel)

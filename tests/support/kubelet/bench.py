@@ -6,6 +6,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any, Self
 
+from dra_node_agent.kubelet.devicemanager.manager import DeviceManager, Surroundings
 from dra_node_agent.kubelet.kubelet import Kubelet, KubeletConfig
 from dra_node_agent.kubelet.node import NodeShape
 from dra_node_agent.kubelet.registration.watch import DirectoryWatcher
@@ -46,6 +47,12 @@ def claim(name: str, *pods: str, driver: str = "test-driver") -> Json:
     }
 
 
+def no_devices(folder: Path) -> DeviceManager:
+    """The device manager of a node without device plugins."""
+    around = Surroundings(active_pods=lambda: (), sources_ready=lambda: True)
+    return DeviceManager(folder / "device-plugins", FakeClock(), around, durable=False)
+
+
 class Bench:
     """See the module's docstring. Leaving the context ends the kubelet, as a stop of its process does."""
 
@@ -61,6 +68,7 @@ class Bench:
         self.cdi.mkdir(exist_ok=True)
         self.root = self.folder / "kubelet"
         self.registry = self.root / "plugins_registry"
+        self.device_plugins = self.root / "device-plugins"
         self.registry.mkdir(parents=True, exist_ok=True)
         self._watcher = DirectoryWatcher()
         self.runtime = FakeRuntime(

@@ -10,6 +10,8 @@ from dra_shared.clock import Clock
 from dra_shared.quoting import go_quote
 
 from dra_node_agent.kubelet import messages
+from dra_node_agent.kubelet.devicemanager.manager import DeviceManager
+from dra_node_agent.kubelet.devicemanager.types import DeviceError, DeviceRunContainerOptions
 from dra_node_agent.kubelet.dra.manager import DraError, DraManager
 from dra_node_agent.kubelet.environment import ConfigError, Sources, environment, expand
 from dra_node_agent.kubelet.restarts import is_sidecar
@@ -19,6 +21,9 @@ from dra_node_agent.runtime.base import (
     POST_START,
     ContainerRecord,
     ContainerSpec,
+    DeviceNode,
+    Mount,
+    PluginDevices,
     Runtime,
     RuntimeFailure,
 )
@@ -43,6 +48,7 @@ class ContainerStarter:
         self,
         runtime: Runtime,
         dra: DraManager,
+        devices: DeviceManager,
         sources: Sources,
         clock: Clock,
         *,
@@ -51,6 +57,7 @@ class ContainerStarter:
     ) -> None:
         self._runtime = runtime
         self._dra = dra
+        self._devices = devices
         self._sources = sources
         self._clock = clock
         self._node_name = node_name
@@ -80,7 +87,7 @@ class ContainerStarter:
         await self._pull(container, event)
         try:
             spec = await self._spec(pod, container, attempt, volumes, pod_ip, init=init)
-        except (ConfigError, DraError) as error:
+        except (ConfigError, DraError, DeviceError) as error:
             event("Warning", messages.FAILED, f"Error: {error}", container=container)
             raise RuntimeFailure("CreateContainerConfigError", str(error)) from error
         try:
@@ -138,6 +145,8 @@ class ContainerStarter:
         *,
         init: bool,
     ) -> ContainerSpec:
+        cdi_device_ids = self._dra.cdi_device_ids(pod, container)
+        devices = await self._devices.run_container_options(pod, container) or DeviceRunContainerOptions()
         env = await environment(pod, container, self._sources, pod_ip, self._host_ip, self._node_name)
         meta = pod.metadata
         security = container.security_context
@@ -151,11 +160,12 @@ class ContainerStarter:
             init=init,
             command=[expand(word, env) for word in container.command],
             args=[expand(word, env) for word in container.args],
-            env=env,
+            env={**devices.envs, **env},
             working_dir=container.working_dir,
             hostname=pod.spec.hostname or meta.name,
             mounts=container_mounts(pod, container, volumes, env),
-            cdi_device_ids=self._dra.cdi_device_ids(pod, container),
+            cdi_device_ids=[*cdi_device_ids, *devices.cdi_devices],
+            devices=_plugin_devices(devices),
             annotations=meta.annotations,
             limits=container.resources.limits,
             requests=container.resources.requests,
@@ -166,6 +176,19 @@ class ContainerStarter:
             to_end=_is_to_end(pod, container, init=init),
             stop_signal=container.lifecycle.stop_signal or "" if container.lifecycle else "",
         )
+
+
+def _plugin_devices(options: DeviceRunContainerOptions) -> PluginDevices:
+    return PluginDevices(
+        nodes=tuple(
+            DeviceNode(device.path_in_container, device.path_on_host, device.permissions)
+            for device in options.devices.values()
+        ),
+        mounts=tuple(
+            Mount(mount.container_path, mount.host_path, mount.read_only) for mount in options.mounts.values()
+        ),
+        annotations=options.annotations,
+    )
 
 
 def _is_to_end(pod: Pod, container: Container, *, init: bool) -> bool:

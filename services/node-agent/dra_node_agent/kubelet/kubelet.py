@@ -9,7 +9,9 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import httpx
+import msgspec
 from dra_shared.api.core import ConfigMap
+from dra_shared.api.node import Node
 from dra_shared.api.pod import Pod
 from dra_shared.client.events import Recorder
 from dra_shared.client.rest import Client
@@ -17,20 +19,24 @@ from dra_shared.client.store import Store
 from dra_shared.clock import Clock, wait_for
 from dra_shared.features import FeatureGates
 from dra_shared.log import logger
+from dra_shared.quantity import Quantity
 
-from dra_node_agent.kubelet.admission import admit
+from dra_node_agent.kubelet.admission import admit, admit_allocated
 from dra_node_agent.kubelet.containers import ContainerStarter
+from dra_node_agent.kubelet.devicemanager.checkpoint import CheckpointError
+from dra_node_agent.kubelet.devicemanager.manager import DIRECTORY, DeviceManager, Surroundings
+from dra_node_agent.kubelet.devicemanager.plugin.server import SOCKET, RegistrationServer
 from dra_node_agent.kubelet.dra.manager import RECONCILE_PERIOD, DraManager
 from dra_node_agent.kubelet.environment import ApiSources
 from dra_node_agent.kubelet.node import NodeReporter, NodeShape
 from dra_node_agent.kubelet.podresources import PodResourcesServer
-from dra_node_agent.kubelet.registration.registrar import DRA_TYPE, Registrar
+from dra_node_agent.kubelet.registration.registrar import DEVICE_TYPE, DRA_TYPE, PluginHandler, Registrar
 from dra_node_agent.kubelet.registration.watch import DirectoryWatcher
 from dra_node_agent.kubelet.resourcemetrics import NodeMeter
 from dra_node_agent.kubelet.statuses import StatusReporter
 from dra_node_agent.kubelet.volumes import VolumeManager
 from dra_node_agent.kubelet.worker import PodWorker, WorkerContext
-from dra_node_agent.runtime.base import ContainerRecord, Runtime
+from dra_node_agent.runtime.base import ContainerRecord, Runtime, State
 from dra_node_agent.tasks import Tasks
 
 _log = logger(__name__)
@@ -44,6 +50,11 @@ class KubeletConfig:
     shape: NodeShape
     features: FeatureGates
     durable: bool = True
+
+    @property
+    def device_plugins(self) -> Path:
+        """Where device plugins and the kubelet have their sockets."""
+        return self.root / DIRECTORY
 
     @property
     def plugins_registry(self) -> Path:
@@ -76,29 +87,27 @@ class Kubelet:
         self.runtime = runtime
         self.meter = NodeMeter(runtime)
         self._recorder = Recorder(client, "kubelet", host=self.name, clock=clock)
-        self.dra = DraManager(
-            config.root,
-            client,
-            clock,
-            config.features,
-            node_name=self.name,
-            on_health_change=self._poke_pods,
-            on_register=self._driver_registered,
-            durable=config.durable,
+        self.dra = self._new_dra()
+        self.devices = DeviceManager(
+            config.device_plugins, clock, self._surroundings(), durable=config.durable
         )
-        self._registrar = Registrar(config.plugins_registry, watcher, {DRA_TYPE: self.dra.connections}, clock)
+        self._device_plugins = RegistrationServer(str(config.device_plugins / SOCKET), self.devices, clock)
+        self._registrar = self._new_registrar(watcher)
         sources = ApiSources(client, config_maps)
         address = config.shape.address
         self._volumes = VolumeManager(config.root / "pods", sources, self.name, address)
         self._starter = ContainerStarter(
-            runtime, self.dra, sources, clock, node_name=self.name, host_ip=address
+            runtime, self.dra, self.devices, sources, clock, node_name=self.name, host_ip=address
         )
-        self.reporter = NodeReporter(config.shape, client, clock, self._recorder, lambda: self._ready)
+        self.reporter = NodeReporter(
+            config.shape, client, clock, self._recorder, lambda: self._ready, self.devices
+        )
         self._context = WorkerContext(
             node_name=self.name,
             host_ip=address,
             runtime=runtime,
             dra=self.dra,
+            devices=self.devices,
             volumes=self._volumes,
             starter=self._starter,
             recorder=self._recorder,
@@ -108,15 +117,49 @@ class Kubelet:
         self._workers: dict[str, PodWorker] = {}
         self._tasks = Tasks()
         self._ready = False
+        self._sources_ready = False
         self._wiped = asyncio.Event()
         self._reconcile_now = asyncio.Event()
-        self._pod_resources = PodResourcesServer(config.root, self.dra, self.active_pods)
+        self._pod_resources = PodResourcesServer(config.root, self.dra, self.devices, self.active_pods)
         runtime.on_change(self._container_changed)
+
+    def _new_dra(self) -> DraManager:
+        config = self.config
+        return DraManager(
+            config.root,
+            self._client,
+            self._clock,
+            config.features,
+            node_name=self.name,
+            on_health_change=self._poke_pods,
+            on_register=self._driver_registered,
+            durable=config.durable,
+        )
+
+    def _new_registrar(self, watcher: DirectoryWatcher) -> Registrar:
+        handlers: dict[str, PluginHandler] = {
+            DRA_TYPE: self.dra.connections,
+            DEVICE_TYPE: self._device_plugins.plugin_handler(),
+        }
+        return Registrar(self.config.plugins_registry, watcher, handlers, self._clock)
+
+    def _surroundings(self) -> Surroundings:
+        """What the device manager asks the kubelet."""
+        features = self.config.features
+        return Surroundings(
+            active_pods=lambda: [pod.metadata.uid for pod in self.active_pods()],
+            sources_ready=lambda: self._sources_ready,
+            on_health_change=self._poke_pods if features.enabled("ResourceHealthStatus") else None,
+            on_devices=self._devices_changed,
+            extended_resources=features.enabled("DRAExtendedResource"),
+        )
 
     async def start(self) -> None:
         """Take up what the node ran before, and begin to register it and its drivers."""
         await self.runtime.start()
         await self._pod_resources.__aenter__()
+        self._start_devices()
+        await self._device_plugins.start()
         self._ready = True
         self._tasks.start(self.reporter.run(), name=f"node {self.name}")
         self._tasks.start(self._register_drivers(), name=f"registration on {self.name}")
@@ -130,6 +173,7 @@ class Kubelet:
         await self._tasks.close()
         await self._pod_resources.__aexit__(None, None, None)
         await self._registrar.close()
+        await self._device_plugins.stop()
         await self._starter.tasks.close()
         await self.dra.close()
         await self.runtime.close()
@@ -166,6 +210,7 @@ class Kubelet:
     def sources_ready(self) -> None:
         """All pods of this node are known: whatever belongs to others can go."""
         self._tasks.start(self._housekeeping(), name=f"housekeeping of {self.name}")
+        self._tasks.start(self._when_decided(), name=f"first pods of {self.name}")
 
     # What others ask
 
@@ -213,13 +258,48 @@ class Kubelet:
             await self.dra.reconcile([pod.metadata.uid for pod in self.active_pods()])
             await wait_for(self._reconcile_now.wait(), RECONCILE_PERIOD, self._clock)
 
-    def _admit(self, pod: Pod) -> None:
+    def _start_devices(self) -> None:
+        containers = self.runtime.containers()
+        running = ((record.pod_uid, record.name) for record in containers if record.state is State.RUNNING)
+        try:
+            self.devices.start(frozenset(running))
+        except CheckpointError as error:
+            # As upstream: plugins and pods make a new one, but which devices are in use may be lost.
+            _log.error("device plugins' checkpoint not read", node=self.name, error=str(error))
+
+    async def _when_decided(self) -> None:
+        """The pods that were there before are known once each is admitted: only then are others' devices free."""
+        for worker in list(self._workers.values()):
+            await worker.decided.wait()
+        self._sources_ready = True
+
+    async def _admit(self, pod: Pod) -> None:
+        await admit_allocated(pod, self.devices.allocate)
         others = (
             worker.pod
             for worker in self._workers.values()
             if worker.admitted and worker.pod.metadata.uid != pod.metadata.uid and not worker.terminated
         )
-        admit(pod, self.reporter.node, others)
+        admit(pod, self._node_for(pod), others)
+
+    def _node_for(self, pod: Pod) -> Node:
+        """The node as the pod's admission sees it: what is allocated already is there."""
+        node = self.reporter.node
+        allocatable = {
+            name: Quantity.parse(amount).value()
+            for name, amount in node.status.allocatable.items()
+            if self.devices.state.is_device_plugin_resource(name)
+        }
+        raised = self.devices.update_plugin_resources(pod.metadata.uid, allocatable)
+        if raised == allocatable:
+            return node
+        changed = {**node.status.allocatable, **{name: str(number) for name, number in raised.items()}}
+        status = msgspec.structs.replace(node.status, allocatable=changed)
+        return msgspec.structs.replace(node, status=status)
+
+    def _devices_changed(self) -> None:
+        self.reporter.changed()
+        self.retry()
 
     def _container_changed(self, record: ContainerRecord) -> None:
         worker = self._workers.get(record.pod_uid)

@@ -1,8 +1,10 @@
 """The Node object of a kubelet, its status and its lease (pkg/kubelet/kubelet_node_status.go)."""
 
+import asyncio
 import hashlib
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
+from typing import Protocol
 
 import httpx
 import msgspec
@@ -22,8 +24,11 @@ from dra_shared.api.resources import LEASES, NODES
 from dra_shared.client.errors import AlreadyExists, ApiError, Conflict, NotFound
 from dra_shared.client.events import Recorder
 from dra_shared.client.rest import Client, PatchType
-from dra_shared.clock import Clock, rfc3339, rfc3339_micro
+from dra_shared.clock import Clock, rfc3339, rfc3339_micro, wait_for
 from dra_shared.log import logger
+from dra_shared.names import is_extended_resource_name
+
+from dra_node_agent.kubelet.devicemanager.manager import Capacity
 
 KUBELET_VERSION = "v1.36.2"
 LEASE_NAMESPACE = "kube-node-lease"
@@ -55,13 +60,31 @@ class NodeShape:
     pod_cidr: str = ""
 
 
+class ExtendedResources(Protocol):
+    """Who knows what device plugins have: the device manager."""
+
+    async def get_capacity(self) -> Capacity: ...
+
+    def should_reset_extended_resource_capacity(self) -> bool: ...
+
+
 class NodeReporter:
     """Keeps one Node and its Lease up to date. ``node`` is the object as the server last gave it."""
 
     def __init__(
-        self, shape: NodeShape, client: Client, clock: Clock, recorder: Recorder, ready: Callable[[], bool]
+        self,
+        shape: NodeShape,
+        client: Client,
+        clock: Clock,
+        recorder: Recorder,
+        ready: Callable[[], bool],
+        devices: ExtendedResources | None = None,
     ) -> None:
         self.shape = shape
+        self._devices = devices
+        self._changed = asyncio.Event()
+        self._gone: dict[str, str] = {}
+        self._zero_extended = devices is not None and devices.should_reset_extended_resource_capacity()
         self.node = Node(metadata=ObjectMeta(name=shape.name), status=_capacity(shape))
         self._client = client
         self._clock = clock
@@ -75,10 +98,18 @@ class NodeReporter:
         await self._until_done(self._register)
         self._event("Starting", "Starting kubelet.")
         await self._until_done(self._report)
+        renew_at = self._clock.monotonic()
         while True:
-            await self._until_done(self._renew)
-            await self._clock.sleep(_RENEW_SECONDS)
+            if self._clock.monotonic() >= renew_at:
+                await self._until_done(self._renew)
+                renew_at = self._clock.monotonic() + _RENEW_SECONDS
+            await wait_for(self._changed.wait(), renew_at - self._clock.monotonic(), self._clock)
+            self._changed.clear()
             await self._until_done(self._report)
+
+    def changed(self) -> None:
+        """Something that the status shows has changed: it is reported before its turn."""
+        self._changed.set()
 
     async def report(self) -> None:
         """Report a changed status without waiting for its turn."""
@@ -112,7 +143,7 @@ class NodeReporter:
             "kubernetes.io/os": "linux",
             **self.shape.labels,
         }
-        status = self._status(NodeStatus())
+        status = self._status(NodeStatus(), await self._capacity())
         node = Node(
             metadata=ObjectMeta(
                 name=name,
@@ -137,7 +168,8 @@ class NodeReporter:
             # The node controller may have given the node up meanwhile.
             self.node = await self._client.get(NODES, self.shape.name)
         old = self.node.status
-        new = self._status(old)
+        new = self._status(old, await self._capacity())
+        self._zero_extended = False
         now = self._clock.monotonic()
         due = self._reported_at is None or now - self._reported_at >= _REPORT_SECONDS
         if not due and _essence(new) == _essence(old):
@@ -183,7 +215,17 @@ class NodeReporter:
         except NotFound:
             _log.debug("no namespace for leases yet", namespace=LEASE_NAMESPACE)
 
-    def _status(self, old: NodeStatus) -> NodeStatus:
+    async def _capacity(self) -> Capacity:
+        if self._devices is None:
+            return Capacity({}, {}, ())
+        found = await self._devices.get_capacity()
+        # The manager names a resource once, and a report may fail.
+        self._gone |= dict.fromkeys(found.deleted, "0")
+        for name in found.capacity:
+            self._gone.pop(name, None)
+        return found
+
+    def _status(self, old: NodeStatus, devices: Capacity) -> NodeStatus:
         now = rfc3339(self._clock.now())
         known = {condition.type: condition for condition in old.conditions}
         ready = self._ready()
@@ -216,7 +258,7 @@ class NodeReporter:
             )
         shape = self.shape
         return msgspec.structs.replace(
-            _capacity(shape),
+            _with_devices(_capacity(shape), {**self._extended(old), **self._gone}, devices),
             conditions=tuple(conditions),
             addresses=(
                 NodeAddress(type="InternalIP", address=shape.address),
@@ -226,6 +268,11 @@ class NodeReporter:
             declared_features=_FEATURES,
             node_info=_info(shape),
         )
+
+    def _extended(self, old: NodeStatus) -> dict[str, str]:
+        """The extended resources that the node has by its object; those of a node that was made again are gone."""
+        found = {name: amount for name, amount in old.capacity.items() if is_extended_resource_name(name)}
+        return dict.fromkeys(found, "0") if self._zero_extended else found
 
     def _event(self, reason: str, message: str) -> None:
         # The kubelet names the node as its own uid here.
@@ -243,6 +290,19 @@ def _capacity(shape: NodeShape) -> NodeStatus:
         "pods": shape.pods,
     }
     return NodeStatus(capacity=amounts, allocatable=amounts)
+
+
+def _with_devices(status: NodeStatus, extended: Mapping[str, str], devices: Capacity) -> NodeStatus:
+    """The status with other extended resources, and with what device plugins have (MachineInfo in nodestatus)."""
+    capacity = {**extended, **status.capacity, **_texts(devices.capacity)}
+    allocatable = {**capacity, **status.allocatable, **_texts(devices.allocatable)}
+    return msgspec.structs.replace(
+        status, capacity=dict(sorted(capacity.items())), allocatable=dict(sorted(allocatable.items()))
+    )
+
+
+def _texts(amounts: Mapping[str, int]) -> dict[str, str]:
+    return {name: str(number) for name, number in amounts.items()}
 
 
 def _info(shape: NodeShape) -> NodeSystemInfo:

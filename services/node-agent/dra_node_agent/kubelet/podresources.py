@@ -10,6 +10,7 @@ from dra_shared.api.container import Container
 from dra_shared.api.pod import Pod
 from grpc import aio
 
+from dra_node_agent.kubelet.devicemanager.manager import DeviceManager, Instances
 from dra_node_agent.kubelet.dra.claiminfo import ClaimInfo
 from dra_node_agent.kubelet.dra.manager import DraError, DraManager
 from dra_node_agent.kubelet.ondemand import OnDemandServer
@@ -24,8 +25,10 @@ SOCKET = Path("pod-resources", "kubelet.sock")
 class PodResourcesServer:
     """Serves PodResources for one node; ``pods`` gives the pods that hold resources."""
 
-    def __init__(self, root: Path, dra: DraManager, pods: Callable[[], Iterable[Pod]]) -> None:
-        self._service = _Service(dra, pods)
+    def __init__(
+        self, root: Path, dra: DraManager, devices: DeviceManager, pods: Callable[[], Iterable[Pod]]
+    ) -> None:
+        self._service = _Service(dra, devices, pods)
         self.path = root / SOCKET
         self._server = OnDemandServer(self.path, self.path.with_name("grpc.sock"), self._add)
 
@@ -46,11 +49,13 @@ class PodResourcesServer:
 
 
 class _Service(podresources_v1_pb2_grpc.PodResourcesListerServicer):
-    def __init__(self, dra: DraManager, pods: Callable[[], Iterable[Pod]]) -> None:
+    def __init__(self, dra: DraManager, devices: DeviceManager, pods: Callable[[], Iterable[Pod]]) -> None:
         self._dra = dra
+        self._devices = devices
         self._pods = pods
 
     async def List(self, request: pb.ListPodResourcesRequest, context: Any) -> pb.ListPodResourcesResponse:
+        self._devices.update_allocated_devices()
         return pb.ListPodResourcesResponse(pod_resources=[self._of_pod(pod) for pod in self._active()])
 
     async def Get(self, request: pb.GetPodResourcesRequest, context: Any) -> pb.GetPodResourcesResponse:
@@ -66,7 +71,7 @@ class _Service(podresources_v1_pb2_grpc.PodResourcesListerServicer):
     async def GetAllocatableResources(
         self, request: pb.AllocatableResourcesRequest, context: Any
     ) -> pb.AllocatableResourcesResponse:
-        return pb.AllocatableResourcesResponse()
+        return pb.AllocatableResourcesResponse(devices=_devices(self._devices.get_allocatable_devices()))
 
     def _active(self) -> list[Pod]:
         return [pod for pod in self._pods() if pod.status.phase not in TERMINAL]
@@ -86,8 +91,23 @@ class _Service(podresources_v1_pb2_grpc.PodResourcesListerServicer):
         except DraError:
             infos = []
         return pb.ContainerResources(
-            name=container.name, dynamic_resources=[_dynamic(info) for info in infos]
+            name=container.name,
+            devices=_devices(self._devices.get_devices(pod.metadata.uid, container.name) or {}),
+            dynamic_resources=[_dynamic(info) for info in infos],
         )
+
+
+def _devices(instances: Instances) -> list[pb.ContainerDevices]:
+    """Devices of device plugins, an entry for each."""
+    entries = []
+    for resource, devices in instances.items():
+        for id_, device in devices.items():
+            entry = pb.ContainerDevices(resource_name=resource, device_ids=[id_])
+            if device.numa_nodes is not None:
+                entry.topology.nodes.extend(pb.NUMANode(ID=node) for node in device.numa_nodes)
+                entry.topology.SetInParent()
+            entries.append(entry)
+    return entries
 
 
 def _dynamic(info: ClaimInfo) -> pb.DynamicResource:

@@ -5,7 +5,7 @@ The worker syncs the pod after each change of its object, containers or devices.
 """
 
 import asyncio
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 
 import httpx
@@ -19,6 +19,7 @@ from dra_shared.log import logger
 from dra_node_agent.kubelet import messages
 from dra_node_agent.kubelet.admission import Rejected
 from dra_node_agent.kubelet.containers import ContainerStarter
+from dra_node_agent.kubelet.devicemanager.manager import DeviceManager
 from dra_node_agent.kubelet.dra.manager import DraError, DraManager
 from dra_node_agent.kubelet.lifecycle import PodEvent, PodState, lifecycle
 from dra_node_agent.kubelet.observed import Observed
@@ -45,11 +46,12 @@ class WorkerContext:
     host_ip: str
     runtime: Runtime
     dra: DraManager
+    devices: DeviceManager
     volumes: VolumeManager
     starter: ContainerStarter
     recorder: Recorder
     clock: Clock
-    admission: Callable[[Pod], None]
+    admission: Callable[[Pod], Awaitable[None]]
 
 
 @dataclass(frozen=True)
@@ -88,6 +90,8 @@ class PodWorker:
         self._object_deleted = False
         self._retry = _FIRST_RETRY
         self._renew_at: float | None = None
+        #: Set once the node has admitted or refused the pod, or the pod needs no admission any more.
+        self.decided = asyncio.Event()
 
     # What the kubelet reports to the worker
 
@@ -144,19 +148,10 @@ class PodWorker:
 
     async def _sync(self) -> float | None:
         """One step towards the specified state; returns the seconds until the next, or None for the next change."""
-        if self._must_end():
+        if self._must_end() or (self._life.state is PodState.NEW and not await self._admitted()):
+            self.decided.set()
             await self._end()
             return None
-        if self._life.state is PodState.NEW:
-            try:
-                self._context.admission(self.pod)
-            except Rejected as error:
-                self._event("Warning", error.reason, str(error))
-                self._failure = _Failure(error.reason, f"Pod was rejected: {error}", rejected=True)
-                await self._end()
-                return None
-            self._life.on(PodEvent.ADMIT)
-            self._report()
         deadline = self._deadline()
         if deadline is not None and deadline <= 0:
             message = "Pod was active on the node longer than the specified deadline"
@@ -174,6 +169,22 @@ class PodWorker:
             return None
         delays = (delay, deadline, await self._renew_tokens())
         return min((value for value in delays if value is not None), default=None)
+
+    async def _admitted(self) -> bool:
+        try:
+            await self._context.admission(self.pod)
+        except Rejected as error:
+            self._event("Warning", error.reason, str(error))
+            self._failure = _Failure(error.reason, f"Pod was rejected: {error}", rejected=True)
+            return False
+        finally:
+            self.decided.set()
+        if self._must_end():
+            # Deleted while a device plugin was asked.
+            return False
+        self._life.on(PodEvent.ADMIT)
+        self._report()
+        return True
 
     def _must_end(self) -> bool:
         return (
@@ -342,6 +353,7 @@ class PodWorker:
             self._observe(),
             rfc3339(self._context.clock.now()),
         )
+        status = self._context.devices.with_device_health(self.pod, status)
         self._statuses.report(self._context.dra.with_device_health(self.pod, status), kept=kept)
 
     def _observe(self) -> Observed:

@@ -28,6 +28,24 @@ class Mount:
 
 
 @dataclass(frozen=True)
+class DeviceNode:
+    """A device of the host inside a container; ``permissions`` are any of r, w and m."""
+
+    target: str
+    source: str
+    permissions: str = ""
+
+
+@dataclass(frozen=True)
+class PluginDevices:
+    """What device plugins add to a container beyond its environment and its CDI devices."""
+
+    nodes: Sequence[DeviceNode] = ()
+    mounts: Sequence[Mount] = ()
+    annotations: Mapping[str, str] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
 class SandboxSpec:
     """What the containers of a pod share."""
 
@@ -56,6 +74,7 @@ class ContainerSpec:
     hostname: str = ""
     mounts: Sequence[Mount] = ()
     cdi_device_ids: Sequence[str] = ()
+    devices: PluginDevices = PluginDevices()
     annotations: Mapping[str, str] = field(default_factory=dict)
     limits: Mapping[str, str] = field(default_factory=dict)
     requests: Mapping[str, str] = field(default_factory=dict)

@@ -9,6 +9,7 @@ import contextlib
 import os
 import threading
 from collections.abc import AsyncIterator, Callable, Iterator, Mapping, Sequence
+from dataclasses import replace
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, TypeVar
@@ -21,7 +22,7 @@ from dra_shared.clock import Clock
 from dra_shared.log import logger
 from dra_shared.quantity import Quantity
 
-from dra_node_agent.cdi import UnresolvableError, resolve
+from dra_node_agent.cdi import ContainerEdits, UnresolvableError, resolve
 from dra_node_agent.runtime.base import (
     ChangeHandler,
     Consumption,
@@ -39,6 +40,7 @@ from dra_node_agent.runtime.confinement import confined
 from dra_node_agent.runtime.dockerinjection import Injection, injected, library_path
 from dra_node_agent.runtime.dockerstream import pump
 from dra_node_agent.runtime.netprobe import probe_network
+from dra_node_agent.runtime.plugindevices import device_edits
 from dra_node_agent.tasks import Tasks
 
 _LABEL = "dralab.dev/"
@@ -323,23 +325,26 @@ class DockerRuntime:
         return options | ({"network": self._network} if self._network else {})
 
     def _injection(self, spec: ContainerSpec) -> Injection:
-        """What brings the container's CDI devices into it."""
-        if not spec.cdi_device_ids:
-            return Injection()
-        if self._knows_cdi:
-            devices = [DeviceRequest(driver="cdi", device_ids=list(spec.cdi_device_ids))]
-            return Injection({"device_requests": devices})
-        try:
-            edits = resolve(spec.cdi_device_ids, self._cdi_directory)
-        except UnresolvableError as error:
-            raise RuntimeFailure("CreateContainerError", f"failed to inject devices: {error}") from error
+        """What brings the container's devices into it: those of device plugins, and CDI devices."""
+        edits, requests = device_edits(spec.devices), []
+        if spec.cdi_device_ids and self._knows_cdi:
+            requests = [DeviceRequest(driver="cdi", device_ids=list(spec.cdi_device_ids))]
+        elif spec.cdi_device_ids:
+            try:
+                edits = edits.merged(resolve(spec.cdi_device_ids, self._cdi_directory))
+            except UnresolvableError as error:
+                raise RuntimeFailure("CreateContainerError", f"failed to inject devices: {error}") from error
+        if edits == ContainerEdits():
+            return Injection({"device_requests": requests} if requests else {})
         injection = injected(edits, library_path(self._image_environment(spec.image)))
         if injection.left_out:
             _log.warning(
-                "the engine knows no CDI, and parts of a container's devices are left out",
+                "parts of a container's devices are left out",
                 container=f"{spec.namespace}/{spec.pod}/{spec.name}",
                 left_out=list(injection.left_out),
             )
+        if requests:
+            injection = replace(injection, options={**injection.options, "device_requests": requests})
         return injection
 
     def _image_environment(self, image: str) -> Sequence[str]:
@@ -443,6 +448,8 @@ def _options(spec: ContainerSpec) -> dict[str, Any]:
             f"{_LABEL}container": spec.name,
             f"{_LABEL}attempt": str(spec.attempt),
             f"{_LABEL}init": str(spec.init).lower(),
+            # As dockershim kept the annotations that a plugin gives a container.
+            **{f"annotation.{name}": value for name, value in spec.devices.annotations.items()},
         },
     }
 

@@ -37,6 +37,7 @@ from dra_node_agent.runtime.consumption import SYSTEM, rates
 from dra_node_agent.runtime.container import Injected, Programs, SimulatedContainer
 from dra_node_agent.runtime.images import Images, load_images
 from dra_node_agent.runtime.logfile import LogFile
+from dra_node_agent.runtime.plugindevices import device_edits
 from dra_node_agent.runtime.ports import Connection, PodPorts
 from dra_node_agent.runtime.shell.interpreter import Program
 from dra_node_agent.tasks import Tasks
@@ -187,12 +188,13 @@ class FakeRuntime:
             RuntimeFailure: a CDI device is in no spec file.
         """
         try:
-            edits = resolve(spec.cdi_device_ids, self._cdi_directory)
+            injected = resolve(spec.cdi_device_ids, self._cdi_directory)
         except UnresolvableError as error:
             raise RuntimeFailure(
                 "CreateContainerError",
                 f"failed to generate container spec: failed to inject devices: {error}",
             ) from error
+        edits = device_edits(spec.devices).merged(injected)
         attempt = f"{spec.pod_uid}/{spec.name}/{spec.attempt}/{self._clock.now().timestamp()}"
         container_id = hashlib.sha256(attempt.encode()).hexdigest()
         image = await self.pull(spec.image, "Never")

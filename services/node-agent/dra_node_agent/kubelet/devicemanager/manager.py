@@ -61,7 +61,6 @@ class Surroundings:
     Args:
         active_pods: UIDs of the pods that may hold devices.
         sources_ready: whether all pods of the node are known.
-        running: containers (pod UID and name) that ran when the kubelet started.
         affinity: the NUMA nodes for a container.
         on_health_change: called with the UIDs of pods whose devices changed health.
         on_devices: called when a plugin's devices have changed, or it left.
@@ -70,7 +69,6 @@ class Surroundings:
 
     active_pods: Callable[[], Iterable[str]]
     sources_ready: Callable[[], bool]
-    running: frozenset[tuple[str, str]] = frozenset()
     affinity: NumaAffinity = no_affinity
     on_health_change: Callable[[set[str]], None] | None = None
     on_devices: Callable[[], None] | None = None
@@ -90,13 +88,15 @@ class DeviceManager:
         self._store = CheckpointStore(directory / CHECKPOINT_FILE, durable=durable)
         self._chooser = DeviceChooser(self.state, surroundings.affinity, self._already_running)
         self._allocating = asyncio.Lock()
+        self._running: frozenset[tuple[str, str]] = frozenset()
 
-    def start(self) -> None:
-        """Take up the allocations of the last life.
+    def start(self, running: frozenset[tuple[str, str]] = frozenset()) -> None:
+        """Take up the allocations of the last life; ``running`` are the containers (pod UID and name) that still run.
 
         Raises:
             CheckpointError: the checkpoint can't be read; the manager works without it, and will write a new one.
         """
+        self._running = running
         try:
             content = self._store.read()
         except OSError as error:
@@ -166,6 +166,8 @@ class DeviceManager:
         Raises:
             DeviceError: it can't have them.
         """
+        if not any(map(self.state.is_device_plugin_resource, container.resources.limits)):
+            return
         async with self._allocating:
             state, uid = self.state, pod.metadata.uid
             reusable = state.reusable.get(uid, {})
@@ -275,7 +277,7 @@ class DeviceManager:
         )
 
     def _already_running(self, pod_uid: str, container: str) -> bool:
-        return not self._around.sources_ready() and (pod_uid, container) in self._around.running
+        return not self._around.sources_ready() and (pod_uid, container) in self._running
 
     # What the node shows
 

@@ -6,15 +6,16 @@ A plugin is whatever registers with the kubelet over such a socket (pkg/kubelet/
 import asyncio
 import os
 import stat
-from collections.abc import Iterator, Sequence
+from collections.abc import Coroutine, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Protocol
+from typing import Any, Protocol
 
 from dra_shared.clock import Clock
 from dra_shared.log import logger
 from grpc import aio
 
+from dra_node_agent.kubelet.devicemanager.types import DeviceError
 from dra_node_agent.kubelet.dra import wire
 from dra_node_agent.kubelet.dra.connection import CHANNEL_OPTIONS, DriverError
 from dra_node_agent.kubelet.registration.watch import DirectoryWatcher
@@ -22,6 +23,7 @@ from dra_node_agent.proto import registration_v1_pb2
 from dra_node_agent.tasks import Tasks
 
 DRA_TYPE = "DRAPlugin"
+DEVICE_TYPE = "DevicePlugin"
 _SERVICE = "/pluginregistration.Registration"
 _DIAL_TIMEOUT, _INFO_TIMEOUT, _NOTIFY_TIMEOUT = 10.0, 1.0, 5.0
 _FIRST_RETRY, _LONGEST_RETRY = 0.5, 122.0
@@ -29,14 +31,18 @@ _FIRST_RETRY, _LONGEST_RETRY = 0.5, 122.0
 _log = logger(__name__)
 
 
+Pending = Coroutine[Any, Any, None]
+"""The part of a registration that takes its time."""
+
+
 class PluginHandler(Protocol):
-    """What uses the plugins of one type. ``validate`` and ``register`` raise DriverError."""
+    """What uses the plugins of one type. ``validate`` and ``register`` raise DriverError or DeviceError."""
 
     def validate(self, name: str, endpoint: str, services: Sequence[str], /) -> None: ...
 
-    def register(self, name: str, endpoint: str, services: Sequence[str], /) -> None: ...
+    def register(self, name: str, endpoint: str, services: Sequence[str], /) -> Pending | None: ...
 
-    def deregister(self, name: str, endpoint: str, /) -> None: ...
+    def deregister(self, name: str, endpoint: str, /) -> Pending | None: ...
 
 
 @dataclass(frozen=True)
@@ -89,9 +95,14 @@ class Registrar:
             self._sockets.pop(socket).cancel()
             known = self._registered.pop(socket, None)
             if known is not None:
-                self._handlers[known.kind].deregister(known.name, known.endpoint)
+                self._deregister(known)
         for socket in found - self._sockets.keys():
             self._sockets[socket] = self._tasks.start(self._register(socket))
+
+    def _deregister(self, known: _Registered) -> None:
+        pending = self._handlers[known.kind].deregister(known.name, known.endpoint)
+        if pending is not None:
+            self._tasks.start(pending)
 
     def _watch_folders(self) -> bool:
         """Watch what is not watched yet; True where there was anything, as more may have come in meanwhile."""
@@ -130,26 +141,28 @@ class Registrar:
                     )
                 try:
                     handler.validate(info.name, endpoint, services)
-                except DriverError as error:
+                except (DriverError, DeviceError) as error:
                     raise DriverError(
                         f"RegisterPlugin error -- plugin validation failed with err: {error}"
                     ) from error
                 try:
-                    handler.register(info.name, endpoint, services)
-                except DriverError as error:
+                    pending = handler.register(info.name, endpoint, services)
+                    if pending is not None:
+                        await pending
+                except (DriverError, DeviceError) as error:
                     raise DriverError(
                         f"RegisterPlugin error -- plugin registration failed with err: {error}"
                     ) from error
             except DriverError as error:
                 await _notify(channel, str(error))
                 raise
-            self._registered[socket] = _Registered(info.type, info.name, endpoint)
+            known = self._registered[socket] = _Registered(info.type, info.name, endpoint)
             try:
                 await _notify(channel, "")
             except wire.CallError:
                 # A plugin that does not learn that it is registered is not.
                 del self._registered[socket]
-                handler.deregister(info.name, endpoint)
+                self._deregister(known)
                 raise
 
 

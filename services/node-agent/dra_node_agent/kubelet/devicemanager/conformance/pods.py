@@ -153,9 +153,9 @@ class _Restarts(_Pods):
         running = frozenset(tuple(name.split("/", 1)) for name in step["containersRunning"])
         world.sources_ready = False
         world.active.clear()
-        world.manager = world.new_manager(running)
+        world.manager = world.new_manager()
         try:
-            world.manager.start()
+            world.manager.start(running)
         except CheckpointError as error:
             return {"readError": str(error)}
         return {"readError": None}

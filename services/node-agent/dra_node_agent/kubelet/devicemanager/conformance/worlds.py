@@ -317,12 +317,11 @@ class World:
     def __post_init__(self) -> None:
         self.manager = self.new_manager()
 
-    def new_manager(self, running: frozenset[tuple[str, str]] = frozenset()) -> DeviceManager:
+    def new_manager(self) -> DeviceManager:
         """A manager as after a start of the kubelet."""
         around = Surroundings(
             active_pods=lambda: tuple(self.active),
             sources_ready=lambda: self.sources_ready,
-            running=running,
             affinity=self.affinity,
             on_health_change=lambda uids: self.health_updates.append(sorted(uids)),
         )

@@ -109,6 +109,12 @@ class RegistrationServer:
 
     # The plugin watcher's handler of type DevicePlugin
 
+    def plugin_handler(self) -> "RegistrationServer":
+        """The handler; a file in the directory says that it is not where plugins belong any more."""
+        self.directory.mkdir(mode=0o750, parents=True, exist_ok=True)
+        (self.directory / "DEPRECATION").touch()
+        return self
+
     def validate(self, name: str, endpoint: str, versions: Sequence[str]) -> None:
         """Whether the plugin can be used; raises DeviceError."""
         if VERSION not in versions:

@@ -13,6 +13,7 @@ from dra_node_agent.kubelet.dra import wire
 from dra_node_agent.kubelet.dra.connection import CHANNEL_OPTIONS
 from dra_node_agent.proto import deviceplugin_v1beta1_pb2 as pb
 from dra_node_agent.proto import deviceplugin_v1beta1_pb2_grpc as pb_grpc
+from dra_node_agent.proto import registration_v1_pb2, registration_v1_pb2_grpc
 
 Responder = Callable[[str, Sequence[str]], pb.ContainerAllocateResponse]
 """The answer to Allocate for a resource and device ids."""
@@ -39,6 +40,7 @@ class StubPlugin(pb_grpc.DevicePluginServicer):
         self.sent = 0
         self.streams = 0
         self.options_error = ""
+        self.registered = False
         self._options = options or pb.DevicePluginOptions()
         self._respond = respond
         self._lists: asyncio.Queue[list[Device] | StreamFailure | None] = asyncio.Queue()
@@ -51,6 +53,7 @@ class StubPlugin(pb_grpc.DevicePluginServicer):
         self.socket.unlink(missing_ok=True)
         server = aio.server(options=(("grpc.so_reuseport", 0),))
         pb_grpc.add_DevicePluginServicer_to_server(self, server)
+        registration_v1_pb2_grpc.add_RegistrationServicer_to_server(_Watched(self), server)
         server.add_insecure_port(f"unix:{self.socket}")
         await server.start()
         self._server = server
@@ -124,6 +127,24 @@ class StubPlugin(pb_grpc.DevicePluginServicer):
     async def PreStartContainer(self, request: Any, context: Any) -> pb.PreStartContainerResponse:
         self.calls.append("PreStartContainer")
         return pb.PreStartContainerResponse()
+
+
+class _Watched(registration_v1_pb2_grpc.RegistrationServicer):
+    """What the plugin watcher asks, if the socket lies in ``plugins_registry``."""
+
+    def __init__(self, plugin: StubPlugin) -> None:
+        self._plugin = plugin
+
+    async def GetInfo(self, request: Any, context: Any) -> registration_v1_pb2.PluginInfo:
+        return registration_v1_pb2.PluginInfo(
+            type="DevicePlugin", name=self._plugin.resource, supported_versions=["v1beta1"]
+        )
+
+    async def NotifyRegistrationStatus(
+        self, request: Any, context: Any
+    ) -> registration_v1_pb2.RegistrationStatusResponse:
+        self._plugin.registered = request.plugin_registered
+        return registration_v1_pb2.RegistrationStatusResponse()
 
 
 def _message(device: Device) -> pb.Device:

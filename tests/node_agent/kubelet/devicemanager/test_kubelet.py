@@ -1,0 +1,212 @@
+"""Pods with devices of plugins on a kubelet, over real sockets and gRPC."""
+
+import tempfile
+from collections.abc import AsyncIterator, Iterator, Sequence
+from contextlib import asynccontextmanager
+from pathlib import Path
+from typing import Any
+
+import pytest
+from dra_node_agent.kubelet.devicemanager.plugin.stub import StubPlugin
+from dra_node_agent.kubelet.devicemanager.types import Device
+from dra_node_agent.kubelet.podresources import SOCKET as POD_RESOURCES
+from dra_node_agent.proto import deviceplugin_v1beta1_pb2 as pb
+from dra_node_agent.proto import podresources_v1_pb2, podresources_v1_pb2_grpc
+from dra_shared.api.resources import NODES
+from dra_shared.clock import FakeClock, settle
+from grpc import aio
+
+from tests.support.kubelet.bench import SLEEPER, Bench, pod, reasons
+from tests.support.kubelet.fakeapi import FakeApi, Json
+from tests.support.waiting import until
+
+RESOURCE = "example.com/gpu"
+TWO = (Device("g0", numa_nodes=(0,)), Device("g1", numa_nodes=(1,)))
+
+
+def _response(resource: str, ids: Sequence[str]) -> pb.ContainerAllocateResponse:
+    return pb.ContainerAllocateResponse(
+        envs={"GPU_IDS": ",".join(sorted(ids))},
+        mounts=[pb.Mount(container_path="/opt/gpu", host_path="/nowhere/opt", read_only=True)],
+        devices=[
+            pb.DeviceSpec(container_path=f"/dev/gpu-{id_}", host_path=f"/dev/gpu-{id_}", permissions="rw")
+            for id_ in ids
+        ],
+        annotations={"example.com/ids": ",".join(sorted(ids))},
+    )
+
+
+def _gpu_pod(name: str = "pod", count: int = 1, command: Sequence[str] = SLEEPER, **container: Any) -> Json:
+    resources = {"limits": {RESOURCE: str(count)}, "requests": {RESOURCE: str(count)}}
+    main = {"name": "main", "image": "busybox", "command": command, "resources": resources, **container}
+    return pod(name, main)
+
+
+@asynccontextmanager
+async def _plugin(bench: Bench, name: str = "a", **options: Any) -> AsyncIterator[StubPlugin]:
+    plugin = StubPlugin(RESOURCE, bench.device_plugins / f"{name}.sock", respond=_response, **options)
+    await plugin.start()
+    try:
+        await plugin.register(bench.device_plugins / "kubelet.sock")
+        yield plugin
+    finally:
+        await plugin.stop()
+
+
+def _amounts(bench: Bench) -> tuple[str | None, str | None]:
+    status = bench.api.get(NODES, "node").status
+    return status.capacity.get(RESOURCE), status.allocatable.get(RESOURCE)
+
+
+async def _with_devices(bench: Bench, plugin: StubPlugin, devices: Sequence[Device] = TWO) -> None:
+    plugin.update(devices)
+    healthy = sum(device.health == "Healthy" for device in devices)
+    await until(lambda: _amounts(bench) == (str(len(devices)), str(healthy)))
+
+
+async def test_a_container_gets_what_the_plugin_answers() -> None:
+    async with Bench() as bench, _plugin(bench) as plugin:
+        await _with_devices(bench, plugin)
+        bench.create(_gpu_pod(count=2, command=["sh", "-c", "echo $GPU_IDS; ls /dev; sleep 9999"]))
+        await until(lambda: bench.phase() == "Running")
+        await settle(100)
+        printed = await bench.log()
+        assert printed.startswith("g0,g1\n")
+        assert {"gpu-g0", "gpu-g1"} <= set(printed.split())
+        assert plugin.calls == ["GetDevicePluginOptions", "ListAndWatch", "Allocate"]
+
+
+async def test_a_pod_that_can_t_have_its_devices_fails_with_upstream_s_words() -> None:
+    async with Bench() as bench, _plugin(bench) as plugin:
+        await _with_devices(bench, plugin)
+        bench.create(_gpu_pod("first", 2))
+        await until(lambda: bench.phase("first") == "Running")
+        bench.create(_gpu_pod("second", 1))
+        await until(lambda: bench.phase("second") == "Failed")
+        found = bench.pod("second")
+        assert found is not None
+        status = found.status
+        why = (
+            f"Allocate failed due to requested number of devices unavailable for {RESOURCE}."
+            " Requested: 1, Available: 0, which is unexpected"
+        )
+        assert (status.reason, status.message) == ("UnexpectedAdmissionError", f"Pod was rejected: {why}")
+        assert "UnexpectedAdmissionError" in reasons(await bench.events())
+
+
+async def test_devices_are_free_once_their_pod_has_ended() -> None:
+    async with Bench() as bench, _plugin(bench) as plugin:
+        await _with_devices(bench, plugin)
+        first = _gpu_pod("first", 2, ["true"])
+        first["spec"]["restartPolicy"] = "Never"
+        bench.create(first)
+        await until(lambda: bench.phase("first") == "Succeeded")
+        bench.create(_gpu_pod("second", 2))
+        await until(lambda: bench.phase("second") == "Running")
+
+
+async def test_health_shows_in_the_pod_and_in_the_node() -> None:
+    async with Bench() as bench, _plugin(bench) as plugin:
+        await _with_devices(bench, plugin)
+        bench.create(_gpu_pod(count=2))
+        await until(lambda: bench.phase() == "Running")
+        await until(lambda: _health(bench) == {"g0": "Healthy", "g1": "Healthy"})
+        await _with_devices(bench, plugin, (TWO[0], Device("g1", "Unhealthy", (1,))))
+        await until(lambda: _health(bench) == {"g0": "Healthy", "g1": "Unhealthy"})
+
+
+def _health(bench: Bench) -> dict[str, str]:
+    found = bench.pod()
+    assert found is not None
+    (status,) = found.status.container_statuses
+    return {
+        one.resource_id: one.health
+        for entry in status.allocated_resources_status
+        if entry.name == RESOURCE
+        for one in entry.resources
+    }
+
+
+async def test_a_plugin_that_leaves_takes_its_devices_along() -> None:
+    async with Bench() as bench:
+        async with _plugin(bench) as plugin:
+            await _with_devices(bench, plugin)
+            bench.create(_gpu_pod(count=1))
+            await until(lambda: bench.phase() == "Running")
+        await until(lambda: _amounts(bench) == ("2", "0"))
+        await bench.clock.advance(290)
+        assert _amounts(bench) == ("2", "0")
+        await bench.clock.advance(30)
+        assert _amounts(bench) == ("0", "0"), "it stays in the status, with nothing of it"
+        assert bench.phase() == "Running"
+
+
+async def test_a_plugin_may_introduce_itself_in_plugins_registry() -> None:
+    async with Bench() as bench:
+        plugin = StubPlugin(RESOURCE, bench.registry / "a-reg.sock", respond=_response)
+        await plugin.start()
+        try:
+            await _with_devices(bench, plugin)
+            assert plugin.registered
+        finally:
+            await plugin.stop()
+        await until(lambda: _amounts(bench) == ("2", "0"))
+
+
+async def test_pod_resources_show_both_kinds_of_devices() -> None:
+    async with Bench() as bench, _plugin(bench) as plugin:
+        await _with_devices(bench, plugin)
+        bench.create(_gpu_pod())
+        await until(lambda: bench.phase() == "Running")
+        options = (("grpc.default_authority", "localhost"),)
+        async with aio.insecure_channel(f"unix:{bench.root / POD_RESOURCES}", options=options) as channel:
+            stub = podresources_v1_pb2_grpc.PodResourcesListerStub(channel)
+            listed = await stub.List(podresources_v1_pb2.ListPodResourcesRequest())
+            (device,) = listed.pod_resources[0].containers[0].devices
+            assert (device.resource_name, list(device.device_ids)) == (RESOURCE, ["g0"])
+            assert [node.ID for node in device.topology.nodes] == [0]
+            got = await stub.Get(
+                podresources_v1_pb2.GetPodResourcesRequest(pod_name="pod", pod_namespace="ns")
+            )
+            assert got.pod_resources == listed.pod_resources[0]
+            request = podresources_v1_pb2.AllocatableResourcesRequest()
+            allocatable = await stub.GetAllocatableResources(request)
+            assert sorted(entry.device_ids[0] for entry in allocatable.devices) == ["g0", "g1"]
+
+
+async def test_before_each_start_the_plugin_is_asked_if_it_wants_to() -> None:
+    options = pb.DevicePluginOptions(pre_start_required=True, get_preferred_allocation_available=True)
+    async with Bench() as bench, _plugin(bench, options=options) as plugin:
+        await _with_devices(bench, plugin)
+        bench.create(_gpu_pod(command=["sh", "-c", "exit 1"]))
+        await until(lambda: plugin.calls.count("PreStartContainer") == 1)
+        await bench.clock.advance(15)
+        await until(lambda: plugin.calls.count("PreStartContainer") == 2)
+        assert plugin.calls.count("Allocate") == 1
+        assert plugin.calls.count("GetPreferredAllocation") == 1
+
+
+@pytest.fixture
+def folder() -> Iterator[Path]:
+    """A short path, for sockets."""
+    with tempfile.TemporaryDirectory(prefix="k", dir="/tmp") as path:
+        yield Path(path)
+
+
+async def test_a_running_pod_keeps_its_devices_when_the_kubelet_restarts(folder: Path) -> None:
+    api, clock = FakeApi(), FakeClock()
+    async with Bench(folder, api, clock) as bench, _plugin(bench) as plugin:
+        await _with_devices(bench, plugin)
+        bench.create(_gpu_pod(count=1))
+        await until(lambda: bench.phase() == "Running")
+    async with Bench(folder, api, clock) as bench:
+        held = bench.kubelet.devices.state.pod_devices
+        assert held.pod_devices("pod-uid", RESOURCE) == {"g0"}
+        await until(lambda: _amounts(bench) == ("0", "0"))
+        async with _plugin(bench) as plugin:
+            await _with_devices(bench, plugin)
+            bench.create(_gpu_pod("other", 1))
+            await until(lambda: bench.phase("other") == "Running")
+            assert held.pod_devices("pod-uid", RESOURCE) == {"g0"}
+            assert held.pod_devices("other-uid", RESOURCE) == {"g1"}
+        assert bench.phase() == "Running"
