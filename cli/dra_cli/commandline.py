@@ -17,6 +17,7 @@ PROGRAM = "dralab"
 GROUPS: dict[str, dict[str, str]] = {
     "Clusters": {
         "up": "Start a cluster and run it until Ctrl-C (or, detached, until `dralab down`).",
+        "run": "Run a command with a cluster of its own: dralab run [OPTIONS] -- COMMAND.",
         "down": "Stop a cluster; its state stays for the next `up`.",
         "status": "Show a cluster's processes and whether each is ready.",
         "kubeconfig": "Print the path of a cluster's kubeconfig.",

@@ -2,12 +2,18 @@
 
 import asyncio
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from dra_shared.client.errors import from_response
-from dra_shared.client.rest import Client
 
 from dra_cli.errors import CommandError
+
+if TYPE_CHECKING:
+    from dra_shared.client.rest import Client
+
+#: Where the core group and all others are listed, and as what: a whole list in one document, as since Kubernetes 1.26.
+PATHS = ("/api", "/apis")
+ACCEPT = "application/json;g=apidiscovery.k8s.io;v=v2;as=APIGroupDiscoveryList"
 
 
 @dataclass(frozen=True)
@@ -21,6 +27,8 @@ class ServedResource:
     kind: str
     namespaced: bool
     short_names: tuple[str, ...]
+    categories: tuple[str, ...] = ()
+    verbs: tuple[str, ...] = ()
 
     @property
     def api_version(self) -> str:
@@ -49,19 +57,15 @@ class Discovery:
         self._resources = resources
 
     @classmethod
-    async def read(cls, client: Client) -> "Discovery":
+    async def read(cls, client: "Client") -> "Discovery":
         """Ask the server what it serves."""
-        core, groups = await asyncio.gather(_get(client, "/api/v1"), _get(client, "/apis"))
-        versions: list[tuple[str, str]] = []
-        for group in groups["groups"]:
-            preferred = group["preferredVersion"]["version"]
-            names = [entry["version"] for entry in group["versions"]]
-            versions += [(group["name"], name) for name in sorted(names, key=lambda v: v != preferred)]
-        documents = await asyncio.gather(*(_get(client, f"/apis/{g}/{v}") for g, v in versions))
-        resources = _resources("", "v1", core)
-        for (group_name, version), document in zip(versions, documents, strict=True):
-            resources += _resources(group_name, version, document)
-        return cls(resources)
+        answers = await asyncio.gather(*(_get(client, path) for path in PATHS))
+        return cls([resource for answer in answers for resource in resources(answer)])
+
+    @property
+    def resources(self) -> list[ServedResource]:
+        """All of them."""
+        return self._resources
 
     def named(self, name: str) -> ServedResource:
         """The resource that a user calls ``name``: plural, singular, short name or kind, perhaps with its group.
@@ -94,25 +98,33 @@ class Discovery:
         raise CommandError(f'no matches for kind "{kind}" in version "{api_version}"{hint(obj)}')
 
 
-async def _get(client: Client, path: str) -> dict[str, Any]:
-    response = await client.raw("GET", path)
+def resources(document: dict[str, Any]) -> list[ServedResource]:
+    """The resources that an aggregated discovery document lists, each group's preferred version first."""
+    return [
+        _resource(group["metadata"].get("name", ""), version["version"], entry)
+        for group in document.get("items") or ()
+        for version in group.get("versions") or ()
+        for entry in version.get("resources") or ()
+    ]
+
+
+async def _get(client: "Client", path: str) -> dict[str, Any]:
+    response = await client.raw("GET", path, accept=ACCEPT)
     if response.status_code != 200:
         raise from_response(response.status_code, response.content)
     document: dict[str, Any] = response.json()
     return document
 
 
-def _resources(group: str, version: str, document: dict[str, Any]) -> list[ServedResource]:
-    return [
-        ServedResource(
-            group=group,
-            version=version,
-            plural=entry["name"],
-            singular=entry.get("singularName", ""),
-            kind=entry["kind"],
-            namespaced=entry["namespaced"],
-            short_names=tuple(entry.get("shortNames", ())),
-        )
-        for entry in document["resources"]
-        if "/" not in entry["name"]
-    ]
+def _resource(group: str, version: str, entry: dict[str, Any]) -> ServedResource:
+    return ServedResource(
+        group=group,
+        version=version,
+        plural=entry["resource"],
+        singular=entry.get("singularResource", ""),
+        kind=(entry.get("responseKind") or {}).get("kind", ""),
+        namespaced=entry.get("scope") == "Namespaced",
+        short_names=tuple(entry.get("shortNames") or ()),
+        categories=tuple(entry.get("categories") or ()),
+        verbs=tuple(entry.get("verbs") or ()),
+    )

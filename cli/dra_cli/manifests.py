@@ -27,6 +27,15 @@ def load(sources: list[str]) -> list[dict[str, Any]]:
     return objects
 
 
+def parse(name: str, text: str) -> list[dict[str, Any]]:
+    """The objects of a text; errors call it ``name``.
+
+    Raises:
+        CommandError: it is no YAML, or holds something that is no API object.
+    """
+    return list(_objects(name, text))
+
+
 def _texts(source: str) -> Iterator[tuple[str, str]]:
     if source == "-":
         yield "standard input", sys.stdin.read()

@@ -3,7 +3,7 @@
 import contextlib
 import os
 import ssl
-from collections.abc import AsyncIterator, Mapping, Sequence
+from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -65,7 +65,7 @@ class ClusterServices:
         CommandError: the options leave out what cannot be left out.
     """
 
-    def __init__(self, cluster: Cluster, options: ClusterOptions, report: "Reporter") -> None:
+    def __init__(self, cluster: Cluster, options: ClusterOptions, report: Callable[[str], None]) -> None:
         self.cluster = cluster
         self._options = options
         self._report = report

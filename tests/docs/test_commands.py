@@ -114,7 +114,7 @@ def test_commands_and_options_exist(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def _parse(words: list[str], monkeypatch: pytest.MonkeyPatch) -> None:
     program, *arguments = words
-    if program == "dralab" and arguments[0] not in ("COMMAND", "--help", "-h"):
+    if program == "dralab" and arguments[0] not in ("COMMAND", "--help", "-h", "--version"):
         name, *given = arguments
         module = commandline.command(name)
         if not hasattr(module, "TAKES_ALL"):

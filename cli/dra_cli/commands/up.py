@@ -4,9 +4,13 @@ import argparse
 import asyncio
 import sys
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from dra_cli.access import data_option
 from dra_cli.commandline import Parser, number
+
+if TYPE_CHECKING:
+    from dra_cli.services import ClusterOptions
 
 
 def options(parser: Parser) -> None:
@@ -97,12 +101,18 @@ def _nodes(parser: Parser) -> None:
 def run(chosen: argparse.Namespace) -> None:
     """Start it."""
     from dra_cli import run as processes
-    from dra_cli.services import ClusterOptions
 
     if chosen.detach:
         processes.detach(chosen.data, sys.argv[1:])
-        return
-    asked = ClusterOptions(
+    else:
+        asyncio.run(processes.up(chosen.data, asked(chosen)))
+
+
+def asked(chosen: argparse.Namespace) -> "ClusterOptions":
+    """What the options ask for."""
+    from dra_cli.services import ClusterOptions
+
+    return ClusterOptions(
         nodes=chosen.nodes,
         gpus=chosen.gpus,
         port=chosen.port,
@@ -122,4 +132,3 @@ def run(chosen: argparse.Namespace) -> None:
         log_level=chosen.log_level,
         without=tuple(chosen.without),
     )
-    asyncio.run(processes.up(chosen.data, asked))

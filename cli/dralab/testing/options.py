@@ -1,0 +1,55 @@
+"""What a test's cluster is like."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+from dra_cli.services import DEFAULT_GATES
+from dra_shared.features import FeatureGates
+
+NVIDIA = "gpu.nvidia.com"
+
+
+@dataclass(frozen=True)
+class Options:
+    """How a cluster is started.
+
+    Args:
+        nodes: how many nodes, named node-0, node-1, …
+        gpus: the GPUs of each, as for ``dralab up --gpus``.
+        drivers: the drivers of each: names or files of profiles.
+        gates: feature gates, after those that ``dralab up`` turns on.
+        processes: whether the services are processes of their own, instead of tasks in this one.
+        fake_clock: whether time passes only as the test says; not with ``processes``.
+    """
+
+    nodes: int = 1
+    gpus: str = "8xA100-SXM4-40GB"
+    drivers: tuple[str, ...] = (NVIDIA,)
+    gates: Mapping[str, bool] = field(default_factory=dict)
+    processes: bool = False
+    fake_clock: bool = False
+
+    def __post_init__(self) -> None:
+        if self.processes and self.fake_clock:
+            raise ValueError("processes have clocks of their own: fake_clock needs a cluster in this process")
+        object.__setattr__(self, "drivers", tuple(self.drivers))
+
+    @property
+    def features(self) -> FeatureGates:
+        """The gates of all services.
+
+        Raises:
+            ValueError: a gate is not known.
+        """
+        return FeatureGates.parse(self.gates_flag)
+
+    @property
+    def gates_flag(self) -> str:
+        """The gates as ``--feature-gates`` takes them."""
+        return ",".join([DEFAULT_GATES, *(f"{name}={str(on).lower()}" for name, on in self.gates.items())])
+
+    @property
+    def key(self) -> tuple[object, ...]:
+        """Equal for options that ask for equal clusters."""
+        gates = tuple(sorted(self.gates.items()))
+        return (self.nodes, self.gpus, self.drivers, gates, self.processes, self.fake_clock)

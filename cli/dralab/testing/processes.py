@@ -1,0 +1,113 @@
+"""A cluster whose services are processes: ``dralab up``, for as long as a context lasts."""
+
+import asyncio
+import sys
+from pathlib import Path
+from types import TracebackType
+from typing import Self
+
+from dra_cli.cluster import Cluster, Record
+from dra_cli.errors import CommandError
+
+from dralab.testing.options import Options
+
+_START_TIMEOUT = 60.0
+_STOP_TIMEOUT = 30.0
+_POLL = 0.01
+
+
+class Processes:
+    """``dralab up`` in ``data``; ready for pods when it is entered.
+
+    Raises:
+        CommandError: it does not start; with its last words.
+    """
+
+    def __init__(self, options: Options, data: Path) -> None:
+        self.options = options
+        self.data = data
+        self._process: asyncio.subprocess.Process | None = None
+        self._record: Record
+
+    @property
+    def url(self) -> str:
+        """The API server's address."""
+        return self._record.server
+
+    @property
+    def urls(self) -> dict[str, str]:
+        """The addresses of the services that answer questions of their own."""
+        return {name: service.url for name, service in Cluster(self.data).record().services.items()}
+
+    async def __aenter__(self) -> Self:
+        log = self.data / "up.log"
+        with log.open("wb") as output:
+            self._process = await asyncio.create_subprocess_exec(
+                sys.executable,
+                "-m",
+                "dralab",
+                "up",
+                *arguments(self.options),
+                "--data",
+                str(self.data),
+                stdin=asyncio.subprocess.DEVNULL,
+                stdout=output,
+                stderr=output,
+                start_new_session=True,
+            )
+        try:
+            async with asyncio.timeout(_START_TIMEOUT):
+                while not self._is_ready():
+                    if self._process.returncode is not None:
+                        raise CommandError(log.read_text(errors="replace").strip() or "dralab up ended")
+                    await asyncio.sleep(_POLL)
+        except BaseException:
+            await self._stop()
+            raise
+        return self
+
+    async def __aexit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        await self._stop()
+
+    async def pause(self, seconds: float) -> None:
+        """Let the services work for a moment."""
+        await asyncio.sleep(seconds)
+
+    def _is_ready(self) -> bool:
+        cluster = Cluster(self.data)
+        try:
+            self._record = cluster.record()
+        except CommandError:
+            return False
+        return self._record.ready
+
+    async def _stop(self) -> None:
+        process = self._process
+        if process is None or process.returncode is not None:
+            return
+        process.terminate()
+        try:
+            async with asyncio.timeout(_STOP_TIMEOUT):
+                await process.wait()
+        except TimeoutError:
+            # Its services end with it: they watch a pipe that it holds.
+            process.kill()
+            await process.wait()
+
+
+def arguments(options: Options) -> list[str]:
+    """The options as words for ``dralab up``."""
+    words = ["--relaxed", "--port", "0", "--nodes", str(options.nodes), "--gpus", options.gpus]
+    for driver in options.drivers or ("none",):
+        words += ["--driver", driver]
+    if options.gates:
+        words += [
+            "--feature-gates",
+            ",".join(f"{name}={str(on).lower()}" for name, on in options.gates.items()),
+        ]
+    return words

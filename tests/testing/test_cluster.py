@@ -1,0 +1,164 @@
+"""``dralab.testing``, as tests of others use it."""
+
+import unittest
+from typing import Any
+
+import pytest
+from dralab.testing import AsyncCluster, Cluster, Options, WaitTimeout
+
+from tests.testing.manifests import POD
+
+pytestmark = pytest.mark.system
+
+
+@pytest.mark.dra_cluster(scope="module")
+def test_a_pod_gets_a_device(dra_cluster: Cluster) -> None:
+    dra_cluster.apply(POD)
+    pod = dra_cluster.pod("p")
+    assert "NVIDIA A100" in pod.logs()
+    assert pod.wait_for("Running")["spec"]["nodeName"] == "node-0"
+    (claim,) = pod.claims()
+    (result,) = claim["status"]["allocation"]["devices"]["results"]
+    assert result["driver"] == "gpu.nvidia.com"
+
+
+@pytest.mark.dra_cluster(scope="module")
+def test_the_next_test_finds_nothing_of_the_last(dra_cluster: Cluster) -> None:
+    for _ in range(2):
+        assert dra_cluster.list("pods") == dra_cluster.list("resourceclaims") == []
+        dra_cluster.apply(POD)
+        dra_cluster.pod("p").wait_for()
+        dra_cluster.rollback()
+
+
+@pytest.mark.dra_cluster(scope="module")
+def test_a_rollback_undoes_changes_and_deletions(dra_cluster: Cluster) -> None:
+    dra_cluster.apply(
+        {"apiVersion": "v1", "kind": "Node", "metadata": {"name": "node-0", "labels": {"zone": "a"}}},
+        {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "team"}},
+    )
+    before = dra_cluster.get("deviceclass/gpu.nvidia.com")
+    dra_cluster.delete("deviceclass/gpu.nvidia.com")
+    kept = dra_cluster.snapshot()
+    dra_cluster.delete("namespace/team")
+    dra_cluster.rollback(kept)
+    assert dra_cluster.get("namespace/team")["status"]["phase"] == "Active"
+    dra_cluster.rollback()
+    assert "zone" not in dra_cluster.get("node/node-0")["metadata"]["labels"]
+    assert dra_cluster.get("deviceclass/gpu.nvidia.com")["metadata"]["uid"] == before["metadata"]["uid"]
+    assert "team" not in {one["metadata"]["name"] for one in dra_cluster.list("namespaces")}
+
+
+@pytest.mark.dra_cluster(scope="module")
+def test_what_does_not_come_is_explained(dra_cluster: Cluster) -> None:
+    selector = {"cel": {"expression": "device.attributes['gpu.nvidia.com'].productName == 'none'"}}
+    dra_cluster.apply(POD)
+    dra_cluster.apply(
+        {
+            "apiVersion": "resource.k8s.io/v1",
+            "kind": "ResourceClaim",
+            "metadata": {"name": "picky"},
+            "spec": {
+                "devices": {
+                    "requests": [
+                        {
+                            "name": "gpu",
+                            "exactly": {"deviceClassName": "gpu.nvidia.com", "selectors": [selector]},
+                        }
+                    ]
+                }
+            },
+        },
+        {
+            "apiVersion": "v1",
+            "kind": "Pod",
+            "metadata": {"name": "waits"},
+            "spec": {
+                "containers": [{"name": "c", "image": "any"}],
+                "resourceClaims": [{"name": "gpu", "resourceClaimName": "picky"}],
+            },
+        },
+    )
+    dra_cluster.pod("waits").wait_for(lambda pod: pod["status"].get("conditions"))
+    with pytest.raises(WaitTimeout, match=r"pod/waits is not ready after 0\.3 s") as failed:
+        dra_cluster.pod("waits").wait_for(timeout=0.3)
+    assert "cannot allocate all claims" in str(failed.value)
+    assert "node-0" in str(failed.value)
+    with pytest.raises(WaitTimeout, match="pod/nowhere does not exist in namespace default"):
+        dra_cluster.wait_for("pod/nowhere", timeout=0.1)
+
+
+async def test_a_coroutine_has_the_cluster_on_its_own_loop(dra_cluster: AsyncCluster) -> None:
+    assert isinstance(dra_cluster, AsyncCluster)
+    await dra_cluster.apply(POD)
+    assert "A100" in await dra_cluster.pod("p").logs()
+    await dra_cluster.fault("node-0", 0, lost=True)
+    assert dra_cluster.worn
+
+    async def fewer() -> bool:
+        (piece,) = await dra_cluster.list("resourceslices")
+        return len(piece["spec"]["devices"]) == 7 or any(
+            device.get("taints") for device in piece["spec"]["devices"]
+        )
+
+    await dra_cluster.until(fewer)
+
+
+@pytest.mark.dra_cluster(scope="module")
+async def test_a_coroutine_can_share_a_cluster(dra_cluster: AsyncCluster) -> None:
+    await dra_cluster.apply(POD)
+    await dra_cluster.pod("p").wait_for()
+
+
+@pytest.mark.dra_cluster(fake_clock=True, drivers=["gpu.example.com"], gates={"DRADeviceTaints": False})
+async def test_time_passes_as_the_test_says(dra_cluster: AsyncCluster) -> None:
+    assert not dra_cluster.options.features.enabled("DRADeviceTaints")
+    await dra_cluster.apply(
+        {
+            "apiVersion": "batch/v1",
+            "kind": "CronJob",
+            "metadata": {"name": "often"},
+            "spec": {
+                "schedule": "* * * * *",
+                "jobTemplate": {
+                    "spec": {
+                        "template": {
+                            "spec": {"containers": [{"name": "c", "image": "any"}], "restartPolicy": "Never"}
+                        }
+                    }
+                },
+            },
+        }
+    )
+    assert await dra_cluster.list("jobs") == []
+    await dra_cluster.clock.advance(61)
+    job, *_ = await dra_cluster.until(lambda: dra_cluster.list("jobs"))
+    assert job["metadata"]["name"].startswith("often-")
+
+
+# The others' clients leave closing to the garbage collector.
+@pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning", "ignore::ResourceWarning")
+@pytest.mark.dra_cluster(scope="module")
+def test_other_clients_work_at_once(dra_cluster: Cluster) -> None:
+    with dra_cluster.httpx() as client:
+        assert client.get("/api/v1/nodes").json()["items"][0]["metadata"]["name"] == "node-0"
+    kubernetes: Any = pytest.importorskip("kubernetes")
+    with dra_cluster.kubernetes() as api:
+        assert kubernetes.client.CoreV1Api(api).read_node("node-0").metadata.name == "node-0"
+    lightkube = pytest.importorskip("lightkube.resources.core_v1")
+    assert dra_cluster.lightkube().get(lightkube.Node, "node-0").metadata.name == "node-0"
+
+
+class TestWithUnittest(unittest.TestCase):
+    """The same without pytest's fixtures."""
+
+    def test_a_context_manager_is_enough(self) -> None:
+        with Cluster(nodes=0) as cluster:
+            assert cluster.list("nodes") == []
+            assert cluster.kubeconfig.exists()
+        assert not cluster.data.exists()
+
+
+def test_a_fake_clock_is_of_this_process() -> None:
+    with pytest.raises(ValueError, match="processes have clocks of their own"):
+        Options(processes=True, fake_clock=True)

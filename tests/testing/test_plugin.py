@@ -1,0 +1,102 @@
+"""The plugin, in a pytest of its own."""
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+pytestmark = pytest.mark.system
+
+
+def _pytest(folder: Path, text: str, *arguments: str) -> str:
+    (folder / "test_it.py").write_text(text)
+    # Beautiful as it is, another plugin's set-up of the outer run is none of the inner's.
+    environment = {name: value for name, value in os.environ.items() if not name.startswith("PYTEST")}
+    result = subprocess.run(
+        [
+            sys.executable,
+            "-m",
+            "pytest",
+            "-p",
+            "no:cacheprovider",
+            "-p",
+            "no:randomly",
+            "--rootdir",
+            ".",
+            *arguments,
+        ],
+        cwd=folder,
+        env=environment,
+        capture_output=True,
+        text=True,
+        timeout=110,
+        check=False,
+    )
+    return result.stdout + result.stderr
+
+
+def test_a_failure_shows_what_the_cluster_knows(tmp_path: Path) -> None:
+    shown = _pytest(
+        tmp_path,
+        """
+POD = {"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "big"},
+       "spec": {"containers": [{"name": "c", "image": "i", "resources": {"requests": {"cpu": "9999"}}}]}}
+
+def test_sync(dra_cluster):
+    dra_cluster.apply(POD)
+    dra_cluster.pod("big").wait_for(lambda pod: pod["status"].get("conditions"))
+    assert dra_cluster.until(dra_cluster.events) == "what I expected"
+
+async def test_async(dra_cluster):
+    await dra_cluster.apply(POD)
+    await dra_cluster.pod("big").wait_for("PodScheduled", timeout=1)
+""",
+        "-o",
+        "asyncio_mode=auto",
+    )
+    assert "2 failed" in shown
+    for title in ("dralab events", "dralab explain", "dralab bundle"):
+        assert shown.count(f"- {title} -") == 2
+    assert "FailedScheduling" in shown
+    assert "Insufficient cpu" in shown
+    bundle = Path(shown.partition("dralab bundle")[2].partition("\n")[2].partition("\n")[0].strip())
+    assert bundle.name == "dralab-bundle.tar.gz"
+
+
+@pytest.mark.parametrize(
+    ("marker", "message"),
+    [
+        ("scope='class'", "dra_cluster: unknown scope 'class': choose function, module, session"),
+        ("node=3", "unexpected keyword argument 'node'"),
+        ("processes=True, fake_clock=True", "processes have clocks of their own"),
+    ],
+)
+def test_a_wrong_marker_is_named(tmp_path: Path, marker: str, message: str) -> None:
+    text = f"import pytest\n@pytest.mark.dra_cluster({marker})\ndef test_it(dra_cluster): pass\n"
+    assert message in _pytest(tmp_path, text)
+
+
+def test_a_shared_cluster_starts_once_and_ends_with_the_session(tmp_path: Path) -> None:
+    shown = _pytest(
+        tmp_path,
+        """
+import pytest
+urls = set()
+
+@pytest.mark.parametrize("number", range(3))
+def test_it(dra_cluster, number):
+    urls.add(dra_cluster.url)
+    assert dra_cluster.list("configmaps", "default") in ([], dra_cluster.list("configmaps", "default"))
+    dra_cluster.apply({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": f"n{number}"}})
+    names = {one["metadata"]["name"] for one in dra_cluster.list("namespaces")}
+    assert names & {"n0", "n1", "n2"} == {f"n{number}"}
+
+def test_one():
+    assert len(urls) == 1
+""",
+        "--dra-scope=session",
+        "-n0",
+    )
+    assert "4 passed" in shown
