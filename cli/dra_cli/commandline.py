@@ -34,6 +34,9 @@ GROUPS: dict[str, dict[str, str]] = {
         "explain": "Say why a pod or claim is where it is, or nowhere: the allocator's own trace.",
         "free": "Show which devices could be had now, by class and shape, and what is used of pools and counters.",
     },
+    "Plans": {
+        "plan": "Say what the scheduler would do: whether pods fit into a cluster, a dump of one, or a description.",
+    },
     "Development": {
         "bench": "Run a benchmark and print its numbers; its own options follow its name.",
         "conformance": "Compare our answers with recorded ones of the real Kubernetes code.",

@@ -1,5 +1,6 @@
-"""``explain`` and ``free``: what the scheduler knows, asked of the scheduler itself."""
+"""``explain`` and ``free``: asked of a cluster's own scheduler, or of ours on what any other cluster or a dump has."""
 
+from dataclasses import dataclass
 from typing import Any
 
 import httpx
@@ -9,6 +10,7 @@ from dra_shared.client.rest import Client
 from dra_cli.access import ChosenCluster
 from dra_cli.cluster import Cluster
 from dra_cli.errors import CommandError
+from dra_cli.plan.snapshot import Snapshot
 from dra_cli.surroundings import lines, surroundings
 
 _KINDS = {
@@ -21,7 +23,22 @@ _KINDS = {
 }
 
 
-async def explain(cluster: ChosenCluster, target: str, namespace: str, nodes: int, output: str) -> None:
+@dataclass(frozen=True)
+class Service:
+    """Where a scheduler answers."""
+
+    url: str
+    token: str | None
+
+
+async def explain(
+    cluster: ChosenCluster,
+    target: str,
+    namespace: str,
+    nodes: int,
+    output: str,
+    source: str | None = None,
+) -> None:
     """Print the explanation of ``pod/NAME`` or ``claim/NAME``.
 
     Raises:
@@ -33,31 +50,37 @@ async def explain(cluster: ChosenCluster, target: str, namespace: str, nodes: in
         kind, name = "pod", target
     if kind not in _KINDS:
         raise CommandError(f"cannot explain {target!r}: choose pod/NAME or claim/NAME", 2)
-    answer = orjson.loads(
-        await _ask(cluster, f"/explain/{_KINDS[kind]}/{namespace}/{name}", {"nodes": str(nodes)})
-    )
+    asked = await _asked(cluster, source)
+    if isinstance(asked, Snapshot):
+        answer, text = asked.explain(_KINDS[kind], namespace, name, nodes)
+    else:
+        path = f"/explain/{_KINDS[kind]}/{namespace}/{name}"
+        answer = orjson.loads(await _ask(asked, path, {"nodes": str(nodes)}))
+        text = await _ask(asked, path, {"nodes": str(nodes), "format": "text"})
     pod = answer.get("pod", "").partition("/")[2]
     found: dict[str, Any] = {}
-    if pod:
+    if pod and source is None:
         async with cluster.client() as client:
             found = await surroundings(client, namespace, pod)
     if output == "json":
         print(orjson.dumps(answer | found).decode())
         return
-    params = {"nodes": str(nodes), "format": "text"}
-    text = await _ask(cluster, f"/explain/{_KINDS[kind]}/{namespace}/{name}", params)
     print("\n".join([text.rstrip(), *lines(found)]))
 
 
-async def free(cluster: ChosenCluster, output: str) -> None:
+async def free(cluster: ChosenCluster, output: str, source: str | None = None) -> None:
     """Print what is free and what is used.
 
     Raises:
         CommandError: no cluster runs there.
     """
     _check(output)
+    asked = await _asked(cluster, source)
+    if isinstance(asked, Snapshot):
+        print((await asked.free(output)).rstrip())
+        return
     params = {} if output == "json" else {"format": "text"}
-    print((await _ask(cluster, "/free", params)).rstrip())
+    print((await _ask(asked, "/free", params)).rstrip())
 
 
 def _check(output: str) -> None:
@@ -65,15 +88,20 @@ def _check(output: str) -> None:
         raise CommandError(f"unknown output {output!r}: choose json, or leave it out", 2)
 
 
-async def _ask(cluster: ChosenCluster, path: str, params: dict[str, str]) -> str:
-    if cluster.data is None:
-        raise CommandError("only a scheduler of dralab can tell: name its cluster with --data")
-    record = Cluster(cluster.data).record()
-    scheduler = record.services.get("scheduler")
-    if scheduler is None:
-        raise CommandError("only dralab's own scheduler can tell, and this cluster runs without it")
+async def _asked(cluster: ChosenCluster, source: str | None) -> Service | Snapshot:
+    """The cluster's own scheduler if it is ours, else ours on what the cluster or the dump has."""
+    if source is not None:
+        return await Snapshot.read(source, cluster)
+    if cluster.data is not None:
+        record = Cluster(cluster.data).record()
+        if "scheduler" in record.services:
+            return Service(record.services["scheduler"].url, record.token)
+    return await Snapshot.read(None, cluster)
+
+
+async def _ask(service: Service, path: str, params: dict[str, str]) -> str:
     try:
-        async with Client(scheduler.url, user_agent="dralab", token=record.token) as client:
+        async with Client(service.url, user_agent="dralab", token=service.token) as client:
             response = await client.raw("GET", path, params=params)
     except httpx.HTTPError as error:
         raise CommandError(f"the scheduler does not answer ({error}); see `dralab status`") from error

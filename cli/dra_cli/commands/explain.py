@@ -13,6 +13,9 @@ def options(parser: Parser) -> None:
     parser.add_argument("--namespace", "-n", help="namespace (default: default)")
     parser.add_argument("--nodes", type=int, default=20, help="how many nodes to show (20)")
     parser.add_argument("--output", "-o", default="", help="json instead of a tree")
+    parser.add_argument(
+        "--from", dest="source", metavar="SOURCE", help="a dump of a cluster; see docs/plan.md"
+    )
     cluster_options(parser)
 
 
@@ -22,4 +25,6 @@ def run(chosen: argparse.Namespace) -> None:
 
     cluster = chosen_cluster(chosen)
     namespace = chosen.namespace or "default"
-    asyncio.run(insight.explain(cluster, chosen.target, namespace, chosen.nodes, chosen.output))
+    asyncio.run(
+        insight.explain(cluster, chosen.target, namespace, chosen.nodes, chosen.output, chosen.source)
+    )

@@ -10,6 +10,9 @@ from dra_cli.commandline import Parser
 def options(parser: Parser) -> None:
     """Declare what it takes."""
     parser.add_argument("--output", "-o", default="", help="json instead of tables")
+    parser.add_argument(
+        "--from", dest="source", metavar="SOURCE", help="a dump of a cluster; see docs/plan.md"
+    )
     cluster_options(parser)
 
 
@@ -17,4 +20,4 @@ def run(chosen: argparse.Namespace) -> None:
     """Print what is free."""
     from dra_cli import insight
 
-    asyncio.run(insight.free(chosen_cluster(chosen), chosen.output))
+    asyncio.run(insight.free(chosen_cluster(chosen), chosen.output, chosen.source))

@@ -80,6 +80,11 @@ class Placement:
         self._memory = EquivalenceCache(cache)
         self._next_start = 0
 
+    def restart(self) -> None:
+        """Forget verdicts, and where the search for nodes goes on."""
+        self._memory = EquivalenceCache(self._cache)
+        self._next_start = 0
+
     def begin(self, pod: Pod, group: CycleState | None = None) -> Attempt:
         """Start an attempt, with the verdicts that still hold of the last pod of equal signature."""
         verdicts = self._memory.get(self._sign(pod), self._next_start)

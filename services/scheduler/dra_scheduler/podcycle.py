@@ -61,6 +61,10 @@ class PodCycle:
         self._clock = clock
         self._attempt: Attempt | None = None
 
+    def restart(self) -> None:
+        """Decide as a new scheduler would: nothing of earlier attempts counts."""
+        self._placement.restart()
+
     async def decide(self, entry: QueuedPod, group: CycleState | None = None) -> Decision | Failure | None:
         """Choose a node and reserve what the pod uses there; None: the pod went, or someone else placed it.
 
@@ -183,6 +187,11 @@ class PodCycles:
         """See :meth:`PodCycle.pod_deleted`."""
         for cycle in self._cycles.values():
             cycle.pod_deleted(uid)
+
+    def restart(self) -> None:
+        """See :meth:`PodCycle.restart`."""
+        for cycle in self._cycles.values():
+            cycle.restart()
 
 
 def _with_node(pod: Pod, node_name: str) -> Pod:

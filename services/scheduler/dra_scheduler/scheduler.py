@@ -137,6 +137,10 @@ class Scheduler:
             _log.exception("attempt failed unexpectedly", pod=entry.pod.key)
             self.queue.fail(entry, str(problem))
 
+    def restart(self) -> None:
+        """Decide as a new scheduler would that knows the same objects."""
+        self._pod_cycle.restart()
+
     async def stop(self) -> None:
         """End what is going on in the background."""
         await self._tasks.cancel()

@@ -51,13 +51,14 @@ from dra_scheduler.tasks import Tasks
 class Sources:
     """Where objects come from, and where events go. ``volumes`` is run only once a pod with a volume claim comes.
 
-    ``recorder`` makes the one for a profile of that name. ``announces``: someone wants to know a pod's node while what
-    has to be done before binding goes on.
+    ``recorder`` makes the one for a profile of that name. ``stopwatch`` limits searches and explanations; None: the
+    clock does. ``announces``: someone wants to know a pod's node while what has to be done before binding goes on.
     """
 
     informers: InformerFactory
     volumes: InformerFactory
     recorder: Callable[[str], Recorder]
+    stopwatch: Clock | None = None
     announces: bool = True
 
 
@@ -136,6 +137,7 @@ class _Base:
     config: SchedulerConfig
     client: Client
     clock: Clock
+    stopwatch: Clock
     recorder: Callable[[str], Recorder]
     announces: bool
     tasks: Tasks
@@ -164,6 +166,7 @@ def _base(config: SchedulerConfig, client: Client, clock: Clock, sources: Source
         config,
         client,
         clock,
+        stopwatch=sources.stopwatch or clock,
         recorder=sources.recorder,
         announces=sources.announces and gates.enabled("NominatedNodeNameForExpectation"),
         tasks=Tasks(),
@@ -209,6 +212,7 @@ def _profile(base: _Base, profile: Profile) -> _Profile:
         client=base.client,
         recorder=recorder,
         clock=base.clock,
+        stopwatch=base.stopwatch,
         volumes=base.volumes,
         namespace_labels=namespace_labels,
         newest_pod=base.newest_pod,
@@ -279,7 +283,7 @@ def _explainer(base: _Base, frameworks: Mapping[str, Framework]) -> Explainer:
         base.queue,
         base.manager,
         frameworks,
-        base.clock,
+        base.stopwatch,
         base.newest_pod,
         groups,
     )

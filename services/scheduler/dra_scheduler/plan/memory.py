@@ -86,6 +86,8 @@ class MemoryClient(Client):
         self._clock = clock
         self._revisions = itertools.count(1)
         self._names = itertools.count(1)
+        # What objects were before they changed, None for none; None: it is not kept.
+        self._before: dict[tuple[Resource[Any], str], Object | None] | None = None
         # Called with a pod that is gone, after its informer's handlers.
         self.on_pod_gone: Callable[[Pod], None] = lambda pod: None
 
@@ -94,7 +96,10 @@ class MemoryClient(Client):
     def put(self, resource: Resource[T], obj: T) -> T:
         """Store the object in a new revision."""
         stored = _replace(obj, metadata=_replace(obj.metadata, resource_version=str(next(self._revisions))))
-        self.informers.informer(resource).put(stored)
+        informer = self.informers.informer(resource)
+        if self._before is not None:
+            self._before.setdefault((resource, stored.key), informer.store.get(stored.key))
+        informer.put(stored)
         return stored
 
     def drop(self, resource: Resource[T], key: str) -> None:
@@ -103,9 +108,26 @@ class MemoryClient(Client):
         gone = informer.store.get(key)
         if gone is None:
             return
+        if self._before is not None:
+            self._before.setdefault((resource, key), gone)
         informer.drop(key)
         if isinstance(gone, Pod):
             self.on_pod_gone(gone)
+
+    def checkpoint(self) -> None:
+        """Remember from here on how everything was."""
+        self._before = {}
+
+    def rollback(self) -> None:
+        """Have everything as it was at the checkpoint."""
+        before, self._before = self._before or {}, None
+        new = [place for place, old in before.items() if old is None]
+        changed = [(place[0], old) for place, old in before.items() if old is not None]
+        # Pods go first and come last: their claims are judged while they are there.
+        for resource, key in sorted(new, key=lambda place: place[0].kind != PODS.kind):
+            self.drop(resource, key)
+        for resource, old in sorted(changed, key=lambda place: place[0].kind == PODS.kind):
+            self.put(resource, old)
 
     def objects(self, resource: Resource[T]) -> list[T]:
         """All objects of the resource."""

@@ -5,18 +5,20 @@ Mirrors ``Scheduler.Run`` of upstream's ``pkg/scheduler/scheduler.go``; the sche
 """
 
 import random
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager
 from datetime import datetime
 from typing import Any, TypeVar
 
 from dra_shared.api.meta import Object
 from dra_shared.api.pod import ObjectReference, Pod
-from dra_shared.api.resources import PODS, Resource
+from dra_shared.api.resources import PODS, RESOURCE_CLAIMS, Resource
 from dra_shared.client.events import Recorder
+from dra_shared.clock import SystemClock
 
 from dra_scheduler.config import SchedulerConfig
 from dra_scheduler.plan.memory import MemoryClient
-from dra_scheduler.plan.upkeep import Upkeep
+from dra_scheduler.plan.upkeep import Upkeep, claim_names
 from dra_scheduler.plan.virtualtime import VirtualClock, VirtualTimeLoop
 from dra_scheduler.wiring import Sources, new_scheduler
 
@@ -63,13 +65,13 @@ class Simulation:
         self.client = MemoryClient(clock)
         self.upkeep = Upkeep(self.client)
         self._events = _Preemptions(self.client)
-        self._running = running
-        sources = Sources(
-            self.client.informers, self.client.informers, lambda _: self._events, announces=False
-        )
+        self.running = running
+        self._seed, self._rng = seed, random.Random(seed)
+        informers = self.client.informers
+        sources = Sources(informers, informers, lambda _: self._events, SystemClock(), announces=False)
         config = config or SchedulerConfig()
         self.scheduler = new_scheduler(
-            config, client=self.client, clock=clock, rng=random.Random(seed), sources=sources
+            config, client=self.client, clock=clock, rng=self._rng, sources=sources
         )
 
     def close(self) -> None:
@@ -96,18 +98,47 @@ class Simulation:
             self.client.put(resource, obj)
 
     def load(self, objects: Iterable[tuple[Resource[Any], Iterable[Object]]]) -> None:
-        """Add many objects, resource by resource."""
+        """Add many objects, resource by resource; pods that wait come in the order in which they were created."""
         for resource, each in objects:
-            for obj in each:
+            for obj in sorted(each, key=_turn) if resource is PODS else each:
                 self.add(resource, obj)
 
     def remove(self, resource: Resource[T], key: str) -> None:
         """Remove the object of that key."""
         self.client.drop(resource, key)
 
+    @contextmanager
+    def trial(self) -> Iterator[None]:
+        """What happens in it is taken back at its end. Every trial starts as the first one did."""
+        self.settle()
+        self.scheduler.restart()
+        self._rng.seed(self._seed)
+        self.client.checkpoint()
+        running = self.running
+        try:
+            yield
+        finally:
+            self.client.rollback()
+            self._events.evicted.clear()
+            self.running = lambda: True
+            self.settle()
+            self.running = running
+
     def pod(self, key: str) -> Pod | None:
         """The pod as it is now."""
         return self.client.find(PODS, key)
+
+    def devices(self, pod: Pod) -> tuple[str, ...]:
+        """The devices that the pod's claims have, as ``driver/pool/device``."""
+        find = self.client.find
+        keys = [f"{pod.metadata.namespace}/{name}" for name in claim_names(pod)]
+        claims = [claim for key in keys if (claim := find(RESOURCE_CLAIMS, key)) is not None]
+        return tuple(
+            f"{result.driver}/{result.pool}/{result.device}"
+            for claim in claims
+            if claim.status.allocation is not None
+            for result in claim.status.allocation.devices.results
+        )
 
     def settle(self) -> None:
         """Schedule until nothing can change any more by itself.
@@ -123,7 +154,7 @@ class Simulation:
         while True:
             entry = queue.try_pop()
             if entry is not None:
-                if not self._running():
+                if not self.running():
                     queue.fail(entry, "stopped")
                     raise Stopped
                 await scheduler.try_schedule(entry)
@@ -137,3 +168,7 @@ class Simulation:
             if not waits or loop.time() + min(waits) > give_up:
                 return
             loop.advance(min(waits))
+
+
+def _turn(pod: Any) -> tuple[bool, str, str]:
+    return not pod.spec.node_name, pod.metadata.creation_timestamp or "", pod.key

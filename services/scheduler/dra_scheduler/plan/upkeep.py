@@ -89,17 +89,9 @@ class Upkeep:
 
     def pod_gone(self, pod: Pod) -> None:
         """Give back what the pod's claims were reserved for, and remove those that were made for it."""
-        names = []
-        for entry in pod.spec.resource_claims:
-            try:
-                names.append(claim_name(pod, entry)[0])
-            except ClaimReferenceError:
-                continue
-        if pod.status.extended_resource_claim_status is not None:
-            names.append(pod.status.extended_resource_claim_status.resource_claim_name)
-        for name in names:
+        for name in claim_names(pod):
             key = f"{pod.metadata.namespace}/{name}"
-            claim = self._client.find(RESOURCE_CLAIMS, key) if name else None
+            claim = self._client.find(RESOURCE_CLAIMS, key)
             if claim is not None:
                 self._release(claim, pod)
 
@@ -113,3 +105,16 @@ class Upkeep:
         owner = controller_of(claim)
         if owner is not None and owner.uid == pod.metadata.uid:
             self._client.drop(RESOURCE_CLAIMS, claim.key)
+
+
+def claim_names(pod: Pod) -> list[str]:
+    """The names of the pod's claims, as far as they are made, the one for extended resources last."""
+    names = []
+    for entry in pod.spec.resource_claims:
+        try:
+            names.append(claim_name(pod, entry)[0])
+        except ClaimReferenceError:
+            continue
+    if pod.status.extended_resource_claim_status is not None:
+        names.append(pod.status.extended_resource_claim_status.resource_claim_name)
+    return [name for name in names if name]

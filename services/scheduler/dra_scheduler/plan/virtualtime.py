@@ -23,6 +23,7 @@ class VirtualTimeLoop(asyncio.BaseEventLoop):
         self._elapsed = 0.0
         self._idle: asyncio.Future[float | None] | None = None
         self._called = threading.Event()
+        self._threads = 0
 
     def time(self) -> float:
         """Seconds of virtual time since the loop was made."""
@@ -49,6 +50,18 @@ class VirtualTimeLoop(asyncio.BaseEventLoop):
         with ThreadPoolExecutor(1) as pool:
             return pool.submit(self.run_until_complete, work).result()
 
+    def run_in_executor(  # type: ignore[override]  # nothing here depends on what the function gives
+        self, executor: Any, func: Any, *args: Any
+    ) -> asyncio.Future[Any]:
+        """As the base class; meanwhile time stands still."""
+        self._threads += 1
+        future: asyncio.Future[Any] = super().run_in_executor(executor, func, *args)
+        future.add_done_callback(self._thread_ended)
+        return future
+
+    def _thread_ended(self, _: asyncio.Future[Any]) -> None:
+        self._threads -= 1
+
     def __del__(self) -> None:
         # It holds nothing of the operating system that would have to be closed.
         pass
@@ -59,14 +72,15 @@ class VirtualTimeLoop(asyncio.BaseEventLoop):
         """Nothing is ready; ``timeout`` is when the next timer is due. 0: callbacks are."""
         if timeout == 0:
             return []
-        if self._idle is not None and not self._idle.done():
-            self._idle.set_result(timeout)
-        elif timeout is not None:
-            self.advance(timeout)
-        else:
-            # Only a thread can go on: a search that was handed to one.
+        if self._threads:
+            # A search goes on in a thread: no time passes until it ends.
             self._called.wait()
             self._called.clear()
+        elif self._idle is not None and not self._idle.done():
+            self._idle.set_result(timeout)
+        else:
+            assert timeout is not None, "nothing can ever happen"
+            self.advance(timeout)
         return []
 
     def _process_events(self, event_list: list[Any]) -> None:

@@ -66,6 +66,7 @@ class Parts:
     client: Client
     recorder: Recorder
     clock: Clock
+    stopwatch: Clock
     volumes: VolumeObjects
     namespace_labels: Callable[[str], Mapping[str, str]]
     newest_pod: Callable[[str], Pod | None]
@@ -122,6 +123,7 @@ def _dynamic_resources(parts: Parts, profile: Profile) -> DynamicResources:
         pod_groups=parts.groups,
         recorder=parts.recorder,
         clock=parts.clock,
+        stopwatch=parts.stopwatch,
         # Zero disables it, too.
         filter_timeout=args.filter_timeout.seconds if args.filter_timeout else None,
         binding_timeout=(args.binding_timeout or _BINDING_TIMEOUT).seconds,

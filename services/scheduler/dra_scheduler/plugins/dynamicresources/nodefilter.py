@@ -46,18 +46,23 @@ class _TooSlowError(Exception):
 
 
 class NodeFilter:
-    """Checks nodes one by one and remembers in the attempt's memory what could be allocated there."""
+    """Checks nodes one by one and remembers in the attempt's memory what could be allocated there.
+
+    ``clock`` says what time it is in the cluster, ``stopwatch`` how long a search has taken.
+    """
 
     def __init__(
         self,
         gates: FeatureGates,
         manager: DRAManager,
         clock: Clock,
+        stopwatch: Clock,
         filter_timeout: float | None,
         binding_timeout: float,
     ) -> None:
         self._manager = manager
         self._clock = clock
+        self._stopwatch = stopwatch
         self._timeout = filter_timeout
         self._binding_timeout = binding_timeout
         self._conditions = gates.enabled("DRADeviceBindingConditions") and gates.enabled(
@@ -213,11 +218,11 @@ class NodeFilter:
             claims = self._own(memory, fresh, requests)
             if expressions := long_expressions(claims, self._manager.classes.get):
                 raise Offload(functools.partial(compile_all, expressions, self._manager.features))
-        started = self._clock.monotonic()
+        started = self._stopwatch.monotonic()
 
         def check_time() -> None:
             check()
-            if self._clock.monotonic() - started > _OFFLOAD_AFTER:
+            if self._stopwatch.monotonic() - started > _OFFLOAD_AFTER:
                 raise _TooSlowError
 
         try:
@@ -277,7 +282,7 @@ class NodeFilter:
         return known
 
     def _checker(self, state: CycleState, memory: AttemptMemory, node_name: str) -> Callable[[], None]:
-        clock, now, attempt = self._clock, self._clock.monotonic(), state.deadline
+        clock, now, attempt = self._stopwatch, self._stopwatch.monotonic(), state.deadline
         end = None
         if state.trace is not None:
             end = now + _TRACE_LIMIT

@@ -67,6 +67,7 @@ class DynamicResources:
         pod_groups: PodGroups,
         recorder: Recorder,
         clock: Clock,
+        stopwatch: Clock | None = None,
         filter_timeout: float | None = 10.0,
         binding_timeout: float = 600.0,
         new_uid: Callable[[], str] = lambda: str(uuid.uuid4()),
@@ -80,7 +81,7 @@ class DynamicResources:
         self._new_uid = new_uid
         if not gates.enabled("DRASchedulerFilterTimeout"):
             filter_timeout = None
-        self._nodes = NodeFilter(gates, manager, clock, filter_timeout, binding_timeout)
+        self._nodes = NodeFilter(gates, manager, clock, stopwatch or clock, filter_timeout, binding_timeout)
         self._store = ClaimStore(gates, manager, client, recorder, clock, binding_timeout)
         self.deallocator = Deallocator(client)
         self._release = Release(

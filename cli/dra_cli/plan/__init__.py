@@ -1,0 +1,1 @@
+"""``dralab plan`` and its kin: worlds read from anywhere, and answers shown."""

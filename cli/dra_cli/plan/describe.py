@@ -1,0 +1,102 @@
+"""A world from a description: so many equal nodes with these GPUs, as ``dralab up`` would make them."""
+
+import tempfile
+import uuid
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+
+import msgspec
+from dra_node_agent.drivers.base import DriverOptions
+from dra_node_agent.drivers.errors import DriverConfigError
+from dra_node_agent.drivers.nvidia import DRIVER_NAME, gates
+from dra_node_agent.drivers.nvidia.announce import Announcer
+from dra_node_agent.drivers.nvidia.discovery import DeviceLibrary
+from dra_node_agent.drivers.nvidia.factory import NvidiaFactory
+from dra_node_agent.drivers.nvidia.host import SimulatedHost
+from dra_node_agent.drivers.nvidia.options import NvidiaOptions
+from dra_node_agent.kubelet.node import NodeShape
+from dra_scheduler.plan.objects import Objects
+from dra_shared.api.meta import ObjectMeta
+from dra_shared.api.node import Node, NodeStatus
+from dra_shared.api.resource import DeviceAttribute, ResourcePool, ResourceSlice, ResourceSliceSpec
+from dra_shared.api.resources import DEVICE_CLASSES, NODES, RESOURCE_SLICES
+
+from dra_cli.errors import CommandError
+
+_replace = msgspec.structs.replace
+
+
+def described(nodes: int, gpus: str, *, prefix: str = "node-", gpu_models: tuple[Path, ...] = ()) -> Objects:
+    """A world of equal nodes with these GPUs, and the driver's device classes.
+
+    Raises:
+        CommandError: the GPUs are described wrongly.
+    """
+    names = [f"{prefix}{index}" for index in range(nodes)]
+    kind = NodeKind(gpus, gpu_models)
+    objects = Objects().with_objects((DEVICE_CLASSES, made) for made in kind.classes)
+    objects = objects.with_objects((NODES, kind.node(name)) for name in names)
+    return objects.with_objects((RESOURCE_SLICES, piece) for name in names for piece in kind.slices(name))
+
+
+class NodeKind:
+    """Nodes with the same GPUs."""
+
+    def __init__(self, gpus: str, gpu_models: tuple[Path, ...] = ()) -> None:
+        with tempfile.TemporaryDirectory() as folder:
+            path = Path(folder)
+            options = DriverOptions(driver_root=path, machines=path, gpus=gpus, gpu_models=gpu_models)
+            try:
+                factory = NvidiaFactory(options)
+            except DriverConfigError as error:
+                raise CommandError(str(error), 2) from error
+            self.classes = factory.device_classes()
+            system = factory.system("node")
+            if system is None:
+                raise CommandError("a world cannot be made from this machine's GPUs: name a model", 2)
+            own = NvidiaOptions.parse({})
+            library = DeviceLibrary(SimulatedHost(system, path), own.gates)
+            found = library.enumerate()
+            partitioned = own.gates.enabled(gates.DYNAMIC_MIG) and library.any_mig_capable()
+            announced = Announcer(own.gates, own.shares, own.split_slices)
+            (self._pool,) = announced.resources("node", found, {}, partitioned).pools.values()
+
+    def node(self, name: str) -> Node:
+        """A node of this kind, ready."""
+        shape = NodeShape(name=name)
+        amounts = {"cpu": shape.cpu, "memory": shape.memory, "pods": shape.pods}
+        amounts["ephemeral-storage"] = shape.storage
+        labels = {"kubernetes.io/hostname": name, "kubernetes.io/os": "linux", "kubernetes.io/arch": "amd64"}
+        return Node(
+            metadata=ObjectMeta(name=name, uid=f"plan-node-{name}", labels=labels),
+            status=NodeStatus(capacity=amounts, allocatable=amounts),
+        )
+
+    def slices(self, name: str) -> Iterator[ResourceSlice]:
+        """Its slices, each device with an identity of its own."""
+        pieces = self._pool.slices
+        pool = ResourcePool(name=name, generation=1, resource_slice_count=len(pieces))
+        for index, piece in enumerate(pieces):
+            devices = tuple(
+                _replace(device, attributes=_own_uuid(device.attributes, f"{name}-{device.name}"))
+                for device in piece.devices
+            )
+            yield ResourceSlice(
+                metadata=ObjectMeta(
+                    name=f"{index:04}-{DRIVER_NAME}-{name}", uid=f"plan-slice-{name}-{index}"
+                ),
+                spec=ResourceSliceSpec(
+                    driver=DRIVER_NAME,
+                    node_name=name,
+                    pool=pool,
+                    devices=devices,
+                    shared_counters=piece.shared_counters,
+                ),
+            )
+
+
+def _own_uuid(attributes: Mapping[str, DeviceAttribute], identity: str) -> dict[str, DeviceAttribute]:
+    found = dict(attributes)
+    if "uuid" in found:
+        found["uuid"] = _replace(found["uuid"], string=f"GPU-{uuid.uuid5(uuid.NAMESPACE_DNS, identity)}")
+    return found

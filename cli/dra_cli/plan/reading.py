@@ -1,0 +1,92 @@
+"""A world from what was read: typed objects of the kinds that scheduling depends on, in the versions that it uses."""
+
+import functools
+from collections.abc import Iterable, Iterator
+from typing import Any
+
+import msgspec
+import orjson
+from dra_apiserver.conversion import convert as convert_version
+from dra_apiserver.conversion import to_storage
+from dra_apiserver.kinds import catalog
+from dra_apiserver.registry import Registry
+from dra_apiserver.schema import default
+from dra_scheduler.plan.objects import BY_KIND, Objects
+from dra_shared.api.codec import convert, decode
+from dra_shared.api.meta import Object
+from dra_shared.api.resources import DAEMON_SETS, PRIORITY_CLASSES, WORKLOADS, Resource
+
+from dra_cli.plan.documents import Document, documents
+from dra_cli.plan.files import texts
+
+# What manifests may have beyond a world's objects.
+_IN_MANIFESTS = {(r.group, r.kind): r for r in (DAEMON_SETS, PRIORITY_CLASSES, WORKLOADS)}
+
+Typed = tuple[Resource[Any], Object]
+
+
+def read(source: str, problems: list[str]) -> Objects:
+    """The world in a file, folder or archive; ``problems`` gets what could not be read.
+
+    Raises:
+        CommandError: the source cannot be read at all.
+    """
+    return world(from_source(source, problems), problems)
+
+
+def from_source(source: str, problems: list[str]) -> Iterator[Document]:
+    """The documents of a file, folder or archive."""
+    for where, text in texts(source):
+        yield from documents(where, text, problems)
+
+
+def world(found: Iterable[Document], problems: list[str]) -> Objects:
+    """The world of these documents; of one that is there twice the later one counts."""
+    return Objects().with_objects(typed(found, problems))
+
+
+def typed(found: Iterable[Document], problems: list[str], *, manifests: bool = False) -> Iterator[Typed]:
+    """The objects that matter; ``problems`` gets those that cannot be read."""
+    for document in found:
+        known = (document.group, document.kind)
+        resource = BY_KIND.get(known) or (_IN_MANIFESTS.get(known) if manifests else None)
+        if resource is None:
+            continue
+        try:
+            obj = _typed(resource, document)
+        except (msgspec.DecodeError, ValueError, TypeError, KeyError, AttributeError) as error:
+            problems.append(f"{document.where}: a {document.kind} cannot be read: {error}")
+            continue
+        if not obj.metadata.name and not obj.metadata.generate_name:
+            problems.append(f"{document.where}: a {document.kind} without a name is left out")
+            continue
+        yield resource, obj
+
+
+def _typed(resource: Resource[Any], document: Document) -> Object:
+    if document.stored and document.version == resource.version:
+        obj: Object = decode(resource, document.data)
+        if obj.metadata.namespace or not resource.namespaced:
+            return obj
+        return _in_default(obj)
+    value = orjson.loads(bytes(document.data))
+    value.setdefault("metadata", {})
+    kind = _registry().known_kind(document.group, document.version, document.kind)
+    if kind is not None:
+        default(kind, document.version, value)
+        if document.version != resource.version:
+            to_storage(kind, value, document.version)
+            if kind.storage_version != resource.version:
+                convert_version(kind, value, resource.version)
+    made: Object = convert(resource, value)
+    return made if made.metadata.namespace or not resource.namespaced else _in_default(made)
+
+
+def _in_default(obj: Object) -> Object:
+    meta = msgspec.structs.replace(obj.metadata, namespace="default")
+    return msgspec.structs.replace(obj, metadata=meta)
+
+
+@functools.cache
+def _registry() -> Registry:
+    return catalog.registry("api/all=true")

@@ -1,0 +1,77 @@
+"""Answers for people: text, and JSON or YAML of the same fields."""
+
+from collections.abc import Iterable
+from typing import Any
+
+import msgspec
+import orjson
+from dra_scheduler.explain.text import render
+from dra_scheduler.plan.fit import Fit, PodPlace
+
+from dra_cli.errors import CommandError
+
+_MOST_PODS = 20
+
+
+def structured(answer: msgspec.Struct | Any, output: str) -> str:
+    """The answer as JSON or YAML.
+
+    Raises:
+        CommandError: there is no such output.
+    """
+    value = _with_all(msgspec.to_builtins(answer), answer)
+    if output == "json":
+        return orjson.dumps(value, option=orjson.OPT_INDENT_2).decode()
+    if output == "yaml":
+        import yaml
+
+        return str(yaml.safe_dump(value, sort_keys=False)).rstrip()
+    raise CommandError(f"unknown output {output!r}: choose json, yaml or html, or leave it out", 2)
+
+
+def _with_all(value: Any, answer: Any) -> Any:
+    """The fields in their order, those with their default included: a script reads ``fits`` where it is 0, too."""
+    if not isinstance(answer, msgspec.Struct):
+        return value
+    return {
+        field.encode_name: value.get(field.encode_name, msgspec.to_builtins(getattr(answer, field.name)))
+        for field in msgspec.structs.fields(answer)
+    }
+
+
+def fit_text(fit: Fit) -> str:
+    """The answer of ``plan fit``."""
+    lines = [_headline(fit)]
+    if not fit.complete:
+        lines.append("interrupted: this is as far as it came")
+    if fit.more:
+        lines.append(f"{'at least ' if fit.more_at_least else ''}{fit.more} more like it would fit")
+    lines += [f"  {place}" for place in _places(fit.pods)]
+    for pod, text in fit.preempted.items():
+        lines.append(f"preempted: {pod}: {text}")
+    if fit.waiting:
+        lines.append(f"{fit.waiting} pods of the cluster wait for a node and were tried first")
+    if fit.unplaced is not None:
+        lines += ["", "the first that does not fit:", render(fit.unplaced).rstrip()]
+    lines += [f"uncertain: {problem}" for problem in fit.uncertain]
+    return "\n".join(lines)
+
+
+def _headline(fit: Fit) -> str:
+    if not fit.wanted:
+        return f"{fit.copies} fit, {_count(fit.fits, 'pod')}"
+    if fit.fits == fit.wanted:
+        return f"fits: {_count(fit.fits, 'pod')}"
+    return f"does not fit: {fit.fits} of {_count(fit.wanted, 'pod')} fit"
+
+
+def _count(number: int, what: str) -> str:
+    return f"{number} {what}{'' if number == 1 else 's'}"
+
+
+def _places(pods: Iterable[PodPlace]) -> Iterable[str]:
+    placed = [pod for pod in pods if pod.node]
+    for pod in placed[:_MOST_PODS]:
+        yield f"{pod.pod} on {pod.node}" + (f": {', '.join(pod.devices)}" if pod.devices else "")
+    if len(placed) > _MOST_PODS:
+        yield f"and {len(placed) - _MOST_PODS} more; -o json has all"

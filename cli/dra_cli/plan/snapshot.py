@@ -1,0 +1,82 @@
+"""A cluster as it is now, or as a dump has it, and our scheduler's view of it: nothing is scheduled or written."""
+
+import sys
+from typing import Any
+
+import msgspec
+import orjson
+from dra_scheduler.explain.free import free
+from dra_scheduler.explain.freetext import render_free
+from dra_scheduler.explain.report import PodReport
+from dra_scheduler.explain.text import render
+from dra_scheduler.plan.objects import Objects
+from dra_shared.api.resources import PODS
+
+from dra_cli.access import ChosenCluster
+from dra_cli.errors import CommandError
+from dra_cli.plan.gaps import gaps
+from dra_cli.plan.working import simulation
+
+
+class Snapshot:
+    """Explains what a scheduler would do with these objects."""
+
+    def __init__(self, objects: Objects) -> None:
+        self._objects = objects
+        self._world = simulation(objects, None, "", 0, lambda: True)
+
+    @classmethod
+    async def read(cls, source: str | None, cluster: ChosenCluster) -> "Snapshot":
+        """The objects of a dump, or of a running cluster; what is missing is named on standard error.
+
+        Raises:
+            CommandError: they cannot be read.
+        """
+        from dra_cli.plan.sources import from_cluster, is_kubeconfig, kubeconfig_cluster
+
+        problems: list[str] = []
+        if source is None or is_kubeconfig(source):
+            chosen = cluster if source is None else kubeconfig_cluster(source, cluster.context)
+            objects = await from_cluster(chosen, problems)
+        else:
+            from dra_cli.plan.reading import read
+
+            objects = read(source, problems)
+        for problem in (*problems, *gaps(objects)):
+            print(f"dralab: uncertain: {problem}", file=sys.stderr)
+        return cls(objects)
+
+    def explain(self, kind: str, namespace: str, name: str, nodes: int) -> tuple[dict[str, Any], str]:
+        """The explanation of a pod or claim, as JSON and as text.
+
+        Raises:
+            CommandError: there is no such object.
+        """
+        explainer = self._world.scheduler.explainer
+        explain = explainer.pod if kind == "pod" else explainer.claim
+        report = explain(namespace, name, most_nodes=nodes)
+        if report is None:
+            what = "pod" if kind == "pod" else "resourceclaim"
+            raise CommandError(f'there is no {what} "{namespace}/{name}"')
+        report = self._as_reported(report)
+        answer: dict[str, Any] = orjson.loads(msgspec.json.encode(report))
+        return answer, render(report)
+
+    def _as_reported(self, report: PodReport) -> PodReport:
+        """With what the cluster's own scheduler has reported of the pod."""
+        pod = self._objects.of(PODS).get(report.pod)
+        if pod is None or report.node:
+            return report
+        reported = next((c for c in pod.status.conditions if c.type == "PodScheduled"), None)
+        if reported is None or reported.status != "False":
+            return report
+        state = report.state
+        if state == "pending: active":
+            state = f"pending: {(reported.reason or 'waiting').lower()}"
+        return msgspec.structs.replace(report, state=state, message=reported.message or report.message)
+
+    async def free(self, output: str) -> str:
+        """What is free: JSON, or tables."""
+        scheduler = self._world.scheduler
+        report = await free(scheduler.manager, scheduler.cache.node_objects())
+        return msgspec.json.encode(report).decode() if output == "json" else render_free(report)

@@ -1,0 +1,94 @@
+"""Long work: progress on a terminal, and an interruption that keeps what was found."""
+
+import os
+import signal
+import sys
+import time
+from types import FrameType, TracebackType
+from typing import Any, Self
+
+from dra_scheduler.config import SchedulerConfig
+from dra_scheduler.plan.fit import Wanted
+from dra_scheduler.plan.objects import Objects
+from dra_scheduler.plan.simulation import Simulation
+from dra_shared.features import FeatureGates
+from dra_shared.log import configure
+
+from dra_cli.errors import CommandError
+
+_EVERY = 0.5
+
+
+class Progress:
+    """Shows a number on a terminal; Ctrl-C has the work end with what it has, a second one at once."""
+
+    def __init__(self, what: str, *, quiet: bool = False) -> None:
+        self._what = what
+        self._shown = not quiet and sys.stderr.isatty()
+        self._next = time.monotonic() + _EVERY
+        self._tries = 0
+        self._stopped = False
+        self._before: Any = None
+
+    def __enter__(self) -> Self:
+        self._before = signal.signal(signal.SIGINT, self._interrupted)
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        problem: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        signal.signal(signal.SIGINT, self._before)
+        if self._shown:
+            os.write(sys.stderr.fileno(), b"\r\x1b[K")
+
+    def _interrupted(self, number: int, frame: FrameType | None) -> None:
+        if self._stopped:
+            raise KeyboardInterrupt
+        self._stopped = True
+
+    def running(self) -> bool:
+        """Whether to go on."""
+        self._tries += 1
+        if self._shown and time.monotonic() > self._next:
+            self.at(self._tries, "tried")
+        return not self._stopped
+
+    def at(self, count: int, what: str = "") -> None:
+        """So many are done."""
+        if self._shown and time.monotonic() > self._next:
+            self._next = time.monotonic() + _EVERY
+            os.write(sys.stderr.fileno(), f"\r\x1b[K{count} {what or self._what}".encode())
+
+
+def simulation(
+    objects: Objects, asked: Wanted | None, feature_gates: str, seed: int, running: Any
+) -> Simulation:
+    """The scheduler with the world's objects.
+
+    Raises:
+        CommandError: a feature gate is malformed.
+    """
+    configure("plan", "error")
+    chosen: dict[str, bool] = {}
+    try:
+        named = FeatureGates.parse(feature_gates)
+    except ValueError as error:
+        raise CommandError(str(error), 2) from error
+    for part in filter(None, feature_gates.split(",")):
+        name = part.partition("=")[0].strip()
+        chosen[name] = named.enabled(name)
+    gates = objects.gates(chosen)
+    if asked is not None and asked.groups:
+        gates = Objects().with_objects(_as_objects(asked)).gates(chosen)
+    world = Simulation(SchedulerConfig(gates=gates), seed=seed, running=running)
+    world.load((resource, each.values()) for resource, each in objects)
+    return world
+
+
+def _as_objects(asked: Wanted) -> Any:
+    from dra_shared.api.resources import POD_GROUPS
+
+    return [(POD_GROUPS, group) for group in asked.groups]

@@ -1,0 +1,193 @@
+"""``plan fit``: whether pods fit into a world and how many, where each goes, and why the first one that doesn't."""
+
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import msgspec
+from dra_shared.api.meta import Object, Struct
+from dra_shared.api.pod import Pod
+from dra_shared.api.resources import POD_GROUPS, PODS, Resource
+from dra_shared.api.scheduling import PodGroup
+
+from dra_scheduler.explain.report import PodReport
+from dra_scheduler.plan.simulation import Simulation, Stopped
+
+_replace = msgspec.structs.replace
+
+# Of what fits beyond what was asked for, so many copies are counted.
+_MORE = 100
+_LARGEST_BATCH = 1024
+
+
+class PodPlace(Struct):
+    """A pod of the question: its node and devices, or the message of its last attempt."""
+
+    pod: str
+    node: str = ""
+    devices: tuple[str, ...] = ()
+    message: str = ""
+
+
+class Fit(Struct):
+    """The answer of ``plan fit``.
+
+    ``fits`` is the number of pods that fit, of ``wanted`` (0: as many as possible); ``copies`` how many times all pods
+    of the question fit together. ``more`` further copies would fit, at least if ``more_at_least``. ``preempted`` are
+    pods that would have to go, each with the event's text. ``waiting`` is how many pods of the world wait for a node
+    themselves. ``unplaced`` is the explanation of the first pod that does not fit. Without ``complete`` the search was
+    interrupted, and this is how far it had come. ``uncertain`` is what the world lacks.
+    """
+
+    fits: int
+    wanted: int
+    copies: int = 0
+    more: int = 0
+    more_at_least: bool = False
+    pods: tuple[PodPlace, ...] = ()
+    preempted: dict[str, str] = msgspec.field(default_factory=dict)
+    waiting: int = 0
+    unplaced: PodReport | None = None
+    complete: bool = True
+    uncertain: tuple[str, ...] = ()
+
+    @property
+    def good(self) -> bool:
+        """Whether the answer is yes: all that was asked for fits; as many as possible: one does."""
+        return self.complete and (self.fits >= self.wanted if self.wanted else self.copies > 0)
+
+
+@dataclass(frozen=True)
+class Wanted:
+    """Pods and their groups, as one copy of them; ``others`` are what they refer to, which copies share."""
+
+    pods: Sequence[Pod]
+    groups: Sequence[PodGroup] = ()
+    others: Sequence[tuple[Resource[Any], Object]] = field(default_factory=tuple)
+
+
+class Fitter:
+    """Adds copies of the pods to a world, until one does not fit or there are enough."""
+
+    def __init__(
+        self,
+        world: Simulation,
+        wanted: Wanted,
+        progress: Callable[[int], None] = lambda placed: None,
+    ) -> None:
+        self._world = world
+        self._wanted = wanted
+        self._progress = progress
+        self._copies: list[list[str]] = []
+
+    def answer(self, count: int | None, *, most: bool = False, more: bool = True) -> Fit:
+        """Try ``count`` copies (None: the pods as they are), or with ``most`` as many as fit."""
+        world = self._world
+        waiting = sum(not pod.spec.node_name for pod in world.client.objects(PODS))
+        with world.trial():
+            for resource, obj in self._wanted.others:
+                world.add(resource, obj)
+            complete, further, open_end = True, 0, False
+            try:
+                if most:
+                    self._add_until_full(None)
+                else:
+                    self._add(count or 1, numbered=count is not None)
+            except Stopped:
+                complete = False
+            asked = len(self._copies)
+            fit = self._fit(asked, 0 if most else asked * len(self._wanted.pods), waiting)
+            if complete and more and not most and fit.good and self._wanted.pods:
+                further, open_end, complete = self._count_more()
+            return _replace(fit, more=further, more_at_least=open_end, complete=complete)
+
+    def _count_more(self) -> tuple[int, bool, bool]:
+        before = len(self._copies)
+        try:
+            self._add_until_full(_MORE)
+        except Stopped:
+            return self._complete(before), True, True
+        found = self._complete(before)
+        return found, found >= _MORE, True
+
+    def _add_until_full(self, limit: int | None) -> None:
+        batch, added = 1, 0
+        while limit is None or added < limit:
+            batch = batch if limit is None else min(batch, limit - added)
+            start = len(self._copies)
+            self._add(batch, numbered=True)
+            added += batch
+            if self._complete(start) < batch or not self._wanted.pods:
+                return
+            batch = min(2 * batch, _LARGEST_BATCH)
+
+    def _add(self, copies: int, *, numbered: bool) -> None:
+        for _ in range(copies):
+            number = len(self._copies) + 1
+            ending = f"-{number}" if numbered else ""
+            for group in self._wanted.groups:
+                self._world.add(POD_GROUPS, self._named(POD_GROUPS, group, ending))
+            pods = [self._named(PODS, _in_group(pod, ending), ending) for pod in self._wanted.pods]
+            self._copies.append([pod.key for pod in pods])
+            for pod in pods:
+                self._world.add(PODS, pod)
+        self._world.settle()
+        self._progress(self._placed(self._copies))
+
+    def _named(self, resource: Resource[Any], obj: Any, ending: str) -> Any:
+        meta = obj.metadata
+        name = f"{meta.name}{ending}"
+        while self._world.client.find(resource, f"{meta.namespace}/{name}") is not None:
+            name += "-plan"
+        meta = _replace(meta, name=name, uid=self._world.client.new_uid())
+        return _replace(obj, metadata=meta)
+
+    def _complete(self, start: int) -> int:
+        """How many copies from that one on have all their pods placed."""
+        return sum(all(self._node(key) for key in copy) for copy in self._copies[start:])
+
+    def _placed(self, copies: Iterable[Sequence[str]]) -> int:
+        return sum(bool(self._node(key)) for copy in copies for key in copy)
+
+    def _node(self, key: str) -> str:
+        pod = self._world.pod(key)
+        return pod.spec.node_name if pod is not None else ""
+
+    def _fit(self, copies: int, wanted: int, waiting: int) -> Fit:
+        world = self._world
+        keys = [key for copy in self._copies[:copies] for key in copy]
+        places = tuple(self._place(key) for key in keys)
+        missing = next((place.pod for place in places if not place.node), None)
+        explained = None
+        if missing is not None:
+            namespace, _, name = missing.partition("/")
+            explained = world.scheduler.explainer.pod(namespace, name, most_nodes=3)
+        if not wanted:
+            # Those that were one too many are no part of the answer.
+            places = tuple(place for place in places if place.node)
+        return Fit(
+            fits=sum(bool(place.node) for place in places),
+            wanted=wanted,
+            copies=self._complete(0),
+            pods=places,
+            preempted=dict(world.preempted),
+            waiting=waiting,
+            unplaced=explained,
+        )
+
+    def _place(self, key: str) -> PodPlace:
+        pod = self._world.pod(key)
+        if pod is None:
+            return PodPlace(pod=key, message="preempted")
+        if pod.spec.node_name:
+            return PodPlace(pod=key, node=pod.spec.node_name, devices=self._world.devices(pod))
+        entry = self._world.scheduler.queue.get(pod.metadata.uid)
+        return PodPlace(pod=key, message=entry.message if entry is not None else "not tried")
+
+
+def _in_group(pod: Pod, ending: str) -> Pod:
+    group = pod.spec.scheduling_group
+    if not ending or group is None or group.pod_group_name is None:
+        return pod
+    group = _replace(group, pod_group_name=f"{group.pod_group_name}{ending}")
+    return _replace(pod, spec=_replace(pod.spec, scheduling_group=group))

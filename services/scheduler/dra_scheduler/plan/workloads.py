@@ -1,0 +1,89 @@
+"""The pods that Deployments, Jobs and other workloads make, as their controllers would make them all at once."""
+
+from collections.abc import Iterable, Iterator
+from typing import Any
+
+import msgspec
+from dra_shared.api.apps import DaemonSet, Deployment, ReplicaSet, StatefulSet
+from dra_shared.api.batch import Job
+from dra_shared.api.core import ReplicationController
+from dra_shared.api.meta import Object, ObjectMeta, OwnerReference
+from dra_shared.api.node import NodeSelector, NodeSelectorRequirement, NodeSelectorTerm
+from dra_shared.api.pod import Affinity, NodeAffinity, Pod, PodSpec, PodTemplateSpec
+from dra_shared.api.resources import (
+    DAEMON_SETS,
+    DEPLOYMENTS,
+    JOBS,
+    REPLICA_SETS,
+    REPLICATION_CONTROLLERS,
+    STATEFUL_SETS,
+    Resource,
+)
+
+_replace = msgspec.structs.replace
+
+TEMPLATED: tuple[Resource[Any], ...] = (
+    DEPLOYMENTS,
+    REPLICA_SETS,
+    STATEFUL_SETS,
+    REPLICATION_CONTROLLERS,
+    JOBS,
+    DAEMON_SETS,
+)
+
+
+def replicas(workload: Object, nodes: int = 0) -> int:
+    """How many pods the workload wants at a time; a DaemonSet one for each of ``nodes``."""
+    if isinstance(workload, Deployment | ReplicaSet | StatefulSet | ReplicationController):
+        return 1 if workload.spec.replicas is None else workload.spec.replicas
+    if isinstance(workload, Job):
+        wanted = 1 if workload.spec.parallelism is None else workload.spec.parallelism
+        return wanted if workload.spec.completions is None else min(wanted, workload.spec.completions)
+    return nodes if isinstance(workload, DaemonSet) else 0
+
+
+def template(workload: Object) -> PodTemplateSpec | None:
+    """What its pods look like."""
+    found: PodTemplateSpec | None = getattr(getattr(workload, "spec", None), "template", None)
+    return found
+
+
+def pods_of(resource: Resource[Any], workload: Object, nodes: Iterable[str] = ()) -> Iterator[Pod]:
+    """The workload's pods, named after it and numbered; a DaemonSet's each for one of ``nodes``."""
+    made = template(workload)
+    if made is None:
+        return
+    meta = workload.metadata
+    owner = OwnerReference(
+        api_version=resource.api_version,
+        kind=resource.kind,
+        name=meta.name,
+        uid=meta.uid or f"plan-{resource.plural}-{meta.name}",
+        controller=True,
+    )
+    names = list(nodes)
+    for index in range(replicas(workload, len(names))):
+        pod = Pod(
+            metadata=ObjectMeta(
+                name=f"{meta.name}-{index}",
+                namespace=meta.namespace,
+                labels=made.metadata.labels,
+                annotations=made.metadata.annotations,
+                owner_references=(owner,),
+            ),
+            spec=made.spec,
+        )
+        if isinstance(workload, DaemonSet):
+            pod = _replace(pod, spec=_bound_to(pod, names[index]))
+        yield pod
+
+
+def _bound_to(pod: Pod, node: str) -> PodSpec:
+    """Require the node by name (upstream's ``ReplaceDaemonSetPodNodeNameNodeAffinity``)."""
+    term = NodeSelectorTerm(
+        match_fields=(NodeSelectorRequirement(key="metadata.name", operator="In", values=(node,)),)
+    )
+    required = NodeSelector(node_selector_terms=(term,))
+    wanted = NodeAffinity(required_during_scheduling_ignored_during_execution=required)
+    affinity = _replace(pod.spec.affinity or Affinity(), node_affinity=wanted)
+    return _replace(pod.spec, affinity=affinity)
