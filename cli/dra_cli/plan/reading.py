@@ -1,16 +1,12 @@
 """A world from what was read: typed objects of the kinds that scheduling depends on, in the versions that it uses."""
 
 import functools
+import importlib
 from collections.abc import Iterable, Iterator
 from typing import Any
 
 import msgspec
 import orjson
-from dra_apiserver.conversion import convert as convert_version
-from dra_apiserver.conversion import to_storage
-from dra_apiserver.kinds import catalog
-from dra_apiserver.registry import Registry
-from dra_apiserver.schema import default
 from dra_scheduler.plan.objects import BY_KIND, Objects
 from dra_shared.api.codec import convert, decode
 from dra_shared.api.meta import Object
@@ -71,13 +67,7 @@ def _typed(resource: Resource[Any], document: Document) -> Object:
         return _in_default(obj)
     value = orjson.loads(bytes(document.data))
     value.setdefault("metadata", {})
-    kind = _registry().known_kind(document.group, document.version, document.kind)
-    if kind is not None:
-        default(kind, document.version, value)
-        if document.version != resource.version:
-            to_storage(kind, value, document.version)
-            if kind.storage_version != resource.version:
-                convert_version(kind, value, resource.version)
+    value = _api().converted(document.group, document.version, document.kind, value, resource.version)
     made: Object = convert(resource, value)
     return made if made.metadata.namespace or not resource.namespaced else _in_default(made)
 
@@ -88,5 +78,6 @@ def _in_default(obj: Object) -> Object:
 
 
 @functools.cache
-def _registry() -> Registry:
-    return catalog.registry("api/all=true")
+def _api() -> Any:
+    # By its name: reading stored objects needs nothing of an API server.
+    return importlib.import_module("dra_apiserver.offline")
