@@ -9,18 +9,9 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, Final
 
+from dra_shared.cel.access import lookup, qualify
 from dra_shared.cel.errors import CostLimitExceeded, EvaluationError
-from dra_shared.cel.values import (
-    NO_OVERLOAD,
-    NONE,
-    OptionalValue,
-    Uint,
-    go_type,
-    lookup,
-    opened,
-    qualify,
-    reread,
-)
+from dra_shared.cel.values import NO_OVERLOAD, NONE, OptionalValue, Uint, go_type, opened, reread
 
 VIEW: Final = 0
 COST: Final = 1

@@ -23,13 +23,23 @@ from dra_shared.cel.attributes import (
     resolver,
 )
 from dra_shared.cel.checker import TypeIdent
+from dra_shared.cel.closures import (
+    early_call,
+    for_text,
+    logic,
+    matcher,
+    or_panic,
+    or_value,
+    tracked_call,
+    untracked_call,
+    unused,
+)
 from dra_shared.cel.comprehensions import Fold, fold_code
 from dra_shared.cel.construction import hashable, map_builder, optional_list, plain_list, struct_builder
-from dra_shared.cel.declarations import FAILED, CallCost, Functions, Implementation
+from dra_shared.cel.declarations import Functions
 from dra_shared.cel.depth import room, with_room
 from dra_shared.cel.dispatch import implementation
 from dra_shared.cel.errors import EvaluationError
-from dra_shared.cel.library.lists import failed_list
 from dra_shared.cel.library.patterns import compile_regex
 from dra_shared.cel.syntax import (
     ACCUMULATOR,
@@ -45,14 +55,7 @@ from dra_shared.cel.syntax import (
     walk,
 )
 from dra_shared.cel.types import DEVICE, DYN, Kind
-from dra_shared.cel.values import (
-    NO_OVERLOAD,
-    OptionalValue,
-    TypeValue,
-    Uint,
-    equal,
-    go_type,
-)
+from dra_shared.cel.values import NO_OVERLOAD, TypeValue, Uint, go_type
 
 _CONVERSIONS: Final = frozenset(
     ["bool", "bytes", "double", "duration", "dyn", "int", "string", "timestamp", "type", "uint"]
@@ -154,9 +157,9 @@ class _Compiler:
         args = [self.code(operand) for operand in operands]
         match function:
             case "_&&_":
-                return plain(_logic(args[0].run, args[1].run, False))
+                return plain(logic(args[0].run, args[1].run, False))
             case "_||_":
-                return plain(_logic(args[0].run, args[1].run, True))
+                return plain(logic(args[0].run, args[1].run, True))
             case "_?_:_":
                 branches = (args[0].run, self._as_attribute(args[1]), self._as_attribute(args[2]))
                 return self._attribute(Attribute(None, (), branches))
@@ -167,7 +170,7 @@ class _Compiler:
             case "@not_strictly_false":
                 return plain(self._accounted_not_false(args[0].run))
             case "or" | "orValue" if len(args) == 2:
-                return plain(_or(args[0].run, args[1].run, unwrap=function == "orValue"))
+                return plain(or_value(args[0].run, args[1].run, unwrap=function == "orValue"))
             case "@in" if expr.overloads == ["in_list"] and args[1].is_const:
                 member = self._membership(args[0].run, args[1].value)
                 if member is not None:
@@ -217,18 +220,18 @@ class _Compiler:
         compiled = function in ("matches", "find", "findAll") and isinstance(pattern, str)
         if compiled:
             compile_regex(str(pattern))
-            run = _matcher(str(pattern)) if function == "matches" else _for_text(run)
+            run = matcher(str(pattern)) if function == "matches" else for_text(run)
         if _compares(expr.overloads):
             # Where there are two arguments, both fail together.
-            args = [*args[:-1], plain(_or_panic(args[-1].run))]
+            args = [*args[:-1], plain(or_panic(args[-1].run))]
         if not self.tracked:
-            return plain(_untracked(function, run, args))
+            return plain(untracked_call(function, run, args))
         overload = expr.overloads[0] if len(expr.overloads) == 1 else ""
         single = len(declared.overloads) == 1 or overload != "" or _by_value(function)
         early = len(args) > 2 or compiled or not single or function == "format"
         cost = declared.call_cost(overload)
         runs = [arg.run for arg in args]
-        return plain(_early(run, runs, cost) if early else _tracked(run, runs, cost))
+        return plain(early_call(run, runs, cost) if early else tracked_call(run, runs, cost))
 
     def _accounted_not_false(self, operand: Run) -> Run:
         tracked = self.tracked
@@ -293,8 +296,8 @@ class _Compiler:
             self._scopes.setdefault(expr.second, []).append(fold.read_second())
         # Each part is compiled once: compiling nested loops twice would take exponential time.
         predicate = self._quantified(expr)
-        condition: Run = _unused
-        step: Run = _unused
+        condition: Run = unused
+        step: Run = unused
         if predicate is None:
             condition = self.code(expr.condition).run
             appended = _appended(expr)
@@ -360,20 +363,6 @@ def _compares(overloads: Sequence[str]) -> bool:
     )
 
 
-def _or_panic(run: Run) -> Run:
-    def checked(frame: Frame) -> Any:
-        try:
-            return run(frame)
-        except EvaluationError:
-            raise failed_list() from None
-
-    return checked
-
-
-def _unused(frame: Frame) -> Any:
-    raise AssertionError("a loop over a predicate has no other parts")
-
-
 def _by_value(function: str) -> bool:
     """Operators with one implementation for all overloads."""
     return not function[0].isalpha() or function in ("size", "type", "dyn", "sort")
@@ -395,35 +384,6 @@ def _appended(expr: Comprehension) -> tuple[Expr | None, list[Expr]] | None:
     return None if added.optional else (predicate, added.elements)
 
 
-def _logic(left: Run, right: Run, absorbing: bool) -> Run:
-    """``&&`` (absorbing False) and ``||`` (absorbing True): errors give way to an absorbing operand."""
-    neutral = not absorbing
-
-    def run(frame: Frame) -> Any:
-        try:
-            value = left(frame)
-        except EvaluationError as error:
-            failure = error
-        else:
-            if value is absorbing:
-                return absorbing
-            if value is neutral:
-                value = right(frame)
-                if value is absorbing or value is neutral:
-                    return value
-                raise EvaluationError(NO_OVERLOAD)
-            failure = EvaluationError(NO_OVERLOAD)
-        try:
-            value = right(frame)
-        except EvaluationError:
-            raise failure from None
-        if value is absorbing:
-            return absorbing
-        raise failure
-
-    return run
-
-
 def _lies(expr: Expr) -> bool:
     """Whether values may be of another type than the expression: what is no optional is not touched by orValue."""
     if not isinstance(expr, Call):
@@ -434,118 +394,3 @@ def _lies(expr: Expr) -> bool:
         case "_?_:_" | "_[_]":
             return any(map(_lies, expr.args))
     return False
-
-
-def _or(left: Run, right: Run, *, unwrap: bool) -> Run:
-    def run(frame: Frame) -> Any:
-        value = left(frame)
-        # Upstream leaves what is not optional as it is.
-        if type(value) is not OptionalValue:
-            return value
-        if value.present:
-            return value.value if unwrap else value
-        return right(frame)
-
-    return run
-
-
-def _matcher(pattern: str) -> Implementation:
-    search = compile_regex(pattern).search
-
-    def matches(text: Any, _: Any) -> bool:
-        if type(text) is not str:
-            raise EvaluationError(NO_OVERLOAD)
-        return search(text) is not None
-
-    return matches
-
-
-def _for_text(run: Implementation) -> Implementation:
-    def search(text: Any, *rest: Any) -> Any:
-        if type(text) is not str:
-            raise EvaluationError(NO_OVERLOAD)
-        return run(text, *rest)
-
-    return search
-
-
-def _untracked(function: str, run: Implementation, args: Sequence[Code]) -> Run:
-    if args and all(arg.is_const for arg in args):
-        try:
-            known = run(*[arg.value for arg in args])
-        except Exception:
-            # What fails has to fail each time it runs.
-            known = None
-        if known is not None:
-            return lambda frame: known
-    if len(args) == 2:
-        left, right = args[0].run, args[1].run
-        if args[1].is_const:
-            value = args[1].value
-            if function == "_==_" and type(value) is str:
-                return _equals_text(left, value)
-            return lambda frame: run(left(frame), value)
-        if function == "_==_":
-            return lambda frame: equal(left(frame), right(frame))
-        return lambda frame: run(left(frame), right(frame))
-    if len(args) == 1:
-        only = args[0].run
-        return lambda frame: run(only(frame))
-    runs = [arg.run for arg in args]
-    return lambda frame: run(*[arg(frame) for arg in runs])
-
-
-def _equals_text(left: Run, text: str) -> Run:
-    def run(frame: Frame) -> bool:
-        value = left(frame)
-        return value == text if type(value) is str else equal(value, text)
-
-    return run
-
-
-def _early(run: Implementation, runs: Sequence[Run], cost: CallCost) -> Run:
-    """A call that stops at the first argument that fails, free of charge unless that is the last one."""
-    if not runs:
-        return lambda frame: _finish(frame, run, (), cost)
-    *first, last = runs
-
-    def call(frame: Frame) -> Any:
-        args = [arg(frame) for arg in first]
-        try:
-            args.append(last(frame))
-        except EvaluationError:
-            charge(frame, cost([*args, FAILED], FAILED))
-            raise
-        return _finish(frame, run, args, cost)
-
-    return call
-
-
-def _finish(frame: Frame, run: Implementation, args: Sequence[Any], cost: CallCost) -> Any:
-    try:
-        value = run(*args)
-    except EvaluationError:
-        charge(frame, cost(args, FAILED))
-        raise
-    charge(frame, cost(args, value))
-    return value
-
-
-def _tracked(run: Implementation, runs: Sequence[Run], cost: CallCost) -> Run:
-    """A call with at most two arguments, all of which are evaluated even if one fails."""
-
-    def call(frame: Frame) -> Any:
-        args: list[Any] = []
-        failure: EvaluationError | None = None
-        for arg in runs:
-            try:
-                args.append(arg(frame))
-            except EvaluationError as error:
-                failure = failure or error
-                args.append(FAILED)
-        if failure is not None:
-            charge(frame, cost(args, FAILED))
-            raise failure
-        return _finish(frame, run, args, cost)
-
-    return call

@@ -4,9 +4,10 @@ from collections.abc import Sequence
 from typing import Any
 
 from dra_shared.cel import messages
+from dra_shared.cel.access import UNHASHABLE, unhashable
 from dra_shared.cel.attributes import Frame, Run
 from dra_shared.cel.errors import EvaluationError
-from dra_shared.cel.values import UNHASHABLE, OptionalValue, StructValue, go_type, to_text, unhashable
+from dra_shared.cel.values import OptionalValue, StructValue, go_type, to_text
 
 
 def plain_list(runs: Sequence[Run]) -> Run:

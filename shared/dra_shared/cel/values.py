@@ -1,4 +1,4 @@
-"""Values while an expression runs, and what CEL says about their equality, order and types.
+"""Values while an expression runs, and their types; ``equality`` compares them, ``access`` reads their members.
 
 Plain Python values stand for CEL's where they can: bool, int (64-bit), float, str, bytes, None, list, dict. The
 rest are the classes here, ``dra_shared.quantity`` and ``dra_shared.semver``.
@@ -10,14 +10,13 @@ from collections.abc import Callable, Mapping
 from typing import Any, Final
 
 from dra_shared.cel.authorization import Authorizer, Decision, GroupCheck, PathCheck, ResourceCheck
-from dra_shared.cel.errors import EvaluationError, Panic
+from dra_shared.cel.errors import EvaluationError
 from dra_shared.cel.network import Cidr, Ip
 from dra_shared.cel.url import Url
 from dra_shared.quantity import Quantity
 from dra_shared.semver import Semver
 
 NO_OVERLOAD: Final = "no such overload"
-_NAN: Final = "NaN values cannot be ordered"
 
 
 class Uint(int):
@@ -137,7 +136,7 @@ class DomainMap(dict[str, Any]):
     __slots__ = ()
 
 
-_EMPTY: Final[dict[str, Any]] = {}
+EMPTY: Final[dict[str, Any]] = {}
 
 _TYPE_NAMES: Final[dict[type, str]] = {
     bool: "bool",
@@ -210,10 +209,8 @@ _WRAPPED: Final[dict[type, str]] = {
     Url: "*url.URL",
     EvaluationError: "*errors.errorString",
 }
-_PLAIN: Final = frozenset((str, int, bool, Uint, bytes, Duration, Timestamp, TypeValue))
-_NUMBERS: Final = frozenset((int, Uint, float))
-_LISTS: Final = frozenset((list, tuple))
-_STRICT: Final = frozenset((Quantity, DerivedQuantity, Semver, Url, Ip, Cidr, NamedFormat))
+NUMBERS: Final = frozenset((int, Uint, float))
+LISTS: Final = frozenset((list, tuple))
 
 
 def innermost(optional: OptionalValue) -> Any:
@@ -269,7 +266,7 @@ def type_text(value: Any) -> str:
 
 
 def is_list(value: Any) -> bool:
-    return type(value) in _LISTS
+    return type(value) in LISTS
 
 
 def is_map(value: Any) -> bool:
@@ -279,7 +276,7 @@ def is_map(value: Any) -> bool:
 def size(value: Any) -> int | None:
     """CEL's size(), None for what has none."""
     kind = type(value)
-    if kind is str or kind is bytes or kind in _LISTS or kind is dict or kind is DomainMap:
+    if kind is str or kind is bytes or kind in LISTS or kind is dict or kind is DomainMap:
         return len(value)
     if kind is Ip:
         return int(value.byte_length)
@@ -298,193 +295,6 @@ def cost_size(value: Any) -> int:
     return 1
 
 
-def equal(left: Any, right: Any) -> bool:
-    """CEL's ``==``. Raises EvaluationError where cel-go's equality is an error."""
-    kind = type(left)
-    if kind is type(right) and kind in _PLAIN:
-        return bool(left == right)
-    if left is None or right is None:
-        return left is right
-    if kind in _NUMBERS:
-        return type(right) in _NUMBERS and _numbers_equal(left, right)
-    if kind in _LISTS:
-        return type(right) in _LISTS and len(left) == len(right) and all(map(_lenient, left, right))
-    if kind is dict or kind is DomainMap:
-        return is_map(right) and _maps_equal(left, right)
-    if kind in _STRICT:
-        return _strict_equal(kind, left, right)
-    if kind is OptionalValue:
-        if type(right) is not OptionalValue or left.present != right.present:
-            return False
-        return not left.present or equal(left.value, right.value)
-    if kind is StructValue:
-        return (
-            type(right) is StructValue and left.name == right.name and _maps_equal(left.fields, right.fields)
-        )
-    return False
-
-
-def _lenient(left: Any, right: Any) -> bool:
-    """Inside lists and maps, an error does not make a difference."""
-    try:
-        return equal(left, right)
-    except EvaluationError:
-        return True
-
-
-def _numbers_equal(left: Any, right: Any) -> bool:
-    if type(left) is float or type(right) is float:
-        return float(left) == float(right)
-    return int(left) == int(right)
-
-
-def _maps_equal(left: dict[Any, Any], right: dict[Any, Any]) -> bool:
-    if len(left) != len(right):
-        return False
-    for key, value in left.items():
-        other, found = find(right, key)
-        if not found or not _lenient(value, other):
-            return False
-    return True
-
-
-def _strict_equal(kind: type[Any], left: Any, right: Any) -> bool:
-    if issubclass(kind, Quantity):
-        if type(right) is not Quantity:
-            raise EvaluationError(NO_OVERLOAD)
-        return bool(left == right)
-    if type(right) is not kind:
-        raise EvaluationError(NO_OVERLOAD)
-    if kind is NamedFormat:
-        return bool(left.name == right.name)
-    return bool(left == right)
-
-
-def same(left: Any, right: Any) -> bool:
-    """Equal, errors counting as different."""
-    try:
-        return equal(left, right)
-    except EvaluationError:
-        return False
-
-
-_ORDERED: Final = frozenset((bool, bytes, float, Duration, int, str, Timestamp, Uint))
-
-
-def comparable(value: Any) -> bool:
-    return type(value) in _ORDERED
-
-
-def compare(left: Any, right: Any) -> int:
-    """CEL's order of two values: -1, 0 or 1. Raises EvaluationError for what has no order."""
-    kind, other = type(left), type(right)
-    if kind is other and kind in _ORDERED:
-        if kind is float and (math.isnan(left) or math.isnan(right)):
-            raise EvaluationError(_NAN)
-        return int(left > right) - int(left < right)
-    if kind is float and math.isnan(left):
-        raise EvaluationError(_NAN)
-    if kind in _NUMBERS and other in _NUMBERS:
-        if kind is float or other is float:
-            a, b = float(left), float(right)
-            if math.isnan(a) or math.isnan(b):
-                raise EvaluationError(_NAN)
-            return (a > b) - (a < b)
-        return (int(left) > int(right)) - (int(left) < int(right))
-    raise EvaluationError(NO_OVERLOAD)
-
-
-_KEYED: Final = frozenset((type(None), Duration, TypeValue, Ip, Cidr))
-#: What Go's maps do not take for a key.
-UNHASHABLE: Final = frozenset((NamedFormat, Semver, bytes))
-
-
-def unhashable(key: Any) -> Panic:
-    return Panic(f"runtime error: hash of unhashable type {go_type(key)}")
-
-
-def find(container: dict[Any, Any], key: Any) -> tuple[Any, bool]:
-    """A map's value for a key, and whether there is one. Numbers match across types, bools only bools."""
-    kind = type(key)
-    if kind is str:
-        if key in container:
-            return container[key], True
-    elif kind in _NUMBERS or kind is bool:
-        for mine, value in container.items():
-            if (type(mine) is bool) is (kind is bool) and mine == key:
-                return value, True
-    if type(container) is DomainMap:
-        return _EMPTY, True
-    for mine, value in container.items():
-        if type(mine) is kind and _same_key(mine, key):
-            return value, True
-    if container and kind in UNHASHABLE:
-        raise unhashable(key)
-    return None, False
-
-
-def _same_key(mine: Any, key: Any) -> bool:
-    """Whether Go takes the two, which are no numbers, for one key of a map; most are pointers to it."""
-    if type(key) is Timestamp:
-        return bool(mine == key and mine.offset == key.offset)
-    return mine is NONE is key or (type(key) in _KEYED and bool(mine == key))
-
-
-def contains(container: Any, wanted: Any) -> bool:
-    """CEL's ``in``."""
-    kind = type(container)
-    if kind in _LISTS:
-        return any(same(wanted, element) for element in container)
-    if kind is DomainMap:
-        return type(wanted) is str and wanted in container
-    if kind is dict:
-        return find(container, wanted)[1]
-    raise EvaluationError(NO_OVERLOAD)
-
-
-def list_index(index: Any) -> int:
-    """A value as a list index."""
-    kind = type(index)
-    if kind is int:
-        return int(index)
-    if kind is float:
-        if index.is_integer() and abs(index) < 1 << 63:
-            return int(index)
-        raise EvaluationError(f"unsupported index value {to_text(index)} in list")
-    if kind is Uint:
-        if index < 1 << 63:
-            return int(index)
-        raise EvaluationError(f"unsupported index value {to_text(index)} in list")
-    raise EvaluationError(f"unsupported index type '{type_name(index)}' in list")
-
-
-def qualify(container: Any, key: Any) -> Any:
-    """``container[key]``, with the errors of a selection."""
-    value, found = lookup(container, key)
-    if found:
-        return value
-    if type(container) in _LISTS:
-        raise EvaluationError(f"index out of bounds: {to_text(key)}")
-    raise EvaluationError(f"no such key: {to_text(key)}")
-
-
-def lookup(container: Any, key: Any) -> tuple[Any, bool]:
-    """``container[key]`` and whether it is there."""
-    kind = type(container)
-    if kind is dict or kind is DomainMap:
-        return find(container, key)
-    if kind in _LISTS:
-        index = list_index(key)
-        if 0 <= index < len(container):
-            return container[index], True
-    if kind is LazyMap:
-        found: tuple[Any, bool] = container.find(key)
-        return found
-    if kind is StructValue:
-        return container.fields.get(key), key in container.fields
-    return None, False
-
-
 def to_text(value: Any) -> str:
     """Go's ``%v`` of a value, where cel-go puts one into a message."""
     kind = type(value)
@@ -492,7 +302,7 @@ def to_text(value: Any) -> str:
         return "true" if value else "false"
     if kind is float:
         return format_double(value)
-    if kind in _LISTS:
+    if kind in LISTS:
         return "[" + ", ".join(map(to_text, value)) + "]"
     if kind is dict or kind is DomainMap:
         return "{" + ", ".join(f"{to_text(key)}: {to_text(item)}" for key, item in value.items()) + "}"

@@ -12,8 +12,8 @@ from dra_apiserver.handlers.options import check_dry_run
 from dra_apiserver.http import Request
 from dra_apiserver.rest.delete import DeleteOptions
 from dra_apiserver.schema import DecodeError
-from dra_apiserver.schema.decode import PROTOBUF, YAML, media_type, parse_body
 from dra_apiserver.schema.jsontext import syntax_error
+from dra_apiserver.schema.parse import PROTOBUF, YAML, media_type, parse_body
 from dra_apiserver.schema.reader import Reader, TypeMismatch
 from dra_apiserver.schema.types import Struct, definition
 from dra_apiserver.schema.values import json_type

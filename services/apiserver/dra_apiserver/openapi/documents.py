@@ -12,7 +12,7 @@ from dra_apiserver.kinds.kind import Kind
 from dra_apiserver.openapi.descriptions import described
 from dra_apiserver.openapi.paths import META, REF, base_path, kind_paths, schema_name
 from dra_apiserver.registry import Registry
-from dra_apiserver.schema.types import definitions
+from dra_apiserver.schema.packages import definitions
 
 Json = dict[str, Any]
 

@@ -9,8 +9,8 @@ from dra_shared.repeatedkeys import RepeatedKeys
 
 from dra_apiserver.patch.errors import PatchError
 from dra_apiserver.patch.operations import OperationFailed, apply_operations, copied
-from dra_apiserver.schema.decode import JSON, parse_body
 from dra_apiserver.schema.jsontext import syntax_error
+from dra_apiserver.schema.parse import JSON, parse_body
 
 _MOST_OPERATIONS = 10_000
 _MOST_PROBLEMS = 100

@@ -9,6 +9,7 @@ from dra_shared.jsontext import dumps
 
 from dra_apiserver.equality import differs
 from dra_apiserver.kinds.kind import FieldPath, Kind
+from dra_apiserver.patch.comparison import Comparison, compare
 from dra_apiserver.patch.errors import ApplyConflict, PatchError
 from dra_apiserver.patch.fieldset import (
     SELF,
@@ -23,15 +24,7 @@ from dra_apiserver.patch.fieldset import (
 )
 from dra_apiserver.patch.managers import STRIPPED, Entry, ManagerKey, Managers, read_managers, write_managers
 from dra_apiserver.patch.operations import copied
-from dra_apiserver.patch.typed import (
-    Comparison,
-    TypedError,
-    compare,
-    field_set,
-    merge,
-    remove,
-    with_named_parents,
-)
+from dra_apiserver.patch.typed import TypedError, field_set, merge, remove, with_named_parents
 from dra_apiserver.schema.types import Struct, object_type
 from dra_apiserver.schema.unstructured import convert_applied
 

@@ -1,33 +1,21 @@
-"""Request bodies to objects."""
+"""Request bodies to objects of the kind and version that the request wants, with what is unknown dropped or refused."""
 
 import json
-import math
-import re
 from collections.abc import Callable, Container, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-import orjson
 from dra_shared.jsontext import dumps
-from dra_shared.numerals import integer
-from dra_shared.repeatedkeys import RepeatedKeys
 
 from dra_apiserver.kinds.kind import Kind, split_api_version
 from dra_apiserver.registry import Registry
-from dra_apiserver.schema.bodies import is_spaced, plain_object
+from dra_apiserver.schema.bodies import plain_object
 from dra_apiserver.schema.errors import DecodeError
-from dra_apiserver.schema.jsontext import syntax_error
+from dra_apiserver.schema.parse import JSON, media_type, parse_body, unrecognized
 from dra_apiserver.schema.reader import Reader, TypeMismatch
-from dra_apiserver.schema.types import Struct, object_type, package_name
+from dra_apiserver.schema.types import Struct, object_type
 from dra_apiserver.schema.values import json_type
 
-JSON = "application/json"
-YAML = "application/yaml"
-PROTOBUF = "application/vnd.kubernetes.protobuf"
-_MEDIA_TYPES = {"": JSON, "*/*": JSON, JSON: JSON, YAML: YAML, PROTOBUF: PROTOBUF}
-_STRINGS = re.compile(rb'"(?:[^"\\]|\\.)*"', re.DOTALL)
-_META_PACKAGE = "io.k8s.apimachinery.pkg.apis.meta.v1"
-_META_KINDS = frozenset({"DeleteOptions", "Status"})
 _SCHEME = "pkg/api/legacyscheme/scheme.go:30"
 _TYPE_META = (
     'struct { APIVersion string "json:\\"apiVersion,omitempty\\""; Kind string "json:\\"kind,omitempty\\"" }'
@@ -41,24 +29,6 @@ class Decoded:
     obj: dict[str, Any]
     version: str
     warnings: list[str]
-
-
-def media_type(header: str) -> str:
-    """JSON, YAML or protobuf, from a Content-Type header (empty means JSON).
-
-    Raises:
-        DecodeError: 415, another type.
-    """
-    name = header.partition(";")[0].strip().lower()
-    found = _MEDIA_TYPES.get(name)
-    if found is None:
-        raise DecodeError(
-            "the body of the request was in an unknown format - accepted media types include: "
-            "application/json, application/yaml, application/vnd.kubernetes.protobuf",
-            415,
-            "UnsupportedMediaType",
-        )
-    return found
 
 
 def decode(
@@ -213,165 +183,26 @@ def _claim(obj: dict[str, Any], member: str, shown: Callable[[], Any]) -> str:
     return said
 
 
-def parse_body(body: bytes, form: str, kind: str, field_validation: str) -> Any:
-    """The JSON value of a body; objects with repeated keys are :class:`RepeatedKeys` unless validation ignores them.
-
-    Raises:
-        DecodeError: the text is malformed.
-    """
-    if form == PROTOBUF:
-        return _parse_protobuf(body, kind)
-    if form == YAML:
-        from dra_shared.yamltext import YamlError
-
-        from dra_apiserver.schema.yamlbody import document
-
-        try:
-            return document(body).value
-        except YamlError as error:
-            raise _unrecognized(kind, f"yaml: {error}", body) from error
-    lenient = False
-    try:
-        value = orjson.loads(body)
-    except orjson.JSONDecodeError as error:
-        lenient = True
-        value = _lenient(body)
-        if value is None:
-            raise _unrecognized(kind, f"json parse error: {syntax_error(body)}", body) from error
-    if field_validation != "Ignore" and _may_repeat(body, value, lenient):
-        value = json.loads(
-            body.decode("utf-8", "replace"),
-            object_pairs_hook=_pairs,
-            parse_int=_go_number,
-            parse_float=_finite,
-        )
-    return value
-
-
-def _parse_protobuf(body: bytes, kind: str) -> dict[str, Any]:
-    from dra_apiserver.schema.protobuf import ProtobufError, envelope, read_message
-
-    try:
-        api_version, found, raw = envelope(body)
-        group, version = split_api_version(api_version)
-        package = _META_PACKAGE if found in _META_KINDS else package_name(group, version)
-        value = read_message(f"{package}.{found}", raw)
-    except ValueError as error:
-        text = str(error) if isinstance(error, ProtobufError) else f"unable to decode: {error}"
-        raise DecodeError(f"the object provided is unrecognized (must be of type {kind}): {text}") from error
-    return {**value, "apiVersion": api_version, "kind": found}
-
-
-def _may_repeat(body: bytes, value: Any, lenient: bool) -> bool:
-    """Whether ``body`` has more keys than ``value``, which is what was left of it after parsing."""
-    # Without gaps before colons and characters that are escaped by number, what strings hold of quotes and colons is
-    # the same on both sides, and a key that was dropped shows.
-    if not lenient and not is_spaced(body) and b"\\u00" not in body:
-        try:
-            return body.count(b'":') != orjson.dumps(value).count(b'":')
-        except orjson.JSONEncodeError:
-            pass  # It is too deep for that.
-    return _STRINGS.sub(b"", body).count(b":") != _count_keys(value)
-
-
-def _lenient(body: bytes) -> Any:
-    """A document that Go's decoder takes and orjson does not: lone surrogates and invalid UTF-8 become U+FFFD."""
-    try:
-        text = body.decode("utf-8", "replace")
-        value = json.loads(text, parse_constant=_no_constant, parse_int=_go_number, parse_float=_finite)
-        return (
-            orjson.loads(json.dumps(value).encode("utf-8"))
-            if _storable(value)
-            else _replace_surrogates(value)
-        )
-    except (ValueError, RecursionError):
-        return None
-
-
-def _go_number(text: str) -> int | float:
-    """A whole number; beyond 64 bits a float, as orjson reads it."""
-    number = integer(text)
-    return number if -(1 << 63) <= number < 1 << 64 else _finite(text)
-
-
-def _finite(text: str) -> float:
-    number = float(text)
-    if not math.isfinite(number):
-        raise ValueError(f"number {text} is out of range")
-    return number
-
-
-def _no_constant(name: str) -> Any:
-    raise ValueError(name)
-
-
-def _storable(value: Any) -> bool:
-    try:
-        orjson.dumps(value)
-    except (TypeError, orjson.JSONEncodeError):
-        return False
-    return True
-
-
-def _replace_surrogates(value: Any) -> Any:
-    if isinstance(value, str):
-        return value.encode("utf-16", "surrogatepass").decode("utf-16", "replace")
-    if isinstance(value, list):
-        return [_replace_surrogates(one) for one in value]
-    if isinstance(value, dict):
-        return {_replace_surrogates(key): _replace_surrogates(one) for key, one in value.items()}
-    return value
-
-
-def _count_keys(value: Any) -> int:
-    count = 0
-    pending = [value]
-    while pending:
-        one = pending.pop()
-        if type(one) is dict:
-            count += len(one)
-            one = one.values()
-        elif type(one) is not list:
-            continue
-        pending += [below for below in one if type(below) is dict or type(below) is list]
-    return count
-
-
-def _pairs(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
-    made = dict(pairs)
-    return made if len(made) == len(pairs) else RepeatedKeys(pairs)
-
-
-def _unrecognized(kind: str, problem: str, body: bytes) -> DecodeError:
-    shown = body.decode("utf-8", "replace") if body.lstrip()[:1] == b"{" else body.hex()
-    if len(shown) > 1024:
-        shown = shown[:1024] + f" [truncated {len(shown) - 1024} chars]"
-    return DecodeError(
-        f"the object provided is unrecognized (must be of type {kind}): couldn't get version/kind; "
-        f"{problem} ({shown or '<empty>'})"
-    )
-
-
 def _type_meta(parsed: Any, body: bytes, kind: str) -> tuple[str, str, str]:
     """Group, version and kind that the body claims; empty texts where it does not."""
     if not isinstance(parsed, dict):
         found = {str: "string", bool: "bool", list: "array", type(None): "null"}.get(type(parsed), "number")
         if found == "null":
-            raise _unrecognized(kind, "Object 'Kind' is missing in 'null'", body)
+            raise unrecognized(kind, "Object 'Kind' is missing in 'null'", body)
         problem = f"json: cannot unmarshal {found} into Go value of type {_TYPE_META}"
-        raise _unrecognized(kind, f"json parse error: {problem}", body)
+        raise unrecognized(kind, f"json parse error: {problem}", body)
     texts = {}
     for name, go in (("apiVersion", "apiVersion"), ("kind", "kind")):
         value = parsed.get(name)
         if value is not None and not isinstance(value, str):
             found = {bool: "bool", list: "array", dict: "object"}.get(type(value), "number")
             problem = f"json: cannot unmarshal {found} into Go struct field .{go} of type string"
-            raise _unrecognized(kind, f"json parse error: {problem}", body)
+            raise unrecognized(kind, f"json parse error: {problem}", body)
         texts[name] = value or ""
     try:
         group, version = split_api_version(texts["apiVersion"])
     except ValueError as error:
-        raise _unrecognized(kind, str(error), body) from error
+        raise unrecognized(kind, str(error), body) from error
     return group, version, texts["kind"]
 
 

@@ -10,10 +10,9 @@ from dataclasses import dataclass, field
 from enum import Enum
 from typing import Any
 
-import orjson
-from dra_shared.api.schema import schema_document
-
 from dra_apiserver.kinds.kind import Kind
+from dra_apiserver.schema.embedded import EMBEDDED
+from dra_apiserver.schema.packages import definitions, package_name
 
 _REF = "#/components/schemas/"
 _META = "io.k8s.apimachinery.pkg.apis.meta.v1"
@@ -136,7 +135,7 @@ class Struct:
 
     def embedding(self, member: str) -> tuple[str, ...]:
         """The Go structs that bring ``member`` into this one: a volume's sources are in one of their own."""
-        found = _EMBEDDED.get(self.name.rpartition(".")[2])
+        found = EMBEDDED.get(self.name.rpartition(".")[2])
         return () if found is None or member in found[1] else found[0]
 
     @functools.cached_property
@@ -249,60 +248,6 @@ _SPECIAL = {
     "io.k8s.apiextensions-apiserver.pkg.apis.apiextensions.v1.JSONSchemaPropsOrArray": Scalar.ANY,
     "io.k8s.apiextensions-apiserver.pkg.apis.apiextensions.v1.JSONSchemaPropsOrStringArray": Scalar.ANY,
 }
-_REFERENCE = ("LocalObjectReference",)
-_CONFIGURATION = ("DeviceConfiguration",)
-# Structs with another struct in them whose members count as theirs: that one, and the members that are not its own.
-_EMBEDDED: Mapping[str, tuple[tuple[str, ...], frozenset[str]]] = {
-    "ConfigMapEnvSource": (_REFERENCE, frozenset({"optional"})),
-    "ConfigMapKeySelector": (_REFERENCE, frozenset({"key", "optional"})),
-    "ConfigMapProjection": (_REFERENCE, frozenset({"items", "optional"})),
-    "ConfigMapVolumeSource": (_REFERENCE, frozenset({"items", "defaultMode", "optional"})),
-    "DeviceAllocationConfiguration": (_CONFIGURATION, frozenset({"source", "requests"})),
-    "DeviceClaimConfiguration": (_CONFIGURATION, frozenset({"requests"})),
-    "DeviceClassConfiguration": (_CONFIGURATION, frozenset()),
-    "EphemeralContainer": (("EphemeralContainerCommon",), frozenset({"targetContainerName"})),
-    "IngressRule": (("IngressRuleValue",), frozenset({"host"})),
-    "PersistentVolumeSpec": (
-        ("PersistentVolumeSource",),
-        frozenset({"capacity", "accessModes", "claimRef", "persistentVolumeReclaimPolicy", "storageClassName",
-                   "mountOptions", "volumeMode", "nodeAffinity", "volumeAttributesClassName"}),
-    ),
-    "Probe": (
-        ("ProbeHandler",),
-        frozenset({"initialDelaySeconds", "timeoutSeconds", "periodSeconds", "successThreshold", "failureThreshold",
-                   "terminationGracePeriodSeconds"}),
-    ),
-    "RuleWithOperations": (("Rule",), frozenset({"operations"})),
-    "SecretEnvSource": (_REFERENCE, frozenset({"optional"})),
-    "SecretKeySelector": (_REFERENCE, frozenset({"key", "optional"})),
-    "SecretProjection": (_REFERENCE, frozenset({"items", "optional"})),
-    "Volume": (("VolumeSource",), frozenset({"name"})),
-}  # fmt: skip
-_GROUP_PACKAGES = {
-    "": "core",
-    "internal.apiserver.k8s.io": "apiserverinternal",
-    "rbac.authorization.k8s.io": "rbac",
-    "flowcontrol.apiserver.k8s.io": "flowcontrol",
-}
-_OTHER_PACKAGES = {
-    "apiextensions.k8s.io": "io.k8s.apiextensions-apiserver.pkg.apis.apiextensions",
-    "apiregistration.k8s.io": "io.k8s.kube-aggregator.pkg.apis.apiregistration",
-}
-
-
-def package_name(group: str, version: str) -> str:
-    """The package of definitions that a group and version's types are in."""
-    if group in _OTHER_PACKAGES:
-        return f"{_OTHER_PACKAGES[group]}.{version}"
-    return f"io.k8s.api.{_GROUP_PACKAGES.get(group, group.split('.')[0])}.{version}"
-
-
-@functools.cache
-def definitions(package: str) -> Mapping[str, Mapping[str, Any]]:
-    """The raw schemas of a package by type name."""
-    document = schema_document(package)
-    loaded: dict[str, dict[str, Any]] = orjson.loads(document) if document is not None else {}
-    return loaded
 
 
 @functools.cache

@@ -9,12 +9,13 @@ from typing import Any, Final
 
 from dra_shared.cel import types as t
 from dra_shared.cel.declarations import Estimate, Function, Implementation, Node, function, overload
+from dra_shared.cel.equality import comparable, compare, equal
 from dra_shared.cel.errors import EvaluationError
 from dra_shared.cel.library.costs import STRING, estimate_smaller, smaller
 from dra_shared.cel.network import Cidr, Ip
 from dra_shared.cel.ranges import ONE, factor
 from dra_shared.cel.url import Url
-from dra_shared.cel.values import DerivedQuantity, NamedFormat, comparable, compare, equal, no_operator
+from dra_shared.cel.values import DerivedQuantity, NamedFormat, no_operator
 from dra_shared.quantity import Quantity
 from dra_shared.semver import Semver
 

@@ -7,9 +7,10 @@ from collections.abc import Sequence
 from typing import Any, Final
 
 from dra_shared.cel.declarations import Estimate, Function, Node, function, overload
+from dra_shared.cel.equality import contains
 from dra_shared.cel.library.costs import cel_size, known
 from dra_shared.cel.ranges import factor
-from dra_shared.cel.values import contains, no_operator, size, type_name
+from dra_shared.cel.values import no_operator, size, type_name
 
 
 def is_in(wanted: Any, container: Any) -> bool:

@@ -6,8 +6,9 @@ Mirrors k8s.io/dynamic-resource-allocation/cel/compile.go; on with the gate DRAL
 from typing import Any, Final
 
 from dra_shared.cel.declarations import Estimate, Function, Node, function, overload
+from dra_shared.cel.equality import same
 from dra_shared.cel.errors import EvaluationError
-from dra_shared.cel.values import is_list, same
+from dra_shared.cel.values import is_list
 
 _INCLUDES_LIMIT: Final = 48
 

@@ -20,6 +20,7 @@ from dra_shared.cel.declarations import (
     function,
     overload,
 )
+from dra_shared.cel.equality import comparable, compare, same
 from dra_shared.cel.errors import CostLimitExceeded, EvaluationError, Panic
 from dra_shared.cel.library.costs import (
     STRING,
@@ -33,18 +34,7 @@ from dra_shared.cel.library.costs import (
 )
 from dra_shared.cel.library.operators import add
 from dra_shared.cel.ranges import MAX, fixed, multiply
-from dra_shared.cel.values import (
-    NO_OVERLOAD,
-    Duration,
-    Timestamp,
-    Uint,
-    comparable,
-    compare,
-    go_type,
-    is_list,
-    same,
-    type_text,
-)
+from dra_shared.cel.values import NO_OVERLOAD, Duration, Timestamp, Uint, go_type, is_list, type_text
 
 _COMPARABLE: Final = ("int", "uint", "double", "bool", "duration", "timestamp", "string", "bytes")
 #: The types of numbers, and their zeros.

@@ -5,9 +5,10 @@ Mirrors cel-go's ext/comprehensions.go.
 
 from typing import Any, Final
 
+from dra_shared.cel.access import find
 from dra_shared.cel.declarations import Function, function, overload
 from dra_shared.cel.errors import EvaluationError
-from dra_shared.cel.values import find, to_text
+from dra_shared.cel.values import to_text
 
 
 def insert(target: dict[Any, Any], key: Any, value: Any) -> dict[Any, Any]:

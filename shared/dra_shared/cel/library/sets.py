@@ -7,9 +7,9 @@ from collections.abc import Sequence
 from typing import Any, Final
 
 from dra_shared.cel.declarations import CallCost, Estimate, Estimator, Function, Node, function, overload
+from dra_shared.cel.equality import contains
 from dra_shared.cel.library.costs import known, size
 from dra_shared.cel.ranges import ONE, add, factor, multiply
-from dra_shared.cel.values import contains
 
 
 def sets_contain(values: list[Any], part: list[Any]) -> bool:

@@ -1,0 +1,34 @@
+"""The schema data by package: one a group and version, as Go's packages of types."""
+
+import functools
+from collections.abc import Mapping
+from typing import Any
+
+import orjson
+from dra_shared.api.schema import schema_document
+
+_GROUP_PACKAGES = {
+    "": "core",
+    "internal.apiserver.k8s.io": "apiserverinternal",
+    "rbac.authorization.k8s.io": "rbac",
+    "flowcontrol.apiserver.k8s.io": "flowcontrol",
+}
+_OTHER_PACKAGES = {
+    "apiextensions.k8s.io": "io.k8s.apiextensions-apiserver.pkg.apis.apiextensions",
+    "apiregistration.k8s.io": "io.k8s.kube-aggregator.pkg.apis.apiregistration",
+}
+
+
+def package_name(group: str, version: str) -> str:
+    """The package of definitions that a group and version's types are in."""
+    if group in _OTHER_PACKAGES:
+        return f"{_OTHER_PACKAGES[group]}.{version}"
+    return f"io.k8s.api.{_GROUP_PACKAGES.get(group, group.split('.')[0])}.{version}"
+
+
+@functools.cache
+def definitions(package: str) -> Mapping[str, Mapping[str, Any]]:
+    """The raw schemas of a package by type name."""
+    document = schema_document(package)
+    loaded: dict[str, dict[str, Any]] = orjson.loads(document) if document is not None else {}
+    return loaded
