@@ -1,5 +1,6 @@
 """The TCP sockets that services listen on."""
 
+import contextlib
 import errno
 import os
 import socket
@@ -31,18 +32,19 @@ def listening_socket(host: str, port: int, backlog: int = 128) -> socket.socket:
         OSError: it cannot listen there for another reason.
     """
     family = socket.AF_INET6 if ":" in host else socket.AF_INET
-    listener = socket.socket(family, socket.SOCK_STREAM)
-    try:
-        listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-        _watch_peers(listener)
-        listener.bind((host, port))
-        # Two may bind a port at once, where neither listens yet: then this fails.
-        listener.listen(backlog)
-        listener.setblocking(False)
-    except OSError as error:
-        listener.close()
-        kind = AddressInUse if error.errno == errno.EADDRINUSE else OSError
-        raise kind(f"cannot listen on {address(host, port)}: {error.strerror}") from error
+    with contextlib.ExitStack() as on_error:
+        listener = on_error.enter_context(socket.socket(family, socket.SOCK_STREAM))
+        try:
+            listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+            _watch_peers(listener)
+            listener.bind((host, port))
+            # Two may bind a port at once, where neither listens yet: then this fails.
+            listener.listen(backlog)
+            listener.setblocking(False)
+        except OSError as error:
+            kind = AddressInUse if error.errno == errno.EADDRINUSE else OSError
+            raise kind(f"cannot listen on {address(host, port)}: {error.strerror}") from error
+        on_error.pop_all()
     _report(listener)
     return listener
 

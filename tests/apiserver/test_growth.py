@@ -79,6 +79,7 @@ def _much_before_it(names: list[str]) -> object:
     return [len(names) for _ in range(1000)], [name.upper() for name in names]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("shard", range(_SHARDS))
 def test_no_work_grows_with_the_square_of_a_list(shard: int) -> None:
     with counted_strings():

@@ -81,6 +81,7 @@ def _breaks(api: FakeApi, how: str, first: int, count: int) -> None:
     api.refuse, api.lost = refuse, lambda call: any(call is each for each in lost)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("how", ["refused", "conflict", "lost"])
 @pytest.mark.parametrize("kind", ["extended", "claims", "shared", "template", "gang", "conditions"])
 async def test_no_pod_is_lost_and_nothing_stays_taken(kind: str, how: str) -> None:

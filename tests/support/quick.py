@@ -1,13 +1,16 @@
 """``--quick``: the tests that start no process and open no socket.
 
-No list says which those are. A test is left out if its module, a helper that the module imports, or the conftest of one
-of its fixtures imports a door: a module of the standard library or of dralab that starts processes or opens sockets.
-While the others run, Python's audit events report what they reach for, and one at a door is skipped.
+No list says which those are. A test is left out if its module, a helper that the module imports, or the conftest of
+one of its fixtures opens a door or imports one: a module of the standard library or of dralab that starts processes or
+opens sockets. While the others run, Python's audit events report what they reach for, and one at a door is skipped.
+Tests with the marker ``slow`` are left out, too.
 """
 
 import ast
 import functools
+import gc
 import sys
+import warnings
 from collections.abc import Generator, Iterator
 from importlib.util import find_spec
 from pathlib import Path
@@ -19,8 +22,8 @@ _FOLDERS = frozenset({"conformance", "docs", "integration", "packaging"})
 _TESTS = Path(__file__).resolve().parents[1]
 _LIBRARIES = frozenset({"grpc", "multiprocessing", "socket", "subprocess"})
 _CALLS = frozenset(
-    {"create_server", "create_subprocess_exec", "create_subprocess_shell", "create_unix_server", "open_connection",
-     "open_unix_connection", "start_server", "start_unix_server"}
+    {"create_server", "create_subprocess_exec", "create_subprocess_shell", "create_unix_server", "listening_socket",
+     "open_connection", "open_unix_connection", "start_server", "start_unix_server"}
 )  # fmt: skip
 _EVENTS = frozenset(
     {"os.exec", "os.fork", "os.posix_spawn", "os.system", "socket.bind", "socket.connect", "subprocess.Popen"}
@@ -58,6 +61,8 @@ class Quick:
             return (yield)
         finally:
             self._running = False
+            if self._reached:
+                _forget_what_was_open()
 
     @pytest.hookimpl(wrapper=True)
     def pytest_runtest_makereport(self) -> Generator[None, pytest.TestReport, pytest.TestReport]:
@@ -66,6 +71,16 @@ class Quick:
             report.outcome = "skipped"
             report.longrepr = (__file__, 0, f"Skipped: --quick: it needs {self._reached}")
         return report
+
+
+def _forget_what_was_open() -> None:
+    """Collect what a test that was stopped at a door had open, before another test is blamed for it."""
+    for name in ("last_exc", "last_type", "last_value", "last_traceback"):
+        if hasattr(sys, name):
+            delattr(sys, name)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", ResourceWarning)
+        gc.collect()
 
 
 def _left_out(item: pytest.Item) -> bool:
@@ -86,7 +101,9 @@ def _conftests(item: pytest.Item) -> Iterator[Path]:
 
 @functools.cache
 def _has_door(path: Path) -> bool:
-    """Whether a file of the tests imports a door, or a helper that does."""
+    """Whether a file of the tests is a door, imports one, or imports a helper that does."""
+    if _is_door(path):
+        return True
     for name in _imports(path):
         if name.partition(".")[0] in _LIBRARIES:
             return True
@@ -100,8 +117,12 @@ def _has_door(path: Path) -> bool:
 
 @functools.cache
 def _is_door(path: Path) -> bool:
-    """Whether a module of dralab starts processes or opens sockets."""
-    return any(isinstance(node, ast.Attribute) and node.attr in _CALLS for node in ast.walk(_parsed(path)))
+    """Whether a module starts processes or opens sockets."""
+    return any(
+        (isinstance(node, ast.Attribute) and node.attr in _CALLS)
+        or (isinstance(node, ast.Name) and node.id in _CALLS)
+        for node in ast.walk(_parsed(path))
+    )
 
 
 @functools.cache

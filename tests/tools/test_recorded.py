@@ -2,12 +2,15 @@
 
 import json
 
+import pytest
+
 from tests.support.reference import reference_path
 from tools.recorded import RECORDED, make, sample
 
 _LIMIT = 300 * 1024
 
 
+@pytest.mark.slow
 def test_the_tool_makes_the_files_again() -> None:
     vectors = reference_path("vectors")
 

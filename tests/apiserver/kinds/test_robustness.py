@@ -71,6 +71,7 @@ def _case(obj: Json, old: Json, operation: str) -> Json:
     }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("operation", ["create", "update", "statusUpdate"])
 @settings(max_examples=300, deadline=None, derandomize=True)
 @given(base=st.sampled_from(RESOURCE), changes=_CHANGES)
@@ -95,6 +96,7 @@ def test_a_good_object_of_each_kind_is_taken(obj: Json) -> None:
     assert again["server"]["allowed"], again
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("operation", ["create", "update", "statusUpdate"])
 @settings(max_examples=400, deadline=None, derandomize=True)
 @given(base=st.sampled_from(objects.CORE), changes=_CHANGES)

@@ -39,6 +39,7 @@ def _plainly(world: World) -> object:
         return _outcome(world, limit=True)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("start", range(0, 1000, 100))
 def test_shortcuts_change_no_answer(start: int) -> None:
     compared = 0

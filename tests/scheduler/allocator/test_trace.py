@@ -196,6 +196,7 @@ def _overlap(value: tuple[str, Any], others: tuple[Any, ...]) -> bool:
     )
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("start", range(0, _WORLDS, 50))
 def test_every_reason_is_true_and_goes_away_with_its_cause(start: int) -> None:
     for seed in range(start, start + 50):

@@ -2,6 +2,7 @@
 
 from typing import Any
 
+import pytest
 from cel_expr_python import cel
 from dra_shared.cel import CelDevice, CompileError, EvaluationError, compile_expression
 from hypothesis import assume, given, settings
@@ -115,6 +116,7 @@ def _ours(expression: str) -> Any:
         return None
 
 
+@pytest.mark.slow
 @settings(max_examples=300, deadline=None)
 @given(_EXPRESSION)
 def test_like_googles(expression: str) -> None:
