@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from dra_shared.clock import SystemClock
+from dra_shared.features import FeatureGates, with_defaults
 
 from dra_cli.certificates import Certificate, make_certificate
 from dra_cli.cluster import Cluster, Record, ServiceRecord
@@ -17,10 +18,19 @@ from dra_cli.ports import Port, PortTaken
 from dra_cli.supervisor import ServiceSpec, Supervisor
 
 # Whatever DRA can do is there to be tried: these are off by default in 1.36. --feature-gates has the last word.
-DEFAULT_GATES = (
-    "DRADeviceTaintRules=true,DRANodeAllocatableResources=true,DRAResourcePoolStatus=true,"
-    "DRAWorkloadResourceClaims=true,GangScheduling=true,GenericWorkload=true"
+LAB_GATES = dict.fromkeys(
+    (
+        "DRADeviceTaintRules",
+        "DRAListTypeAttributes",
+        "DRANodeAllocatableResources",
+        "DRAResourcePoolStatus",
+        "DRAWorkloadResourceClaims",
+        "GangScheduling",
+        "GenericWorkload",
+    ),
+    True,
 )
+DEFAULT_GATES = with_defaults(LAB_GATES, "")
 
 # Every version, as what the gates above need must be served. --runtime-config has the last word.
 _DEFAULT_VERSIONS = "api/all=true"
@@ -70,6 +80,7 @@ class ClusterServices:
         self._options = options
         self._report = report
         self._clients = self._choose_clients()
+        self._gates = _gates(options.feature_gates)
         self._ready = False
         self._identities: Identities | None = None
         self._certificate: Certificate | None = None
@@ -145,8 +156,7 @@ class ClusterServices:
 
     def _specify(self, stack: contextlib.AsyncExitStack) -> list[ServiceSpec]:
         options, data = self._options, self.cluster.data
-        gates = ",".join(filter(None, (DEFAULT_GATES, options.feature_gates)))
-        common = ["--log-level", options.log_level, "--feature-gates", gates]
+        common = ["--log-level", options.log_level, "--feature-gates", self._gates]
         port = stack.enter_context(Port(options.port, "https" if self._token else "http"))
 
         identities = self._identities
@@ -225,6 +235,15 @@ class ClusterServices:
         for name, value in options.driver_options.items():
             agent += [f"--{name}", value] if value else []
         return agent
+
+
+def _gates(wanted: str) -> str:
+    try:
+        gates = with_defaults(LAB_GATES, wanted)
+        FeatureGates.parse(gates)
+    except ValueError as error:
+        raise CommandError(str(error), 2) from error
+    return gates
 
 
 class Reporter:

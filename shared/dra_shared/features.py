@@ -1,34 +1,17 @@
-"""Feature gates, with their Kubernetes 1.36 defaults."""
+"""Feature gates, with their Kubernetes 1.36 defaults (``k8s.io/component-base/featuregate/feature_gate.go``)."""
 
 from collections.abc import Iterator, Mapping
 
-# pkg/features/kube_features.go at 1.36; gates that dralab never asks about are accepted without effect.
-DEFAULTS: Mapping[str, bool] = {
-    "DynamicResourceAllocation": True,
-    "DRAAdminAccess": True,
-    "DRAConsumableCapacity": True,
-    "DRADeviceBindingConditions": True,
-    "DRADeviceTaintRules": False,
-    "DRADeviceTaints": True,
-    "DRAExtendedResource": True,
-    "DRAListTypeAttributes": False,
-    "DRANodeAllocatableResources": False,
-    "DRAPartitionableDevices": True,
-    "DRAPrioritizedList": True,
-    "DRAResourceClaimDeviceStatus": True,
-    "DRAResourceClaimGranularStatusAuthorization": True,
-    "DRAResourcePoolStatus": False,
-    "DRASchedulerFilterTimeout": True,
-    "DRAWorkloadResourceClaims": False,
-    "GangScheduling": False,
-    "GenericWorkload": False,
-    "NodeDeclaredFeatures": True,
-    "NominatedNodeNameForExpectation": True,
-    "ResourceHealthStatus": True,
-    "ResourceHealthStatusMessage": True,
-}
+from dra_shared.featuretable import GATES
+from dra_shared.quoting import go_quote
 
-_LOCKED = {"DynamicResourceAllocation", "DRAAdminAccess"}
+# Gates that dralab never asks about are accepted without effect.
+DEFAULTS: Mapping[str, bool] = {name: gate.default for name, gate in GATES.items()}
+
+_TRUE = frozenset(("1", "t", "T", "TRUE", "true", "True"))
+_FALSE = frozenset(("0", "f", "F", "FALSE", "false", "False"))
+# Gates for all of a stage: a gate that is set by its own name keeps that value.
+_STAGES = {"AllAlpha": "Alpha", "AllBeta": "Beta"}
 
 
 class FeatureGates:
@@ -36,29 +19,39 @@ class FeatureGates:
 
     def __init__(self, **overrides: bool) -> None:
         self._gates = {**DEFAULTS, **overrides}
-        self._hash = hash(frozenset(self._gates.items()))
 
     @classmethod
     def parse(cls, text: str) -> "FeatureGates":
         """Gates from ``A=true,B=false``, as Kubernetes' ``--feature-gates`` takes them.
 
-        ``AllAlpha`` and ``AllBeta`` are not known.
-
         Raises:
-            ValueError: an entry is malformed, or turns a locked gate off.
+            ValueError: an entry is malformed, there is no such gate, it is locked, or needs another that is off.
         """
-        overrides: dict[str, bool] = {}
-        for entry in filter(None, (part.strip() for part in text.split(","))):
-            name, equals, value = entry.partition("=")
-            if not equals:
-                raise ValueError(f"missing bool value for {name}")
-            if value.lower() not in ("true", "false", "1", "0", "t", "f"):
-                raise ValueError(f"invalid value of {name}={value}, want true or false")
-            on = value.lower() in ("true", "1", "t")
-            if name in _LOCKED and not on:
-                raise ValueError(f"cannot set feature gate {name} to false, feature is locked to true")
-            overrides[name] = on
-        return cls(**overrides)
+        wanted = read(text)
+        errors = [
+            f"cannot set feature gate {name} to {_text(on)}, feature is locked to {_text(not on)}"
+            for name, on in wanted.items()
+            if name in GATES and GATES[name].locked and GATES[name].default != on
+        ]
+        # The last word is that of the gate's own name.
+        gates = cls(**{**_of_stages(wanted), **{name: on for name, on in wanted.items() if name in GATES}})
+        errors = errors or gates.unmet()
+        if errors:
+            raise ValueError(errors[0] if len(errors) == 1 else f"[{', '.join(errors)}]")
+        return gates
+
+    def unmet(self) -> list[str]:
+        """Which gates are on although they need others that are not."""
+        off = {
+            name: [other for other in gate.needs if not self._gates[other]]
+            for name, gate in GATES.items()
+            if self._gates[name]
+        }
+        return [
+            f"{name} is enabled, but depends on features that are disabled: [{' '.join(needs)}]"
+            for name, needs in off.items()
+            if needs
+        ]
 
     def enabled(self, name: str) -> bool:
         """Whether the gate is on; one that is not known is off."""
@@ -72,7 +65,63 @@ class FeatureGates:
         return isinstance(other, FeatureGates) and self._gates == other._gates
 
     def __hash__(self) -> int:
-        return self._hash
+        return hash(frozenset(self._gates.items()))
 
     def __str__(self) -> str:
-        return ",".join(f"{name}={str(on).lower()}" for name, on in sorted(self._gates.items()))
+        return ",".join(f"{name}={_text(on)}" for name, on in sorted(self._gates.items()))
+
+
+def read(text: str) -> dict[str, bool]:
+    """What the text sets, by name.
+
+    Raises:
+        ValueError: an entry is malformed, or there is no such gate.
+    """
+    wanted: dict[str, bool] = {}
+    for entry in filter(None, text.split(",")):
+        name, equals, value = (part.strip() for part in entry.partition("="))
+        if not equals:
+            raise ValueError(f"missing bool value for {name}")
+        if value not in _TRUE | _FALSE:
+            problem = f"strconv.ParseBool: parsing {go_quote(value)}: invalid syntax"
+            raise ValueError(f"invalid value of {name}={value}, err: {problem}")
+        wanted[name] = value in _TRUE
+    for name in wanted:
+        if name not in GATES and name not in _STAGES:
+            raise ValueError(f"unrecognized feature gate: {name}")
+    return wanted
+
+
+def with_defaults(defaults: Mapping[str, bool], text: str) -> str:
+    """The text, after those of ``defaults`` that it leaves possible: it turns off nothing that they need.
+
+    Raises:
+        ValueError: as :func:`read`.
+    """
+    wanted = read(text)
+    off = {name for name, on in wanted.items() if not on}
+    stages_off = {_STAGES[name] for name in off if name in _STAGES}
+    while True:
+        kept = {
+            name: on
+            for name, on in defaults.items()
+            if name not in wanted
+            and GATES[name].stage not in stages_off
+            and not off.intersection(GATES[name].needs)
+        }
+        dropped = {name for name in defaults if name not in kept and name not in wanted} - off
+        if not dropped:
+            return ",".join([*(f"{name}={_text(on)}" for name, on in kept.items()), *filter(None, [text])])
+        # What needs one of these can't be on either.
+        off |= dropped
+
+
+def _of_stages(wanted: Mapping[str, bool]) -> dict[str, bool]:
+    stages = {_STAGES[name]: on for name, on in wanted.items() if name in _STAGES}
+    return {
+        name: stages[gate.stage] for name, gate in GATES.items() if gate.stage in stages and not gate.locked
+    }
+
+
+def _text(on: bool) -> str:
+    return str(on).lower()

@@ -1,8 +1,9 @@
 import gzip
 import json
+import re
 
 import pytest
-from dra_shared.features import FeatureGates
+from dra_shared.features import FeatureGates, with_defaults
 
 from tests.support.reference import reference_path
 
@@ -15,21 +16,77 @@ def test_defaults_are_those_of_kubernetes_1_36() -> None:
 
 
 def test_parse_overrides_defaults() -> None:
-    gates = FeatureGates.parse("DRADeviceTaints=false, DRADeviceTaintRules=true")
+    gates = FeatureGates.parse(
+        "DRADeviceTaints=false,DRAListTypeAttributes=T, ResourceHealthStatusMessage =0"
+    )
     assert not gates.enabled("DRADeviceTaints")
-    assert gates.enabled("DRADeviceTaintRules")
+    assert gates.enabled("DRAListTypeAttributes")
+    assert not gates.enabled("ResourceHealthStatusMessage")
     assert gates.enabled("DRAPrioritizedList")
     assert not gates.enabled("NoSuchGate")
+
+
+def test_every_gate_of_a_stage() -> None:
+    alpha = FeatureGates.parse("AllAlpha=true,DRAListTypeAttributes=false")
+    assert alpha.enabled("DRAResourcePoolStatus")
+    assert not alpha.enabled("DRAListTypeAttributes")
+    assert not alpha.enabled("DRADeviceTaintRules")
+    assert FeatureGates.parse("AllBeta=true").enabled("DRADeviceTaintRules")
+    none = FeatureGates.parse("AllBeta=false,DRAPartitionableDevices=true")
+    assert not none.enabled("DRAExtendedResource")
+    assert none.enabled("DRAPartitionableDevices")
+    assert none.enabled("DRAPrioritizedList")
 
 
 @pytest.mark.parametrize(
     ("text", "message"),
     [
         ("DRADeviceTaints", "missing bool value for DRADeviceTaints"),
-        ("DRADeviceTaints=maybe", "invalid value of DRADeviceTaints=maybe"),
-        ("DynamicResourceAllocation=false", "feature is locked to true"),
+        (
+            "DRADeviceTaints=maybe",
+            'invalid value of DRADeviceTaints=maybe, err: strconv.ParseBool: parsing "maybe": invalid syntax',
+        ),
+        (
+            "DRADeviceTaints=yes",
+            'invalid value of DRADeviceTaints=yes, err: strconv.ParseBool: parsing "yes": invalid syntax',
+        ),
+        ("NoSuchGate=true", "unrecognized feature gate: NoSuchGate"),
+        ("draDeviceTaints=true", "unrecognized feature gate: draDeviceTaints"),
+        (
+            "DynamicResourceAllocation=false",
+            "cannot set feature gate DynamicResourceAllocation to false, feature is locked to true",
+        ),
+        (
+            "DRAAdminAccess=false,DynamicResourceAllocation=false",
+            "[cannot set feature gate DRAAdminAccess to false, feature is locked to true, "
+            "cannot set feature gate DynamicResourceAllocation to false, feature is locked to true]",
+        ),
+        (
+            "GangScheduling=true",
+            "GangScheduling is enabled, but depends on features that are disabled: [GenericWorkload]",
+        ),
+        (
+            "DRADeviceTaintRules=true,DRADeviceTaints=false",
+            "DRADeviceTaintRules is enabled, but depends on features that are disabled: [DRADeviceTaints]",
+        ),
     ],
 )
 def test_parse_refuses(text: str, message: str) -> None:
-    with pytest.raises(ValueError, match=message):
+    with pytest.raises(ValueError, match=f"^{re.escape(message)}$"):
         FeatureGates.parse(text)
+
+
+@pytest.mark.parametrize(
+    ("text", "composed"),
+    [
+        ("", "GenericWorkload=true,GangScheduling=true,DRADeviceTaintRules=true"),
+        ("DRADeviceTaints=false", "GenericWorkload=true,GangScheduling=true,DRADeviceTaints=false"),
+        ("GenericWorkload=false", "DRADeviceTaintRules=true,GenericWorkload=false"),
+        ("AllAlpha=false", "DRADeviceTaintRules=true,AllAlpha=false"),
+        ("GangScheduling=true", "GenericWorkload=true,DRADeviceTaintRules=true,GangScheduling=true"),
+    ],
+)
+def test_defaults_of_ones_own_leave_out_what_cannot_be(text: str, composed: str) -> None:
+    own = dict.fromkeys(("GenericWorkload", "GangScheduling", "DRADeviceTaintRules"), True)
+    assert with_defaults(own, text) == composed
+    FeatureGates.parse(composed)

@@ -11,7 +11,7 @@ from dra_scheduler.config import SchedulerConfig
 from dra_scheduler.plan.fit import Wanted
 from dra_scheduler.plan.objects import Objects
 from dra_scheduler.plan.simulation import Simulation
-from dra_shared.features import FeatureGates
+from dra_shared.features import DEFAULTS, FeatureGates, read
 from dra_shared.log import configure
 
 from dra_cli.errors import CommandError
@@ -72,14 +72,15 @@ def simulation(
         CommandError: a feature gate is malformed.
     """
     configure("plan", "error")
-    chosen: dict[str, bool] = {}
     try:
-        named = FeatureGates.parse(feature_gates)
+        named, wanted = FeatureGates.parse(feature_gates), read(feature_gates)
     except ValueError as error:
         raise CommandError(str(error), 2) from error
-    for part in filter(None, feature_gates.split(",")):
-        name = part.partition("=")[0].strip()
-        chosen[name] = named.enabled(name)
+    chosen = {
+        name: named.enabled(name)
+        for name, default in DEFAULTS.items()
+        if name in wanted or named.enabled(name) != default
+    }
     gates = objects.gates(chosen)
     if asked is not None and asked.groups:
         gates = Objects().with_objects(_as_objects(asked)).gates(chosen)

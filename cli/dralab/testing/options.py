@@ -3,8 +3,8 @@
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
-from dra_cli.services import DEFAULT_GATES
-from dra_shared.features import FeatureGates
+from dra_cli.services import LAB_GATES
+from dra_shared.features import FeatureGates, with_defaults
 
 NVIDIA = "gpu.nvidia.com"
 
@@ -46,7 +46,9 @@ class Options:
     @property
     def gates_flag(self) -> str:
         """The gates as ``--feature-gates`` takes them."""
-        return ",".join([DEFAULT_GATES, *(f"{name}={str(on).lower()}" for name, on in self.gates.items())])
+        return with_defaults(
+            LAB_GATES, ",".join(f"{name}={str(on).lower()}" for name, on in self.gates.items())
+        )
 
     @property
     def key(self) -> tuple[object, ...]:
