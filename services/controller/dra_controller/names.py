@@ -57,6 +57,8 @@ _UPSTREAM = (
     "validatingadmissionpolicy-status-controller",
     "volumeattributesclass-protection-controller",
 )
+# The controllers that upstream has none like.
+_OWN = ("classic-dra-controller",)
 _ALIASES = {
     "attachdetach": "persistentvolume-attach-detach-controller",
     "bootstrapsigner": "bootstrap-signer-controller",
@@ -88,7 +90,7 @@ def canonical(name: str) -> str:
         ValueError: there is no such controller.
     """
     for candidate in (name, _ALIASES.get(name, ""), f"{name}-controller"):
-        if candidate in _UPSTREAM:
+        if candidate in _UPSTREAM or candidate in _OWN:
             return candidate
     raise ValueError(f'"{name}" is not in the list of known controllers')
 

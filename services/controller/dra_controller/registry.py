@@ -3,6 +3,7 @@
 Mirrors cmd/kube-controller-manager/app/controller_descriptor.go.
 """
 
+from dra_controller.classicdra import ClassicDRAController
 from dra_controller.clusterroleaggregation import ClusterRoleAggregationController
 from dra_controller.cronjob import CronJobController
 from dra_controller.daemonset import DaemonSetController
@@ -29,6 +30,7 @@ from dra_controller.ttl import TTLController
 from dra_controller.ttlafterfinished import TTLAfterFinishedController
 
 _CLASSES: tuple[type[Controller], ...] = (
+    ClassicDRAController,
     ClusterRoleAggregationController,
     CronJobController,
     DaemonSetController,

@@ -37,7 +37,7 @@ def convert(objects: Sequence[Object], extended: Mapping[str, str] | None = None
     notes: list[Note] = []
     for obj in objects:
         own = Notes(subject_of(obj))
-        for one in _converted(obj, world, own):
+        for one in converted(obj, world, own):
             results = resources.converted(one, own) if resources is not None else [one]
             # Manifests of one cluster often repeat its classes.
             made += [result for result in results if result not in made]
@@ -47,7 +47,8 @@ def convert(objects: Sequence[Object], extended: Mapping[str, str] | None = None
     return Conversion(made, notes)
 
 
-def _converted(obj: Object, world: World, notes: Notes) -> Sequence[Object]:
+def converted(obj: Object, world: World, notes: Notes) -> Sequence[Object]:
+    """What becomes of one object; others that it names are found in ``world``."""
     group, kind = group_of(obj), str(obj.get("kind"))
     if is_gone(group, kind):
         notes.lost("", why_gone(kind))

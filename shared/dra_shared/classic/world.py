@@ -51,13 +51,15 @@ def generated_from(objects: Iterable[Object]) -> Find:
 class World:
     """Looks referenced objects up, and reads each once.
 
-    ``notes`` are those about objects with parameters; ``classes`` is what was found out of ResourceClasses.
+    ``notes`` are those about objects with parameters; ``classes`` is what was found out of ResourceClasses,
+    ``missing`` the parameters that are not there.
     """
 
     find: Find
     find_generated: Find = lambda group, kind, namespace, name: None
     notes: dict[str, Notes] = field(default_factory=dict)
     classes: dict[str, ClassParts] = field(default_factory=dict)
+    missing: set[str] = field(default_factory=set)
     _read: dict[int, Parameters] = field(default_factory=dict)
 
     def read(self, obj: Object, driver: str = "") -> Parameters:
@@ -85,6 +87,7 @@ class World:
         if obj is None and namespace:
             obj = self.find(group, kind, "", wanted)
         if obj is None:
+            self.missing.add(f"{kind} {wanted}")
             fields.lost(name, f"{kind} {wanted} is not there, so that what it says is not known")
             return None
         fields.moved(name, f"what {kind} {wanted} says is part of this object")

@@ -36,8 +36,17 @@ async def make_missing(api: Api, port: int) -> None:
     made += [*priority_levels(), *flow_schemas(api.now())]
     if api.config.metrics_server:
         made += metrics_server.objects()
-    given = [_give_back(api, obj) for obj in roles_and_bindings()]
+    given = [_give_back(api, obj) for obj in _policy(api)]
     await asyncio.gather(*(make(api, obj) for obj in made), *given)
+
+
+def _policy(api: Api) -> Iterator[Object]:
+    """The roles and bindings for what is served."""
+    yield from roles_and_bindings()
+    if api.registry.resource("resource.k8s.io", "v1alpha3", "resourceclasses") is not None:
+        from dra_apiserver.kinds.classic.roles import roles_and_bindings as classic
+
+        yield from classic()
 
 
 def system_namespaces() -> Iterator[Object]:

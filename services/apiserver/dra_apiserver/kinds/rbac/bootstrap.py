@@ -36,6 +36,23 @@ def roles_and_bindings() -> Iterator[Object]:
         yield made
 
 
+def controller_role(name: str, rules: list[Object]) -> Iterator[Object]:
+    """The role of a controller with an account of its own, and the binding of both."""
+    meta = {
+        "name": f"system:controller:{name}",
+        "labels": {"kubernetes.io/bootstrapping": "rbac-defaults"},
+        "annotations": {"rbac.authorization.kubernetes.io/autoupdate": "true"},
+    }
+    yield {"kind": "ClusterRole", "apiVersion": f"{_GROUP}/v1", "metadata": meta, "rules": rules}
+    yield {
+        "kind": "ClusterRoleBinding",
+        "apiVersion": f"{_GROUP}/v1",
+        "metadata": meta,
+        "roleRef": {"apiGroup": _GROUP, "kind": "ClusterRole", "name": meta["name"]},
+        "subjects": [{"kind": "ServiceAccount", "name": name, "namespace": "kube-system"}],
+    }
+
+
 def _begin(words: list[str]) -> Object:
     kind, place, *rest = words
     # Names have colons in them and no slashes.

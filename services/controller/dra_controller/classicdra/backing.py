@@ -1,0 +1,89 @@
+"""The objects of today behind classic ones: made, made again where they would be others, and removed."""
+
+import hashlib
+from typing import Any, TypeVar
+
+import msgspec
+import orjson
+from dra_shared.api.meta import Object
+from dra_shared.api.resource import ResourceClaim
+from dra_shared.api.resources import Resource
+from dra_shared.client.errors import AlreadyExists, NotFound
+from dra_shared.client.rest import Client
+from dra_shared.client.store import Store
+from dra_shared.client.workqueue import Retry
+from dra_shared.log import logger
+
+T = TypeVar("T", bound=Object)
+
+ORIGIN = "classic.resource.k8s.io/uid"
+"""The annotation with the uid of the classic object that one of today is for."""
+TEMPLATE = "classic.resource.k8s.io/template"
+"""The annotation of claims that come from a classic template, with its name."""
+_SPEC = "classic.resource.k8s.io/spec"
+
+_log = logger(__name__)
+
+
+class Backing:
+    """The objects of one resource of today."""
+
+    def __init__(self, client: Client, resource: Resource[T], store: Store[T]) -> None:
+        self._client = client
+        self._resource = resource
+        self._store = store
+
+    def get(self, key: str) -> Any:
+        """The object behind a classic one, None where there is none or where it is somebody's own."""
+        found = self._store.get(key)
+        return found if found is not None and ORIGIN in found.metadata.annotations else None
+
+    def keys(self) -> list[str]:
+        """The keys of all that are behind classic objects."""
+        return [obj.key for obj in self._store.list() if ORIGIN in obj.metadata.annotations]
+
+    async def ensure(self, origin: Object, wanted: dict[str, Any]) -> bool:
+        """Have ``wanted`` there for a classic object; false where an object of its name is not for that.
+
+        Raises:
+            Retry: the object in the way goes soon.
+        """
+        digest = hashlib.sha256(orjson.dumps(wanted["spec"], option=orjson.OPT_SORT_KEYS)).hexdigest()[:16]
+        meta = wanted["metadata"]
+        annotations = {**meta.get("annotations", {}), ORIGIN: origin.metadata.uid, _SPEC: digest}
+        made = {**wanted, "metadata": {**meta, "annotations": annotations}}
+        existing = self._store.get(origin.key)
+        if existing is None:
+            await self._create(origin, made)
+            return True
+        own = existing.metadata.annotations
+        if ORIGIN not in own:
+            return False
+        if own[ORIGIN] == origin.metadata.uid and own.get(_SPEC) == digest:
+            return True
+        if _in_use(existing):
+            return own[ORIGIN] == origin.metadata.uid
+        await self.remove(existing)
+        raise Retry(f"{self._resource.kind} {existing.key} is made again")
+
+    async def _create(self, origin: Object, made: dict[str, Any]) -> None:
+        obj = msgspec.convert(made, self._resource.type)
+        try:
+            await self._client.create(self._resource, obj, origin.metadata.namespace or None)
+        except AlreadyExists as error:
+            raise Retry(f"{self._resource.kind} {origin.key} came in between") from error
+        _log.info("made object of today", kind=self._resource.kind, object=origin.key)
+
+    async def remove(self, existing: Object) -> None:
+        """Delete an object that is behind none, or behind another."""
+        meta = existing.metadata
+        try:
+            await self._client.delete(self._resource, meta.name, meta.namespace or None, uid=meta.uid)
+        except NotFound:
+            return
+        _log.info("removed object of today", kind=self._resource.kind, object=existing.key)
+
+
+def _in_use(obj: Object) -> bool:
+    """Whether an object can't be made again: a claim that has devices."""
+    return isinstance(obj, ResourceClaim) and obj.status.allocation is not None

@@ -1,0 +1,167 @@
+"""PodSchedulingContexts: which nodes a pod could go to, and which it goes to.
+
+kube-scheduler wrote their spec until Kubernetes 1.31, and drivers' controllers their status
+(`k8s.io/api/resource/v1alpha2`). Here both follow from what the scheduler of today decided.
+"""
+
+from collections.abc import Awaitable, Iterable
+from typing import Any
+
+import msgspec
+from dra_shared.api.meta import Object
+from dra_shared.api.node import Node
+from dra_shared.api.pod import Pod
+from dra_shared.api.resource import ResourceClaim, ResourceSlice
+from dra_shared.api.resources import NODES, PODS, RESOURCE_CLAIMS, RESOURCE_SLICES, Resource
+from dra_shared.claims import ClaimReferenceError, claim_name
+from dra_shared.classic.classes import class_called
+from dra_shared.classic.drivers import driver_called
+from dra_shared.classic.status import node_of
+from dra_shared.classic.world import World
+from dra_shared.client.errors import AlreadyExists, Conflict, NotFound
+from dra_shared.client.informer import InformerFactory
+from dra_shared.client.rest import Client
+
+from dra_controller.classicdra.objects import CLAIMS, CONTEXTS, ClassicObject, Finder
+
+JsonObject = dict[str, Any]
+_MOST = 128
+
+
+class Contexts:
+    """Keeps the contexts of the pods that use classic claims."""
+
+    def __init__(self, client: Client, informers: InformerFactory, finder: Finder) -> None:
+        self._client = client
+        self._finder = finder
+        self._pods = informers.informer(PODS).store
+        self._today = informers.informer(RESOURCE_CLAIMS).store
+        self._classic = informers.informer(CLAIMS).store
+        self._nodes = informers.informer(NODES).store
+        self._slices = informers.informer(RESOURCE_SLICES).store
+        self._contexts = informers.informer(CONTEXTS).store
+
+    async def sync(self, key: str) -> None:
+        """Bring the context of a pod up to date; without the pod it goes."""
+        pod, existing = self._pods.get(key), self._contexts.get(key)
+        if pod is None:
+            if existing is not None:
+                meta = existing.metadata
+                await _ignoring_absence(
+                    self._client.delete(CONTEXTS, meta.name, meta.namespace, uid=meta.uid)
+                )
+            return
+        wanted = self._wanted(pod)
+        if wanted is None:
+            return
+        if existing is None:
+            await _ignoring_absence(
+                self._client.create(CONTEXTS, _new_context(pod, wanted["spec"]), pod.metadata.namespace)
+            )
+        elif existing.spec != wanted["spec"]:
+            body = {"metadata": {"uid": existing.metadata.uid}, "spec": wanted["spec"]}
+            await _ignoring_absence(
+                self._client.patch(CONTEXTS.unread, pod.metadata.name, body, pod.metadata.namespace)
+            )
+        elif existing.status != wanted["status"]:
+            await write_status(self._client, CONTEXTS, existing, wanted["status"])
+
+    def _wanted(self, pod: Pod) -> JsonObject | None:
+        """What the pod's context says; None for a pod without classic claims."""
+        entries: dict[str, bool] = {}
+        drivers: set[str] = set()
+        chosen = ""
+        for name, claim in self._claims_of(pod):
+            allocation = msgspec.to_builtins(claim.status).get("allocation")
+            entries[name] = allocation is not None
+            chosen = chosen or node_of(allocation)
+            drivers.add(self._driver_of(claim))
+        if not entries:
+            return None
+        return context_of(pod, entries, drivers, self._nodes.list(), self._slices.list(), chosen)
+
+    def _claims_of(self, pod: Pod) -> Iterable[tuple[str, ResourceClaim]]:
+        """The pod's claims that are behind classic ones, with the name that the pod has for each."""
+        for entry in pod.spec.resource_claims:
+            try:
+                name, _ = claim_name(pod, entry)
+            except ClaimReferenceError:
+                continue
+            key = f"{pod.metadata.namespace}/{name}"
+            claim = self._today.get(key)
+            if claim is not None and key in self._classic:
+                yield entry.name, claim
+
+    def _driver_of(self, claim: ResourceClaim) -> str:
+        """The driver whose devices a claim gets, by its class."""
+        shown = self._classic.get(claim.key)
+        name = shown.spec.get("resourceClassName", "") if shown is not None else ""
+        parts = class_called(name, World(self._finder.find, self._finder.generated))
+        return driver_called(parts.driver).name
+
+
+async def write_status(client: Client, kind: Resource[Any], obj: Object, status: JsonObject) -> None:
+    """Write an object's status, unless another has its name by now."""
+    meta = obj.metadata
+    body = {"metadata": {"uid": meta.uid}, "status": status}
+    await _ignoring_absence(client.patch(kind.unread, meta.name, body, meta.namespace, subresource="status"))
+
+
+async def _ignoring_absence(write: Awaitable[Any]) -> None:
+    try:
+        await write
+    except (AlreadyExists, Conflict, NotFound):
+        # What is there now is known soon, and looked at again then.
+        return
+
+
+def _new_context(pod: Pod, spec: JsonObject) -> ClassicObject:
+    meta = pod.metadata
+    owner = {"apiVersion": "v1", "kind": "Pod", "name": meta.name, "uid": meta.uid, "controller": True}
+    own = {"name": meta.name, "namespace": meta.namespace, "ownerReferences": [owner]}
+    return msgspec.convert({"metadata": own, "spec": spec}, ClassicObject)
+
+
+def context_of(
+    pod: Pod,
+    claims: JsonObject,
+    drivers: Iterable[str],
+    nodes: Iterable[Node],
+    slices: Iterable[ResourceSlice],
+    chosen: str,
+) -> JsonObject:
+    """The spec and status of a pod's context.
+
+    ``claims`` has the pod's entries by name and whether each is allocated; ``chosen`` is the node of an allocation.
+    """
+    selected = pod.spec.node_name or chosen
+    potential = _potential(pod, set(drivers), list(nodes), list(slices))
+    if selected and selected not in potential:
+        potential = [selected, *potential]
+    spec: JsonObject = {"potentialNodes": potential[:_MOST]}
+    if selected:
+        spec["selectedNode"] = selected
+    unsuitable = potential[:_MOST] if not selected and _unschedulable(pod) else []
+    statuses = [
+        {"name": name, **({"unsuitableNodes": unsuitable} if unsuitable and not allocated else {})}
+        for name, allocated in claims.items()
+    ]
+    return {"spec": spec, "status": {"resourceClaims": statuses}}
+
+
+def _potential(pod: Pod, drivers: set[str], nodes: list[Node], slices: list[ResourceSlice]) -> list[str]:
+    """The nodes that take pods, have the labels that this one selects, and devices of the drivers."""
+    own = {one.spec.node_name for one in slices if one.spec.driver in drivers and one.spec.node_name}
+    anywhere = any(one.spec.driver in drivers and not one.spec.node_name for one in slices)
+    wanted = pod.spec.node_selector.items()
+    return sorted(
+        node.metadata.name
+        for node in nodes
+        if not node.spec.unschedulable
+        and (anywhere or node.metadata.name in own)
+        and wanted <= node.metadata.labels.items()
+    )
+
+
+def _unschedulable(pod: Pod) -> bool:
+    return any(one.type == "PodScheduled" and one.status == "False" for one in pod.status.conditions)

@@ -1,0 +1,52 @@
+"""Waits for an API server that serves classic DRA, and translates then.
+
+Upstream has no such controller: a driver's own controller allocated classic claims there
+(`k8s.io/dynamic-resource-allocation/controller` of Kubernetes 1.26 to 1.31), and kube-scheduler negotiated with it by
+PodSchedulingContexts. Here the scheduler of today allocates the claims that this controller makes.
+"""
+
+import httpx
+from dra_shared.client.errors import ApiError
+from dra_shared.log import logger
+
+from dra_controller.framework import QueueController
+
+_PATH = "/apis/resource.k8s.io/v1alpha3"
+_KIND = "resourceclasses"
+_POLL_SECONDS = 30.0
+_RETRY_SECONDS = 1.0
+
+_log = logger(__name__)
+
+
+class ClassicDRAController(QueueController):
+    """The translating controller. Where classic DRA is not served it asks now and then, and loads nothing else."""
+
+    name = "classic-dra-controller"
+    queue_name = "classic_dra"
+    workers = 1
+
+    async def run(self) -> None:
+        """Wait until classic DRA is served, and translate until cancelled."""
+        await self._served()
+        from dra_controller.classicdra.translator import Translator
+
+        _log.info("translating classic DRA")
+        await Translator(self._context, self.queue).run()
+
+    async def _served(self) -> None:
+        while True:
+            delay = _POLL_SECONDS
+            try:
+                response = await self._client.raw("GET", _PATH)
+            except (ApiError, httpx.HTTPError, OSError):
+                delay = _RETRY_SECONDS
+            else:
+                resources = response.json().get("resources", ()) if response.status_code == 200 else ()
+                if any(one["name"] == _KIND for one in resources):
+                    return
+            await self._clock.sleep(delay)
+
+    async def reconcile(self, key: str) -> None:
+        """The translator works on the keys."""
+        raise NotImplementedError

@@ -1,0 +1,241 @@
+"""The work of the controller: from classic objects to those of today, and their status back."""
+
+import asyncio
+import contextlib
+from collections.abc import Callable
+from datetime import timedelta
+from typing import Any
+
+import msgspec
+from dra_shared.api.core import Namespace
+from dra_shared.api.meta import Object
+from dra_shared.api.resource import ResourceClaim
+from dra_shared.api.resources import (
+    CONFIG_MAPS,
+    DEVICE_CLASSES,
+    NAMESPACES,
+    PODS,
+    RESOURCE_CLAIM_TEMPLATES,
+    RESOURCE_CLAIMS,
+    Resource,
+)
+from dra_shared.classic.convert import converted
+from dra_shared.classic.notes import Notes
+from dra_shared.classic.status import old_status
+from dra_shared.classic.world import World
+from dra_shared.client.errors import AlreadyExists, NotFound
+from dra_shared.client.events import reference
+from dra_shared.client.informer import InformerFactory
+from dra_shared.client.workqueue import WorkQueue, run_workers
+from dra_shared.clock import parse_rfc3339
+
+from dra_controller.classicdra.backing import TEMPLATE, Backing
+from dra_controller.classicdra.contexts import Contexts, write_status
+from dra_controller.classicdra.objects import (
+    CLAIMS,
+    CLASSES,
+    CONTEXTS,
+    PARAMETERS,
+    TEMPLATES,
+    VENDOR_CLASSES,
+    ClassicObject,
+    Finder,
+    as_json,
+)
+from dra_controller.framework import Context
+
+_GRACE = timedelta(seconds=5)
+_POD = "Pod"
+
+
+class Translator:
+    """Reconciles keys such as ``resourceclaims.resource.k8s.io default/gpu``: a classic kind, and an object's key."""
+
+    def __init__(self, context: Context, queue: WorkQueue[str]) -> None:
+        self._client, self._clock, self.queue = context.client, context.clock, queue
+        self._recorder = context.recorder("classic-dra")
+        informers = InformerFactory(context.client, context.clock, relist_seconds=context.relist_seconds)
+        self._informers = informers
+        self._finder = Finder(informers)
+        self._claims = informers.informer(RESOURCE_CLAIMS)
+        self._namespaces = informers.informer(NAMESPACES)
+        self._contexts = Contexts(context.client, informers, self._finder)
+        self._kinds: dict[str, Resource[ClassicObject]] = {}
+        self._backings: dict[str, Backing] = {}
+        classes = Backing(context.client, DEVICE_CLASSES, informers.informer(DEVICE_CLASSES).store)
+        claims = Backing(context.client, RESOURCE_CLAIMS, self._claims.store)
+        templates = Backing(
+            context.client, RESOURCE_CLAIM_TEMPLATES, informers.informer(RESOURCE_CLAIM_TEMPLATES).store
+        )
+        for kind, backing in (
+            (CLASSES, classes),
+            (CLAIMS, claims),
+            (TEMPLATES, templates),
+            *((kind, classes) for kind in VENDOR_CLASSES),
+        ):
+            self._kinds[kind.group_resource] = kind
+            self._backings[kind.group_resource] = backing
+        self._follow()
+
+    def _follow(self) -> None:
+        for kind in self._kinds.values():
+            self._on_change(kind, self._adder(kind.group_resource))
+        named: tuple[Resource[Any], ...] = (*PARAMETERS, CLASSES, CONFIG_MAPS)
+        for other in named:
+            self._on_change(other, lambda obj: self._all())
+        self._on_change(RESOURCE_CLAIMS, self._claim_changed)
+        self._on_change(DEVICE_CLASSES, lambda obj: self.queue.add(f"{CLASSES.group_resource} {obj.key}"))
+        self._on_change(RESOURCE_CLAIM_TEMPLATES, self._adder(TEMPLATES.group_resource))
+        self._on_change(PODS, self._adder(_POD))
+        self._on_change(CONTEXTS, self._adder(_POD))
+        self._on_change(NAMESPACES, self._namespace_changed)
+
+    def _on_change(self, resource: Resource[Any], call: Callable[[Any], None]) -> None:
+        self._informers.informer(resource).add_handler(call, lambda _, new: call(new), call)
+
+    def _adder(self, prefix: str) -> Callable[[Object], None]:
+        return lambda obj: self.queue.add(f"{prefix} {obj.key}")
+
+    def _claim_changed(self, claim: ResourceClaim) -> None:
+        self.queue.add(f"{CLAIMS.group_resource} {claim.key}")
+        for consumer in claim.status.reserved_for:
+            self.queue.add(f"{_POD} {claim.metadata.namespace}/{consumer.name}")
+
+    def _all(self) -> None:
+        """Parameters or a class changed: look at all that may name it."""
+        for prefix, kind in self._kinds.items():
+            for obj in self._informers.informer(kind).store.list():
+                self.queue.add(f"{prefix} {obj.key}")
+
+    async def run(self) -> None:
+        """Translate until cancelled."""
+        async with asyncio.TaskGroup() as tasks:
+            tasks.create_task(self._informers.run())
+            await self._informers.synced()
+            for prefix, backing in self._backings.items():
+                for key in backing.keys():  # noqa: SIM118 - it is no mapping
+                    self.queue.add(f"{prefix} {key}")
+            await run_workers(self.queue, self.reconcile, workers=1, name="classic-dra-controller")
+
+    async def reconcile(self, key: str) -> None:
+        """Bring what is behind an object, and its status, up to date."""
+        prefix, _, name = key.partition(" ")
+        if prefix == _POD:
+            await self._contexts.sync(name)
+            return
+        kind, backing = self._kinds[prefix], self._backings[prefix]
+        origin = self._informers.informer(kind).store.get(name)
+        if origin is not None and TEMPLATE in origin.metadata.annotations:
+            await self._sync_shown(origin)
+            return
+        if origin is None or origin.metadata.deletion_timestamp is not None:
+            await self._cleared(prefix, name)
+            return
+        if kind.namespaced and await self._is_going(origin.metadata.namespace):
+            await self._remove(kind, origin)
+            return
+        await self._translate(key, kind, backing, origin)
+        if kind is CLAIMS and (today := backing.get(name)) is not None:
+            await self._bring_back(origin, today)
+
+    async def _translate(
+        self, key: str, kind: Resource[ClassicObject], backing: Backing, origin: ClassicObject
+    ) -> None:
+        world = World(self._finder.find, self._finder.generated)
+        made = converted(as_json(kind, origin), world, Notes(""))
+        if world.missing and self._is_new(origin) and backing.get(origin.key) is None:
+            # Manifests often have the parameters after what names them.
+            self.queue.add_after(key, _GRACE.total_seconds())
+            return
+        for wanted in made:
+            if kind is TEMPLATES:
+                meta = wanted["spec"].setdefault("metadata", {})
+                meta["annotations"] = {**meta.get("annotations", {}), TEMPLATE: origin.metadata.name}
+            if not await backing.ensure(origin, wanted) and wanted["kind"] != "DeviceClass":
+                text = f"a {wanted['kind']} of resource.k8s.io/v1 has this name"
+                self._recorder.event(reference(kind, origin), "Warning", "NotTranslated", text)
+        if world.missing and made:
+            text = f"{', '.join(sorted(world.missing))} not found, using the defaults"
+            self._recorder.event(reference(kind, origin), "Warning", "ParametersNotFound", text)
+
+    def _is_new(self, obj: Object) -> bool:
+        created = obj.metadata.creation_timestamp
+        return created is not None and self._clock.now() - parse_rfc3339(created) < _GRACE
+
+    async def _cleared(self, prefix: str, name: str) -> None:
+        """The classic object is gone: so goes what was behind it, or a claim from a template gets one."""
+        today = self._backings[prefix].get(name)
+        if today is not None:
+            if not any(self._is_origin(other, name, today) for other in self._kinds if other != prefix):
+                await self._backings[prefix].remove(today)
+            return
+        claim = self._claims.store.get(name) if prefix == CLAIMS.group_resource else None
+        if claim is not None and TEMPLATE in claim.metadata.annotations:
+            await self._show(claim)
+
+    def _is_origin(self, prefix: str, name: str, today: Object) -> bool:
+        """Whether another kind's object of that name is what ``today`` is for: classes come from several."""
+        if self._backings[prefix] is not self._backings[CLASSES.group_resource]:
+            return False
+        return self._informers.informer(self._kinds[prefix]).store.get(name) is not None
+
+    async def _show(self, claim: ResourceClaim) -> None:
+        """Make the classic claim for one that a pod got from a classic template."""
+        meta = claim.metadata
+        template = self._informers.informer(TEMPLATES).store.get(
+            f"{meta.namespace}/{meta.annotations[TEMPLATE]}"
+        )
+        if template is None or meta.deletion_timestamp is not None:
+            return
+        body = {
+            "metadata": {
+                "name": meta.name,
+                "namespace": meta.namespace,
+                "annotations": meta.annotations,
+                "ownerReferences": msgspec.to_builtins(meta.owner_references),
+            },
+            "spec": template.spec.get("spec", {}),
+        }
+        try:
+            await self._client.create(CLAIMS, msgspec.convert(body, ClassicObject), meta.namespace)
+        except AlreadyExists:
+            return
+
+    async def _sync_shown(self, shown: ClassicObject) -> None:
+        """Bring the status of a claim from a template back; without the claim its classic form goes."""
+        claim = self._claims.store.get(shown.key)
+        if claim is not None and TEMPLATE in claim.metadata.annotations:
+            await self._bring_back(shown, claim)
+            return
+        await self._remove(CLAIMS, shown)
+
+    async def _remove(self, kind: Resource[Any], obj: Object) -> None:
+        meta = obj.metadata
+        with contextlib.suppress(NotFound):
+            await self._client.delete(kind, meta.name, meta.namespace or None, uid=meta.uid)
+
+    async def _is_going(self, namespace: str) -> bool:
+        """Whether a namespace goes or is gone: its controller knows one kind of a name, which is today's."""
+        known = self._namespaces.store.get(namespace)
+        if known is None:
+            try:
+                known = await self._client.get(NAMESPACES, namespace)
+            except NotFound:
+                return True
+        return known.metadata.deletion_timestamp is not None
+
+    def _namespace_changed(self, namespace: Namespace) -> None:
+        for kind in (CLAIMS, TEMPLATES):
+            for obj in self._informers.informer(kind).store.list():
+                if obj.metadata.namespace == namespace.metadata.name:
+                    self.queue.add(f"{kind.group_resource} {obj.key}")
+
+    async def _bring_back(self, origin: ClassicObject, today: ResourceClaim) -> None:
+        class_ = self._informers.informer(CLASSES).store.get(origin.spec.get("resourceClassName", ""))
+        spec = (class_.spec or msgspec.to_builtins(class_)) if class_ is not None else {}
+        driver = spec.get("driverName") or origin.spec.get("resourceClassName", "")
+        wanted = old_status(msgspec.to_builtins(today.status), driver, bool(spec.get("structuredParameters")))
+        if wanted == origin.status:
+            return
+        gone = {name: None for name in origin.status if name not in wanted}
+        await write_status(self._client, CLAIMS, origin, {**wanted, **gone})

@@ -1,0 +1,59 @@
+"""A claim's status of today in the form of v1alpha2: `driverName`, `resourceHandles`."""
+
+import json
+from typing import Any
+
+from dra_shared.classic.fields import Object
+
+_MOST_HANDLES = 32
+
+
+def old_status(status: Object, driver_name: str, structured: bool) -> Object:
+    """The status of a classic claim, from that of the claim of today behind it.
+
+    ``driver_name`` is the class's. With ``structured`` parameters a handle names each device; without, it has the
+    text that only the driver's plugin understands.
+    """
+    found: Object = {}
+    allocation = status.get("allocation")
+    if allocation is not None:
+        found["driverName"] = driver_name
+        found["allocation"] = _allocation(allocation, driver_name, structured)
+    if reserved := status.get("reservedFor"):
+        found["reservedFor"] = reserved
+    return found
+
+
+def node_of(allocation: Object | None) -> str:
+    """The node that an allocation is on; empty where it is on none, or on several."""
+    for term in ((allocation or {}).get("nodeSelector") or {}).get("nodeSelectorTerms") or ():
+        for requirement in term.get("matchFields") or ():
+            values = requirement.get("values") or []
+            if requirement.get("key") == "metadata.name" and len(values) == 1:
+                return str(values[0])
+    return ""
+
+
+def _allocation(allocation: Object, driver_name: str, structured: bool) -> Object:
+    devices = allocation.get("devices") or {}
+    by_driver: dict[str, list[Object]] = {}
+    for result in devices.get("results") or ():
+        by_driver.setdefault(result["driver"], []).append(result)
+    handles = [
+        _handle(driver_name if len(by_driver) == 1 else driver, results, allocation, structured)
+        for driver, results in by_driver.items()
+    ]
+    found: Object = {"resourceHandles": handles[:_MOST_HANDLES], "shareable": True}
+    if selector := allocation.get("nodeSelector"):
+        found["availableOnNodes"] = selector
+    return found
+
+
+def _handle(driver: str, results: list[Object], allocation: Object, structured: bool) -> Object:
+    if not structured:
+        chosen = [{name: result[name] for name in ("request", "pool", "device")} for result in results]
+        return {"driverName": driver, "data": json.dumps({"devices": chosen}, separators=(",", ":"))}
+    data: dict[str, Any] = {"results": [{"namedResources": {"name": result["device"]}} for result in results]}
+    if node := node_of(allocation):
+        data["nodeName"] = node
+    return {"driverName": driver, "structuredData": data}

@@ -1,0 +1,275 @@
+"""Objects of today behind those of classic DRA, against a real API server."""
+
+import contextlib
+from collections.abc import AsyncIterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+from dra_apiserver.config import Config
+from dra_apiserver.server import ApiServer
+from dra_controller.classicdra.backing import ORIGIN, TEMPLATE
+from dra_controller.classicdra.objects import CLAIMS, CLASSES, CONTEXTS, TEMPLATES, ClassicObject
+from dra_controller.manager import ControllerManager
+from dra_shared.api.codec import convert
+from dra_shared.api.resource import ResourceClaim
+from dra_shared.api.resources import DEVICE_CLASSES, RESOURCE_CLAIM_TEMPLATES, RESOURCE_CLAIMS
+from dra_shared.client.errors import NotFound
+from dra_shared.client.rest import Client
+
+from tests.controller.cluster import Cluster, controllers
+from tests.support.reference import REPOSITORY
+
+_NAME = "classic-dra-controller"
+_NODE = {"matchFields": [{"key": "metadata.name", "operator": "In", "values": ["node-1"]}]}
+_PATHS = {
+    "ResourceClass": "/apis/resource.k8s.io/v1alpha3/resourceclasses",
+    "ResourceClaim": "/apis/resource.k8s.io/v1alpha3/namespaces/default/resourceclaims",
+    "ResourceClaimTemplate": "/apis/resource.k8s.io/v1alpha3/namespaces/default/resourceclaimtemplates",
+    "DeviceClass": "/apis/gpu.nvidia.com/v1/deviceclasses",
+    "GpuClaimParameters": "/apis/gpu.nvidia.com/v1/namespaces/default/gpuclaimparameters",
+    "Pod": "/api/v1/namespaces/default/pods",
+}
+
+
+@pytest.fixture
+async def cluster(tmp_path: Path) -> AsyncIterator[Cluster]:
+    config = Config(
+        port=0, data=tmp_path, relaxed=True, runtime_config="api/all=true,resource.k8s.io/classic=true"
+    )
+    async with ApiServer(config) as server, Client(server.url) as client:
+        yield Cluster(server.url, client)
+
+
+@contextlib.asynccontextmanager
+async def _translating(cluster: Cluster, *more: str) -> AsyncIterator[ControllerManager]:
+    async with controllers(cluster, _NAME, *more) as manager:
+        yield manager
+
+
+async def _post(cluster: Cluster, document: dict[str, Any]) -> None:
+    response = await cluster.client.raw(
+        "POST",
+        _PATHS[document["kind"]],
+        content=yaml.safe_dump(document).encode(),
+        content_type="application/yaml",
+    )
+    assert response.status_code == 201, response.text
+
+
+async def _training(cluster: Cluster) -> None:
+    text = (REPOSITORY / "tests" / "data" / "classic" / "training.yaml").read_text()
+    for document in yaml.safe_load_all(text):
+        await _post(cluster, document)
+
+
+async def _today(cluster: Cluster, name: str) -> ResourceClaim | None:
+    try:
+        return await cluster.client.get(RESOURCE_CLAIMS, name, "default")
+    except NotFound:
+        return None
+
+
+async def _made(cluster: Cluster, name: str) -> ResourceClaim:
+    async def there() -> bool:
+        return await _today(cluster, name) is not None
+
+    await cluster.until(there)
+    found = await _today(cluster, name)
+    assert found is not None
+    return found
+
+
+async def _classic(cluster: Cluster, name: str) -> ClassicObject:
+    return await cluster.client.get(CLAIMS, name, "default")
+
+
+async def _allocate(cluster: Cluster, claim: ResourceClaim, *devices: str) -> None:
+    request = claim.spec.devices.requests[0].name
+    results = [
+        {"driver": "gpu.nvidia.com", "pool": "node-1", "device": device, "request": request}
+        for device in devices
+    ]
+    allocation = {"devices": {"results": results}, "nodeSelector": {"nodeSelectorTerms": [_NODE]}}
+    reserved = [{"resource": "pods", "name": "training", "uid": "u"}]
+    await cluster.set_status("ResourceClaim", claim, allocation=allocation, reservedFor=reserved)
+
+
+async def test_a_claim_of_today_is_behind_the_classic_one(cluster: Cluster) -> None:
+    async with _translating(cluster):
+        await _training(cluster)
+        claim = await _made(cluster, "training-gpus")
+    exactly = claim.spec.devices.requests[0].exactly
+    assert exactly is not None
+    assert (exactly.device_class_name, exactly.count) == ("large-gpu", 4)
+    assert claim.metadata.annotations[ORIGIN] == (await _classic(cluster, "training-gpus")).metadata.uid
+    names = {one.metadata.name for one in (await cluster.client.list(DEVICE_CLASSES)).items}
+    assert {"gpu.nvidia.com", "large-gpu"} <= names
+
+
+async def test_the_status_comes_back_in_the_old_form(cluster: Cluster) -> None:
+    async with _translating(cluster):
+        await _training(cluster)
+        await _allocate(cluster, await _made(cluster, "training-gpus"), "gpu-0-mig-a", "gpu-0-mig-b")
+
+        async def allocated() -> bool:
+            return "allocation" in (await _classic(cluster, "training-gpus")).status
+
+        await cluster.until(allocated)
+    assert (await _classic(cluster, "training-gpus")).status == {
+        "driverName": "gpu.nvidia.com",
+        "allocation": {
+            "resourceHandles": [
+                {
+                    "driverName": "gpu.nvidia.com",
+                    "structuredData": {
+                        "nodeName": "node-1",
+                        "results": [
+                            {"namedResources": {"name": "gpu-0-mig-a"}},
+                            {"namedResources": {"name": "gpu-0-mig-b"}},
+                        ],
+                    },
+                }
+            ],
+            "availableOnNodes": {"nodeSelectorTerms": [_NODE]},
+            "shareable": True,
+        },
+        "reservedFor": [{"resource": "pods", "name": "training", "uid": "u"}],
+    }
+
+
+async def test_a_pods_context_has_its_nodes(cluster: Cluster) -> None:
+    for node in ("node-0", "node-1", "node-2"):
+        await cluster.create("Node", node)
+    for node in ("node-0", "node-1"):
+        spec = {
+            "driver": "gpu.nvidia.com",
+            "nodeName": node,
+            "pool": {"name": node, "generation": 1, "resourceSliceCount": 1},
+        }
+        await cluster.create("ResourceSlice", node, spec=spec)
+    async with _translating(cluster):
+        await _training(cluster)
+        claim = await _made(cluster, "training-gpus")
+
+        async def context(**wanted: Any) -> bool:
+            try:
+                found = await cluster.client.get(CONTEXTS, "training", "default")
+            except NotFound:
+                return False
+            return found.spec == wanted["spec"] and found.status == {"resourceClaims": wanted["claims"]}
+
+        potential = ["node-0", "node-1"]
+        await cluster.until(lambda: context(spec={"potentialNodes": potential}, claims=[{"name": "gpu"}]))
+        [pod] = await cluster.items("Pod")
+        condition = {"type": "PodScheduled", "status": "False", "reason": "Unschedulable"}
+        await cluster.set_status("Pod", pod, conditions=[condition])
+        unsuitable = [{"name": "gpu", "unsuitableNodes": potential}]
+        await cluster.until(lambda: context(spec={"potentialNodes": potential}, claims=unsuitable))
+        await _allocate(cluster, claim, "gpu-0")
+        spec = {"potentialNodes": potential, "selectedNode": "node-1"}
+        await cluster.until(lambda: context(spec=spec, claims=[{"name": "gpu"}]))
+        await cluster.delete("Pod", "training", grace_period=0)
+
+        async def gone() -> bool:
+            return not (await cluster.client.list(CONTEXTS, "default")).items
+
+        await cluster.until(gone)
+
+
+async def test_what_is_behind_a_classic_object_goes_with_it(cluster: Cluster) -> None:
+    async with _translating(cluster):
+        await _training(cluster)
+        await _made(cluster, "training-gpus")
+    # Deleted while nobody translates: it is noticed at the next start.
+    await cluster.client.delete(CLAIMS, "training-gpus", "default")
+    await cluster.client.delete(CLASSES, "gpu.nvidia.com")
+    async with _translating(cluster):
+
+        async def gone() -> bool:
+            classes = [one.metadata.name for one in (await cluster.client.list(DEVICE_CLASSES)).items]
+            return await _today(cluster, "training-gpus") is None and classes == ["large-gpu"]
+
+        await cluster.until(gone)
+
+
+async def test_an_object_of_ones_own_stays_as_it_is(cluster: Cluster) -> None:
+    request = {"name": "own", "exactly": {"deviceClassName": "other"}}
+    own = await cluster.create("ResourceClaim", "training-gpus", spec={"devices": {"requests": [request]}})
+    async with _translating(cluster):
+        await _training(cluster)
+
+        async def warned() -> bool:
+            events = (await cluster.client.raw("GET", "/api/v1/namespaces/default/events")).json()["items"]
+            return any(event["reason"] == "NotTranslated" for event in events)
+
+        await cluster.until(warned)
+    found = await _today(cluster, "training-gpus")
+    assert found is not None
+    assert found.metadata.resource_version == own.metadata.resource_version
+
+
+async def test_a_claim_from_a_template_shows_in_the_old_form(cluster: Cluster) -> None:
+    template = {
+        "apiVersion": "resource.k8s.io/v1alpha3",
+        "kind": "ResourceClaimTemplate",
+        "metadata": {"name": "one-gpu"},
+        "spec": {"spec": {"resourceClassName": "gpu.nvidia.com"}},
+    }
+    pod = {
+        "apiVersion": "v1",
+        "kind": "Pod",
+        "metadata": {"name": "p"},
+        "spec": {
+            "containers": [{"name": "c", "image": "x"}],
+            "resourceClaims": [{"name": "gpu", "source": {"resourceClaimTemplateName": "one-gpu"}}],
+        },
+    }
+    async with _translating(cluster, "resourceclaim-controller"):
+        await _post(cluster, template)
+        await _post(cluster, pod)
+
+        async def shown() -> bool:
+            items = (await cluster.client.list(CLAIMS, "default")).items
+            return any(one.spec.get("resourceClassName") == "gpu.nvidia.com" for one in items)
+
+        await cluster.until(shown)
+        [claim] = (await cluster.client.list(RESOURCE_CLAIMS, "default")).items
+        assert claim.metadata.annotations[TEMPLATE] == "one-gpu"
+        await cluster.delete("ResourceClaim", claim.metadata.name)
+
+        async def replaced() -> bool:
+            items = (await cluster.client.list(CLAIMS, "default")).items
+            return claim.metadata.name not in {one.metadata.name for one in items}
+
+        await cluster.until(replaced)
+
+
+async def test_a_namespace_takes_its_classic_objects_along(cluster: Cluster) -> None:
+    await cluster.create("Namespace", "work")
+    body = {"metadata": {"name": "t"}, "spec": {"spec": {"resourceClassName": "gpu.nvidia.com"}}}
+    await cluster.client.create(TEMPLATES, convert(TEMPLATES, body), "work")
+    async with _translating(cluster, "namespace-controller"):
+
+        async def translated() -> bool:
+            return bool((await cluster.client.list(RESOURCE_CLAIM_TEMPLATES, "work")).items)
+
+        await cluster.until(translated)
+        await cluster.delete("Namespace", "work")
+
+        async def gone() -> bool:
+            return not (await cluster.client.list(TEMPLATES)).items
+
+        await cluster.until(gone)
+
+
+async def test_where_classic_dra_is_not_served_the_controllers_are_ready_all_the_same(tmp_path: Path) -> None:
+    async with (
+        ApiServer(Config(port=0, data=tmp_path, relaxed=True)) as server,
+        Client(server.url) as client,
+        controllers(Cluster(server.url, client), _NAME) as manager,
+    ):
+        await manager.synced()
+        assert manager.ready
+        assert set(manager.controllers) == {_NAME}
