@@ -25,6 +25,7 @@ from dra_node_agent.kubelet.devicemanager.checkpoint import (
     encode,
 )
 from dra_node_agent.kubelet.devicemanager.endpoint import Endpoint
+from dra_node_agent.kubelet.devicemanager.metrics import ALLOCATIONS
 from dra_node_agent.kubelet.devicemanager.poddevices import Allocation, ReusableDevices
 from dra_node_agent.kubelet.devicemanager.state import DeviceState, NumaAffinity, no_affinity
 from dra_node_agent.kubelet.devicemanager.types import (
@@ -237,11 +238,14 @@ class DeviceManager:
         if endpoint is None:
             state.restore_allocated()
             raise DeviceError(f"unknown Device Plugin {resource}")
+        started = self._clock.monotonic()
         try:
             responses = await endpoint.allocate(sorted(devices))
         except DeviceError:
             state.restore_allocated()
             raise
+        finally:
+            ALLOCATIONS.labels(resource).observe(self._clock.monotonic() - started)
         if not responses:
             raise DeviceError("no containers return in allocation response ")
         by_node: dict[int, tuple[str, ...]] = {}

@@ -20,6 +20,7 @@ from dra_shared.quoting import go_quote
 from grpc import aio
 
 from dra_node_agent.kubelet.devicemanager.checkpoint import CHECKPOINT_FILE
+from dra_node_agent.kubelet.devicemanager.metrics import REGISTRATIONS
 from dra_node_agent.kubelet.devicemanager.plugin.client import ClientHandler, PluginClient
 from dra_node_agent.kubelet.devicemanager.types import DeviceError
 from dra_node_agent.kubelet.ondemand import OnDemandServer
@@ -97,6 +98,7 @@ class RegistrationServer:
 
     async def register_request(self, version: str, resource: str, endpoint: str) -> None:
         """A plugin has called Register; raises DeviceError."""
+        REGISTRATIONS.labels(resource).inc()
         _log.info("device plugin registers", resource=resource, endpoint=endpoint)
         if version != VERSION:
             raise DeviceError(
