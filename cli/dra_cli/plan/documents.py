@@ -3,6 +3,7 @@
 An object stays JSON until its kind is known to matter: a large dump is read object by object.
 """
 
+import mmap
 import re
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -11,9 +12,15 @@ import msgspec
 import orjson
 from dra_shared.yamltext import YamlError, load_all
 
+from dra_cli.plan.files import Text
+
 # An object or list in kubectl's text output, which indents what is in it: `kubectl cluster-info dump`.
 _OBJECT = re.compile(rb"^\{\r?$.*?^\}\r?$", re.MULTILINE | re.DOTALL)
 _MANAGED = re.compile(r"^( *)(- )?managedFields: *(\[\])?$", re.MULTILINE)
+
+# A list as kubectl and jq write it. Its items are one level below, each from a line of its own to another.
+_INDENTED_LIST = re.compile(rb'\{\r?\n( +)"[a-z]')
+_RELEASED = 16 << 20
 
 
 class _Meta(msgspec.Struct, gc=False):
@@ -51,8 +58,14 @@ class Document:
         return self.api_version.rpartition("/")[2]
 
 
-def documents(where: str, text: bytes, problems: list[str]) -> Iterator[Document]:
+def documents(where: str, text: Text, problems: list[str]) -> Iterator[Document]:
     """The objects of a text; what cannot be read is named in ``problems``."""
+    if isinstance(text, mmap.mmap):
+        listed = _INDENTED_LIST.match(text)
+        if listed is not None:
+            yield from _large_list(where, text, len(listed[1]), problems)
+            return
+        text = text[:]
     start = text.lstrip(b"\xef\xbb\xbf \t\r\n")[:1]
     if start in (b"{", b"["):
         yield from _json(where, text, problems)
@@ -60,6 +73,34 @@ def documents(where: str, text: bytes, problems: list[str]) -> Iterator[Document
         yield from _pieces(where, text, problems)
     else:
         yield from _yaml(where, text, problems)
+
+
+def _large_list(where: str, text: mmap.mmap, indent: int, problems: list[str]) -> Iterator[Document]:
+    """The items of an indented list, one at a time: a part of the file that is done with leaves memory again."""
+    own = b" " * indent
+    kind = re.search(rb'^%b"kind": "(\w+)"' % own, text, re.MULTILINE)
+    version = re.search(rb'^%b"apiVersion": "([^"]+)"' % own, text, re.MULTILINE)
+    listed = _Head(
+        kind[1].decode() if kind is not None else "List", version[1].decode() if version is not None else "v1"
+    )
+    begin, end = b"\n%b{" % (own * 2), b"\n%b}" % (own * 2)
+    released = ended = 0
+    while (start := text.find(begin, ended)) >= 0:
+        closed = text.find(end, start)
+        if closed < 0:
+            problems.append(f"{where}: it ends within an object; that one is missing")
+            return
+        ended = closed + len(end)
+        try:
+            yield from _objects(where, text[start:ended], listed)
+        except msgspec.ValidationError:
+            continue
+        except msgspec.DecodeError as error:
+            problems.append(f"{where}: an object in it is broken: {_reason(error)}")
+        if ended - released > _RELEASED and hasattr(mmap, "MADV_DONTNEED"):
+            pages = (ended - released) // mmap.PAGESIZE * mmap.PAGESIZE
+            text.madvise(mmap.MADV_DONTNEED, released, pages)
+            released += pages
 
 
 def _json(where: str, text: bytes, problems: list[str]) -> Iterator[Document]:

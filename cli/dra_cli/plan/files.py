@@ -1,6 +1,7 @@
 """The files that a dump consists of: one file, a folder, a zip or tar archive, compressed or not."""
 
 import gzip
+import mmap
 import sys
 import tarfile
 import zipfile
@@ -15,7 +16,13 @@ _DEPTH = 3
 _ARCHIVES = (".zip", ".tar", ".tgz", ".tar.gz", ".tar.bz2", ".tar.xz")
 
 
-def texts(source: str) -> Iterator[tuple[str, bytes]]:
+# Larger files are mapped instead of read.
+_LARGE = 16 << 20
+
+Text = bytes | mmap.mmap
+
+
+def texts(source: str) -> Iterator[tuple[str, Text]]:
     """Names and contents of what may hold objects; ``-`` is standard input.
 
     Raises:
@@ -34,7 +41,7 @@ def texts(source: str) -> Iterator[tuple[str, bytes]]:
         raise CommandError(f"cannot read {source}: {reason}") from error
 
 
-def _under(path: Path, *, named: bool = False) -> Iterator[tuple[str, bytes]]:
+def _under(path: Path, *, named: bool = False) -> Iterator[tuple[str, Text]]:
     if path.is_dir():
         for file in sorted(path.rglob("*")):
             if file.is_file() and _counts(file.name):
@@ -45,8 +52,13 @@ def _under(path: Path, *, named: bool = False) -> Iterator[tuple[str, bytes]]:
         with tarfile.open(path) as archive:
             yield from _tar(archive, str(path), 1)
     elif named or path.name.endswith(_SUFFIXES) or path.name.endswith(".gz"):
+        with path.open("rb") as content:
+            packed = content.read(2) == b"\x1f\x8b"
+            if not packed and path.stat().st_size > _LARGE:
+                yield str(path), mmap.mmap(content.fileno(), 0, access=mmap.ACCESS_READ)
+                return
         data = path.read_bytes()
-        yield str(path), gzip.decompress(data) if data.startswith(b"\x1f\x8b") else data
+        yield str(path), gzip.decompress(data) if packed else data
 
 
 def _zip(path: Path) -> Iterator[tuple[str, bytes]]:

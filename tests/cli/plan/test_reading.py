@@ -47,6 +47,24 @@ def test_a_list_as_json(tmp_path: Path) -> None:
     _check(_read(path))
 
 
+@pytest.mark.parametrize("indent", [2, 4])
+def test_large_files_are_read_item_by_item(
+    indent: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("dra_cli.plan.files._LARGE", 0)
+    monkeypatch.setattr("dra_cli.plan.documents._RELEASED", 0)
+    path = tmp_path / "all.json"
+    text = json.dumps(_list(*cluster(), SECRET, UNKNOWN), indent=indent)
+    path.write_text(text)
+    _check(_read(path))
+    path.write_text(json.dumps({"kind": "PodList", "apiVersion": "v1", "items": [pod("p")]}, indent=indent))
+    assert list(_read(path).of(PODS)) == ["default/p"]
+    problems: list[str] = []
+    path.write_text(text[: text.rindex('"holder"')])
+    assert len(read(str(path), problems)) == 4
+    assert problems == [f"{path}: it ends within an object; that one is missing"]
+
+
 def test_documents_as_yaml_with_managed_fields(tmp_path: Path) -> None:
     path = tmp_path / "all.yaml"
     path.write_text(yaml.safe_dump_all([*cluster(), SECRET, UNKNOWN]))
