@@ -1,8 +1,23 @@
 """dralab as a library: a Kubernetes DRA control plane in a box, for tests and programs.
 
-``dralab.testing`` starts clusters, in this process or as processes of their own.
+``dralab.testing`` starts clusters, in this process or as processes of their own. ``World`` is a cluster's objects as a
+value, and what the scheduler would do with them.
 """
+
+from typing import TYPE_CHECKING, Any
 
 from dra_shared import __version__
 
-__all__ = ["__version__"]
+if TYPE_CHECKING:
+    from dralab.world import World
+
+__all__ = ["World", "__version__"]
+
+
+def __getattr__(name: str) -> Any:
+    # It brings the scheduler along, which those who start clusters need not load.
+    if name == "World":
+        from dralab.world import World
+
+        return World
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

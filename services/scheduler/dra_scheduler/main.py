@@ -70,15 +70,16 @@ def _config(
 
 async def serve(config: SchedulerConfig, options: argparse.Namespace) -> None:
     """Schedule for the API server that the options name until cancelled."""
+    from dra_scheduler.plan.routes import plan_routes
     from dra_scheduler.wiring import new_scheduler
 
     if config.loaded is not None and config.loaded.config.extenders:
         logger(__name__).warning("extenders are not called", extenders=len(config.loaded.config.extenders))
-    async with (
-        connect(options, _USER_AGENT) as client,
-        new_scheduler(config, client=client, on_synced=_freeze) as scheduler,
-    ):
-        await scheduler.wait()
+    async with connect(options, _USER_AGENT) as client:
+        scheduler = new_scheduler(config, client=client, on_synced=_freeze)
+        scheduler.add_routes(plan_routes(scheduler.informers, config))
+        async with scheduler:
+            await scheduler.wait()
 
 
 def _freeze() -> None:

@@ -32,7 +32,7 @@ _log = logger(__name__)
 
 
 class PodCycle:
-    """Decides on one pod at a time."""
+    """Decides on one pod at a time. ``measured``: its attempts count in the service's metrics."""
 
     def __init__(
         self,
@@ -47,6 +47,8 @@ class PodCycle:
         explainer: Explainer,
         tasks: Tasks,
         clock: Clock,
+        *,
+        measured: bool = True,
     ) -> None:
         self._framework = framework
         self._dynamic_resources = dynamic_resources
@@ -59,6 +61,7 @@ class PodCycle:
         self._explainer = explainer
         self._tasks = tasks
         self._clock = clock
+        self._measured = measured
         self._attempt: Attempt | None = None
 
     def restart(self) -> None:
@@ -77,7 +80,8 @@ class PodCycle:
             # Not the end of it for the others of a group, who are in flight with this one.
             _log.exception("attempt failed unexpectedly", pod=entry.pod.key)
             outcome = Failure(SCHEDULER_ERROR, str(problem))
-        count_attempt(entry, isinstance(outcome, Decision), self._clock.monotonic() - started)
+        if self._measured:
+            count_attempt(entry, isinstance(outcome, Decision), self._clock.monotonic() - started)
         return outcome
 
     def bind(self, decision: Decision) -> None:

@@ -4,7 +4,7 @@ Mirrors ``Scheduler.Run`` and ``ScheduleOne`` in upstream's ``pkg/scheduler``.
 """
 
 import asyncio
-from collections.abc import Callable, Coroutine
+from collections.abc import Awaitable, Callable, Coroutine, Mapping
 from types import TracebackType
 from typing import Any, Self
 
@@ -75,6 +75,16 @@ class Scheduler:
         self._synced = False
         self._main: asyncio.Task[None] | None = None
         self._health: HealthServer | None = None
+        self._routes = routes(self.explainer, self.manager, self.cache.node_objects)
+
+    def add_routes(self, more: Mapping[str, Callable[[Any], Awaitable[Any]]]) -> None:
+        """Answer these paths on the health port, too; to be called before it starts."""
+        self._routes |= more
+
+    @property
+    def informers(self) -> InformerFactory:
+        """What it knows of the cluster."""
+        return self._informers
 
     @property
     def ready(self) -> bool:
@@ -93,7 +103,7 @@ class Scheduler:
                 self.config.health_address,
                 self.config.health_port,
                 {"informers": lambda: self._synced},
-                routes(self.explainer, self.manager, self.cache.node_objects),
+                self._routes,
                 guard=self.config.guard,
             )
             await self._health.__aenter__()

@@ -52,7 +52,8 @@ class Sources:
     """Where objects come from, and where events go. ``volumes`` is run only once a pod with a volume claim comes.
 
     ``recorder`` makes the one for a profile of that name. ``stopwatch`` limits searches and explanations; None: the
-    clock does. ``announces``: someone wants to know a pod's node while what has to be done before binding goes on.
+    clock does. ``announces``: others want to know what it does: metrics count it, and a pod's status names the node
+    while what has to be done before binding goes on.
     """
 
     informers: InformerFactory
@@ -168,7 +169,7 @@ def _base(config: SchedulerConfig, client: Client, clock: Clock, sources: Source
         clock,
         stopwatch=sources.stopwatch or clock,
         recorder=sources.recorder,
-        announces=sources.announces and gates.enabled("NominatedNodeNameForExpectation"),
+        announces=sources.announces,
         tasks=Tasks(),
         informers=sources.informers,
         cache=cache,
@@ -251,6 +252,7 @@ def _pod_cycle(
         explainer,
         base.tasks,
         base.clock,
+        measured=base.announces,
     )
 
 
@@ -265,6 +267,7 @@ def _connect_queue(queue: SchedulingQueue, profiles: Mapping[str, _Profile]) -> 
 
 
 def _binder(base: _Base, parts: _Profile, failures: FailureHandler) -> Binder:
+    announces = base.announces and base.enabled("NominatedNodeNameForExpectation")
     return Binder(
         parts.framework,
         base.cache,
@@ -272,7 +275,7 @@ def _binder(base: _Base, parts: _Profile, failures: FailureHandler) -> Binder:
         parts.recorder,
         base.in_pre_bind,
         failures.not_bound,
-        nominations=NominationWriter(base.client) if base.announces else None,
+        nominations=NominationWriter(base.client) if announces else None,
     )
 
 

@@ -12,6 +12,7 @@ from dra_shared.api.scheduling import PodGroup
 
 from dra_scheduler.explain.report import PodReport
 from dra_scheduler.plan.simulation import Simulation, Stopped
+from dra_scheduler.plan.tables import table
 
 _replace = msgspec.structs.replace
 
@@ -34,9 +35,9 @@ class Fit(Struct):
 
     ``fits`` is the number of pods that fit, of ``wanted`` (0: as many as possible); ``copies`` how many times all pods
     of the question fit together. ``more`` further copies would fit, at least if ``more_at_least``. ``preempted`` are
-    pods that would have to go, each with the event's text. ``waiting`` is how many pods of the world wait for a node
-    themselves. ``unplaced`` is the explanation of the first pod that does not fit. Without ``complete`` the search was
-    interrupted, and this is how far it had come. ``uncertain`` is what the world lacks.
+    pods that would have to go, each with the event's text. ``waiting`` is how many pods of the world itself find no
+    node; they were tried first. ``unplaced`` is the explanation of the first pod that does not fit. Without
+    ``complete`` the search was interrupted, and this is how far it had come. ``uncertain`` is what the world lacks.
     """
 
     fits: int
@@ -50,6 +51,11 @@ class Fit(Struct):
     unplaced: PodReport | None = None
     complete: bool = True
     uncertain: tuple[str, ...] = ()
+
+    def _repr_html_(self) -> str:
+        rows = [(pod.pod, pod.node or pod.message, ", ".join(pod.devices)) for pod in self.pods]
+        fits = f"{self.fits} of {self.wanted} pods fit" if self.wanted else f"{self.fits} pods fit"
+        return table(fits, ("pod", "node", "devices"), rows)
 
     @property
     def good(self) -> bool:
@@ -83,12 +89,14 @@ class Fitter:
     def answer(self, count: int | None, *, most: bool = False, more: bool = True) -> Fit:
         """Try ``count`` copies (None: the pods as they are), or with ``most`` as many as fit."""
         world = self._world
-        waiting = sum(not pod.spec.node_name for pod in world.client.objects(PODS))
         with world.trial():
-            for resource, obj in self._wanted.others:
-                world.add(resource, obj)
-            complete, further, open_end = True, 0, False
+            complete, further, open_end, waiting = True, 0, False, 0
             try:
+                # Pods of the world that wait are tried first.
+                world.settle()
+                waiting = sum(not pod.spec.node_name for pod in world.client.objects(PODS))
+                for resource, obj in self._wanted.others:
+                    world.add(resource, obj)
                 if most:
                     self._add_until_full(None)
                 else:

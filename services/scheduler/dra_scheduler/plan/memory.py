@@ -127,6 +127,9 @@ class MemoryClient(Client):
         for resource, key in sorted(new, key=lambda place: place[0].kind != PODS.kind):
             self.drop(resource, key)
         for resource, old in sorted(changed, key=lambda place: place[0].kind == PODS.kind):
+            if resource.kind == PODS.kind:
+                # No pod ever leaves its node in another way.
+                self.informers.informer(resource).drop(old.key)
             self.put(resource, old)
 
     def objects(self, resource: Resource[T]) -> list[T]:

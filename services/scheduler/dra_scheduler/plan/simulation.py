@@ -110,19 +110,14 @@ class Simulation:
     @contextmanager
     def trial(self) -> Iterator[None]:
         """What happens in it is taken back at its end. Every trial starts as the first one did."""
-        self.settle()
         self.scheduler.restart()
         self._rng.seed(self._seed)
         self.client.checkpoint()
-        running = self.running
         try:
             yield
         finally:
             self.client.rollback()
             self._events.evicted.clear()
-            self.running = lambda: True
-            self.settle()
-            self.running = running
 
     def pod(self, key: str) -> Pod | None:
         """The pod as it is now."""

@@ -1,0 +1,248 @@
+"""Worlds: a cluster's objects as a value, and what the scheduler would do with them.
+
+A world is immutable; a variant shares all that it has in common with the world that it was made of, and one scheduler
+goes from variant to variant by their difference::
+
+    world = World.load("dump.tar.gz")
+    world.fit("pod.yaml", count=100).fits
+    [world.with_nodes(n, gpus="8xH100-SXM5-80GB").fit("pod.yaml", most=True).fits for n in range(100)]
+"""
+
+import asyncio
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from html import escape
+from pathlib import Path
+from typing import Any
+
+import orjson
+from dra_cli.access import ChosenCluster, current_kubeconfig
+from dra_cli.errors import CommandError
+from dra_cli.plan import wanted as manifests
+from dra_cli.plan.describe import described
+from dra_cli.plan.documents import Document, documents
+from dra_cli.plan.files import texts
+from dra_cli.plan.gaps import gaps
+from dra_cli.plan.reading import Typed, read, typed
+from dra_cli.plan.sources import from_cluster
+from dra_scheduler.config import SchedulerConfig
+from dra_scheduler.explain.report import PodReport
+from dra_scheduler.explain.text import render
+from dra_scheduler.plan.engine import Engine
+from dra_scheduler.plan.fit import Fit, Fitter, Wanted
+from dra_scheduler.plan.objects import Objects
+from dra_scheduler.plan.tables import table
+from dra_shared.api.resources import NODES, PODS, RESOURCE_SLICES
+from dra_shared.log import configure
+
+Manifests = str | Path | dict[str, Any] | Iterable[dict[str, Any]]
+
+
+class WorldError(ValueError):
+    """What was given cannot be read, or is not there; the message says what."""
+
+
+@dataclass(frozen=True)
+class Explanation:
+    """Why a pod is where it is, or nowhere: ``report`` has the fields, ``str()`` the text of ``dralab explain``."""
+
+    report: PodReport
+
+    def __str__(self) -> str:
+        return render(self.report)
+
+    def _repr_html_(self) -> str:
+        return f"<pre>{escape(str(self))}</pre>"
+
+
+class World:
+    """The objects of a cluster. Not for several threads at a time: variants share one scheduler."""
+
+    def __init__(
+        self, objects: Objects | None = None, problems: Iterable[str] = (), *, engine: Engine | None = None
+    ) -> None:
+        self._objects = objects if objects is not None else Objects()
+        self._read_problems = tuple(problems)
+        self._engine = engine or Engine()
+
+    @classmethod
+    def load(cls, path: str | Path, *, seed: int = 0, config: SchedulerConfig | None = None) -> "World":
+        """The world of a dump: a file, folder or archive of YAML or JSON.
+
+        ``seed`` decides between nodes that are equally good; ``config`` is the scheduler's.
+
+        Raises:
+            WorldError: it cannot be read.
+        """
+        problems: list[str] = []
+        try:
+            objects = read(str(path), problems)
+        except CommandError as error:
+            raise WorldError(str(error)) from error
+        return cls(objects, problems, engine=_engine(seed, config))
+
+    @classmethod
+    def from_kubeconfig(
+        cls,
+        path: str | Path | None = None,
+        *,
+        context: str | None = None,
+        seed: int = 0,
+        config: SchedulerConfig | None = None,
+    ) -> "World":
+        """The world of a running cluster, which is only listed; without ``path`` the one that kubectl would take.
+
+        Raises:
+            WorldError: it may not be listed, or the kubeconfig is of no use.
+        """
+        problems: list[str] = []
+        cluster = ChosenCluster(kubeconfig=Path(path) if path else current_kubeconfig(), context=context)
+        try:
+            objects = _awaited(from_cluster(cluster, problems))
+        except CommandError as error:
+            raise WorldError(str(error)) from error
+        return cls(objects, problems, engine=_engine(seed, config))
+
+    @classmethod
+    def described(cls, nodes: int, gpus: str, *, seed: int = 0) -> "World":
+        """A world of equal nodes with these GPUs, such as ``8xH100-SXM5-80GB``.
+
+        Raises:
+            WorldError: the GPUs are described wrongly.
+        """
+        return cls(_described(nodes, gpus, "node-"), engine=_engine(seed, None))
+
+    @property
+    def objects(self) -> Objects:
+        """The typed objects, by resource and key."""
+        return self._objects
+
+    @property
+    def problems(self) -> list[str]:
+        """What could not be read, and what is missing and makes answers uncertain."""
+        return [*self._read_problems, *gaps(self._objects)]
+
+    def with_nodes(self, nodes: int | Manifests, gpus: str = "", *, prefix: str = "more-") -> "World":
+        """The same with more nodes: so many with these GPUs, or Nodes and ResourceSlices as manifests.
+
+        Raises:
+            WorldError: they cannot be made or read.
+        """
+        if isinstance(nodes, int):
+            more = _described(nodes, gpus, prefix) if gpus else Objects()
+            found: list[Typed] = [(resource, obj) for resource, each in more for obj in each.values()]
+            return self._variant(self._objects.with_objects(found))
+        return self.with_objects(nodes)
+
+    def without_nodes(self, *names: str) -> "World":
+        """The same without these nodes, their slices and their pods."""
+        gone = set(names)
+        slices = [k for k, s in self._objects.of(RESOURCE_SLICES).items() if s.spec.node_name in gone]
+        pods = [key for key, pod in self._objects.of(PODS).items() if pod.spec.node_name in gone]
+        objects = self._objects.without(NODES, gone).without(RESOURCE_SLICES, slices).without(PODS, pods)
+        return self._variant(objects)
+
+    def with_objects(self, manifests: Manifests) -> "World":
+        """The same with these objects, in place of those of the same names.
+
+        Raises:
+            WorldError: they cannot be read.
+        """
+        return self._variant(self._objects.with_objects(_typed(manifests)))
+
+    def fit(
+        self, pods: Manifests, count: int | None = None, *, most: bool = False, more: bool = False
+    ) -> Fit:
+        """Whether the pods fit: as they are, ``count`` copies, or with ``most`` as many as do.
+
+        ``more`` also counts how many further copies would.
+
+        Raises:
+            WorldError: they cannot be read, or there are none.
+        """
+        asked: Wanted = manifests.of(_typed(pods), self._objects)
+        if not asked.pods:
+            raise WorldError("there are no pods, and nothing that makes pods")
+        fitter = Fitter(self._engine.at(self._objects), asked)
+        return fitter.answer(count, most=most, more=more)
+
+    def explain(self, pod: str, namespace: str = "default", *, most_nodes: int = 20) -> Explanation:
+        """Why the pod of the world is where it is, or nowhere.
+
+        Raises:
+            WorldError: there is no such pod.
+        """
+        space, _, name = pod.rpartition("/")
+        scheduler = self._engine.at(self._objects).scheduler
+        report = scheduler.explainer.pod(space or namespace, name, most_nodes=most_nodes)
+        if report is None:
+            raise WorldError(f'there is no pod "{space or namespace}/{name}"')
+        return Explanation(report)
+
+    def __iter__(self) -> Iterator[Typed]:
+        return ((resource, obj) for resource, each in self._objects for obj in each.values())
+
+    def __len__(self) -> int:
+        return len(self._objects)
+
+    def __repr__(self) -> str:
+        counts = ", ".join(f"{len(each)} {resource.plural}" for resource, each in self._objects)
+        return f"<World: {counts or 'empty'}>"
+
+    def _repr_html_(self) -> str:
+        return table("World", ("resource", "objects"), [(r.plural, len(each)) for r, each in self._objects])
+
+    def _variant(self, objects: Objects) -> "World":
+        return World(objects, self._read_problems, engine=self._engine)
+
+
+def _engine(seed: int, config: SchedulerConfig | None) -> Engine:
+    configure("plan", "error")
+    return Engine(config, seed=seed)
+
+
+def _described(nodes: int, gpus: str, prefix: str) -> Objects:
+    try:
+        return described(nodes, gpus, prefix=prefix)
+    except CommandError as error:
+        raise WorldError(str(error)) from error
+
+
+def _typed(given: Manifests) -> list[Typed]:
+    problems: list[str] = []
+    found = list(typed(_documents(given, problems), problems, manifests=True))
+    if problems:
+        raise WorldError(problems[0])
+    return found
+
+
+def _documents(given: Manifests, problems: list[str]) -> Iterator[Document]:
+    if isinstance(given, dict):
+        given = [given]
+    if isinstance(given, str | Path):
+        text = str(given)
+        if "\n" in text or text.lstrip().startswith("{"):
+            yield from documents("the manifest", text.encode(), problems)
+            return
+        try:
+            for where, content in texts(text):
+                yield from documents(where, content, problems)
+        except CommandError as error:
+            raise WorldError(str(error)) from error
+        return
+    for each in given:
+        yield from documents("the manifest", orjson.dumps(each), problems)
+
+
+def _awaited(work: Any) -> Objects:
+    """Run it, in a thread where an event loop runs in this one."""
+    try:
+        asyncio.get_running_loop()
+    except RuntimeError:
+        found: Objects = asyncio.run(work)
+        return found
+    from concurrent.futures import ThreadPoolExecutor
+
+    with ThreadPoolExecutor(1) as pool:
+        in_thread: Objects = pool.submit(asyncio.run, work).result()
+    return in_thread

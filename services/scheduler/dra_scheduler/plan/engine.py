@@ -1,0 +1,55 @@
+"""A simulation that goes from world to world by their difference, so that the next variant of a world costs little."""
+
+from collections.abc import Callable
+from typing import Any
+
+from dra_shared.api.meta import Object
+from dra_shared.api.resources import Resource
+
+from dra_scheduler.config import SchedulerConfig
+from dra_scheduler.plan.objects import RESOURCES, Objects
+from dra_scheduler.plan.simulation import Simulation
+
+
+class Engine:
+    """One scheduler for a family of worlds; not for several threads at a time."""
+
+    def __init__(
+        self,
+        config: SchedulerConfig | None = None,
+        *,
+        seed: int = 0,
+        running: Callable[[], bool] = lambda: True,
+    ) -> None:
+        self._config = config
+        self._seed = seed
+        self._running = running
+        self._simulation: Simulation | None = None
+        self._objects = Objects()
+
+    def at(self, objects: Objects) -> Simulation:
+        """The scheduler with just these objects."""
+        config = self._config or SchedulerConfig(gates=objects.gates())
+        known = self._simulation
+        if known is None or known.scheduler.config.gates != config.gates:
+            self._simulation = Simulation(config, seed=self._seed, running=self._running)
+            self._simulation.load((resource, each.values()) for resource, each in objects)
+        else:
+            _move(known, self._objects, objects)
+        self._objects = objects
+        assert self._simulation is not None
+        return self._simulation
+
+
+def _move(simulation: Simulation, before: Objects, after: Objects) -> None:
+    for resource in reversed(RESOURCES):
+        old, new = before.of(resource), after.of(resource)
+        if old is not new:
+            for key in old.keys() - new.keys():
+                simulation.remove(resource, key)
+    simulation.load((resource, _changed(before, after, resource)) for resource in RESOURCES)
+
+
+def _changed(before: Objects, after: Objects, resource: Resource[Any]) -> list[Object]:
+    old, new = before.of(resource), after.of(resource)
+    return [] if old is new else [obj for key, obj in new.items() if old.get(key) is not obj]

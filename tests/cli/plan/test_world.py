@@ -1,0 +1,82 @@
+"""``from dralab import World``."""
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+from dralab import World
+from dralab.world import WorldError
+
+from tests.cli.plan.objects import Json, claim, cluster, pod
+
+
+def _gpu_pod() -> list[Json]:
+    claims: Any = {"devices": {"requests": [{"name": "r", "exactly": {"deviceClassName": "gpu.nvidia.com"}}]}}
+    meta = {"name": "gpu"}
+    template = {
+        "apiVersion": "resource.k8s.io/v1",
+        "kind": "ResourceClaimTemplate",
+        "metadata": meta,
+        "spec": {"spec": claims},
+    }
+    spec = {
+        "containers": [{"name": "main", "image": "x", "resources": {"claims": [{"name": "gpu"}]}}],
+        "resourceClaims": [{"name": "gpu", "resourceClaimTemplateName": "gpu"}],
+    }
+    return [template, {"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "p"}, "spec": spec}]
+
+
+def test_a_world_is_not_changed_by_questions_or_variants() -> None:
+    world = World.described(1, "2xH100-SXM5-80GB")
+    assert world.fit(_gpu_pod(), most=True).fits == 2
+    more = world.with_nodes(2, gpus="4xH100-SXM5-80GB")
+    assert more.fit(_gpu_pod(), most=True).fits == 10
+    assert world.fit(_gpu_pod(), count=3).fits == 2
+    assert more.without_nodes("node-0", "more-0").fit(_gpu_pod(), most=True).fits == 4
+    assert (len(world), world.problems) == (5, [])
+
+
+def test_the_same_question_has_the_same_answer() -> None:
+    world = World.described(5, "2xH100-SXM5-80GB")
+    first = world.fit(_gpu_pod(), count=6)
+    world.with_nodes(1, gpus="1xH100-SXM5-80GB").fit(_gpu_pod(), count=2)
+    again = world.fit(_gpu_pod(), count=6)
+    assert [(p.pod, p.node) for p in again.pods] == [(p.pod, p.node) for p in first.pods]
+
+
+def test_a_dump_with_pods_that_wait(tmp_path: Path) -> None:
+    path = tmp_path / "dump.json"
+    items = [*cluster(2), claim("one"), claim("two"), pod("a", "", "one"), pod("b", "", "two")]
+    path.write_text(json.dumps({"apiVersion": "v1", "kind": "List", "items": items}))
+    world = World.load(path)
+    text = str(world.explain("a"))
+    assert "node node-0: fits" in text
+    small = {
+        "apiVersion": "v1",
+        "kind": "Pod",
+        "metadata": {"name": "s"},
+        "spec": {"containers": [{"name": "m"}]},
+    }
+    assert [world.fit(small).waiting for _ in range(2)] == [1, 1]
+    assert str(world.explain("default/a")) == text
+
+
+def test_as_a_table() -> None:
+    world = World.described(1, "1xH100-SXM5-80GB")
+    assert "<td>nodes</td><td>1</td>" in world._repr_html_()
+    html = world.fit(_gpu_pod(), count=2)._repr_html_()
+    assert html.startswith("<table><caption>1 of 2 pods fit</caption>")
+    assert "<td>node-0</td><td>gpu.nvidia.com/node-0/gpu-0</td>" in html
+
+
+def test_what_cannot_be_answered(tmp_path: Path) -> None:
+    world = World.described(1, "1xH100-SXM5-80GB")
+    with pytest.raises(WorldError, match="no pods"):
+        world.fit(_gpu_pod()[:1])
+    with pytest.raises(WorldError, match='there is no pod "default/x"'):
+        world.explain("x")
+    with pytest.raises(WorldError, match="no such file"):
+        World.load(tmp_path / "none")
+    with pytest.raises(WorldError, match="NONE"):
+        World.described(1, "8xNONE")

@@ -1,0 +1,48 @@
+"""``POST /plan/fit`` on the scheduler's health port."""
+
+import json
+from typing import Any
+
+import httpx
+import pytest
+from dra_scheduler.config import SchedulerConfig
+from dra_scheduler.metrics import ATTEMPTS
+from dra_scheduler.plan.routes import plan_routes
+from dra_scheduler.wiring import new_scheduler
+from dra_shared.clock import FakeClock
+
+from tests.scheduler.objects import class_json, node_json, pod_json, slice_json
+from tests.scheduler.plan.worlds import template_json
+from tests.support.fakeapi import FakeApi, Json
+from tests.support.waiting import eventually
+
+pytestmark = pytest.mark.system
+
+
+def _body(**more: Any) -> Json:
+    pod = {"apiVersion": "v1", **pod_json("p")}
+    pod["spec"]["resourceClaims"] = [{"name": "gpu", "resourceClaimTemplateName": "gpu"}]
+    return {"objects": [{"apiVersion": "resource.k8s.io/v1", **template_json("gpu")}, pod], **more}
+
+
+async def test_it_answers_for_the_cluster_as_it_is() -> None:
+    nodes = [obj for i in range(2) for obj in (node_json(f"n{i}"), slice_json(f"n{i}", 2))]
+    api = FakeApi(class_json(), *nodes)
+    config = SchedulerConfig()
+    scheduler = new_scheduler(config, client=api.client(), clock=FakeClock())
+    scheduler.add_routes(plan_routes(scheduler.informers, config))
+    async with scheduler, httpx.AsyncClient(base_url=f"http://127.0.0.1:{scheduler.health_port}") as client:
+        await eventually(lambda: scheduler.ready)
+        before = _attempts()
+        answer = (await client.post("/plan/fit", json=_body(count=5))).json()
+        assert (answer["fits"], answer["wanted"], answer["copies"]) == (4, 5, 4)
+        answer = (await client.post("/plan/fit", json=_body(max=True, without=["n0"]))).json()
+        assert {pod["node"] for pod in answer["pods"]} == {"n1"}
+        assert answer["fits"] == 2
+        refused = await client.post("/plan/fit", content=json.dumps({"objects": []}))
+        assert (refused.status_code, refused.text) == (400, "there are no pods among the objects\n")
+        assert (api.calls, _attempts()) == ([], before)
+
+
+def _attempts() -> float:
+    return sum(sample.value for metric in ATTEMPTS.collect() for sample in metric.samples)
