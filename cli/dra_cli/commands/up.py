@@ -32,7 +32,7 @@ def _size(parser: Parser) -> None:
         "--driver",
         action="append",
         default=[],
-        help="driver of each node: a name, or a profile file, or none; may be repeated",
+        help="driver of each node: a name, or a profile file, or none; may be repeated; NAME@0,2-4 is on those nodes",
     )
     parser.add_argument(
         "--port", type=number(0, 65535), default=8080, help="the API server's port on loopback (8080); 0: any"
@@ -96,6 +96,19 @@ def _nodes(parser: Parser) -> None:
         help="file that says what images' programs do; may be repeated",
     )
     parser.add_argument("--consumable-shares", default="", help="the NVIDIA driver's option of that name")
+    parser.add_argument(
+        "--mig-strategy", default="", help="NVIDIA's device plugin: none, single or mixed (none)"
+    )
+    parser.add_argument(
+        "--device-list-strategy",
+        default="",
+        help="NVIDIA's device plugin: envvar, volume-mounts, cdi-annotations, cdi-cri (envvar)",
+    )
+    parser.add_argument(
+        "--device-plugin-config",
+        default="",
+        help="NVIDIA's device plugin: its config file, as for time-slicing",
+    )
 
 
 def run(chosen: argparse.Namespace) -> None:
@@ -125,10 +138,20 @@ def asked(chosen: argparse.Namespace) -> "ClusterOptions":
         runtime_config=chosen.runtime_config,
         authorization_mode=chosen.authorization_mode,
         anonymous_auth=chosen.anonymous_auth,
-        driver_options={"nvidia-gates": chosen.nvidia_gates, "consumable-shares": chosen.consumable_shares},
+        driver_options={
+            "nvidia-gates": chosen.nvidia_gates,
+            "consumable-shares": chosen.consumable_shares,
+            "mig-strategy": chosen.mig_strategy,
+            "device-list-strategy": chosen.device_list_strategy,
+            "device-plugin-config": _absolute(chosen.device_plugin_config),
+        },
         gpu_models=tuple(chosen.gpu_models),
         images=tuple(chosen.images),
         scheduler_config=chosen.scheduler_config,
         log_level=chosen.log_level,
         without=tuple(chosen.without),
     )
+
+
+def _absolute(path: str) -> str:
+    return str(Path(path).absolute()) if path else ""

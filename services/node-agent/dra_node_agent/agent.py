@@ -2,6 +2,7 @@
 
 import asyncio
 import contextlib
+import functools
 import hashlib
 import os
 import tempfile
@@ -26,8 +27,8 @@ from dra_shared.lockfile import DirectoryLock
 from dra_shared.log import logger
 
 from dra_node_agent.drivers.base import Driver, DriverNode, DriverOptions
-from dra_node_agent.drivers.catalog import ensure_device_classes, find_driver
-from dra_node_agent.drivers.nvidia import DRIVER_NAME as NVIDIA
+from dra_node_agent.drivers.catalog import ensure_device_classes, find_driver, find_machines
+from dra_node_agent.drivers.placement import placed
 from dra_node_agent.drivers.publisher import SLICE_HEADS
 from dra_node_agent.features import FeatureDiscovery
 from dra_node_agent.kubelet.kubelet import Kubelet, KubeletConfig
@@ -36,10 +37,11 @@ from dra_node_agent.kubelet.registration.watch import DirectoryWatcher
 from dra_node_agent.kubelet.server import Endpoint, KubeletServer
 from dra_node_agent.kubelet.websocket import WebSocket
 from dra_node_agent.nvml.faults import FAULTS_ROUTE, FaultInjector
-from dra_node_agent.poddrivers import HasGpus, PodDrivers
+from dra_node_agent.poddrivers import PodDrivers
 from dra_node_agent.programs import NodePrograms
 from dra_node_agent.runtime.base import Runtime
 from dra_node_agent.runtime.catalog import RUNTIMES, RuntimeNode
+from dra_node_agent.runtime.fake import EnvironmentEdits, no_edits
 from dra_node_agent.runtime.images import load_images
 from dra_node_agent.tasks import Tasks
 
@@ -63,7 +65,7 @@ class NodeAgentConfig:
     Args:
         data: the directory of the cluster; nodes live below ``nodes/<name>``.
         names: the nodes.
-        drivers: names of drivers or files of profiles, run on every node.
+        drivers: names of drivers or files of profiles, run on every node, or on those after an ``@``.
         gpus: the simulated GPUs of each node, or ``host``.
         driver_options: values of the drivers' own options, by option.
         runtime: the name of a runtime in its catalog.
@@ -121,8 +123,9 @@ class NodeAgent:
             gpu_models=tuple(config.gpu_models),
             values=config.driver_options,
         )
-        self.drivers: list[Driver] = [find_driver(name, self._options) for name in config.drivers]
-        self._gpus = self._find_gpus()
+        self._placements = [placed(text, len(config.names)) for text in config.drivers]
+        self.drivers: list[Driver] = [find_driver(one.name, self._options) for one in self._placements]
+        self._machines = find_machines(self.drivers, self._options)
         self._images = load_images(config.images)
         self._features = FeatureDiscovery(self._feature_labels, client, self._clock)
         self._started = self._clock.now()
@@ -165,21 +168,14 @@ class NodeAgent:
         """The kubelets' endpoints for exec and attach, which are WebSockets."""
         await KubeletServer(self.kubelets, self._clock, self._config.guard).stream(socket)
 
-    def _find_gpus(self) -> HasGpus | None:
-        """Who knows the nodes' NVIDIA GPUs: they are there for NVIDIA's driver, and where all drivers are others'."""
-        if not self._config.drivers:
-            found: Driver = find_driver(NVIDIA, self._options)
-            return found if isinstance(found, HasGpus) else None
-        return next((driver for driver in self.drivers if isinstance(driver, HasGpus)), None)
-
     def _feature_labels(self, node_name: str) -> dict[str, str]:
-        return {} if self._gpus is None else self._gpus.labels(node_name, self._started)
+        return {} if self._machines is None else self._machines.labels(node_name, self._started)
 
     def _system(self, node_name: str) -> "SimulatedSystem | None":
         """The node's simulated GPUs, if it has some."""
-        if self._gpus is None or node_name not in self._by_name:
+        if self._machines is None or node_name not in self._by_name:
             return None
-        return self._gpus.system(node_name)
+        return self._machines.system(node_name)
 
     async def __aenter__(self) -> Self:
         self._driver_failed = asyncio.get_running_loop().create_future()
@@ -197,7 +193,7 @@ class NodeAgent:
         self._root_certificates.add_handler(self._certificates_published)
         self._tasks.start(self._run(self._root_certificates.run()), name="root certificates")
         self._tasks.start(self._when_synced(), name="sync")
-        if self._gpus is not None:
+        if self._machines is not None:
             reporters = [kubelet.reporter for kubelet in self.kubelets]
             self._tasks.start(self._features.run(reporters), name="feature discovery")
         self._tasks.start(self._make_classes(), name="device classes")
@@ -280,8 +276,9 @@ class NodeAgent:
             clock=self._clock,
             address=config.address,
             subnet=subnet,
-            programs=NodePrograms(name, self._gpus, self._clock, self._pod_drivers(name)),
+            programs=NodePrograms(name, self._machines, self._clock, self._pod_drivers(name)),
             images=self._images,
+            environment_edits=self._environment_edits(name),
             network=config.network,
             host_access=config.host_access,
         )
@@ -310,11 +307,12 @@ class NodeAgent:
         node = self._driver_node(kubelet.name)
         try:
             async with contextlib.AsyncExitStack() as stack:
-                running = [await stack.enter_async_context(driver.on_node(node)) for driver in self.drivers]
+                drivers = self._drivers_of(kubelet.name)
+                running = [await stack.enter_async_context(driver.on_node(node)) for driver in drivers]
                 for driver in running:
-                    await driver.server.published()
+                    await driver.published()
                 self._drivers_ready += 1
-                _log.info("drivers run", node=kubelet.name, drivers=[driver.name for driver in self.drivers])
+                _log.info("drivers run", node=kubelet.name, drivers=[driver.name for driver in drivers])
                 await asyncio.Event().wait()
         except asyncio.CancelledError:
             raise
@@ -331,8 +329,24 @@ class NodeAgent:
         return DriverNode(name, root, self._cdi[name], self._client, self._clock, self._slices)
 
     def _pod_drivers(self, name: str) -> PodDrivers:
-        configured = [driver.name for driver in self.drivers]
-        return PodDrivers(self._options, configured, self._gpus, lambda: self._driver_node(name))
+        configured = [driver.name for driver in self._drivers_of(name)]
+        machines = self._machines is not None
+        return PodDrivers(self._options, configured, machines, lambda: self._driver_node(name))
+
+    def _drivers_of(self, name: str) -> list[Driver]:
+        number = list(self._config.names).index(name)
+        return [
+            driver
+            for driver, placement in zip(self.drivers, self._placements, strict=True)
+            if placement.includes(number)
+        ]
+
+    def _environment_edits(self, name: str) -> EnvironmentEdits:
+        """The vendor's container runtime, where devices come without CDI: with a device plugin, or with one to come."""
+        machines, drivers = self._machines, self._drivers_of(name)
+        if machines is None or (drivers and not any(driver.by_environment for driver in drivers)):
+            return no_edits
+        return functools.partial(machines.environment_edits, name)
 
     def _pod_changed(self, pod: Pod) -> None:
         kubelet = self._by_name.get(pod.spec.node_name)

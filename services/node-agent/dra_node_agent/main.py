@@ -15,6 +15,7 @@ from dra_shared.log import logger
 from dra_node_agent.drivers.base import DriverOptions
 from dra_node_agent.drivers.catalog import driver_options, find_driver
 from dra_node_agent.drivers.errors import DriverConfigError
+from dra_node_agent.drivers.placement import placed
 from dra_node_agent.runtime.catalog import RUNTIMES
 from dra_node_agent.runtime.images import ImagesError, load_images
 
@@ -38,7 +39,10 @@ def main() -> int:
         "--gpu-models", default=None, action="append", help="a directory with GPU models; repeatable"
     )
     options.option(
-        "--driver", default=None, action="append", help="a driver, or a profile's file; repeatable; or none"
+        "--driver",
+        default=None,
+        action="append",
+        help="a driver, or a profile's file, perhaps with @NODES; repeatable; or none",
     )
     for option in driver_options():
         options.option(f"--{option.name}", default="", help=option.help)
@@ -84,8 +88,8 @@ def _check_drivers(args: argparse.Namespace) -> None:
     chosen = _drivers(args)
     if _NO_DRIVER in chosen:
         raise ValueError(f"--driver {_NO_DRIVER} stands alone")
-    for name in chosen:
-        find_driver(name, options)
+    for text in chosen:
+        find_driver(placed(text, max(args.nodes, 1)).name, options)
 
 
 def _images(args: argparse.Namespace) -> tuple[Path, ...]:

@@ -4,32 +4,15 @@ import asyncio
 import dataclasses
 from collections.abc import Callable, Collection, Mapping
 from contextlib import AbstractAsyncContextManager
-from datetime import datetime
-from typing import TYPE_CHECKING, Protocol, runtime_checkable
 
 from dra_shared.log import logger
 
-from dra_node_agent.drivers.base import Driver, DriverNode, DriverOptions, RunningDriver
-from dra_node_agent.drivers.catalog import find_driver, option_values
+from dra_node_agent.drivers.base import DriverNode, DriverOptions, RunningDriver
+from dra_node_agent.drivers.catalog import find_driver, needs_machines, option_values
 from dra_node_agent.drivers.errors import DriverConfigError
-from dra_node_agent.drivers.nvidia import DRIVER_NAME as NVIDIA
 from dra_node_agent.runtime.shell.interpreter import Process, Program
 
-if TYPE_CHECKING:
-    from dra_node_agent.nvml.system import SimulatedSystem
-
 _log = logger(__name__)
-
-
-@runtime_checkable
-class HasGpus(Protocol):
-    """NVIDIA's driver, and the machines that it is for."""
-
-    def system(self, node_name: str, /) -> "SimulatedSystem | None": ...
-
-    def labels(self, node_name: str, started: datetime, /) -> dict[str, str]: ...
-
-    def with_options(self, options: DriverOptions, /) -> Driver: ...
 
 
 class PodDrivers:
@@ -38,7 +21,7 @@ class PodDrivers:
     Args:
         options: what a container's environment does not say.
         configured: the names of the drivers that run on the node anyway.
-        gpus: NVIDIA's driver, if the node has its GPUs.
+        machines: whether the node has machines for drivers that need some.
         node: the node, once drivers may run on it.
     """
 
@@ -46,12 +29,12 @@ class PodDrivers:
         self,
         options: DriverOptions,
         configured: Collection[str],
-        gpus: "HasGpus | None",
+        machines: bool,
         node: Callable[[], DriverNode],
     ) -> None:
         self._options = options
         self._configured = configured
-        self._gpus = gpus
+        self._machines = machines
         self._node = node
         self._running: dict[str, asyncio.Lock] = {}
 
@@ -69,11 +52,11 @@ class PodDrivers:
             )
             await process.shell.world.terminated.wait()
             return 0
-        if driver_name == NVIDIA and self._gpus is None:
-            process.err("dralab: this node has no NVIDIA GPUs: give it some with --gpus and --driver none\n")
+        if needs_machines(driver_name) and not self._machines:
+            process.err("dralab: this node has no GPUs for it: give it some with --gpus and --driver none\n")
             return 1
         try:
-            driver = self._driver(name, self._options_from(driver_name, process.env))
+            driver = find_driver(name, self._options_from(driver_name, process.env))
         except DriverConfigError as error:
             process.err(f"dralab: {error}\n")
             return 1
@@ -85,11 +68,6 @@ class PodDrivers:
         async with lock:
             return await self._serve(process, driver_name, driver.on_node(self._node()))
 
-    def _driver(self, name: str, options: DriverOptions) -> Driver:
-        if name == NVIDIA and self._gpus is not None:
-            return self._gpus.with_options(options)
-        return find_driver(name, options)
-
     async def _serve(
         self, process: Process, name: str, running: AbstractAsyncContextManager[RunningDriver]
     ) -> int:
@@ -98,7 +76,7 @@ class PodDrivers:
             return 0
         try:
             async with running as driver:
-                await driver.server.published()
+                await driver.published()
                 process.out(f"dralab: {name} runs and has published its devices\n")
                 await world.terminated.wait()
         except DriverConfigError as error:

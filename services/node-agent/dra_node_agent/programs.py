@@ -4,8 +4,9 @@ from collections.abc import Mapping
 
 from dra_shared.clock import Clock
 
+from dra_node_agent.drivers.base import Machines
 from dra_node_agent.nvml import smi
-from dra_node_agent.poddrivers import HasGpus, PodDrivers
+from dra_node_agent.poddrivers import PodDrivers
 from dra_node_agent.runtime.container import Injected
 from dra_node_agent.runtime.shell.interpreter import Process, Program
 
@@ -13,7 +14,7 @@ from dra_node_agent.runtime.shell.interpreter import Process, Program
 class NodePrograms:
     """The programs of one node's containers, by what is injected into each."""
 
-    def __init__(self, node_name: str, gpus: HasGpus | None, clock: Clock, drivers: PodDrivers) -> None:
+    def __init__(self, node_name: str, gpus: Machines | None, clock: Clock, drivers: PodDrivers) -> None:
         self._pod_drivers = drivers
         self._node_name = node_name
         self._gpus = gpus

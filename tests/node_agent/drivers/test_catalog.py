@@ -9,10 +9,13 @@ from dra_node_agent import main
 from dra_node_agent.drivers import catalog
 from dra_node_agent.drivers.base import DriverOption, DriverOptions
 from dra_node_agent.drivers.catalog import DRIVERS, DriverEntry, find_driver, option_values
+from dra_node_agent.drivers.errors import DriverConfigError
+from dra_node_agent.drivers.placement import placed
 
 
 class _Toy:
     name = "toy.example.com"
+    by_environment = False
 
     def __init__(self, options: DriverOptions) -> None:
         self.color = options.values["toy-color"]
@@ -58,3 +61,24 @@ def test_only_the_driver_names_its_options() -> None:
             if any(spelling in path.read_text() for spelling in spellings)
         }
         assert files == {("drivers", "nvidia")}, option.name
+
+
+def test_a_driver_may_be_on_some_nodes() -> None:
+    assert placed("gpu.nvidia.com", 3).includes(2)
+    chosen = placed("./my.yaml:variant@0,2-3", 4)
+    assert chosen.name == "./my.yaml:variant"
+    assert [chosen.includes(number) for number in range(4)] == [True, False, True, True]
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("gpu.nvidia.com@x", "want NAME@NODES, such as gpu.nvidia.com@0,2-4"),
+        ("gpu.nvidia.com@", "want NAME@NODES"),
+        ("gpu.nvidia.com@1-4", "there are only the nodes 0 to 3"),
+        ("gpu.nvidia.com@2-1", "there are only the nodes 0 to 3"),
+    ],
+)
+def test_nodes_that_are_not_there(text: str, message: str) -> None:
+    with pytest.raises(DriverConfigError, match=message):
+        placed(text, 4)

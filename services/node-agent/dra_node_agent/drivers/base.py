@@ -1,20 +1,23 @@
 """What a driver is: something that can be started on nodes. :mod:`dra_node_agent.drivers.catalog` lists them."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from contextlib import AbstractAsyncContextManager
 from dataclasses import dataclass, field
+from datetime import datetime
 from pathlib import Path
-from typing import Protocol
+from typing import TYPE_CHECKING, Protocol, runtime_checkable
 
 from dra_shared.api.resource import DeviceClass
 from dra_shared.client.informer import Informer
 from dra_shared.client.rest import Client
 from dra_shared.clock import Clock
 
-from dra_node_agent.drivers.claims import ClaimHandler
+from dra_node_agent.cdi import ContainerEdits
 from dra_node_agent.drivers.publisher import SliceHead
-from dra_node_agent.drivers.server import DriverServer
 from dra_node_agent.nvml.node import DEFAULT_GPUS
+
+if TYPE_CHECKING:
+    from dra_node_agent.nvml.system import SimulatedSystem
 
 
 @dataclass(frozen=True)
@@ -35,19 +38,23 @@ class DriverNode:
     slices: Informer[SliceHead] | None = None
 
 
-class RunningDriver(ClaimHandler, Protocol):
-    """A driver on a node, within its context."""
+class RunningDriver(Protocol):
+    """A driver or device plugin on a node, within its context."""
 
-    @property
-    def server(self) -> DriverServer:
-        """What serves the kubelet and publishes the slices."""
+    async def published(self) -> None:
+        """Wait until its devices are published: its slices are in the API server, or the kubelet has registered it."""
         ...
 
 
 class Driver(Protocol):
-    """A driver that can be started on nodes."""
+    """A driver or device plugin that can be started on nodes.
+
+    Args:
+        by_environment: whether its vendor's container runtime is to read containers' environment.
+    """
 
     name: str
+    by_environment: bool
 
     def device_classes(self) -> list[DeviceClass]:
         """The classes that come with it."""
@@ -59,6 +66,25 @@ class Driver(Protocol):
         Raises:
             DriverConfigError: it cannot run there with its options.
         """
+        ...
+
+
+@runtime_checkable
+class Machines(Protocol):
+    """What knows the machines below a driver: simulated GPUs, the labels of their nodes, their container runtime."""
+
+    def system(self, node_name: str, /) -> "SimulatedSystem | None":
+        """The node's simulated machine; None where it is real."""
+        ...
+
+    def labels(self, node_name: str, started: datetime, /) -> dict[str, str]:
+        """The labels that feature discovery gives the node."""
+        ...
+
+    def environment_edits(
+        self, node_name: str, environment: Mapping[str, str], mounts: Sequence[str], /
+    ) -> ContainerEdits:
+        """What the vendor's container runtime does for a container with this environment and these mounts."""
         ...
 
 
@@ -80,6 +106,7 @@ class DriverOptions:
         gpus: the simulated GPUs, see :func:`dra_node_agent.nvml.node.parse_gpus`; ``host`` for the machine's own.
         gpu_models: directories with users' GPU models.
         values: by :attr:`DriverOption.name`; only the driver that declares an option parses it.
+        systems: the simulated machines by node, which all drivers share.
     """
 
     driver_root: Path
@@ -87,3 +114,4 @@ class DriverOptions:
     gpus: str = DEFAULT_GPUS
     gpu_models: tuple[Path, ...] = ()
     values: Mapping[str, str] = field(default_factory=dict)
+    systems: "dict[str, SimulatedSystem]" = field(default_factory=dict)

@@ -7,11 +7,14 @@ from dra_shared.api.resources import DEVICE_CLASSES
 from dra_shared.client.errors import AlreadyExists
 from dra_shared.client.rest import Client
 
-from dra_node_agent.drivers.base import Driver, DriverOption, DriverOptions
+from dra_node_agent.drivers.base import Driver, DriverOption, DriverOptions, Machines
 from dra_node_agent.drivers.errors import DriverConfigError
 from dra_node_agent.drivers.nvidia import DRIVER_NAME as NVIDIA
 from dra_node_agent.drivers.nvidia import options as nvidia
 from dra_node_agent.drivers.nvidia.factory import NvidiaFactory
+from dra_node_agent.drivers.nvidia.plugin import PLUGIN_NAME as NVIDIA_PLUGIN
+from dra_node_agent.drivers.nvidia.plugin import config as plugin
+from dra_node_agent.drivers.nvidia.plugin.factory import NvidiaPluginFactory
 from dra_node_agent.drivers.profile import known_profiles, load_profile
 from dra_node_agent.drivers.profile.factory import ProfileFactory
 
@@ -28,16 +31,21 @@ class DriverEntry:
         make: the driver with its options; raises DriverConfigError.
         options: those that the driver has on the command line.
         from_environment: the options' values from the environment of the driver's container.
+        machines: whether it needs nodes with the machines that it is for.
     """
 
     make: Callable[[DriverOptions], Driver]
     options: Sequence[DriverOption] = ()
     from_environment: Callable[[Mapping[str, str]], Mapping[str, str]] = _no_values
+    machines: bool = False
 
 
 DRIVERS: Mapping[str, DriverEntry] = {
-    NVIDIA: DriverEntry(NvidiaFactory, nvidia.OPTIONS, nvidia.from_environment),
+    NVIDIA: DriverEntry(NvidiaFactory, nvidia.OPTIONS, nvidia.from_environment, machines=True),
+    NVIDIA_PLUGIN: DriverEntry(NvidiaPluginFactory, plugin.OPTIONS, plugin.from_environment, machines=True),
 }
+#: Whose machines nodes have if all drivers are someone else's.
+_DEFAULT = NVIDIA
 
 
 def driver_options() -> list[DriverOption]:
@@ -65,6 +73,23 @@ def find_driver(name: str, options: DriverOptions) -> Driver:
         return ProfileFactory(load_profile(name))
     known = ", ".join(sorted([*DRIVERS, *profiles]))
     raise DriverConfigError(f"unknown driver {name!r}, known drivers: {known} (or a profile's .yaml file)")
+
+
+def find_machines(drivers: Sequence[Driver], options: DriverOptions) -> Machines | None:
+    """What knows the nodes' machines: one of the drivers; where there are none, their own may come later.
+
+    Raises:
+        DriverConfigError: the options are wrong.
+    """
+    if not drivers:
+        drivers = [find_driver(_DEFAULT, options)]
+    return next((driver for driver in drivers if isinstance(driver, Machines)), None)
+
+
+def needs_machines(name: str) -> bool:
+    """Whether the driver called ``name`` runs only where its machines are."""
+    entry = DRIVERS.get(name)
+    return entry is not None and entry.machines
 
 
 async def ensure_device_classes(client: Client, drivers: list[Driver]) -> None:

@@ -1,5 +1,7 @@
 """Errors that all drivers have in common."""
 
+from pathlib import Path
+
 
 class DriverConfigError(ValueError):
     """A driver cannot start with its options; the message is for the user."""
@@ -7,3 +9,15 @@ class DriverConfigError(ValueError):
 
 class PrepareError(Exception):
     """A claim cannot be prepared or unprepared; the message goes to the kubelet and into the pod's events."""
+
+
+def make_directory(driver: str, path: Path) -> None:
+    """Make a directory of ``driver``.
+
+    Raises:
+        DriverConfigError: that is not possible.
+    """
+    try:
+        path.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise DriverConfigError(f"{driver} cannot make its directory {path}: {error.strerror}") from error

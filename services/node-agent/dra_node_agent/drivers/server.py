@@ -23,7 +23,7 @@ from dra_shared.log import logger
 from grpc import aio
 
 from dra_node_agent.drivers.claims import ClaimHandler, ClaimRef, PreparedDevice
-from dra_node_agent.drivers.errors import DriverConfigError, PrepareError
+from dra_node_agent.drivers.errors import DriverConfigError, PrepareError, make_directory
 from dra_node_agent.drivers.pools import PoolPublishers
 from dra_node_agent.drivers.problems import HandleError, log_error
 from dra_node_agent.drivers.publisher import SliceHead, SlicePublisher
@@ -151,7 +151,7 @@ class DriverServer:
         Raises:
             DriverConfigError: that is not possible.
         """
-        _make_directory(self.driver, self.directory)
+        make_directory(f"driver {self.driver}", self.directory)
 
     async def start(self) -> None:
         """Serve, and show the kubelet the registration socket.
@@ -172,7 +172,7 @@ class DriverServer:
             )
         # The registration socket last: a client that sees it may connect to the other at once.
         for socket in (self._dra_socket, self._registration_socket):
-            _make_directory(self.driver, socket.parent)
+            make_directory(f"driver {self.driver}", socket.parent)
             _listen(server, socket)
         await server.start()
         self._server = server
@@ -334,15 +334,6 @@ class _HealthService:
 
 def _ref(claim: Any) -> ClaimRef:
     return ClaimRef(claim.namespace, claim.name, claim.uid)
-
-
-def _make_directory(driver: str, path: Path) -> None:
-    try:
-        path.mkdir(parents=True, exist_ok=True)
-    except OSError as error:
-        raise DriverConfigError(
-            f"driver {driver} cannot make its directory {path}: {error.strerror}"
-        ) from error
 
 
 def _listen(server: aio.Server, socket: Path) -> None:

@@ -8,7 +8,7 @@ from dra_shared.clock import Clock
 
 from dra_node_agent.runtime.base import Runtime
 from dra_node_agent.runtime.container import Programs
-from dra_node_agent.runtime.fake import FakeRuntime
+from dra_node_agent.runtime.fake import EnvironmentEdits, FakeRuntime, no_edits
 from dra_node_agent.runtime.images import Images
 
 
@@ -24,6 +24,8 @@ class RuntimeNode:
         subnet: the node's network for pods.
         programs: the programs that devices bring into simulated containers.
         images: the behaviour of simulated images.
+        environment_edits: what a vendor's container runtime adds to simulated containers, by their environment and
+            their mounts' targets.
         network: the engine's network for pods; empty for its default.
         host_access: whether containers may have the host's files, devices and network.
     """
@@ -37,6 +39,7 @@ class RuntimeNode:
     subnet: str
     programs: Programs
     images: Images
+    environment_edits: EnvironmentEdits = no_edits
     network: str = ""
     host_access: bool = False
 
@@ -51,6 +54,7 @@ def _fake(node: RuntimeNode) -> Runtime:
         images=node.images,
         readable=(node.kubelet_root,),
         node_ip=node.address,
+        environment_edits=node.environment_edits,
     )
 
 

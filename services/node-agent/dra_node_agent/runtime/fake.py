@@ -9,7 +9,7 @@ import hashlib
 import ipaddress
 import re
 import shutil
-from collections.abc import AsyncIterator, Mapping, Sequence
+from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from pathlib import Path
 
 import msgspec
@@ -75,8 +75,25 @@ def _lower_case_hint(image: str) -> str:
     return f": repository name ({name}) must be lowercase"
 
 
+EnvironmentEdits = Callable[[Mapping[str, str], Sequence[str]], ContainerEdits]
+"""What a container gets by its environment and its mounts' targets."""
+
+_CDI_ANNOTATION = "cdi.k8s.io/"
+
+
+def no_edits(_environment: Mapping[str, str], _mounts: Sequence[str]) -> ContainerEdits:
+    """A node without a vendor's container runtime."""
+    return ContainerEdits()
+
+
 def _no_programs(_: Injected) -> Mapping[str, Program]:
     return {}
+
+
+def _annotated_devices(annotations: Mapping[str, str]) -> list[str]:
+    """CDI devices that annotations ask for, as engines without them in CRI take them."""
+    values = [value for key, value in sorted(annotations.items()) if key.startswith(_CDI_ANNOTATION)]
+    return [device for value in values for device in value.split(",")]
 
 
 class FakeRuntime:
@@ -96,7 +113,9 @@ class FakeRuntime:
         readable: Sequence[Path] = (),
         node_ip: str = "127.0.0.1",
         images: Images | None = None,
+        environment_edits: EnvironmentEdits = no_edits,
     ) -> None:
+        self._environment_edits = environment_edits
         self._behaviours = images or load_images()
         self._directory = directory
         self._cdi_directory = cdi_directory
@@ -188,13 +207,15 @@ class FakeRuntime:
             RuntimeFailure: a CDI device is in no spec file.
         """
         try:
-            injected = resolve(spec.cdi_device_ids, self._cdi_directory)
+            asked = [*spec.cdi_device_ids, *_annotated_devices(spec.annotations)]
+            injected = resolve(asked, self._cdi_directory)
         except UnresolvableError as error:
             raise RuntimeFailure(
                 "CreateContainerError",
                 f"failed to generate container spec: failed to inject devices: {error}",
             ) from error
-        edits = device_edits(spec.devices).merged(injected)
+        by_environment = self._environment_edits(spec.env, [mount.target for mount in spec.mounts])
+        edits = by_environment.merged(device_edits(spec.devices)).merged(injected)
         attempt = f"{spec.pod_uid}/{spec.name}/{spec.attempt}/{self._clock.now().timestamp()}"
         container_id = hashlib.sha256(attempt.encode()).hexdigest()
         image = await self.pull(spec.image, "Never")

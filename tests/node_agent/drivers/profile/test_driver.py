@@ -12,9 +12,11 @@ import pytest
 from dra_node_agent.cdi import resolve
 from dra_node_agent.drivers.base import DriverNode, DriverOptions
 from dra_node_agent.drivers.catalog import ensure_device_classes, find_driver
+from dra_node_agent.drivers.deviceplugin import AllocationError
 from dra_node_agent.drivers.errors import DriverConfigError, PrepareError
 from dra_node_agent.drivers.profile import load_profile
 from dra_node_agent.drivers.profile.binding import BindingConditionSetter
+from dra_node_agent.drivers.profile.deviceplugin import RunningPlugin
 from dra_node_agent.drivers.profile.devices import cluster_resources, resources
 from dra_node_agent.drivers.profile.driver import ProfileDriver
 from dra_node_agent.drivers.profile.factory import ProfileFactory
@@ -23,6 +25,7 @@ from dra_shared.clock import FakeClock, SystemClock
 
 from tests.node_agent.drivers.claims import claim, ref, result
 from tests.node_agent.drivers.fakeapi import FakeApi
+from tests.node_agent.drivers.pluginkubelet import PluginKubelet
 from tests.support.waiting import until
 
 _GPU = "gpu.example.com"
@@ -48,7 +51,8 @@ async def test_publishes_prepares_and_tidies_up(root: Path, api: FakeApi) -> Non
         await ensure_device_classes(client, [driver])
         node = DriverNode("node-0", root / "kubelet", root / "cdi", client, SystemClock())
         async with driver.on_node(node) as running:
-            await running.server.published()
+            assert isinstance(running, ProfileDriver)
+            await running.published()
             (slice_,) = api.of("resourceslices")
             assert len(slice_["spec"]["devices"]) == 9
             wanted = claim("uid-1", "gpu-3", driver=_GPU)
@@ -124,7 +128,9 @@ async def test_pools_of_several_nodes_are_published_once(root: Path, api: FakeAp
         await until(lambda: len(api.of("resourceslices")) == 5)
         allocated = [result("local", "r0", "fabric.example.com", pool) for pool in ("node-0", "node-0/near")]
         port = result("port-1", "r1", "fabric.example.com", "fabric/all")
-        answers = await drivers[0].prepare(claim("uid-1", *allocated, port))
+        first = drivers[0]
+        assert isinstance(first, ProfileDriver)
+        answers = await first.prepare(claim("uid-1", *allocated, port))
         ids = [one for answer in answers for one in answer.cdi_ids]
         environment = resolve(ids, root / "cdi").env
     assert set(environment) == {"PORT=node-0:local", "PORT=node-0/near:local", "PORT=fabric/all:port-1"}
@@ -166,6 +172,51 @@ def test_pools_that_cannot_be(root: Path, pool: str, message: str) -> None:
     profile = load_profile(str(path))
     with pytest.raises(DriverConfigError, match=message):
         (resources(profile, "node-0"), cluster_resources(profile))
+
+
+_BY_CDI = """
+driver: nic.acme.com
+cdiClass: nic
+devicePlugin: {resourceName: acme.com/nic, byCdi: true}
+devices:
+- each: {nic: 2}
+  device:
+    name: nic-{nic}
+    attributes: {resource.kubernetes.io/numaNode: {int: "{nic}"}}
+commonEdits: {env: ["NODE={node}"]}
+deviceEdits:
+  env: ["NIC_{ID}={device}", "CLAIM={claim.uid}"]
+"""
+
+
+async def test_a_profile_can_be_a_device_plugin(root: Path) -> None:
+    client: Any = None
+    node = DriverNode("node-0", root / "kubelet", root / "cdi", client, SystemClock())
+    (root / "nic.yaml").write_text(_BY_CDI)
+    options = DriverOptions(root, root)
+    async with PluginKubelet(root / "kubelet") as kubelet:
+        driver = find_driver("gpu.example.com:device-plugin", options)
+        assert driver.device_classes() == []
+        async with driver.on_node(node) as running:
+            assert isinstance(running, RunningPlugin)
+            await running.published()
+            assert kubelet.requests[0].resource_name == "example.com/gpu"
+            assert len(running.plugin.devices()) == 9
+            answer = running.plugin.allocate(["gpu-1", "gpu-2"])
+            assert answer.env == {
+                "KUBERNETES_NODE_NAME": "node-0",
+                "DRA_RESOURCE_DRIVER_NAME": "gpu.example.com",
+                "GPU_DEVICE_1": "gpu-1",
+                "GPU_DEVICE_2": "gpu-2",
+            }
+            with pytest.raises(AllocationError, match="unknown device: gpu-9"):
+                running.plugin.allocate(["gpu-9"])
+        async with find_driver(str(root / "nic.yaml"), options).on_node(node) as running:
+            assert isinstance(running, RunningPlugin)
+            assert [device.numa_nodes for device in running.plugin.devices()] == [(0,), (1,)]
+            answer = running.plugin.allocate(["nic-1"])
+            assert answer.cdi_ids == ["device-plugin.nic.acme.com/nic=nic-1"]
+            assert resolve(answer.cdi_ids, root / "cdi").env == ("NODE=node-0", "NIC_1=nic-1")
 
 
 class TestBindingConditions:

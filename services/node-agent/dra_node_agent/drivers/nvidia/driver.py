@@ -102,6 +102,10 @@ class NvidiaDriver:
             self._monitor.close()
         await self.server.stop()
 
+    async def published(self) -> None:
+        """Wait until the slices are in the API server."""
+        await self.server.published()
+
     async def prepare(self, claim: ResourceClaim) -> Sequence[PreparedDevice]:
         where = f"{claim.metadata.namespace}/{claim.metadata.name}:{claim.metadata.uid}"
         try:

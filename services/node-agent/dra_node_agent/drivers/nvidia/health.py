@@ -34,9 +34,14 @@ class HealthMonitor:
 
     Args:
         ignored_xids: besides :data:`APPLICATION_XIDS` those that are only reported.
+        related: whether an event of a whole GPU concerns its MIG devices, and one of a MIG device its GPU, where it
+            is them that are watched; without it such events concern none.
     """
 
-    def __init__(self, nvml: NvmlLibrary, clock: Clock, ignored_xids: Iterable[int] = ()) -> None:
+    def __init__(
+        self, nvml: NvmlLibrary, clock: Clock, ignored_xids: Iterable[int] = (), *, related: bool = False
+    ) -> None:
+        self._related = related
         self._nvml = nvml
         self._clock = clock
         self._harmless = APPLICATION_XIDS | frozenset(ignored_xids)
@@ -114,8 +119,20 @@ class HealthMonitor:
                 event.gpuInstanceId,
                 event.computeInstanceId,
             )
-            if place in self._devices:
-                yield [self._devices[place]], self._xid(event.eventData)
+            if names := self._concerned(place):
+                yield names, self._xid(event.eventData)
+
+    def _concerned(self, place: _Place) -> list[str]:
+        """The watched devices that an event of that place is of."""
+        if place in self._devices:
+            return [self._devices[place]]
+        if not self._related:
+            return []
+        uuid = place[0]
+        if (whole := (uuid, _WHOLE_GPU, _WHOLE_GPU)) in self._devices:
+            return [self._devices[whole]]
+        of_gpu = sorted(name for known, name in self._devices.items() if known[0] == uuid)
+        return of_gpu if place[1:] == whole[1:] else []
 
     def _lost(self) -> tuple[list[str], DeviceTaint]:
         """NVML does not say which GPU is gone, so none can be trusted."""

@@ -100,6 +100,10 @@ class ProfileDriver:
             await asyncio.gather(self._setting, return_exceptions=True)
         await self.server.stop()
 
+    async def published(self) -> None:
+        """Wait until the slices are in the API server."""
+        await self.server.published()
+
     async def prepare(self, claim: ResourceClaim) -> Sequence[PreparedDevice]:
         where = f"{claim.metadata.namespace}/{claim.metadata.name}:{claim.metadata.uid}"
         async with self._lock:

@@ -2,12 +2,14 @@
 
 import contextlib
 from collections.abc import AsyncIterator
+from contextlib import AbstractAsyncContextManager
 
 from dra_shared.api.meta import ObjectMeta
 from dra_shared.api.resource import DeviceClass
 
 from dra_node_agent.drivers.base import DriverNode, RunningDriver
 from dra_node_agent.drivers.profile.cluster import ClusterPools
+from dra_node_agent.drivers.profile.deviceplugin import ProfilePlugin, running_plugin
 from dra_node_agent.drivers.profile.devices import cluster_resources
 from dra_node_agent.drivers.profile.driver import ProfileDriver
 from dra_node_agent.drivers.profile.model import Profile
@@ -20,6 +22,8 @@ class ProfileFactory:
         DriverConfigError: the profile's pools contradict themselves.
     """
 
+    by_environment = False
+
     def __init__(self, profile: Profile) -> None:
         self.name = profile.driver
         self._profile = profile
@@ -28,12 +32,21 @@ class ProfileFactory:
         )
 
     def device_classes(self) -> list[DeviceClass]:
+        if self._profile.device_plugin is not None:
+            return []
         return [
             DeviceClass(metadata=ObjectMeta(name=c.name), spec=c.spec) for c in self._profile.device_classes
         ]
 
+    def on_node(self, node: DriverNode) -> AbstractAsyncContextManager[RunningDriver]:
+        template = self._profile.device_plugin
+        if template is None:
+            return self._driver(node)
+        plugin = ProfilePlugin(self._profile, template, node.name)
+        return running_plugin(plugin, node.kubelet_root, node.cdi_directory, node.clock)
+
     @contextlib.asynccontextmanager
-    async def on_node(self, node: DriverNode) -> AsyncIterator[RunningDriver]:
+    async def _driver(self, node: DriverNode) -> AsyncIterator[ProfileDriver]:
         driver = ProfileDriver(
             self._profile,
             node.name,

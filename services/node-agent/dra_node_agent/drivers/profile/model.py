@@ -112,6 +112,18 @@ class BindingConditions(_Data, kw_only=True):
     fail: bool = False
 
 
+class DevicePluginTemplate(_Data, kw_only=True):
+    """Makes the profile a device plugin: the kubelet counts its devices, nothing is published.
+
+    Args:
+        resource_name: the extended resource, such as ``example.com/gpu``.
+        by_cdi: pass the edits in a CDI file instead of in the answers to the kubelet.
+    """
+
+    resource_name: str
+    by_cdi: bool = False
+
+
 class NamedClass(_Data, kw_only=True):
     """A DeviceClass that comes with the driver."""
 
@@ -127,6 +139,7 @@ class Variant(_Data, kw_only=True):
     shared_counters: tuple[CounterTemplate, ...] | None = None
     pools: tuple[PoolTemplate, ...] | None = None
     binding_conditions: BindingConditions | None = None
+    device_plugin: DevicePluginTemplate | None = None
 
 
 class Profile(_Data, kw_only=True):
@@ -143,6 +156,7 @@ class Profile(_Data, kw_only=True):
         device_edits: what it gets for each.
         device_status: attributes that are copied into the claim's ``status.devices`` when it is prepared.
         serve_health: report all devices as healthy to the kubelet.
+        device_plugin: be a device plugin for the node's own pool instead of a DRA driver.
     """
 
     driver: str
@@ -159,6 +173,7 @@ class Profile(_Data, kw_only=True):
     device_status: tuple[str, ...] = ()
     serve_health: bool = False
     binding_conditions: BindingConditions | None = None
+    device_plugin: DevicePluginTemplate | None = None
     variants: dict[str, Variant] = msgspec.field(default_factory=dict)
 
     def variant(self, name: str) -> "Profile":
@@ -179,6 +194,7 @@ class Profile(_Data, kw_only=True):
             else chosen.shared_counters,
             pools=self.pools if chosen.pools is None else chosen.pools,
             binding_conditions=chosen.binding_conditions or self.binding_conditions,
+            device_plugin=chosen.device_plugin or self.device_plugin,
         )
 
 

@@ -1,7 +1,6 @@
 """Preparing claims for a profile's devices: configs and allocations become CDI files."""
 
 import os
-import re
 from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
@@ -24,8 +23,8 @@ from dra_node_agent.drivers.claims import ClaimRef, PreparedDevice
 from dra_node_agent.drivers.errors import PrepareError
 from dra_node_agent.drivers.opaque import applies_to, configs_for
 from dra_node_agent.drivers.profile.configs import decode_config, default_config
+from dra_node_agent.drivers.profile.edits import container_edits, device_values
 from dra_node_agent.drivers.profile.model import Edits, Profile
-from dra_node_agent.drivers.profile.template import fill_entries, fill_texts
 
 _COMMON = "common"
 
@@ -87,7 +86,7 @@ class ProfileState:
                 _log.warning("removing the CDI file of a claim that is not in the checkpoint", path=str(path))
                 path.unlink(missing_ok=True)
         if self._has_common:
-            edits = self._edits(self._profile.common_edits, self._base())
+            edits = container_edits(self._profile, self._profile.common_edits, self._base())
             self._write(_COMMON, (CdiDevice(_COMMON, container_edits=edits),))
 
     def prepared(self) -> list[str]:
@@ -153,7 +152,7 @@ class ProfileState:
             )
             name = self._cdi_name(claim.metadata.uid, result)
             values = self._values(claim, result, chosen, admin=admin)
-            edits = self._edits(self._profile.device_edits, values)
+            edits = container_edits(self._profile, self._profile.device_edits, values)
             if edits != ContainerEdits():
                 devices[name] = CdiDevice(name, container_edits=edits)
             ids = [_COMMON] if self._has_common else []
@@ -190,45 +189,27 @@ class ProfileState:
         *,
         admin: bool,
     ) -> dict[str, Any]:
-        short = result.device.partition("-")[2]
-        values = self._base() | {
-            "device": result.device,
-            "DEVICE": _environment_name(result.device),
-            "id": short,
-            "ID": _environment_name(short),
-            "pool": result.pool,
-            "request": result.request,
-            "shareID": result.share_id,
-            "adminAccess": admin,
-            "claim.uid": claim.metadata.uid,
-            "claim.name": claim.metadata.name,
-            "claim.namespace": claim.metadata.namespace,
-        }
+        device = self._devices[result.pool, result.device]
+        values = (
+            self._base()
+            | device_values(device)
+            | {
+                "pool": result.pool,
+                "request": result.request,
+                "shareID": result.share_id,
+                "adminAccess": admin,
+                "claim.uid": claim.metadata.uid,
+                "claim.name": claim.metadata.name,
+                "claim.namespace": claim.metadata.namespace,
+            }
+        )
         for path, value in config.items():
             values[f"config.{path}"] = value
         for name, quantity in result.consumed_capacity.items():
             parsed = Quantity.parse(quantity)
             values[f"consumed.{name}"] = str(parsed)
             values[f"consumedNumber.{name}"] = parsed.value()
-        for name, attribute in self._devices[result.pool, result.device].attributes.items():
-            for value in (attribute.string, attribute.int_, attribute.version, attribute.bool_):
-                if value is not None:
-                    values[f"attribute.{name}"] = value
         return values
-
-    def _edits(self, edits: Edits, values: Mapping[str, Any]) -> ContainerEdits:
-        filled = {
-            "env": list(fill_texts(edits.env, values)),
-            "deviceNodes": fill_entries(edits.device_nodes, values),
-            "mounts": fill_entries(edits.mounts, values),
-            "hooks": fill_entries(edits.hooks, values),
-            "netDevices": fill_entries(edits.net_devices, values),
-            "additionalGids": edits.additional_gids,
-        }
-        try:
-            return msgspec.convert(filled, ContainerEdits)
-        except msgspec.ValidationError as error:
-            raise PrepareError(f"profile {self._profile.driver}: not CDI edits: {error}") from error
 
     def _write(self, name: str, devices: tuple[CdiDevice, ...]) -> None:
         kind = f"{self._vendor}/{self._profile.cdi_class}"
@@ -247,7 +228,3 @@ class ProfileState:
             file.flush()
             os.fsync(file.fileno())
         os.replace(temporary, self._path)
-
-
-def _environment_name(text: str) -> str:
-    return re.sub(r"[^A-Za-z0-9]+", "_", text).upper()

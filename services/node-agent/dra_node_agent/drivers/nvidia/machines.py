@@ -1,0 +1,111 @@
+"""The machines of nodes with NVIDIA GPUs: simulated ones, or the real one. All drivers for such GPUs share them."""
+
+from collections.abc import Hashable, Mapping, Sequence
+from datetime import datetime
+
+import msgspec
+import pynvml
+from dra_shared.log import logger
+
+from dra_node_agent.cdi import ContainerEdits
+from dra_node_agent.drivers.base import DriverOptions
+from dra_node_agent.drivers.errors import DriverConfigError
+from dra_node_agent.drivers.nvidia import containerruntime
+from dra_node_agent.drivers.nvidia.discovery import DeviceLibrary, DiscoveryError
+from dra_node_agent.drivers.nvidia.features import node_labels
+from dra_node_agent.drivers.nvidia.gates import NvidiaGates
+from dra_node_agent.drivers.nvidia.host import Host, RealHost, SimulatedHost
+from dra_node_agent.nvml.model import ModelError, UnknownModelError
+from dra_node_agent.nvml.node import GpuSpecError, open_system, parse_gpus
+from dra_node_agent.nvml.system import SimulatedGpu, SimulatedSystem
+
+HOST_GPUS = "host"
+
+_log = logger(__name__)
+
+
+class NvidiaMachines:
+    """The machines that the options describe.
+
+    Raises:
+        DriverConfigError: there can be no such machines.
+    """
+
+    def __init__(self, options: DriverOptions, gates: NvidiaGates) -> None:
+        self._options = options
+        self._gates = gates
+        self._labels: dict[Hashable, dict[str, str]] = {}
+        # Checks the options now: a node would only find out when its driver starts.
+        if options.gpus == HOST_GPUS:
+            _real_host()
+        else:
+            try:
+                parse_gpus(options.gpus, "", options.gpu_models)
+            except (GpuSpecError, UnknownModelError, ModelError) as error:
+                raise DriverConfigError(str(error)) from error
+
+    def system(self, node_name: str) -> SimulatedSystem | None:
+        """The simulated machine of a node; None where the GPUs are real.
+
+        One object for all who ask: the driver makes MIG devices on it, and nvidia-smi in a container shows them.
+        """
+        if self._options.gpus == HOST_GPUS:
+            return None
+        systems = self._options.systems
+        if node_name not in systems:
+            path = self._options.machines / f"{node_name}.json"
+            systems[node_name] = open_system(self._options.gpus, node_name, path, self._options.gpu_models)
+        return systems[node_name]
+
+    def host(self, node_name: str) -> Host:
+        """The machine of a node as a driver sees it."""
+        system = self.system(node_name)
+        return _real_host() if system is None else SimulatedHost(system, self._options.driver_root)
+
+    def labels(self, node_name: str, started: datetime) -> dict[str, str]:
+        """The labels that feature discovery gives the node; ``started`` is when it began."""
+        system = self.system(node_name)
+        if system is None:
+            return self._discovered(node_name, started)
+        # Equal machines have the same labels, and asking NVML for everything takes its time.
+        key = tuple(_layout(gpu) for gpu in system.gpus)
+        if key not in self._labels:
+            self._labels[key] = self._discovered(node_name, started)
+        return dict(self._labels[key])
+
+    def environment_edits(
+        self, node_name: str, environment: Mapping[str, str], mounts: Sequence[str]
+    ) -> ContainerEdits:
+        """What NVIDIA's container runtime does for a container with this environment and these mounts' targets."""
+        wanted = containerruntime.wanted_devices(environment, mounts)
+        if wanted is None:
+            return ContainerEdits()
+        library = DeviceLibrary(self.host(node_name), NvidiaGates())
+        try:
+            # The container keeps the environment that it has.
+            return msgspec.structs.replace(containerruntime.device_edits(library, wanted), env=())
+        except DiscoveryError as error:
+            _log.warning("cannot inject GPUs", node=node_name, error=str(error))
+            return ContainerEdits()
+
+    def _discovered(self, node_name: str, started: datetime) -> dict[str, str]:
+        try:
+            return node_labels(DeviceLibrary(self.host(node_name), self._gates), started)
+        except (DiscoveryError, DriverConfigError) as error:
+            _log.warning("no labels for the node's GPUs", node=node_name, error=str(error))
+            return {}
+
+
+def _layout(gpu: SimulatedGpu) -> Hashable:
+    instances = tuple(sorted(instance.profile.id for instance in gpu.instances.values()))
+    return gpu.model.name, gpu.lost, gpu.mig_enabled, instances
+
+
+def _real_host() -> RealHost:
+    try:
+        return RealHost()
+    except pynvml.NVMLError as error:
+        # Without the library there is nothing that could be initialized.
+        missing = isinstance(error, pynvml.NVMLError_Uninitialized | pynvml.NVMLError_LibraryNotFound)
+        why = "no NVIDIA driver" if missing else f"no NVIDIA driver that works: {error}"
+        raise DriverConfigError(f"--gpus {HOST_GPUS}: this machine has {why}") from error

@@ -1,0 +1,189 @@
+"""How the device plugin is set up: its flags, its environment, its config file (api/config/v1)."""
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import msgspec
+from dra_shared.log import logger
+from dra_shared.yamltext import YamlError, load
+
+from dra_node_agent.drivers.base import DriverOption
+from dra_node_agent.drivers.errors import DriverConfigError
+from dra_node_agent.drivers.nvidia.health import APPLICATION_XIDS
+
+NONE, SINGLE, MIXED = "none", "single", "mixed"
+ENVVAR, VOLUME_MOUNTS, CDI_ANNOTATIONS, CDI_CRI = "envvar", "volume-mounts", "cdi-annotations", "cdi-cri"
+UUID, INDEX = "uuid", "index"
+DISTRIBUTED, PACKED = "distributed", "packed"
+
+_MIG, _LISTS, _IDS = "mig-strategy", "device-list-strategy", "device-id-strategy"
+_FILE, _DISABLE, _ENABLE = "device-plugin-config", "dp-disable-healthchecks", "dp-enable-healthchecks"
+_SHARED = ".shared"
+_ALL_XIDS = 0
+
+OPTIONS = (
+    DriverOption(_MIG, "NVIDIA's device plugin: none, single or mixed"),
+    DriverOption(
+        _LISTS, "NVIDIA's device plugin: envvar, volume-mounts, cdi-annotations, cdi-cri; several by comma"
+    ),
+    DriverOption(_IDS, "NVIDIA's device plugin: uuid or index"),
+    DriverOption(_FILE, "NVIDIA's device plugin: its config file, for time-slicing among others"),
+    DriverOption(_DISABLE, "NVIDIA's device plugin: all, or XIDs that do not make a GPU unhealthy"),
+    DriverOption(_ENABLE, "NVIDIA's device plugin: all, or XIDs that do"),
+)
+
+_log = logger(__name__)
+
+
+@dataclass(frozen=True)
+class Replicated:
+    """A resource each of whose devices several containers may have."""
+
+    name: str
+    rename: str
+    replicas: int
+
+
+@dataclass(frozen=True)
+class PluginConfig:
+    """The plugin's configuration."""
+
+    mig_strategy: str = NONE
+    list_strategies: tuple[str, ...] = (ENVVAR,)
+    id_strategy: str = UUID
+    pass_device_specs: bool = False
+    policy: str = DISTRIBUTED
+    replicated: tuple[Replicated, ...] = ()
+    one_replica_at_most: bool = False
+    disabled_xids: Mapping[int, bool] | None = None
+
+    @property
+    def cdi(self) -> bool:
+        """Whether devices are passed by CDI."""
+        return any(strategy.startswith("cdi-") for strategy in self.list_strategies)
+
+    def ignores(self, xid: int) -> bool:
+        """Whether a GPU with this error is as good as before."""
+        disabled = self.disabled_xids or {}
+        if disabled.get(_ALL_XIDS) is False:
+            return False
+        return disabled.get(xid, disabled.get(_ALL_XIDS, False))
+
+
+def parse(values: Mapping[str, str]) -> PluginConfig:
+    """From the values by option; flags come before the config file.
+
+    Raises:
+        DriverConfigError: something cannot be.
+    """
+    file = _read(Path(values[_FILE])) if values.get(_FILE) else {}
+    flags = file.get("flags") or {}
+    plugin = flags.get("plugin") or {}
+    lists = values.get(_LISTS) or plugin.get("deviceListStrategy") or ENVVAR
+    sharing = file.get("sharing") or {}
+    if sharing.get("mps"):
+        raise DriverConfigError("NVIDIA's device plugin: sharing.mps is not simulated, timeSlicing is")
+    slicing = sharing.get("timeSlicing") or {}
+    return PluginConfig(
+        mig_strategy=_one_of(
+            values.get(_MIG) or flags.get("migStrategy") or NONE,
+            (NONE, SINGLE, MIXED),
+            "unknown MIG strategy: {}",
+        ),
+        list_strategies=tuple(
+            _one_of(
+                one,
+                (ENVVAR, VOLUME_MOUNTS, CDI_ANNOTATIONS, CDI_CRI),
+                "invalid --device-list-strategy option: invalid strategy: {}",
+            )
+            for one in (lists.split(",") if isinstance(lists, str) else lists)
+        ),
+        id_strategy=_one_of(
+            values.get(_IDS) or plugin.get("deviceIDStrategy") or UUID,
+            (UUID, INDEX),
+            "invalid --device-id-strategy option: {}",
+        ),
+        pass_device_specs=bool(plugin.get("passDeviceSpecs")),
+        policy=_one_of(
+            plugin.get("sharedDevicesAllocationPolicy") or DISTRIBUTED,
+            (DISTRIBUTED, PACKED),
+            "invalid --shared-devices-allocation-policy option: {}",
+        ),
+        replicated=_replicated(slicing) if slicing else (),
+        one_replica_at_most=bool(slicing.get("failRequestsGreaterThanOne")),
+        disabled_xids=_disabled(values.get(_DISABLE, ""), values.get(_ENABLE, "")),
+    )
+
+
+def from_environment(environment: Mapping[str, str]) -> Mapping[str, str]:
+    """The options from what the chart sets on the plugin's container."""
+    names = {
+        _MIG: "MIG_STRATEGY",
+        _LISTS: "DEVICE_LIST_STRATEGY",
+        _IDS: "DEVICE_ID_STRATEGY",
+        _DISABLE: "DP_DISABLE_HEALTHCHECKS",
+        _ENABLE: "DP_ENABLE_HEALTHCHECKS",
+    }
+    return {option: environment[name] for option, name in names.items() if environment.get(name)}
+
+
+def _read(path: Path) -> dict[str, Any]:
+    try:
+        content = load(path.read_bytes()).value or {}
+    except OSError as error:
+        raise DriverConfigError(f"error opening config file: {path}: {error.strerror}") from error
+    except YamlError as error:
+        raise DriverConfigError(f"error parsing config file: {path}: {error}") from error
+    if not isinstance(content, dict) or content.get("version", "v1") != "v1":
+        raise DriverConfigError(f"error parsing config file: {path}: unknown version")
+    return content
+
+
+def _one_of(value: str, known: tuple[str, ...], message: str) -> str:
+    if value not in known:
+        raise DriverConfigError(f"NVIDIA's device plugin: {message.format(value)}")
+    return value
+
+
+class _Resource(msgspec.Struct):
+    name: str
+    replicas: int
+    rename: str = ""
+    devices: Any = "all"
+
+
+def _replicated(slicing: Mapping[str, Any]) -> tuple[Replicated, ...]:
+    where = "NVIDIA's device plugin: sharing.timeSlicing"
+    if not slicing.get("resources"):
+        raise DriverConfigError(f"{where}: no resources specified")
+    try:
+        resources = msgspec.convert(slicing["resources"], list[_Resource])
+    except msgspec.ValidationError as error:
+        raise DriverConfigError(f"{where}: {error}") from error
+    renamed = bool(slicing.get("renameByDefault"))
+    found = []
+    for resource in resources:
+        if resource.replicas < 2:
+            raise DriverConfigError(f"{where}: number of replicas must be >= 2")
+        name = resource.name if resource.name.startswith("nvidia.com/") else f"nvidia.com/{resource.name}"
+        rename = f"{name}{_SHARED}" if renamed else name
+        if resource.rename not in ("", rename):
+            _log.warning("setting the 'rename' field is not supported by the device plugin, ignoring it")
+        if resource.devices != "all":
+            _log.warning("customizing the 'devices' field is not supported by the device plugin, ignoring it")
+        found.append(Replicated(name, rename, resource.replicas))
+    return tuple(found)
+
+
+def _disabled(disable: str, enable: str) -> dict[int, bool]:
+    disabled = dict.fromkeys(_xids(disable), True) | dict.fromkeys(APPLICATION_XIDS, True)
+    return disabled | dict.fromkeys(_xids(enable), False)
+
+
+def _xids(text: str) -> Iterable[int]:
+    words = [word.strip().lower() for word in text.split(",")]
+    if {"all", "xids"} & set(words):
+        return [_ALL_XIDS]
+    return [int(word) for word in words if word.isdecimal()]

@@ -1,0 +1,79 @@
+"""Which devices go best together (internal/rm/allocate.go, and go-gpuallocator's best-effort policy)."""
+
+import itertools
+from collections.abc import Callable, Mapping, Sequence
+
+from dra_node_agent.drivers.deviceplugin import AllocationError
+from dra_node_agent.drivers.nvidia.plugin.config import PACKED
+from dra_node_agent.drivers.nvidia.plugin.devicemap import Entry
+
+# Beyond so many sets of GPUs the first that fits is taken.
+_MOST_SETS = 20_000
+_CROSS_CPU, _SAME_CPU, _SAME_ROOT = 10, 20, 30
+
+
+def preferred(
+    entries: Mapping[str, Entry], available: Sequence[str], required: Sequence[str], size: int, policy: str
+) -> list[str]:
+    """``size`` of the available ids, the required ones among them.
+
+    Raises:
+        AllocationError: there are not enough.
+    """
+    known = [id_ for id_ in available if id_ in entries]
+    if all("::" not in id_ and ":" not in entries[id_].index for id_ in known):
+        return _aligned(entries, known, required, size)
+    return _greedy(entries, known, required, size, policy)
+
+
+def _aligned(
+    entries: Mapping[str, Entry], available: Sequence[str], required: Sequence[str], size: int
+) -> list[str]:
+    """Whole GPUs that are close to each other."""
+    must = [id_ for id_ in required if id_ in entries]
+    rest = sorted((id_ for id_ in available if id_ not in must), key=lambda id_: int(entries[id_].index))
+    needed = size - len(must)
+    if needed < 0 or needed > len(rest):
+        raise AllocationError("not enough available devices to satisfy allocation")
+    sets = itertools.islice(itertools.combinations(rest, needed), _MOST_SETS)
+    best = max(sets, key=lambda chosen: _closeness(entries, [*must, *chosen]))
+    return [*must, *best]
+
+
+def _closeness(entries: Mapping[str, Entry], ids: Sequence[str]) -> int:
+    return sum(_link(entries[one], entries[other]) for one, other in itertools.combinations(ids, 2))
+
+
+def _link(one: Entry, other: Entry) -> int:
+    if one.gpu.pcie_root is not None and one.gpu.pcie_root == other.gpu.pcie_root:
+        return _SAME_ROOT
+    return _SAME_CPU if one.gpu.numa_node == other.gpu.numa_node else _CROSS_CPU
+
+
+def _greedy(
+    entries: Mapping[str, Entry], available: Sequence[str], required: Sequence[str], size: int, policy: str
+) -> list[str]:
+    """Replicas and MIG devices, one at a time: from the GPU with the fewest taken, or with the most."""
+    candidates = [id_ for id_ in available if id_ not in required]
+    needed = size - len(required)
+    if len(candidates) < needed:
+        raise AllocationError("not enough available devices to satisfy allocation")
+    total: dict[str, int] = {}
+    for entry in entries.values():
+        total[entry.uuid] = total.get(entry.uuid, 0) + 1
+    taken = dict(total)
+    for id_ in candidates:
+        taken[entries[id_].uuid] -= 1
+    picked: dict[str, int] = {}
+    rank: Callable[[str], int] = (
+        (lambda uuid: -taken[uuid]) if policy == PACKED else (lambda uuid: taken[uuid])
+    )
+    chosen: list[str] = []
+    for _ in range(needed):
+        best = min(candidates, key=lambda id_: (rank(entries[id_].uuid), picked.get(entries[id_].uuid, 0)))
+        uuid = entries[best].uuid
+        taken[uuid] += 1
+        picked[uuid] = picked.get(uuid, 0) + 1
+        candidates.remove(best)
+        chosen.append(best)
+    return [*required, *chosen]

@@ -1,0 +1,41 @@
+"""Which nodes a driver runs on: ``NAME`` is every node, ``NAME@0,2-4`` those numbers of the agent's nodes."""
+
+import re
+from dataclasses import dataclass
+
+from dra_node_agent.drivers.errors import DriverConfigError
+
+_PART = re.compile(r"(\d{1,5})(?:-(\d{1,5}))?")
+
+
+@dataclass(frozen=True)
+class Placement:
+    """A driver's name, and the numbers of its nodes; None for all."""
+
+    name: str
+    nodes: frozenset[int] | None = None
+
+    def includes(self, node: int) -> bool:
+        """Whether the driver runs on the node of that number."""
+        return self.nodes is None or node in self.nodes
+
+
+def placed(text: str, count: int) -> Placement:
+    """What ``--driver`` says, for ``count`` nodes.
+
+    Raises:
+        DriverConfigError: the nodes are not numbers, or there are no such nodes.
+    """
+    name, at, where = text.rpartition("@")
+    if not at:
+        return Placement(text)
+    nodes: set[int] = set()
+    for part in where.split(","):
+        match = _PART.fullmatch(part.strip())
+        if match is None:
+            raise DriverConfigError(f"driver {text!r}: want NAME@NODES, such as {name}@0,2-4")
+        first, last = int(match[1]), int(match[2] or match[1])
+        if not first <= last < count:
+            raise DriverConfigError(f"driver {text!r}: there are only the nodes 0 to {count - 1}")
+        nodes.update(range(first, last + 1))
+    return Placement(name, frozenset(nodes))
