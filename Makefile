@@ -6,7 +6,8 @@ BIN := $(VENV)/bin
 INSTALLED := $(VENV)/.installed
 TOOLS := $(VENV)/.installed-dev
 PROJECTS := $(wildcard pyproject.toml shared/pyproject.toml services/*/pyproject.toml tools/hatch_build.py)
-MYPY_TARGETS := $(wildcard shared/dra_shared services/*/dra_* cli/dra_cli cli/dralab tests bench tools)
+MODULES := $(wildcard shared/dra_shared services/*/dra_* cli/dra_cli cli/dralab)
+MYPY_TARGETS := $(MODULES) $(wildcard tests bench tools)
 DIST ?= dist
 
 .PHONY: help install install-dev demo test unit quick fuzz lint format types layers bench dist lock schemas recorded clean
@@ -32,6 +33,7 @@ demo: install ## Start a whole cluster, run the quickstart through it, and take 
 test: lint types layers unit ## Everything that CI runs: lint, types, layers and all tests
 
 unit: install-dev ## The tests alone (PYTEST="-k name" narrows them)
+	@$(BIN)/python -m compileall -q $(MODULES) # The tests start many processes.
 	@$(BIN)/python -m pytest -n 2 --dist loadgroup $(PYTEST)
 
 quick: install-dev ## The tests that start no process and open no socket
