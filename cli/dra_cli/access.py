@@ -17,6 +17,8 @@ if TYPE_CHECKING:
     from dra_shared.client.kubeconfig import Access
     from dra_shared.client.rest import Client
 
+    from dra_cli.reader import Reader
+
 _DATA = ".dralab"
 _HOME = Path("~/.kube/config")
 
@@ -71,6 +73,22 @@ class ChosenCluster:
             raise CommandError(str(error)) from error
         assert self.server is not None
         return Access(self.server.rstrip("/"))
+
+    def reader(self) -> "Reader":
+        """A client for commands that only read.
+
+        Raises:
+            CommandError: as for :meth:`access`.
+        """
+        from dra_cli.reader import Reader
+
+        if self.data is not None:
+            # Most often: a cluster of ours that needs no token, so that its kubeconfig says no more than this.
+            server = Cluster(self.data).record().server
+            if server.startswith("http://"):
+                return Reader(server)
+        access = self.access()
+        return Reader(access.server, access.token, access.ssl_context, access.server_name)
 
     def client(self, user_agent: str = "dralab") -> "Client":
         """A client of its API server.

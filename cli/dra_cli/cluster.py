@@ -3,14 +3,14 @@
 import base64
 import contextlib
 import fcntl
+import json
 import os
 import shlex
 from collections.abc import Iterator, Mapping
+from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-import msgspec
-from dra_shared.client.kubeconfig import KubeconfigError, load
 from dra_shared.files import private_file, private_folder
 
 from dra_cli.errors import CommandError
@@ -19,7 +19,17 @@ if TYPE_CHECKING:
     from dra_shared.client.rest import Client
 
 
-class Record(msgspec.Struct, kw_only=True):
+@dataclass(kw_only=True)
+class ServiceRecord:
+    """One service process: its URL for health, metrics and the like, and how often it was restarted."""
+
+    pid: int
+    url: str
+    restarts: int = 0
+
+
+@dataclass(kw_only=True)
+class Record:
     """What ``cluster.json`` says of the running cluster, so that other commands find it."""
 
     pid: int
@@ -27,15 +37,22 @@ class Record(msgspec.Struct, kw_only=True):
     ready: bool = False
     token: str = ""
     """What requests to the services' ports need, the API server's left out; empty where they need nothing."""
-    services: dict[str, "ServiceRecord"] = {}
+    services: dict[str, ServiceRecord] = field(default_factory=dict)
+
+    @classmethod
+    def read(cls, file: Path) -> "Record":
+        """What the file says.
+
+        Raises:
+            OSError, ValueError, TypeError, KeyError: it cannot be read, or is no such record.
+        """
+        known = json.loads(file.read_bytes())
+        services = {name: ServiceRecord(**service) for name, service in known.pop("services").items()}
+        return cls(**known, services=services)
 
 
-class ServiceRecord(msgspec.Struct, kw_only=True):
-    """One service process: its URL for health, metrics and the like, and how often it was restarted."""
-
-    pid: int
-    url: str
-    restarts: int = 0
+# What a record that is missing, or was torn by a crash, raises.
+_NO_RECORD = (OSError, ValueError, TypeError, KeyError, AttributeError)
 
 
 class Cluster:
@@ -95,8 +112,8 @@ class Cluster:
             CommandError: none is running here.
         """
         if self.running():
-            with contextlib.suppress(OSError, msgspec.DecodeError):
-                return msgspec.json.decode(self._record.read_bytes(), type=Record)
+            with contextlib.suppress(*_NO_RECORD):
+                return Record.read(self._record)
         raise CommandError(
             f"no cluster is running in {self.data}; "
             f"start one with `dralab up --data {shlex.quote(str(self.data))}`"
@@ -104,7 +121,7 @@ class Cluster:
 
     def write(self, record: Record) -> None:
         """Replace what the cluster says of itself."""
-        replace(self._record, msgspec.json.format(msgspec.json.encode(record)))
+        replace(self._record, json.dumps(asdict(record), indent=2).encode())
 
     def client(self, user_agent: str) -> "Client":
         """A client of the running cluster, with the administrator's rights.
@@ -112,6 +129,7 @@ class Cluster:
         Raises:
             CommandError: none is running here, or its kubeconfig is of no use.
         """
+        from dra_shared.client.kubeconfig import KubeconfigError, load
         from dra_shared.client.rest import Client
 
         record = self.record()
@@ -133,8 +151,8 @@ class Cluster:
 
     def _holder(self) -> str:
         try:
-            return f" (pid {msgspec.json.decode(self._record.read_bytes(), type=Record).pid})"
-        except (OSError, msgspec.DecodeError):
+            return f" (pid {Record.read(self._record).pid})"
+        except _NO_RECORD:
             return ""
 
 

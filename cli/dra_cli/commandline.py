@@ -27,10 +27,15 @@ GROUPS: dict[str, dict[str, str]] = {
         "apply": "Create or change objects as manifests say.",
         "convert": "Turn manifests of older DRA APIs into today's; what became of each field goes to stderr.",
         "get": "Show objects.",
+        "describe": "Show objects in full, with their events.",
         "delete": "Delete objects, by name or as manifests name them.",
         "logs": "Print a container's log.",
+        "exec": "Run a command in a container.",
+        "events": "Show what happened, oldest first.",
+        "top": "Show what nodes or pods use.",
     },
     "Devices": {
+        "devices": "Show every device: its node, model, MIG placement, health, taints, claim and pod.",
         "explain": "Say why a pod or claim is where it is, or nowhere: the allocator's own trace.",
         "free": "Show which devices could be had now, by class and shape, and what is used of pools and counters.",
     },
@@ -39,6 +44,7 @@ GROUPS: dict[str, dict[str, str]] = {
     },
     "Development": {
         "bench": "Run a benchmark and print its numbers; its own options follow its name.",
+        "completion": "Print what makes a shell complete commands and options.",
         "conformance": "Compare our answers with recorded ones of the real Kubernetes code.",
     },
 }

@@ -1,10 +1,7 @@
 """What a server serves: from what a user types (``po``, ``claims.resource.k8s.io``) to the URL of a resource."""
 
-import asyncio
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
-
-from dra_shared.client.errors import from_response
 
 from dra_cli.errors import CommandError
 
@@ -59,6 +56,8 @@ class Discovery:
     @classmethod
     async def read(cls, client: "Client") -> "Discovery":
         """Ask the server what it serves."""
+        import asyncio
+
         answers = await asyncio.gather(*(_get(client, path) for path in PATHS))
         return cls([resource for answer in answers for resource in resources(answer)])
 
@@ -73,6 +72,13 @@ class Discovery:
         Raises:
             CommandError: the server serves none of that name.
         """
+        found = self.find(name)
+        if found is None:
+            raise CommandError(f'the server doesn\'t have a resource type "{name}"')
+        return found
+
+    def find(self, name: str) -> ServedResource | None:
+        """The same, or None."""
         wanted = name.lower()
         for resource in self._resources:
             names = {resource.plural, resource.singular, resource.kind.lower(), *resource.short_names}
@@ -81,7 +87,7 @@ class Discovery:
                 plain in names and group in (resource.group, f"{resource.version}.{resource.group}")
             ):
                 return resource
-        raise CommandError(f'the server doesn\'t have a resource type "{name}"')
+        return None
 
     def of(self, obj: dict[str, Any]) -> ServedResource:
         """The resource of an object, by its apiVersion and kind.
@@ -109,6 +115,8 @@ def resources(document: dict[str, Any]) -> list[ServedResource]:
 
 
 async def _get(client: "Client", path: str) -> dict[str, Any]:
+    from dra_shared.client.errors import from_response
+
     response = await client.raw("GET", path, accept=ACCEPT)
     if response.status_code != 200:
         raise from_response(response.status_code, response.content)

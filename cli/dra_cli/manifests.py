@@ -1,5 +1,6 @@
 """Reading manifests: YAML or JSON, one document or many, from files, folders or standard input."""
 
+import re
 import sys
 from collections.abc import Iterator
 from pathlib import Path
@@ -12,13 +13,33 @@ from dra_cli.errors import CommandError
 _SUFFIXES = (".yaml", ".yml", ".json")
 
 
-def load(sources: list[str]) -> list[dict[str, Any]]:
+class Manifest(dict[str, Any]):
+    """An object as a manifest has it, and where that is: ``pods.yaml:12``."""
+
+    def __init__(self, obj: dict[str, Any], where: str = "", text: str = "") -> None:
+        super().__init__(obj)
+        self.where = where
+        self._text = text
+
+    def place(self, field: str) -> str:
+        """Where a field is, such as ``.spec.foo``; where the object begins, if it cannot be found."""
+        name, _, line = self.where.rpartition(":")
+        key = re.sub(r"\[[^]]*\]", "", field).rpartition(".")[2]
+        if key and line.isdecimal():
+            found = re.compile(rf"^[\s-]*[\"']?{re.escape(key)}[\"']?\s*:", re.MULTILINE)
+            for number, text in enumerate(self._text.splitlines()[int(line) - 1 :], int(line)):
+                if found.match(text):
+                    return f"{name}:{number}"
+        return self.where
+
+
+def load(sources: list[str]) -> list[Manifest]:
     """The objects in ``sources``, in order: paths of files or folders, or ``-`` for standard input.
 
     Raises:
         CommandError: a source cannot be read, is no YAML, or holds something that is no API object.
     """
-    objects: list[dict[str, Any]] = []
+    objects: list[Manifest] = []
     for source in sources:
         for name, text in _texts(source):
             objects.extend(_objects(name, text))
@@ -27,7 +48,7 @@ def load(sources: list[str]) -> list[dict[str, Any]]:
     return objects
 
 
-def parse(name: str, text: str) -> list[dict[str, Any]]:
+def parse(name: str, text: str) -> list[Manifest]:
     """The objects of a text; errors call it ``name``.
 
     Raises:
@@ -53,17 +74,18 @@ def _texts(source: str) -> Iterator[tuple[str, str]]:
         raise CommandError(f"cannot read {source}: {reason}") from error
 
 
-def _objects(name: str, text: str) -> Iterator[dict[str, Any]]:
+def _objects(name: str, text: str) -> Iterator[Manifest]:
     try:
-        documents = [document.value for document in load_all(text)]
+        documents = list(load_all(text))
     except YamlError as error:
         raise CommandError(f"{name} is no valid YAML: {error}") from error
     for document in documents:
-        if document is None:
+        value, where = document.value, f"{name}:{document.line}"
+        if value is None:
             continue
-        if not isinstance(document, dict) or "kind" not in document or "apiVersion" not in document:
-            raise CommandError(f"{name} holds a document without apiVersion and kind")
-        if str(document["kind"]).endswith("List") and isinstance(document.get("items"), list):
-            yield from document["items"]
+        if not isinstance(value, dict) or "kind" not in value or "apiVersion" not in value:
+            raise CommandError(f"{where} holds a document without apiVersion and kind")
+        if str(value["kind"]).endswith("List") and isinstance(value.get("items"), list):
+            yield from (Manifest(item, where, text) for item in value["items"])
         else:
-            yield document
+            yield Manifest(value, where, text)

@@ -4,27 +4,32 @@ import asyncio
 import re
 import sys
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 import orjson
-import yaml
 from dra_shared.client.errors import ApiError, from_response
 from dra_shared.client.rest import Client, PatchType
 from dra_shared.jsontext import dumps
 
 from dra_cli.discovery import Discovery, ServedResource
 from dra_cli.errors import CommandError
+from dra_cli.manifests import Manifest
 
 FIELD_MANAGER = "dralab"
-_TABLE = "application/json;as=Table;v=v1;g=meta.k8s.io,application/json"
 _POLL = 0.05
 # kubectl's --pod-running-timeout.
 _START_TIMEOUT = 20.0
 # What the server says before it comes to the point: the whole object, or its name and kind.
 _UNKNOWN_FIELD = re.compile(
     r"(?:strict decoding error: |failed to create typed patch object \(.*?\): )(.*)", re.DOTALL
+)
+
+
+# The path of a field at the begin of a complaint: .spec.devices.requests[0].deviceClassName, spec.containers[0].image
+_FIELD = re.compile(
+    r"(?:^|[\s\"])\.?((?:spec|metadata|data|status)?(?:\.[A-Za-z]\w*(?:\[[^]]*\])?)+)(?=:|\")"
 )
 
 
@@ -65,9 +70,19 @@ def target(discovery: Discovery, obj: dict[str, Any], namespace: str | None) -> 
 
 
 async def apply(
-    client: Client, discovery: Discovery, objects: list[dict[str, Any]], namespace: str | None
+    client: Client,
+    discovery: Discovery,
+    objects: Sequence[dict[str, Any]],
+    namespace: str | None,
+    report: Callable[[Target, str], None] = lambda where, outcome: None,
 ) -> list[tuple[Target, str]]:
-    """Bring every object to the state that its manifest says, by server-side apply; tells what became of each."""
+    """Bring every object to the state that its manifest says, by server-side apply; gives what became of each.
+
+    ``report`` gets each as soon as it is done.
+
+    Raises:
+        CommandError, ApiError: the server refuses one; those before it are applied.
+    """
     results = []
     for obj in objects:
         where = target(discovery, obj, namespace)
@@ -80,9 +95,7 @@ async def apply(
             content_type=PatchType.APPLY.value,
         )
         if response.status_code >= 400:
-            refusal = from_response(response.status_code, response.content)
-            point = _UNKNOWN_FIELD.search(str(refusal))
-            raise _unknown_field(where, point[1], obj) if point else refusal
+            raise _refused(where, from_response(response.status_code, response.content), obj)
         if response.status_code == 201:
             outcome = "created"
         elif before.status_code == 200 and _version(before.json()) == _version(response.json()):
@@ -90,13 +103,22 @@ async def apply(
         else:
             outcome = "configured"
         results.append((where, outcome))
+        report(where, outcome)
     return results
 
 
-def _unknown_field(where: Target, point: str, obj: dict[str, Any]) -> CommandError:
+def _refused(where: Target, refusal: ApiError, obj: dict[str, Any]) -> Exception:
+    """The error for the user: with the manifest's file and line, where there is one."""
     from dra_cli.conversion import hint
 
-    return CommandError(f"{where} is refused: {point}{hint(obj)}")
+    point = _UNKNOWN_FIELD.search(str(refusal))
+    field = _FIELD.search(point[1] if point else str(refusal))
+    place = f"{obj.place(field[1] if field else '')}: " if isinstance(obj, Manifest) and obj.where else ""
+    if point:
+        return CommandError(f"{place}{where} is refused: {point[1]}{hint(obj)}")
+    if not place:
+        return refusal
+    return CommandError(f"{place}Error from server ({refusal.reason or refusal.code}): {refusal}")
 
 
 def _version(obj: dict[str, Any]) -> Any:
@@ -112,6 +134,7 @@ async def delete(
     missing_ok: bool = False,
     grace_period: int | None = None,
     report: Callable[[Target], None] = lambda where: None,
+    gone: Callable[[Target], None] = lambda where: None,
 ) -> None:
     """Delete objects, and wait until they are gone; ``report`` gets each that the server lets go.
 
@@ -141,6 +164,7 @@ async def delete(
             if time.monotonic() > deadline:
                 raise CommandError(f"{where} is still there after {timeout:.0f} s")
             await asyncio.sleep(_POLL)
+        gone(where)
     if refusals:
         raise refusals[0]
 
@@ -148,67 +172,6 @@ async def delete(
 async def _exists(client: Client, where: Target, uid: str | None) -> bool:
     response = await client.raw("GET", where.path)
     return response.status_code == 200 and uid in (None, response.json()["metadata"]["uid"])
-
-
-@dataclass(frozen=True)
-class Query:
-    """What ``get`` was asked for."""
-
-    resource: ServedResource
-    name: str | None
-    namespace: str | None
-    output: str = ""
-    selector: str | None = None
-    field_selector: str | None = None
-
-
-async def get(client: Client, query: Query, all_namespaces: bool) -> str:
-    """The objects as kubectl shows them: a table, or YAML, JSON or names."""
-    path = query.resource.path(query.namespace, query.name)
-    params = {"labelSelector": query.selector, "fieldSelector": query.field_selector}
-    table = query.output in ("", "wide")
-    response = await client.raw(
-        "GET",
-        path,
-        params={name: value for name, value in params.items() if value},
-        accept=_TABLE if table else None,
-    )
-    if response.status_code >= 400:
-        raise from_response(response.status_code, response.content)
-    body = response.json()
-    if query.output == "json":
-        return dumps(body, option=orjson.OPT_INDENT_2).decode()
-    if query.output == "yaml":
-        text: str = yaml.safe_dump(body, sort_keys=False, allow_unicode=True).rstrip()
-        return text
-    if query.output == "name":
-        items = [body] if query.name else body["items"]
-        return "\n".join(f"{query.resource.title}/{item['metadata']['name']}" for item in items)
-    if not body.get("rows"):
-        where = f" in {query.namespace} namespace" if query.namespace else ""
-        return f"No resources found{where}."
-    return _render(body, wide=query.output == "wide", namespaces=all_namespaces and query.resource.namespaced)
-
-
-def _render(table: dict[str, Any], *, wide: bool, namespaces: bool) -> str:
-    shown = [i for i, column in enumerate(table["columnDefinitions"]) if wide or not column.get("priority")]
-    rows = [[table["columnDefinitions"][i]["name"].upper() for i in shown]]
-    rows += [[_cell(row["cells"][i]) for i in shown] for row in table["rows"]]
-    if namespaces:
-        rows[0].insert(0, "NAMESPACE")
-        for cells, row in zip(rows[1:], table["rows"], strict=True):
-            cells.insert(0, row["object"]["metadata"].get("namespace", ""))
-    widths = [max(len(cells[i]) for cells in rows) for i in range(len(rows[0]))]
-    return "\n".join(
-        "   ".join(cell.ljust(width) for cell, width in zip(cells, widths, strict=True)).rstrip()
-        for cells in rows
-    )
-
-
-def _cell(value: Any) -> str:
-    if value is None:
-        return "<none>"
-    return str(value).lower() if isinstance(value, bool) else str(value)
 
 
 async def logs(

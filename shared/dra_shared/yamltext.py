@@ -59,10 +59,11 @@ class Repeated(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Document:
-    """One document's JSON value, and which keys occur again in a mapping, in order."""
+    """One document's JSON value; which keys occur again in a mapping, in order; the line (from 1) where it begins."""
 
     value: Any
     repeated: list[Repeated]
+    line: int = 1
 
 
 def load(data: bytes | str) -> Document:
@@ -83,15 +84,17 @@ def load_all(data: bytes | str) -> Iterator[Document]:
     if _occurrences(data, "%TAG") > _TAG_DIRECTIVES:
         raise YamlError(f"more than {_TAG_DIRECTIVES} %TAG directives")
     builder: _Builder | None = None
+    line = 0
     try:
         for event in yaml.parse(data, Loader=_Loader):
             if isinstance(event, yaml.DocumentStartEvent):
-                builder = _Builder()
+                builder, line = _Builder(), 0
             elif isinstance(event, yaml.DocumentEndEvent):
                 assert builder is not None
-                yield Document(builder.value, builder.repeated)
+                yield Document(builder.value, builder.repeated, line or 1)
                 builder = None
             elif builder is not None:
+                line = line or (event.start_mark.line + 1 if event.start_mark else 1)
                 builder.take(event)
     except _TooDeep:
         # Go's scanner says so of its own limit, which a document can only exceed with this many brackets.

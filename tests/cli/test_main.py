@@ -11,7 +11,7 @@ from dra_cli.main import main
     [
         ("nosuch", "dralab: unknown command 'nosuch'; see dralab --help\n"),
         ("get pods --bogus", "dralab: unrecognized arguments: --bogus; see dralab get --help\n"),
-        ("apply", "dralab: the following arguments are required: --filename/-f; see dralab apply --help\n"),
+        ("apply", "dralab: say what to apply: --filename FILE or --kustomize DIR; see dralab apply --help\n"),
         ("bench", "dralab: the following arguments are required: name, arguments; see dralab bench --help\n"),
         ("up --nodes 501", "dralab: argument --nodes: 501 is not between 0 and 500; see dralab up --help\n"),
         ("get pods --data x --server y", "dralab: --data and --server name two clusters: choose one\n"),

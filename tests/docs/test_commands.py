@@ -113,7 +113,7 @@ def test_commands_and_options_exist(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def _parse(words: list[str], monkeypatch: pytest.MonkeyPatch) -> None:
-    program, *arguments = words
+    program, *arguments = words[: words.index("|")] if "|" in words else words
     if program == "dralab" and arguments[0] not in ("COMMAND", "--help", "-h", "--version"):
         name, *given = arguments
         module = commandline.command(name)

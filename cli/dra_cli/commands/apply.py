@@ -2,9 +2,12 @@
 
 import argparse
 import asyncio
+from collections.abc import Sequence
+from typing import Any
 
 from dra_cli.access import chosen_cluster, cluster_options
 from dra_cli.commandline import Parser
+from dra_cli.errors import CommandError
 
 
 def options(parser: Parser) -> None:
@@ -13,26 +16,42 @@ def options(parser: Parser) -> None:
         "--filename",
         "-f",
         action="append",
-        required=True,
+        default=[],
         help="manifest: a file, a folder, or - for standard input; may be repeated",
     )
+    parser.add_argument("--kustomize", "-k", metavar="DIR", help="what this kustomization makes")
     parser.add_argument("--namespace", "-n", help="namespace (default: default)")
     cluster_options(parser)
 
 
 def run(chosen: argparse.Namespace) -> None:
-    """Apply the manifests and say what became of each object."""
-    from dra_cli import manifests
+    """Apply the manifests and say what became of each object.
 
-    loaded = manifests.load(chosen.filename)
+    Raises:
+        CommandError: no manifests are given, or they are of no use.
+    """
+    from dra_cli import manifests
+    from dra_cli.kustomization import build
+
+    if not (chosen.filename or chosen.kustomize):
+        raise CommandError(
+            "say what to apply: --filename FILE or --kustomize DIR; see dralab apply --help", 2
+        )
+    loaded = manifests.load(chosen.filename) if chosen.filename else []
+    loaded += build(chosen.kustomize) if chosen.kustomize else []
     asyncio.run(_apply(chosen, loaded))
 
 
-async def _apply(chosen: argparse.Namespace, loaded: list[dict[str, object]]) -> None:
+async def _apply(chosen: argparse.Namespace, loaded: Sequence[dict[str, Any]]) -> None:
     from dra_cli import objects
     from dra_cli.discovery import Discovery
+    from dra_cli.progress import Progress
+
+    def report(where: objects.Target, outcome: str) -> None:
+        progress.print(f"{where} {outcome}")
+        progress.step()
 
     async with chosen_cluster(chosen).client() as client:
         discovery = await Discovery.read(client)
-        for where, outcome in await objects.apply(client, discovery, loaded, chosen.namespace):
-            print(f"{where} {outcome}")
+        with Progress("applying", len(loaded)) as progress:
+            await objects.apply(client, discovery, loaded, chosen.namespace, report=report)

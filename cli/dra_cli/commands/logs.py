@@ -9,7 +9,7 @@ from dra_cli.commandline import Parser
 
 def options(parser: Parser) -> None:
     """Declare what it takes."""
-    parser.add_argument("pod", help="the pod's name")
+    parser.add_argument("pod", help="the pod's name; deploy/NAME and the like too")
     parser.add_argument("--container", "-c", help="which one, where the pod has several")
     parser.add_argument("--follow", "-f", action="store_true", help="go on as the log grows")
     parser.add_argument(
@@ -22,6 +22,11 @@ def options(parser: Parser) -> None:
 
 def run(chosen: argparse.Namespace) -> None:
     """Print it."""
+    from dra_cli.owned import pod_of
+
+    if "/" in chosen.pod:
+        with chosen_cluster(chosen).reader() as reader:
+            chosen.pod = pod_of(reader, chosen.namespace or "default", chosen.pod)
     asyncio.run(_logs(chosen))
 
 
@@ -34,5 +39,4 @@ async def _logs(chosen: argparse.Namespace) -> None:
     if chosen.tail is not None:
         params["tailLines"] = str(chosen.tail)
     async with chosen_cluster(chosen).client() as client:
-        pod = chosen.pod.removeprefix("pod/")
-        await objects.logs(client, chosen.namespace or "default", pod, chosen.container, params)
+        await objects.logs(client, chosen.namespace or "default", chosen.pod, chosen.container, params)

@@ -7,7 +7,7 @@ cluster itself gives when that takes too long.
 import asyncio
 import os
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import nullcontext
 from pathlib import Path
 from typing import Any
@@ -47,7 +47,7 @@ async def tell(data: Path | None, filenames: list[str] | None, port: int, step: 
         await _tell(Cluster(folder), loaded, port, pause)
 
 
-async def _tell(cluster: Cluster, loaded: list[dict[str, Any]], port: int, pause: Pause) -> None:
+async def _tell(cluster: Cluster, loaded: Sequence[dict[str, Any]], port: int, pause: Pause) -> None:
     began = time.monotonic()
     with cluster.locked():
         report = Reporter()
@@ -70,7 +70,7 @@ class _Story:
         self,
         client: Client,
         cluster: Cluster,
-        loaded: list[dict[str, Any]],
+        loaded: Sequence[dict[str, Any]],
         report: Reporter,
         pause: Pause,
     ) -> None:

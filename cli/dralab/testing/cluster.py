@@ -388,7 +388,7 @@ class AsyncPod:
         return [await self.cluster.get(f"resourceclaim/{name}", self.namespace) for name in names if name]
 
 
-def load(what: str | Path | JsonObject) -> Objects:
+def load(what: str | Path | JsonObject) -> Sequence[JsonObject]:
     """The objects of a file, a folder, a text, or the one that it is itself.
 
     Raises:

@@ -1,0 +1,134 @@
+"""``dralab describe``: an object's fields as an outline, and its events."""
+
+import argparse
+import re
+from collections.abc import Iterator
+from typing import TYPE_CHECKING, Any
+
+from dra_cli.access import chosen_cluster, cluster_options
+from dra_cli.commandline import Parser
+from dra_cli.commands.events import row, seen
+
+if TYPE_CHECKING:
+    from dra_cli.reader import Reader
+
+_INDENT = "  "
+# Between words of a camel-case name; DownwardAPI and PodIPs have two.
+_WORDS = re.compile(r"(?<=[a-z0-9])(?=[A-Z])|(?<=[A-Z])(?=[A-Z][a-z]{2})")
+# Not worth reading in an outline; `get -o yaml` has them.
+_LEFT_OUT = (
+    "managedFields",
+    "resourceVersion",
+    "uid",
+    "generation",
+    "name",
+    "namespace",
+    "labels",
+    "annotations",
+)
+_EVENTS = ("AGE", "TYPE", "REASON", "OBJECT", "MESSAGE")
+
+
+def options(parser: Parser) -> None:
+    """Declare what it takes."""
+    parser.add_argument("what", nargs="+", help="KIND NAME…, KIND/NAME…, or KIND for all of them")
+    parser.add_argument("--namespace", "-n", help="namespace (default: default)")
+    parser.add_argument("--selector", "-l", help="label selector")
+    cluster_options(parser)
+
+
+def run(chosen: argparse.Namespace) -> None:
+    """Print each object."""
+    from dra_cli.selection import known, select
+
+    with chosen_cluster(chosen).reader() as reader:
+        blocks = []
+        for one in select(known(reader, chosen.what), chosen.what):
+            namespace = (chosen.namespace or "default") if one.resource.namespaced else None
+            for name in one.names or (None,):
+                body = reader.json(one.resource.path(namespace, name), {"labelSelector": chosen.selector})
+                for obj in body.get("items", [body]):
+                    obj.setdefault("kind", one.resource.kind)
+                    blocks.append("\n".join(_lines(reader, obj)))
+        print("\n\n\n".join(blocks) if blocks else "No resources found.")
+
+
+def _lines(reader: "Reader", obj: dict[str, Any]) -> Iterator[str]:
+    meta = obj["metadata"]
+    head: dict[str, Any] = {"Name": meta["name"]}
+    if meta.get("namespace"):
+        head["Namespace"] = meta["namespace"]
+    head["Labels"] = _pairs(meta.get("labels"))
+    head["Annotations"] = _pairs(meta.get("annotations"))
+    yield from _outline(head)
+    rest = {key: value for key, value in obj.items() if key not in ("metadata", "apiVersion", "kind")}
+    yield from _outline(
+        {"Metadata": {key: value for key, value in meta.items() if key not in _LEFT_OUT}, **rest}
+    )
+    yield from _events(reader, obj)
+
+
+def _outline(value: dict[str, Any], indent: str = "") -> Iterator[str]:
+    widest = max(
+        (len(_title(key)) for key, entry in value.items() if not isinstance(entry, dict | list)), default=0
+    )
+    for key, entry in value.items():
+        title = _title(key)
+        if isinstance(entry, dict) and entry:
+            yield f"{indent}{title}:"
+            yield from _outline(entry, indent + _INDENT)
+        elif isinstance(entry, list) and entry and not isinstance(entry[0], str | int | float):
+            yield f"{indent}{title}:"
+            for number, one in enumerate(entry):
+                yield from _item(one, indent + _INDENT, number)
+        elif isinstance(entry, list) and entry:
+            first, *others = [line for one in entry for line in str(one).splitlines() or [""]]
+            gap = " " * (widest + 2)
+            yield f"{indent}{title + ':':{widest + 2}}{first}"
+            yield from (f"{indent}{gap}{line}" for line in others)
+        else:
+            yield f"{indent}{title + ':':{widest + 2}}{_scalar(entry)}"
+
+
+def _item(value: Any, indent: str, number: int) -> Iterator[str]:
+    """An entry of a list of objects: called by its name, where it has one."""
+    if not isinstance(value, dict):
+        yield f"{indent}- {_scalar(value)}"
+        return
+    name = next(
+        (str(value[key]) for key in ("name", "type", "request") if isinstance(value.get(key), str)), ""
+    )
+    yield f"{indent}{name or number}:"
+    yield from _outline({key: entry for key, entry in value.items() if entry != name}, indent + _INDENT)
+
+
+def _title(key: str) -> str:
+    """A field's name as words: nodeName, Node Name."""
+    words = _WORDS.sub(" ", key)
+    return key if "/" in key or "." in key else words[:1].upper() + words[1:] if key[:1].islower() else key
+
+
+def _scalar(value: Any) -> str:
+    if value is None or value in ({}, []):
+        return "<none>"
+    return str(value).lower() if isinstance(value, bool) else str(value)
+
+
+def _pairs(values: dict[str, str] | None) -> list[str] | str:
+    return [f"{key}={value}" for key, value in sorted((values or {}).items())] or "<none>"
+
+
+def _events(reader: "Reader", obj: dict[str, Any]) -> Iterator[str]:
+    from dra_cli.tables import Table
+
+    meta = obj["metadata"]
+    selector = f"involvedObject.name={meta['name']},involvedObject.kind={obj['kind']}"
+    namespace = meta.get("namespace") or "default"
+    listed = reader.json(f"/api/v1/namespaces/{namespace}/events", {"fieldSelector": selector})
+    found = sorted(listed["items"], key=seen)
+    if not found:
+        yield "Events:  <none>"
+        return
+    yield "Events:"
+    table = Table(_EVENTS).text([row(event) for event in found])
+    yield from (_INDENT + line for line in table.splitlines())

@@ -1,0 +1,52 @@
+"""``dralab devices``."""
+
+import argparse
+
+from dra_cli.access import chosen_cluster, cluster_options
+from dra_cli.commandline import Parser
+from dra_cli.errors import CommandError
+
+_OUTPUTS = ("", "json")
+
+
+def options(parser: Parser) -> None:
+    """Declare what it takes."""
+    parser.add_argument("node", nargs="?", default="", help="only those of this node")
+    parser.add_argument("--output", "-o", default="", help="json instead of a table")
+    parser.add_argument("--no-headers", action="store_true", help="leave the columns' names out")
+    cluster_options(parser)
+
+
+def run(chosen: argparse.Namespace) -> None:
+    """Print a row for each device.
+
+    Raises:
+        CommandError: no such output.
+    """
+    import json
+
+    from dra_cli.devices import HEADER, World, rows
+    from dra_cli.selection import known
+    from dra_cli.tables import Table
+
+    if chosen.output not in _OUTPUTS:
+        raise CommandError(f"unknown output {chosen.output!r}: choose json, or leave it out", 2)
+    with chosen_cluster(chosen).reader() as reader:
+        discovery = known(reader)
+
+        def listed(kind: str) -> list[dict[str, object]]:
+            resource = discovery.find(kind)
+            items: list[dict[str, object]] = reader.json(resource.path())["items"] if resource else []
+            return items
+
+        world = World(
+            listed("resourceslices"), listed("resourceclaims"), listed("pods"), listed("devicetaintrules")
+        )
+        found = rows(world, chosen.node.removeprefix("node/"))
+        if chosen.output == "json":
+            names = [name.lower() for name in HEADER]
+            print(json.dumps([dict(zip(names, row, strict=True)) for row in found], indent=2))
+        elif found:
+            print(Table(HEADER, headers=not chosen.no_headers).text(found))
+        else:
+            print("No devices found.")

@@ -1,0 +1,37 @@
+"""``dralab exec``."""
+
+import argparse
+
+from dra_cli.access import chosen_cluster, cluster_options
+from dra_cli.commandline import Parser
+from dra_cli.errors import CommandError
+
+
+def options(parser: Parser) -> None:
+    """Declare what it takes."""
+    parser.add_argument("pod", help="the pod's name; POD/NAME or deploy/NAME too")
+    parser.add_argument("--container", "-c", help="which one, where the pod has several")
+    parser.add_argument("--stdin", "-i", action="store_true", help="pass standard input on")
+    parser.add_argument("--tty", "-t", action="store_true", help="give the command a terminal")
+    parser.add_argument("--namespace", "-n", help="namespace (default: default)")
+    cluster_options(parser)
+
+
+def run(chosen: argparse.Namespace) -> int:
+    """Run the command that follows ``--``; gives its exit code.
+
+    Raises:
+        CommandError: there is no command.
+    """
+    from dra_cli.owned import container_of, pod_of
+    from dra_cli.stream import execute
+
+    if not chosen.rest:
+        raise CommandError("say what to run: dralab exec POD -- COMMAND", 2)
+    with chosen_cluster(chosen).reader() as reader:
+        namespace = chosen.namespace or "default"
+        pod = pod_of(reader, namespace, chosen.pod)
+        params = [("command", word) for word in chosen.rest]
+        params.append(("container", chosen.container or container_of(reader, namespace, pod)))
+        path = f"/api/v1/namespaces/{namespace}/pods/{pod}/exec"
+        return execute(reader, path, params, stdin=chosen.stdin, tty=chosen.tty)

@@ -1,0 +1,86 @@
+"""How far long work has come: one line that changes on a terminal, a line at times elsewhere."""
+
+import contextlib
+import sys
+import time
+from collections.abc import Callable
+from types import TracebackType
+from typing import Self, TextIO
+
+# Work of fewer steps, or over sooner, needs no progress.
+_FEW = 10
+_SOON = 1.0
+_EVERY = 0.1
+# Where each line stays, in a log say.
+_EVERY_PLAIN = 10.0
+_WIDTH = 24
+
+
+class Progress:
+    """Shows on standard error how many of ``total`` steps are done, while the context lasts."""
+
+    def __init__(
+        self,
+        what: str,
+        total: int,
+        *,
+        stream: TextIO | None = None,
+        monotonic: Callable[[], float] = time.monotonic,
+    ) -> None:
+        self._what = what
+        self._total = total
+        self._stream = stream or sys.stderr
+        self._monotonic = monotonic
+        self._terminal = self._stream.isatty()
+        self._began = self._shown = monotonic()
+        self._done = 0
+        self._drawn = False
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        self._clear()
+
+    def step(self, done: int | None = None) -> None:
+        """One more is done, or so many in all."""
+        self._done = self._done + 1 if done is None else done
+        now = self._monotonic()
+        waited = _EVERY if self._terminal else _EVERY_PLAIN
+        if self._total < _FEW or now - self._began < _SOON or now - self._shown < waited:
+            return
+        self._shown = now
+        self._write(self._line(now - self._began))
+
+    def print(self, line: str) -> None:
+        """Print a line of the command's own output."""
+        self._clear()
+        print(line, flush=True)
+
+    def _line(self, seconds: float) -> str:
+        share = self._done / self._total
+        counted = f"{self._what} {self._done}/{self._total}"
+        if not self._terminal:
+            return f"{counted} after {seconds:.0f} s"
+        bar = "#" * int(share * _WIDTH)
+        left = seconds / share - seconds if share else 0.0
+        return f"{counted} [{bar:{_WIDTH}}] {seconds:.0f} s, about {left:.0f} s to go"
+
+    def _write(self, line: str) -> None:
+        # A full disk or a closed pipe must not end the work.
+        with contextlib.suppress(OSError):
+            self._stream.write(f"\r\033[K{line}" if self._terminal else f"{line}\n")
+            self._stream.flush()
+        self._drawn = self._terminal
+
+    def _clear(self) -> None:
+        if self._drawn:
+            with contextlib.suppress(OSError):
+                self._stream.write("\r\033[K")
+                self._stream.flush()
+            self._drawn = False

@@ -1,0 +1,132 @@
+"""A blocking client for commands that only read: the standard library's, for an instant answer."""
+
+import http.client
+import json
+import ssl
+from collections.abc import Iterator, Mapping
+from types import TracebackType
+from typing import Any, Self
+from urllib.parse import urlencode, urlsplit
+
+from dra_cli.errors import CommandError
+
+_TIMEOUT = 30.0
+
+
+class Reader:
+    """Reads from one API server over one connection, which is kept open between requests."""
+
+    def __init__(
+        self,
+        server: str,
+        token: str | None = None,
+        tls: ssl.SSLContext | None = None,
+        server_name: str | None = None,
+    ) -> None:
+        self.server = server
+        self.tls = tls
+        self.server_name = server_name
+        self._parts = urlsplit(server)
+        self.headers = {"Authorization": f"Bearer {token}"} if token else {}
+        self._connection: http.client.HTTPConnection | None = None
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        self.close()
+
+    def close(self) -> None:
+        """Close the connection."""
+        if self._connection is not None:
+            self._connection.close()
+            self._connection = None
+
+    def json(
+        self, path: str, params: Mapping[str, str | None] | None = None, accept: str = ""
+    ) -> dict[str, Any]:
+        """The object at a path.
+
+        Raises:
+            ApiError: the server refuses.
+            CommandError: it cannot be reached.
+        """
+        found: dict[str, Any] = json.loads(self.read(path, params, accept))
+        return found
+
+    def read(self, path: str, params: Mapping[str, str | None] | None = None, accept: str = "") -> bytes:
+        """What is at a path, as bytes.
+
+        Raises:
+            ApiError, CommandError: as for :meth:`json`.
+        """
+        response = self._ask(path, params, accept)
+        body = response.read()
+        if response.status >= 400:
+            raise _refusal(response.status, body)
+        return body
+
+    def lines(self, path: str, params: Mapping[str, str | None], accept: str = "") -> Iterator[bytes]:
+        """The lines of a watch or a log, as they come.
+
+        Raises:
+            ApiError, CommandError: as for :meth:`json`.
+        """
+        response = self._ask(path, params, accept, timeout=None)
+        if response.status >= 400:
+            raise _refusal(response.status, response.read())
+        while line := response.readline():
+            yield line
+
+    def _ask(
+        self,
+        path: str,
+        params: Mapping[str, str | None] | None,
+        accept: str,
+        timeout: float | None = _TIMEOUT,
+    ) -> http.client.HTTPResponse:
+        given = {name: value for name, value in (params or {}).items() if value}
+        url = self._parts.path.rstrip("/") + path + (f"?{urlencode(given)}" if given else "")
+        headers = {**self.headers, "Accept": accept or "application/json", "User-Agent": "dralab"}
+        try:
+            if timeout is None:
+                self.close()
+            if self._connection is None:
+                self._connection = self._connect(timeout)
+            self._connection.request("GET", url, headers=headers)
+            return self._connection.getresponse()
+        except (OSError, http.client.HTTPException) as error:
+            raise CommandError(f"cannot reach the API server at {self.server}: {error}") from error
+
+    def _connect(self, timeout: float | None) -> http.client.HTTPConnection:
+        host, port = self._parts.hostname or "", self._parts.port
+        if self._parts.scheme != "https":
+            return http.client.HTTPConnection(host, port, timeout=timeout)
+        tls = self.tls or ssl.create_default_context()
+        return _Tls(host, port, tls, self.server_name, timeout)
+
+
+class _Tls(http.client.HTTPSConnection):
+    """HTTPS to a server whose certificate may have another name than its address."""
+
+    def __init__(
+        self, host: str, port: int | None, tls: ssl.SSLContext, name: str | None, timeout: float | None
+    ) -> None:
+        super().__init__(host, port, timeout=timeout, context=tls)
+        self._tls, self._name = tls, name
+
+    def connect(self) -> None:
+        http.client.HTTPConnection.connect(self)
+        self.sock = self._tls.wrap_socket(self.sock, server_hostname=self._name or self.host)
+
+
+def _refusal(code: int, body: bytes) -> Exception:
+    # Errors' classes come with all of the API's types; most answers need none.
+    from dra_shared.client.errors import from_response
+
+    return from_response(code, body)

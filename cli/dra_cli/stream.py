@@ -1,0 +1,159 @@
+"""A command's streams over a WebSocket, as kubectl has them since 1.30: subprotocol v5.channel.k8s.io.
+
+Each message begins with its channel: 0 input, 1 output, 2 errors, 3 how the command ended, 4 the terminal's size; 255
+closes a channel. Upstream: staging/src/k8s.io/apimachinery/pkg/util/remotecommand/constants.go.
+"""
+
+import base64
+import contextlib
+import json
+import os
+import shutil
+import socket
+import ssl
+import sys
+import threading
+from collections.abc import Iterator, Sequence
+from typing import Any
+from urllib.parse import urlencode, urlsplit
+
+from dra_shared.websocket import BINARY, CLOSE, PING, PONG, TEXT, Frames, frame
+
+from dra_cli.errors import CommandError
+from dra_cli.reader import Reader
+
+_PROTOCOL = "v5.channel.k8s.io"
+_STDIN, _STDOUT, _STDERR, _STATUS, _SIZE, _CLOSED = 0, 1, 2, 3, 4, 255
+_CHUNK = 65536
+
+
+def execute(reader: Reader, path: str, params: Sequence[tuple[str, str]], *, stdin: bool, tty: bool) -> int:
+    """Run a command in a container with our standard streams; gives its exit code.
+
+    Raises:
+        CommandError: the server refuses, or the connection breaks.
+    """
+    query = [*params, ("stdout", "true"), ("stderr", "false" if tty else "true")]
+    query += [("stdin", "true")] * stdin + [("tty", "true")] * tty
+    connection, early = _connect(reader, f"{path}?{urlencode(query)}")
+    with contextlib.closing(connection), _raw(tty and stdin):
+        if tty:
+            size = shutil.get_terminal_size()
+            _send(connection, _SIZE, json.dumps({"Width": size.columns, "Height": size.lines}).encode())
+        if stdin:
+            threading.Thread(target=_feed, args=(connection,), daemon=True).start()
+        return _receive(connection, early)
+
+
+def _connect(reader: Reader, path: str) -> tuple[socket.socket, bytes]:
+    parts = urlsplit(reader.server)
+    port = parts.port or (443 if parts.scheme == "https" else 80)
+    host = parts.hostname or ""
+    try:
+        connection = socket.create_connection((host, port))
+    except OSError as error:
+        raise CommandError(f"cannot reach the API server at {reader.server}: {error}") from error
+    if parts.scheme == "https":
+        tls = reader.tls or ssl.create_default_context()
+        connection = tls.wrap_socket(connection, server_hostname=reader.server_name or host)
+    headers = {
+        "Host": parts.netloc,
+        "Upgrade": "websocket",
+        "Connection": "Upgrade",
+        "Sec-WebSocket-Key": base64.b64encode(os.urandom(16)).decode(),
+        "Sec-WebSocket-Version": "13",
+        "Sec-WebSocket-Protocol": _PROTOCOL,
+        **reader.headers,
+    }
+    lines = [
+        f"GET {parts.path.rstrip('/')}{path} HTTP/1.1",
+        *(f"{name}: {value}" for name, value in headers.items()),
+    ]
+    connection.sendall("\r\n".join([*lines, "", ""]).encode())
+    answer = b""
+    while b"\r\n\r\n" not in answer:
+        chunk = connection.recv(_CHUNK)
+        if not chunk:
+            break
+        answer += chunk
+    head, _, early = answer.partition(b"\r\n\r\n")
+    if not head.startswith(b"HTTP/1.1 101"):
+        raise CommandError(f"Error from server: {_message(connection, head, early)}")
+    return connection, early
+
+
+def _message(connection: socket.socket, head: bytes, body: bytes) -> str:
+    """What a Status says, or the answer's first line."""
+    connection.settimeout(2)
+    with contextlib.suppress(OSError, ValueError):
+        length = next(
+            int(line[15:]) for line in head.lower().split(b"\r\n") if line.startswith(b"content-length:")
+        )
+        while len(body) < length and (chunk := connection.recv(_CHUNK)):
+            body += chunk
+    try:
+        return str(json.loads(body)["message"])
+    except (ValueError, KeyError, TypeError):
+        return head.split(b"\r\n")[0].decode(errors="replace")
+
+
+def _feed(connection: socket.socket) -> None:
+    with contextlib.suppress(OSError):
+        while data := os.read(sys.stdin.fileno(), _CHUNK):
+            _send(connection, _STDIN, data)
+        _send(connection, _CLOSED, bytes([_STDIN]))
+
+
+def _send(connection: socket.socket, channel: int, data: bytes) -> None:
+    connection.sendall(frame(BINARY, bytes([channel]) + data, masked=True))
+
+
+def _receive(connection: socket.socket, data: bytes) -> int:
+    frames, outputs = Frames(masked=False), {_STDOUT: sys.stdout.buffer, _STDERR: sys.stderr.buffer}
+    while True:
+        for one in frames.feed(data):
+            if one.opcode == PING:
+                connection.sendall(frame(PONG, one.payload, masked=True))
+            elif one.opcode == CLOSE:
+                raise CommandError("the server closed the stream")
+            elif one.opcode in (BINARY, TEXT) and one.payload:
+                channel, payload = one.payload[0], one.payload[1:]
+                if channel == _STATUS:
+                    return _code(json.loads(payload))
+                if channel in outputs:
+                    outputs[channel].write(payload)
+                    outputs[channel].flush()
+        data = connection.recv(_CHUNK)
+        if not data:
+            raise CommandError("the connection ended before the command")
+
+
+def _code(status: dict[str, Any]) -> int:
+    """The exit code in a Status.
+
+    Raises:
+        CommandError: the command was not run.
+    """
+    if status.get("status") == "Success":
+        return 0
+    for cause in (status.get("details") or {}).get("causes") or ():
+        if cause.get("reason") == "ExitCode":
+            return int(cause["message"])
+    raise CommandError(str(status.get("message") or "the command failed"))
+
+
+@contextlib.contextmanager
+def _raw(wanted: bool) -> Iterator[None]:
+    """Hand every key to the command, where there is a terminal."""
+    if not wanted or not sys.stdin.isatty():
+        yield
+        return
+    import termios
+    import tty
+
+    before = termios.tcgetattr(sys.stdin)
+    tty.setraw(sys.stdin)
+    try:
+        yield
+    finally:
+        termios.tcsetattr(sys.stdin, termios.TCSADRAIN, before)

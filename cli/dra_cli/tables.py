@@ -1,0 +1,60 @@
+"""Tables in a terminal: columns as kubectl sets them, states in colour where someone looks at them."""
+
+import os
+import re
+import sys
+from collections.abc import Sequence
+
+_GAP = "   "
+_GOOD, _WAITS, _BAD, _PLAIN = "\033[32m", "\033[33m", "\033[31m", "\033[0m"
+_COLOURED = {
+    **dict.fromkeys(
+        ("Running", "Ready", "Active", "Bound", "Succeeded", "Completed", "Complete", "Healthy"), _GOOD
+    ),
+    **dict.fromkeys(("True", "allocated"), _GOOD),
+    **dict.fromkeys(
+        ("Pending", "ContainerCreating", "Terminating", "NotReady", "pending", "Unknown"), _WAITS
+    ),
+    **dict.fromkeys(("Failed", "Error", "CrashLoopBackOff", "ImagePullBackOff", "ErrImagePull"), _BAD),
+    **dict.fromkeys(("Evicted", "OOMKilled", "Unhealthy", "UnexpectedAdmissionError", "Warning"), _BAD),
+}
+
+
+def coloured() -> bool:
+    """Whether to use colours: on a terminal, unless NO_COLOR is set (https://no-color.org)."""
+    return sys.stdout.isatty() and not os.environ.get("NO_COLOR") and os.environ.get("TERM") != "dumb"
+
+
+def paint(text: str) -> str:
+    """The text in the colour of the state that it names, if it names one."""
+    colour = _COLOURED.get(text.partition(",")[0])
+    return f"{colour}{text}{_PLAIN}" if colour else text
+
+
+def natural(text: str) -> tuple[tuple[int, int | str], ...]:
+    """A key that sorts node-2 before node-10."""
+    return tuple((0, int(part)) if part.isdigit() else (1, part) for part in re.split(r"(\d+)", text))
+
+
+class Table:
+    """Rows below a header; later rows keep the widths of earlier ones, as in a watch."""
+
+    def __init__(self, header: Sequence[str], *, headers: bool = True) -> None:
+        self._header = list(header)
+        self._headers = headers
+        self._widths = [len(cell) for cell in header] if headers else [0] * len(header)
+        self._colours = coloured()
+
+    def text(self, rows: Sequence[Sequence[str]]) -> str:
+        """The rows as text, with the header where it was not shown yet."""
+        shown = [self._header, *rows] if self._headers else list(rows)
+        self._headers = False
+        self._widths = [max([width, *(len(row[i]) for row in rows)]) for i, width in enumerate(self._widths)]
+        return "\n".join(self._line(row, index or len(shown) == len(rows)) for index, row in enumerate(shown))
+
+    def _line(self, row: Sequence[str], painted: object) -> str:
+        cells = [
+            (paint(cell) if painted and self._colours else cell) + " " * (width - len(cell))
+            for cell, width in zip(row, self._widths, strict=True)
+        ]
+        return _GAP.join(cells).rstrip()
