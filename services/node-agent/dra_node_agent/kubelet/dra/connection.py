@@ -9,11 +9,12 @@ from dra_shared.quoting import go_quote
 from google.protobuf.message import Message
 from grpc import aio
 
-from dra_node_agent.kubelet.dra import wire
+from dra_node_agent.kubelet.dra import alpha, wire
 from dra_node_agent.kubelet.dra.health import DeviceHealth, device_health
 from dra_node_agent.kubelet.dra.metrics import CALLS
 from dra_node_agent.proto import (
     dra_v1_pb2,
+    dra_v1alpha3_pb2,
     dra_v1beta1_pb2,
     health_v1_pb2,
     health_v1alpha1_pb2,
@@ -50,6 +51,8 @@ class NoHealth(DriverError):
 def choose_service(services: Sequence[str]) -> str:
     """The DRA service to call: of those that the driver offers, the first that the kubelet knows.
 
+    Those of drivers before Kubernetes 1.32, which upstream's kubelet of today refuses, come last.
+
     Raises:
         DriverError: there is none.
     """
@@ -57,6 +60,9 @@ def choose_service(services: Sequence[str]) -> str:
         raise DriverError("empty list of supported gRPC services (aka supported versions)")
     for service in services:
         if service in SUPPORTED_SERVICES:
+            return service
+    for service in services:
+        if service in alpha.SERVICES:
             return service
     offered = " ".join(map(go_quote, services))
     known = " ".join(map(go_quote, SUPPORTED_SERVICES))
@@ -113,6 +119,8 @@ class DriverConnection:
                 "NodePrepareResources", request, dra_v1_pb2.NodePrepareResourcesResponse
             )
             return dict(response.claims)
+        if self.chosen_service in alpha.SERVICES:
+            return await self._prepare_alpha(claims)
         old_request = dra_v1beta1_pb2.NodePrepareResourcesRequest(claims=_downgrade(claims))
         answer = dra_v1beta1_pb2.NodePrepareResourcesResponse
         old = await self._call("NodePrepareResources", old_request, answer)
@@ -120,6 +128,17 @@ class DriverConnection:
             uid: dra_v1_pb2.NodePrepareResourceResponse.FromString(one.SerializeToString())
             for uid, one in old.claims.items()
         }
+
+    async def _prepare_alpha(
+        self, claims: Sequence[dra_v1_pb2.Claim]
+    ) -> Mapping[str, dra_v1_pb2.NodePrepareResourceResponse]:
+        request = dra_v1alpha3_pb2.NodePrepareResourcesRequest(claims=alpha.claims_of(claims))
+        answer = dra_v1alpha3_pb2.NodePrepareResourcesResponse
+        response = await self._call("NodePrepareResources", request, answer)
+        try:
+            return {uid: alpha.prepared(one) for uid, one in response.claims.items()}
+        except ValueError as error:
+            raise DriverError(f"NodePrepareResources of {self.driver}: {error}") from error
 
     async def unprepare(self, claims: Sequence[dra_v1_pb2.Claim]) -> Mapping[str, str]:
         """NodeUnprepareResources; errors (empty for success) by claim UID.
@@ -132,19 +151,40 @@ class DriverConnection:
             request = dra_v1_pb2.NodeUnprepareResourcesRequest(claims=claims)
             response = await self._call(method, request, dra_v1_pb2.NodeUnprepareResourcesResponse)
             return {uid: answer.error for uid, answer in response.claims.items()}
+        if self.chosen_service in alpha.SERVICES:
+            alpha_request = dra_v1alpha3_pb2.NodeUnprepareResourcesRequest(claims=alpha.claims_of(claims))
+            undone = await self._call(method, alpha_request, dra_v1alpha3_pb2.NodeUnprepareResourcesResponse)
+            return {uid: answer.error for uid, answer in undone.claims.items()}
         old_request = dra_v1beta1_pb2.NodeUnprepareResourcesRequest(claims=_downgrade(claims))
         old = await self._call(method, old_request, dra_v1beta1_pb2.NodeUnprepareResourcesResponse)
         return {uid: answer.error for uid, answer in old.claims.items()}
 
-    async def _call(self, method: str, request: Message, answer: type[M]) -> M:
+    def _paths(self, method: str) -> list[str]:
+        if self.chosen_service in alpha.SERVICES:
+            return alpha.paths(self.chosen_service, method)
         version = self.chosen_service.partition(".")[0]
-        path = f"/k8s.io.kubelet.pkg.apis.dra.{version}.DRAPlugin/{method}"
+        return [f"/k8s.io.kubelet.pkg.apis.dra.{version}.DRAPlugin/{method}"]
+
+    async def _call(self, method: str, request: Message, answer: type[M]) -> M:
+        *others, last = self._paths(method)
+        for path in others:
+            try:
+                return await self._call_at(path, request, answer)
+            except wire.CallError as error:
+                if error.code != "Unimplemented":
+                    raise DriverError(str(error)) from error
+        try:
+            return await self._call_at(last, request, answer)
+        except wire.CallError as error:
+            raise DriverError(str(error)) from error
+
+    async def _call_at(self, path: str, request: Message, answer: type[M]) -> M:
         started, code = self._clock.monotonic(), "OK"
         try:
             return await wire.call(self._channel, path, request, answer, self._timeout)
         except wire.CallError as error:
             code = error.code
-            raise DriverError(str(error)) from error
+            raise
         finally:
             CALLS.labels(self.driver, path, code).observe(self._clock.monotonic() - started)
 

@@ -1,0 +1,119 @@
+"""Drivers of the gRPC service Node, as Kubernetes 1.27 to 1.31 had them."""
+
+import tempfile
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from pathlib import Path
+from typing import Any
+
+import grpc
+import pytest
+from dra_node_agent.kubelet.dra.connection import DriverConnection, DriverError, choose_service
+from dra_node_agent.proto import dra_v1_pb2, dra_v1alpha3_pb2
+from grpc import aio
+
+_CLAIM = dra_v1_pb2.Claim(namespace="default", uid="u", name="c")
+_DEVICE = dra_v1alpha3_pb2.Device(
+    request_names=["gpu"], pool_name="node", device_name="gpu-0", cdi_device_ids=["vendor/gpu=0"]
+)
+
+
+class _Node:
+    """Answers with these entries for each claim, or with an error."""
+
+    def __init__(self, *devices: bytes, error: str = "") -> None:
+        self.devices = devices
+        self.error = error
+        self.calls: list[tuple[str, list[str]]] = []
+
+    async def prepare(self, request: dra_v1alpha3_pb2.NodePrepareResourcesRequest, context: Any) -> Any:
+        self.calls.append(("prepare", [f"{one.namespace}/{one.name} {one.uid}" for one in request.claims]))
+        one = dra_v1alpha3_pb2.NodePrepareResourceResponse(devices=self.devices, error=self.error)
+        return dra_v1alpha3_pb2.NodePrepareResourcesResponse(claims={c.uid: one for c in request.claims})
+
+    async def unprepare(self, request: dra_v1alpha3_pb2.NodeUnprepareResourcesRequest, context: Any) -> Any:
+        self.calls.append(("unprepare", [one.uid for one in request.claims]))
+        one = dra_v1alpha3_pb2.NodeUnprepareResourceResponse(error=self.error)
+        return dra_v1alpha3_pb2.NodeUnprepareResourcesResponse(claims={c.uid: one for c in request.claims})
+
+    def handler(self, package: str) -> grpc.GenericRpcHandler:
+        """The service in a package."""
+        methods = {
+            "NodePrepareResources": grpc.unary_unary_rpc_method_handler(
+                self.prepare,
+                request_deserializer=dra_v1alpha3_pb2.NodePrepareResourcesRequest.FromString,
+                response_serializer=lambda answer: answer.SerializeToString(),
+            ),
+            "NodeUnprepareResources": grpc.unary_unary_rpc_method_handler(
+                self.unprepare,
+                request_deserializer=dra_v1alpha3_pb2.NodeUnprepareResourcesRequest.FromString,
+                response_serializer=lambda answer: answer.SerializeToString(),
+            ),
+        }
+        return grpc.method_handlers_generic_handler(f"{package}.Node", methods)
+
+
+@asynccontextmanager
+async def _connected(
+    node: _Node, service: str = "v1alpha3.Node", package: str = "v1alpha3"
+) -> AsyncIterator[DriverConnection]:
+    with tempfile.TemporaryDirectory(prefix="a", dir="/tmp") as folder:
+        endpoint = str(Path(folder, "dra.sock"))
+        server = aio.server()
+        server.add_generic_rpc_handlers((node.handler(package),))
+        server.add_insecure_port(f"unix:{endpoint}")
+        await server.start()
+        connection = DriverConnection("test-driver", endpoint, [service])
+        try:
+            yield connection
+        finally:
+            await connection.close()
+            await server.stop(None)
+
+
+@pytest.mark.parametrize("service", ["v1alpha3.Node", "v1alpha3.NodeService", "1.0.0"])
+async def test_cdi_names_are_for_all_requests(service: str) -> None:
+    node = _Node(b"vendor/gpu=0", b"vendor/gpu=1")
+    async with _connected(node, service) as connection:
+        answer = (await connection.prepare([_CLAIM]))["u"]
+        assert await connection.unprepare([_CLAIM]) == {"u": ""}
+    assert [list(device.cdi_device_ids) for device in answer.devices] == [["vendor/gpu=0"], ["vendor/gpu=1"]]
+    assert not any(device.request_names for device in answer.devices)
+    assert node.calls == [("prepare", ["default/c u"]), ("unprepare", ["u"])]
+
+
+@pytest.mark.parametrize("package", ["v1alpha3", "v1alpha4"])
+async def test_devices_have_requests_and_names(package: str) -> None:
+    async with _connected(_Node(_DEVICE.SerializeToString()), "v1alpha4.Node", package) as connection:
+        [device] = (await connection.prepare([_CLAIM]))["u"].devices
+        assert await connection.unprepare([_CLAIM]) == {"u": ""}
+    assert (list(device.request_names), device.pool_name, device.device_name) == (["gpu"], "node", "gpu-0")
+    assert list(device.cdi_device_ids) == ["vendor/gpu=0"]
+
+
+async def test_a_claims_own_error_is_handed_on() -> None:
+    async with _connected(_Node(error="no such claim")) as connection:
+        assert (await connection.prepare([_CLAIM]))["u"].error == "no such claim"
+        assert await connection.unprepare([_CLAIM]) == {"u": "no such claim"}
+
+
+@pytest.mark.parametrize(
+    ("entry", "message"), [(b"\x0a\xff", "none of v1alpha4"), (b"vendor/gpu=\xff", "NodePrepareResources of")]
+)
+async def test_what_is_neither_name_nor_device_is_an_error(entry: bytes, message: str) -> None:
+    async with _connected(_Node(entry)) as connection:
+        with pytest.raises(DriverError, match=message):
+            await connection.prepare([_CLAIM])
+
+
+async def test_a_service_that_is_not_there_is_an_error() -> None:
+    async with _connected(_Node(), "v1alpha4.Node", "v1alpha5") as connection:
+        with pytest.raises(DriverError, match="Unimplemented"):
+            await connection.prepare([_CLAIM])
+
+
+def test_a_service_of_today_is_chosen_before_them() -> None:
+    assert choose_service(["v1alpha3.NodeService", "v1beta1.DRAPlugin"]) == "v1beta1.DRAPlugin"
+    assert choose_service(["v1alpha4.Node", "v1alpha3.Node"]) == "v1alpha4.Node"
+    with pytest.raises(DriverError, match="none of services supported by the plugin"):
+        choose_service(["v1alpha2.Node"])
