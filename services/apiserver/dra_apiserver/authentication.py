@@ -27,7 +27,7 @@ def identify(request: Request, credentials: Credentials) -> UserInfo | None:
     """Give the request its user; who it pretends to be, as its headers say it.
 
     Raises:
-        StatusError: 400, it pretends to have a group and to be nobody; 401, it has no token where it needs one, or one
+        StatusError: 400, it impersonates a group without a user; 401, it has no token where it needs one, or one
             that does not hold.
     """
     if not request.has_any(_TELLING):
@@ -74,7 +74,7 @@ def _wanted(headers: list[tuple[bytes, bytes]]) -> UserInfo | None:
             key = unquote(header[len(_EXTRA) :].decode("latin-1").lower())
             extra[key] = (*extra.get(key, ()), text)
     if not name:
-        _check_nobody(groups, extra, uid)
+        _check_user_named(groups, extra, uid)
         return None
     return UserInfo(name, tuple(groups), extra, uid=uid)
 
@@ -93,11 +93,11 @@ def impersonated(wanted: UserInfo) -> UserInfo:
     return replace(wanted, groups=tuple(groups))
 
 
-def _check_nobody(groups: list[str], extra: dict[str, tuple[str, ...]], uid: str) -> None:
+def _check_user_named(groups: list[str], extra: dict[str, tuple[str, ...]], uid: str) -> None:
     if not (groups or extra or uid):
         return
     shown = f"[]string{{{', '.join(map(quote, groups))}}}" if groups else "[]string(nil)"
     more = ", ".join(f"{quote(key)}:[]string{{{', '.join(map(quote, extra[key]))}}}" for key in sorted(extra))
     others = f"map[string][]string{{{more}}}" if extra else "map[string][]string(nil)"
-    nobody = f'&user.DefaultInfo{{Name:"", UID:{quote(uid)}, Groups:{shown}, Extra:{others}}}'
-    raise bad_request(f"requested {nobody} without impersonating a user name")
+    user = f'&user.DefaultInfo{{Name:"", UID:{quote(uid)}, Groups:{shown}, Extra:{others}}}'
+    raise bad_request(f"requested {user} without impersonating a user name")

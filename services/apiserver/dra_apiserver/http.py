@@ -259,9 +259,9 @@ class Request:
 
     def _pretty(self) -> bool:
         """Whether a person reads the answer, by upstream's rule: the client says so, or is a browser, curl or wget."""
-        said = self.query.get("pretty") if self.scope["query_string"] else ""
-        if said:
-            return said in _TRUE
+        pretty = self.query.get("pretty") if self.scope["query_string"] else ""
+        if pretty:
+            return pretty in _TRUE
         return self.header(b"user-agent").startswith(_READERS) and not self.path.startswith("/openapi/")
 
     async def respond(

@@ -32,7 +32,7 @@ class _Ended:
         return self.value
 
 
-class _Errands:
+class _Channel:
     """What goes between the thread and the loop."""
 
     def __init__(self) -> None:
@@ -75,15 +75,15 @@ async def in_step(work: Callable[[], T]) -> T:
     Raises:
         Exception: what it raises.
     """
-    errands = _Errands()
+    channel = _Channel()
 
     def run() -> None:
-        errands.asked.put(_ended(work, errands.wait_for))
+        channel.asked.put(_ended(work, channel.wait_for))
 
     thread = threading.Thread(target=run, name="in-step", daemon=True)
     thread.start()
     while True:
-        step = errands.asked.get()
+        step = channel.asked.get()
         if isinstance(step, _Ended):
             thread.join()
             result: T = step.result()
@@ -93,7 +93,7 @@ async def in_step(work: Callable[[], T]) -> T:
         except (Exception, asyncio.CancelledError) as error:
             # Also the end of the request is the function's to hear of, which then ends.
             answer = _Ended(error=error)
-        errands.answered.put(answer)
+        channel.answered.put(answer)
 
 
 class Offload:

@@ -150,7 +150,7 @@ class ApiServer:
             connection.shutdown()
         with contextlib.suppress(TimeoutError):
             async with asyncio.timeout(_DRAIN):
-                while self._state.connections or self._state.tasks:  # noqa: ASYNC110 - uvicorn tells nobody
+                while self._state.connections or self._state.tasks:  # noqa: ASYNC110 - uvicorn has no event for it
                     await asyncio.sleep(0.005)
         for connection in list(self._state.connections):
             transport = getattr(connection, "transport", None)

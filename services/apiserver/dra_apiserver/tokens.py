@@ -58,7 +58,7 @@ def _reference(obj: JsonObject) -> JsonObject:
 
 
 class Tokens:
-    """Signs with a key that is made when it is first needed, and kept beside the database."""
+    """Signs with a key that is made when it is first needed, and kept in the server's directory."""
 
     def __init__(self, path: Path, lookup: Lookup, now: Callable[[], datetime]) -> None:
         self._path = path
@@ -135,25 +135,25 @@ class Tokens:
                 f"token audiences {_listed(claims['aud'])} is invalid for the target audiences {_listed(audiences)}"
             )
         now = self._now().timestamp()
-        said = claims["kubernetes.io"]
+        own = claims["kubernetes.io"]
         # go-jose grants a minute either way.
         if now > claims["exp"] + _LEEWAY:
             raise InvalidToken("service account token has expired")
         if now < claims["nbf"] - _LEEWAY:
             raise InvalidToken("service account token is not valid yet")
-        if not self._holds(said):
+        if not self._holds(own):
             raise InvalidToken("service account token has been invalidated")
-        return Identity(_user(claims, said), meant)
+        return Identity(_user(claims, own), meant)
 
-    def _holds(self, said: JsonObject) -> bool:
-        namespace = said["namespace"]
-        if not self._is_there("serviceaccounts", namespace, said["serviceaccount"]):
+    def _holds(self, own: JsonObject) -> bool:
+        namespace = own["namespace"]
+        if not self._is_there("serviceaccounts", namespace, own["serviceaccount"]):
             return False
         for kind, plural in _BOUND:
-            # A pod's node is told of, and need not be there.
-            if kind in said and not (kind == "node" and "pod" in said):
+            # A pod's node is named, and need not exist.
+            if kind in own and not (kind == "node" and "pod" in own):
                 within = "" if kind == "node" else namespace
-                return self._is_there(plural, within, said[kind])
+                return self._is_there(plural, within, own[kind])
         return True
 
     def _is_there(self, plural: str, namespace: str, reference: JsonObject) -> bool:
@@ -166,17 +166,17 @@ def _listed(audiences: Sequence[str]) -> str:
     return f"[{' '.join(map(quote, audiences))}]"
 
 
-def _user(claims: JsonObject, said: JsonObject) -> UserInfo:
+def _user(claims: JsonObject, own: JsonObject) -> UserInfo:
     extra = {"credential-id": (f"JTI={claims['jti']}",)}
     for kind in ("node", "pod"):
-        reference = said.get(kind) or {}
+        reference = own.get(kind) or {}
         if "name" in reference:
             extra[f"{kind}-name"] = (reference["name"],)
             extra[f"{kind}-uid"] = (reference.get("uid", ""),)
-    groups = (*service_account_groups(said["namespace"]), "system:authenticated")
+    groups = (*service_account_groups(own["namespace"]), "system:authenticated")
     return UserInfo(
         claims["sub"],
         groups,
         {_EXTRA + key: values for key, values in extra.items()},
-        uid=said["serviceaccount"]["uid"],
+        uid=own["serviceaccount"]["uid"],
     )

@@ -1,4 +1,4 @@
-"""Whether a request may pass: what it wants is told by its path and method alone, also of what isn't served.
+"""Whether a request may pass: its path and method alone say what it wants, also of what isn't served.
 
 Mirrors apiserver's RequestInfoFactory and its filters for impersonation and authorization.
 """

@@ -55,7 +55,7 @@ class Documents:
             check_produced(accept, _VERSION)
             from dra_apiserver.discovery import version_info
 
-            # Upstream lays this one out for people, whoever asks.
+            # Upstream lays this one out for people, for every client.
             body = orjson.dumps(version_info(), option=orjson.OPT_INDENT_2)
             await request.respond(200, body, "application/json")
             return True

@@ -45,7 +45,7 @@ class Patched:
 
 
 class Mechanism(Protocol):
-    """A way to patch; ``seen`` gives the object in the request's version, each time anew."""
+    """A way to patch; ``seen`` gives the object in the request's version, a new copy each time."""
 
     def patch(self, seen: Seen, now: str) -> Patched:
         """The object as it is to be.

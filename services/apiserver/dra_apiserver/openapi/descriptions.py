@@ -22,7 +22,7 @@ _COMMON = {
 
 @functools.cache
 def texts() -> Mapping[str, Mapping[str, str]]:
-    """By type: what is said of it (`type`) and of its members."""
+    """By type: its description (`type`) and those of its members."""
     # Imported late: few clients ask for documents.
     import yaml
 

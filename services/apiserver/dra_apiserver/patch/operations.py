@@ -1,7 +1,7 @@
 """The operations of a JSON patch (RFC 6902), with the freedoms and the words of Kubernetes' library.
 
 What stands before a path's first slash counts for nothing, indexes may be negative, `replace` may name a member that
-is not there, and `copy` of such a member makes a null. A test wants numbers to be written alike.
+is not there, and `copy` of such a member makes a null. A test compares numbers as they are written.
 """
 
 import re
@@ -38,13 +38,13 @@ def apply_operations(document: Any, operations: list[Any]) -> Any:
     """
     known: dict[str, Callable[[Any, Operation], Any]] = {**_OPERATIONS, "copy": _Copying()}
     for operation in operations:
-        said = operation if isinstance(operation, dict) else {}
-        kind = said.get("op")
+        members = operation if isinstance(operation, dict) else {}
+        kind = members.get("op")
         if not isinstance(kind, str):
             raise OperationFailed("Unexpected kind: unknown")
         if kind not in known:
             raise OperationFailed(f"Unexpected kind: {kind}")
-        document = known[kind](document, said)
+        document = known[kind](document, members)
     return document
 
 

@@ -52,7 +52,7 @@ _Names = frozenset[str]
 
 @functools.cache
 def _hidden(kind: Kind, subresource: str) -> tuple[_Names, _Names]:
-    """The members of an object, and of its metadata, that nobody comes to own by a write through ``subresource``."""
+    """The members of an object, and of its metadata, that no manager owns after a write through ``subresource``."""
     paths = [tuple(step[2:] for step in path) for path in reset_fields(kind, subresource)]
     whole = {path[0] for path in paths if len(path) == 1}
     own = {path[1] for path in paths if path[0] == "metadata" and len(path) > 1}
@@ -120,13 +120,13 @@ def track_update(
 ) -> None:
     """Writes ``new``'s managedFields after a create (``old`` is None), update or patch.
 
-    Both objects are in ``version``. Fields that changed become ``manager``'s; nobody owns removed ones any
+    Both objects are in ``version``. Fields that changed become ``manager``'s; removed ones have no owner any
     more. An object that has no managedFields gets none by an update. A client may write managedFields
     itself: sending ``[{}]`` or ``[]`` clears them.
     """
     node = object_type(kind, version)
     kept = _managed(old)
-    # Through a subresource nobody writes managedFields by hand.
+    # A client can't write managedFields through a subresource.
     sent = kept if subresource else _managed(new)
     if isinstance(sent, list) and sent in ([], [{}]):
         new["metadata"].pop("managedFields", None)
@@ -258,7 +258,7 @@ def _settle(managers: Managers, key: ManagerKey, wanted: FieldSet, now: str | No
 
 
 def _prune(node: Struct, merged: Object, managers: Managers, last: Entry | None) -> Object:
-    """Removes what the manager applied before and nobody claims any more."""
+    """Removes what the manager applied before and no manager claims any more."""
     if last is None:
         return merged
     claimed = union_all(entry.fields for entry in managers.entries.values())

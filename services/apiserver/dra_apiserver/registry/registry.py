@@ -13,7 +13,7 @@ class Registry:
     """Finds a kind by its resource path or by its object's apiVersion and kind.
 
     Kinds can be added and removed while the server runs (custom resources); ``generation`` counts those
-    changes, so that whoever derives documents from the registry knows when to derive them again.
+    changes, so that documents made from the registry are made again.
     """
 
     def __init__(

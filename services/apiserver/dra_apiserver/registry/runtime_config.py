@@ -60,7 +60,7 @@ class RuntimeConfig:
         """See that all entries are about ``groups``.
 
         Raises:
-            RuntimeConfigError: one is about another, told as by kube-apiserver.
+            RuntimeConfigError: one is about another, in kube-apiserver's words.
         """
         named = {tuple(key.split("/")[:2]) for key in self.entries if key not in _STAGES}
         if unknown := sorted(f"{group}/{version}" for group, version in named if group not in groups):

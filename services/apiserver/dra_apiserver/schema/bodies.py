@@ -78,7 +78,7 @@ def _read(kind: Any, value: Any) -> Any:
 
 
 class _Unsuitable(Exception):
-    """A type that msgspec can't be told of: it contains itself."""
+    """A type that msgspec can't have, because it contains itself."""
 
 
 # Types of built-in objects live as long as the process; there are as many as kinds in their versions.

@@ -171,7 +171,7 @@ def claimed_version(
 
 
 def _claim(obj: dict[str, Any], member: str, shown: Callable[[], Any]) -> str:
-    said = ""
+    claimed = ""
     # Go's own decoder, which looks for them here, does not mind case.
     for key in sorted(obj):
         if key.lower() == member.lower() and obj[key] is not None:
@@ -179,8 +179,8 @@ def _claim(obj: dict[str, Any], member: str, shown: Callable[[], Any]) -> str:
                 found = json_type(obj[key])
                 problem = f"json: cannot unmarshal {found} into Go struct field .{member} of type string"
                 raise invalid_patch(shown(), f"couldn't get version/kind; json parse error: {problem}")
-            said = obj[key]
-    return said
+            claimed = obj[key]
+    return claimed
 
 
 def _type_meta(parsed: Any, body: bytes, kind: str) -> tuple[str, str, str]:
@@ -234,7 +234,7 @@ def _cannot_handle(kind: str, version: str, wanted: str, problem: str) -> Decode
 
 
 def strict_message(problems: list[str]) -> str:
-    """What is said where decoding was strict and found these problems."""
+    """The message of a strict decoding that found these problems."""
     return "strict decoding error: " + ", ".join(problems)
 
 

@@ -38,7 +38,7 @@ class Scalar(Enum):
 
 
 class ListType(Enum):
-    """How items of a list are told apart by server-side apply."""
+    """What identifies the items of a list in server-side apply."""
 
     ATOMIC = "atomic"
     SET = "set"
@@ -69,7 +69,7 @@ class Field:
     """A member of a struct.
 
     ``go`` is its Go type as error messages print it. ``droppable``: an empty value is left out of the encoded object;
-    ``always``: the encoded object has this member even where nobody set it. ``step`` is its name in managedFields, and
+    ``always``: the encoded object has this member even where it is not set. ``step`` is its name in managedFields, and
     ``whole`` whether its value is owned as one.
     """
 
@@ -186,7 +186,7 @@ class Struct:
         return found
 
     def zero(self) -> dict[str, Any]:
-        """The encoded form of a struct that nobody set."""
+        """The encoded form of a struct that is not set."""
         return {one.name: one.zero() for one in self.always}
 
     def with_fields(self, fields: dict[str, Field]) -> "Struct":

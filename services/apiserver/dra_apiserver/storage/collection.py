@@ -43,7 +43,7 @@ class Collection:
         self._bytes = 0
         self._kept = 0
         self.encoded: dict[tuple[str, str, int], bytes] = {}
-        """Encoded pages of the objects as they are now; whoever makes them keeps them here."""
+        """Encoded pages of the objects as they are now; kept here by the handler that makes them."""
         self._waiters: set[asyncio.Future[None]] = set()
         self._listeners: set[Callable[[], None]] = set()
 
@@ -88,9 +88,9 @@ class Collection:
                 return
 
     def wake(self) -> None:
-        """Tell whoever listens and wake whoever waits for events."""
-        for heard in tuple(self._listeners):
-            heard()
+        """Call the listeners, and wake those who wait for events."""
+        for listener in tuple(self._listeners):
+            listener()
         waiters, self._waiters = self._waiters, set()
         for waiter in waiters:
             if not waiter.done():
@@ -106,13 +106,13 @@ class Collection:
         """Forget a waiter."""
         self._waiters.discard(waiter)
 
-    def listen(self, heard: Callable[[], None]) -> None:
-        """Call `heard` when there are events, until `ignore`; it must not raise."""
-        self._listeners.add(heard)
+    def listen(self, listener: Callable[[], None]) -> None:
+        """Call `listener` when there are events, until `ignore`; it must not raise."""
+        self._listeners.add(listener)
 
-    def ignore(self, heard: Callable[[], None]) -> None:
-        """No longer call `heard`."""
-        self._listeners.discard(heard)
+    def ignore(self, listener: Callable[[], None]) -> None:
+        """No longer call `listener`."""
+        self._listeners.discard(listener)
 
     def range(self, prefix: str = "", after: str = "") -> list[str]:
         """The keys that start with `prefix` (which ends in "/" or is empty) and follow `after`, in order."""

@@ -28,7 +28,7 @@ class Record:
         self.data = data
 
     def object(self) -> JsonObject:
-        """The object, decoded anew: the caller may change it."""
+        """The object, decoded again: the caller may change it."""
         decoded: JsonObject = orjson.loads(self.data)
         return decoded
 

@@ -256,7 +256,7 @@ class Store:
                     write.done.set_result(None)
             self._revision = batch[-1].change.event.revision
             assert self._loop is not None
-            # Whoever wrote hears of it before those who watch: the answers are scheduled already.
+            # The writers are answered before watchers are notified: the answers are scheduled already.
             for collection in touched:
                 self._loop.call_soon(collection.wake)
         else:

@@ -24,7 +24,7 @@ def table(
 ) -> Object:
     """The Table that shows ``items``.
 
-    ``metadata`` is the list's own. ``include_object`` says what each row carries beside its cells: ``Metadata``,
+    ``metadata`` is the list's own. ``include_object`` says what each row has besides its cells: ``Metadata``,
     ``Object`` or ``None``. Later events of a watch go without ``headers``.
     """
     printer = kind.printers.get(version) or kind.printers.get("") or _USUAL

@@ -1,4 +1,4 @@
-"""Which objects a list or watch selects, and what a change of an object means to whoever selects."""
+"""Which objects a list or watch selects, and what a change of an object means to the list or watch."""
 
 from __future__ import annotations
 

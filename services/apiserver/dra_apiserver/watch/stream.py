@@ -188,14 +188,14 @@ class WatchStream:
             self._alarm = asyncio.get_running_loop().call_later(until - now, self._ring)
             self._alarm_at = until
         self._waiter = asyncio.get_running_loop().create_future()
-        self._collection.listen(self._heard)
+        self._collection.listen(self._on_events)
         try:
             await self._waiter
         finally:
-            self._collection.ignore(self._heard)
+            self._collection.ignore(self._on_events)
             self._waiter = None
 
-    def _heard(self) -> None:
+    def _on_events(self) -> None:
         # A turn of the event loop for each of many watchers would cost more than all else that is done for it.
         if self._waiter is not None and not self._waiter.done() and not self._pass_on():
             self._waiter.set_result(None)

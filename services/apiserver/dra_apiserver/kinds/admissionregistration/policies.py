@@ -149,17 +149,17 @@ def check_validating_policy(obj: JsonObject, old: JsonObject | None) -> Errors:
 
 def _check_validation(validation: JsonObject, environment: Environment, path: str) -> Errors:
     expression, message = validation.get("expression") or "", validation.get("message") or ""
-    said = validation.get("messageExpression") or ""
+    message_expression = validation.get("messageExpression") or ""
     empty = "must be non-empty if specified"
     errors: Errors = []
     if expression.strip():
         errors += compiled(environment.compile(expression, (t.BOOL,)), f"{path}.expression")
     else:
         errors.append(required(f"{path}.expression", "expression is not specified"))
-    if said and not said.strip():
-        errors.append(invalid(f"{path}.messageExpression", said, empty))
-    elif said:
-        made = environment.compile(said, (t.STRING,), authorizer=False)
+    if message_expression and not message_expression.strip():
+        errors.append(invalid(f"{path}.messageExpression", message_expression, empty))
+    elif message_expression:
+        made = environment.compile(message_expression, (t.STRING,), authorizer=False)
         errors += compiled(made, f"{path}.messageExpression")
     if message and not message.strip():
         errors.append(invalid(f"{path}.message", message, empty))

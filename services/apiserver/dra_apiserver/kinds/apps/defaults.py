@@ -29,7 +29,7 @@ def replica_set(obj: Object, _version: str, _now: str) -> None:
 
 
 def daemon_set(obj: Object, _version: str, _now: str) -> None:
-    # What the strategy counts changes of the template in; whoever made the set owns it.
+    # What the strategy counts changes of the template in; the manager that made the set owns it.
     annotations = obj.setdefault("metadata", {}).get("annotations") or {}
     obj["metadata"]["annotations"] = {"deprecated.daemonset.template.generation": "0", **annotations}
     spec = obj.setdefault("spec", {})

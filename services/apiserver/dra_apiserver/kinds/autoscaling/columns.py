@@ -52,8 +52,8 @@ def _metric(metric: Object, found: Object) -> str:
     return f"{source.get('name', '')}: {now}/{wanted}"
 
 
-def _processor(said: Object) -> Object:
-    return {"type": "Resource", "resource": {"name": "cpu", **said}}
+def _processor(target: Object) -> Object:
+    return {"type": "Resource", "resource": {"name": "cpu", **target}}
 
 
 def _metrics(metrics: Sequence[Object], found: Sequence[Object]) -> str:

@@ -1,4 +1,4 @@
-"""Labels of nodes that nobody sets any more (upstream's ``pkg/api/node``)."""
+"""Labels of nodes that are no longer set (upstream's ``pkg/api/node``)."""
 
 from __future__ import annotations
 

@@ -181,9 +181,9 @@ _MANAGER_FIELDS = ("operation", "fieldsType", "manager", "subresource")
 
 
 @functools.lru_cache(maxsize=1024)
-def _good_manager(said: tuple[Any, ...]) -> bool:
-    """Whether an entry that says this of its manager has no errors; most say what another said before."""
-    entry = {name: value for name, value in zip(_MANAGER_FIELDS, said, strict=True) if value is not None}
+def _good_manager(values: tuple[Any, ...]) -> bool:
+    """Whether an entry with these values has no errors; most have those of another one."""
+    entry = {name: value for name, value in zip(_MANAGER_FIELDS, values, strict=True) if value is not None}
     return not _manager_errors(entry, "")
 
 

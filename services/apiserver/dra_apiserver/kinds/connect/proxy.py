@@ -44,7 +44,7 @@ _HOP_BY_HOP = frozenset(
         b"upgrade",
     }
 )
-# What the API server itself was told: who asks.
+# What is for the API server itself: who asks.
 _CREDENTIALS = ("authorization", "impersonate-")
 # The date is this server's own.
 _NOT_ANSWERED = frozenset(

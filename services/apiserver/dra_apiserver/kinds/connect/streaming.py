@@ -55,8 +55,8 @@ def _options(request: Request, target: Target, container: str) -> JsonObject:
     flags = {name: True for name, _ in _FLAGS if request.flag(name)}
     command = [word for name, word in request.parameters if name == "command"]
     kind = "PodExecOptions" if target.subresource == "exec" else "PodAttachOptions"
-    said = {"kind": kind, "apiVersion": "v1", **flags, "container": container}
-    return said | ({"command": command} if command else {})
+    options = {"kind": kind, "apiVersion": "v1", **flags, "container": container}
+    return options | ({"command": command} if command else {})
 
 
 def _path(request: Request, target: Target, container: str) -> str:

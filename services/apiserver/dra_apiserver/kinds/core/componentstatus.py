@@ -1,7 +1,7 @@
 """ComponentStatuses: made when they are asked for, never stored.
 
-Upstream asks the health ports of scheduler and controller manager on its own machine. Ours listen where they are told,
-so they are judged by their leases, and left out where they have none.
+Upstream asks the health ports of scheduler and controller manager on its own machine. Ours listen where flags say, so
+they are judged by their leases, and left out where they have none.
 """
 
 from __future__ import annotations
@@ -49,10 +49,10 @@ def _components(api: Api) -> dict[str, JsonObject]:
 
 def _lease_problem(api: Api, spec: JsonObject) -> str | None:
     if not spec.get("holderIdentity") or not spec.get("renewTime"):
-        return "nobody leads"
+        return "there is no leader"
     age = (api.clock.now() - parse_rfc3339(spec["renewTime"])).total_seconds()
     limit = spec.get("leaseDurationSeconds") or 0
-    return f"the leader was last heard of {age:.0f} s ago" if age > limit else None
+    return f"the leader renewed its lease {age:.0f} s ago" if age > limit else None
 
 
 async def list_components(api: Api, request: Request, target: Target) -> None:

@@ -81,22 +81,22 @@ def check_selectable(fields: list[Schema], schema: Schema, path: str) -> Iterato
     """What is wrong with the fields that objects may be selected by."""
     seen = set[str]()
     for index, one in enumerate(fields):
-        at, said = f"{path}[{index}].jsonPath", one.get("jsonPath") or ""
-        if not said:
+        at, json_path = f"{path}[{index}].jsonPath", one.get("jsonPath") or ""
+        if not json_path:
             yield required(at)
             continue
         try:
-            names, found = follow(said, schema, quoted=False)
+            names, found = follow(json_path, schema, quoted=False)
         except PathError as error:
-            yield invalid(at, said, f"is an invalid path: {error}")
+            yield invalid(at, json_path, f"is an invalid path: {error}")
             continue
         if names[0] == "metadata":
-            yield invalid(at, said, "must not point to fields in metadata")
+            yield invalid(at, json_path, "must not point to fields in metadata")
         if found.get("type") not in _TYPES:
             text = "must point to a field of type string, boolean or integer. Enum string fields and strings with "
-            yield invalid(at, said, f"{text}formats are allowed.")
+            yield invalid(at, json_path, f"{text}formats are allowed.")
         if ".".join(names) in seen:
-            yield duplicate(at, said)
+            yield duplicate(at, json_path)
         seen.add(".".join(names))
     if len(seen) > _MOST:
         yield too_many(path, len(seen), _MOST)

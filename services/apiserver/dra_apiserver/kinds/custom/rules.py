@@ -33,9 +33,9 @@ _OUT_OF_BUDGET = (
 
 @dataclass(slots=True)
 class Compiled:
-    """A rule as it is `said`, compiled, or what is wrong with it."""
+    """A rule, compiled from its `source`, or what is wrong with it."""
 
-    said: Json
+    source: Json
     rule: Rule | None = None
     message: Rule | None = None
     problem: str = ""
@@ -63,8 +63,7 @@ class Rules:
 def compile_rules(schema: Schema, *, root: bool = False) -> Rules:
     """The rules of a schema; `root`: it is a whole object's."""
     made = Rules(schema)
-    said = schema.get("x-kubernetes-validations") or ()
-    if said:
+    if schema.get("x-kubernetes-validations"):
         made.schema = rooted(schema) if root else schema
         made.own = compile_own(schema, root=root)
     for name, below in (schema.get("properties") or {}).items():
@@ -90,16 +89,16 @@ def compile_own(schema: Schema, *, root: bool = False) -> list[Compiled]:
     return [_compile(one, kind, structs) for one in schema.get("x-kubernetes-validations") or ()]
 
 
-def _compile(said: Json, kind: t.Type, structs: Structs) -> Compiled:
-    made = Compiled(said)
-    both = {"self": kind, "oldSelf": t.optional_of(kind) if said.get("optionalOldSelf") else kind}
+def _compile(source: Json, kind: t.Type, structs: Structs) -> Compiled:
+    made = Compiled(source)
+    both = {"self": kind, "oldSelf": t.optional_of(kind) if source.get("optionalOldSelf") else kind}
     try:
-        made.rule = compile_rule(said.get("rule", ""), both, structs)
+        made.rule = compile_rule(source.get("rule", ""), both, structs)
     except CompileError as error:
         made.problem = _worded(error, "cel expression ")
-    if made.rule is not None and said.get("messageExpression"):
+    if made.rule is not None and source.get("messageExpression"):
         try:
-            made.message = compile_rule(said["messageExpression"], both, structs, t.STRING)
+            made.message = compile_rule(source["messageExpression"], both, structs, t.STRING)
         except CompileError as error:
             made.message_problem = f"messageExpression {error}"
     return made
@@ -194,7 +193,7 @@ class _Run:
             if one.rule is None:
                 yield FieldError(ErrorType.INVALID, path, kind, f"rule compile error: {one.problem}")
                 continue
-            optional = bool(one.said.get("optionalOldSelf"))
+            optional = bool(one.source.get("optionalOldSelf"))
             transition = "oldSelf" in one.rule.mentioned
             if transition and before is None and not optional:
                 continue
@@ -202,16 +201,16 @@ class _Run:
             try:
                 result = self._evaluate(one.rule, values)
             except EvaluationError as error:
-                yield FieldError(ErrorType.INVALID, path, kind, _failure(str(error), one.said))
+                yield FieldError(ErrorType.INVALID, path, kind, _failure(str(error), one.source))
                 if self._budget < 0:
                     return
                 continue
             if result is True or (not transition and old is not ABSENT and old == value):
                 # What was there before and breaks a newer rule may stay.
                 continue
-            where = path + (one.said.get("fieldPath") or "")
-            detail = self._message(one, values) or _default_message(one.said)
-            reason = _REASONS.get(one.said.get("reason") or "", ErrorType.INVALID)
+            where = path + (one.source.get("fieldPath") or "")
+            detail = self._message(one, values) or _default_message(one.source)
+            reason = _REASONS.get(one.source.get("reason") or "", ErrorType.INVALID)
             yield FieldError(reason, where.removeprefix("."), shown, detail)
 
     def _evaluate(self, rule: Rule, values: list[Any]) -> Any:
@@ -244,27 +243,27 @@ def _optional(value: Any) -> Any:
     return NONE if value is None else OptionalValue(value)
 
 
-def _default_message(said: Json) -> str:
-    if said.get("message"):
-        return str(said["message"]).strip()
-    return f"failed rule: {str(said.get('rule', '')).strip()}"
+def _default_message(source: Json) -> str:
+    if source.get("message"):
+        return str(source["message"]).strip()
+    return f"failed rule: {str(source.get('rule', '')).strip()}"
 
 
-def _shown_rule(said: Json) -> str:
-    return str(said.get("message") or said.get("rule", "")).strip()
+def _shown_rule(source: Json) -> str:
+    return str(source.get("message") or source.get("rule", "")).strip()
 
 
-def _failure(text: str, said: Json) -> str:
+def _failure(text: str, source: Json) -> str:
     if text == _OUT_OF_BUDGET:
         return text
     if text.startswith(_OVERLOAD):
         return (
             f"'{text}': call arguments did not match a supported operator, function or macro signature "
-            f"for rule: {_shown_rule(said)}"
+            f"for rule: {_shown_rule(source)}"
         )
     if text == _TOO_COSTLY:
         return (
             f"'{text}': no further validation rules will be run due to call cost exceeds limit "
-            f"for rule: {_shown_rule(said)}"
+            f"for rule: {_shown_rule(source)}"
         )
-    return f"{text} evaluating rule: {_shown_rule(said)}"
+    return f"{text} evaluating rule: {_shown_rule(source)}"

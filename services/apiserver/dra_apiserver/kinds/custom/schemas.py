@@ -69,10 +69,10 @@ def _check(schema: Schema, path: str, place: _Place) -> tuple[list[FieldError], 
         rules += compiled
     errors += _extensions(schema, path)
     errors += _map_keys(schema, path)
-    said = schema.get("x-kubernetes-validations") or ()
-    for index, rule in enumerate(said):
+    declared = schema.get("x-kubernetes-validations") or ()
+    for index, rule in enumerate(declared):
         errors += _check_rule(schema, rule, f"{path}.x-kubernetes-validations[{index}]")
-    if said and not errors and place.rules:
+    if declared and not errors and place.rules:
         rules += _compiled(schema, path, place)
     return errors, rules
 
@@ -249,8 +249,8 @@ def _lines(text: str) -> bool:
 
 def _compiled(schema: Schema, path: str, place: _Place) -> Iterator[FieldError]:
     for index, one in enumerate(compile_own(schema, root=place.root)):
-        at, said = f"{path}.x-kubernetes-validations[{index}]", one.said
-        shown = {go: said.get(name, _EMPTY.get(name)) for name, go in _SHOWN.items()}
+        at, source = f"{path}.x-kubernetes-validations[{index}]", one.source
+        shown = {go: source.get(name, _EMPTY.get(name)) for name, go in _SHOWN.items()}
         if one.rule is None:
             yield invalid(f"{at}.rule", shown, one.problem)
         if one.message_problem:
@@ -258,10 +258,10 @@ def _compiled(schema: Schema, path: str, place: _Place) -> Iterator[FieldError]:
         if one.rule is not None and "oldSelf" in one.rule.mentioned:
             if place.uncorrelated:
                 text = f"oldSelf cannot be used on the uncorrelatable portion of the schema within {place.uncorrelated}"
-                yield invalid(f"{at}.rule", said.get("rule", ""), text)
-        elif one.rule is not None and said.get("optionalOldSelf") is not None:
+                yield invalid(f"{at}.rule", source.get("rule", ""), text)
+        elif one.rule is not None and source.get("optionalOldSelf") is not None:
             text = "may not be set if oldSelf is not used in rule"
-            yield invalid(f"{at}.optionalOldSelf", said["optionalOldSelf"], text)
+            yield invalid(f"{at}.optionalOldSelf", source["optionalOldSelf"], text)
 
 
 _EMPTY = {"message": "", "messageExpression": "", "fieldPath": "", "reason": None, "optionalOldSelf": None}

@@ -16,7 +16,7 @@ _INT_OR_STRING = [{"type": "integer"}, {"type": "string"}]
 _PRESERVE = "x-kubernetes-preserve-unknown-fields"
 _EMBEDDED = "x-kubernetes-embedded-resource"
 _EITHER = "x-kubernetes-int-or-string"
-# What a schema below allOf, anyOf, oneOf or not may not have, and how that is said.
+# What a schema below allOf, anyOf, oneOf or not may not have, and the message for it.
 _NOT_NESTED = (
     ("default", "must be undefined to be structural"),
     ("title", "must be empty to be structural"),

@@ -184,7 +184,7 @@ def _check_verbs(verbs: list[str], path: str) -> list[FieldError]:
 
 
 def _alone(values: list[str], path: str, word: str) -> list[FieldError]:
-    """What is said where `*` has company."""
+    """The message for a list with `*` and others."""
     if len(values) > 1 and _ALL in values:
         return [invalid(path, show(values), f"if '*' is present, must not specify other {word}")]
     return []

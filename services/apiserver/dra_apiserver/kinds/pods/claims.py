@@ -112,22 +112,22 @@ def check_extended_resources(status: JsonObject, spec: JsonObject, path: str) ->
     seen: set[tuple[str, ...]] = set()
     for index, mapping in enumerate(mappings):
         at = f"{path}.requestMappings[{index}]"
-        said = {name: mapping.get(name, "") for name in ("containerName", "resourceName", "requestName")}
-        resources = known.get(said["containerName"])
+        values = {name: mapping.get(name, "") for name in ("containerName", "resourceName", "requestName")}
+        resources = known.get(values["containerName"])
         if resources is None:
             text = "must match the name of an entry in spec.initContainers.name or spec.containers.name"
-            errors.append(invalid(f"{at}.containerName", said["containerName"], text))
-        elif said["resourceName"] not in (resources.get("requests") or {}):
+            errors.append(invalid(f"{at}.containerName", values["containerName"], text))
+        elif values["resourceName"] not in (resources.get("requests") or {}):
             text = (
                 "must match the extended resource name of an entry in spec.initContainers.resources.requests "
                 "or spec.containers.resources.requests"
             )
-            errors.append(invalid(f"{at}.resourceName", said["resourceName"], text))
+            errors.append(invalid(f"{at}.resourceName", values["resourceName"], text))
         # Upstream's path has no mapping in it.
-        errors += names.label(said["requestName"], f"{path}.requestName")
-        if tuple(said.values()) in seen:
-            errors += [duplicate(f"{at}.{name}", value) for name, value in said.items()]
-        seen.add(tuple(said.values()))
+        errors += names.label(values["requestName"], f"{path}.requestName")
+        if tuple(values.values()) in seen:
+            errors += [duplicate(f"{at}.{name}", value) for name, value in values.items()]
+        seen.add(tuple(values.values()))
     name = status.get("resourceClaimName", "")
     at = f"{path}.resourceClaimName"
     return errors + (names.subdomain(name, at) if name else [required(at)])

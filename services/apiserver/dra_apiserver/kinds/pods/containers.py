@@ -109,7 +109,7 @@ class ContainerCheck:
     def check_init(
         self, containers: Sequence[JsonObject], regular: Sequence[JsonObject], path: str
     ) -> list[FieldError]:
-        """The containers that run before; one that restarts always keeps on running beside the others."""
+        """The containers that run before; one that restarts always keeps on running with the others."""
         errors: list[FieldError] = []
         seen = {container.get("name", "") for container in regular}
         for index, container in enumerate(containers):

@@ -55,7 +55,7 @@ async def evict(api: Api, request: Request, target: Target) -> None:
 
 
 async def _use_budget(api: Api, target: Target, dry_run: bool) -> None:
-    """Count the eviction in the budgets that cover the pod, until the disruption controller counts anew."""
+    """Count the eviction in the budgets that cover the pod, until the disruption controller counts again."""
     record = api.store.newest(target.resource, target.key)
     if record is None:
         raise not_found(_PODS, target.name)

@@ -49,16 +49,16 @@ def _fill(pod: JsonObject, items: list[JsonObject]) -> None:
         if item.get("type") == "Container":
             requests |= item.get("defaultRequest") or {}
             limits |= item.get("default") or {}
-    said: list[str] = []
+    messages: list[str] = []
     for kind, containers in (("container", "containers"), ("init container", "initContainers")):
         for container in pod["spec"].get(containers) or ():
             for field, word, defaults in (("requests", "request", requests), ("limits", "limit", limits)):
                 set_here = _merge(container, field, defaults)
                 if set_here:
-                    said.append(f"{', '.join(set_here)} {word} for {kind} {container.get('name', '')}")
-    if said:
+                    messages.append(f"{', '.join(set_here)} {word} for {kind} {container.get('name', '')}")
+    if messages:
         meta = pod["metadata"]
-        text = "LimitRanger plugin set: " + "; ".join(said)
+        text = "LimitRanger plugin set: " + "; ".join(messages)
         meta["annotations"] = {**(meta.get("annotations") or {}), _ANNOTATION: text}
 
 

@@ -107,7 +107,7 @@ def _check_search(domain: str, path: str) -> list[FieldError]:
 
 
 def check_hostname_override(spec: JsonObject, path: str) -> list[FieldError]:
-    """The name that a pod's containers are told is their host's."""
+    """The host name that a pod's containers see."""
     name, at = spec.get("hostnameOverride"), f"{path}.hostnameOverride"
     if name is None:
         return []

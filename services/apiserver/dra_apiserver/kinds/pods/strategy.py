@@ -115,7 +115,7 @@ def _align_addresses(status: JsonObject) -> None:
 
 
 def _keep_generations(status: JsonObject, before: JsonObject) -> None:
-    """Whoever does not say which generation was observed leaves what another said (`preserveOldObservedGeneration`)."""
+    """A status without an observed generation keeps the old one (`preserveOldObservedGeneration`)."""
     if not status.get("observedGeneration") and before.get("observedGeneration"):
         status["observedGeneration"] = before["observedGeneration"]
     known: dict[str, list[int]] = {}

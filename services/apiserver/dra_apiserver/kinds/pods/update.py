@@ -58,7 +58,7 @@ def check_spec_update(spec: JsonObject, old: JsonObject, path: str = "spec") -> 
     if old.get("schedulingGates"):
         errors += _check_node_selector(munged, old, f"{path}.nodeSelector")
         errors += _check_node_affinity(munged, old, f"{path}.affinity.nodeAffinity.{_REQUIRED}")
-        # A pod that is not to be scheduled yet may still be told where.
+        # A pod that is not to be scheduled yet may still get its node selector.
         affinity = {
             **(munged.get("affinity") or {}),
             "nodeAffinity": (old.get("affinity") or {}).get("nodeAffinity"),

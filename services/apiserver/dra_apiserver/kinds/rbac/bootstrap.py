@@ -57,21 +57,21 @@ def _begin(words: list[str]) -> Object:
     kind, place, *rest = words
     # Names have colons in them and no slashes.
     namespace, slash, name = place.rpartition("/")
-    said = dict(zip(rest[::2], rest[1::2], strict=False))
+    clauses = dict(zip(rest[::2], rest[1::2], strict=False))
     labels = {"kubernetes.io/bootstrapping": "rbac-defaults"}
-    if "into" in said:
-        labels[_AGGREGATE + said["into"]] = "true"
+    if "into" in clauses:
+        labels[_AGGREGATE + clauses["into"]] = "true"
     meta: Object = {"name": name}
     if slash:
         meta["namespace"] = namespace
     meta |= {"labels": labels, "annotations": {"rbac.authorization.kubernetes.io/autoupdate": "true"}}
     made: Object = {"kind": kind, "apiVersion": f"{_GROUP}/v1", "metadata": meta}
     if kind.endswith("Binding"):
-        made["roleRef"] = {"apiGroup": _GROUP, "kind": said["gives"], "name": rest[-1]}
+        made["roleRef"] = {"apiGroup": _GROUP, "kind": clauses["gives"], "name": rest[-1]}
         return made
     made["rules"] = None
-    if "gathers" in said:
-        selector = {"matchLabels": {_AGGREGATE + said["gathers"]: "true"}}
+    if "gathers" in clauses:
+        selector = {"matchLabels": {_AGGREGATE + clauses["gathers"]: "true"}}
         made["aggregationRule"] = {"clusterRoleSelectors": [selector]}
     return made
 
@@ -87,12 +87,12 @@ def _add(made: Object, words: list[str]) -> None:
         return
     verbs, _, things, *rest = words
     rule: Object = {"verbs": verbs.split(",")}
-    said = dict(zip(rest[::2], rest[1::2], strict=False))
-    if "of" in said:
-        rule["apiGroups"] = ["" if group == "core" else group for group in said["of"].split(",")]
+    clauses = dict(zip(rest[::2], rest[1::2], strict=False))
+    if "of" in clauses:
+        rule["apiGroups"] = ["" if group == "core" else group for group in clauses["of"].split(",")]
         rule["resources"] = things.split(",")
-        if "named" in said:
-            rule["resourceNames"] = said["named"].split(",")
+        if "named" in clauses:
+            rule["resourceNames"] = clauses["named"].split(",")
     else:
         rule["nonResourceURLs"] = things.split(",")
     made["rules"] = [*(made["rules"] or ()), rule]

@@ -1,4 +1,4 @@
-"""Nobody gives away what he does not have: the checks before a role or a binding is stored (rbac's policybased)."""
+"""A user can only grant what the user has: the checks before a role or a binding is stored (rbac's policybased)."""
 
 from __future__ import annotations
 

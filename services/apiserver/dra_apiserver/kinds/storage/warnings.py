@@ -59,6 +59,6 @@ def storage_capacity(obj: JsonObject, old: JsonObject | None) -> Iterator[str]:
 def csi_driver(obj: JsonObject, old: JsonObject | None) -> Iterator[str]:
     spec = spec_of(obj)
     wanted = spec.get("tokenRequests")
-    told = spec.get("serviceAccountTokenInSecrets") is not None
-    if wanted and not told and (old is None or differs(wanted, spec_of(old).get("tokenRequests"))):
+    in_secrets = spec.get("serviceAccountTokenInSecrets") is not None
+    if wanted and not in_secrets and (old is None or differs(wanted, spec_of(old).get("tokenRequests"))):
         yield _TOKEN_IN_SECRETS

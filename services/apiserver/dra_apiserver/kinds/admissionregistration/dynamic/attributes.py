@@ -139,7 +139,7 @@ class Attributes:
             "groups": list(user.groups),
             "extra": {key: list(values) for key, values in user.extra.items()},
         }
-        said = {
+        members = {
             "kind": _named(place.kind, "kind"),
             "resource": _named(place[:3], "resource"),
             "subResource": part,
@@ -153,20 +153,20 @@ class Attributes:
             "dryRun": self.ctx.dry_run,
             "options": self.options() if self.options is not None else self._query_options(),
         }
-        return {key: value for key, value in said.items() if value != ""}
+        return {key: value for key, value in members.items() if value != ""}
 
     def _query_options(self) -> JsonObject | None:
         if self.operation == "CONNECT":
             return None
         # A patch's options are those of the update or the creation that it comes to.
         query = self.request.query
-        said: JsonObject = {"kind": _OPTIONS.get(self.operation, ""), "apiVersion": "meta.k8s.io/v1"}
+        options: JsonObject = {"kind": _OPTIONS.get(self.operation, ""), "apiVersion": "meta.k8s.io/v1"}
         if self.ctx.dry_run:
-            said["dryRun"] = ["All"]
+            options["dryRun"] = ["All"]
         for name in ("fieldManager", "fieldValidation"):
             if query.get(name):
-                said[name] = query[name]
-        return said
+                options[name] = query[name]
+        return options
 
     def refused(self, why: str) -> StatusError:
         """403, as admission.NewForbidden makes it."""

@@ -38,7 +38,7 @@ _ERRNO = {
 
 
 class CallError(Exception):
-    """The webhook was not reached, or what it said was no answer; the message is Go's."""
+    """The webhook was not reached, or its answer is not one; the message is Go's."""
 
 
 class Calls:

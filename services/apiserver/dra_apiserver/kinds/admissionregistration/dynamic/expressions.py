@@ -141,7 +141,7 @@ class MatchConditions:
     ignore: bool
 
     def match(self, activation: Activation) -> tuple[bool, str]:
-        """Whether they hold, or why that can't be said and matters."""
+        """Whether they hold, or why they can't be evaluated where that matters."""
         problems: list[str] = []
         try:
             for condition in self.conditions:

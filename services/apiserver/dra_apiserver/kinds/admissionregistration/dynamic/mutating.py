@@ -58,13 +58,15 @@ def compile_policy(policy: JsonObject, bindings: Sequence[JsonObject]) -> Policy
     return Policy(common, tuple(_mutation(one, common.environment) for one in mutations))
 
 
-def _mutation(said: JsonObject, environment: Environment) -> Expression:
-    field, accepted = _form(said)
-    return environment.compile((said.get(field) or {}).get("expression", ""), (accepted,), patches=True)
+def _mutation(mutation: JsonObject, environment: Environment) -> Expression:
+    field, accepted = _form(mutation)
+    return environment.compile((mutation.get(field) or {}).get("expression", ""), (accepted,), patches=True)
 
 
-def _form(said: JsonObject) -> tuple[str, Type]:
-    return ("jsonPatch", PATCHES) if said.get("patchType") == "JSONPatch" else ("applyConfiguration", OBJECT)
+def _form(mutation: JsonObject) -> tuple[str, Type]:
+    return (
+        ("jsonPatch", PATCHES) if mutation.get("patchType") == "JSONPatch" else ("applyConfiguration", OBJECT)
+    )
 
 
 class _Refused(Exception):
@@ -73,7 +75,7 @@ class _Refused(Exception):
 
 @dataclass(frozen=True, slots=True)
 class _Problem:
-    """What is said against a request."""
+    """Why a request is denied."""
 
     text: str
     reason: str = ""
@@ -91,10 +93,10 @@ class _Invocation:
         return "/".join(parts)
 
     def problem(self, text: str) -> _Problem:
-        return _Problem(_said(self.policy, self.bound.binding, text), "Invalid")
+        return _Problem(_message(self.policy, self.bound.binding, text), "Invalid")
 
 
-def _said(policy: Policy, binding: str, text: str) -> str:
+def _message(policy: Policy, binding: str, text: str) -> str:
     by = (
         f"policy '{policy.common.name}' with binding '{binding}'"
         if binding
@@ -116,7 +118,7 @@ def mutate(every: Sequence[Policy], attributes: Attributes, rounds: Reinvocation
             if isinstance(found, policies.Invocation):
                 invocations.append(_Invocation(policy, found))
             elif not policy.ignore:
-                problems.append(_Problem(_said(policy, found.binding, found.text)))
+                problems.append(_Problem(_message(policy, found.binding, found.text)))
     rounds.begin(attributes.obj, again)
     dirty = False
     for invocation in invocations:
@@ -158,11 +160,13 @@ def _invoke(
         return False, []
     before = attributes.versioned(attributes.obj, place)
     ran, problems = False, []
-    for said, expression in zip(policy.spec.get("mutations") or (), invocation.policy.mutations, strict=True):
+    for mutation, expression in zip(
+        policy.spec.get("mutations") or (), invocation.policy.mutations, strict=True
+    ):
         if attributes.obj is None:
             continue
         try:
-            _mutate(said, expression, invocation, attributes)
+            _mutate(mutation, expression, invocation, attributes)
             ran = True
         except _Refused as error:
             problems.append(invocation.problem(str(error)))
@@ -174,7 +178,7 @@ def _invoke(
 
 
 def _mutate(
-    said: JsonObject, expression: Expression, invocation: _Invocation, attributes: Attributes
+    mutation: JsonObject, expression: Expression, invocation: _Invocation, attributes: Attributes
 ) -> None:
     if expression.rule is None:
         raise _Refused(expression.problem)
@@ -193,7 +197,7 @@ def _mutate(
         raise _Refused(problem)
     live = attributes.versioned(attributes.obj, invocation.bound.place)
     assert live is not None
-    if _form(said)[1] is PATCHES:
+    if _form(mutation)[1] is PATCHES:
         _patch(value, copied(live), attributes, invocation.bound.place)
     else:
         _apply(value, live, attributes, invocation.bound.place)

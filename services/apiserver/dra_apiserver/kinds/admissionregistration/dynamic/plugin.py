@@ -36,11 +36,11 @@ _KINDS = (
     "validatingadmissionpolicybindings",
     "validatingwebhookconfigurations",
 )
-# Reviews are never intercepted, and neither are the objects that intercept.
 # Seconds that a request waits for policies that are being compiled.
-_PATIENCE = 0.1
+_READY_TIMEOUT = 0.1
 # A macro or function of CEL that goes through a list or map, as it stands in JSON.
 _LOOP = re.compile(rb"\b(?:all|exists\w*|map|filter|transform\w+|sort\w*|distinct|sum|min|max)\(")
+# Reviews are never intercepted, and neither are the objects that intercept.
 _EXEMPT = frozenset({"authentication.k8s.io", "authorization.k8s.io", _GROUP})
 
 
@@ -75,12 +75,12 @@ class Dynamic:
         self.validating_webhooks: list[webhooks.Webhook] = []
 
     def follow(self) -> None:
-        """Take what is stored, and hear of changes from now on."""
+        """Take what is stored, and follow changes from now on."""
         for plural in _KINDS:
-            self._api.store.collection((_GROUP, plural)).listen(self._hear)
+            self._api.store.collection((_GROUP, plural)).listen(self._on_change)
         self._take(self._read())
 
-    def _hear(self) -> None:
+    def _on_change(self) -> None:
         self._changed = True
         if self._loading is None:
             self._loading = asyncio.create_task(self._load())
@@ -96,7 +96,7 @@ class Dynamic:
     async def ready(self) -> None:
         """Return when what is stored is compiled, or takes long: what was compiled before holds until then."""
         if self._loading is not None:
-            await asyncio.wait([self._loading], timeout=_PATIENCE)
+            await asyncio.wait([self._loading], timeout=_READY_TIMEOUT)
 
     def _read(self) -> _Registered:
         """Everything that is stored, compiled; what stayed as it was is compiled already."""
@@ -192,7 +192,7 @@ class Dynamic:
         rules = [
             rule
             for webhook in (*self.mutating_webhooks, *self.validating_webhooks)
-            for rule in webhook.said.get("rules") or ()
+            for rule in webhook.spec.get("rules") or ()
         ]
         return any(covers(rule, place, part) for rule in rules for place, part in every)
 

@@ -126,10 +126,10 @@ def _check_patch(patch: bytes, patch_type: Any, mutating: bool) -> None:
 
 def rejection(webhook: str, result: JsonObject | None) -> StatusError:
     """The Status of a request that a webhook denied, which is for the most part the webhook's."""
-    said = result or {}
-    code = said.get("code") or 0
-    message = said.get("message") or said.get("reason")
+    status = result or {}
+    code = status.get("code") or 0
+    message = status.get("message") or status.get("reason")
     denied = f"admission webhook {quote(webhook)} denied the request"
     message = f"{denied}: {message}" if message else f"{denied} without explanation"
-    reason = said.get("reason") or ""
-    return StatusError(code if code >= 400 else 400, reason, message, said.get("details"))
+    reason = status.get("reason") or ""
+    return StatusError(code if code >= 400 else 400, reason, message, status.get("details"))

@@ -35,7 +35,7 @@ class Decision:
 
 @dataclass(frozen=True, slots=True)
 class _Validation:
-    said: JsonObject
+    source: JsonObject
     expression: Expression
     message: Expression | None
 
@@ -115,7 +115,7 @@ def _denials(policy: Policy, attributes: Attributes) -> list[tuple[str, Decision
 def _acted(
     policy: str, binding: str, spec: JsonObject, decisions: list[Decision], attributes: Attributes
 ) -> list[tuple[str, Decision]]:
-    """What the binding makes of the decisions: those that deny; the others are warned of, or audited by nobody."""
+    """What the binding makes of the decisions: those that deny; the others are warned of; none is audited."""
     found = []
     for decision in decisions:
         for action in spec.get("validationActions") or ():
@@ -161,7 +161,7 @@ def _judge(
         elif exhausted:
             decisions += failed(f"failed messageExpression: {exhausted}")
         elif value is not True:
-            decisions.append(_broken(validation.said, message))
+            decisions.append(_broken(validation.source, message))
     try:
         annotated = _annotated(policy, activation(namespace=namespace))
     except OutOfBudget as error:
@@ -177,16 +177,16 @@ def _messages(policy: Policy, values: Activation) -> tuple[list[Any], str]:
         return [None] * len(policy.validations), str(error)
 
 
-def _broken(said: JsonObject, evaluated: Any) -> Decision:
+def _broken(source: JsonObject, evaluated: Any) -> Decision:
     message = evaluated.strip() if isinstance(evaluated, str) else ""
     if len(message.encode()) > _LONGEST_MESSAGE or "\n" in message:
         message = ""
-    message = message or (said.get("message") or "").strip()
-    message = message or f"failed expression: {said.get('expression', '').strip()}"
-    return Decision(message, said.get("reason") or "Invalid")
+    message = message or (source.get("message") or "").strip()
+    message = message or f"failed expression: {source.get('expression', '').strip()}"
+    return Decision(message, source.get("reason") or "Invalid")
 
 
 def _annotated(policy: Policy, values: Activation) -> list[Decision]:
-    # Nobody keeps an audit log; what goes wrong with an annotation denies all the same.
+    # There is no audit log; what goes wrong with an annotation denies all the same.
     problems = [problem for one in policy.annotations if (problem := values.evaluate(one)[1])]
     return [] if policy.ignore else [Decision(problem) for problem in problems]

@@ -47,14 +47,14 @@ class Webhook:
 
     key: str
     name: str
-    said: JsonObject
+    spec: JsonObject
     match: JsonObject
     conditions: MatchConditions
 
     @property
     def ignore(self) -> bool:
         """Whether a webhook that can't be asked is passed over."""
-        return bool(self.said.get("failurePolicy") == "Ignore")
+        return bool(self.spec.get("failurePolicy") == "Ignore")
 
 
 def compile_webhooks(configuration: JsonObject) -> tuple[Webhook, ...]:
@@ -62,16 +62,16 @@ def compile_webhooks(configuration: JsonObject) -> tuple[Webhook, ...]:
     environment = Environment(composed=False)
     name = configuration["metadata"]["name"]
     made = []
-    for index, said in enumerate(configuration.get("webhooks") or ()):
+    for index, spec in enumerate(configuration.get("webhooks") or ()):
         conditions = tuple(
             environment.compile(one.get("expression", ""), (t.BOOL,))
-            for one in said.get("matchConditions") or ()
+            for one in spec.get("matchConditions") or ()
         )
         # A rule's absence matches nothing here, where policies then match everything.
-        match = {**said, "resourceRules": said.get("rules") or [{}]}
-        ignore = said.get("failurePolicy") == "Ignore"
-        key = f"{name}/{said['name']}/{index}"
-        made.append(Webhook(key, said["name"], said, match, MatchConditions(conditions, ignore)))
+        match = {**spec, "resourceRules": spec.get("rules") or [{}]}
+        ignore = spec.get("failurePolicy") == "Ignore"
+        key = f"{name}/{spec['name']}/{index}"
+        made.append(Webhook(key, spec["name"], spec, match, MatchConditions(conditions, ignore)))
     return tuple(made)
 
 
@@ -79,7 +79,7 @@ def place_for(webhook: Webhook, attributes: Attributes) -> Place | None:
     """The resource under which the webhook is to be asked; None where it isn't.
 
     Raises:
-        StatusError: that can't be said.
+        StatusError: that can't be evaluated.
     """
     place = matched_place(webhook.match, attributes)
     if place is None or not webhook.conditions.conditions:
@@ -101,16 +101,16 @@ class _Unasked(Exception):
 async def _ask(
     calls: Calls, webhook: Webhook, attributes: Attributes, place: Place, mutating: bool
 ) -> Answer:
-    said = webhook.said
-    if attributes.ctx.dry_run and said.get("sideEffects") not in ("None", "NoneOnDryRun"):
+    spec = webhook.spec
+    if attributes.ctx.dry_run and spec.get("sideEffects") not in ("None", "NoneOnDryRun"):
         raise bad_request(f"admission webhook {quote(webhook.name)} does not support dry run")
-    version = known_version(said.get("admissionReviewVersions") or [])
+    version = known_version(spec.get("admissionReviewVersions") or [])
     if version is None:
         text = "could not create admission objects: webhook does not accept known AdmissionReview versions"
         raise _Unasked(webhook, f"{text} (v1, v1beta1)")
     review = question(attributes, place, version)
     try:
-        answer = await calls.post(said.get("clientConfig") or {}, review, said.get("timeoutSeconds") or 10)
+        answer = await calls.post(spec.get("clientConfig") or {}, review, spec.get("timeoutSeconds") or 10)
     except CallError as error:
         raise _Unasked(webhook, f"failed to call webhook: {error}") from None
     try:
@@ -180,7 +180,7 @@ def mutate(
         if changed:
             any_changed = True
             rounds.changed()
-        if webhook.said.get("reinvocationPolicy") == "IfNeeded":
+        if webhook.spec.get("reinvocationPolicy") == "IfNeeded":
             rounds.eligible.add(webhook.key)
     rounds.end(attributes.obj)
     return any_changed
