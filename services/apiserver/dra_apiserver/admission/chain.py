@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 
-from dra_apiserver.kinds.kind import Admit, Kind, Plugin
+from dra_apiserver.kinds.kind import Kind, Plugin
 from dra_apiserver.kinds.strategy import Context
 
 if TYPE_CHECKING:
@@ -106,8 +105,7 @@ class NoDynamic:
         return NOTHING_REGISTERED
 
 
-@dataclass(frozen=True, slots=True)
-class Chain:
+class Chain(NamedTuple):
     """All that may change or refuse a write: the plugins of the kind, and what is registered in the cluster."""
 
     registered: Registered = NOTHING_REGISTERED
@@ -118,12 +116,11 @@ class Chain:
         Raises:
             StatusError: one of them refuses.
         """
-        plugins = _enabled(ctx.kind.mutating_admission, ctx)
-        for plugin in plugins:
-            plugin(obj, old, ctx, operation)
+        plugins = ctx.kind.mutating_admission
+        if plugins:
+            _run(plugins, obj, old, ctx, operation)
         if self.registered.mutate(obj, old, ctx, operation):
-            for plugin in plugins:
-                plugin(obj, old, ctx, operation)
+            _run(plugins, obj, old, ctx, operation)
             self.registered.mutate(obj, old, ctx, operation, again=True)
 
     def validate(self, obj: JsonObject | None, old: JsonObject | None, ctx: Context, operation: str) -> None:
@@ -132,15 +129,20 @@ class Chain:
         Raises:
             StatusError: one of them refuses.
         """
-        for plugin in _enabled(ctx.kind.validating_admission, ctx):
-            plugin(obj, old, ctx, operation)
+        kind = ctx.kind
+        if kind.validating_admission:
+            _run(kind.validating_admission, obj, old, ctx, operation)
         self.registered.validate(obj, old, ctx, operation)
-        for plugin in _enabled(ctx.kind.quota_admission, ctx):
+        if kind.quota_admission:
+            _run(kind.quota_admission, obj, old, ctx, operation)
+
+
+def _run(
+    plugins: Sequence[Plugin], obj: JsonObject | None, old: JsonObject | None, ctx: Context, operation: str
+) -> None:
+    for name, plugin in plugins:
+        if name not in ctx.disabled_plugins:
             plugin(obj, old, ctx, operation)
-
-
-def _enabled(plugins: Sequence[Plugin], ctx: Context) -> list[Admit]:
-    return [plugin for name, plugin in plugins if name not in ctx.disabled_plugins]
 
 
 def disabled_plugins(text: str, kinds: Iterable[Kind]) -> frozenset[str]:

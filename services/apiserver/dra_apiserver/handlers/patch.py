@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import partial
-from typing import Any
+from typing import Any, NamedTuple
 
 from dra_apiserver.api import Api
 from dra_apiserver.errors import StatusError, conflict
@@ -53,8 +53,7 @@ async def patch(api: Api, request: Request, target: Target) -> None:
     await answer(api, request, presenter, 201 if created else 200, record)
 
 
-@dataclass(frozen=True, slots=True)
-class _Patch:
+class _Patch(NamedTuple):
     """The patch of a PATCH. An apply keeps the managers up to date itself, and may create the object."""
 
     write: Write

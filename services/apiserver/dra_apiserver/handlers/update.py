@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from functools import partial
-from typing import Any
+from typing import Any, NamedTuple
 
 from dra_apiserver.api import Api
 from dra_apiserver.equality import copied
@@ -37,8 +36,7 @@ async def update(api: Api, request: Request, target: Target) -> None:
     await answer(api, request, presenter, 201 if created else 200, record)
 
 
-@dataclass(frozen=True, slots=True)
-class _Replacement:
+class _Replacement(NamedTuple):
     """The object of a PUT, which takes the place of the stored one."""
 
     write: Write

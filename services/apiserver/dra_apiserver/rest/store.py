@@ -62,14 +62,14 @@ async def create(write: Write, read: Callable[[], JsonObject]) -> Record:
     """
     stored, generated = await write.decide(partial(_read_new, write, read))
     for attempt in range(_GENERATE_ATTEMPTS):
-        named = write.named(stored["metadata"]["name"])
+        target = write.target.named(stored["metadata"]["name"])
         try:
-            return await _store_new(named, stored)
+            return await _store_new(write, target, stored)
         except StatusError as error:
             if not generated or error.reason != "AlreadyExists":
                 raise
             if attempt == _GENERATE_ATTEMPTS - 1:
-                raise generated_name_taken(named.target.qualified, named.target.name) from None
+                raise generated_name_taken(target.qualified, target.name) from None
             stored["metadata"]["name"] = ""
             fill_system_fields(stored, write.ctx.now)
     raise AssertionError("unreachable")
@@ -98,19 +98,18 @@ def _created(write: Write, obj: JsonObject) -> JsonObject:
     return before_create(write.request, target, write.to_storage(obj), ctx, write.chain())
 
 
-async def _store_new(write: Write, obj: JsonObject) -> Record:
+async def _store_new(write: Write, target: Target, obj: JsonObject) -> Record:
     """Store an object under a name that must be free.
 
     Raises:
         StatusError: 409, it isn't.
     """
-    target = write.target
 
     def change(current: Record | None) -> Put:
         if current is None:
             if write.run is not None:
                 # Others wrote while it was decided.
-                _confirm(write, None, obj)
+                _confirm(write.named(target.name), None, obj)
             return Put(obj)
         error = already_exists(target.qualified, target.name)
         if current.object()["metadata"].get("deletionTimestamp"):

@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, replace
-from typing import Any, TypeVar
+from typing import Any, NamedTuple, TypeVar
 
 from dra_apiserver.admission import Chain
 from dra_apiserver.api import Api
@@ -20,8 +19,7 @@ JsonObject = dict[str, Any]
 T = TypeVar("T")
 
 
-@dataclass(frozen=True, slots=True)
-class Write:
+class Write(NamedTuple):
     """A request that changes one object; nothing of it changes on the way.
 
     ``manager`` is who owns what it changes. ``tracked`` says that managedFields are brought up to date from what
@@ -40,7 +38,7 @@ class Write:
 
     def named(self, name: str) -> Write:
         """The same write of an object with this name."""
-        return replace(self, target=self.target.named(name))
+        return self._replace(target=self.target.named(name))
 
     def chain(self) -> Chain:
         """The admission chain for one attempt to write."""

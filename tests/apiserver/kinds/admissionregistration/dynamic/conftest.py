@@ -9,3 +9,9 @@ from dra_apiserver.config import Config
 @pytest.fixture
 def config(tmp_path: Path) -> Config:
     return Config(port=0, data=tmp_path, relaxed=True, runtime_config="api/all=true")
+
+
+@pytest.fixture(autouse=True)
+def requests_wait_for_policies(monkeypatch: pytest.MonkeyPatch) -> None:
+    """On a slow machine a policy takes longer to compile than requests wait for it."""
+    monkeypatch.setattr("dra_apiserver.kinds.admissionregistration.dynamic.plugin._READY_TIMEOUT", 60.0)
