@@ -2,13 +2,16 @@
 
 import argparse
 import signal
-from typing import NoReturn
+from collections.abc import Callable
+from typing import Any, NoReturn
 
 from dra_cli.commandline import Parser, number
 from dra_cli.errors import CommandError
 
 # The words after a question are read by a parser of its own.
 TAKES_ALL = True
+
+_OUTPUTS = ("", "json", "yaml", "html")
 
 
 class _Question(argparse.ArgumentParser):
@@ -18,50 +21,113 @@ class _Question(argparse.ArgumentParser):
 
 def options(parser: Parser) -> None:
     """Declare what it takes."""
-    from dra_cli.plan.sources import world_options
-
     questions = parser.add_subparsers(
         dest="question", required=True, metavar="QUESTION", parser_class=_Question
     )
-    fit = questions.add_parser("fit", help="whether pods fit, how many, where, and what would have to change")
+
+    def question(name: str, text: str, run: Callable[[argparse.Namespace], int]) -> argparse.ArgumentParser:
+        made = questions.add_parser(name, help=text, description=text, allow_abbrev=False)
+        made.set_defaults(answer=run)
+        return made
+
+    fit = question("fit", "whether pods fit, how many, where, and what would have to change", _fit)
     fit.add_argument("file", help="manifests: a file, a folder, or - for standard input")
     many = fit.add_mutually_exclusive_group()
     many.add_argument("--count", type=number(1), help="so many copies of the pods in FILE")
     many.add_argument("--max", action="store_true", dest="most", help="as many copies as fit")
-    _common(fit)
-    world_options(fit)
+    fit.add_argument("--namespace", "-n", help="namespace of manifests that name none (default: default)")
+    drain = question("drain", "where the pods of nodes go when they are drained, and who is stuck", _moves)
+    remove = question("remove", "where the pods of nodes go when the nodes are gone at once", _moves)
+    for each in (drain, remove):
+        each.add_argument("nodes_named", nargs="+", metavar="NODE")
+    upgrade = question("upgrade", "nodes are drained one by one and come back: in which order", _moves)
+    upgrade.add_argument("nodes_named", nargs="*", metavar="NODE", help="all nodes unless some are named")
+    taint = question("taint", "which pods leave a tainted node or device", _moves)
+    taint.add_argument("target", help="node/NAME or device/DRIVER/POOL/DEVICE")
+    taint.add_argument("taint", help="KEY[=VALUE]:EFFECT")
+    change = question("change", "what the same pods would get after an edit", _change)
+    change.add_argument("file", help="the changed objects: a file, a folder, or - for standard input")
+    change.add_argument("--gates-after", default="", help="feature gates after the edit: A=true,B=false")
+    for each in (fit, drain, remove, upgrade, taint, change):
+        _common(each)
 
 
 def _common(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("--namespace", "-n", help="namespace of manifests that name none (default: default)")
-    parser.add_argument("--output", "-o", default="", help="json or yaml instead of text")
+    from dra_cli.plan.sources import world_options
+
+    parser.add_argument("--output", "-o", default="", help="json, yaml or html instead of text")
     parser.add_argument("--feature-gates", default="", help="feature gates: A=true,B=false")
     parser.add_argument("--seed", type=int, default=0, help="decides between nodes that are equally good (0)")
     parser.add_argument("--quiet", "-q", action="store_true", help="show no progress")
+    world_options(parser)
 
 
 def run(chosen: argparse.Namespace) -> int:
-    """Answer the question; 0: yes, 1: no, 130: interrupted."""
-    return _fit(chosen)
+    """Answer the question; 0: yes, 1: no, 130: interrupted.
+
+    Raises:
+        CommandError: there is no such output.
+    """
+    if chosen.output not in _OUTPUTS:
+        raise CommandError(f"unknown output {chosen.output!r}: choose json, yaml or html, or leave it out", 2)
+    code: int = chosen.answer(chosen)
+    return code
 
 
 def _fit(chosen: argparse.Namespace) -> int:
-    import msgspec
     from dra_scheduler.plan.fit import Fitter
 
-    from dra_cli.plan.show import fit_text, structured
+    from dra_cli.plan.show import fit_text
     from dra_cli.plan.sources import chosen_world
     from dra_cli.plan.wanted import wanted
     from dra_cli.plan.working import Progress, simulation
 
     source = chosen_world(chosen)
     asked = wanted(chosen.file, source.objects, chosen.namespace)
-    progress = Progress("placed", quiet=chosen.quiet)
-    with progress:
+    with Progress("placed", quiet=chosen.quiet) as progress:
         world = simulation(source.objects, asked, chosen.feature_gates, chosen.seed, progress.running)
         answer = Fitter(world, asked, progress.at).answer(chosen.count, most=chosen.most)
+    return _shown(chosen, source, answer, fit_text)
+
+
+def _moves(chosen: argparse.Namespace) -> int:
+    from dra_scheduler.plan.moves import Mover
+
+    from dra_cli.plan.questions import moves
+    from dra_cli.plan.show import moves_text
+    from dra_cli.plan.sources import chosen_world
+    from dra_cli.plan.working import Progress, simulation
+
+    source = chosen_world(chosen)
+    with Progress("tried", quiet=chosen.quiet) as progress:
+        world = simulation(source.objects, None, chosen.feature_gates, chosen.seed, progress.running)
+        answer = moves(Mover(world), chosen, source.objects)
+    return _shown(chosen, source, answer, moves_text)
+
+
+def _change(chosen: argparse.Namespace) -> int:
+    from dra_scheduler.plan.change import compared
+
+    from dra_cli.plan.questions import before_and_after
+    from dra_cli.plan.show import change_text
+    from dra_cli.plan.sources import chosen_world
+
+    source = chosen_world(chosen)
+    before, after = before_and_after(source.objects, chosen)
+    return _shown(chosen, source, compared(before, after), change_text)
+
+
+def _shown(chosen: argparse.Namespace, source: Any, answer: Any, text: Callable[[Any], str]) -> int:
+    import msgspec
+
+    from dra_cli.plan.picture import page
+    from dra_cli.plan.show import structured
+
     answer = msgspec.structs.replace(answer, uncertain=tuple(source.problems))
-    print(structured(answer, chosen.output) if chosen.output else fit_text(answer))
-    if not answer.complete:
+    if chosen.output == "html":
+        print(page(chosen.question, source.objects, answer, text(answer)))
+    else:
+        print(structured(answer, chosen.output) if chosen.output else text(answer))
+    if not getattr(answer, "complete", True):
         return 128 + signal.SIGINT
     return 0 if answer.good else 1

@@ -6,7 +6,9 @@ from typing import Any
 import msgspec
 import orjson
 from dra_scheduler.explain.text import render
+from dra_scheduler.plan.change import Comparison
 from dra_scheduler.plan.fit import Fit, PodPlace
+from dra_scheduler.plan.moves import Moves
 
 from dra_cli.errors import CommandError
 
@@ -75,3 +77,38 @@ def _places(pods: Iterable[PodPlace]) -> Iterable[str]:
         yield f"{pod.pod} on {pod.node}" + (f": {', '.join(pod.devices)}" if pod.devices else "")
     if len(placed) > _MOST_PODS:
         yield f"and {len(placed) - _MOST_PODS} more; -o json has all"
+
+
+def moves_text(answer: Moves) -> str:
+    """The answer of ``plan drain`` and its kin."""
+    lines = [f"{_count(answer.moved, 'pod')} move, {answer.stuck} stuck"]
+    if not answer.complete:
+        lines.append("interrupted: this is as far as it came")
+    if answer.order:
+        lines.append(f"in this order: {', '.join(answer.order)}")
+    for move in answer.moves:
+        if move.stuck:
+            lines.append(f"  {move.pod} on {move.before} is stuck: {move.stuck}")
+        else:
+            devices = f": {', '.join(move.devices_after)}" if move.devices_after else ""
+            lines.append(f"  {move.pod} from {move.before} to {move.after}{devices}")
+    lines += [f"preempted: {pod}: {text}" for pod, text in answer.preempted.items()]
+    lines += [f"uncertain: {problem}" for problem in answer.uncertain]
+    return "\n".join(lines)
+
+
+def change_text(answer: Comparison) -> str:
+    """The answer of ``plan change``."""
+    lines = [f"of {_count(answer.pods, 'pod')}, {answer.before} are placed before and {answer.after} after"]
+    shown = answer.changed[:_MOST_PODS]
+    lines += [f"  {each.pod}: {_where(each.before)} -> {_where(each.after)}" for each in shown]
+    if len(answer.changed) > _MOST_PODS:
+        lines.append(f"  and {len(answer.changed) - _MOST_PODS} more; -o json has all")
+    lines += [f"uncertain: {problem}" for problem in answer.uncertain]
+    return "\n".join(lines)
+
+
+def _where(place: PodPlace) -> str:
+    if not place.node:
+        return f"nowhere ({place.message})"
+    return f"{place.node} ({', '.join(place.devices)})" if place.devices else place.node

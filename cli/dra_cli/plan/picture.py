@@ -1,0 +1,95 @@
+"""A picture of the fleet before and after, node by node and device by device: one page of HTML."""
+
+from collections.abc import Mapping
+from html import escape
+from typing import Any
+
+from dra_scheduler.plan.change import Comparison
+from dra_scheduler.plan.fit import Fit
+from dra_scheduler.plan.moves import Moves
+from dra_scheduler.plan.objects import Objects
+from dra_shared.api.resources import NODES, RESOURCE_CLAIMS, RESOURCE_SLICES
+
+_STYLE = """
+body { font: 14px system-ui, sans-serif; margin: 2em; color: #222; background: #fff }
+table { border-collapse: collapse } td, th { padding: .3em .8em; text-align: left; vertical-align: top }
+tr { border-bottom: 1px solid #ddd }
+.d { display: inline-block; width: .9em; height: .9em; margin: 1px; border: 1px solid #999; background: #fff }
+.used { background: #8aa4c8 } .new { background: #5aa469 } .left { background: #e8b26a }
+pre { background: #f5f5f5; padding: 1em; overflow-x: auto }
+"""
+
+# Devices, as driver/pool/device, and who has them.
+_Holders = Mapping[str, str]
+
+
+def page(question: str, objects: Objects, answer: Any, text: str) -> str:
+    """The page: a row for each node, its devices before and after, and the answer as text below."""
+    before = _holders(objects)
+    after = _after(before, answer)
+    rows = "".join(_row(node, devices, before, after) for node, devices in _fleet(objects).items())
+    title = f"dralab plan {question}"
+    return (
+        f'<!doctype html><html lang="en"><head><meta charset="utf-8"><title>{escape(title)}</title>'
+        f"<style>{_STYLE}</style></head><body><h1>{escape(title)}</h1>"
+        '<p><span class="d"></span> free <span class="d used"></span> used <span class="d new"></span> newly used '
+        '<span class="d left"></span> no longer used</p>'
+        f"<table><thead><tr><th>node</th><th>before</th><th>after</th></tr></thead><tbody>{rows}</tbody></table>"
+        f"<pre>{escape(text)}</pre></body></html>"
+    )
+
+
+def _fleet(objects: Objects) -> dict[str, list[str]]:
+    """The devices of each node; those of several nodes come last."""
+    found: dict[str, list[str]] = {name: [] for name in objects.of(NODES)}
+    for piece in objects.of(RESOURCE_SLICES).values():
+        node = piece.spec.node_name or "several nodes"
+        prefix = f"{piece.spec.driver}/{piece.spec.pool.name}"
+        found.setdefault(node, []).extend(f"{prefix}/{device.name}" for device in piece.spec.devices)
+    return found
+
+
+def _holders(objects: Objects) -> dict[str, str]:
+    return {
+        f"{result.driver}/{result.pool}/{result.device}": claim.key
+        for claim in objects.of(RESOURCE_CLAIMS).values()
+        if claim.status.allocation is not None
+        for result in claim.status.allocation.devices.results
+    }
+
+
+def _after(before: _Holders, answer: Any) -> dict[str, str]:
+    after = dict(before)
+    if isinstance(answer, Fit):
+        for pod in answer.pods:
+            after.update(dict.fromkeys(pod.devices, pod.pod))
+    elif isinstance(answer, Moves):
+        for move in answer.moves:
+            if move.after != move.before:
+                for device in move.devices_before:
+                    after.pop(device, None)
+            after.update(dict.fromkeys(move.devices_after, move.pod))
+    elif isinstance(answer, Comparison):
+        for change in answer.changed:
+            for device in change.before.devices:
+                after.pop(device, None)
+        for change in answer.changed:
+            after.update(dict.fromkeys(change.after.devices, change.pod))
+    return after
+
+
+def _row(node: str, devices: list[str], before: _Holders, after: _Holders) -> str:
+    then = "".join(_box(device, "used" if device in before else "", before) for device in devices)
+    now = "".join(_box(device, _kind(device, before, after), after) for device in devices)
+    return f"<tr><td>{escape(node)}</td><td>{then}</td><td>{now}</td></tr>"
+
+
+def _kind(device: str, before: _Holders, after: _Holders) -> str:
+    if device in after:
+        return "used" if before.get(device) == after[device] else "new"
+    return "left" if device in before else ""
+
+
+def _box(device: str, kind: str, holders: _Holders) -> str:
+    holder = f": {holders[device]}" if device in holders else ""
+    return f'<span class="d {kind}" title="{escape(device + holder)}"></span>'

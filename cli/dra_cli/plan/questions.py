@@ -1,0 +1,85 @@
+"""The words of ``plan drain``, ``taint`` and ``change``, turned into questions about a world."""
+
+import argparse
+import re
+from collections.abc import Mapping
+
+from dra_scheduler.plan.change import places
+from dra_scheduler.plan.fit import PodPlace
+from dra_scheduler.plan.moves import Mover, Moves
+from dra_scheduler.plan.objects import Objects
+from dra_shared.api.node import Taint
+from dra_shared.api.resource import DeviceTaint
+from dra_shared.api.resources import NODES, RESOURCE_SLICES
+
+from dra_cli.errors import CommandError
+from dra_cli.plan.reading import from_source, typed
+from dra_cli.plan.working import simulation
+
+_TAINT = re.compile(
+    r"(?P<key>[^=:]+)(?:=(?P<value>[^:]*))?:(?P<effect>NoSchedule|NoExecute|PreferNoSchedule)"
+)
+
+
+def moves(mover: Mover, chosen: argparse.Namespace, objects: Objects) -> Moves:
+    """The answer of ``drain``, ``remove``, ``upgrade`` or ``taint``.
+
+    Raises:
+        CommandError: a node or device does not exist, or the taint is malformed.
+    """
+    if chosen.question == "taint":
+        return _taint(mover, chosen.target, chosen.taint, objects)
+    names = list(dict.fromkeys(chosen.nodes_named)) or list(objects.of(NODES))
+    for name in names:
+        _check_node(name, objects)
+    ask = {"drain": mover.drain, "remove": mover.remove, "upgrade": mover.upgrade}
+    return ask[chosen.question](names)
+
+
+def _taint(mover: Mover, target: str, text: str, objects: Objects) -> Moves:
+    parts = _TAINT.fullmatch(text)
+    if parts is None:
+        raise CommandError(f"taint {text!r} is not of the form KEY[=VALUE]:NoSchedule or :NoExecute", 2)
+    kind, _, name = target.partition("/")
+    key, value, effect = parts["key"], parts["value"] or "", parts["effect"]
+    if kind == "node":
+        _check_node(name, objects)
+        return mover.taint_node(name, Taint(key=key, value=value, effect=effect))
+    driver, _, rest = name.partition("/")
+    pool, _, device = rest.rpartition("/")
+    if kind != "device" or not pool:
+        raise CommandError(f"cannot taint {target!r}: choose node/NAME or device/DRIVER/POOL/DEVICE", 2)
+    known = any(
+        (piece.spec.driver, piece.spec.pool.name) == (driver, pool)
+        and any(each.name == device for each in piece.spec.devices)
+        for piece in objects.of(RESOURCE_SLICES).values()
+    )
+    if not known:
+        raise CommandError(f"there is no device {driver}/{pool}/{device}")
+    return mover.taint_device(driver, pool, device, DeviceTaint(key=key, value=value, effect=effect))
+
+
+def _check_node(name: str, objects: Objects) -> None:
+    if name not in objects.of(NODES):
+        raise CommandError(f'there is no node "{name}"')
+
+
+def before_and_after(
+    objects: Objects, chosen: argparse.Namespace
+) -> tuple[Mapping[str, PodPlace], Mapping[str, PodPlace]]:
+    """Where pods go in the world, and where with the changed objects of the file.
+
+    Raises:
+        CommandError: the file cannot be read.
+    """
+    problems: list[str] = []
+    edited = list(typed(from_source(chosen.file, problems), problems))
+    if problems:
+        raise CommandError(problems[0])
+    after_gates = chosen.gates_after or chosen.feature_gates
+    if not edited and after_gates == chosen.feature_gates:
+        raise CommandError(f"nothing is changed: there are no objects in {chosen.file}")
+    found = []
+    for world, gates in ((objects, chosen.feature_gates), (objects.with_objects(edited), after_gates)):
+        found.append(places(simulation(world, None, gates, chosen.seed, lambda: True)))
+    return found[0], found[1]

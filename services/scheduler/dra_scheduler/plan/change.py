@@ -1,0 +1,88 @@
+"""``plan change``: what the same pods would get before and after an edit of anything that decisions depend on."""
+
+from collections.abc import Mapping
+
+import msgspec
+from dra_shared.api.meta import Struct
+from dra_shared.api.pod import Pod
+from dra_shared.api.resources import PODS
+
+from dra_scheduler.plan.fit import PodPlace
+from dra_scheduler.plan.simulation import Simulation
+from dra_scheduler.plan.tables import table
+
+_replace = msgspec.structs.replace
+
+
+class Changed(Struct):
+    """A pod that gets something else after the edit; ``before`` and ``after`` have its node and devices, or why not."""
+
+    pod: str
+    before: PodPlace
+    after: PodPlace
+
+
+class Comparison(Struct):
+    """The answer: how many of ``pods`` are placed before and after, and those with another node, devices or reason.
+
+    The pods with claims and those that wait are placed again both times, in the order in which they were created.
+    """
+
+    pods: int
+    before: int
+    after: int
+    changed: tuple[Changed, ...] = ()
+    uncertain: tuple[str, ...] = ()
+
+    def _repr_html_(self) -> str:
+        rows = [
+            (c.pod, c.before.node or c.before.message, c.after.node or c.after.message) for c in self.changed
+        ]
+        return table(f"{self.before} placed before, {self.after} after", ("pod", "before", "after"), rows)
+
+    @property
+    def good(self) -> bool:
+        """Whether every pod that was placed before is placed after."""
+        return all(bool(each.after.node) or not each.before.node for each in self.changed)
+
+
+def places(world: Simulation) -> Mapping[str, PodPlace]:
+    """Where the pods go that have claims or wait, if they are all placed again."""
+    with world.trial():
+        pods = [pod for pod in world.client.objects(PODS) if _counts(pod)]
+        pods.sort(key=lambda pod: (pod.metadata.creation_timestamp or "", pod.key))
+        for pod in pods:
+            world.remove(PODS, pod.key)
+        for pod in pods:
+            status = _replace(pod.status, resource_claim_statuses=(), conditions=(), nominated_node_name="")
+            world.add(PODS, _replace(pod, spec=_replace(pod.spec, node_name=""), status=status))
+        world.settle()
+        return {pod.key: _place(world, pod.key) for pod in pods}
+
+
+def compared(before: Mapping[str, PodPlace], after: Mapping[str, PodPlace]) -> Comparison:
+    """The difference; pods that only one of them has are left out."""
+    both = [key for key in before if key in after]
+    differ = [key for key in both if before[key] != after[key]]
+    return Comparison(
+        pods=len(both),
+        before=sum(bool(before[key].node) for key in both),
+        after=sum(bool(after[key].node) for key in both),
+        changed=tuple(Changed(pod=key, before=before[key], after=after[key]) for key in differ),
+    )
+
+
+def _counts(pod: Pod) -> bool:
+    if pod.status.phase in ("Succeeded", "Failed"):
+        return False
+    return bool(pod.spec.resource_claims) or not pod.spec.node_name
+
+
+def _place(world: Simulation, key: str) -> PodPlace:
+    pod = world.pod(key)
+    if pod is None:
+        return PodPlace(pod=key, message="preempted")
+    if pod.spec.node_name:
+        return PodPlace(pod=key, node=pod.spec.node_name, devices=world.devices(pod))
+    entry = world.scheduler.queue.get(pod.metadata.uid)
+    return PodPlace(pod=key, message=entry.message if entry is not None else "")

@@ -1,0 +1,276 @@
+"""``plan drain``, ``remove``, ``taint`` and ``upgrade``: which pods move where, and which are stuck and why.
+
+Mirrors what evictions go by: the eviction subresource (``pkg/registry/core/pod/storage/eviction.go``), which
+PodDisruptionBudgets guard, and ``kubectl drain``, which leaves daemons' and static pods alone and does not touch pods
+that no controller makes again.
+"""
+
+from collections.abc import Callable, Iterable, Sequence
+from typing import Any
+
+import msgspec
+from dra_shared.api.meta import Struct
+from dra_shared.api.node import Taint
+from dra_shared.api.pod import Pod, PodStatus
+from dra_shared.api.policy import PodDisruptionBudget
+from dra_shared.api.resource import DeviceTaint
+from dra_shared.api.resources import (
+    NODES,
+    POD_DISRUPTION_BUDGETS,
+    PODS,
+    RESOURCE_CLAIMS,
+    RESOURCE_SLICES,
+)
+from dra_shared.claims import controller_of
+from dra_shared.taints import untolerated as untolerated_device
+
+from dra_scheduler.plan.simulation import Simulation, Stopped
+from dra_scheduler.plan.tables import table
+from dra_scheduler.plugins.budgets import split_by_budgets
+from dra_scheduler.plugins.tainttoleration import untolerated
+
+_replace = msgspec.structs.replace
+
+_MIRROR = "kubernetes.io/config.mirror"
+_BUDGET = "a PodDisruptionBudget allows no disruption"
+_UNMANAGED = "no controller would make it again; kubectl drain needs --force"
+
+
+class Move(Struct):
+    """A pod that has to leave ``before``: where it goes, or in ``stuck`` why it goes nowhere.
+
+    A pod that is made again has a new name; ``pod`` is the old one.
+    """
+
+    pod: str
+    before: str
+    devices_before: tuple[str, ...] = ()
+    after: str = ""
+    devices_after: tuple[str, ...] = ()
+    stuck: str = ""
+
+
+class Moves(Struct):
+    """The answer: the moves in the order in which they were made, and how many pods are stuck.
+
+    ``order`` is the order of the nodes where they are taken one by one: the emptiest first.
+    ``preempted`` are pods that would have to go. Without ``complete`` the search was interrupted.
+    """
+
+    moved: int
+    stuck: int
+    moves: tuple[Move, ...] = ()
+    order: tuple[str, ...] = ()
+    preempted: dict[str, str] = msgspec.field(default_factory=dict)
+    complete: bool = True
+    uncertain: tuple[str, ...] = ()
+
+    def _repr_html_(self) -> str:
+        rows = [(m.pod, m.before, m.after or m.stuck, ", ".join(m.devices_after)) for m in self.moves]
+        return table(f"{self.moved} move, {self.stuck} stuck", ("pod", "from", "to", "devices"), rows)
+
+    @property
+    def good(self) -> bool:
+        """Whether no pod is stuck."""
+        return self.complete and not self.stuck
+
+
+class Mover:
+    """Moves pods in a world; each question is taken back at its end."""
+
+    def __init__(self, world: Simulation) -> None:
+        self._world = world
+        self._moves: list[Move] = []
+
+    def drain(self, nodes: Sequence[str]) -> Moves:
+        """The nodes take no more pods, and those on them are evicted."""
+        return self._answer(lambda: self._drain(nodes))
+
+    def remove(self, nodes: Sequence[str]) -> Moves:
+        """The nodes are gone at once, with their devices; budgets do not count."""
+        return self._answer(lambda: self._remove(nodes))
+
+    def taint_node(self, node: str, taint: Taint) -> Moves:
+        """The node has that taint."""
+        return self._answer(lambda: self._taint_node(node, taint))
+
+    def taint_device(self, driver: str, pool: str, device: str, taint: DeviceTaint) -> Moves:
+        """The device has that taint."""
+        return self._answer(lambda: self._taint_device((driver, pool, device), taint))
+
+    def upgrade(self, nodes: Sequence[str]) -> Moves:
+        """The nodes are drained one after the other and come back before the next one goes."""
+        order: list[str] = []
+        answer = self._answer(lambda: self._upgrade(nodes, order))
+        return _replace(answer, order=tuple(order))
+
+    def _answer(self, work: Callable[[], None]) -> Moves:
+        self._moves = []
+        complete = True
+        with self._world.trial():
+            try:
+                self._world.settle()
+                work()
+            except Stopped:
+                complete = False
+            moves = tuple(self._moves)
+            stuck = sum(bool(move.stuck) for move in moves)
+            preempted = dict(self._world.preempted)
+        return Moves(
+            moved=len(moves) - stuck, stuck=stuck, moves=moves, preempted=preempted, complete=complete
+        )
+
+    def _drain(self, nodes: Iterable[str]) -> None:
+        names = list(nodes)
+        for name in names:
+            self._cordon(name, True)
+        self._evict(self._movable(names))
+
+    def _cordon(self, name: str, cordoned: bool) -> None:
+        node = self._world.client.find(NODES, name)
+        if node is not None:
+            self._world.add(NODES, _replace(node, spec=_replace(node.spec, unschedulable=cordoned)))
+
+    def _remove(self, nodes: Sequence[str]) -> None:
+        gone = set(nodes)
+        pods = self._movable(nodes, daemons=True)
+        pieces = [p for p in self._world.client.objects(RESOURCE_SLICES) if p.spec.node_name in gone]
+        for piece in pieces:
+            self._world.remove(RESOURCE_SLICES, piece.key)
+        for name in nodes:
+            self._world.remove(NODES, name)
+        daemons = {pod.key for pod in pods if _stays(pod)}
+        for pod in pods:
+            if pod.key in daemons:
+                self._world.remove(PODS, pod.key)
+        self._evict([pod for pod in pods if pod.key not in daemons], guarded=False)
+
+    def _taint_node(self, name: str, taint: Taint) -> None:
+        node = self._world.client.find(NODES, name)
+        if node is None:
+            return
+        kept = tuple(t for t in node.spec.taints if (t.key, t.effect) != (taint.key, taint.effect))
+        self._world.add(NODES, _replace(node, spec=_replace(node.spec, taints=(*kept, taint))))
+        if taint.effect == "NoExecute":
+            pods = self._movable([name], daemons=True)
+            leaving = [p for p in pods if untolerated(p, (taint,), ("NoExecute",)) is not None]
+            self._evict(leaving, guarded=False)
+
+    def _taint_device(self, place: tuple[str, str, str], taint: DeviceTaint) -> None:
+        client = self._world.client
+        for piece in client.objects(RESOURCE_SLICES):
+            if (piece.spec.driver, piece.spec.pool.name) != place[:2]:
+                continue
+            devices = tuple(
+                _replace(d, taints=(*d.taints, taint)) if d.name == place[2] else d
+                for d in piece.spec.devices
+            )
+            if devices != piece.spec.devices:
+                self._world.add(RESOURCE_SLICES, _replace(piece, spec=_replace(piece.spec, devices=devices)))
+        if taint.effect != "NoExecute":
+            return
+        leaving = set()
+        for claim in client.objects(RESOURCE_CLAIMS):
+            results = claim.status.allocation.devices.results if claim.status.allocation is not None else ()
+            for result in results:
+                here = (result.driver, result.pool, result.device) == place
+                if here and untolerated_device((taint,), result.tolerations) is not None:
+                    leaving |= {consumer.uid for consumer in claim.status.reserved_for}
+        self._evict([p for p in client.objects(PODS) if p.metadata.uid in leaving], guarded=False)
+
+    def _upgrade(self, nodes: Sequence[str], order: list[str]) -> None:
+        """One node after the other."""
+        left = list(nodes)
+        while left:
+            # The emptiest first: what is free elsewhere grows with each node that is back.
+            left.sort(key=lambda name: (len(self._movable([name])), nodes.index(name)))
+            name = left.pop(0)
+            order.append(name)
+            self._drain([name])
+            self._cordon(name, False)
+            self._world.settle()
+
+    def _movable(self, nodes: Iterable[str], *, daemons: bool = False) -> list[Pod]:
+        wanted = set(nodes)
+        return [
+            pod
+            for pod in self._world.client.objects(PODS)
+            if pod.spec.node_name in wanted
+            and pod.status.phase not in ("Succeeded", "Failed")
+            and (daemons or not _stays(pod))
+        ]
+
+    def _evict(self, pods: Sequence[Pod], *, guarded: bool = True) -> None:
+        """Evict the pods one by one; those that a budget holds back again when others have their new place."""
+        left = list(pods)
+        while left:
+            held_back = [pod for pod in left if not self._evicted(pod, guarded)]
+            if len(held_back) == len(left):
+                break
+            left = held_back
+        self._moves += [
+            Move(
+                pod=pod.key,
+                before=pod.spec.node_name,
+                devices_before=self._world.devices(pod),
+                after=pod.spec.node_name,
+                stuck=_BUDGET,
+            )
+            for pod in left
+        ]
+
+    def _evicted(self, pod: Pod, guarded: bool) -> bool:
+        world = self._world
+        devices = world.devices(pod)
+        move = Move(pod=pod.key, before=pod.spec.node_name, devices_before=devices)
+        if controller_of(pod) is None:
+            if not guarded:
+                world.remove(PODS, pod.key)
+            self._moves.append(
+                _replace(move, stuck=_UNMANAGED if guarded else "no controller makes it again")
+            )
+            return True
+        budgets = [b for b in world.client.objects(POD_DISRUPTION_BUDGETS) if _covers(b, pod)]
+        if guarded and split_by_budgets((pod,), budgets)[0]:
+            return False
+        self._charge(budgets, -1)
+        world.remove(PODS, pod.key)
+        again = self._again(pod)
+        world.add(PODS, again)
+        world.settle()
+        placed = world.pod(again.key)
+        if placed is not None and placed.spec.node_name:
+            self._charge(budgets, 1)
+            after = world.devices(placed)
+            self._moves.append(_replace(move, after=placed.spec.node_name, devices_after=after))
+            return True
+        entry = world.scheduler.queue.get(again.metadata.uid)
+        self._moves.append(_replace(move, stuck=entry.message if entry is not None else "not tried"))
+        return True
+
+    def _again(self, pod: Pod) -> Pod:
+        """The pod as its controller makes it again, with claims of its own where it has templates."""
+        name = pod.metadata.name
+        while self._world.pod(f"{pod.metadata.namespace}/{name}") is not None or name == pod.metadata.name:
+            name += "-again"
+        meta = _replace(pod.metadata, name=name, uid=self._world.client.new_uid(), deletion_timestamp=None)
+        return Pod(metadata=meta, spec=_replace(pod.spec, node_name=""), status=PodStatus())
+
+    def _charge(self, budgets: Iterable[PodDisruptionBudget], change: int) -> None:
+        for budget in budgets:
+            newest: Any = self._world.client.find(POD_DISRUPTION_BUDGETS, budget.key)
+            allowed = newest.status.disruptions_allowed + change
+            status = _replace(newest.status, disruptions_allowed=allowed)
+            self._world.add(POD_DISRUPTION_BUDGETS, _replace(newest, status=status))
+
+
+def _stays(pod: Pod) -> bool:
+    """Whether the pod belongs to its node: a daemon's, or a static one."""
+    owner = controller_of(pod)
+    return (owner is not None and owner.kind in ("DaemonSet", "Node")) or _MIRROR in pod.metadata.annotations
+
+
+def _covers(budget: PodDisruptionBudget, pod: Pod) -> bool:
+    """Whether the budget counts the pod: with nothing left to give it would keep the pod."""
+    empty = _replace(budget, status=_replace(budget.status, disruptions_allowed=0, disrupted_pods={}))
+    return bool(split_by_budgets((pod,), (empty,))[0])
