@@ -1,10 +1,14 @@
-"""The table of docs/kubernetes.md: of each kind, how deep its rules go and which services act on it."""
+"""The tables of docs/kubernetes.md: how deep each kind's rules go, and why kinds stay on which no service acts."""
 
+import pkgutil
 import re
 from collections.abc import Iterator, Sequence
 from functools import cache
+from importlib import import_module
+from importlib.util import find_spec
 from pathlib import Path
 
+from dra_apiserver import kinds as rooms
 from dra_apiserver.kinds.catalog import KINDS
 from dra_apiserver.kinds.common.generic import GenericStrategy
 from dra_apiserver.kinds.kind import Kind
@@ -17,13 +21,16 @@ _SERVICES = {
     "controllers": "services/controller/dra_controller",
     "node agent": "services/node-agent/dra_node_agent",
 }
-# Kinds that the API server reads to answer requests for others: admission, authorization, tokens, eviction, proxies.
+# Kinds that the API server reads to answer requests for others (admission, authorization, tokens, eviction, proxies),
+# or derives from others.
 _API_SERVER = frozenset(
     [
+        "apiservices",
         "customresourcedefinitions",
         "endpoints",
         "endpointslices",
         "ingressclasses",
+        "ipaddresses",
         "limitranges",
         "mutatingadmissionpolicies",
         "mutatingadmissionpolicybindings",
@@ -41,6 +48,7 @@ _API_SERVER = frozenset(
         "runtimeclasses",
         "secrets",
         "serviceaccounts",
+        "servicecidrs",
         "services",
         "storageclasses",
         "validatingadmissionpolicies",
@@ -58,6 +66,28 @@ def table(kinds: Sequence[Kind] = KINDS) -> str:
         "|---|---|---|---|---|---|---|",
     ]
     return "\n".join([*head, *(f"| {' | '.join(_row(kind))} |" for kind in _sorted(kinds))])
+
+
+def reasons(kinds: Sequence[Kind] = KINDS) -> str:
+    """The table of the kinds on which no service acts, in Markdown, with the reasons that their rooms give."""
+    given = dict(_reasons())
+    rows = [
+        f"| `{kind.qualified_name}` | {given.pop(kind.qualified_name)} |"
+        for kind in _sorted(kinds)
+        if kind.stored and not any(_acting(kind))
+    ]
+    assert not given, f"services act on {', '.join(given)}"
+    return "\n".join(["| kind | why it stays |", "|---|---|", *rows])
+
+
+def _reasons() -> Iterator[tuple[str, str]]:
+    """The kinds in the first lines of the rooms, by name."""
+    for room in pkgutil.iter_modules(rooms.__path__):
+        if room.ispkg and find_spec(f"{rooms.__name__}.{room.name}.kinds"):
+            module = import_module(f"{rooms.__name__}.{room.name}.kinds")
+            for name, reason in re.findall(r"^\* ([a-z0-9.]+): (.*)$", module.__doc__ or "", re.MULTILINE):
+                assert name in {kind.qualified_name for kind in module.KINDS}
+                yield name, reason
 
 
 def _sorted(kinds: Sequence[Kind]) -> list[Kind]:

@@ -1,4 +1,9 @@
-"""The kinds of internal.apiserver.k8s.io (upstream's `pkg/registry/apiserverinternal`)."""
+"""The kinds of internal.apiserver.k8s.io (upstream's `pkg/registry/apiserverinternal`).
+
+No service acts on these kinds. They stay:
+
+* storageversions.internal.apiserver.k8s.io: alpha; replicas of kube-apiserver report encodings there.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,9 @@
-"""The kinds of autoscaling (upstream's `pkg/registry/autoscaling`)."""
+"""The kinds of autoscaling (upstream's `pkg/registry/autoscaling`).
+
+No service acts on these kinds. They stay:
+
+* horizontalpodautoscalers.autoscaling: charts and `kubectl autoscale` create them; kube-controller-manager scales.
+"""
 
 from __future__ import annotations
 

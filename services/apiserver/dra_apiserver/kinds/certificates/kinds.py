@@ -1,4 +1,11 @@
-"""The kinds of certificates.k8s.io (upstream's `pkg/registry/certificates`)."""
+"""The kinds of certificates.k8s.io (upstream's `pkg/registry/certificates`).
+
+No service acts on these kinds. They stay:
+
+* certificatesigningrequests.certificates.k8s.io: `kubectl certificate` approves them; kube-controller-manager signs.
+* clustertrustbundles.certificates.k8s.io: the real kubelet projects them into pods.
+* podcertificaterequests.certificates.k8s.io: the real kubelet creates them for projected volumes.
+"""
 
 from __future__ import annotations
 

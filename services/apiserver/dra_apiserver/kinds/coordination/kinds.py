@@ -1,4 +1,9 @@
-"""The kinds of coordination.k8s.io (upstream's `pkg/registry/coordination`)."""
+"""The kinds of coordination.k8s.io (upstream's `pkg/registry/coordination`).
+
+No service acts on these kinds. They stay:
+
+* leasecandidates.coordination.k8s.io: kube-scheduler and kube-controller-manager write them for coordinated election.
+"""
 
 from __future__ import annotations
 

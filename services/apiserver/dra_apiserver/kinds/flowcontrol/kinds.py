@@ -1,4 +1,10 @@
-"""The kinds of flowcontrol.apiserver.k8s.io (upstream's `pkg/registry/flowcontrol`)."""
+"""The kinds of flowcontrol.apiserver.k8s.io (upstream's `pkg/registry/flowcontrol`).
+
+No service acts on these kinds. They stay:
+
+* flowschemas.flowcontrol.apiserver.k8s.io: clients list the system's. Here one fixed limit holds.
+* prioritylevelconfigurations.flowcontrol.apiserver.k8s.io: flow schemas name them.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,9 @@
-"""Pods and pod templates (upstream's `pkg/registry/core/pod`)."""
+"""Pods and pod templates (upstream's `pkg/registry/core/pod`).
+
+No service acts on these kinds. They stay:
+
+* podtemplates: kube-apiserver has them in v1's discovery. No controller of upstream acts on them either.
+"""
 
 from __future__ import annotations
 

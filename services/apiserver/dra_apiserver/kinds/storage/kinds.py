@@ -1,4 +1,9 @@
-"""The kinds of storage.k8s.io, volumes and their claims (upstream's `pkg/registry/storage`)."""
+"""The kinds of storage.k8s.io, volumes and their claims (upstream's `pkg/registry/storage`).
+
+No service acts on these kinds. They stay:
+
+* volumeattributesclasses.storage.k8s.io: volume claims name them; the CSI resizer acts on them.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,9 @@
-"""The kinds of storagemigration.k8s.io (upstream's `pkg/registry/storagemigration`)."""
+"""The kinds of storagemigration.k8s.io (upstream's `pkg/registry/storagemigration`).
+
+No service acts on these kinds. They stay:
+
+* storageversionmigrations.storagemigration.k8s.io: kube-controller-manager's migrator acts on them.
+"""
 
 from __future__ import annotations
 
