@@ -20,6 +20,9 @@ _KINDS = {
     "claim": "claim",
     "resourceclaim": "claim",
     "resourceclaims": "claim",
+    "class": "class",
+    "deviceclass": "class",
+    "deviceclasses": "class",
 }
 
 
@@ -39,22 +42,23 @@ async def explain(
     output: str,
     source: str | None = None,
 ) -> None:
-    """Print the explanation of ``pod/NAME`` or ``claim/NAME``.
+    """Print the explanation of ``pod/NAME``, ``claim/NAME`` or ``class/NAME``.
 
     Raises:
-        CommandError: the target is neither, or does not exist.
+        CommandError: the target is none of them, or does not exist.
     """
     _check(output)
     kind, slash, name = target.partition("/")
     if not slash:
         kind, name = "pod", target
     if kind not in _KINDS:
-        raise CommandError(f"cannot explain {target!r}: choose pod/NAME or claim/NAME", 2)
+        raise CommandError(f"cannot explain {target!r}: choose pod/NAME, claim/NAME or class/NAME", 2)
     asked = await _asked(cluster, source)
     if isinstance(asked, Snapshot):
         answer, text = asked.explain(_KINDS[kind], namespace, name, nodes)
     else:
-        path = f"/explain/{_KINDS[kind]}/{namespace}/{name}"
+        within = "" if _KINDS[kind] == "class" else f"{namespace}/"
+        path = f"/explain/{_KINDS[kind]}/{within}{name}"
         answer = orjson.loads(await _ask(asked, path, {"nodes": str(nodes)}))
         text = await _ask(asked, path, {"nodes": str(nodes), "format": "text"})
     pod = answer.get("pod", "").partition("/")[2]

@@ -9,7 +9,7 @@ from dra_cli.commandline import Parser
 
 def options(parser: Parser) -> None:
     """Declare what it takes."""
-    parser.add_argument("target", help="pod/NAME or claim/NAME")
+    parser.add_argument("target", help="pod/NAME, claim/NAME or class/NAME")
     parser.add_argument("--namespace", "-n", help="namespace (default: default)")
     parser.add_argument("--nodes", type=int, default=20, help="how many nodes to show (20)")
     parser.add_argument("--output", "-o", default="", help="json instead of a tree")

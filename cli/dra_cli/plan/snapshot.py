@@ -8,7 +8,7 @@ import orjson
 from dra_scheduler.explain.free import free
 from dra_scheduler.explain.freetext import render_free
 from dra_scheduler.explain.report import PodReport
-from dra_scheduler.explain.text import render
+from dra_scheduler.explain.text import render, render_class
 from dra_scheduler.plan.objects import Objects
 from dra_shared.api.resources import PODS
 
@@ -47,12 +47,17 @@ class Snapshot:
         return cls(objects)
 
     def explain(self, kind: str, namespace: str, name: str, nodes: int) -> tuple[dict[str, Any], str]:
-        """The explanation of a pod or claim, as JSON and as text.
+        """The explanation of a pod, claim or class, as JSON and as text.
 
         Raises:
             CommandError: there is no such object.
         """
         explainer = self._world.scheduler.explainer
+        if kind == "class":
+            found = explainer.device_class(name)
+            if found is None:
+                raise CommandError(f'there is no deviceclass "{name}"')
+            return orjson.loads(msgspec.json.encode(found)), render_class(found)
         explain = explainer.pod if kind == "pod" else explainer.claim
         report = explain(namespace, name, most_nodes=nodes)
         if report is None:

@@ -111,7 +111,9 @@ class PodCycle:
         except Unschedulable as problem:
             return await self._no_node(entry, attempt.state, problem.diagnosis)
         except AttemptError as problem:
-            return Failure(SCHEDULER_ERROR, str(problem))
+            # A selector that reads an attribute which no device has fails; upstream's text doesn't say more.
+            hint = self._explainer.shortfalls(pod)
+            return Failure(SCHEDULER_ERROR, str(problem), f"{problem} {hint}" if hint else None)
         if self._queue.get(pod.metadata.uid) is not entry:
             return None  # while others had their turn
         return await self._assume(entry, attempt.state, node_name)

@@ -2,7 +2,17 @@
 
 from collections.abc import Iterable
 
-from dra_shared.cel.syntax import Call, Comprehension, Expr, Ident, ListLiteral, Literal, Select, children
+from dra_shared.cel.syntax import (
+    Call,
+    Comprehension,
+    Expr,
+    Ident,
+    ListLiteral,
+    Literal,
+    Select,
+    children,
+    walk,
+)
 
 #: (domain, id) as written in the expression.
 Read = tuple[str, str]
@@ -85,3 +95,21 @@ def _record(path: _Path, found: dict[str, set[Read]]) -> None:
     if len(path) < 3:
         raise _Unknown
     found[path[0]].add((path[1], path[2]))
+
+
+def comparisons(expr: Expr) -> list[tuple[_Path, tuple[object, ...]]]:
+    """What of the device is compared with constants, as a path such as ``("attributes", "example.com", "model")``.
+
+    Each comes with the values that would do: of ``==``, or of ``in`` with a list.
+    """
+    found: list[tuple[_Path, tuple[object, ...]]] = []
+    for node in walk(expr):
+        match node:
+            case Call(function="_==_", args=[Literal(value=value), other]):
+                found.append((_path(other, {}) or (), (value,)))
+            case Call(function="_==_", args=[other, Literal(value=value)]):
+                found.append((_path(other, {}) or (), (value,)))
+            case Call(function="@in", args=[other, ListLiteral(elements=elements)]):
+                values = tuple(element.value for element in elements if isinstance(element, Literal))
+                found.append((_path(other, {}) or (), values))
+    return [(path, values) for path, values in found if path]

@@ -24,10 +24,12 @@ from dra_scheduler.explain.progress import waits_for
 from dra_scheduler.explain.report import (
     Change,
     ClaimReport,
+    ClassReport,
     NodeReport,
     NodeSummary,
     PodReport,
 )
+from dra_scheduler.explain.shortfalls import Shortfalls
 from dra_scheduler.explain.text import of_other_class
 from dra_scheduler.explain.whatif import WhatIf
 from dra_scheduler.framework.cache import Cache
@@ -64,6 +66,7 @@ class Explainer:
         self._queue = queue
         self._manager = manager
         self._reporter = NodeReporter(manager)
+        self._shortfalls = Shortfalls(manager)
         self._frameworks = frameworks
         self._clock = clock
         self._find_pod = find_pod
@@ -95,6 +98,15 @@ class Explainer:
         state = "allocated" if claim.status.allocation is not None else "unused"
         return PodReport(pod="", state=state, claims=(self._claim_report(claim),))
 
+    def device_class(self, name: str) -> ClassReport | None:
+        """What the class selects, and what keeps it from selecting anything; None if there is no such class."""
+        return self._shortfalls.device_class(name)
+
+    def shortfalls(self, pod: Pod) -> str:
+        """In a few words, what the pod's selectors ask for and no device has; empty if it is nothing."""
+        found = self._shortfalls.of_pod(pod, self._claims(pod))
+        return f"[{'; '.join(found)}]" if found else ""
+
     def hint(self, pod: Pod, node_names: Iterable[str]) -> str:
         """In a few words, what of the closest node's devices turned the pod away; empty if that wasn't it."""
         state = self._begin(pod)[0]
@@ -113,7 +125,8 @@ class Explainer:
                 reports.append(self._node(state, pod, node)[0])
             if self._clock.monotonic() > deadline:
                 break
-        return summarize(min(reports, key=_distance)) if reports else ""
+        shortfalls = self._shortfalls.of_pod(pod, self._claims(pod))
+        return summarize(min(reports, key=_distance), shortfalls) if reports else ""
 
     def _framework(self, pod: Pod) -> Framework:
         return self._frameworks[pod.spec.scheduler_name]
@@ -223,6 +236,7 @@ class Explainer:
             nodes_left_out=len(self._cache.nodes()) - len(shown),
             closest=shown[0].node if shown else "",
             change=change,
+            shortfalls=self._shortfalls.of_pod(pod, self._claims(pod)),
         )
 
     def _begin(self, pod: Pod) -> tuple[CycleState | None, str]:

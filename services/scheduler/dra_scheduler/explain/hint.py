@@ -1,5 +1,7 @@
 """The hint: one node's reasons in one line, for the FailedScheduling event."""
 
+from collections.abc import Sequence
+
 from dra_scheduler.explain.report import NodeReport
 from dra_scheduler.explain.text import gists, of_other_class, values_of
 
@@ -9,8 +11,11 @@ _PARTS = 3
 _LENGTH = 120
 
 
-def summarize(report: NodeReport) -> str:
-    """Why the devices of one node were turned away, in one line: those that were nearest to success."""
+def summarize(report: NodeReport, shortfalls: Sequence[str] = ()) -> str:
+    """Why the devices of one node were turned away, in one line: those that were nearest to success.
+
+    ``shortfalls``, what no device of the cluster has, come last.
+    """
     found: list[str] = []
     for request in report.requests:
         if request.suitable < request.count != 1:
@@ -28,6 +33,7 @@ def summarize(report: NodeReport) -> str:
             found.append(f"{len(devices)} {'device' if len(devices) == 1 else 'devices'} {text}{seen}")
     found = found[:_PARTS]
     found += [f"pool {pool.pool} {pool.problem}" for pool in report.pools if pool.problem][:1]
+    found += shortfalls[:_PARTS]
     return f"[{report.node}: {'; '.join(found)}]" if found else ""
 
 

@@ -127,8 +127,32 @@ class GroupReport(Struct):
     members: tuple[MemberReport, ...] = ()
 
 
+class SelectorReport(Struct):
+    """One of a class's selectors: how many devices it is true for, and fails for with which error.
+
+    ``shortfalls`` are what it asks for and no device has.
+    """
+
+    expression: str
+    selected: int = 0
+    errors: dict[str, int] = field(default_factory=dict)
+    shortfalls: tuple[str, ...] = ()
+
+
+class ClassReport(Struct):
+    """A device class: how many of all ``devices`` all of its selectors are true for."""
+
+    device_class: str
+    devices: int = 0
+    selected: int = 0
+    selectors: tuple[SelectorReport, ...] = ()
+
+
 class PodReport(Struct):
-    """Why a pod is where it is, or nowhere; ``waits_for`` is why one that has a node does not run."""
+    """Why a pod is where it is, or nowhere; ``waits_for`` is why one that has a node does not run.
+
+    ``shortfalls`` are what its claims' selectors ask for and no device of the cluster has.
+    """
 
     pod: str
     state: str
@@ -142,5 +166,6 @@ class PodReport(Struct):
     summary: tuple[NodeSummary, ...] = ()
     closest: str = ""
     change: Change | None = None
+    shortfalls: tuple[str, ...] = ()
     nodes: tuple[NodeReport, ...] = ()
     nodes_left_out: int = 0

@@ -14,7 +14,7 @@ from dra_scheduler.explain.explainer import Explainer
 from dra_scheduler.explain.free import free
 from dra_scheduler.explain.freetext import render_free
 from dra_scheduler.explain.report import PodReport
-from dra_scheduler.explain.text import render
+from dra_scheduler.explain.text import render, render_class
 
 _MOST_NODES = 20
 
@@ -24,8 +24,8 @@ def routes(
 ) -> dict[str, Callable[[Any], Awaitable[Any]]]:
     """Paths and what answers them.
 
-    ``/explain/pod/{namespace}/{name}`` and ``/explain/claim/{namespace}/{name}`` answer in JSON, or as a tree with
-    ``?format=text``; ``?nodes=N`` limits the nodes in the report. ``/free`` answers in JSON, or
+    ``/explain/pod/{namespace}/{name}``, ``/explain/claim/{namespace}/{name}`` and ``/explain/class/{name}`` answer in
+    JSON, or as a tree with ``?format=text``; ``?nodes=N`` limits the nodes in the report. ``/free`` answers in JSON, or
     as tables with ``?format=text``. ``nodes`` gives all nodes.
     """
 
@@ -35,15 +35,23 @@ def routes(
     async def claim(request: Any) -> Any:
         return _answer(request, explainer.claim, "resourceclaim")
 
+    async def device_class(request: Any) -> Any:
+        name = request.path_params["name"]
+        report = explainer.device_class(name)
+        if report is None:
+            return _text(f'there is no deviceclass "{name}"\n', 404)
+        return _text(render_class(report)) if _wants_text(request) else _json(report)
+
     async def free_devices(request: Any) -> Any:
         report = await free(manager, nodes())
-        if request.query_params.get("format") == "text":
+        if _wants_text(request):
             return _text(render_free(report))
         return _json(report)
 
     return {
         "/explain/pod/{namespace}/{name}": pod,
         "/explain/claim/{namespace}/{name}": claim,
+        "/explain/class/{name}": device_class,
         "/free": free_devices,
     }
 
@@ -56,9 +64,11 @@ def _answer(request: Any, explain: Callable[..., PodReport | None], kind: str) -
     )
     if report is None:
         return _text(f'there is no {kind} "{namespace}/{name}"\n', 404)
-    if request.query_params.get("format") == "text":
-        return _text(render(report))
-    return _json(report)
+    return _text(render(report)) if _wants_text(request) else _json(report)
+
+
+def _wants_text(request: Any) -> bool:
+    return bool(request.query_params.get("format") == "text")
 
 
 def _text(text: str, code: int = 200) -> Any:

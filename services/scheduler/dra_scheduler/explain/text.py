@@ -5,6 +5,7 @@ from collections.abc import Iterable, Iterator, Sequence
 
 from dra_scheduler.explain.report import (
     ClaimReport,
+    ClassReport,
     DeviceReport,
     GroupReport,
     NodeReport,
@@ -41,11 +42,23 @@ def render(report: PodReport) -> str:
         lines.append(f"  {at} {report.change.text}")
     elif report.closest and not any(node.fits for node in report.nodes):
         lines.append("  no single change that was tried would make it fit")
+    lines += [f"  {text}" for text in report.shortfalls]
     for group in _sorts(report.nodes):
         names = [node.node for node in group[1:]]
         lines += ["  " + line for line in _node(group[0], names, "has it" if report.node else "fits")]
     if report.nodes_left_out:
         lines.append(f"  and {report.nodes_left_out} more nodes")
+    return "\n".join(lines) + "\n"
+
+
+def render_class(report: ClassReport) -> str:
+    """What a class selects."""
+    lines = [f"class {report.device_class}: selects {report.selected} of {_count(report.devices)}"]
+    for index, selector in enumerate(report.selectors):
+        expression = " ".join(selector.expression.split())
+        lines.append(f"  selector #{index}, true for {_count(selector.selected)}: {expression}")
+        lines += [f"    {_count(number)}: {error}" for error, number in selector.errors.items()]
+        lines += [f"    {text}" for text in selector.shortfalls]
     return "\n".join(lines) + "\n"
 
 
@@ -161,7 +174,7 @@ def of_other_class(device: DeviceReport) -> bool:
 
 
 def _count(number: int) -> str:
-    return f"{number} device" + ("s" if number > 1 else "")
+    return f"{number} device" + ("" if number == 1 else "s")
 
 
 def _values(saw: str, values: Sequence[str]) -> str:
