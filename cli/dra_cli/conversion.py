@@ -7,8 +7,9 @@ from typing import Any
 import orjson
 import yaml
 from dra_shared import classic
+from dra_shared.classic.fields import subject_of
 from dra_shared.classic.kinds import successor
-from dra_shared.classic.notes import lost
+from dra_shared.classic.notes import Note, lost
 from dra_shared.jsontext import dumps
 
 from dra_cli import manifests
@@ -43,13 +44,40 @@ def convert(files: Sequence[str], output: str, extended: Mapping[str, str] | Non
     """
     if output not in ("yaml", "json"):
         raise CommandError(f"unknown output {output!r}: choose yaml or json", 2)
-    conversion = classic.convert(manifests.load(list(files)), extended)
+    loaded = manifests.load(list(files))
+    conversion = classic.convert([dict(one) for one in loaded], extended)
+    places = _Places(loaded)
     for note in conversion.notes:
-        print(f"# {note}", file=sys.stderr)
+        print(f"# {places.of(note)}{note}", file=sys.stderr)
     print(_json(conversion.objects) if output == "json" else _yaml(conversion.objects), flush=True)
     if missing := lost(conversion.notes):
         many = f"{len(missing)} of the fields have" if len(missing) > 1 else "1 of the fields has"
         raise CommandError(f"{many} no successor, see above", INCOMPLETE)
+
+
+class _Places:
+    """Where in the manifests the fields are that notes are about."""
+
+    def __init__(self, loaded: Sequence[manifests.Manifest]) -> None:
+        self._sources = {subject_of(one): one for one in reversed(loaded)}
+        self._starts = sorted(_line(one.where) for one in loaded)
+
+    def of(self, note: Note) -> str:
+        """``file:line: ``, of the object where the field can't be found in it."""
+        source = self._sources.get(note.subject)
+        if source is None or not source.where:
+            return ""
+        name, start = _line(source.where)
+        place = source.place(note.path)
+        # It looks on in the documents that follow.
+        following = [line for file, line in self._starts if file == name and line > start]
+        within = not following or _line(place)[1] < following[0]
+        return f"{place if within else source.where}: "
+
+
+def _line(where: str) -> tuple[str, int]:
+    name, _, line = where.rpartition(":")
+    return name, int(line) if line.isdecimal() else 0
 
 
 def hint(obj: dict[str, Any]) -> str:

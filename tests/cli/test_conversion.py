@@ -27,7 +27,10 @@ def test_objects_go_out_and_comments_to_the_error_stream(
     out, err = capsys.readouterr()
     kinds = [one["kind"] for one in yaml.safe_load_all(out)]
     assert kinds == ["DeviceClass", "DeviceClass", "ResourceClaim", "Pod"]
-    assert "# GpuClaimParameters four-slices: spec.count: moved: the claim's request: exactly.count\n" in err
+    file = DATA / "training.yaml"
+    line = 1 + file.read_text().splitlines().index("  count: 4")
+    moved = "GpuClaimParameters four-slices: spec.count: moved: the claim's request: exactly.count"
+    assert f"# {file}:{line}: {moved}\n" in err
     assert all(line.startswith("# ") for line in err.splitlines())
 
 

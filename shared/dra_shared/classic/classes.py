@@ -22,11 +22,15 @@ def class_parts(obj: Object, world: World, notes: Notes) -> ClassParts:
     fields = Fields(obj, notes)
     meta = taken_metadata(fields)
     spec = _content(fields)
-    old = spec.text("driverName")
-    driver = driver_called(old)
-    spec.moved("driverName", f"spec.selectors[0]: {of_driver(driver.name)}")
-    if driver.name != old:
-        spec.moved("driverName", f"the driver of that name is {driver.name} today")
+    name = "driver" if "driverName" not in spec.content and "driver" in spec.content else "driverName"
+    old = spec.text(name)
+    driver = driver_called(old or meta.get("name", ""))
+    if old:
+        spec.moved(name, f"spec.selectors[0]: {of_driver(driver.name)}")
+    else:
+        spec.lost(name, f"the class has no driver; {driver.name} is taken for it")
+    if old and driver.name != old:
+        spec.moved(name, f"the driver of that name is {driver.name} today")
     if spec.take("structuredParameters"):
         spec.implied("structuredParameters", "all allocation is by structured parameters")
     elif "structuredParameters" in spec.content:

@@ -23,6 +23,8 @@ _SIGNS = {
     "=": "==",
     "==": "==",
 }
+_AND = "andExpression"
+_EMPTY = "an empty selector matches nothing"
 _NO_SELECTOR = "v1's selectors are CEL expressions, and this is no part of a selector that is known"
 
 
@@ -32,8 +34,18 @@ def conditions(fields: Fields, driver: Driver, where: str) -> list[str]:
     for entry in fields.each("matchExpressions"):
         found += _noted(entry, lambda entry=entry: _expression(entry, driver), where)  # type: ignore[misc]
     if set(fields.content) - {"matchLabels", "matchExpressions"}:
-        found += _noted(fields, lambda: _tree(fields, driver), where)
+        found += _conjuncts(fields, driver, where)
     return found
+
+
+def _conjuncts(fields: Fields, driver: Driver, where: str) -> list[str]:
+    """The conditions of NVIDIA's tree that must all hold: one that can't be said leaves the others."""
+    if _AND not in fields.content:
+        return _noted(fields, lambda: _tree(fields, driver), where)
+    entries = fields.each(_AND)
+    if not entries:
+        fields.lost(_AND, _EMPTY)
+    return [condition for entry in entries for condition in _conjuncts(entry, driver, where)]
 
 
 def _labels(fields: Fields, driver: Driver, where: str) -> list[str]:
@@ -89,26 +101,27 @@ def _expression(fields: Fields, driver: Driver) -> str:
 
 def _tree(fields: Fields, driver: Driver) -> str:
     """NVIDIA's selector: one property, or a list of selectors joined by and, or by or."""
-    for name, sign in (("andExpression", "&&"), ("orExpression", "||")):
+    for name, sign in ((_AND, "&&"), ("orExpression", "||")):
         if name in fields.content:
             parts = [_tree(entry, driver) for entry in fields.each(name)]
             return _joined(parts, sign)
     properties = [name for name in fields.content if name not in ("matchLabels", "matchExpressions")]
     if not properties:
-        raise Inexpressible("an empty selector matches nothing")
+        raise Inexpressible(_EMPTY)
     return _joined([_property(driver, name, fields.take(name)) for name in properties], "&&")
 
 
 def _joined(parts: Sequence[str], sign: str) -> str:
     if not parts:
-        raise Inexpressible("an empty selector matches nothing")
+        raise Inexpressible(_EMPTY)
     return parts[0] if len(parts) == 1 else f" {sign} ".join(f"({part})" for part in parts)
 
 
 def _property(driver: Driver, name: str, value: Any) -> str:
     if driver is NVIDIA and name == "migEnabled":
-        # A GPU in MIG mode is on offer as its slices alone.
-        return of_type(driver, "mig" if value is True else "gpu")
+        if value is True:
+            raise Inexpressible("a GPU in MIG mode is on offer as its slices alone")
+        return of_type(driver, "gpu")
     key = Key(driver, name)
     if isinstance(value, dict):
         sign = _SIGNS.get(str(value.get("operator", "")).lower())

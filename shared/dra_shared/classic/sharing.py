@@ -6,6 +6,8 @@ from dra_shared.classic.drivers import NVIDIA, Driver
 from dra_shared.classic.fields import Fields, Object
 
 CONFIG_VERSION = "resource.nvidia.com/v1beta1"
+_OLD_VERSIONS = frozenset({"gpu.nvidia.com/v1alpha1", "gpu.resource.nvidia.com/v1alpha1"})
+_CONFIG_KINDS = frozenset({"GpuConfig", "MigDeviceConfig"})
 _MPS = (
     "defaultActiveThreadPercentage",
     "defaultPinnedDeviceMemoryLimit",
@@ -22,6 +24,9 @@ def sharing_config(fields: Fields, driver: Driver, mig: bool) -> Object | None:
         return None
     kind = "MigDeviceConfig" if mig else "GpuConfig"
     strategy = fields.text("strategy") or "TimeSlicing"
+    if strategy == "None":
+        fields.implied("strategy", "without a config a device is nobody else's")
+        return None
     fields.moved("strategy", f"an opaque {kind}: sharing.strategy")
     sharing: Object = {"strategy": strategy}
     slicing, mps = fields.inner("timeSlicingConfig"), fields.inner("mpsConfig")
@@ -35,11 +40,21 @@ def sharing_config(fields: Fields, driver: Driver, mig: bool) -> Object | None:
     return {"apiVersion": CONFIG_VERSION, "kind": kind, "sharing": sharing}
 
 
+def todays_config(parameters: Any) -> Object | None:
+    """Opaque parameters of the driver's config API as it was until v1beta1, in that of today; None for others."""
+    if not isinstance(parameters, dict) or parameters.get("apiVersion") not in _OLD_VERSIONS:
+        return None
+    if parameters.get("kind") not in _CONFIG_KINDS:
+        return None
+    return {**parameters, "apiVersion": CONFIG_VERSION}
+
+
 def _time_slicing(fields: Fields) -> Object:
     config: dict[str, Any] = {}
-    if interval := fields.text("timeSlice"):
-        fields.moved("timeSlice", "sharing.timeSlicingConfig.interval")
-        config["interval"] = interval
+    for name in ("timeSlice", "interval"):
+        if interval := fields.text(name):
+            fields.moved(name, "sharing.timeSlicingConfig.interval")
+            config["interval"] = interval
     fields.rest("a time slice has no such field")
     return config
 

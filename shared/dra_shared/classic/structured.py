@@ -6,9 +6,11 @@ went with v1beta1.
 
 import copy
 from collections.abc import Callable
+from typing import Any
 
 from dra_shared.classic.fields import Fields, Object, taken_metadata
 from dra_shared.classic.notes import Notes
+from dra_shared.classic.sharing import todays_config
 
 V1 = "resource.k8s.io/v1"
 _FLAT = frozenset({"v1alpha3", "v1beta1"})
@@ -47,6 +49,7 @@ def structured(obj: Object, notes: Notes) -> list[Object]:
 def _claim(spec: Object, version: str, notes: Notes, path: str = "spec") -> None:
     if spec.pop("controller", None):
         notes.lost(f"{path}.controller", "the scheduler allocates, and no driver's controller")
+    _configs((spec.get("devices") or {}).get("config"), f"{path}.devices.config", notes)
     if version not in _FLAT:
         return
     for index, request in enumerate((spec.get("devices") or {}).get("requests") or ()):
@@ -63,7 +66,18 @@ def _template(spec: Object, version: str, notes: Notes) -> None:
         _claim(spec["spec"], version, notes, "spec.spec")
 
 
+def _configs(configs: Any, path: str, notes: Notes) -> None:
+    """NVIDIA's opaque parameters in the API group that its driver reads today."""
+    for index, config in enumerate(configs or ()):
+        opaque = config.get("opaque") if isinstance(config, dict) else None
+        today = todays_config(opaque.get("parameters")) if isinstance(opaque, dict) else None
+        if isinstance(opaque, dict) and today is not None:
+            opaque["parameters"] = today
+            notes.moved(f"{path}[{index}].opaque.parameters.apiVersion", today["apiVersion"])
+
+
 def _class(spec: Object, version: str, notes: Notes) -> None:
+    _configs(spec.get("config"), "spec.config", notes)
     if spec.pop("suitableNodes", None):
         notes.lost(
             "spec.suitableNodes",

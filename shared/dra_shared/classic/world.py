@@ -79,7 +79,8 @@ class World:
         reference = fields.inner(name)
         if not reference.content:
             return None
-        group = reference.text("apiGroup") or str(reference.take("apiVersion") or "").rpartition("/")[0]
+        # Documents often have the version in it, or an apiVersion instead.
+        group = (reference.text("apiGroup") or reference.text("apiVersion")).partition("/")[0]
         kind, wanted = reference.text("kind"), reference.text("name")
         namespace = reference.text("namespace") or namespace
         reference.rest("a reference has no such field")

@@ -269,6 +269,40 @@ def test_a_drivers_own_parameters_go_to_the_driver_as_they_are() -> None:
     ]
 
 
+def test_nvidias_opaque_configs_are_of_its_api_group_of_today() -> None:
+    parameters = {
+        "apiVersion": "gpu.nvidia.com/v1alpha1",
+        "kind": "GpuConfig",
+        "sharing": {"strategy": "TimeSlicing", "timeSlicingConfig": {"interval": "Long"}},
+    }
+    claim = {
+        "apiVersion": "resource.k8s.io/v1alpha3",
+        "kind": "ResourceClaim",
+        "metadata": {"name": "c"},
+        "spec": {"devices": {"config": [{"opaque": {"driver": "gpu.nvidia.com", "parameters": parameters}}]}},
+    }
+    conversion = convert([claim])
+    [config] = _one(conversion, "ResourceClaim", "c")["spec"]["devices"]["config"]
+    assert config["opaque"]["parameters"] == {**parameters, "apiVersion": "resource.nvidia.com/v1beta1"}
+    assert [note.path for note in conversion.notes] == [
+        "apiVersion",
+        "spec.devices.config[0].opaque.parameters.apiVersion",
+    ]
+
+
+def test_documents_spellings_of_references_and_drivers_are_understood() -> None:
+    reference = {"apiGroup": "gpu.nvidia.com/v1", "kind": "GpuClaimParameters", "name": "p"}
+    class_ = {
+        "apiVersion": "resource.k8s.io/v1beta1",
+        "kind": "ResourceClass",
+        "metadata": {"name": "gpu.nvidia.com"},
+        "spec": {"driver": "gpu.nvidia.com"},
+    }
+    conversion = convert([class_, _claim(parametersRef=reference), _gpu_parameters(count=2)])
+    assert _requests(_one(conversion, "ResourceClaim", "c"))[0]["exactly"]["count"] == 2
+    assert not lost(conversion.notes)
+
+
 def test_objects_of_today_stay_as_they_are() -> None:
     objects = [
         {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "n"}},

@@ -59,7 +59,6 @@ def _expression(key: str, operator: str, *values: str) -> dict[str, Any]:
         ({"matchLabels": {"architecture": "turing"}}, [_T4]),
         ({"productName": "*a100*"}, [_A100]),
         ({"uuid": "GPU-1"}, [_A100]),
-        ({"migEnabled": True}, [_SLICE]),
         ({"migEnabled": False}, [_A100, _T4]),
         ({"memory": {"value": "15Gi", "operator": "Equals"}}, [_T4]),
         ({"cudaComputeCapability": {"value": "8.0", "operator": "LessThan"}}, []),
@@ -75,6 +74,8 @@ def test_the_same_devices_are_chosen(selector: dict[str, Any], devices: list[Cel
     ("selector", "reason"),
     [
         ({"index": 0}, "no index in v1"),
+        ({"migEnabled": True}, "as its slices alone"),
+        ({"orExpression": [{"index": 0}, {"uuid": "GPU-1"}]}, "no index in v1"),
         ({"warp": "9"}, "publishes no attribute 'warp'"),
         (_expression("memory", "Gt", "much"), "is no quantity"),
         (_expression("memory", "Gt", "1Gi", "2Gi"), "takes one value"),
@@ -119,3 +120,11 @@ def test_versions_become_semantic(text: str, semantic: str) -> None:
 def test_what_is_no_version_is_refused() -> None:
     with pytest.raises(Inexpressible, match="is no version"):
         version("new")
+
+
+def test_what_v1_cannot_say_leaves_the_other_conditions() -> None:
+    notes = Notes("x")
+    either = {"orExpression": [{"index": 0}, {"index": 2}]}
+    selector = {"andExpression": [{"productName": "*a100*"}, either]}
+    assert len(conditions(Fields(selector, notes), NVIDIA, "here")) == 1
+    assert [note.path for note in lost(notes.entries)] == ["andExpression[1]"]
