@@ -22,6 +22,7 @@ class OnDemandServer:
         self._behind = behind
         self._add = add
         self._server: aio.Server | None = None
+        self._stopping: asyncio.Future[None] | None = None
         self._turn = asyncio.Lock()
         self._door: asyncio.Server | None = None
         self._connections = Tasks()
@@ -68,7 +69,7 @@ class OnDemandServer:
         async with self._turn:
             if self._server is not None:
                 return
-            self._behind.unlink(missing_ok=True)
+            await self._stopped()
             server = aio.server()
             self._add(server)
             server.add_insecure_port(f"unix:{self._behind}")
@@ -77,10 +78,17 @@ class OnDemandServer:
 
     async def _stop_server(self) -> None:
         async with self._turn:
-            if self._connected or self._server is None:
-                return
-            await self._server.stop(None)
-            self._server = None
+            if not self._connected and self._server is not None:
+                self._stopping = asyncio.ensure_future(self._server.stop(None))
+                self._server = None
+            await self._stopped()
+
+    async def _stopped(self) -> None:
+        """Wait for the end of the last server. A connection that is cancelled meanwhile does not stop that."""
+        if self._stopping is not None:
+            await asyncio.shield(self._stopping)
+            self._stopping = None
+        if self._server is None:
             self._behind.unlink(missing_ok=True)
 
 

@@ -1,0 +1,43 @@
+"""gRPC servers that are there while a client is connected."""
+
+import asyncio
+import os
+import tempfile
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from dra_node_agent.kubelet.ondemand import OnDemandServer
+from grpc import aio
+
+from tests.support.waiting import until
+
+
+@pytest.fixture
+def folder() -> Iterator[Path]:
+    """A short path, for sockets."""
+    with tempfile.TemporaryDirectory(prefix="k", dir="/tmp") as path:
+        yield Path(path)
+
+
+async def test_the_server_is_there_while_a_client_is(folder: Path) -> None:
+    made: list[aio.Server] = []
+    server = OnDemandServer(folder / "door.sock", folder / "behind.sock", made.append)
+    await server.start()
+    for number in range(1, 4):
+        async with aio.insecure_channel(f"unix:{folder / 'door.sock'}") as channel:
+            await asyncio.wait_for(channel.channel_ready(), 10)
+            assert len(made) == number
+        await until(lambda: not (folder / "behind.sock").exists())
+    await server.close()
+    assert os.listdir(folder) == []
+
+
+async def test_it_closes_while_its_last_client_leaves(folder: Path) -> None:
+    for _ in range(10):
+        server = OnDemandServer(folder / "door.sock", folder / "behind.sock", lambda _: None)
+        await server.start()
+        channel = aio.insecure_channel(f"unix:{folder / 'door.sock'}")
+        await asyncio.wait_for(channel.channel_ready(), 10)
+        await asyncio.gather(channel.close(), server.close())
+        assert os.listdir(folder) == []
