@@ -35,6 +35,7 @@ from dra_node_agent.kubelet.kubelet import Kubelet, KubeletConfig
 from dra_node_agent.kubelet.node import NodeShape
 from dra_node_agent.kubelet.registration.watch import DirectoryWatcher
 from dra_node_agent.kubelet.server import Endpoint, KubeletServer
+from dra_node_agent.kubelet.topologypolicies import NONE
 from dra_node_agent.kubelet.websocket import WebSocket
 from dra_node_agent.nvml.faults import FAULTS_ROUTE, FaultInjector
 from dra_node_agent.poddrivers import PodDrivers
@@ -78,6 +79,7 @@ class NodeAgentConfig:
         tokens: tokens of users; the kubelet of node NAME acts as the user ``system:node:NAME``.
         guard: keeps web pages away from exec and attach.
         durable: whether checkpoints are synced to the disk.
+        topology_policy: the kubelets' topology manager's policy.
     """
 
     data: Path
@@ -98,6 +100,7 @@ class NodeAgentConfig:
     durable: bool = True
     labels: Mapping[str, str] = field(default_factory=dict)
     images: Sequence[Path] = ()
+    topology_policy: str = NONE
 
 
 class NodeAgent:
@@ -249,6 +252,7 @@ class NodeAgent:
                 shape=shape,
                 features=config.features,
                 durable=config.durable,
+                topology_policy=config.topology_policy,
             ),
             self._kubelet_client(name),
             self._clock,

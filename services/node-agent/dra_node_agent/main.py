@@ -16,6 +16,7 @@ from dra_node_agent.drivers.base import DriverOptions
 from dra_node_agent.drivers.catalog import driver_options, find_driver
 from dra_node_agent.drivers.errors import DriverConfigError
 from dra_node_agent.drivers.placement import placed
+from dra_node_agent.kubelet.topologypolicies import NONE, POLICIES
 from dra_node_agent.runtime.catalog import RUNTIMES
 from dra_node_agent.runtime.images import ImagesError, load_images
 
@@ -62,6 +63,12 @@ def main() -> int:
     )
     options.option("--root-dir", default=None, type=Path, help="the kubelet's directory, for a single node")
     options.option("--cdi-dir", default=None, type=Path, help="the CDI directory, for a single node")
+    options.option(
+        "--topology-manager-policy",
+        default=NONE,
+        choices=POLICIES,
+        help="whether a container's devices have to be on one NUMA node",
+    )
     options.option("--address", default="", help="where the API server reaches the nodes")
     args = options.parse_args()
     try:
@@ -130,6 +137,7 @@ async def _serve(args: argparse.Namespace) -> None:
         driver_options=_driver_options(args),
         runtime=args.runtime,
         images=_images(args),
+        topology_policy=args.topology_manager_policy,
         network=args.network,
         host_access=args.allow_host_access,
         root=args.root_dir.absolute() if args.root_dir else None,

@@ -57,7 +57,11 @@ class Bench:
     """See the module's docstring. Leaving the context ends the kubelet, as a stop of its process does."""
 
     def __init__(
-        self, folder: Path | None = None, api: FakeApi | None = None, clock: FakeClock | None = None
+        self,
+        folder: Path | None = None,
+        api: FakeApi | None = None,
+        clock: FakeClock | None = None,
+        topology_policy: str = "none",
     ) -> None:
         # Sockets need short paths.
         self._temporary = None if folder else tempfile.TemporaryDirectory(prefix="k", dir="/tmp")
@@ -76,7 +80,13 @@ class Bench:
         )
         self.config_maps: Store[ConfigMap] = Store()
         self.kubelet = Kubelet(
-            KubeletConfig(self.root, NodeShape("node"), FeatureGates(), durable=False),
+            KubeletConfig(
+                self.root,
+                NodeShape("node"),
+                FeatureGates(),
+                durable=False,
+                topology_policy=topology_policy,
+            ),
             self.api.client(),
             self.clock,
             self.runtime,

@@ -10,6 +10,7 @@ from pathlib import Path
 
 import httpx
 import msgspec
+from dra_shared.api.container import Container
 from dra_shared.api.core import ConfigMap
 from dra_shared.api.node import Node
 from dra_shared.api.pod import Pod
@@ -21,11 +22,12 @@ from dra_shared.features import FeatureGates
 from dra_shared.log import logger
 from dra_shared.quantity import Quantity
 
-from dra_node_agent.kubelet.admission import admit, admit_allocated
+from dra_node_agent.kubelet.admission import admit
 from dra_node_agent.kubelet.containers import ContainerStarter
 from dra_node_agent.kubelet.devicemanager.checkpoint import CheckpointError
 from dra_node_agent.kubelet.devicemanager.manager import DIRECTORY, DeviceManager, Surroundings
 from dra_node_agent.kubelet.devicemanager.plugin.server import SOCKET, RegistrationServer
+from dra_node_agent.kubelet.devicemanager.topologyhints import Hints, container_hints
 from dra_node_agent.kubelet.dra.manager import RECONCILE_PERIOD, DraManager
 from dra_node_agent.kubelet.environment import ApiSources
 from dra_node_agent.kubelet.node import NodeReporter, NodeShape
@@ -34,6 +36,8 @@ from dra_node_agent.kubelet.registration.registrar import DEVICE_TYPE, DRA_TYPE,
 from dra_node_agent.kubelet.registration.watch import DirectoryWatcher
 from dra_node_agent.kubelet.resourcemetrics import NodeMeter
 from dra_node_agent.kubelet.statuses import StatusReporter
+from dra_node_agent.kubelet.topologymanager import TopologyManager
+from dra_node_agent.kubelet.topologypolicies import NONE
 from dra_node_agent.kubelet.volumes import VolumeManager
 from dra_node_agent.kubelet.worker import PodWorker, WorkerContext
 from dra_node_agent.runtime.base import ContainerRecord, Runtime, State
@@ -44,12 +48,20 @@ _log = logger(__name__)
 
 @dataclass(frozen=True)
 class KubeletConfig:
-    """Where a kubelet keeps its files, and what its node is like. ``durable`` syncs checkpoints to the disk."""
+    """Where a kubelet keeps its files, and what its node is like.
+
+    Args:
+        durable: whether checkpoints are synced to the disk.
+        topology_policy: the topology manager's policy.
+        numa_nodes: those of the node's machine.
+    """
 
     root: Path
     shape: NodeShape
     features: FeatureGates
     durable: bool = True
+    topology_policy: str = NONE
+    numa_nodes: Sequence[int] = (0, 1)
 
     @property
     def device_plugins(self) -> Path:
@@ -91,6 +103,7 @@ class Kubelet:
         self.devices = DeviceManager(
             config.device_plugins, clock, self._surroundings(), durable=config.durable
         )
+        self._topology = TopologyManager(config.topology_policy, config.numa_nodes, self._topology_hints)
         self._device_plugins = RegistrationServer(str(config.device_plugins / SOCKET), self.devices, clock)
         self._registrar = self._new_registrar(watcher)
         sources = ApiSources(client, config_maps)
@@ -151,6 +164,7 @@ class Kubelet:
             sources_ready=lambda: self._sources_ready,
             on_health_change=self._poke_pods if features.enabled("ResourceHealthStatus") else None,
             on_devices=self._devices_changed,
+            affinity=lambda pod_uid, container: self._topology.affinity(pod_uid, container),
             extended_resources=features.enabled("DRAExtendedResource"),
         )
 
@@ -255,7 +269,9 @@ class Kubelet:
             await self._volumes.tear_down(uid)
         while True:
             self._reconcile_now.clear()
-            await self.dra.reconcile([pod.metadata.uid for pod in self.active_pods()])
+            active = [pod.metadata.uid for pod in self.active_pods()]
+            self._topology.keep(active)
+            await self.dra.reconcile(active)
             await wait_for(self._reconcile_now.wait(), RECONCILE_PERIOD, self._clock)
 
     def _start_devices(self) -> None:
@@ -274,13 +290,17 @@ class Kubelet:
         self._sources_ready = True
 
     async def _admit(self, pod: Pod) -> None:
-        await admit_allocated(pod, self.devices.allocate)
+        await self._topology.admit(pod, self.devices.allocate)
         others = (
             worker.pod
             for worker in self._workers.values()
             if worker.admitted and worker.pod.metadata.uid != pod.metadata.uid and not worker.terminated
         )
         admit(pod, self._node_for(pod), others)
+
+    def _topology_hints(self, pod: Pod, container: Container) -> Hints:
+        self.devices.update_allocated_devices()
+        return container_hints(self.devices.state, self.config.numa_nodes, pod, container)
 
     def _node_for(self, pod: Pod) -> Node:
         """The node as the pod's admission sees it: what is allocated already is there."""

@@ -186,6 +186,44 @@ async def test_before_each_start_the_plugin_is_asked_if_it_wants_to() -> None:
         assert plugin.calls.count("GetPreferredAllocation") == 1
 
 
+async def test_restricted_nodes_take_devices_of_one_numa_node() -> None:
+    four = [Device(f"g{number}", numa_nodes=(number % 2,)) for number in range(4)]
+    async with Bench(topology_policy="restricted") as bench, _plugin(bench) as plugin:
+        await _with_devices(bench, plugin, four)
+        held = bench.kubelet.devices.state.pod_devices
+        bench.create(_gpu_pod("one", 1))
+        await until(lambda: bench.phase("one") == "Running")
+        bench.create(_gpu_pod("two", 2))
+        await until(lambda: bench.phase("two") == "Running")
+        assert held.pod_devices("two-uid", RESOURCE) == {"g1", "g3"}
+        bench.create(_gpu_pod("again", 1))
+        await until(lambda: bench.phase("again") == "Running")
+        bench.delete("one", 0)
+        bench.delete("two", 0)
+        await until(lambda: _ended(bench, "one-uid", "two-uid"))
+        # Three are on no single NUMA node: the smallest set is both.
+        bench.create(_gpu_pod("three", 3))
+        await until(lambda: bench.phase("three") == "Running")
+
+
+def _ended(bench: Bench, *uids: str) -> bool:
+    active = {pod.metadata.uid for pod in bench.kubelet.active_pods()}
+    return active.isdisjoint(uids)
+
+
+async def test_a_single_numa_node_has_to_be_enough() -> None:
+    async with Bench(topology_policy="single-numa-node") as bench, _plugin(bench) as plugin:
+        await _with_devices(bench, plugin)
+        bench.create(_gpu_pod(count=2))
+        await until(lambda: bench.phase() == "Failed")
+        found = bench.pod()
+        assert found is not None
+        assert found.status.reason == "TopologyAffinityError"
+        assert found.status.message == (
+            "Pod was rejected: Resources cannot be allocated with Topology locality"
+        )
+
+
 @pytest.fixture
 def folder() -> Iterator[Path]:
     """A short path, for sockets."""

@@ -1,0 +1,66 @@
+"""Merging hints, case by case as in upstream's policy tests."""
+
+import pytest
+from dra_node_agent.kubelet.admission import Rejected
+from dra_node_agent.kubelet.devicemanager.topologyhints import Hints, TopologyHint
+from dra_node_agent.kubelet.topologymanager import TopologyManager
+from dra_node_agent.kubelet.topologypolicies import BEST_EFFORT, NONE, RESTRICTED, SINGLE_NUMA_NODE
+from dra_shared.api.container import Container
+from dra_shared.api.meta import ObjectMeta
+from dra_shared.api.pod import Pod, PodSpec
+
+POD = Pod(metadata=ObjectMeta(uid="uid"), spec=PodSpec(containers=(Container(name="c"),)))
+
+
+def _hint(*nodes: int, preferred: bool = True) -> TopologyHint:
+    return TopologyHint(nodes, preferred)
+
+
+async def _affinity(policy: str, hints: Hints) -> set[int] | None:
+    manager = TopologyManager(policy, (0, 1), lambda _pod, _container: hints)
+
+    async def allocate(_pod: Pod, _container: Container) -> None:
+        return
+
+    await manager.admit(POD, allocate)
+    nodes = manager.affinity("uid", "c")
+    return None if nodes is None else set(nodes)
+
+
+@pytest.mark.parametrize(
+    ("hints", "nodes"),
+    [
+        ({}, {0, 1}),
+        ({"a": None}, {0, 1}),
+        ({"a": [_hint(1), _hint(0, 1, preferred=False)]}, {1}),
+        ({"a": [_hint(0), _hint(1)]}, {0}),
+        ({"a": [_hint(0), _hint(1)], "b": [_hint(1)]}, {1}),
+        ({"a": [_hint(0, 1)], "b": [_hint(1), _hint(0, 1, preferred=False)]}, {0, 1}),
+        ({"a": [_hint(0)], "b": [_hint(1)]}, {0, 1}),
+        ({"a": []}, {0, 1}),
+    ],
+)
+async def test_best_effort_takes_the_narrowest_preferred_set(hints: Hints, nodes: set[int]) -> None:
+    assert await _affinity(BEST_EFFORT, hints) == nodes
+
+
+@pytest.mark.parametrize(
+    "hints",
+    [{"a": []}, {"a": [_hint(0)], "b": [_hint(1)]}, {"a": [_hint(0, 1, preferred=False)]}],
+)
+async def test_restricted_refuses_what_is_not_preferred(hints: Hints) -> None:
+    with pytest.raises(Rejected) as caught:
+        await _affinity(RESTRICTED, hints)
+    assert caught.value.reason == "TopologyAffinityError"
+    assert str(caught.value) == "Resources cannot be allocated with Topology locality"
+
+
+async def test_a_single_numa_node_is_one_or_any() -> None:
+    assert await _affinity(SINGLE_NUMA_NODE, {"a": [_hint(0), _hint(1), _hint(0, 1, preferred=False)]}) == {0}
+    assert await _affinity(SINGLE_NUMA_NODE, {"a": None}) is None
+    with pytest.raises(Rejected):
+        await _affinity(SINGLE_NUMA_NODE, {"a": [_hint(0, 1)]})
+
+
+async def test_without_a_policy_nothing_is_chosen() -> None:
+    assert await _affinity(NONE, {"a": [_hint(0)]}) is None
