@@ -41,6 +41,7 @@ GROUPS: dict[str, dict[str, str]] = {
     },
     "Plans": {
         "plan": "Say what the scheduler would do: whether pods fit into a cluster, a dump of one, or a description.",
+        "export": "Write a cluster, a dump or a description as one file, under other names if wanted.",
     },
     "Development": {
         "bench": "Run a benchmark and print its numbers; its own options follow its name.",

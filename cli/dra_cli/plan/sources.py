@@ -2,14 +2,19 @@
 
 import argparse
 import asyncio
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Any
 
-from dra_scheduler.plan.objects import Objects
+import orjson
+from dra_scheduler.plan.objects import BY_KIND, Objects
+from dra_shared.api.codec import encode
 
 from dra_cli.access import ChosenCluster, chosen_cluster, cluster_options
 from dra_cli.commandline import number
 from dra_cli.errors import CommandError
+from dra_cli.plan.documents import Document
 from dra_cli.plan.gaps import gaps
 
 
@@ -41,38 +46,74 @@ def chosen_world(chosen: argparse.Namespace) -> Source:
     Raises:
         CommandError: it cannot be read, or the options contradict each other.
     """
+    from dra_cli.plan.reading import world
+
     problems: list[str] = []
-    if chosen.nodes is not None or chosen.gpus is not None:
-        if chosen.source is not None:
-            raise CommandError("--from and --nodes describe two worlds: choose one", 2)
-        from dra_cli.plan.describe import described
-
-        objects = described(2 if chosen.nodes is None else chosen.nodes, chosen.gpus or "8xA100-SXM4-40GB")
-    elif chosen.source is not None and not is_kubeconfig(chosen.source):
-        from dra_cli.plan.reading import read
-
-        objects = read(chosen.source, problems)
+    if _is_described(chosen):
+        objects = _described(chosen)
+    else:
+        objects = world(chosen_documents(chosen, problems), problems)
         if not len(objects):
             reasons = f": {problems[0]}" if problems else ""
-            raise CommandError(f"no objects of a cluster in {chosen.source}{reasons}")
-    else:
-        cluster = chosen_cluster(chosen)
-        if chosen.source is not None:
-            cluster = kubeconfig_cluster(chosen.source, chosen.context)
-        objects = asyncio.run(from_cluster(cluster, problems, revision=chosen.revision))
+            raise CommandError(f"no objects of a cluster in {chosen.source or 'it'}{reasons}")
     return Source(objects, problems + gaps(objects))
+
+
+def chosen_documents(chosen: argparse.Namespace, problems: list[str]) -> Iterable[Document]:
+    """The same as documents, as they were read; raises as :func:`chosen_world`."""
+    from dra_cli.plan.reading import from_source
+
+    if _is_described(chosen):
+        return [
+            Document(resource.api_version, resource.kind, encode(resource, obj), True, "description")
+            for resource, each in _described(chosen)
+            for obj in each.values()
+        ]
+    if chosen.source is not None and not is_kubeconfig(chosen.source):
+        return from_source(chosen.source, problems)
+    cluster = chosen_cluster(chosen)
+    if chosen.source is not None:
+        cluster = kubeconfig_cluster(chosen.source, chosen.context)
+    return asyncio.run(_listed(cluster, problems, chosen.revision))
+
+
+def plain_objects(found: Iterable[Document]) -> Iterator[dict[str, Any]]:
+    """The objects that decisions depend on, as they were read, without managedFields."""
+    for document in found:
+        if (document.group, document.kind) in BY_KIND:
+            value = orjson.loads(bytes(document.data))
+            (value.get("metadata") or {}).pop("managedFields", None)
+            yield {"apiVersion": document.api_version, "kind": document.kind, **value}
+
+
+def _is_described(chosen: argparse.Namespace) -> bool:
+    described = chosen.nodes is not None or chosen.gpus is not None
+    if described and chosen.source is not None:
+        raise CommandError("--from and --nodes describe two worlds: choose one", 2)
+    return described
+
+
+def _described(chosen: argparse.Namespace) -> Objects:
+    from dra_cli.plan.describe import described
+
+    return described(2 if chosen.nodes is None else chosen.nodes, chosen.gpus or "8xA100-SXM4-40GB")
+
+
+async def _listed(cluster: ChosenCluster, problems: list[str], revision: str | None) -> list[Document]:
+    from dra_cli.plan.live import listed
+
+    async with cluster.client("dralab-plan") as client:
+        found = await listed(client, problems, revision=revision)
+    return [document for _, documents in found for document in documents]
 
 
 async def from_cluster(
     cluster: ChosenCluster, problems: list[str], *, revision: str | None = None
 ) -> Objects:
     """The world of a running cluster."""
-    from dra_cli.plan.live import listed
     from dra_cli.plan.reading import world
 
-    async with cluster.client("dralab-plan") as client:
-        found = await listed(client, problems, revision=revision)
-    return world((document for _, documents in found for document in documents), problems)
+    return world(await _listed(cluster, problems, revision), problems)
 
 
 def kubeconfig_cluster(source: str, context: str | None) -> ChosenCluster:
