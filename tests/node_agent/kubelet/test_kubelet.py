@@ -7,6 +7,8 @@ from typing import Any
 import pytest
 from dra_node_agent.runtime.base import Image, RuntimeFailure
 from dra_shared.api.container import ContainerStatus
+from dra_shared.api.meta import ObjectMeta
+from dra_shared.api.node import Node
 from dra_shared.api.resources import CONFIG_MAPS, LEASES, NODES, PODS
 from dra_shared.clock import settle
 
@@ -368,6 +370,22 @@ async def test_device_health_outlives_a_restart_of_the_driver() -> None:
             await until(lambda: shown() == {("Unhealthy", "still too hot")})
         await until(lambda: not connections.drivers())
         await until(lambda: shown() == {("Unknown", "")}, clock=bench.clock)
+
+
+async def test_a_restart_admits_no_pod_before_the_node_is_known() -> None:
+    bench = Bench()
+    selector = {"kubernetes.io/hostname": "node"}
+    async with bench:
+        container = {"name": "main", "image": "x", "command": SLEEPER}
+        bench.create(pod("pod", container, nodeSelector=selector))
+        await until(lambda: bench.phase() == "Running")
+        bench.kubelet.reporter.node = Node(metadata=ObjectMeta(name="node"))
+        bench.kubelet.reporter.synced.clear()
+        bench.create(pod("later", container, nodeSelector=selector))
+        await bench.clock.advance(5)
+        assert bench.phase("later") == "Pending"
+        await bench.kubelet.reporter._register()
+        await until(lambda: bench.phase("later") == "Running")
 
 
 async def test_sidecars_end_after_the_main_containers() -> None:

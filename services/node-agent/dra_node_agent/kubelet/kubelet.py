@@ -290,6 +290,7 @@ class Kubelet:
         self._sources_ready = True
 
     async def _admit(self, pod: Pod) -> None:
+        await self.reporter.synced.wait()
         await self._topology.admit(pod, self.devices.allocate)
         others = (
             worker.pod

@@ -86,6 +86,8 @@ class NodeReporter:
         self._gone: dict[str, str] = {}
         self._zero_extended = devices is not None and devices.should_reset_extended_resource_capacity()
         self.node = Node(metadata=ObjectMeta(name=shape.name), status=_capacity(shape))
+        #: Set once :attr:`node` is what the API server has, with labels that others gave it (nodeHasSynced).
+        self.synced = asyncio.Event()
         self._client = client
         self._clock = clock
         self._recorder = recorder
@@ -162,6 +164,7 @@ class NodeReporter:
             if missing:
                 self.node = await self._client.patch(NODES, name, {"metadata": {"labels": missing}})
         self._reported_at = None
+        self.synced.set()
 
     async def _report(self) -> None:
         if self._reported_at is not None:
