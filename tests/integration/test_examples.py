@@ -15,6 +15,8 @@ NVIDIA = Setup(
     nodes=2,
 )
 
+BOTH = Setup("both", ("gpu.example.com:device-plugin@0", "gpu.example.com@1"), nodes=2)
+
 
 @on(NVIDIA)
 async def test_taints_move_who_does_not_tolerate_them(house: Lab) -> None:
@@ -66,6 +68,32 @@ async def test_extended_resources(house: Lab) -> None:
         ("a-part", "deviceclass.resource.kubernetes.io/mig.nvidia.com"),
     }
     assert [claim.metadata.name for claim in await house.claims(space)] == [status.resource_claim_name]
+    await house.delete(folder)
+    await house.nothing_left(space)
+
+
+@on(BOTH)
+async def test_one_workload_on_a_device_plugin_and_on_dra(house: Lab) -> None:
+    folder, space = EXAMPLES / "device-plugins", "device-plugins"
+    await house.apply(folder)
+    names = await house.made(space, 3)
+    pods = {pod.metadata.name: pod for pod in await house.running(space, *names)}
+    assert {name: pod.spec.node_name for name, pod in pods.items()} == {
+        "on-plugin": "node-0",
+        "on-dra": "node-1",
+        "only-dra": "node-1",
+    }
+    assert (await house.log(space, "on-plugin", "main")).splitlines() == [
+        "GPU_DEVICE_0=gpu-0",
+        "GPU_DEVICE_1=gpu-1",
+    ]
+    claimed = pods["on-dra"].status.extended_resource_claim_status
+    assert claimed is not None
+    assert pods["on-plugin"].status.extended_resource_claim_status is None
+    assert claimed.resource_claim_name in {claim.metadata.name for claim in await house.claims(space)}
+    logs = [await house.log(space, "only-dra", name) for name in ("first", "second")]
+    assert logs[0] == logs[1]
+    assert "_TIMESLICE_INTERVAL=Long" in logs[0]
     await house.delete(folder)
     await house.nothing_left(space)
 
