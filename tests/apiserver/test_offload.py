@@ -166,7 +166,7 @@ async def test_long_lists_are_the_same_from_a_thread_and_in_parts(
         assert (await client.post(CONFIG_MAPS, json=body)).status_code == 201
     answers = []
     for many, part in ((1000, 200), (3, 2)):
-        monkeypatch.setattr("dra_apiserver.handlers.read._MANY", many)
+        monkeypatch.setattr("dra_apiserver.handlers.get._MANY", many)
         monkeypatch.setattr("dra_apiserver.response._PART", part)
         for query in ("", "?labelSelector=odd%3D1", "?limit=5"):
             answer = await client.get(f"{CONFIG_MAPS}{query}", headers={"accept": accept})
@@ -179,7 +179,7 @@ async def test_long_lists_are_the_same_from_a_thread_and_in_parts(
 async def test_many_objects_are_selected_and_shown_in_a_thread(
     client: httpx.AsyncClient, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("dra_apiserver.handlers.read._MANY", 2)
+    monkeypatch.setattr("dra_apiserver.handlers.get._MANY", 2)
     filtered, listed = _Spy(Selection.filter), _Spy(Presenter.listing)
     monkeypatch.setattr(Selection, "filter", lambda *arguments: filtered(*arguments))
     monkeypatch.setattr(Presenter, "listing", lambda *arguments: listed(*arguments))

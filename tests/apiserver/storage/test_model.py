@@ -16,7 +16,7 @@ import pytest
 from dra_apiserver.api import Api
 from dra_apiserver.config import Config
 from dra_apiserver.errors import StatusError
-from dra_apiserver.handlers import read
+from dra_apiserver.handlers import get
 from dra_apiserver.handlers.options import ListOptions
 from dra_apiserver.kinds import catalog
 from dra_apiserver.metrics import Metrics
@@ -397,7 +397,7 @@ class World:
                 send_initial_events=None,
             )
             try:
-                records, metadata = await read.select(self.api, self.target, options, selection)
+                records, metadata = await get.select(self.api, self.target, options, selection)
             except StatusError as error:
                 if error.code != 410 or (revision or wanted) >= store.compacted:
                     raise

@@ -10,8 +10,8 @@ from typing import Any
 from dra_apiserver.api import Api
 from dra_apiserver.errors import StatusError, forbidden
 from dra_apiserver.handlers.deleteoptions import delete_options
+from dra_apiserver.handlers.get import select
 from dra_apiserver.handlers.options import list_options
-from dra_apiserver.handlers.read import select
 from dra_apiserver.http import Request
 from dra_apiserver.negotiation import encode
 from dra_apiserver.response import Presenter

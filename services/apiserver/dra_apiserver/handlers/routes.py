@@ -10,7 +10,7 @@ from collections.abc import Mapping
 from typing import NamedTuple
 
 from dra_apiserver.errors import method_not_allowed, no_such_resource, not_found
-from dra_apiserver.handlers import create, patch, read, scale, update
+from dra_apiserver.handlers import create, get, patch, scale, update
 from dra_apiserver.handlers import delete as deletion
 from dra_apiserver.kinds.kind import Handler, Kind, Route
 from dra_apiserver.registry import Registry
@@ -20,13 +20,13 @@ from dra_apiserver.target import Target
 _NAMESPACE_PARTS = frozenset({"status", "finalize"})
 
 _OBJECT: Mapping[str, Route] = {
-    "GET": ("get", read.get),
+    "GET": ("get", get.get),
     "PUT": ("update", update.update),
     "PATCH": ("patch", patch.patch),
     "DELETE": ("delete", deletion.delete),
 }
 _COLLECTION: Mapping[str, Route] = {
-    "GET": ("list", read.list_objects),
+    "GET": ("list", get.list_objects),
     "POST": ("create", create.create),
     "DELETE": ("deletecollection", deletion.delete_collection),
 }
@@ -112,7 +112,7 @@ def _of_collection(method: str, target: Target, watching: bool) -> tuple[str, Ha
     if kind.namespaced and not target.namespace and verb in _OF_ONE_NAMESPACE:
         raise method_not_allowed()
     if verb == "list" and watching:
-        return "watch", read.watch, target
+        return "watch", get.watch, target
     return verb, handler, target
 
 
@@ -121,10 +121,10 @@ def _of_object(method: str, target: Target, watch: bool) -> tuple[str, Handler, 
     if watch:
         if "watch" not in kind.verbs:
             raise no_such_resource()
-        return "watch", read.watch, target
+        return "watch", get.watch, target
     if (own := kind.object_routes.get(method)) is not None:
         return *own, target
-    verb, handler = _OBJECT.get(method, ("", read.get))
+    verb, handler = _OBJECT.get(method, ("", get.get))
     if verb not in kind.verbs:
         raise method_not_allowed()
     return verb, handler, target

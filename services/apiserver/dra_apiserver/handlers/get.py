@@ -1,4 +1,4 @@
-"""get, list and watch."""
+"""get, list and watch (apiserver's `endpoints/handlers/get.go` and `watch.go`)."""
 
 from __future__ import annotations
 

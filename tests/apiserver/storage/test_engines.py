@@ -1,0 +1,112 @@
+"""What the store asks of every engine: each entry of the catalog does it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+from dra_apiserver.storage import ADDED, DELETED, MODIFIED, Event, Record
+from dra_apiserver.storage.catalog import ENGINES, Database, engine
+from dra_apiserver.storage.engine import Engine, Revisions
+from dra_apiserver.storage.records import Change
+
+PODS, NODES = ("", "pods"), ("", "nodes")
+# A database for the tests, by engine; a new engine has one, too.
+URLS = {"sqlite": "sqlite:"}
+PLENTY = 1 << 20
+
+Open = Callable[[], Engine]
+
+
+@pytest.fixture(params=sorted(ENGINES))
+def opened(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Open]:
+    """Opens the database; what was open before is closed."""
+    running: list[Engine] = []
+
+    def start() -> Engine:
+        for before in running:
+            before.close()
+        running[:] = [engine(Database(URLS[request.param], tmp_path, relaxed=True))]
+        return running[0]
+
+    yield start
+    for before in running:
+        before.close()
+
+
+@pytest.fixture
+def written(opened: Open) -> Engine:
+    """Two pods come, one changes, the other goes; and there is a node."""
+    made = opened()
+    assert made.open() == Revisions(0, 0)
+    first, second = _record("ns/a", 2), _record("ns/b", 3)
+    made.write([_change(ADDED, first), _change(ADDED, second)])
+    made.write([Change(NODES, Event(ADDED, _record("n", 4), None))])
+    made.write([_change(MODIFIED, _record("ns/a", 5), first), _change(DELETED, _record("ns/b", 6), second)])
+    return made
+
+
+def _record(key: str, revision: int) -> Record:
+    return Record(key, revision, b'{"revision":%d}' % revision)
+
+
+def _change(type: str, record: Record, previous: Record | None = None) -> Change:
+    return Change(PODS, Event(type, record, previous))
+
+
+def _shown(record: Record | None) -> tuple[str, int, bytes] | None:
+    return None if record is None else (record.key, record.revision, record.data)
+
+
+def _events(made: Engine, after: int, until: int, size: int = PLENTY) -> list[tuple[str, int, int | None]]:
+    history = made.history(PODS, after, until, size)
+    assert history.until == (until if size == PLENTY else history.events[-1].revision)
+    return [
+        (event.type, event.revision, None if event.previous is None else event.previous.revision)
+        for event in history.events
+    ]
+
+
+def test_what_was_written_is_there_after_a_restart(written: Engine, opened: Open) -> None:
+    again = opened()
+    assert again.open() == Revisions(6, 0)
+    assert sorted((resource, _shown(record)) for resource, record in again.objects()) == [
+        (NODES, ("n", 4, b'{"revision":4}')),
+        (PODS, ("ns/a", 5, b'{"revision":5}')),
+    ]
+    assert again.check() == []
+
+
+def test_history_has_each_event_with_the_version_before(written: Engine) -> None:
+    assert _events(written, 0, 6) == [(ADDED, 2, None), (ADDED, 3, None), (MODIFIED, 5, 2), (DELETED, 6, 3)]
+    assert _events(written, 2, 5) == [(ADDED, 3, None), (MODIFIED, 5, 2)]
+    assert _events(written, 2, 6, size=1) == [(ADDED, 3, None)]
+    assert _events(written, 6, 6) == []
+
+
+def test_the_keys_that_changed_have_their_revision_before(written: Engine) -> None:
+    assert written.touched(PODS, 0, 6) == {"ns/a": 0, "ns/b": 0}
+    assert written.touched(PODS, 3, 6) == {"ns/a": 2, "ns/b": 3}
+    assert written.touched(PODS, 5, 6) == {"ns/b": 3}
+
+
+def test_versions_are_found_by_revision(written: Engine) -> None:
+    assert [_shown(record) for record in written.versions([2, 5], PLENTY)] == [
+        ("ns/a", 2, b'{"revision":2}'),
+        ("ns/a", 5, b'{"revision":5}'),
+    ]
+    assert len(written.versions([2, 5], size=1)) == 1
+    assert len(written.versions([2, 99, 5], PLENTY)) == 1
+
+
+def test_compaction_keeps_what_later_events_need(written: Engine, opened: Open) -> None:
+    while written.compact(5, 1):
+        pass
+    assert _events(written, 5, 6) == [(DELETED, 6, 3)]
+    assert written.versions([2], PLENTY) == []
+    again = opened()
+    assert again.open() == Revisions(6, 5)
+    assert [record.key for _, record in again.objects()] == ["n", "ns/a"]
+    again.write([_change(MODIFIED, _record("ns/a", 7), _record("ns/a", 5))])
+    assert _events(again, 6, 7) == [(MODIFIED, 7, 5)]
