@@ -39,7 +39,7 @@ def conditions(fields: Fields, driver: Driver, where: str) -> list[str]:
 
 
 def _conjuncts(fields: Fields, driver: Driver, where: str) -> list[str]:
-    """The conditions of NVIDIA's tree that must all hold: one that can't be said leaves the others."""
+    """The conditions of NVIDIA's tree that must all hold: one that can't be expressed leaves the others."""
     if _AND not in fields.content:
         return _noted(fields, lambda: _tree(fields, driver), where)
     entries = fields.each(_AND)
