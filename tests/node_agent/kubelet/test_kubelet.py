@@ -225,9 +225,10 @@ async def test_failing_network_probe_by_annotation() -> None:
         assert ("Unhealthy", expected) in await bench.events()
 
 
-async def test_claims_are_prepared_injected_and_unprepared() -> None:
+@pytest.mark.parametrize("version", ["v1", "v1beta1", "v1alpha4", "v1alpha3"])
+async def test_claims_are_prepared_injected_and_unprepared(version: str) -> None:
     bench = Bench()
-    async with FakeDriver(registry=bench.registry, cdi=bench.cdi) as driver, bench:
+    async with FakeDriver(registry=bench.registry, cdi=bench.cdi, version=version) as driver, bench:
         assert await driver.registered.get() == (True, "")
         bench.add_claim(claim("gpu", "pod"))
         container = {

@@ -12,6 +12,8 @@ from dra_node_agent.cdi import CdiDevice, ContainerEdits, Spec, write_spec
 from dra_node_agent.proto import (
     dra_v1_pb2,
     dra_v1_pb2_grpc,
+    dra_v1alpha3_pb2,
+    dra_v1alpha3_pb2_grpc,
     dra_v1beta1_pb2,
     dra_v1beta1_pb2_grpc,
     health_v1_pb2,
@@ -49,7 +51,9 @@ class FakeDriver:
         self.name = name
         self.answers = answers
         self.version = version
-        self.services = [f"{version}.DRAPlugin"] if services is None else list(services)
+        self.alpha = version.startswith("v1alpha")
+        named = f"{version}.Node" if self.alpha else f"{version}.DRAPlugin"
+        self.services = [named] if services is None else list(services)
         self.kind = kind
         self.hang = hang
         self._cdi = cdi
@@ -69,6 +73,9 @@ class FakeDriver:
         self._server = server = aio.server()
         if self.version == "v1":
             dra_v1_pb2_grpc.add_DRAPluginServicer_to_server(_Service(self, dra_v1_pb2), server)
+        elif self.alpha:
+            # Both of these versions have the package v1alpha3.
+            dra_v1alpha3_pb2_grpc.add_NodeServicer_to_server(_Service(self, dra_v1alpha3_pb2), server)
         else:
             dra_v1beta1_pb2_grpc.add_DRAPluginServicer_to_server(_Service(self, dra_v1beta1_pb2), server)
         health_v1_pb2_grpc.add_DRAResourceHealthServicer_to_server(_Health(self, health_v1_pb2), server)
@@ -142,7 +149,12 @@ class _Service:
                     "request_names": ["request"],
                     "cdi_device_ids": [f"{driver.name}/claim={claim.uid}"],
                 }
-                claims[claim.uid] = self._pb.NodePrepareResourceResponse(devices=[device])
+                made: Any = device
+                if driver.version == "v1alpha3":
+                    made = device["cdi_device_ids"][0].encode()
+                elif driver.alpha:
+                    made = self._pb.Device(**device).SerializeToString()
+                claims[claim.uid] = self._pb.NodePrepareResourceResponse(devices=[made])
         for uid, answer in (driver.answers or {}).items():
             claims[uid] = self._pb.NodePrepareResourceResponse(**(answer or {}))
         return self._pb.NodePrepareResourcesResponse(claims=claims)

@@ -147,6 +147,7 @@ class Translator:
             # Manifests often have the parameters after what names them.
             self.queue.add_after(key, _GRACE.total_seconds())
             return
+        fresh = backing.get(origin.key) is None
         for wanted in made:
             if kind is TEMPLATES:
                 meta = wanted["spec"].setdefault("metadata", {})
@@ -154,7 +155,7 @@ class Translator:
             if not await backing.ensure(origin, wanted) and wanted["kind"] != "DeviceClass":
                 text = f"a {wanted['kind']} of resource.k8s.io/v1 has this name"
                 self._recorder.event(reference(kind, origin), "Warning", "NotTranslated", text)
-        if world.missing and made:
+        if world.missing and fresh:
             text = f"{', '.join(sorted(world.missing))} not found, using the defaults"
             self._recorder.event(reference(kind, origin), "Warning", "ParametersNotFound", text)
 
