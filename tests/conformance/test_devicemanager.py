@@ -1,5 +1,6 @@
 """The kubelet's device manager: every recorded world, kind by kind."""
 
+import copy
 import functools
 from collections import defaultdict
 from typing import Any
@@ -48,3 +49,27 @@ def test_every_world_ends_as_upstream_s_does(kind: str) -> None:
 
 def test_the_table_has_no_other_kind() -> None:
     assert set(_worlds()) == set(_KINDS)
+
+
+@pytest.mark.parametrize(
+    ("kind", "path"),
+    [
+        ("admission", ("message",)),
+        ("checkpointRead", ("hashedText",)),
+        ("checkpointWrite", ("restored", "allocatable")),
+        ("devicesToAllocate", ("filterByAffinity", "noAffinity")),
+        ("topologyHints", ("podDeviceRequest",)),
+        ("updatePluginResources", ("nodeAllocatable",)),
+        ("validatePlugin", ("error",)),
+    ],
+)
+def test_another_answer_of_upstream_would_be_noticed(kind: str, path: tuple[str, ...]) -> None:
+    case = next(case for case in _worlds()[kind] if path[0] in case["actual"])
+    ours = answer({**case["input"], "kind": kind})
+    other = copy.deepcopy(case["actual"])
+    place = other
+    for name in path[:-1]:
+        place = place[name]
+    place[path[-1]] = {"other.example.com/device": 1}
+    assert agrees(ours, case["actual"])
+    assert not agrees(ours, other)

@@ -20,9 +20,12 @@ def options(parser: Parser) -> None:
 def run(chosen: argparse.Namespace) -> int:
     """Compare; 1 where they differ."""
     import orjson
+    from dra_shared import log
 
     from dra_cli import conformance
 
+    # What is compared logs as it does in a service; standard output is for the answers.
+    log.configure("dralab", "error")
     if chosen.answers:
         for answer in conformance.answers(chosen.subject, chosen.file):
             print(orjson.dumps(answer).decode())

@@ -77,6 +77,18 @@ def decode(content: bytes) -> CheckpointData:
     Raises:
         CheckpointError: they can't be read, or the checksum does not fit.
     """
+    data, written = parse(content)
+    if written != checksum(data):
+        raise CheckpointError(CORRUPTED)
+    return data
+
+
+def parse(content: bytes) -> tuple[CheckpointData, int]:
+    """The data in a file and its checksum, which may not fit.
+
+    Raises:
+        CheckpointError: they can't be read.
+    """
     if not content.strip(b" \t\r\n"):
         raise CheckpointError("unexpected end of JSON input")
     try:
@@ -90,9 +102,7 @@ def decode(content: bytes) -> CheckpointData:
         _entries(body["poddeviceentries"]) if "poddeviceentries" in body else [],
         _id_lists(body["registereddevices"], "map[string][]string") if "registereddevices" in body else {},
     )
-    if _checksum(fields.get("checksum")) != checksum(data):
-        raise CheckpointError(CORRUPTED)
-    return data
+    return data, _checksum(fields.get("checksum"))
 
 
 def _nil(value: Any, text: Any) -> str:

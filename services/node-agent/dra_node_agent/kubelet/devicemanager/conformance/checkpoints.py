@@ -8,12 +8,11 @@ import orjson
 from dra_node_agent.kubelet.devicemanager.checkpoint import (
     CHECKPOINT_FILE,
     NOT_FOUND,
-    CheckpointData,
     CheckpointError,
-    PodDevicesEntry,
     checksum,
     decode,
     hashed_text,
+    parse,
 )
 from dra_node_agent.kubelet.devicemanager.conformance import worlds
 from dra_node_agent.kubelet.devicemanager.conformance.worlds import Json, World
@@ -46,8 +45,7 @@ async def read(given: Json) -> Json:
             return await _read(world)
         content = given["file"].encode(errors="surrogatepass")
         (directory / CHECKPOINT_FILE).write_bytes(content)
-        found = await _read(world)
-        return found
+        return await _read(world) | text_facts(content)
 
 
 async def _read(world: World) -> Json:
@@ -91,26 +89,13 @@ def _file(content: bytes) -> dict[str, Any]:
     }
 
 
-def file_checksum(text: str) -> int:
-    """The checksum that the data in a recorded file has by our reckoning."""
-    raw = orjson.loads(text)["Data"]
-    entries = raw["PodDeviceEntries"]
-    return checksum(
-        CheckpointData(
-            None if entries is None else [_entry(entry) for entry in entries], raw["RegisteredDevices"]
-        )
-    )
-
-
-def _entry(raw: Json) -> PodDevicesEntry:
-    device_ids, response = raw["DeviceIDs"], raw["AllocResp"]
-    return PodDevicesEntry(
-        raw["PodUID"],
-        raw["ContainerName"],
-        raw["ResourceName"],
-        None if device_ids is None else {int(node): ids for node, ids in device_ids.items()},
-        None if response is None else base64.b64decode(response),
-    )
+def text_facts(content: bytes) -> Json:
+    """The checksum that a file should have, and what it is of; nothing for a file that can't be read."""
+    try:
+        data, _ = parse(content)
+    except CheckpointError:
+        return {}
+    return {"rightChecksum": checksum(data), "hashedText": hashed_text(data)}
 
 
 def decoded_entries(raw: list[Json] | None) -> list[Json] | None:

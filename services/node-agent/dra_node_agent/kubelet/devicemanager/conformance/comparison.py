@@ -6,7 +6,7 @@ from typing import Any
 
 import orjson
 
-from dra_node_agent.kubelet.devicemanager.conformance.checkpoints import decoded_entries, file_checksum
+from dra_node_agent.kubelet.devicemanager.conformance.checkpoints import decoded_entries, text_facts
 from dra_node_agent.kubelet.devicemanager.conformance.worlds import Json
 
 _STOPPED = re.compile(r"endpoint .* has been stopped")
@@ -150,7 +150,10 @@ def _status(raw: Json) -> Json:
 
 
 def _checkpoint_write(ours: Json, recorded: Json) -> bool:
-    if recorded["checksum"] != file_checksum(recorded["file"]) or ours["mode"] != recorded["mode"]:
+    facts = text_facts(recorded["file"].encode())
+    if facts != {"rightChecksum": recorded["checksum"], "hashedText": recorded["hashedText"]}:
+        return False
+    if ours["mode"] != recorded["mode"]:
         return False
     mine, theirs = ours["file"], orjson.loads(recorded["file"])
     if mine["Checksum"] != ours["checksum"] or set(mine) != set(theirs):
@@ -165,7 +168,9 @@ def _checkpoint_data(file: Json) -> Any:
 
 
 def _checkpoint_read(ours: Json, recorded: Json) -> bool:
-    return _restored(ours, recorded)
+    facts = ("rightChecksum", "hashedText")
+    same_text = all(ours.get(key) == recorded[key] for key in facts if recorded.get(key) is not None)
+    return same_text and _restored(ours, recorded)
 
 
 # What users know by heart; other texts are those of Go's decoder.

@@ -22,7 +22,7 @@ from dra_node_agent.kubelet.dra.wire import CallError
 _RESOURCE = "example.com/gpu"
 _CODE, _DESC = "rpc error: code = ", " desc = "
 # How much faster than real time the kubelet's time runs: nothing has to wait for a dial's ten seconds.
-_HASTE = 10
+_HASTE = 4
 _LONGEST_WAIT = 20.0
 
 
