@@ -10,6 +10,7 @@ from types import TracebackType
 from typing import Any, Self, TypeVar
 
 import httpx
+import uvloop
 
 from dralab.testing.cluster import AsyncCluster, AsyncPod, Condition, JsonObject, Objects
 from dralab.testing.options import Options
@@ -24,7 +25,8 @@ class LoopThread:
     """An event loop that runs in a thread, until it is closed."""
 
     def __init__(self) -> None:
-        self._loop = asyncio.new_event_loop()
+        # A third faster than asyncio's own, as in the services' processes.
+        self._loop = uvloop.new_event_loop()
         self._thread = threading.Thread(target=self._loop.run_forever, name="dralab", daemon=True)
         self._thread.start()
 
