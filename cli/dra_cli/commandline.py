@@ -20,6 +20,7 @@ GROUPS: dict[str, dict[str, str]] = {
         "run": "Run a command with a cluster of its own: dralab run [OPTIONS] -- COMMAND.",
         "down": "Stop a cluster; its state stays for the next `up`.",
         "status": "Show a cluster's processes and whether each is ready.",
+        "node": "Add, remove, cordon, uncordon or drain nodes, also while pods run.",
         "kubeconfig": "Print the path of a cluster's kubeconfig.",
         "demo": "Start a cluster, run the quickstart through it, show each phase, and clean everything up.",
     },

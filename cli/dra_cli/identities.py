@@ -42,10 +42,10 @@ _DRIVER_RULES: Sequence[dict[str, Any]] = (
 class Identities:
     """A token for each service and node, new at every start, in files below ``folder`` that only their owner reads."""
 
-    def __init__(self, folder: Path, nodes: int) -> None:
+    def __init__(self, folder: Path, nodes: Sequence[str]) -> None:
         self._folder = folder
         names = [ADMINISTRATOR, _DRIVERS, *_COMPONENTS.values()]
-        names += [f"system:node:node-{number}" for number in range(nodes)]
+        names += [f"system:node:{name}" for name in nodes]
         self._tokens = {name: secrets.token_urlsafe(32) for name in names}
         self.serving = secrets.token_urlsafe(32)
         """What requests to the services' own ports need."""

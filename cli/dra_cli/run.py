@@ -120,6 +120,7 @@ async def status(data: Path) -> None:
     record = cluster.record()
     print(f"{record.server}  (pid {record.pid}, data {cluster.data})")
     failing = []
+    widest = max(map(len, record.services), default=0)
     for name, service in record.services.items():
         async with cluster.client("dralab") if name == "apiserver" else Client(service.url) as client:
             try:
@@ -130,7 +131,7 @@ async def status(data: Path) -> None:
                 ready, why = False, str(error)
         restarts = f", {service.restarts} restarts" if service.restarts else ""
         state = "ready" if ready else "not ready"
-        print(f"{name:12} {state:9}  {service.url}  pid {service.pid}{restarts}  {why}".rstrip())
+        print(f"{name:{widest}} {state:9}  {service.url}  pid {service.pid}{restarts}  {why}".rstrip())
         if not ready:
             failing.append(name)
     if failing:

@@ -1,5 +1,6 @@
 """The services that make up a cluster, and how ``dralab up`` starts each of them."""
 
+import asyncio
 import contextlib
 import os
 import ssl
@@ -13,6 +14,7 @@ from dra_shared.features import FeatureGates, with_defaults
 from dra_cli.certificates import Certificate, make_certificate
 from dra_cli.cluster import Cluster, Record, ServiceRecord
 from dra_cli.errors import CommandError
+from dra_cli.fleet import DEFAULT_POOL, Pool, Pools
 from dra_cli.identities import Identities
 from dra_cli.ports import Port, PortTaken
 from dra_cli.supervisor import ServiceSpec, Supervisor
@@ -37,6 +39,8 @@ _DEFAULT_VERSIONS = "api/all=true"
 
 # How often a start is tried where another program takes a port that was chosen here.
 _ATTEMPTS = 5
+# How often the files of pools are looked at.
+_POOLS_EVERY = 0.3
 
 
 @dataclass(frozen=True)
@@ -44,6 +48,8 @@ class ClusterOptions:
     """What ``dralab up`` was asked for."""
 
     nodes: int = 2
+    fleet: Sequence[Pool] = ()
+    """Pools of nodes, in place of ``nodes``, ``gpus`` and ``drivers``."""
     gpus: str = "8xA100-SXM4-40GB"
     port: int = 8080
     listen: str = "127.0.0.1"
@@ -61,6 +67,13 @@ class ClusterOptions:
     scheduler_config: Path | None = None
     log_level: str = "info"
     without: Sequence[str] = field(default_factory=tuple)
+
+    @property
+    def pools(self) -> list[Pool]:
+        """The pools that the cluster starts with."""
+        if self.fleet or not self.nodes:
+            return list(self.fleet)
+        return [Pool(name=DEFAULT_POOL, count=self.nodes, gpus=self.gpus, drivers=tuple(self.drivers))]
 
     @property
     def needs_token(self) -> bool:
@@ -84,9 +97,10 @@ class ClusterServices:
         self._ready = False
         self._identities: Identities | None = None
         self._certificate: Certificate | None = None
-        self._token = self._authority = ""
+        self._token = self._authority = self._server = ""
         if options.authorization_mode == "RBAC" or options.needs_token:
-            self._identities = Identities(cluster.data / "auth", options.nodes)
+            nodes = [name for pool in options.pools for name in pool.nodes]
+            self._identities = Identities(cluster.data / "auth", nodes)
         if self._identities is not None and options.needs_token:
             # kubectl and client-go keep tokens to themselves where there is no TLS.
             self._certificate = make_certificate(cluster.data / "auth", SystemClock().now())
@@ -119,6 +133,7 @@ class ClusterServices:
                     return
 
     async def _start(self) -> tuple[str, contextlib.AsyncExitStack]:
+        Pools(self.cluster.data).start(self._options.pools)
         async with contextlib.AsyncExitStack() as stack:
             specs = self._specify(stack)
             server = specs[0].port.url
@@ -138,8 +153,36 @@ class ClusterServices:
             await supervisor.ready()
             self._ready = True
             self._publish(specs, supervisor)
+            if "node-agent" not in self._options.without:
+                following = asyncio.create_task(self._follow_pools(specs, supervisor))
+                stack.push_async_callback(_ended, following)
             return server, stack.pop_all()
         raise AssertionError("the stack hides no error")
+
+    async def _follow_pools(self, specs: list[ServiceSpec], supervisor: Supervisor) -> None:
+        """Start and stop node agents as pools come, change and go: `dralab node add` writes a pool's file."""
+        known = {pool.name: pool for pool in self._options.pools}
+        with contextlib.ExitStack() as ports:
+            while True:
+                await asyncio.sleep(_POOLS_EVERY)
+                try:
+                    wanted = {
+                        name: pool for name, pool in Pools(self.cluster.data).read().items() if pool.nodes
+                    }
+                except CommandError as error:
+                    self._report(str(error))
+                    continue
+                for name in [name for name in known if wanted.get(name) != known[name]]:
+                    del known[name]
+                    await supervisor.remove(agent_name(name))
+                    specs[:] = [spec for spec in specs if spec.name != agent_name(name)]
+                    self._publish(specs, supervisor)
+                for name in [name for name in wanted if name not in known]:
+                    known[name] = wanted[name]
+                    agent = self._agent(wanted[name])
+                    specs.append(self._client(agent_name(name), "dra_node_agent.main", agent, ports))
+                    await supervisor.add(specs[-1])
+                    self._publish(specs, supervisor)
 
     def _publish(self, specs: Sequence[ServiceSpec], supervisor: Supervisor) -> None:
         """Write where everything is reached."""
@@ -156,22 +199,12 @@ class ClusterServices:
 
     def _specify(self, stack: contextlib.AsyncExitStack) -> list[ServiceSpec]:
         options, data = self._options, self.cluster.data
-        common = ["--log-level", options.log_level, "--feature-gates", self._gates]
         port = stack.enter_context(Port(options.port, "https" if self._token else "http"))
-
+        self._server = port.url
         identities = self._identities
         if identities is not None:
             identities.write(port.url, self._authority)
-
-        def client(name: str, module: str, arguments: Sequence[str]) -> ServiceSpec:
-            reached = ["--server", port.url]
-            if identities is not None:
-                reached = ["--kubeconfig", str(identities.kubeconfig_of(name))]
-                if self._token:
-                    reached += ["--serving-token-file", str(identities.serving_file)]
-            flags = [*reached, *arguments, *common]
-            return ServiceSpec(name, module, stack.enter_context(Port()), flags)
-
+        common = self._common()
         apiserver = ["--data", str(data), "--metrics-server", *common]
         served = ",".join(filter(None, (_DEFAULT_VERSIONS, options.runtime_config)))
         apiserver += ["--runtime-config", served, "--listen", options.listen]
@@ -196,20 +229,43 @@ class ClusterServices:
                 token=self._token,
                 tls=ssl.create_default_context(cadata=self._authority) if self._authority else None,
             ),
-            *(client(name, module, arguments) for name, (module, arguments) in self._clients.items()),
+            *(
+                self._client(name, module, arguments, stack)
+                for name, (module, arguments) in self._clients.items()
+            ),
         ]
+
+    def _common(self) -> list[str]:
+        return ["--log-level", self._options.log_level, "--feature-gates", self._gates]
+
+    def _client(
+        self,
+        name: str,
+        module: str,
+        arguments: Sequence[str],
+        stack: contextlib.AsyncExitStack | contextlib.ExitStack,
+    ) -> ServiceSpec:
+        """A service that is a client of the API server."""
+        identities, reached = self._identities, ["--server", self._server]
+        if identities is not None:
+            role = "node-agent" if name.startswith("node-agent") else name
+            reached = ["--kubeconfig", str(identities.kubeconfig_of(role))]
+            if self._token:
+                reached += ["--serving-token-file", str(identities.serving_file)]
+        flags = [*reached, *arguments, *self._common()]
+        return ServiceSpec(name, module, stack.enter_context(Port()), flags)
 
     def _choose_clients(self) -> dict[str, tuple[str, Sequence[str]]]:
         clients: dict[str, tuple[str, Sequence[str]]] = {
             "controller": ("dra_controller.main", self._controller()),
             "scheduler": ("dra_scheduler.main", self._scheduler()),
-            "node-agent": ("dra_node_agent.main", self._agent()),
         }
         for name in self._options.without:
-            if clients.pop(name, None) is None:
-                raise CommandError(f"--without {name}: choose {', '.join(clients)}", 2)
-        if not self._options.nodes:
-            clients.pop("node-agent", None)
+            if name != "node-agent" and clients.pop(name, None) is None:
+                raise CommandError(f"--without {name}: choose {', '.join([*clients, 'node-agent'])}", 2)
+        if "node-agent" not in self._options.without:
+            for pool in self._options.pools:
+                clients[agent_name(pool.name)] = ("dra_node_agent.main", self._agent(pool))
         return clients
 
     def _controller(self) -> list[str]:
@@ -220,14 +276,11 @@ class ClusterServices:
         file = self._options.scheduler_config
         return ["--config", str(file.absolute())] if file is not None else []
 
-    def _agent(self) -> list[str]:
+    def _agent(self, pool: Pool) -> list[str]:
         options = self._options
-        agent = ["--data", str(self.cluster.data), "--nodes", str(options.nodes), "--gpus", options.gpus]
-        agent += ["--runtime", options.runtime]
+        agent = ["--data", str(self.cluster.data), *pool.flags(), "--runtime", options.runtime]
         if options.allow_host_access:
             agent.append("--allow-host-access")
-        for driver in options.drivers:
-            agent += ["--driver", driver]
         for folder in options.gpu_models:
             agent += ["--gpu-models", str(Path(folder).absolute())]
         for file in options.images:
@@ -235,6 +288,16 @@ class ClusterServices:
         for name, value in options.driver_options.items():
             agent += [f"--{name}", value] if value else []
         return agent
+
+
+async def _ended(task: asyncio.Task[None]) -> None:
+    task.cancel()
+    await asyncio.gather(task, return_exceptions=True)
+
+
+def agent_name(pool: str) -> str:
+    """The service that carries the pool's nodes."""
+    return "node-agent" if pool == DEFAULT_POOL else f"node-agent-{pool}"
 
 
 def _gates(wanted: str) -> str:

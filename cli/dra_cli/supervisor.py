@@ -69,11 +69,12 @@ class Supervisor:
         changed: Callable[[], None] = lambda: None,
         clock: Clock | None = None,
     ) -> None:
+        self._logs = logs
         self._services = [_Service(spec, logs / f"{spec.name}.log") for spec in specs]
         self._report = report
         self._changed = changed
         self._clock = clock or SystemClock()
-        self._tasks: list[asyncio.Task[None]] = []
+        self._keepers: dict[str, asyncio.Task[None]] = {}
 
     async def __aenter__(self) -> Self:
         try:
@@ -82,7 +83,8 @@ class Supervisor:
         except BaseException:
             await self._stop()
             raise
-        self._tasks = [asyncio.create_task(self._keep(service)) for service in self._services]
+        for service in self._services:
+            self._keepers[service.spec.name] = asyncio.create_task(self._keep(service))
         return self
 
     async def __aexit__(
@@ -91,10 +93,26 @@ class Supervisor:
         error: BaseException | None,
         traceback: TracebackType | None,
     ) -> None:
-        for task in self._tasks:
-            task.cancel()
-        await asyncio.gather(*self._tasks, return_exceptions=True)
+        for keeper in self._keepers.values():
+            keeper.cancel()
+        await asyncio.gather(*self._keepers.values(), return_exceptions=True)
         await self._stop()
+
+    async def add(self, spec: ServiceSpec) -> None:
+        """Start one more, and keep it running."""
+        service = _Service(spec, self._logs / f"{spec.name}.log")
+        await service.start()
+        self._services.append(service)
+        self._keepers[spec.name] = asyncio.create_task(self._keep(service))
+
+    async def remove(self, name: str) -> None:
+        """Stop one for good."""
+        keeper = self._keepers.pop(name)
+        keeper.cancel()
+        await asyncio.gather(keeper, return_exceptions=True)
+        gone = next(service for service in self._services if service.spec.name == name)
+        self._services.remove(gone)
+        await gone.stop()
 
     def pids(self) -> dict[str, int]:
         """The process id of each service that runs now."""

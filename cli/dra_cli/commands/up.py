@@ -22,6 +22,9 @@ def options(parser: Parser) -> None:
 
 
 def _size(parser: Parser) -> None:
+    parser.add_argument(
+        "--filename", "-f", type=Path, metavar="FLEET", help="a fleet: pools of nodes; see docs/fleets.md"
+    )
     parser.add_argument("--nodes", type=number(0, 500), default=2, help="how many nodes to simulate (2)")
     parser.add_argument(
         "--gpus",
@@ -122,11 +125,17 @@ def run(chosen: argparse.Namespace) -> None:
 
 
 def asked(chosen: argparse.Namespace) -> "ClusterOptions":
-    """What the options ask for."""
+    """What the options ask for.
+
+    Raises:
+        CommandError: the fleet's file is of no use.
+    """
+    from dra_cli import fleet
     from dra_cli.services import ClusterOptions
 
     return ClusterOptions(
         nodes=chosen.nodes,
+        fleet=tuple(fleet.read(chosen.filename)) if chosen.filename else (),
         gpus=chosen.gpus,
         port=chosen.port,
         listen=chosen.listen,

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any, Self
 
 import httpx
 from dra_shared.api.core import ConfigMap
+from dra_shared.api.node import Taint
 from dra_shared.api.pod import Pod
 from dra_shared.api.resources import CONFIG_MAPS, PODS
 from dra_shared.client.errors import ApiError
@@ -78,6 +79,9 @@ class NodeAgentConfig:
         address: where the nodes are to be reached.
         tokens: tokens of users; the kubelet of node NAME acts as the user ``system:node:NAME``.
         guard: keeps web pages away from exec and attach.
+        labels: labels of each node, besides those that describe its devices.
+        taints: taints that each node registers with.
+        cpu, memory: what each node has.
         durable: whether checkpoints are synced to the disk.
         topology_policy: the kubelets' topology manager's policy.
     """
@@ -99,6 +103,9 @@ class NodeAgentConfig:
     guard: Guard = field(default_factory=Guard)
     durable: bool = True
     labels: Mapping[str, str] = field(default_factory=dict)
+    taints: Sequence[Taint] = ()
+    cpu: str = "64"
+    memory: str = "512Gi"
     images: Sequence[Path] = ()
     topology_policy: str = NONE
 
@@ -244,7 +251,10 @@ class NodeAgent:
             address=config.address,
             port=self._port,
             runtime=f"{runtime.name}://{runtime.version}",
+            cpu=config.cpu,
+            memory=config.memory,
             labels={**self._features.find(name), **config.labels},
+            taints=config.taints,
         )
         kubelet = Kubelet(
             KubeletConfig(

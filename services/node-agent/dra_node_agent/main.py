@@ -8,9 +8,11 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from dra_shared import service
+from dra_shared.api.node import Taint
 from dra_shared.client import kubeconfig
 from dra_shared.features import FeatureGates
 from dra_shared.log import logger
+from dra_shared.quantity import Quantity
 
 from dra_node_agent.drivers.base import DriverOptions
 from dra_node_agent.drivers.catalog import driver_options, find_driver
@@ -22,6 +24,7 @@ from dra_node_agent.runtime.images import ImagesError, load_images
 
 # For nodes whose drivers are all someone else's.
 _NO_DRIVER = "none"
+_EFFECTS = ("NoSchedule", "PreferNoSchedule", "NoExecute")
 
 _log = logger(__name__)
 
@@ -31,10 +34,7 @@ def main() -> int:
     options = service.Options("node-agent", "dralab's nodes: kubelet, container runtime and DRA drivers")
     options.client_options()
     options.option("--data", default=".dralab", type=Path, help="the cluster's directory")
-    options.option("--nodes", default=0, type=int, help="how many nodes, named node-0, node-1, ...")
-    options.option(
-        "--node-name", default="", help="the node's name (default: the host's), or the nodes' prefix"
-    )
+    _node_options(options)
     options.option("--gpus", default="8xA100-SXM4-40GB", help="simulated GPUs of each node, or host")
     options.option(
         "--gpu-models", default=None, action="append", help="a directory with GPU models; repeatable"
@@ -77,11 +77,30 @@ def main() -> int:
             raise ValueError("--nodes must be between 1 and 2000")
         if args.nodes > 1 and (args.root_dir or args.cdi_dir):
             raise ValueError("--root-dir and --cdi-dir are for a single node")
+        _labels(args.node_labels)
+        _taints(args.register_with_taints)
+        for quantity in (args.node_cpu, args.node_memory):
+            Quantity.parse(quantity)
         _check_drivers(args)
         load_images(_images(args))
     except (ValueError, DriverConfigError, ImagesError) as error:
         options.error(str(error))
     return service.run("node-agent", args.log_level, lambda: _serve(args))
+
+
+def _node_options(options: service.Options) -> None:
+    """Which nodes there are, and what they are like."""
+    options.option("--nodes", default=0, type=int, help="how many nodes, named node-0, node-1, ...")
+    options.option(
+        "--node-name", default="", help="the node's name (default: the host's), or the nodes' prefix"
+    )
+    options.option(
+        "--node-names", default="", help="the nodes' names, separated by commas, in place of --nodes"
+    )
+    options.option("--node-labels", default="", help="labels of each node: key=value,…")
+    options.option("--register-with-taints", default="", help="taints of each node: key=value:effect,…")
+    options.option("--node-cpu", default="64", help="CPUs of each node")
+    options.option("--node-memory", default="512Gi", help="memory of each node")
 
 
 def _check_drivers(args: argparse.Namespace) -> None:
@@ -97,6 +116,37 @@ def _check_drivers(args: argparse.Namespace) -> None:
         raise ValueError(f"--driver {_NO_DRIVER} stands alone")
     for text in chosen:
         find_driver(placed(text, max(args.nodes, 1)).name, options)
+
+
+def _labels(text: str) -> dict[str, str]:
+    """Labels as the kubelet's ``--node-labels`` has them.
+
+    Raises:
+        ValueError: one has no value.
+    """
+    found = {}
+    for entry in filter(None, text.split(",")):
+        key, equals, value = entry.partition("=")
+        if not equals:
+            raise ValueError(f"--node-labels: {entry!r} is not key=value")
+        found[key] = value
+    return found
+
+
+def _taints(text: str) -> tuple[Taint, ...]:
+    """Taints as the kubelet's ``--register-with-taints`` has them.
+
+    Raises:
+        ValueError: one has no effect.
+    """
+    found = []
+    for entry in filter(None, text.split(",")):
+        name, colon, effect = entry.rpartition(":")
+        if not colon or effect not in _EFFECTS:
+            raise ValueError(f"--register-with-taints: {entry!r} is not key=value:effect")
+        key, _, value = name.partition("=")
+        found.append(Taint(key=key, value=value, effect=effect))
+    return tuple(found)
 
 
 def _images(args: argparse.Namespace) -> tuple[Path, ...]:
@@ -126,7 +176,9 @@ async def _serve(args: argparse.Namespace) -> None:
 
     _raise_file_limit()
     names = [args.node_name or socket.gethostname().lower()]
-    if args.nodes:
+    if args.node_names:
+        names = args.node_names.split(",")
+    elif args.nodes:
         names = [f"{args.node_name or 'node'}-{number}" for number in range(args.nodes)]
     config = NodeAgentConfig(
         data=args.data,
@@ -142,6 +194,10 @@ async def _serve(args: argparse.Namespace) -> None:
         host_access=args.allow_host_access,
         root=args.root_dir.absolute() if args.root_dir else None,
         cdi=args.cdi_dir.absolute() if args.cdi_dir else None,
+        labels=_labels(args.node_labels),
+        taints=_taints(args.register_with_taints),
+        cpu=args.node_cpu,
+        memory=args.node_memory,
         address=args.address or _own_address(args.health_address),
         features=FeatureGates.parse(args.feature_gates),
         tokens=kubeconfig.tokens(Path(args.kubeconfig)) if args.kubeconfig else {},

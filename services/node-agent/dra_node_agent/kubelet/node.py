@@ -2,7 +2,7 @@
 
 import asyncio
 import hashlib
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Protocol
 
@@ -16,8 +16,10 @@ from dra_shared.api.node import (
     NodeAddress,
     NodeCondition,
     NodeDaemonEndpoints,
+    NodeSpec,
     NodeStatus,
     NodeSystemInfo,
+    Taint,
 )
 from dra_shared.api.pod import ObjectReference
 from dra_shared.api.resources import LEASES, NODES
@@ -57,6 +59,7 @@ class NodeShape:
     pods: str = "110"
     runtime: str = "fake://1.0.0"
     labels: Mapping[str, str] = field(default_factory=dict)
+    taints: Sequence[Taint] = ()
     pod_cidr: str = ""
 
 
@@ -152,6 +155,7 @@ class NodeReporter:
                 labels=labels,
                 annotations={"volumes.kubernetes.io/controller-managed-attach-detach": "true"},
             ),
+            spec=NodeSpec(taints=tuple(self.shape.taints)),
             status=status,
         )
         try:

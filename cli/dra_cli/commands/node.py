@@ -1,0 +1,79 @@
+"""``dralab node``: add and remove nodes of a running cluster; cordon, uncordon and drain those of any."""
+
+import argparse
+import asyncio
+
+from dra_cli.access import chosen_cluster, cluster_options
+from dra_cli.commandline import Parser, number
+from dra_cli.errors import CommandError
+
+_ACTIONS = ("add", "remove", "cordon", "uncordon", "drain")
+
+
+def options(parser: Parser) -> None:
+    """Declare what it takes."""
+    parser.add_argument("action", choices=_ACTIONS, help=", ".join(_ACTIONS))
+    parser.add_argument("names", nargs="*", help="which nodes; for add, the new pool's name")
+    parser.add_argument("--count", type=number(1, 500), default=1, help="add: how many nodes (1)")
+    parser.add_argument("--gpus", default="8xA100-SXM4-40GB", help="add: GPUs of each node")
+    parser.add_argument("--driver", action="append", default=[], help="add: driver of each; may be repeated")
+    parser.add_argument("--cpu", default="64", help="add: CPUs of each node (64)")
+    parser.add_argument("--memory", default="512Gi", help="add: memory of each node (512Gi)")
+    parser.add_argument(
+        "--label", action="append", default=[], metavar="KEY=VALUE", help="add: a label of each"
+    )
+    parser.add_argument(
+        "--taint", action="append", default=[], metavar="KEY=VALUE:EFFECT", help="add: a taint of each"
+    )
+    parser.add_argument("--zone", default="", help="add: the nodes' zone")
+    parser.add_argument("--price", type=float, help="add: what a node costs an hour")
+    parser.switch("--ignore-daemonsets", help="drain: leave DaemonSets' pods where they are")
+    parser.switch("--force", help="drain: delete pods too that nothing will make again")
+    parser.add_argument("--grace-period", "--grace", type=int, help="drain: seconds that pods get to stop")
+    parser.add_argument("--timeout", type=float, default=120.0, help="how long to wait, in seconds (120)")
+    cluster_options(parser)
+
+
+def run(chosen: argparse.Namespace) -> None:
+    """Do it.
+
+    Raises:
+        CommandError: the nodes are not named, or the cluster is none of ours.
+    """
+    from dra_cli import nodes
+
+    cluster = chosen_cluster(chosen)
+    if chosen.action in ("add", "remove") and cluster.data is None:
+        raise CommandError(f"`node {chosen.action}` is for a cluster of dralab: name it with --data")
+    if chosen.action == "add":
+        work = nodes.add(cluster, _pool(chosen), chosen.timeout)
+    elif not chosen.names:
+        raise CommandError(f"say which: dralab node {chosen.action} NAME…", 2)
+    elif chosen.action == "remove":
+        work = nodes.remove(cluster, chosen.names, chosen.timeout)
+    elif chosen.action == "drain":
+        eviction = nodes.Eviction(chosen.ignore_daemonsets, chosen.force, chosen.grace_period, chosen.timeout)
+        work = nodes.drain(cluster, chosen.names, eviction)
+    else:
+        work = nodes.cordon(cluster, chosen.names, unschedulable=chosen.action == "cordon")
+    asyncio.run(work)
+
+
+def _pool(chosen: argparse.Namespace) -> dict[str, object]:
+    if len(chosen.names) > 1:
+        raise CommandError("nodes that are added together are one pool: give one name", 2)
+    given: dict[str, object] = {
+        "count": chosen.count,
+        "gpus": chosen.gpus,
+        "drivers": chosen.driver,
+        "cpu": chosen.cpu,
+        "memory": chosen.memory,
+        "labels": dict(label.split("=", 1) if "=" in label else (label, "") for label in chosen.label),
+        "taints": chosen.taint,
+        "zone": chosen.zone,
+    }
+    if chosen.names:
+        given["name"] = chosen.names[0]
+    if chosen.price is not None:
+        given["price"] = chosen.price
+    return given

@@ -1,0 +1,211 @@
+"""Fleets: pools of equal nodes, as a file describes them. ``fleet.schema.json`` is the same for editors."""
+
+import json
+import re
+from collections.abc import Callable
+from dataclasses import asdict, dataclass, field
+from pathlib import Path
+from typing import Any
+
+from dra_cli.errors import CommandError
+
+SCHEMA = Path(__file__).with_name("fleet.schema.json")
+#: The pool that ``dralab up --nodes`` makes: its nodes are node-0, node-1, …
+DEFAULT_POOL = "node"
+#: Where a node's price is; what plans a fleet reads it there.
+PRICE_LABEL = "dralab.dev/price"
+_ZONE_LABEL = "topology.kubernetes.io/zone"
+_MOST_NODES = 2000
+_TAINT = re.compile(r"[^:=]+(=[^:]*)?:(NoSchedule|PreferNoSchedule|NoExecute)")
+_NAME = re.compile(r"[a-z0-9]([a-z0-9-]{0,40}[a-z0-9])?")
+
+
+@dataclass(frozen=True, kw_only=True)
+class Pool:
+    """Nodes that are equal: ``count`` of them, named after the pool."""
+
+    name: str
+    count: int = 1
+    gpus: str = "8xA100-SXM4-40GB"
+    drivers: tuple[str, ...] = ()
+    cpu: str = "64"
+    memory: str = "512Gi"
+    labels: dict[str, str] = field(default_factory=dict)
+    taints: tuple[str, ...] = ()
+    zone: str = ""
+    price: float | None = None
+    removed: tuple[str, ...] = ()
+    """Names of nodes that were taken out."""
+
+    @property
+    def nodes(self) -> list[str]:
+        """The nodes' names."""
+        return [name for number in range(self.count) if (name := f"{self.name}-{number}") not in self.removed]
+
+    def flags(self) -> list[str]:
+        """What the pool's node agent is started with."""
+        labels = {**({_ZONE_LABEL: self.zone} if self.zone else {}), **self.labels}
+        if self.price is not None:
+            labels[PRICE_LABEL] = f"{self.price:g}"
+        words = ["--node-names", ",".join(self.nodes), "--gpus", self.gpus]
+        words += ["--node-cpu", self.cpu, "--node-memory", self.memory]
+        words += ["--node-labels", ",".join(f"{key}={value}" for key, value in labels.items())]
+        words += ["--register-with-taints", ",".join(self.taints)]
+        for driver in self.drivers:
+            words += ["--driver", driver]
+        return words
+
+    def text(self) -> str:
+        """The pool as JSON."""
+        return json.dumps(
+            {name: value for name, value in asdict(self).items() if value is not None}, indent=2
+        )
+
+
+def read(path: Path) -> list[Pool]:
+    """The pools of a fleet's file.
+
+    Raises:
+        CommandError: it cannot be read, or is no fleet; the message names the file and the pool.
+    """
+    from dra_shared.yamltext import YamlError, load
+
+    try:
+        document = load(path.read_bytes()).value
+    except OSError as error:
+        raise CommandError(f"cannot read {path}: {error.strerror}") from error
+    except YamlError as error:
+        raise CommandError(f"{path} is no valid YAML: {error}") from error
+    given = document.get("pools") if isinstance(document, dict) else None
+    if not isinstance(given, list) or not given or set(document) != {"pools"}:
+        raise CommandError(f"{path}: a fleet is a list of pools: see {SCHEMA}")
+    pools = [pool(entry, f"{path}: pools[{number}]") for number, entry in enumerate(given)]
+    names = [one.name for one in pools]
+    if len(set(names)) < len(names):
+        raise CommandError(f"{path}: pools need names of their own")
+    return pools
+
+
+def pool(given: Any, where: str) -> Pool:
+    """A pool as a file has it.
+
+    Raises:
+        CommandError: a field is unknown, missing or of the wrong kind.
+    """
+    if not isinstance(given, dict) or "name" not in given:
+        raise CommandError(f"{where}: a pool needs a name")
+    for name, value in given.items():
+        if name not in _FIELDS:
+            raise CommandError(f"{where}.{name}: unknown: choose {', '.join(_FIELDS)}")
+        if problem := _FIELDS[name](value):
+            raise CommandError(f"{where}.{name}: {problem}")
+    values = dict(given)
+    for name in ("cpu", "memory"):
+        if name in values:
+            values[name] = str(values[name])
+    for name in ("drivers", "taints", "removed"):
+        if name in values:
+            values[name] = tuple(values[name])
+    return Pool(**values)
+
+
+def _name(value: Any) -> str:
+    fits = isinstance(value, str) and _NAME.fullmatch(value)
+    return "" if fits else "must be a DNS label of at most 42 characters"
+
+
+def _count(value: Any) -> str:
+    fits = isinstance(value, int) and not isinstance(value, bool) and 0 <= value <= _MOST_NODES
+    return "" if fits else f"must be a number between 0 and {_MOST_NODES}"
+
+
+def _text(value: Any) -> str:
+    return "" if isinstance(value, str) else "must be text"
+
+
+def _texts(value: Any) -> str:
+    return (
+        ""
+        if isinstance(value, list) and all(isinstance(one, str) for one in value)
+        else "must be a list of texts"
+    )
+
+
+def _quantity(value: Any) -> str:
+    from dra_shared.quantity import Quantity
+
+    try:
+        Quantity.parse(str(value))
+    except ValueError:
+        return "must be a quantity such as 64 or 512Gi"
+    return (
+        "" if isinstance(value, str | int | float) and not isinstance(value, bool) else "must be a quantity"
+    )
+
+
+def _pairs(value: Any) -> str:
+    fits = isinstance(value, dict) and all(isinstance(one, str) for pair in value.items() for one in pair)
+    return "" if fits else "must be texts by name"
+
+
+def _taints(value: Any) -> str:
+    fits = not _texts(value) and all(map(_TAINT.fullmatch, value))
+    return "" if fits else "must be a list of key=value:effect"
+
+
+def _price(value: Any) -> str:
+    return (
+        ""
+        if isinstance(value, int | float) and not isinstance(value, bool) and value >= 0
+        else "must be a number"
+    )
+
+
+_FIELDS: dict[str, Callable[[Any], str]] = {
+    "name": _name,
+    "count": _count,
+    "gpus": _text,
+    "drivers": _texts,
+    "cpu": _quantity,
+    "memory": _quantity,
+    "labels": _pairs,
+    "taints": _taints,
+    "zone": _text,
+    "price": _price,
+    "removed": _texts,
+}
+
+
+class Pools:
+    """The pools of a running cluster, a file each below its directory: who adds or changes one writes its file."""
+
+    def __init__(self, data: Path) -> None:
+        self._folder = data / "pools"
+
+    def read(self) -> dict[str, Pool]:
+        """The pools by name."""
+        found = {}
+        for file in sorted(self._folder.glob("*.json")):
+            try:
+                found[file.stem] = pool(json.loads(file.read_bytes()), str(file))
+            except (OSError, ValueError) as error:
+                raise CommandError(f"{file}: {error}") from error
+        return found
+
+    def write(self, pool: Pool) -> None:
+        """Add the pool, or change it."""
+        from dra_cli.cluster import replace
+
+        self._folder.mkdir(exist_ok=True)
+        replace(self._folder / f"{pool.name}.json", pool.text().encode())
+
+    def remove(self, name: str) -> None:
+        """Take the pool away."""
+        (self._folder / f"{name}.json").unlink(missing_ok=True)
+
+    def start(self, pools: list[Pool]) -> None:
+        """Make these the cluster's pools, in place of those of its last life."""
+        for name in self.read():
+            self.remove(name)
+        for one in pools:
+            self.write(one)

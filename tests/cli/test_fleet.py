@@ -1,0 +1,116 @@
+"""Fleets' files, and nodes of a running cluster."""
+
+import json
+from pathlib import Path
+from typing import Any
+
+import jsonschema
+import pytest
+from dra_cli import nodes
+from dra_cli.access import ChosenCluster
+from dra_cli.cluster import Cluster as Home
+from dra_cli.errors import CommandError
+from dra_cli.fleet import SCHEMA, Pool, Pools, pool, read
+from dra_cli.services import ClusterOptions, ClusterServices
+from dralab.testing import Cluster
+
+_SCHEMA: dict[str, Any] = json.loads(SCHEMA.read_text())
+
+
+def test_a_pool_becomes_an_agents_flags(tmp_path: Path) -> None:
+    file = tmp_path / "fleet.yaml"
+    file.write_text(
+        "pools:\n- {name: big, count: 2, cpu: 128, memory: 2Ti, zone: a, price: 98.5, labels: {team: ml},\n"
+        "   taints: ['reserved=ml:NoSchedule'], drivers: [gpu.nvidia.com]}\n- {name: small}\n"
+    )
+    big, small = read(file)
+    flags = big.flags()
+    assert flags[flags.index("--node-names") + 1] == "big-0,big-1"
+    labels = flags[flags.index("--node-labels") + 1]
+    assert labels == "topology.kubernetes.io/zone=a,team=ml,dralab.dev/price=98.5"
+    assert flags[flags.index("--node-cpu") + 1] == "128"
+    assert small == Pool(name="small")
+
+
+@pytest.mark.parametrize(
+    ("given", "message"),
+    [
+        ({}, "a pool needs a name"),
+        ({"name": "Big"}, "name: must be a DNS label"),
+        ({"name": "a", "count": -1}, "count: must be a number between 0 and 2000"),
+        ({"name": "a", "gpu": "x"}, "gpu: unknown: choose name, count, gpus"),
+        ({"name": "a", "memory": "much"}, "memory: must be a quantity"),
+        ({"name": "a", "taints": ["x:Never"]}, "taints: must be a list of key=value:effect"),
+        ({"name": "a", "price": "cheap"}, "price: must be a number"),
+    ],
+)
+def test_what_is_wrong_is_named_and_the_schema_agrees(given: dict[str, Any], message: str) -> None:
+    with pytest.raises(CommandError, match=message):
+        pool(given, "fleet.yaml: pools[0]")
+    if "memory" not in given:
+        with pytest.raises(jsonschema.ValidationError):
+            jsonschema.validate({"pools": [given]}, _SCHEMA)
+
+
+def test_the_schema_has_every_field() -> None:
+    fields = _SCHEMA["properties"]["pools"]["items"]["properties"]
+    assert set(fields) == {*json.loads(Pool(name="a").text()), "price"}
+    jsonschema.validate({"pools": [{"name": "a", "price": 1, "cpu": 4}]}, _SCHEMA)
+
+
+def test_pools_of_an_earlier_life_are_gone(tmp_path: Path) -> None:
+    pools = Pools(tmp_path)
+    pools.write(Pool(name="old"))
+    pools.start([Pool(name="new", removed=("new-0",))])
+    assert list(pools.read()) == ["new"]
+    assert pools.read()["new"].nodes == []
+
+
+@pytest.mark.system
+@pytest.mark.dra_cluster(nodes=2, scope="module")
+def test_draining_follows_kubectls_rules(dra_cluster: Cluster, capsys: pytest.CaptureFixture[str]) -> None:
+    container = {"name": "c", "image": "any", "command": ["sleep", "infinity"]}
+    dra_cluster.apply(
+        {
+            "apiVersion": "v1",
+            "kind": "Pod",
+            "metadata": {"name": "alone"},
+            "spec": {"containers": [container], "nodeName": "node-0"},
+        }
+    )
+    dra_cluster.pod("alone").wait_for()
+    there = ChosenCluster(server=dra_cluster.url)
+    how = nodes.Eviction(grace_period=0)
+    with pytest.raises(CommandError, match=r"use --force to override\): default/alone"):
+        dra_cluster.run(nodes.drain(there, ["node-0"], how))
+    dra_cluster.run(nodes.drain(there, ["node-0"], nodes.Eviction(force=True, grace_period=0)))
+    assert dra_cluster.list("pods") == []
+    assert dra_cluster.get("node/node-0")["spec"]["unschedulable"] is True
+    dra_cluster.run(nodes.cordon(there, ["node-0"], unschedulable=False))
+    assert "unschedulable" not in dra_cluster.get("node/node-0")["spec"]
+    assert "node/node-0 drained" in capsys.readouterr().out
+
+
+@pytest.mark.system
+@pytest.mark.slow
+async def test_nodes_come_and_go_while_the_cluster_runs(tmp_path: Path) -> None:
+    home, there = Home(tmp_path), ChosenCluster(data=tmp_path)
+    options = ClusterOptions(nodes=1, port=0, relaxed=True, drivers=("none",))
+    with home.locked():
+        async with ClusterServices(home, options, print).running():
+            await nodes.add(
+                there, {"name": "more", "count": 2, "drivers": ["none"], "labels": {"new": "yes"}}, 100
+            )
+            assert "node-agent-more" in home.record().services
+            async with there.client() as client:
+                listed = (
+                    await client.raw("GET", "/api/v1/nodes", params={"labelSelector": "new=yes"})
+                ).json()
+                assert [node["metadata"]["name"] for node in listed["items"]] == ["more-0", "more-1"]
+                await nodes.remove(there, ["more-0"], 100)
+                assert (await client.raw("GET", "/api/v1/nodes/more-0")).status_code == 404
+                await nodes.remove(there, ["more-1"], 100)
+            assert "node-agent-more" not in home.record().services
+            with pytest.raises(CommandError, match="has a node more-1"):
+                await nodes.remove(there, ["more-1"], 1)
+        home.forget()
