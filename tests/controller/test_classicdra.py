@@ -162,6 +162,14 @@ async def test_a_pods_context_has_its_nodes(cluster: Cluster) -> None:
 
         potential = ["node-0", "node-1"]
         await cluster.until(lambda: context(spec={"potentialNodes": potential}, claims=[{"name": "gpu"}]))
+        late = {
+            "driver": "gpu.nvidia.com",
+            "nodeName": "node-2",
+            "pool": {"name": "node-2", "generation": 1, "resourceSliceCount": 1},
+        }
+        await cluster.create("ResourceSlice", "node-2", spec=late)
+        potential = ["node-0", "node-1", "node-2"]
+        await cluster.until(lambda: context(spec={"potentialNodes": potential}, claims=[{"name": "gpu"}]))
         [pod] = await cluster.items("Pod")
         condition = {"type": "PodScheduled", "status": "False", "reason": "Unschedulable"}
         await cluster.set_status("Pod", pod, conditions=[condition])

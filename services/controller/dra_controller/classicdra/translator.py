@@ -14,9 +14,11 @@ from dra_shared.api.resources import (
     CONFIG_MAPS,
     DEVICE_CLASSES,
     NAMESPACES,
+    NODES,
     PODS,
     RESOURCE_CLAIM_TEMPLATES,
     RESOURCE_CLAIMS,
+    RESOURCE_SLICES,
     Resource,
 )
 from dra_shared.classic.convert import converted
@@ -84,11 +86,14 @@ class Translator:
         for other in named:
             self._on_change(other, lambda obj: self._all())
         self._on_change(RESOURCE_CLAIMS, self._claim_changed)
-        self._on_change(DEVICE_CLASSES, lambda obj: self.queue.add(f"{CLASSES.group_resource} {obj.key}"))
+        for class_ in (CLASSES, *VENDOR_CLASSES):
+            self._on_change(DEVICE_CLASSES, self._adder(class_.group_resource))
         self._on_change(RESOURCE_CLAIM_TEMPLATES, self._adder(TEMPLATES.group_resource))
         self._on_change(PODS, self._adder(_POD))
         self._on_change(CONTEXTS, self._adder(_POD))
         self._on_change(NAMESPACES, self._namespace_changed)
+        self._on_change(NODES, lambda obj: self._nodes_changed())
+        self._on_change(RESOURCE_SLICES, lambda obj: self._nodes_changed())
 
     def _on_change(self, resource: Resource[Any], call: Callable[[Any], None]) -> None:
         self._informers.informer(resource).add_handler(call, lambda _, new: call(new), call)
@@ -100,6 +105,12 @@ class Translator:
         self.queue.add(f"{CLAIMS.group_resource} {claim.key}")
         for consumer in claim.status.reserved_for:
             self.queue.add(f"{_POD} {claim.metadata.namespace}/{consumer.name}")
+
+    def _nodes_changed(self) -> None:
+        """Nodes or their devices changed: look at the pods that have no node yet."""
+        for shown in self._informers.informer(CONTEXTS).store.list():
+            if not shown.spec.get("selectedNode"):
+                self.queue.add(f"{_POD} {shown.key}")
 
     def _all(self) -> None:
         """Parameters or a class changed: look at all that may name it."""
