@@ -218,6 +218,16 @@ class ClusterServices:
                 apiserver += ["--kubelet-token-file", str(identities.serving_file)]
         if options.relaxed:
             apiserver.append("--relaxed")
+        clients = [
+            self._client(name, module, arguments, stack)
+            for name, (module, arguments) in self._clients.items()
+        ]
+        apiserver += [
+            word
+            for spec in clients
+            if spec.name == "scheduler"
+            for word in ("--scheduler-url", spec.port.url)
+        ]
         return [
             ServiceSpec(
                 "apiserver",
@@ -229,10 +239,7 @@ class ClusterServices:
                 token=self._token,
                 tls=ssl.create_default_context(cadata=self._authority) if self._authority else None,
             ),
-            *(
-                self._client(name, module, arguments, stack)
-                for name, (module, arguments) in self._clients.items()
-            ),
+            *clients,
         ]
 
     def _common(self) -> list[str]:

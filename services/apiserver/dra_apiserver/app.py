@@ -1,4 +1,4 @@
-"""The ASGI application: the resource API in front, FastAPI behind it for pages that people read."""
+"""The ASGI application: the fast dispatcher for Kubernetes clients; ``front`` has FastAPI's application."""
 
 from __future__ import annotations
 
@@ -24,6 +24,7 @@ from dra_apiserver.errors import (
     no_such_resource,
     too_many_requests,
 )
+from dra_apiserver.front.paths import MOUNTED, PATHS
 from dra_apiserver.handlers.deprecations import deprecation
 from dra_apiserver.handlers.documents import Documents
 from dra_apiserver.handlers.routes import NotResource, resolve
@@ -245,15 +246,15 @@ class Application:
             await request.respond(200, self._api.metrics.render(), "text/plain; version=0.0.4; charset=utf-8")
         elif await self._documents.answer(request, parts):
             return
-        elif parts[0] in {"docs", "redoc", "openapi.json", "debug"}:
+        elif parts[0] in PATHS and MOUNTED not in request.scope:
             if self._pages is None:
                 try:
-                    from dra_apiserver.pages import build
+                    from dra_apiserver.front.application import build
                 except ModuleNotFoundError as error:
                     text = f"this page needs {error.name}: pip install 'dralab[console]'\n"
                     await request.respond(501, text.encode(), "text/plain; charset=utf-8")
                     return
-                self._pages = build(self._api)
+                self._pages = build(self._api, self._health, self)
 
             async def noted(message: Any) -> None:
                 if message["type"] == "http.response.start":

@@ -18,7 +18,8 @@ class Config:
     """`history` is how long revisions stay readable, in seconds; port 0 takes a free one.
 
     `database` is the URL of the database (`storage/catalog.py`).
-    `kubelet_token` goes with requests to nodes; `metrics_server` serves metrics.k8s.io.
+    `kubelet_token` goes with requests to nodes and to the scheduler at `scheduler_url`.
+    `metrics_server` serves metrics.k8s.io.
     `tls` has the files of a certificate and its key.
     """
 
@@ -36,6 +37,7 @@ class Config:
     disabled_plugins: frozenset[str] = frozenset()
     anonymous_auth: bool = True
     kubelet_token: str = ""
+    scheduler_url: str = ""
     metrics_server: bool = False
     tls: tuple[Path, Path] | None = None
     known_tokens: Mapping[str, UserInfo] = field(default_factory=dict)

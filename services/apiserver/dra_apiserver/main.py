@@ -108,6 +108,11 @@ def options() -> Options:
         type=Path,
         help="file with the token that goes with requests to nodes: their --serving-token-file",
     )
+    made.option(
+        "--scheduler-url",
+        default="",
+        help="the scheduler's health port, which /insight asks for explanations",
+    )
     made.guard_options()
     made.option("--access-log", default=False, action="store_true", help="log every request")
     return made
@@ -144,6 +149,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
         anonymous_auth=chosen.anonymous_auth,
         known_tokens=known_tokens,
         kubelet_token=kubelet_token,
+        scheduler_url=chosen.scheduler_url,
         metrics_server=chosen.metrics_server,
         tls=tls,
         guard=guard(chosen),

@@ -448,12 +448,6 @@ async def test_metrics_count_watches_and_their_events(client: httpx.AsyncClient)
     assert 'apiserver_current_inflight_requests{request_kind="readOnly"} 1' in metrics
 
 
-async def test_pages_for_people(client: httpx.AsyncClient) -> None:
-    assert "swagger" in (await client.get("/docs")).text.lower()
-    assert (await client.get("/openapi.json")).json()["swagger"] == "2.0"
-    assert (await client.get("/debug/store")).json()["objects"]["namespaces"] == 4
-
-
 async def test_a_slow_client_hears_of_its_watch_at_once(client: httpx.AsyncClient) -> None:
     async with client.stream("GET", CONFIGMAPS, params={"watch": "1", "timeoutSeconds": "30"}) as answer:
         assert answer.status_code == 200

@@ -1,0 +1,110 @@
+"""Builds the FastAPI application: docs, health, the store's state and insight, with the Kubernetes API mounted in it.
+
+Its import takes longer than the server's whole start, and Kubernetes clients need nothing of it: the server hands their
+requests to the mounted dispatcher itself, and makes the application when a path of :data:`PATHS` is first asked for.
+"""
+
+from __future__ import annotations
+
+import gzip
+from pathlib import Path
+from typing import Annotated, Any
+
+from fastapi import FastAPI, Query, Request, Response
+from fastapi.responses import HTMLResponse, PlainTextResponse
+
+from dra_apiserver.api import Api
+from dra_apiserver.front.insight import router
+from dra_apiserver.front.models import StoreReport
+from dra_apiserver.front.paths import MOUNTED
+from dra_apiserver.health import Health
+
+_ASSETS = Path(__file__).with_name("assets")
+_TYPES = {".js": "text/javascript; charset=utf-8", ".css": "text/css; charset=utf-8"}
+_PAGE = ["GET", "HEAD"]
+_UNHEALTHY: dict[int | str, dict[str, Any]] = {500: {"description": "a check failed"}}
+_Excluded = Annotated[tuple[str, ...], Query(description="checks to leave out")]
+_DOCS = """<!DOCTYPE html>
+<html lang="en"><head><meta charset="utf-8"><title>dralab</title>
+<link rel="stylesheet" href="/assets/swagger-ui.css"></head>
+<body><div id="swagger-ui"></div>
+<script src="/assets/swagger-ui-bundle.js"></script>
+<script src="/assets/swagger-ui-standalone-preset.js"></script>
+<script>
+SwaggerUIBundle({
+  dom_id: "#swagger-ui", layout: "StandaloneLayout", validatorUrl: null,
+  presets: [SwaggerUIBundle.presets.apis, SwaggerUIStandalonePreset],
+  urls: [{url: "/openapi.json", name: "dralab"}, {url: "/openapi/v2", name: "Kubernetes"}],
+});
+</script></body></html>
+"""
+_REDOC = """<!DOCTYPE html>
+<html lang="en"><head><meta charset="utf-8"><title>Kubernetes API</title></head>
+<body><redoc spec-url="/openapi/v2"></redoc><script src="/assets/redoc.standalone.js"></script></body></html>
+"""
+
+
+def build(api: Api, health: Health, kubernetes: Any) -> FastAPI:
+    """The application, with the ASGI application ``kubernetes`` mounted below all paths of its own."""
+    app = FastAPI(
+        title="dralab", docs_url=None, redoc_url=None, summary="What a lab has besides the Kubernetes API."
+    )
+    _add_pages(app)
+    _add_health(app, health)
+    _add_store(app, api)
+    app.include_router(router(api.config))
+
+    async def mounted(scope: Any, receive: Any, send: Any) -> None:
+        await kubernetes({**scope, MOUNTED: True}, receive, send)
+
+    app.mount("/", mounted, name="kubernetes")
+    return app
+
+
+def _add_pages(app: FastAPI) -> None:
+    @app.api_route("/docs", methods=_PAGE, include_in_schema=False)
+    async def docs() -> HTMLResponse:
+        return HTMLResponse(_DOCS)
+
+    @app.api_route("/redoc", methods=_PAGE, include_in_schema=False)
+    async def redoc() -> HTMLResponse:
+        return HTMLResponse(_REDOC)
+
+    @app.api_route("/assets/{name}", methods=_PAGE, include_in_schema=False)
+    async def asset(name: str, request: Request) -> Response:
+        file = _ASSETS / f"{Path(name).name}.gz"
+        if not file.exists():
+            return PlainTextResponse("404 page not found\n", status_code=404)
+        packed, media = file.read_bytes(), _TYPES[Path(name).suffix]
+        headers = {"Vary": "Accept-Encoding", "Cache-Control": "max-age=3600"}
+        if "gzip" in request.headers.get("accept-encoding", ""):
+            return Response(packed, media_type=media, headers={**headers, "Content-Encoding": "gzip"})
+        return Response(gzip.decompress(packed), media_type=media, headers=headers)
+
+
+def _add_health(app: FastAPI, health: Health) -> None:
+    def add(endpoint: str, summary: str) -> None:
+        @app.get(f"/{endpoint}", summary=summary, tags=["health"], responses=_UNHEALTHY)
+        async def answer(verbose: str | None = None, exclude: _Excluded = ()) -> PlainTextResponse:
+            query = {} if verbose is None else {"verbose": verbose}
+            code, text = health.answer(endpoint, query, list(exclude), "")
+            return PlainTextResponse(text, status_code=code)
+
+    add("livez", "Whether the server is alive.")
+    add("readyz", "Whether it takes requests.")
+    add("healthz", "Whether it is healthy.")
+
+
+def _add_store(app: FastAPI, api: Api) -> None:
+    @app.get("/debug/store", tags=["debug"])
+    async def store() -> StoreReport:
+        """The store's revisions, writes, watches and objects."""
+        kept = api.store
+        return StoreReport(
+            revision=kept.revision,
+            compacted=kept.compacted,
+            commits=kept.commits,
+            writes=kept.committed_writes,
+            watches=len(api.streams),
+            objects={f"{group}/{plural}".lstrip("/"): n for (group, plural), n in kept.resources().items()},
+        )

@@ -1,0 +1,238 @@
+"""What the front's endpoints answer, as FastAPI checks and documents it.
+
+The insight reports are the scheduler's; ``dra_scheduler.explain`` says what their fields mean.
+"""
+
+from pydantic import BaseModel, ConfigDict, Field
+from pydantic.alias_generators import to_camel
+
+
+class _Report(BaseModel):
+    """Named in JSON as Kubernetes names fields; a newer scheduler may say more."""
+
+    model_config = ConfigDict(alias_generator=to_camel, populate_by_name=True, extra="allow")
+
+
+class StoreReport(BaseModel):
+    """The store: revisions, writes, open watches, and how many objects there are of each resource."""
+
+    revision: int
+    compacted: int
+    commits: int
+    writes: int
+    watches: int
+    objects: dict[str, int]
+
+
+class ReasonReport(_Report):
+    """What turned a device away; only what applies to its kind is there."""
+
+    kind: str
+    gist: str
+    values: str = ""
+    device_class: str = ""
+    index: int | None = None
+    expression: str = ""
+    error: str = ""
+    saw: dict[str, str] = Field(default_factory=dict)
+    attribute: str = ""
+    value: str = ""
+    others: list[str] = Field(default_factory=list)
+    counter: str = ""
+    capacity: str = ""
+    needed: str = ""
+    left: str = ""
+    missing: str = ""
+    claims: list[str] = Field(default_factory=list)
+    pods: list[str] = Field(default_factory=list)
+
+
+class DeviceReport(_Report):
+    """A device that was looked at, and what turned it away."""
+
+    device: str
+    reasons: list[str] = Field(default_factory=list)
+    details: list[ReasonReport] = Field(default_factory=list)
+
+
+class RequestReport(_Report):
+    """A claim's request on one node."""
+
+    claim: str
+    request: str
+    device_class: str = ""
+    count: int = 0
+    suitable: int = 0
+    devices: list[DeviceReport] = Field(default_factory=list)
+
+
+class PoolReport(_Report):
+    """A pool that the node sees."""
+
+    driver: str
+    pool: str
+    generation: int = 0
+    devices: int = 0
+    problem: str = ""
+
+
+class NodeReport(_Report):
+    """A node: whether it can take the pod, and why not."""
+
+    node: str
+    fits: bool = False
+    objections: dict[str, list[str]] = Field(default_factory=dict)
+    saw: dict[str, list[str]] = Field(default_factory=dict)
+    remedies: list[str] = Field(default_factory=list)
+    pools: list[PoolReport] = Field(default_factory=list)
+    requests: list[RequestReport] = Field(default_factory=list)
+    allocated: list[str] = Field(default_factory=list)
+
+
+class NodeSummary(_Report):
+    """Nodes with the same objections."""
+
+    count: int
+    objections: list[str] = Field(default_factory=list)
+    nodes: list[str] = Field(default_factory=list)
+
+
+class Change(_Report):
+    """One change after which the pod would fit."""
+
+    node: str
+    kind: str
+    text: str
+
+
+class ClaimReport(_Report):
+    """A claim of the pod and its devices."""
+
+    claim: str
+    devices: list[str] = Field(default_factory=list)
+    reserved_for: list[str] = Field(default_factory=list)
+    in_flight: bool = False
+
+
+class MemberReport(_Report):
+    """A pod of the group."""
+
+    pod: str
+    state: str
+    node: str = ""
+    message: str = ""
+
+
+class GroupReport(_Report):
+    """The group that the pod is scheduled with."""
+
+    group: str
+    min_count: int = 0
+    placed: int = 0
+    members: list[MemberReport] = Field(default_factory=list)
+
+
+class PodReport(_Report):
+    """Why a pod is where it is, or nowhere."""
+
+    pod: str
+    state: str
+    node: str = ""
+    phase: str = ""
+    waits_for: list[str] = Field(default_factory=list)
+    message: str = ""
+    attempts: int = 0
+    group: GroupReport | None = None
+    claims: list[ClaimReport] = Field(default_factory=list)
+    summary: list[NodeSummary] = Field(default_factory=list)
+    closest: str = ""
+    change: Change | None = None
+    shortfalls: list[str] = Field(default_factory=list)
+    nodes: list[NodeReport] = Field(default_factory=list)
+    nodes_left_out: int = 0
+
+
+class SelectorReport(_Report):
+    """One of a class's selectors: how many devices it is true for, and fails for."""
+
+    expression: str
+    selected: int = 0
+    errors: dict[str, int] = Field(default_factory=dict)
+    shortfalls: list[str] = Field(default_factory=list)
+
+
+class ClassReport(_Report):
+    """What a device class selects."""
+
+    device_class: str
+    devices: int = 0
+    selected: int = 0
+    selectors: list[SelectorReport] = Field(default_factory=list)
+
+
+class Usage(_Report):
+    """Devices of one class and shape: free, used or blocked."""
+
+    device_class: str = Field(alias="class")
+    shape: str
+    devices: int = 0
+    free: int = 0
+    used: int = 0
+    blocked: int = 0
+    shares: int | None = None
+    more_shares: int | str | None = None
+    why: dict[str, int] = Field(default_factory=dict)
+
+
+class NodeUsage(_Report):
+    """What a node can reach."""
+
+    node: str
+    usage: list[Usage] = Field(default_factory=list)
+    problem: str = ""
+
+
+class Level(_Report):
+    """A counter of a pool, or a capacity of a device that is shared."""
+
+    total: str = "0"
+    free: str = "0"
+
+
+class PoolUsage(_Report):
+    """One pool: its devices, counters and capacities."""
+
+    driver: str
+    pool: str
+    node: str = ""
+    devices: int = 0
+    used: int = 0
+    problem: str = ""
+    counters: dict[str, Level] = Field(default_factory=dict)
+    capacity: dict[str, Level] = Field(default_factory=dict)
+    in_use_by: dict[str, list[str]] = Field(default_factory=dict)
+    admin_access: dict[str, list[str]] = Field(default_factory=dict)
+
+
+class Free(_Report):
+    """Free and used devices of the cluster, by class, node and pool."""
+
+    classes: list[Usage] = Field(default_factory=list)
+    nodes: list[NodeUsage] = Field(default_factory=list)
+    pools: list[PoolUsage] = Field(default_factory=list)
+
+
+class FitRequest(_Report):
+    """Pods, with the claims, templates and groups that they refer to, and how many copies to try."""
+
+    objects: list[dict[str, object]]
+    count: int | None = None
+    max: bool = False
+    without: list[str] = Field(default_factory=list)
+
+
+class FitAnswer(_Report):
+    """Whether the pods fit, and where they would go."""
+
+    fits: int
+    wanted: int

@@ -1,0 +1,95 @@
+"""The front: pages without the network, typed endpoints, and the Kubernetes API mounted below them."""
+
+import re
+from collections.abc import AsyncIterator
+from pathlib import Path
+
+import httpx
+import pytest
+from dra_apiserver.config import Config
+from dra_apiserver.front import models
+from dra_apiserver.front.application import build
+from dra_apiserver.health import Health
+from dra_apiserver.server import ApiServer
+from dra_scheduler.explain import free, report
+from dra_scheduler.plan.routes import FitRequest
+from msgspec.structs import fields
+
+
+async def test_docs_load_nothing_from_elsewhere(client: httpx.AsyncClient) -> None:
+    for path in ("/docs", "/redoc"):
+        page = (await client.get(path)).text
+        sources = re.findall(r'(?:src|href)="([^"]+)"', page)
+        assert sources
+        assert "://" not in page
+        assert (await client.head(path)).status_code == 200
+        for source in sources:
+            answer = await client.get(source)
+            assert answer.status_code == 200
+            assert answer.headers["content-encoding"] == "gzip"
+            assert len(answer.content) > 100_000
+    assert (await client.get("/assets/nothing.js")).status_code == 404
+    plain = await client.get("/assets/swagger-ui.css", headers={"Accept-Encoding": "identity"})
+    assert "content-encoding" not in plain.headers
+    assert ".swagger-ui" in plain.text
+
+
+async def test_the_document_has_typed_endpoints(client: httpx.AsyncClient) -> None:
+    document = (await client.get("/openapi.json")).json()
+    assert document["openapi"].startswith("3.")
+    for path in ("/livez", "/debug/store", "/insight/free", "/insight/explain/class/{name}"):
+        assert "get" in document["paths"][path]
+    answer = document["paths"]["/insight/plan/fit"]["post"]["responses"]["200"]
+    assert answer["content"]["application/json"]["schema"]["$ref"].endswith("/FitAnswer")
+    assert (await client.get("/debug/store")).json()["objects"]["namespaces"] == 4
+
+
+async def test_without_a_scheduler_there_is_no_insight(client: httpx.AsyncClient) -> None:
+    answer = await client.get("/insight/free")
+    assert (answer.status_code, "--scheduler-url" in answer.text) == (503, True)
+    assert (await client.get("/insight/nothing")).status_code == 404
+
+
+@pytest.fixture
+async def front(tmp_path: Path) -> AsyncIterator[httpx.AsyncClient]:
+    """The application by itself, on a server's API."""
+    async with ApiServer(Config(port=0, data=tmp_path)) as server:
+        health = Health()
+        health.add("ping", lambda: None)
+        health.add("log", lambda: "full")
+
+        async def kubernetes(scope: object, receive: object, send: object) -> None:
+            raise LookupError("the mounted application")
+
+        transport = httpx.ASGITransport(build(server.api, health, kubernetes))
+        async with httpx.AsyncClient(transport=transport, base_url="http://front") as client:
+            yield client
+
+
+async def test_health_is_the_servers(front: httpx.AsyncClient) -> None:
+    assert (await front.get("/livez")).status_code == 500
+    answer = await front.get("/readyz", params={"exclude": "log", "verbose": ""})
+    assert (answer.status_code, "[+]log excluded: ok" in answer.text) == (200, True)
+
+
+async def test_all_other_paths_are_the_mounted_applications(front: httpx.AsyncClient) -> None:
+    with pytest.raises(LookupError, match="the mounted application"):
+        await front.get("/api/v1/namespaces")
+
+
+@pytest.mark.parametrize(
+    ("model", "struct"),
+    [
+        *((getattr(models, name), getattr(report, name)) for name in (
+            "DeviceReport", "RequestReport", "PoolReport", "NodeReport", "NodeSummary", "Change", "ClaimReport",
+            "MemberReport", "GroupReport", "PodReport", "SelectorReport", "ClassReport",
+        )),
+        *((getattr(models, name), getattr(free, name)) for name in (
+            "Usage", "NodeUsage", "Level", "PoolUsage", "Free",
+        )),
+        (models.FitRequest, FitRequest),
+    ],
+)  # fmt: skip
+def test_models_have_the_schedulers_fields(model: type[models._Report], struct: type) -> None:
+    aliases = {found.alias for found in model.model_fields.values()}
+    assert aliases == {found.encode_name for found in fields(struct)}
