@@ -4,11 +4,12 @@ import asyncio
 import contextlib
 import os
 import ssl
+import time
 from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from dra_shared.clock import SystemClock
+from dra_shared.clock import SPEED, SystemClock
 from dra_shared.features import FeatureGates, with_defaults
 
 from dra_cli.certificates import Certificate, make_certificate
@@ -65,6 +66,10 @@ class ClusterOptions:
     gpu_models: Sequence[str] = field(default_factory=tuple)
     images: Sequence[str] = field(default_factory=tuple)
     scheduler_config: Path | None = None
+    speed: float = 1.0
+    """How much faster time passes for the services."""
+    grace: float | None = None
+    """How many seconds pods get at most to stop; None for as many as they say."""
     log_level: str = "info"
     without: Sequence[str] = field(default_factory=tuple)
 
@@ -98,6 +103,7 @@ class ClusterServices:
         self._identities: Identities | None = None
         self._certificate: Certificate | None = None
         self._token = self._authority = self._server = ""
+        self._environment = {SPEED: f"{options.speed:g}@{time.time():.3f}"} if options.speed != 1 else {}
         if options.authorization_mode == "RBAC" or options.needs_token:
             nodes = [name for pool in options.pools for name in pool.nodes]
             self._identities = Identities(cluster.data / "auth", nodes)
@@ -236,6 +242,7 @@ class ClusterServices:
                 apiserver,
                 port_flag="--port",
                 known=True,
+                environment=self._environment,
                 token=self._token,
                 tls=ssl.create_default_context(cadata=self._authority) if self._authority else None,
             ),
@@ -260,7 +267,7 @@ class ClusterServices:
             if self._token:
                 reached += ["--serving-token-file", str(identities.serving_file)]
         flags = [*reached, *arguments, *self._common()]
-        return ServiceSpec(name, module, stack.enter_context(Port()), flags)
+        return ServiceSpec(name, module, stack.enter_context(Port()), flags, environment=self._environment)
 
     def _choose_clients(self) -> dict[str, tuple[str, Sequence[str]]]:
         clients: dict[str, tuple[str, Sequence[str]]] = {
@@ -286,6 +293,8 @@ class ClusterServices:
     def _agent(self, pool: Pool) -> list[str]:
         options = self._options
         agent = ["--data", str(self.cluster.data), *pool.flags(), "--runtime", options.runtime]
+        if options.grace is not None:
+            agent += ["--most-grace", f"{options.grace:g}"]
         if options.allow_host_access:
             agent.append("--allow-host-access")
         for folder in options.gpu_models:

@@ -9,6 +9,7 @@ from dra_cli.cluster import Cluster
 from dra_cli.errors import CommandError
 from dra_cli.ports import Port, PortTaken
 from dra_cli.services import ClusterOptions, ClusterServices, Reporter
+from dra_shared.clock import SPEED
 from dra_shared.listening import listening_socket
 
 _CLIENTS = ("controller", "scheduler", "node-agent")
@@ -79,3 +80,13 @@ def test_a_token_is_needed_by_default_where_pods_run_on_a_real_engine() -> None:
     assert ClusterOptions(runtime="docker").needs_token
     assert not ClusterOptions(runtime="docker", anonymous_auth=True).needs_token
     assert ClusterOptions(anonymous_auth=False).needs_token
+
+
+def test_speed_and_grace_reach_the_services(tmp_path: Path) -> None:
+    services = ClusterServices(Cluster(tmp_path), ClusterOptions(nodes=1, port=0, speed=10, grace=0), print)
+    with contextlib.ExitStack() as stack:
+        specs = services._specify(stack)  # type: ignore[arg-type]  # it only enters contexts
+        (speed,) = {spec.environment[SPEED] for spec in specs}
+        agent = next(spec.arguments for spec in specs if spec.name == "node-agent")
+    assert speed.startswith("10@")
+    assert list(agent)[list(agent).index("--most-grace") + 1] == "0"

@@ -1,7 +1,8 @@
 import asyncio
+import time
 
 import pytest
-from dra_shared.clock import FakeClock, parse_rfc3339, rfc3339, rfc3339_micro, wait_for
+from dra_shared.clock import SPEED, FakeClock, SystemClock, parse_rfc3339, rfc3339, rfc3339_micro, wait_for
 
 
 async def test_fake_clock_wakes_sleepers_in_order() -> None:
@@ -51,3 +52,17 @@ async def test_waiting_ends_with_what_is_waited_for_or_with_the_time() -> None:
     event.set()
     await waiting
     await wait_for(event.wait(), 5.0, clock)
+
+
+async def test_time_can_pass_faster_since_a_moment_that_processes_share(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    since = time.time() - 100
+    monkeypatch.setenv(SPEED, f"10@{since}")
+    clock, other = SystemClock(), SystemClock()
+    assert clock.now().timestamp() - since >= 1000
+    assert abs((other.now() - clock.now()).total_seconds()) < 60
+    began = clock.monotonic()
+    await clock.sleep(0.1)
+    assert clock.monotonic() - began >= 0.09
+    assert SystemClock("").now().timestamp() < clock.now().timestamp()

@@ -69,6 +69,17 @@ def _services(parser: Parser) -> None:
         default=None,
         help="whether clients need no token (default: with docker they need one)",
     )
+    parser.add_argument(
+        "--speed",
+        type=number(0.1, 1000, float),
+        default=1.0,
+        help="how much faster time passes: timers, leases (1)",
+    )
+    parser.add_argument(
+        "--grace",
+        type=number(0, None, float),
+        help="seconds that pods get at most to stop, whatever they say",
+    )
     parser.add_argument("--log-level", default="info", help="debug, info, warning or error")
     parser.add_argument(
         "--without",
@@ -157,6 +168,8 @@ def asked(chosen: argparse.Namespace) -> "ClusterOptions":
         gpu_models=tuple(chosen.gpu_models),
         images=tuple(chosen.images),
         scheduler_config=chosen.scheduler_config,
+        speed=chosen.speed,
+        grace=chosen.grace,
         log_level=chosen.log_level,
         without=tuple(chosen.without),
     )

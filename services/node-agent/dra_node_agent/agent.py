@@ -4,6 +4,7 @@ import asyncio
 import contextlib
 import functools
 import hashlib
+import math
 import os
 import tempfile
 from collections.abc import Container, Mapping, Sequence
@@ -82,6 +83,7 @@ class NodeAgentConfig:
         labels: labels of each node, besides those that describe its devices.
         taints: taints that each node registers with.
         cpu, memory: what each node has.
+        most_grace: how many seconds pods get at most to stop.
         durable: whether checkpoints are synced to the disk.
         topology_policy: the kubelets' topology manager's policy.
     """
@@ -106,6 +108,7 @@ class NodeAgentConfig:
     taints: Sequence[Taint] = ()
     cpu: str = "64"
     memory: str = "512Gi"
+    most_grace: float = math.inf
     images: Sequence[Path] = ()
     topology_policy: str = NONE
 
@@ -262,6 +265,7 @@ class NodeAgent:
                 shape=shape,
                 features=config.features,
                 durable=config.durable,
+                most_grace=config.most_grace,
                 topology_policy=config.topology_policy,
             ),
             self._kubelet_client(name),

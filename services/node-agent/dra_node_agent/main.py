@@ -2,6 +2,7 @@
 
 import argparse
 import contextlib
+import math
 import resource
 import socket
 from collections.abc import Iterator
@@ -99,6 +100,7 @@ def _node_options(options: service.Options) -> None:
     )
     options.option("--node-labels", default="", help="labels of each node: key=value,…")
     options.option("--register-with-taints", default="", help="taints of each node: key=value:effect,…")
+    options.option("--most-grace", default=math.inf, type=float, help="seconds that pods get at most to stop")
     options.option("--node-cpu", default="64", help="CPUs of each node")
     options.option("--node-memory", default="512Gi", help="memory of each node")
 
@@ -196,6 +198,7 @@ async def _serve(args: argparse.Namespace) -> None:
         cdi=args.cdi_dir.absolute() if args.cdi_dir else None,
         labels=_labels(args.node_labels),
         taints=_taints(args.register_with_taints),
+        most_grace=args.most_grace,
         cpu=args.node_cpu,
         memory=args.node_memory,
         address=args.address or _own_address(args.health_address),

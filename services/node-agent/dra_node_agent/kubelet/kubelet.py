@@ -4,6 +4,7 @@ Slices of the node's last life are deleted before drivers may register: their dr
 """
 
 import asyncio
+import math
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -54,6 +55,7 @@ class KubeletConfig:
         durable: whether checkpoints are synced to the disk.
         topology_policy: the topology manager's policy.
         numa_nodes: those of the node's machine.
+        most_grace: how many seconds pods get at most to stop.
     """
 
     root: Path
@@ -62,6 +64,7 @@ class KubeletConfig:
     durable: bool = True
     topology_policy: str = NONE
     numa_nodes: Sequence[int] = (0, 1)
+    most_grace: float = math.inf
 
     @property
     def device_plugins(self) -> Path:
@@ -126,6 +129,7 @@ class Kubelet:
             recorder=self._recorder,
             clock=clock,
             admission=self._admit,
+            most_grace=config.most_grace,
         )
         self._workers: dict[str, PodWorker] = {}
         self._tasks = Tasks()

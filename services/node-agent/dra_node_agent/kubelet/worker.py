@@ -5,6 +5,7 @@ The worker syncs the pod after each change of its object, containers or devices.
 """
 
 import asyncio
+import math
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 
@@ -52,6 +53,7 @@ class WorkerContext:
     recorder: Recorder
     clock: Clock
     admission: Callable[[Pod], Awaitable[None]]
+    most_grace: float = math.inf
 
 
 @dataclass(frozen=True)
@@ -330,6 +332,9 @@ class PodWorker:
             killing.cancel()
 
     def _first_grace(self) -> float:
+        return min(self._given_grace(), self._context.most_grace)
+
+    def _given_grace(self) -> float:
         if self._object_deleted or self._deleting():
             return float(self.pod.metadata.deletion_grace_period_seconds or 0)
         given = self.pod.spec.termination_grace_period_seconds
