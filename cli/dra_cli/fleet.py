@@ -205,7 +205,7 @@ class Pools:
 
     def start(self, pools: list[Pool]) -> None:
         """Make these the cluster's pools, in place of those of its last life."""
-        for name in self.read():
-            self.remove(name)
+        for file in self._folder.glob("*.json"):
+            file.unlink()
         for one in pools:
             self.write(one)

@@ -47,12 +47,17 @@ class Progress:
     ) -> None:
         self._clear()
 
+    @property
+    def wanted(self) -> bool:
+        """Whether there are steps enough to show."""
+        return self._total >= _FEW
+
     def step(self, done: int | None = None) -> None:
         """One more is done, or so many in all."""
         self._done = self._done + 1 if done is None else done
         now = self._monotonic()
         waited = _EVERY if self._terminal else _EVERY_PLAIN
-        if self._total < _FEW or now - self._began < _SOON or now - self._shown < waited:
+        if not self.wanted or now - self._began < _SOON or now - self._shown < waited:
             return
         self._shown = now
         self._write(self._line(now - self._began))

@@ -17,6 +17,7 @@ from dra_shared.client.rest import Client
 
 from dra_cli.cluster import Cluster
 from dra_cli.errors import CommandError
+from dra_cli.progress import Progress
 from dra_cli.services import ClusterOptions, ClusterServices, Reporter
 
 T = TypeVar("T")
@@ -24,6 +25,7 @@ T = TypeVar("T")
 _DETACH_TIMEOUT = 90.0
 _STOP_TIMEOUT = 30.0
 _POLL = 0.02
+_SHOW_EVERY = 0.5
 
 
 async def up(data: Path, options: ClusterOptions) -> None:
@@ -39,7 +41,11 @@ async def up(data: Path, options: ClusterOptions) -> None:
         services = ClusterServices(cluster, options, report)
         try:
             async with contextlib.AsyncExitStack() as stack:
-                server = await _unless_stopped(stop, stack.enter_async_context(services.running()))
+                with Progress("nodes ready", total(options)) as progress:
+                    shown = asyncio.create_task(_show_nodes(cluster, progress))
+                    stack.callback(shown.cancel)
+                    server = await _unless_stopped(stop, stack.enter_async_context(services.running()))
+                    shown.cancel()
                 if server is not None:
                     report(f"ready in {time.monotonic() - began:.1f} s: {server}")
                     report(f"export KUBECONFIG={shlex.quote(str(cluster.kubeconfig))}")
@@ -47,6 +53,26 @@ async def up(data: Path, options: ClusterOptions) -> None:
                 report("stopping")
         finally:
             cluster.forget()
+
+
+def total(options: ClusterOptions) -> int:
+    """How many nodes the cluster starts with."""
+    return sum(len(pool.nodes) for pool in options.pools)
+
+
+async def _show_nodes(cluster: Cluster, progress: Progress) -> None:
+    """Count the nodes that are ready, as they come."""
+    while progress.wanted:
+        await asyncio.sleep(_SHOW_EVERY)
+        with contextlib.suppress(CommandError, httpx.HTTPError, OSError, ValueError, KeyError):
+            progress.step(await _ready_nodes(cluster))
+
+
+async def _ready_nodes(cluster: Cluster) -> int:
+    async with cluster.client("dralab") as client:
+        listed = (await client.raw("GET", "/api/v1/nodes")).json()["items"]
+    conditions = [node["status"].get("conditions") or () for node in listed]
+    return sum(any(one["type"] == "Ready" and one["status"] == "True" for one in each) for each in conditions)
 
 
 async def _unless_stopped(stop: asyncio.Event, work: Coroutine[Any, Any, T]) -> T | None:
@@ -61,7 +87,7 @@ async def _unless_stopped(stop: asyncio.Event, work: Coroutine[Any, Any, T]) -> 
         await asyncio.gather(working, stopping, return_exceptions=True)
 
 
-def detach(data: Path, arguments: list[str]) -> None:
+def detach(data: Path, arguments: list[str], nodes: int = 0) -> None:
     """Start ``dralab up`` in the background and return when it is ready.
 
     Raises:
@@ -80,7 +106,12 @@ def detach(data: Path, arguments: list[str]) -> None:
             start_new_session=True,
         )
     deadline = time.monotonic() + _DETACH_TIMEOUT
+    progress, shown = Progress("nodes ready", nodes), time.monotonic()
     while time.monotonic() < deadline:
+        if progress.wanted and time.monotonic() - shown > _SHOW_EVERY:
+            with contextlib.suppress(CommandError, httpx.HTTPError, OSError, ValueError, KeyError):
+                progress.step(asyncio.run(_ready_nodes(cluster)))
+            shown = time.monotonic()
         if process.poll() is not None:
             words = log.read_text(errors="replace").strip().splitlines()
             raise CommandError(
@@ -89,7 +120,7 @@ def detach(data: Path, arguments: list[str]) -> None:
             )
         with contextlib.suppress(CommandError):
             if cluster.record().ready:
-                print(log.read_text().strip())
+                progress.print(log.read_text().strip())
                 return
         time.sleep(_POLL)
     process.terminate()

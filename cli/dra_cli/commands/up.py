@@ -129,10 +129,11 @@ def run(chosen: argparse.Namespace) -> None:
     """Start it."""
     from dra_cli import run as processes
 
+    options = asked(chosen)
     if chosen.detach:
-        processes.detach(chosen.data, sys.argv[1:])
+        processes.detach(chosen.data, sys.argv[1:], processes.total(options))
     else:
-        asyncio.run(processes.up(chosen.data, asked(chosen)))
+        asyncio.run(processes.up(chosen.data, options))
 
 
 def asked(chosen: argparse.Namespace) -> "ClusterOptions":
