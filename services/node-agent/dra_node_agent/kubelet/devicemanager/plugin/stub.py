@@ -98,17 +98,20 @@ class StubPlugin(pb_grpc.DevicePluginServicer):
         self.calls.append("ListAndWatch")
         self.streams += 1
         self._idle.clear()
+        failed = False
         try:
             while (devices := await self._lists.get()) is not None:
                 if isinstance(devices, StreamFailure):
-                    await context.abort(grpc.StatusCode.INTERNAL, "stream failed")
-                    return
+                    failed = True
+                    break
                 self.sent += 1
                 yield pb.ListAndWatchResponse(devices=map(_message, devices))
         finally:
             self.streams -= 1
             if not self.streams:
                 self._idle.set()
+        if failed:
+            await context.abort(grpc.StatusCode.INTERNAL, "stream failed")
 
     async def GetPreferredAllocation(self, request: Any, context: Any) -> pb.PreferredAllocationResponse:
         self.calls.append("GetPreferredAllocation")
