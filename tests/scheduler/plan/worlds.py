@@ -71,7 +71,7 @@ def random_world(rng: random.Random) -> tuple[list[Json], list[Json]]:
             )
             wanted = {"gpu": name}
         cpu = rng.choice(["500m", "1", "3"])
-        coming.append(pod_json(name, claims=wanted, requests={"cpu": cpu}))
+        coming.append(pod_json(name, claims=wanted, requests={"cpu": cpu}, container={"image": "x"}))
     return standing, coming
 
 
