@@ -85,6 +85,20 @@ def test_a_description(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> No
     assert {pod["node"] for pod in answer["pods"]} == {"node-0", "node-1", "node-2"}
 
 
+def test_quantities_may_be_numbers(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    resources = {"requests": {"cpu": 30, "memory": "1Gi"}}
+    spec = {"containers": [{"name": "main", "image": "x", "resources": resources}]}
+    file = _manifest(tmp_path, [{"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "p"}, "spec": spec}])
+    code, answer = _fit(capsys, file, "--nodes", "1", "--max")
+    assert (code, answer["fits"]) == (0, 2)
+    spec["containers"] = "none"  # type: ignore[assignment]  # wrong on purpose
+    broken = _manifest(
+        tmp_path, [{"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "p"}, "spec": spec}]
+    )
+    with pytest.raises(CommandError, match="a Pod cannot be read"):
+        run("plan", ["fit", broken, "--nodes", "1"])
+
+
 def test_text(tmp_path: Path, dump: str, capsys: pytest.CaptureFixture[str]) -> None:
     file = _manifest(tmp_path, _template())
     assert run("plan", ["fit", file, "--from", dump, "--count", "3"]) == 1
