@@ -8,7 +8,7 @@ from typing import Any
 import msgspec
 import orjson
 from dra_scheduler.plan.objects import BY_KIND, Objects
-from dra_shared.api.codec import convert, decode
+from dra_shared.api.codec import convert, decode, to_builtins
 from dra_shared.api.meta import Object
 from dra_shared.api.resources import DAEMON_SETS, PRIORITY_CLASSES, WORKLOADS, Resource
 
@@ -70,6 +70,14 @@ def _typed(resource: Resource[Any], document: Document) -> Object:
     value = _api().converted(document.group, document.version, document.kind, value, resource.version)
     made: Object = convert(resource, value)
     return made if made.metadata.namespace or not resource.namespaced else _in_default(made)
+
+
+def completed(resource: Resource[Any], obj: Object) -> Any:
+    """An object that a controller makes, with the defaults that a server sets when it is created."""
+    value = _api().converted(
+        resource.group, resource.version, resource.kind, to_builtins(obj), resource.version
+    )
+    return convert(resource, value)
 
 
 def _in_default(obj: Object) -> Object:

@@ -9,10 +9,10 @@ from dra_scheduler.plan.objects import BY_KIND, Objects
 from dra_scheduler.plan.workloads import TEMPLATED, pods_of
 from dra_shared.api.meta import Object
 from dra_shared.api.pod import Pod
-from dra_shared.api.resources import NODES, POD_GROUPS, PRIORITY_CLASSES, Resource
+from dra_shared.api.resources import NODES, POD_GROUPS, PODS, PRIORITY_CLASSES, Resource
 
 from dra_cli.errors import CommandError
-from dra_cli.plan.reading import Typed, from_source, typed
+from dra_cli.plan.reading import Typed, completed, from_source, typed
 
 _replace = msgspec.structs.replace
 _PRIORITIES = {"system-cluster-critical": 2_000_000_000, "system-node-critical": 2_000_001_000}
@@ -47,7 +47,7 @@ def of(found: Sequence[Typed], objects: Objects) -> Wanted:
         if isinstance(obj, Pod):
             pods.append(obj)
         elif resource in TEMPLATED:
-            pods += pods_of(resource, obj, objects.of(NODES))
+            pods += _completed(list(pods_of(resource, obj, objects.of(NODES))))
         if (
             not isinstance(obj, Pod)
             and resource is not POD_GROUPS
@@ -56,6 +56,14 @@ def of(found: Sequence[Typed], objects: Objects) -> Wanted:
             others.append((resource, obj))
     groups = [obj for resource, obj in found if resource is POD_GROUPS]
     return Wanted([_fresh(pod, values) for pod in pods], groups, others)  # type: ignore[arg-type]
+
+
+def _completed(pods: list[Pod]) -> list[Pod]:
+    """With the defaults that pods alone have, not templates, such as requests from limits."""
+    if pods and all(pod.spec is pods[0].spec for pod in pods):
+        spec = completed(PODS, pods[0]).spec
+        return [_replace(pod, spec=spec) for pod in pods]
+    return [completed(PODS, pod) for pod in pods]
 
 
 def _fresh(pod: Pod, priorities: dict[str, int]) -> Pod:

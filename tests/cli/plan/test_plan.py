@@ -99,6 +99,19 @@ def test_quantities_may_be_numbers(tmp_path: Path, capsys: pytest.CaptureFixture
         run("plan", ["fit", broken, "--nodes", "1"])
 
 
+def test_limits_of_a_template_are_requests(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    labels = {"app": "x"}
+    resources = {"limits": {"nvidia.com/gpu": 2}}
+    pod_spec = {"containers": [{"name": "main", "image": "x", "resources": resources}]}
+    template = {"metadata": {"labels": labels}, "spec": pod_spec}
+    spec = {"replicas": 1, "selector": {"matchLabels": labels}, "template": template}
+    deployment = {"apiVersion": "apps/v1", "kind": "Deployment", "metadata": {"name": "d"}, "spec": spec}
+    file = _manifest(tmp_path, [deployment])
+    code, answer = _fit(capsys, file, "--nodes", "1", "--gpus", "5xH100-SXM5-80GB", "--max")
+    assert (code, answer["fits"]) == (0, 2)
+    assert len(answer["pods"][0]["devices"]) == 2
+
+
 def test_text(tmp_path: Path, dump: str, capsys: pytest.CaptureFixture[str]) -> None:
     file = _manifest(tmp_path, _template())
     assert run("plan", ["fit", file, "--from", dump, "--count", "3"]) == 1
