@@ -28,7 +28,7 @@ class Progress:
         monotonic: Callable[[], float] = time.monotonic,
     ) -> None:
         self._what = what
-        self._total = total
+        self.total = total
         self._stream = stream or sys.stderr
         self._monotonic = monotonic
         self._terminal = self._stream.isatty()
@@ -50,7 +50,7 @@ class Progress:
     @property
     def wanted(self) -> bool:
         """Whether there are steps enough to show."""
-        return self._total >= _FEW
+        return self.total >= _FEW
 
     def step(self, done: int | None = None) -> None:
         """One more is done, or so many in all."""
@@ -68,8 +68,8 @@ class Progress:
         print(line, flush=True)
 
     def _line(self, seconds: float) -> str:
-        share = self._done / self._total
-        counted = f"{self._what} {self._done}/{self._total}"
+        share = self._done / self.total
+        counted = f"{self._what} {self._done}/{self.total}"
         if not self._terminal:
             return f"{counted} after {seconds:.0f} s"
         bar = "#" * int(share * _WIDTH)

@@ -65,7 +65,7 @@ async def _show_nodes(cluster: Cluster, progress: Progress) -> None:
     while progress.wanted:
         await asyncio.sleep(_SHOW_EVERY)
         with contextlib.suppress(CommandError, httpx.HTTPError, OSError, ValueError, KeyError):
-            progress.step(await _ready_nodes(cluster))
+            progress.step(min(await _ready_nodes(cluster), progress.total))
 
 
 async def _ready_nodes(cluster: Cluster) -> int:
@@ -110,7 +110,7 @@ def detach(data: Path, arguments: list[str], nodes: int = 0) -> None:
     while time.monotonic() < deadline:
         if progress.wanted and time.monotonic() - shown > _SHOW_EVERY:
             with contextlib.suppress(CommandError, httpx.HTTPError, OSError, ValueError, KeyError):
-                progress.step(asyncio.run(_ready_nodes(cluster)))
+                progress.step(min(asyncio.run(_ready_nodes(cluster)), progress.total))
             shown = time.monotonic()
         if process.poll() is not None:
             words = log.read_text(errors="replace").strip().splitlines()
