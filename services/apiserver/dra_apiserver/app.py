@@ -124,12 +124,17 @@ class Application:
         self._running += 1
         try:
             self._admit(request)
+            watching = b"watch=" in scope["query_string"] and request.flag("watch")
             try:
-                verb, handler, target = self._resolve(request)
+                verb, handler, target = resolve(self._api.registry, request.method, request.path, watching)
             except NotResource:
                 await self._other(request)
                 return
-            self._limit(verb)
+            if verb == "watch":
+                if len(self._api.streams) >= _MAX_WATCHES:
+                    raise too_many_requests("too many watches, please try again later")
+            elif self._running - len(self._api.streams) > _MAX_REQUESTS:
+                raise too_many_requests("too many requests, please try again later")
             warning = deprecation(target.kind, target.version)
             if warning is not None:
                 request.warn([warning])
@@ -166,22 +171,6 @@ class Application:
             self._authorizer.check(request, wanted)
         elif wanted is not None:
             request.user = impersonated(wanted)
-
-    def _resolve(self, request: Request) -> tuple[str, Handler, Target]:
-        watching = b"watch=" in request.scope["query_string"] and request.flag("watch")
-        return resolve(self._api.registry, request.method, request.path, watching)
-
-    def _limit(self, verb: str) -> None:
-        """Refuse what is too much at once.
-
-        Raises:
-            StatusError: 429.
-        """
-        if verb == "watch":
-            if len(self._api.streams) >= _MAX_WATCHES:
-                raise too_many_requests("too many watches, please try again later")
-        elif self._running - len(self._api.streams) > _MAX_REQUESTS:
-            raise too_many_requests("too many requests, please try again later")
 
     async def _handle(self, verb: str, handler: Handler, request: Request, target: Target) -> None:
         if verb == "watch":

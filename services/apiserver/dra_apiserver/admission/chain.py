@@ -119,6 +119,8 @@ class Chain(NamedTuple):
         plugins = ctx.kind.mutating_admission
         if plugins:
             _run(plugins, obj, old, ctx, operation)
+        if self.registered is NOTHING_REGISTERED:
+            return
         if self.registered.mutate(obj, old, ctx, operation):
             _run(plugins, obj, old, ctx, operation)
             self.registered.mutate(obj, old, ctx, operation, again=True)
@@ -132,7 +134,8 @@ class Chain(NamedTuple):
         kind = ctx.kind
         if kind.validating_admission:
             _run(kind.validating_admission, obj, old, ctx, operation)
-        self.registered.validate(obj, old, ctx, operation)
+        if self.registered is not NOTHING_REGISTERED:
+            self.registered.validate(obj, old, ctx, operation)
         if kind.quota_admission:
             _run(kind.quota_admission, obj, old, ctx, operation)
 

@@ -60,7 +60,10 @@ async def create(write: Write, read: Callable[[], JsonObject]) -> Record:
     Raises:
         StatusError: it is refused.
     """
-    stored, generated = await write.decide(partial(_read_new, write, read))
+    if write.run is None:
+        stored, generated = _read_new(write, read)
+    else:
+        stored, generated = await write.run(partial(_read_new, write, read))
     for attempt in range(_GENERATE_ATTEMPTS):
         target = write.target.named(stored["metadata"]["name"])
         try:
@@ -80,22 +83,22 @@ def _read_new(write: Write, read: Callable[[], JsonObject]) -> tuple[JsonObject,
     obj = read()
     meta = obj["metadata"]
     match_namespace(write.target, meta)
-    write = write.named(meta.get("name") or "")
-    generated = not write.target.name and bool(meta.get("generateName"))
-    return _created(write, obj), generated
+    target = write.target.named(meta.get("name") or "")
+    generated = not target.name and bool(meta.get("generateName"))
+    return _created(write, target, obj), generated
 
 
-def _created(write: Write, obj: JsonObject) -> JsonObject:
-    """What is stored for a new object, which is in the request's version."""
-    target, ctx = write.target, write.ctx
+def _created(write: Write, target: Target, obj: JsonObject) -> JsonObject:
+    """What is stored for a new object, which is in the request's version; the target has its name."""
+    ctx = write.ctx
     default(target.kind, target.version, obj, ctx.now)
     drop_duplicate_owners(obj["metadata"], write.request)
     check_namespace(write.api, target)
-    confirm_grant(write, obj)
+    confirm_grant(write, target, obj)
     fill_system_fields(obj, ctx.now)
     if write.tracked:
         write.track(None, obj)
-    return before_create(write.request, target, write.to_storage(obj), ctx, write.chain())
+    return before_create(write.request, target, write.to_storage(obj), ctx, write.chain(target))
 
 
 async def _store_new(write: Write, target: Target, obj: JsonObject) -> Record:
@@ -159,7 +162,7 @@ def _create_by_update(write: Write, info: UpdatedObjectInfo) -> Put:
     obj = info.new()
     if obj is None:
         raise not_found(write.target.qualified, write.target.name)
-    stored = _created(write, obj)
+    stored = _created(write, write.target, obj)
     _confirm_create(write)
     return Put(stored)
 
@@ -171,8 +174,8 @@ def _replaced(write: Write, info: UpdatedObjectInfo, current: Record) -> Put | R
     if write.tracked:
         # What the client changed is its own, also where the strategy takes it back.
         write.track_stored(old, wanted)
-    confirm_grant(write, wanted, old)
-    return before_update(write.request, target, wanted, old, write.ctx, write.chain())
+    confirm_grant(write, target, wanted, old)
+    return before_update(write.request, target, wanted, old, write.ctx, write.chain(target))
 
 
 def defaulted(write: Write, obj: JsonObject, old: JsonObject) -> JsonObject:
@@ -188,13 +191,13 @@ def defaulted(write: Write, obj: JsonObject, old: JsonObject) -> JsonObject:
     return write.to_storage(obj)
 
 
-def confirm_grant(write: Write, obj: JsonObject, old: JsonObject | None = None) -> None:
+def confirm_grant(write: Write, target: Target, obj: JsonObject, old: JsonObject | None = None) -> None:
     """Refuse a role or a binding that gives more than the request's user has.
 
     Raises:
         StatusError: 403, or 404, as ``check_escalation``.
     """
-    authorizer, target = write.api.authorizer, write.target
+    authorizer = write.api.authorizer
     check = target.kind.check_escalation
     if authorizer is not None and check is not None:
         check(authorizer, write.request.user, target.kind.plural, target.namespace, obj, old)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import Any, NamedTuple, TypeVar
 
 from dra_apiserver.admission import Chain
@@ -40,20 +39,9 @@ class Write(NamedTuple):
         """The same write of an object with this name."""
         return self._replace(target=self.target.named(name))
 
-    def chain(self) -> Chain:
-        """The admission chain for one attempt to write."""
-        return self.api.chain(self.request, self.target) if self.registered else Chain()
-
-    async def decide(self, work: Callable[[], T]) -> T:
-        """Run what decides on the write.
-
-        Raises:
-            Exception: what it raises.
-        """
-        if self.run is None:
-            return work()
-        result: T = await self.run(work)
-        return result
+    def chain(self, target: Target) -> Chain:
+        """The admission chain for one attempt to write the target, which may have got its name only now."""
+        return Chain(self.api.dynamic.of(self.request, target)) if self.registered else Chain()
 
     def is_stored_form(self) -> bool:
         """Whether the request's version is the one in which objects are stored."""
