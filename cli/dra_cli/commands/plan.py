@@ -3,6 +3,7 @@
 import argparse
 import signal
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any, NoReturn
 
 from dra_cli.commandline import Parser, number
@@ -47,6 +48,9 @@ def options(parser: Parser) -> None:
     taint.add_argument("taint", help="KEY[=VALUE]:EFFECT")
     change = question("change", "what the same pods would get after an edit", _change)
     change.add_argument("file", help="the changed objects: a file, a folder, or - for standard input")
+    change.add_argument(
+        "--config-after", type=Path, metavar="FILE", help="a KubeSchedulerConfiguration after the edit"
+    )
     change.add_argument("--gates-after", default="", help="feature gates after the edit: A=true,B=false")
     for each in (fit, drain, remove, upgrade, taint, change):
         _common(each)
@@ -57,6 +61,7 @@ def _common(parser: argparse.ArgumentParser) -> None:
 
     parser.add_argument("--output", "-o", default="", help="json, yaml or html instead of text")
     parser.add_argument("--feature-gates", default="", help="feature gates: A=true,B=false")
+    parser.add_argument("--config", type=Path, metavar="FILE", help="a KubeSchedulerConfiguration to go by")
     parser.add_argument("--seed", type=int, default=0, help="decides between nodes that are equally good (0)")
     parser.add_argument("--quiet", "-q", action="store_true", help="show no progress")
     world_options(parser)
@@ -85,7 +90,9 @@ def _fit(chosen: argparse.Namespace) -> int:
     source = chosen_world(chosen)
     asked = wanted(chosen.file, source.objects, chosen.namespace)
     with Progress("placed", quiet=chosen.quiet) as progress:
-        world = simulation(source.objects, asked, chosen.feature_gates, chosen.seed, progress.running)
+        world = simulation(
+            source.objects, asked, chosen.feature_gates, chosen.seed, progress.running, chosen.config
+        )
         answer = Fitter(world, asked, progress.at).answer(chosen.count, most=chosen.most)
     return _shown(chosen, source, answer, fit_text)
 
@@ -100,7 +107,9 @@ def _moves(chosen: argparse.Namespace) -> int:
 
     source = chosen_world(chosen)
     with Progress("tried", quiet=chosen.quiet) as progress:
-        world = simulation(source.objects, None, chosen.feature_gates, chosen.seed, progress.running)
+        world = simulation(
+            source.objects, None, chosen.feature_gates, chosen.seed, progress.running, chosen.config
+        )
         answer = moves(Mover(world), chosen, source.objects)
     return _shown(chosen, source, answer, moves_text)
 

@@ -77,9 +77,13 @@ def before_and_after(
     if problems:
         raise CommandError(problems[0])
     after_gates = chosen.gates_after or chosen.feature_gates
-    if not edited and after_gates == chosen.feature_gates:
+    after_config = chosen.config_after or chosen.config
+    if not edited and (after_gates, after_config) == (chosen.feature_gates, chosen.config):
         raise CommandError(f"nothing is changed: there are no objects in {chosen.file}")
     found = []
-    for world, gates in ((objects, chosen.feature_gates), (objects.with_objects(edited), after_gates)):
-        found.append(places(simulation(world, None, gates, chosen.seed, lambda: True)))
+    for world, gates, config in (
+        (objects, chosen.feature_gates, chosen.config),
+        (objects.with_objects(edited), after_gates, after_config),
+    ):
+        found.append(places(simulation(world, None, gates, chosen.seed, lambda: True, config)))
     return found[0], found[1]

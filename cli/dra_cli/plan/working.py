@@ -4,9 +4,11 @@ import os
 import signal
 import sys
 import time
+from pathlib import Path
 from types import FrameType, TracebackType
 from typing import Any, Self
 
+from dra_scheduler.componentconfig.load import Loaded, load
 from dra_scheduler.config import SchedulerConfig
 from dra_scheduler.plan.fit import Wanted
 from dra_scheduler.plan.objects import Objects
@@ -64,12 +66,17 @@ class Progress:
 
 
 def simulation(
-    objects: Objects, asked: Wanted | None, feature_gates: str, seed: int, running: Any
+    objects: Objects,
+    asked: Wanted | None,
+    feature_gates: str,
+    seed: int,
+    running: Any,
+    config: Path | None = None,
 ) -> Simulation:
-    """The scheduler with the world's objects.
+    """The scheduler with the world's objects; ``config`` is a KubeSchedulerConfiguration.
 
     Raises:
-        CommandError: a feature gate is malformed.
+        CommandError: a feature gate or the configuration is malformed.
     """
     configure("plan", "error")
     try:
@@ -84,9 +91,17 @@ def simulation(
     gates = objects.gates(chosen)
     if asked is not None and asked.groups:
         gates = Objects().with_objects(_as_objects(asked)).gates(chosen)
-    world = Simulation(SchedulerConfig(gates=gates), seed=seed, running=running)
+    loaded = _loaded(config, gates) if config is not None else None
+    world = Simulation(SchedulerConfig(gates=gates, loaded=loaded), seed=seed, running=running)
     world.load((resource, each.values()) for resource, each in objects)
     return world
+
+
+def _loaded(config: Path, gates: FeatureGates) -> Loaded:
+    try:
+        return load(config.read_text(), gates)
+    except (OSError, ValueError) as error:
+        raise CommandError(f"{config}: {error}") from error
 
 
 def _as_objects(asked: Wanted) -> Any:

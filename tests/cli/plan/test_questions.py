@@ -126,6 +126,22 @@ def test_change(dump: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -
     assert (code, answer["changed"]) == (0, [])
 
 
+def test_another_scheduler_configuration(
+    dump: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    head = "apiVersion: kubescheduler.config.k8s.io/v1\nkind: KubeSchedulerConfiguration\n"
+    config = tmp_path / "config.yaml"
+    config.write_text(
+        f"{head}profiles:\n- plugins:\n    multiPoint:\n      disabled: [{{name: NodeAffinity}}]\n"
+    )
+    nothing = _written(tmp_path / "nothing.json", [])
+    code, answer = _ask(capsys, "change", nothing, "--from", dump, "--config-after", str(config))
+    assert (code, answer["before"], answer["after"]) == (0, 3, 3)
+    config.write_text(f"{head}profiles: 7\n")
+    with pytest.raises(CommandError, match="config"):
+        run("plan", ["drain", "node-0", "--from", dump, "--config", str(config)])
+
+
 def test_text_and_picture(dump: str, capsys: pytest.CaptureFixture[str]) -> None:
     run("plan", ["drain", "node-0", "--from", dump])
     lines = capsys.readouterr().out.splitlines()
