@@ -3,10 +3,8 @@ from pathlib import Path
 
 import pytest
 import yaml
-from dra_cli.access import ChosenCluster
 from dra_cli.cluster import Cluster, Record
 from dra_cli.errors import CommandError
-from dra_cli.insight import free
 
 
 def test_a_directory_has_one_cluster_at_a_time(tmp_path: Path) -> None:
@@ -42,14 +40,6 @@ def test_the_next_cluster_does_not_trust_the_file_of_a_killed_one(tmp_path: Path
 def test_commands_to_copy_survive_a_space(tmp_path: Path) -> None:
     with pytest.raises(CommandError, match=f"dralab up --data '{tmp_path}/a b'`"):
         Cluster(tmp_path / "a b").record()
-
-
-async def test_without_a_scheduler_of_ours_nothing_is_explained(tmp_path: Path) -> None:
-    cluster = Cluster(tmp_path)
-    with cluster.locked():
-        cluster.write(Record(pid=1, server="http://127.0.0.1:1", ready=True))
-        with pytest.raises(CommandError, match="only dralab's own scheduler can tell"):
-            await free(ChosenCluster(data=tmp_path), "")
 
 
 def test_kubeconfig_points_at_the_server(tmp_path: Path) -> None:

@@ -202,7 +202,11 @@ async def test_its_classes_come_with_it_and_are_not_overwritten(root: Path, api:
             {},
             "known drivers: cpu.example.com, fpga.example.com, gpu.example.com, gpu.nvidia.com",
         ),
-        ("gpu.example.com:nope", {}, "no variant 'nope', known variants: binding-conditions, partitioned"),
+        (
+            "gpu.example.com:nope",
+            {},
+            "no variant 'nope', known variants: binding-conditions, device-plugin, partitioned",
+        ),
         ("/nowhere/x.yaml", {}, "driver profile /nowhere/x.yaml"),
     ],
 )
