@@ -13,26 +13,39 @@ import structlog
 LEVELS = {"debug": 10, "info": 20, "warning": 30, "error": 40}
 
 
-def configure(service: str, level: str = "info", descriptor: int = 2) -> None:
+def configure(service: str, level: str = "info", descriptor: int = 2, *, final: bool = True) -> None:
     """Set up logging for this process to a file descriptor; ``service`` is named in every line.
+
+    In somebody else's process it is not ``final``: what that captures or sets up for itself later has all lines.
 
     Raises:
         KeyError: ``level`` is none of ``debug``, ``info``, ``warning`` and ``error``.
     """
     lines = _Lines(descriptor)
+    lowest = LEVELS[level]
     structlog.configure(
         processors=[
+            *([] if final else [_at_least(lowest)]),
             structlog.contextvars.merge_contextvars,
             structlog.processors.add_log_level,
             structlog.processors.TimeStamper(fmt="iso", utc=True, key="time"),
             structlog.processors.format_exc_info,
             structlog.processors.JSONRenderer(serializer=_dump),
         ],
-        wrapper_class=structlog.make_filtering_bound_logger(LEVELS[level]),
+        wrapper_class=structlog.make_filtering_bound_logger(lowest if final else 0),
         logger_factory=lambda *_: lines,
-        cache_logger_on_first_use=True,
+        cache_logger_on_first_use=final,
     )
     structlog.contextvars.bind_contextvars(service=service)
+
+
+def _at_least(level: int) -> structlog.typing.Processor:
+    def drop(_: Any, method: str, event: structlog.typing.EventDict) -> structlog.typing.EventDict:
+        if LEVELS.get(method, level) < level:
+            raise structlog.DropEvent
+        return event
+
+    return drop
 
 
 def logger(name: str) -> structlog.typing.FilteringBoundLogger:

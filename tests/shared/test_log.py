@@ -73,3 +73,16 @@ def test_every_value_has_some_text(tmp_path: Path) -> None:
     assert line["event"] == "odd"
     assert line["number"] == str(2**70)
     assert line["thing"] == "<Unprintable: ValueError>"
+
+
+def test_who_captures_lines_in_the_same_process_has_all_of_them(tmp_path: Path) -> None:
+    descriptor = os.open(tmp_path / "log", os.O_WRONLY | os.O_CREAT)
+    log.configure("test", "warning", descriptor, final=False)
+    logger = log.logger("test")
+    logger.info("left out")
+    logger.warning("written")
+    with structlog.testing.capture_logs() as captured:
+        logger.info("captured")
+    os.close(descriptor)
+    assert [line["event"] for line in lines(tmp_path / "log")] == ["written"]
+    assert [line["event"] for line in captured] == ["captured"]

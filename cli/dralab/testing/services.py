@@ -168,4 +168,4 @@ def _quiet_logs(folder: Path) -> None:
     """Write the services' warnings to a file, unless the program that this runs in has structlog set up already."""
     if not structlog.is_configured():
         descriptor, _ = tempfile.mkstemp(prefix=f"dralab-{os.getpid()}-", suffix=".log", dir=folder.parent)
-        log.configure("dralab", "warning", descriptor)
+        log.configure("dralab", "warning", descriptor, final=False)

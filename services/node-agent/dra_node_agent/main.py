@@ -117,7 +117,15 @@ def _check_drivers(args: argparse.Namespace) -> None:
     if _NO_DRIVER in chosen:
         raise ValueError(f"--driver {_NO_DRIVER} stands alone")
     for text in chosen:
-        find_driver(placed(text, max(args.nodes, 1)).name, options)
+        find_driver(placed(text, len(_node_names(args))).name, options)
+
+
+def _node_names(args: argparse.Namespace) -> list[str]:
+    if args.node_names:
+        return list(args.node_names.split(","))
+    if args.nodes:
+        return [f"{args.node_name or 'node'}-{number}" for number in range(args.nodes)]
+    return [args.node_name or socket.gethostname().lower()]
 
 
 def _labels(text: str) -> dict[str, str]:
@@ -172,19 +180,13 @@ def _raise_file_limit() -> None:
 
 
 async def _serve(args: argparse.Namespace) -> None:
-
     from dra_node_agent.agent import NodeAgent, NodeAgentConfig
     from dra_node_agent.kubelet.websocket import WebSocket
 
     _raise_file_limit()
-    names = [args.node_name or socket.gethostname().lower()]
-    if args.node_names:
-        names = args.node_names.split(",")
-    elif args.nodes:
-        names = [f"{args.node_name or 'node'}-{number}" for number in range(args.nodes)]
     config = NodeAgentConfig(
         data=args.data,
-        names=names,
+        names=_node_names(args),
         drivers=_drivers(args),
         gpus=args.gpus,
         gpu_models=tuple(map(Path, args.gpu_models or ())),

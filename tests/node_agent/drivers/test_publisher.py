@@ -18,7 +18,7 @@ from dra_shared.api.resource import (
     NodeAllocatableResourceMapping,
     ResourceSlice,
 )
-from dra_shared.clock import FakeClock
+from dra_shared.clock import FakeClock, settle
 from structlog.testing import capture_logs
 
 from tests.node_agent.drivers.fakeapi import FakeApi
@@ -169,6 +169,20 @@ async def test_what_somebody_adds_is_removed(world: _World, pool: str) -> None:
     await world.publisher.published()
     ((_, generation, count, devices),) = world.shape()
     assert (generation, count, devices) == (100 if pool == "node-0" else 1, 1, ["a"])
+
+
+async def test_what_is_published_while_others_settle_is_not_lost(world: _World) -> None:
+    await world.publish(_devices("a"))
+    (own,) = world.slices()
+    # The event of an own write comes before the write's answer.
+    version = world.publisher._written.pop(own.metadata.name)
+    world.events.on_add(own)
+    world.publisher._written[own.metadata.name] = version
+    await settle()
+    world.publisher.publish(DriverResources({"node-0": Pool((_devices("b"),))}))
+    await world.clock.advance(5)
+    await settle()
+    assert [devices for _, _, _, devices in world.shape()] == [["b"]]
 
 
 async def test_events_of_own_writes_cause_no_others(world: _World) -> None:

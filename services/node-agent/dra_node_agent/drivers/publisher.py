@@ -166,7 +166,9 @@ class SlicePublisher:
         while True:
             await self._dirty.wait()
             while not self._due and self._touched:
-                self._due = await self._others_are_done()
+                # What is published meanwhile is due whatever others did.
+                if await self._others_are_done():
+                    self._due = True
             self._dirty.clear()
             wanted = self._resources
             if wanted is None or not self._due:

@@ -14,9 +14,8 @@ SERVICES = frozenset(
     {
         "v1alpha3.Node",
         "v1alpha4.Node",
-        # What kubeletplugin announced in 1.32, and what before.
+        # What kubeletplugin announced in 1.32.
         "v1alpha3.NodeService",
-        "1.0.0",
     }
 )
 
