@@ -80,7 +80,12 @@ class Bench:
 
 @asynccontextmanager
 async def open_bench(
-    tmp_path: Path, table: Case, *, timeout: float = 45.0, on_health: Callable[[set[str]], None] | None = None
+    tmp_path: Path,
+    table: Case,
+    *,
+    timeout: float = 45.0,
+    on_health: Callable[[set[str]], None] | None = None,
+    clock: SystemClock | None = None,
 ) -> AsyncIterator[Bench]:
     api = FakeApi()
     if table.get("claim"):
@@ -91,7 +96,7 @@ async def open_bench(
         table.get("driverName") or "unused", answers=answers, hang=bool(table.get("wantTimeout"))
     )
     manager = DraManager(
-        tmp_path, api.client(), SystemClock(), features, on_health_change=on_health, durable=False
+        tmp_path, api.client(), clock or SystemClock(), features, on_health_change=on_health, durable=False
     )
     async with driver:
         if table.get("driverName"):

@@ -20,7 +20,7 @@ from dra_node_agent.kubelet.dra.health import (
 )
 from dra_node_agent.kubelet.dra.manager import DraManager, resource_health
 from dra_shared.api.pod import PodStatus
-from dra_shared.clock import FakeClock
+from dra_shared.clock import FakeClock, SystemClock
 
 from tests.conformance.kubelet_dra.tables import (
     Case,
@@ -75,9 +75,21 @@ def _report_healthy(manager: DraManager, info: ClaimInfo, message: str) -> None:
         )
 
 
+class _Ahead(SystemClock):
+    """A clock that can be put forward."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.ahead = timedelta()
+
+    def now(self) -> datetime:
+        return super().now() + self.ahead
+
+
 async def _health_stream(case: Case, tmp_path: Path) -> None:
     notified: list[set[str]] = []
-    async with open_bench(tmp_path, {}, on_health=notified.append) as bench:
+    clock = _Ahead()
+    async with open_bench(tmp_path, {}, on_health=notified.append, clock=clock) as bench:
         manager = bench.manager
         shared = case["name"] == "HealthChangeForMultiplePodsWithSharedDevice"
         info = manager.cache.add(ClaimInfo("ns", "claim", "claim-uid"))
@@ -104,6 +116,8 @@ async def _health_stream(case: Case, tmp_path: Path) -> None:
                     driver.reports.put_nowait(None)
                 else:
                     manager.connections.deregister(driver.name, driver.endpoint)
+                    # The last report counts until it is stale.
+                    clock.ahead = timedelta(seconds=31)
                 await until(lambda: manager.health.get("test-driver", "pool", "dev").health == "Unknown")
 
 
