@@ -25,7 +25,7 @@ def run(chosen: argparse.Namespace) -> int:
     from dra_cli import conformance
 
     # What is compared logs as it does in a service; standard output is for the answers.
-    log.configure("dralab", "error")
+    log.configure("dralab", "error", final=False)
     if chosen.answers:
         for answer in conformance.answers(chosen.subject, chosen.file):
             print(orjson.dumps(answer).decode())

@@ -209,7 +209,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument("--requests", type=int, default=10_000, help="for each seed")
     parser.add_argument("seeds", nargs="*", type=int, default=[1, 2, 3])
     options = parser.parse_args(arguments)
-    log.configure("fuzz", "error")
+    log.configure("fuzz", "error", final=False)
     sound = [asyncio.run(_run(seed, options.requests)) for seed in options.seeds]
     return 0 if all(sound) else 1
 
