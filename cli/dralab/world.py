@@ -197,7 +197,7 @@ class World:
 
 
 def _engine(seed: int, config: SchedulerConfig | None) -> Engine:
-    configure("plan", "error")
+    configure("plan", "error", final=False)
     return Engine(config, seed=seed)
 
 

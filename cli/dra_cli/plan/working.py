@@ -78,7 +78,7 @@ def simulation(
     Raises:
         CommandError: a feature gate or the configuration is malformed.
     """
-    configure("plan", "error")
+    configure("plan", "error", final=False)
     try:
         named, wanted = FeatureGates.parse(feature_gates), read(feature_gates)
     except ValueError as error:
