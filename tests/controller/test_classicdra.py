@@ -100,12 +100,16 @@ async def test_a_claim_of_today_is_behind_the_classic_one(cluster: Cluster) -> N
     async with _translating(cluster):
         await _training(cluster)
         claim = await _made(cluster, "training-gpus")
+
+        async def classes() -> bool:
+            names = {one.metadata.name for one in (await cluster.client.list(DEVICE_CLASSES)).items}
+            return {"gpu.nvidia.com", "large-gpu"} <= names
+
+        await cluster.until(classes)
     exactly = claim.spec.devices.requests[0].exactly
     assert exactly is not None
     assert (exactly.device_class_name, exactly.count) == ("large-gpu", 4)
     assert claim.metadata.annotations[ORIGIN] == (await _classic(cluster, "training-gpus")).metadata.uid
-    names = {one.metadata.name for one in (await cluster.client.list(DEVICE_CLASSES)).items}
-    assert {"gpu.nvidia.com", "large-gpu"} <= names
 
 
 async def test_the_status_comes_back_in_the_old_form(cluster: Cluster) -> None:
