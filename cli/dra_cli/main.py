@@ -17,7 +17,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
 def reported(work: Callable[[], int], program: str) -> None:
     """Run ``work`` and exit with its code; every error is one line on standard error and an exit code."""
     # httpx's own command line costs more to import than all the rest of it; None keeps it from being imported.
-    sys.modules.setdefault("httpx._main", None)  # type: ignore[arg-type]
+    sys.modules.setdefault("httpx._main", None)  # type: ignore[arg-type]  # None is what import looks for
     try:
         sys.exit(_code(work, program))
     except KeyboardInterrupt:

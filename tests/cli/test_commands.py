@@ -89,8 +89,9 @@ def test_exec_and_logs(dralab: Command) -> None:
     dralab("exec", "p", after=("sh", "-c", "exit 3"), code=3)
     assert "say what to run" in dralab("exec", "p", code=2)
     labels = {"app": "x"}
-    template = {"metadata": {"labels": labels}, "spec": {"containers": [{"name": "c", "image": "any"}]}}
-    template["spec"]["containers"][0]["command"] = ["sh", "-c", "echo from a deployment; sleep infinity"]  # type: ignore[index]
+    command = ["sh", "-c", "echo from a deployment; sleep infinity"]
+    container = {"name": "c", "image": "any", "command": command}
+    template = {"metadata": {"labels": labels}, "spec": {"containers": [container]}}
     spec = {"replicas": 1, "selector": {"matchLabels": labels}, "template": template}
     dralab._cluster.apply(
         {"apiVersion": "apps/v1", "kind": "Deployment", "metadata": {"name": "d"}, "spec": spec}

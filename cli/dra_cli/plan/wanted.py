@@ -55,7 +55,7 @@ def of(found: Sequence[Typed], objects: Objects) -> Wanted:
         ):
             others.append((resource, obj))
     groups = [obj for resource, obj in found if resource is POD_GROUPS]
-    return Wanted([_fresh(pod, values) for pod in pods], groups, others)  # type: ignore[arg-type]
+    return Wanted([_fresh(pod, values) for pod in pods], groups, others)  # type: ignore[arg-type]  # all of POD_GROUPS
 
 
 def _completed(pods: list[Pod]) -> list[Pod]:

@@ -1,6 +1,7 @@
 """Selectors of classic parameters: matchLabels and matchExpressions, and NVIDIA's own tree of conditions."""
 
 from collections.abc import Callable, Sequence
+from functools import partial
 from typing import Any
 
 from dra_shared.classic.drivers import NVIDIA, Driver, Type
@@ -32,7 +33,7 @@ def conditions(fields: Fields, driver: Driver, where: str) -> list[str]:
     """A selector's conditions, all of which a device must fulfil; ``where`` says where they go."""
     found = _labels(fields, driver, where)
     for entry in fields.each("matchExpressions"):
-        found += _noted(entry, lambda entry=entry: _expression(entry, driver), where)  # type: ignore[misc]
+        found += _noted(entry, partial(_expression, entry, driver), where)
     if set(fields.content) - {"matchLabels", "matchExpressions"}:
         found += _conjuncts(fields, driver, where)
     return found

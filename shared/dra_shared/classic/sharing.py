@@ -25,7 +25,7 @@ def sharing_config(fields: Fields, driver: Driver, mig: bool) -> Object | None:
     kind = "MigDeviceConfig" if mig else "GpuConfig"
     strategy = fields.text("strategy") or "TimeSlicing"
     if strategy == "None":
-        fields.implied("strategy", "without a config a device is nobody else's")
+        fields.implied("strategy", "without a config a device is not shared")
         return None
     fields.moved("strategy", f"an opaque {kind}: sharing.strategy")
     sharing: Object = {"strategy": strategy}

@@ -42,7 +42,9 @@ def load(path: Path, context: str | None = None) -> Access:
 
     try:
         document = load_yaml(path.read_bytes()).value
-    except (OSError, YamlError) as error:
+    except OSError as error:
+        raise KubeconfigError(f"cannot read kubeconfig {path}: {error.strerror}") from error
+    except YamlError as error:
         raise KubeconfigError(f"{path}: {error}") from error
     if not isinstance(document, dict):
         raise KubeconfigError(f"{path}: is no kubeconfig")

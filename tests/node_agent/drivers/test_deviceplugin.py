@@ -2,6 +2,7 @@
 
 import tempfile
 from collections.abc import Iterator, Sequence
+from functools import partial
 from pathlib import Path
 
 import pytest
@@ -104,7 +105,7 @@ async def test_registers_again_when_the_kubelet_restarts(root: Path) -> None:
     async with DevicePluginServer(_Plugin(), root, clock) as server:
         for _ in range(2):
             async with PluginKubelet(root) as kubelet:
-                await until(lambda k=kubelet: k.requests, clock=clock)  # type: ignore[misc]
+                await until(partial(getattr, kubelet, "requests"), clock=clock)
         async with PluginKubelet(root) as kubelet:
             # A kubelet that starts removes what it finds in the directory.
             server.socket.unlink()

@@ -176,3 +176,9 @@ async def test_the_server_and_the_client_prove_who_they_are(tmp_path: Path) -> N
             await _ask(_write(tmp_path, {**named, "tls-server-name": "other.test"}, own))
         with pytest.raises(httpx.TransportError):
             await _ask(_write(tmp_path, trusting))
+
+
+def test_a_file_that_is_not_there_is_named_once(tmp_path: Path) -> None:
+    with pytest.raises(KubeconfigError) as caught:
+        load(tmp_path / "config")
+    assert str(caught.value) == f"cannot read kubeconfig {tmp_path / 'config'}: No such file or directory"

@@ -1,7 +1,7 @@
-"""What controllers and drivers do around the scheduler, as far as it changes decisions.
+"""What the claim controller does around the scheduler, as far as it changes decisions.
 
-Mirrors upstream's ``pkg/controller/resourceclaim`` (claims from templates; reservations and claims of pods that are
-gone) and the drivers' part in binding conditions: they report every condition as true.
+Mirrors upstream's ``pkg/controller/resourceclaim``: claims from templates; reservations and claims of pods that are
+gone. No driver reports binding conditions here: pods that wait for them are given up after the scheduler's timeout.
 """
 
 import msgspec
