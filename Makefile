@@ -10,7 +10,7 @@ MODULES := $(wildcard shared/dra_shared services/*/dra_* cli/dra_cli cli/dralab)
 MYPY_TARGETS := $(MODULES) $(wildcard tests bench tools)
 DIST ?= dist
 
-.PHONY: help install install-dev demo test unit quick fuzz lint format types layers bench dist lock schemas assets recorded clean
+.PHONY: help install install-dev demo test unit quick fuzz lint format types layers bench dist docs lock schemas assets recorded clean
 
 help: ## Show this help
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | awk -F':.*## ' '{printf "  make %-12s %s\n", $$1, $$2}'
@@ -57,7 +57,10 @@ layers: install-dev ## import-linter: who may import whom
 bench: install-dev ## Print the benchmarks' numbers
 	@$(BIN)/python -m bench
 
-dist: install ## Build the wheel and the sdist, and gather all wheels that an installation without network needs (DIST=dist)
+docs: install-dev ## Build the documentation as a site in site/, without network; `dralab docs` shows it (URL=where it is published)
+	@$(BIN)/python -m tools.site $(if $(URL),--url $(URL))
+
+dist: install-dev ## Build the wheel and the sdist, and gather all wheels that an installation without network needs (DIST=dist)
 	@tools/dist $(BIN)/python $(DIST)
 
 assets: install-dev ## Fetch the scripts of /docs again that tools/assets.toml pins (needs npm)

@@ -1,4 +1,4 @@
-"""What hatchling asks when it builds the distribution: the requirements of its parts, and the quickstart."""
+"""What hatchling asks when it builds the distribution: its parts' requirements, the quickstart, the documentation."""
 
 import tomllib
 from pathlib import Path
@@ -24,8 +24,14 @@ class Gather(MetadataHookInterface):
 
 
 class Examples(BuildHookInterface[Any]):
-    """Adds what ``dralab demo`` applies; an editable installation has the checkout."""
+    """Adds what ``dralab demo`` applies, and what ``dralab docs`` serves where ``make docs`` has built it.
+
+    An editable installation has the checkout.
+    """
 
     def initialize(self, version: str, build_data: dict[str, Any]) -> None:
-        if version == "standard":
-            build_data["force_include"]["examples/quickstart"] = "dra_cli/examples/quickstart"
+        if version != "standard":
+            return
+        build_data["force_include"]["examples/quickstart"] = "dra_cli/examples/quickstart"
+        if (Path(self.root) / "site").is_dir():
+            build_data["force_include"]["site"] = "dra_cli/site"

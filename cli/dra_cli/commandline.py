@@ -46,6 +46,7 @@ GROUPS: dict[str, dict[str, str]] = {
     },
     "Development": {
         "bench": "Run a benchmark and print its numbers; its own options follow its name.",
+        "docs": "Show the documentation in a browser, without network.",
         "completion": "Print what makes a shell complete commands and options.",
         "conformance": "Compare our answers with recorded ones of the real Kubernetes code.",
     },

@@ -1,28 +1,15 @@
 """The flags that a service takes."""
 
-import argparse
 import importlib
 
-import pytest
 from dra_cli import commandline
 from dra_shared.service import Options
 
 
-class _Built(Exception):
-    def __init__(self, parser: Options) -> None:
-        self.parser = parser
-
-
-def service_options(package: str, monkeypatch: pytest.MonkeyPatch) -> Options:
+def service_options(package: str) -> Options:
     """The service's options, as its process builds them."""
-
-    def stop(self: Options, *_: object) -> argparse.Namespace:
-        raise _Built(self)
-
-    monkeypatch.setattr(Options, "parse_args", stop)
-    with pytest.raises(_Built) as caught:
-        importlib.import_module(f"{package}.main").main()
-    return caught.value.parser
+    options: Options = importlib.import_module(f"{package}.main").options()
+    return options
 
 
 def flags_of(command: str) -> list[str]:

@@ -101,18 +101,18 @@ def _place(block: Block) -> str:
     return f"{block.page.relative_to(REPOSITORY)}:{block.line}"
 
 
-def test_commands_and_options_exist(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_commands_and_options_exist() -> None:
     """What is not run, and what stands in a sentence, can at least be parsed."""
     wrong = []
     for where, words in _commands():
         try:
-            _parse(words, monkeypatch)
+            _parse(words)
         except Exception as error:
             wrong.append(f"{where}: {shlex.join(words)}: {error}")
     assert not wrong
 
 
-def _parse(words: list[str], monkeypatch: pytest.MonkeyPatch) -> None:
+def _parse(words: list[str]) -> None:
     program, *arguments = words[: words.index("|")] if "|" in words else words
     if program == "dralab" and arguments[0] not in ("COMMAND", "--help", "-h", "--version"):
         name, *given = arguments
@@ -120,7 +120,7 @@ def _parse(words: list[str], monkeypatch: pytest.MonkeyPatch) -> None:
         if not hasattr(module, "TAKES_ALL"):
             _read(commandline.parser(name, module), [word for word in given if word not in ("--help", "-h")])
     elif program.startswith("dralab-"):
-        _parse_service(program.removeprefix("dralab-"), arguments, monkeypatch)
+        _parse_service(program.removeprefix("dralab-"), arguments)
     elif program == "make":
         subprocess.run(["make", "-n", *arguments], cwd=REPOSITORY, check=True, capture_output=True)
     elif program == "docker" and "--scale" in arguments:
@@ -138,8 +138,8 @@ def _read(parser: commandline.Parser, words: list[str]) -> None:
     parser.read(words)
 
 
-def _parse_service(service: str, arguments: list[str], monkeypatch: pytest.MonkeyPatch) -> None:
-    parser = service_options(f"dra_{service.replace('-', '_')}", monkeypatch)
+def _parse_service(service: str, arguments: list[str]) -> None:
+    parser = service_options(f"dra_{service.replace('-', '_')}")
     flags = {flag for action in parser._actions for flag in action.option_strings}
     unknown = {word.partition("=")[0] for word in arguments if word.startswith("--")} - flags
     if unknown:

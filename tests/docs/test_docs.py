@@ -95,8 +95,8 @@ def test_every_command_and_option_is_documented() -> None:
 
 
 @pytest.mark.parametrize("package", SERVICES)
-def test_every_flag_of_a_service_is_documented(package: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    parser = service_options(package, monkeypatch)
+def test_every_flag_of_a_service_is_documented(package: str) -> None:
+    parser = service_options(package)
     text = (DOCS / "configuration.md").read_text()
     _, heading, own = text.partition(f"## `{parser.prog}`")
     assert heading

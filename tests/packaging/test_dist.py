@@ -1,9 +1,9 @@
 """``make dist``, tried as a user would: in an environment that has nothing of the checkout."""
 
 import os
+import re
 import subprocess
 import sys
-import sysconfig
 import tarfile
 import tomllib
 import zipfile
@@ -13,59 +13,25 @@ from pathlib import Path
 import pytest
 from dra_shared import __version__
 
+from tests.packaging.conftest import WHEEL, run
 from tests.support.reference import REPOSITORY
 
 pytestmark = [pytest.mark.slow, pytest.mark.xdist_group("dist")]
-_WHEEL = f"dralab-{__version__}-py3-none-any.whl"
-
-
-def _run(*command: str | Path, cwd: Path = REPOSITORY, **environment: str) -> str:
-    result = subprocess.run(
-        list(map(str, command)),
-        cwd=cwd,
-        env={**os.environ, **environment},
-        capture_output=True,
-        text=True,
-        timeout=280,
-        check=False,
-    )
-    assert result.returncode == 0, result.stdout + result.stderr
-    return result.stdout
-
-
-@pytest.fixture(scope="module")
-def dist(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    folder = tmp_path_factory.mktemp("dist")
-    _run("tools/dist", sys.executable, folder, WHEELS="none")
-    return folder
-
-
-@pytest.fixture(scope="module")
-def empty(dist: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """An environment with the wheel; what the wheel requires is found where these tests find it."""
-    folder = tmp_path_factory.mktemp("environment")
-    _run(sys.executable, "-m", "venv", "--without-pip", folder)
-    python = folder / "bin" / "python"
-    _run(sys.executable, "-m", "pip", "--python", python, "install", "-q", "--no-deps", dist / _WHEEL)
-    site = next(folder.glob("lib/python*/site-packages"))
-    # A path in a .pth file is searched, and the .pth files there, ours of the checkout among them, are not read.
-    (site / "requirements.pth").write_text(sysconfig.get_path("purelib") + "\n")
-    return folder / "bin"
 
 
 def test_nothing_of_the_checkout_is_used(empty: Path) -> None:
-    shown = _run(empty / "python", "-c", "import dra_shared; print(dra_shared.__file__)", cwd=empty)
+    shown = run(empty / "python", "-c", "import dra_shared; print(dra_shared.__file__)", cwd=empty)
     assert Path(shown.strip()).is_relative_to(empty.parent)
 
 
 @pytest.mark.parametrize("command", [("dralab",), ("python", "-m", "dralab")], ids=" ".join)
 def test_the_command_knows_its_version(empty: Path, command: tuple[str, ...]) -> None:
-    assert _run(empty / command[0], *command[1:], "--version", cwd=empty) == f"dralab {__version__}\n"
+    assert run(empty / command[0], *command[1:], "--version", cwd=empty) == f"dralab {__version__}\n"
 
 
 @pytest.fixture
 def data(empty: Path, tmp_path: Path) -> Iterator[Path]:
-    _run(
+    run(
         empty / "dralab",
         "up",
         "-d",
@@ -79,7 +45,7 @@ def data(empty: Path, tmp_path: Path) -> Iterator[Path]:
         cwd=empty,
     )
     yield tmp_path
-    _run(empty / "dralab", "down", "--data", tmp_path, cwd=empty)
+    run(empty / "dralab", "down", "--data", tmp_path, cwd=empty)
 
 
 def test_a_pod_runs(empty: Path, data: Path) -> None:
@@ -88,13 +54,17 @@ def test_a_pod_runs(empty: Path, data: Path) -> None:
         "apiVersion: v1\nkind: Pod\nmetadata: {name: p}\n"
         "spec: {containers: [{name: c, image: i, command: [echo, it runs]}], restartPolicy: Never}\n"
     )
-    _run(empty / "dralab", "apply", "-f", manifest, "--data", data, cwd=empty)
-    assert _run(empty / "dralab", "logs", "-f", "p", "--data", data, cwd=empty) == "it runs\n"
+    run(empty / "dralab", "apply", "-f", manifest, "--data", data, cwd=empty)
+    assert run(empty / "dralab", "logs", "-f", "p", "--data", data, cwd=empty) == "it runs\n"
 
 
 def test_the_sdist_has_what_the_wheel_is_made_of(dist: Path) -> None:
-    with zipfile.ZipFile(dist / _WHEEL) as wheel, tarfile.open(next(dist.glob("*.tar.gz"))) as sdist:
-        inside = {name for name in wheel.namelist() if ".dist-info/" not in name and "/examples/" not in name}
+    with zipfile.ZipFile(dist / WHEEL) as wheel, tarfile.open(next(dist.glob("*.tar.gz"))) as sdist:
+        inside = {
+            name
+            for name in wheel.namelist()
+            if not re.search(r"\.dist-info/|/examples/|^dra_cli/site/", name)
+        }
         archived = {name.partition("/")[2] for name in sdist.getnames()}
     packages = tomllib.loads((REPOSITORY / "pyproject.toml").read_text())["tool"]["hatch"]["build"]["targets"]
     sources = {f"{Path(path).parent}/" for path in packages["wheel"]["packages"]}
@@ -103,7 +73,7 @@ def test_the_sdist_has_what_the_wheel_is_made_of(dist: Path) -> None:
 
 
 def test_extras_are_named(dist: Path) -> None:
-    with zipfile.ZipFile(dist / _WHEEL) as wheel:
+    with zipfile.ZipFile(dist / WHEEL) as wheel:
         metadata = wheel.read(f"dralab-{__version__}.dist-info/METADATA").decode()
     for extra, need in (("docker", "docker"), ("console", "fastapi")):
         assert f"Requires-Dist: {need}; extra == '{extra}'" in metadata
@@ -114,12 +84,16 @@ def test_extras_are_named(dist: Path) -> None:
 def test_the_folder_is_all_that_an_installation_needs(tmp_path: Path) -> None:
     folder, environment = tmp_path / "dist", tmp_path / "environment"
     gathered = subprocess.run(
-        ["make", "-s", "dist", f"DIST={folder}"], cwd=REPOSITORY, capture_output=True, text=True, check=False
+        ["make", "-s", "dist", f"DIST={folder}", "DOCS=none"],
+        cwd=REPOSITORY,
+        capture_output=True,
+        text=True,
+        check=False,
     )
     if gathered.returncode and "CI" not in os.environ:
         pytest.skip(f"the wheels of others cannot be had here: {gathered.stderr.strip().splitlines()[-1]}")
     assert gathered.returncode == 0, gathered.stderr
-    _run(sys.executable, "-m", "venv", "--without-pip", environment)
+    run(sys.executable, "-m", "venv", "--without-pip", environment)
     pip = (sys.executable, "-m", "pip", "--isolated", "--python", environment / "bin" / "python")
-    found = _run(*pip, "install", "--dry-run", "--no-index", "--find-links", folder, "dralab[docker,console]")
+    found = run(*pip, "install", "--dry-run", "--no-index", "--find-links", folder, "dralab[docker,console]")
     assert f" dralab-{__version__} " in found.splitlines()[-1]

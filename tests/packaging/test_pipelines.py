@@ -2,6 +2,7 @@
 
 import re
 import shlex
+import subprocess
 from pathlib import Path
 from typing import Any
 
@@ -85,3 +86,26 @@ def test_the_template_is_a_component() -> None:
         if line.startswith("dralab "):
             _reads(line)
     assert Path(job["variables"]["KUBECONFIG"]).parent == Path(job["variables"]["DRALAB_DATA"])
+
+
+def test_the_workflow_publishes_what_make_docs_builds() -> None:
+    loaded = yaml.safe_load((REPOSITORY / ".github/workflows/docs.yml").read_text())
+    (job,) = loaded["jobs"].values()
+    commands = [step["run"] for step in job["steps"] if "run" in step]
+    with_values = {
+        step["uses"].partition("@")[0]: step.get("with", {}) for step in job["steps"] if "uses" in step
+    }
+    assert commands == ['make docs URL="$URL"']
+    shown = subprocess.run(
+        ["make", "-n", "docs", "URL=https://pages.example/"],
+        cwd=REPOSITORY,
+        capture_output=True,
+        text=True,
+        check=True,
+    ).stdout
+    assert "-m tools.site --url https://pages.example/" in shown
+    assert (
+        f"/{with_values['actions/upload-pages-artifact']['path']}/"
+        in (REPOSITORY / ".gitignore").read_text().splitlines()
+    )
+    assert "actions/deploy-pages" in with_values

@@ -23,59 +23,65 @@ _USER_AGENT = "kube-controller-manager/v1.36 dralab-controller"
 _log = logger(__name__)
 
 
-def main() -> int:
-    """Run the controllers until SIGTERM; gives the exit code."""
-    options = service.Options("controller", "dralab's controllers")
-    options.client_options()
-    options.option(
+def options() -> service.Options:
+    """The command's options."""
+    made = service.Options("controller", "dralab's controllers")
+    made.client_options()
+    made.option(
         "--controllers",
         default="*",
         help="comma-separated: * for all, a name, or -name to leave one out; by kube-controller-manager's names",
     )
-    options.option(
+    made.option(
         "--leader-elect",
         default=False,
         action="store_true",
         help="work only while holding the Lease kube-system/kube-controller-manager",
     )
-    options.option(
+    made.option(
         "--use-service-account-credentials",
         default=False,
         action="store_true",
         help="give each controller the identity of a service account in kube-system, and its role",
     )
-    options.option(
+    made.option(
         "--leader-elect-lease-duration",
         default="15s",
         help="how long a standby waits for a leader that renews the Lease no more",
     )
-    options.option(
+    made.option(
         "--leader-elect-renew-deadline",
         default="10s",
         help="how long a leader tries to renew the Lease before it stops working",
     )
-    options.option(
+    made.option(
         "--leader-elect-retry-period", default="2s", help="how often the Lease is renewed, or looked at"
     )
-    options.option(
+    made.option(
         "--node-monitor-grace-period",
         default="50s",
         help="how long a node may be silent before it counts as lost, such as 50s or 1m30s",
     )
-    options.option(
+    made.option(
         "--root-ca-file",
         default=None,
         type=Path,
         help="certificates to give to pods as kube-root-ca.crt (default: the kubeconfig's)",
     )
-    args = options.parse_args()
+    return made
+
+
+def main() -> int:
+    """Run the controllers until SIGTERM; gives the exit code."""
+    parser = options()
+    args = parser.parse_args()
     try:
         select(_names(args), ())
         FeatureGates.parse(args.feature_gates)
         _seconds(args.node_monitor_grace_period)
         _terms(args)
     except ValueError as error:
-        options.error(str(error))
+        parser.error(str(error))
     return service.run("controller", args.log_level, lambda: _serve(args))
 
 

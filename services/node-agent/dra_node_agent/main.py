@@ -30,48 +30,52 @@ _EFFECTS = ("NoSchedule", "PreferNoSchedule", "NoExecute")
 _log = logger(__name__)
 
 
-def main() -> int:
-    """Run the nodes until SIGTERM; gives the exit code."""
-    options = service.Options("node-agent", "dralab's nodes: kubelet, container runtime and DRA drivers")
-    options.client_options()
-    options.option("--data", default=".dralab", type=Path, help="the cluster's directory")
-    _node_options(options)
-    options.option("--gpus", default="8xA100-SXM4-40GB", help="simulated GPUs of each node, or host")
-    options.option(
-        "--gpu-models", default=None, action="append", help="a directory with GPU models; repeatable"
-    )
-    options.option(
+def options() -> service.Options:
+    """The command's options."""
+    made = service.Options("node-agent", "dralab's nodes: kubelet, container runtime and DRA drivers")
+    made.client_options()
+    made.option("--data", default=".dralab", type=Path, help="the cluster's directory")
+    _node_options(made)
+    made.option("--gpus", default="8xA100-SXM4-40GB", help="simulated GPUs of each node, or host")
+    made.option("--gpu-models", default=None, action="append", help="a directory with GPU models; repeatable")
+    made.option(
         "--driver",
         default=None,
         action="append",
         help="a driver, or a profile's file, perhaps with @NODES; repeatable; or none",
     )
     for option in driver_options():
-        options.option(f"--{option.name}", default="", help=option.help)
-    options.option("--runtime", default="fake", choices=tuple(RUNTIMES), help="what runs containers")
-    options.option(
+        made.option(f"--{option.name}", default="", help=option.help)
+    made.option("--runtime", default="fake", choices=tuple(RUNTIMES), help="what runs containers")
+    made.option(
         "--images",
         default=None,
         action="append",
         help="a file that says what images' programs do; repeatable",
     )
-    options.option("--network", default="", help="the container engine's network for pods")
-    options.option(
+    made.option("--network", default="", help="the container engine's network for pods")
+    made.option(
         "--allow-host-access",
         default=False,
         action="store_true",
         help="with docker: let pods mount the host's files, be privileged and use the host's network",
     )
-    options.option("--root-dir", default=None, type=Path, help="the kubelet's directory, for a single node")
-    options.option("--cdi-dir", default=None, type=Path, help="the CDI directory, for a single node")
-    options.option(
+    made.option("--root-dir", default=None, type=Path, help="the kubelet's directory, for a single node")
+    made.option("--cdi-dir", default=None, type=Path, help="the CDI directory, for a single node")
+    made.option(
         "--topology-manager-policy",
         default=NONE,
         choices=POLICIES,
         help="whether a container's devices have to be on one NUMA node",
     )
-    options.option("--address", default="", help="where the API server reaches the nodes")
-    args = options.parse_args()
+    made.option("--address", default="", help="where the API server reaches the nodes")
+    return made
+
+
+def main() -> int:
+    """Run the nodes until SIGTERM; gives the exit code."""
+    parser = options()
+    args = parser.parse_args()
     try:
         FeatureGates.parse(args.feature_gates)
         if args.nodes < 0 or args.nodes > 2000:
@@ -85,7 +89,7 @@ def main() -> int:
         _check_drivers(args)
         load_images(_images(args))
     except (ValueError, DriverConfigError, ImagesError) as error:
-        options.error(str(error))
+        parser.error(str(error))
     return service.run("node-agent", args.log_level, lambda: _serve(args))
 
 

@@ -19,25 +19,31 @@ from dra_scheduler.config import DEFAULT_SCHEDULER_NAME, Lease, SchedulerConfig,
 _USER_AGENT = "kube-scheduler/v1.36 dralab-scheduler"
 
 
-def main(arguments: list[str] | None = None) -> int:
-    """Run until stopped; returns the exit code."""
-    options = Options("scheduler", "Gives pods their nodes and devices.")
-    options.client_options()
-    options.option("--config", default=None, type=Path, help="file with a KubeSchedulerConfiguration")
-    options.option(
+def options() -> Options:
+    """The command's options."""
+    made = Options("scheduler", "Gives pods their nodes and devices.")
+    made.client_options()
+    made.option("--config", default=None, type=Path, help="file with a KubeSchedulerConfiguration")
+    made.option(
         "--scheduler-name",
         default=DEFAULT_SCHEDULER_NAME,
         help="the pods' spec.schedulerName to serve, unless --config has profiles",
     )
-    options.option("--leader-elect", action="store_true", default=False, help="compete with other replicas")
-    chosen = options.parse_args(arguments)
+    made.option("--leader-elect", action="store_true", default=False, help="compete with other replicas")
+    return made
+
+
+def main(arguments: list[str] | None = None) -> int:
+    """Run until stopped; returns the exit code."""
+    parser = options()
+    chosen = parser.parse_args(arguments)
     try:
         gates = FeatureGates.parse(chosen.feature_gates)
         guarded = guard(chosen)
         loaded = _load(chosen.config, gates) if chosen.config is not None else None
         config = _config(chosen, gates, guarded, loaded)
     except (OSError, ValueError) as problem:
-        options.error(str(problem))
+        parser.error(str(problem))
     return run("scheduler", chosen.log_level, lambda: serve(config, chosen))
 
 

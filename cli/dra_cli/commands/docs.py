@@ -1,0 +1,28 @@
+"""``dralab docs``."""
+
+import argparse
+
+from dra_cli.commandline import Parser, number
+
+
+def options(parser: Parser) -> None:
+    """Declare what it takes."""
+    parser.add_argument("--port", type=number(0, 65535), default=0, help="port on loopback; 0: any (0)")
+    parser.add_argument("--open", action="store_true", help="open it in the browser")
+
+
+def run(chosen: argparse.Namespace) -> None:
+    """Serve the documentation until Ctrl-C.
+
+    Raises:
+        CommandError: this installation has none.
+    """
+    from dra_cli.documentation import find, serve
+
+    with serve(find(), chosen.port) as server:
+        print(f"{server.url} has the documentation, until Ctrl-C", flush=True)
+        if chosen.open:
+            import webbrowser
+
+            webbrowser.open(server.url)
+        server.wait()

@@ -1,0 +1,78 @@
+"""The documentation's site: where it is, and a server for it on this machine.
+
+The distribution brings it along; a checkout builds it (``make docs``) when it is first asked for. Its pages load
+nothing from elsewhere, and the server's headers have browsers hold them to that.
+"""
+
+import importlib.util
+import subprocess
+import sys
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from functools import partial
+from http.server import SimpleHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
+
+from dra_cli.errors import CommandError
+
+_INSTALLED = Path(__file__).resolve().parent / "site"
+_CHECKOUT = Path(__file__).resolve().parents[2]
+# Pages have small scripts of their own in them; the search runs in a worker.
+_POLICY = "default-src 'self' 'unsafe-inline' data:; worker-src 'self' blob:"
+
+
+def find() -> Path:
+    """The folder of the site, which is built first where that is missing and possible.
+
+    Raises:
+        CommandError: it is not there, or cannot be built.
+    """
+    built = _CHECKOUT / "site"
+    for folder in (_INSTALLED, built):
+        if (folder / "index.html").is_file():
+            return folder
+    if not (_CHECKOUT / "tools" / "site").is_dir():
+        raise CommandError(f"{_INSTALLED} is missing: this dralab was built without its documentation")
+    if importlib.util.find_spec("mkdocs") is None:
+        raise CommandError("the documentation is not built yet: run `make docs`")
+    if subprocess.run([sys.executable, "-m", "tools.site"], cwd=_CHECKOUT, check=False).returncode:
+        raise CommandError("the documentation cannot be built; see above")
+    return built
+
+
+class Server:
+    """A server of files at :attr:`url`."""
+
+    def __init__(self, server: ThreadingHTTPServer, thread: threading.Thread) -> None:
+        self._thread = thread
+        self.url = f"http://127.0.0.1:{server.server_port}/"
+
+    def wait(self) -> None:
+        """Wait until it ends."""
+        self._thread.join()
+
+
+@contextmanager
+def serve(folder: Path, port: int) -> Iterator[Server]:
+    """Serve the folder on loopback within the context.
+
+    Raises:
+        OSError: the port is in use.
+    """
+    with ThreadingHTTPServer(("127.0.0.1", port), partial(_Files, directory=str(folder))) as server:
+        thread = threading.Thread(target=server.serve_forever, args=(0.1,), daemon=True)
+        thread.start()
+        try:
+            yield Server(server, thread)
+        finally:
+            server.shutdown()
+
+
+class _Files(SimpleHTTPRequestHandler):
+    def end_headers(self) -> None:
+        self.send_header("Content-Security-Policy", _POLICY)
+        super().end_headers()
+
+    def log_message(self, format: str, *args: object) -> None:
+        """Nothing is logged."""

@@ -1,0 +1,98 @@
+"""The pages that are made from the code have all that the code has."""
+
+import re
+from functools import cache
+
+import dralab.testing
+import pytest
+from dra_apiserver.kinds.catalog import KINDS
+from dra_cli import commandline
+from dra_shared.featuretable import GATES
+from dralab.testing import AsyncCluster, Cluster
+from dralab.world import World
+
+from tests.docs.flags import flags_of, service_options
+from tests.support.reference import REPOSITORY
+from tools.reference import pages
+
+
+@cache
+def _pages() -> dict[str, str]:
+    return {page.path.removeprefix("reference/"): page.text for page in pages()}
+
+
+def _section(page: str, heading: str) -> str:
+    """What follows a heading, until the next of its level or above."""
+    level = heading.partition(" ")[0]
+    text = _pages()[page].partition(f"\n{heading}\n")[2]
+    return re.split(rf"^#{{1,{len(level)}}} ", text, flags=re.MULTILINE)[0]
+
+
+@pytest.mark.parametrize("command", commandline.COMMANDS)
+def test_every_option_of_a_command_is_there(command: str) -> None:
+    section = _section("commands.md", f"### {command}")
+    assert f"dralab {command}" in section
+    assert not [flag for flag in flags_of(command) if not re.search(rf"`{flag}[` ]", section)]
+
+
+@pytest.mark.parametrize("service", ["apiserver", "scheduler", "controller", "node-agent"])
+def test_every_flag_of_a_service_is_there(service: str) -> None:
+    section = _section("services.md", f"## dralab-{service}")
+    flags = [
+        flag
+        for action in service_options(f"dra_{service.replace('-', '_')}")._actions
+        for flag in action.option_strings
+        if flag not in ("-h", "--help")
+    ]
+    assert len(flags) > 8
+    assert not [flag for flag in flags if not re.search(rf"`{flag}[` ]", section)]
+
+
+def test_every_gate_is_there_with_its_default() -> None:
+    rows = dict(re.findall(r"^\| `(\w+)` \| \w+ \| (on|off) ", _pages()["feature-gates.md"], re.MULTILINE))
+    assert rows == {name: "on" if gate.default else "off" for name, gate in GATES.items()}
+    assert (
+        "| `DRADeviceTaintRules` | Beta | off |  | `DRADeviceTaints` | yes |" in _pages()["feature-gates.md"]
+    )
+
+
+def test_every_metric_that_is_explained_is_there() -> None:
+    explained = (REPOSITORY / "docs/metrics.md").read_text().replace("`metrics.k8s.io`", "")
+    named = set(
+        re.findall(r"`((?:apiserver|scheduler|workqueue|dra|dralab|\w+_controller)_[a-z_]+)`", explained)
+    )
+    made = set(re.findall(r"^\| `(\w+)` \|", _pages()["metrics.md"], re.MULTILINE))
+    assert named <= made
+    assert "| `workqueue_adds_total` | counter | Keys added | `name` |" in _pages()["metrics.md"]
+
+
+def test_every_kind_is_there() -> None:
+    page = _pages()["kinds/index.md"]
+    assert not [kind.kind for kind in KINDS if not re.search(rf"^\| \[?{kind.kind}[\] ]", page, re.MULTILINE)]
+
+
+def test_fields_have_their_types_and_what_they_mean() -> None:
+    claim = _section("kinds/resource.k8s.io.md", "## ResourceClaim")
+    assert "| `spec` (required) | [ResourceClaimSpec](#resourceclaimspec) | What is claimed." in claim
+    assert "| `metadata` | [ObjectMeta](meta.v1.md#objectmeta) |" in claim
+    pod = _section("kinds/core.md", "## PodSpec")
+    assert "| `resourceClaims` | list of [PodResourceClaim](#podresourceclaim) |" in pod
+    counters = _section("kinds/resource.k8s.io.md", "## CounterSet")
+    assert "| `counters` (required) | map of [Counter](#counter) |" in counters
+
+
+@pytest.mark.parametrize("thing", [World, Cluster, AsyncCluster])
+def test_every_method_is_there(thing: type[object]) -> None:
+    section = _section("python.md", f"### {thing.__name__}")
+    public = [name for name in vars(thing) if not name.startswith("_")]
+    assert not [name for name in public if f"#### {name}\n" not in section]
+
+
+def test_what_the_testing_package_offers_is_there() -> None:
+    assert not [name for name in dralab.testing.__all__ if f"### {name}\n" not in _pages()["python.md"]]
+
+
+def test_signatures_name_types_as_code_does() -> None:
+    section = _section("python.md", "#### with_nodes")
+    assert "with_nodes(nodes: int | str | Path | dict[str, Any] | Iterable[dict[str, Any]]" in section
+    assert "* `WorldError`: they cannot be made or read." in section

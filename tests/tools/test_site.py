@@ -1,0 +1,109 @@
+"""What the site is made of, and that its builder finds what is wrong with the pages."""
+
+from pathlib import Path
+
+import pytest
+
+from tests.support.reference import REPOSITORY
+from tools.reference import Page
+from tools.site.build import build
+from tools.site.pages import GENERATED, Pages
+
+_INDEX = f"""# Home
+
+All of it.
+
+## Guides
+
+* [`One`](one.md): first
+
+## Facts
+
+* [More](more/README.md): rest
+
+{GENERATED}
+"""
+_MADE = [
+    Page("reference/words.md", "Words", "All words. And more.", "* a"),
+    Page("reference/kinds/index.md", "Kinds", "All kinds.", "[A](a.md)"),
+    Page("reference/kinds/a.md", "A", "The kind A.", "* b"),
+]
+
+
+@pytest.fixture
+def repository(tmp_path: Path) -> Path:
+    """A small repository with documentation."""
+    files = {
+        "docs/README.md": _INDEX,
+        "docs/one.md": "# One\n\nSee [more](more/README.md#part), [a program](../bin/x.py), [all](../bin), "
+        "[news](../NEWS.md).\n",
+        "docs/more/README.md": "# More\n\n## Part\n\n[one](../one.md), [two](two.md), [elsewhere](https://example.com)\n",
+        "docs/more/two.md": "# Two\n\n```sh\necho [x](y.md)\n```\n",
+        "NEWS.md": "# News\n\n[One](docs/one.md)\n",
+        "bin/x.py": "print(1)\n",
+    }
+    for name, text in files.items():
+        (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
+        (tmp_path / name).write_text(text)
+    return tmp_path
+
+
+def test_links_lead_to_where_the_pages_are(repository: Path) -> None:
+    texts = Pages(repository, _MADE).texts
+    assert "[more](more/README.md#part)" in texts["one.md"]
+    assert "[a program](files/bin/x.py.md), [all](files/bin.md), [news](NEWS.md)" in texts["one.md"]
+    assert "[One](one.md)" in texts["NEWS.md"]
+    assert "[one](../one.md), [two](two.md), [elsewhere](https://example.com)" in texts["more/README.md"]
+    assert "echo [x](y.md)" in texts["more/two.md"]
+
+
+def test_a_linked_file_becomes_a_page_that_shows_it(repository: Path) -> None:
+    texts = Pages(repository, _MADE).texts
+    assert texts["files/bin/x.py.md"] == "# bin/x.py\n\n````python\nprint(1)\n````\n"
+    assert "## x.py\n\n````python" in texts["files/bin.md"]
+
+
+def test_the_index_is_the_table_of_contents(repository: Path) -> None:
+    pages = Pages(repository, _MADE)
+    assert pages.navigation() == [
+        {"Home": "README.md"},
+        {"Guides": [{"One": "one.md"}]},
+        {
+            "Facts": [
+                {"More": ["more/README.md", "more/two.md"]},
+                {"Words": "reference/words.md"},
+                {"Kinds": ["reference/kinds/index.md", {"A": "reference/kinds/a.md"}]},
+            ]
+        },
+    ]
+    assert (
+        "* [Words](reference/words.md): All words\n* [Kinds](reference/kinds/index.md)"
+        in pages.texts["README.md"]
+    )
+    assert "kinds/a.md" not in pages.texts["README.md"]
+
+
+@pytest.mark.parametrize(
+    ("text", "problem"),
+    [
+        ("[gone](gone.md)", "gone.md"),
+        ("[part](one.md#gone)", "#gone"),
+        ("[generated](reference/gone.md)", "reference/gone.md"),
+    ],
+)
+def test_a_link_that_leads_nowhere_is_a_problem(
+    repository: Path, text: str, problem: str, tmp_path: Path
+) -> None:
+    assert build(repository, tmp_path / "out", _MADE) == []
+    assert (tmp_path / "out" / "more" / "two.html").exists()
+    with (repository / "docs/one.md").open("a") as page:
+        page.write(f"\n{text}\n")
+    (found,) = build(repository, tmp_path / "out", _MADE)
+    assert problem in found
+
+
+def test_every_page_is_in_the_table_of_contents() -> None:
+    pages = Pages(REPOSITORY, [])
+    listed = str(pages.navigation())
+    missing = [path for path in pages.texts if not path.startswith("files/") and f"'{path}'" not in listed]
+    assert not missing, "docs/README.md has no line for them"

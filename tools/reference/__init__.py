@@ -1,0 +1,21 @@
+"""The reference pages of the documentation, made from the code: commands, flags, gates, kinds, metrics, Python.
+
+:func:`pages` gives them all; ``tools.site`` adds them to those that are written by hand. Nothing of them is committed.
+"""
+
+from collections.abc import Iterator
+
+from tools.reference import commands, gates, kinds, metrics, python, services
+from tools.reference.markdown import Page
+
+__all__ = ["Page", "pages"]
+
+
+def pages() -> Iterator[Page]:
+    """All pages, in the order that a table of contents has them."""
+    yield commands.page()
+    yield services.page()
+    yield gates.page()
+    yield metrics.page()
+    yield python.page()
+    yield from kinds.pages()

@@ -1,0 +1,71 @@
+"""What argparse knows of a command, as Markdown."""
+
+import argparse
+from collections.abc import Callable, Iterator
+
+from tools.reference.markdown import code, plain, table
+
+_HELP = (argparse._HelpAction,)
+
+
+def arguments(
+    parser: argparse.ArgumentParser, default: Callable[[argparse.Action], str] | None = None
+) -> str:
+    """The parser's positional words and options; ``default`` says what an option's default is shown as."""
+    shown = [
+        action
+        for action in parser._actions
+        if not isinstance(action, _HELP) and action.help != "==SUPPRESS=="
+    ]
+    words = [action for action in shown if not action.option_strings]
+    options = [action for action in shown if action.option_strings]
+    parts = []
+    if words:
+        parts.append(table(["argument", ""], ((code(_word(one)), _help(one)) for one in words)))
+    if options:
+        head, rows = (
+            ["option", "default", ""],
+            [[_flags(one), (default or _default)(one), _help(one)] for one in options],
+        )
+        if not any(row[1] for row in rows):
+            head, rows = ["option", ""], [[row[0], row[2]] for row in rows]
+        parts.append(table(head, rows))
+    return "\n\n".join(parts)
+
+
+def usage(parser: argparse.ArgumentParser) -> str:
+    """How the command is called, without its options."""
+    words = " ".join(_word(action) for action in parser._actions if not action.option_strings)
+    return f"{parser.prog} {words} [OPTIONS]".replace("  ", " ")
+
+
+def _word(action: argparse.Action) -> str:
+    name = action.metavar if isinstance(action.metavar, str) else action.dest.upper()
+    if action.choices is not None and not action.metavar:
+        name = "|".join(map(str, action.choices))
+    return {"*": f"[{name}…]", "+": f"{name}…", "?": f"[{name}]"}.get(str(action.nargs), name)
+
+
+def _flags(action: argparse.Action) -> str:
+    value = "" if action.nargs == 0 else f" {action.metavar or action.dest.upper().replace('_', '-')}"
+    if isinstance(action, argparse.BooleanOptionalAction):
+        value = ""
+    return ", ".join(f"`{flag}{value if flag.startswith('--') else ''}`" for flag in action.option_strings)
+
+
+def _default(action: argparse.Action) -> str:
+    value = action.default
+    if value is None or value == argparse.SUPPRESS or value == [] or value == "" or value is False:
+        return ""
+    return code("on" if value is True else str(value))
+
+
+def _help(action: argparse.Action) -> str:
+    text = action.help or ""
+    if action.choices is not None and action.option_strings:
+        text += f" ({', '.join(_choices(action))})"
+    return plain(text % {**vars(action), "prog": ""} if "%" in text else text)
+
+
+def _choices(action: argparse.Action) -> Iterator[str]:
+    return (str(choice) for choice in action.choices or ())

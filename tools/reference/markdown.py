@@ -1,0 +1,40 @@
+"""What every page of the reference is made of: a path, a title, and Markdown."""
+
+import re
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True)
+class Page:
+    """A page: its path below the documentation's folder, its title, one line about it, and what follows the title."""
+
+    path: str
+    title: str
+    about: str
+    body: str
+
+    @property
+    def text(self) -> str:
+        """The page in Markdown."""
+        return f"# {self.title}\n\n{self.about}\n\n{self.body.strip()}\n"
+
+
+def table(head: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
+    """A table; what stands in its cells is Markdown, on one line."""
+    lines = [head, ["---"] * len(head), *rows]
+    return "\n".join(f"| {' | '.join(_cell(cell) for cell in line)} |" for line in lines)
+
+
+def code(text: str) -> str:
+    """A word as code; an empty one stays empty."""
+    return f"`{text}`" if text else ""
+
+
+def plain(text: str) -> str:
+    """Text that Markdown shows as it is."""
+    return re.sub(r"([\\`*_<>\[\]])", r"\\\1", text)
+
+
+def _cell(text: str) -> str:
+    return re.sub(r"\s+", " ", text).replace("|", "\\|").strip()

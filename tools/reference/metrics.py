@@ -1,0 +1,114 @@
+"""The metrics of the services: where the sources make one, by its name, its kind, its help and its labels.
+
+The sources are read and not run, since most metrics are made when a service has started.
+"""
+
+import ast
+import re
+from collections.abc import Iterator
+from pathlib import Path
+from typing import NamedTuple
+
+from tools.reference.markdown import Page, code, plain, table
+
+_ROOT = Path(__file__).parents[2]
+_SERVICES = {
+    "API server": "services/apiserver/dra_apiserver",
+    "Scheduler": "services/scheduler/dra_scheduler",
+    "Controllers": "services/controller/dra_controller",
+    "Node agent": "services/node-agent/dra_node_agent",
+}
+_KINDS = {
+    "Counter": "counter",
+    "CounterMetricFamily": "counter",
+    "Gauge": "gauge",
+    "GaugeMetricFamily": "gauge",
+    "gauge": "gauge",
+    "Histogram": "histogram",
+}
+# What a module has that makes one: most make none, and need not be parsed.
+_MADE = re.compile(rf'\b(?:{"|".join(_KINDS)})\(\s*"')
+
+
+class Metric(NamedTuple):
+    """A metric, as the call that makes it says."""
+
+    name: str
+    kind: str
+    about: str
+    labels: tuple[str, ...]
+
+
+def page() -> Page:
+    """All metrics, service by service."""
+    parts = []
+    for title, folder in _SERVICES.items():
+        rows = [
+            [code(one.name), one.kind, plain(one.about), ", ".join(map(code, one.labels))]
+            for one in sorted(set(metrics(_ROOT / folder)))
+        ]
+        parts += [f"## {title}", table(["metric", "type", "", "labels"], rows)]
+    return Page(
+        "reference/metrics.md",
+        "All metrics",
+        "Every metric that the services have besides `process_*` and `python_*`. What to do with them: "
+        "[Metrics](../metrics.md).",
+        "\n\n".join(parts),
+    )
+
+
+def metrics(folder: Path) -> Iterator[Metric]:
+    """The metrics that modules below the folder make."""
+    for path in sorted(folder.rglob("*.py")):
+        text = path.read_text()
+        if not _MADE.search(text):
+            continue
+        tree = ast.parse(text)
+        names = _constants(tree)
+        for node in ast.walk(tree):
+            made = _metric(node, names) if isinstance(node, ast.Call) else _listed(node)
+            if made:
+                yield made
+
+
+def _metric(call: ast.Call, names: dict[str, ast.expr]) -> Metric | None:
+    called = call.func.attr if isinstance(call.func, ast.Attribute) else getattr(call.func, "id", "")
+    if called not in _KINDS or len(call.args) < 2:
+        return None
+    name, about = (_value(one, names) for one in call.args[:2])
+    if not isinstance(name, str) or not isinstance(about, str):
+        return None
+    given = next((word.value for word in call.keywords if word.arg in ("labels", "labelnames")), None)
+    labels = _value(given or call.args[2], names) if given or len(call.args) > 2 else ()
+    kind = _KINDS[called]
+    # The client library adds this ending to what it counts.
+    ending = "_total" if kind == "counter" and not name.endswith("_total") else ""
+    return Metric(name + ending, kind, about, tuple(labels) if isinstance(labels, list | tuple) else ())
+
+
+def _listed(entry: ast.AST) -> Metric | None:
+    """A gauge in a table of them: its name, its help and how it is read."""
+    match entry:
+        case ast.Tuple(elts=[ast.Constant(value=str(name)), ast.Constant(value=str(about)), ast.Lambda()]):
+            return Metric(name, "gauge", about, ())
+    return None
+
+
+def _constants(tree: ast.Module) -> dict[str, ast.expr]:
+    """What names are set to, once, anywhere in the module."""
+    return {
+        node.targets[0].id: node.value
+        for node in ast.walk(tree)
+        if isinstance(node, ast.Assign) and isinstance(node.targets[0], ast.Name)
+    }
+
+
+def _value(node: ast.expr, names: dict[str, ast.expr]) -> object:
+    """A constant's value, of a name too; None where it is known only when the code runs."""
+    if isinstance(node, ast.Name) and node.id in names:
+        node = names[node.id]
+    try:
+        value: object = ast.literal_eval(node)
+    except ValueError:
+        return None
+    return value

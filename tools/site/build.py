@@ -1,0 +1,56 @@
+"""Has MkDocs make HTML of the pages; whatever it warns of is a problem."""
+
+import logging
+import os
+import shutil
+import tempfile
+from collections.abc import Iterable
+from pathlib import Path
+
+# Material's authors announce there what becomes of MkDocs; it is no warning about these pages.
+os.environ.setdefault("NO_MKDOCS_2_WARNING", "1")
+
+from mkdocs.commands import build as mkdocs
+from mkdocs.config import load_config
+
+from tools.reference import Page
+from tools.site.pages import Pages
+
+_CONFIG = Path(__file__).with_name("mkdocs.yml")
+
+
+class _Problems(logging.Handler):
+    def __init__(self) -> None:
+        super().__init__(logging.WARNING)
+        self.found: list[str] = []
+
+    def emit(self, record: logging.LogRecord) -> None:
+        self.found.append(record.getMessage())
+
+
+def build(repository: Path, out: Path, made: Iterable[Page], url: str = "") -> list[str]:
+    """Build the site into the folder ``out``; gives what is wrong with the pages, such as links that lead nowhere.
+
+    ``made`` are the pages that are made from the code; ``url`` is where the site is going to be published.
+    """
+    problems = _Problems()
+    log = logging.getLogger("mkdocs")
+    log.addHandler(problems)
+    try:
+        with tempfile.TemporaryDirectory() as folder:
+            gathered = Pages(repository, made)
+            gathered.write(Path(folder))
+            nav = gathered.navigation()
+            config = load_config(str(_CONFIG), docs_dir=folder, site_dir=str(out), nav=nav, site_url=url)
+            mkdocs.build(config)
+    finally:
+        log.removeHandler(problems)
+    _trim(out)
+    return problems.found
+
+
+def _trim(out: Path) -> None:
+    """Remove what readers never load: maps of scripts, and searching in languages other than English."""
+    for path in out.rglob("*.map"):
+        path.unlink()
+    shutil.rmtree(out / "assets/javascripts/lunr", ignore_errors=True)

@@ -1,0 +1,135 @@
+"""The pages of the site: those in ``docs/``, those made from the code, and the files of the repository that they link.
+
+Links in ``docs/`` are relative, so that they work where the repository is read. A page keeps its name here; a link to
+a file that is no page leads to a page that shows the file.
+"""
+
+import os
+import re
+from collections.abc import Iterable, Iterator
+from pathlib import Path
+from typing import Any
+
+from tools.reference import Page
+
+#: Where ``docs/README.md`` leaves room for the pages that are made from the code.
+GENERATED = "<!-- pages made from the code -->"
+_INDEX = "docs/README.md"
+_FENCED = re.compile(r"(^ *```.*?^ *```$)", re.MULTILINE | re.DOTALL)
+_LINK = re.compile(r"(?<=\]\()([^)\s#]+)(#[^)\s]*)?(?=\))")
+_ENTRY = re.compile(r"^\* \[(.*?)\]\((.*?)\)")
+_LANGUAGES = {".yaml": "yaml", ".yml": "yaml", ".json": "json", ".py": "python", ".toml": "toml"}
+Navigation = list[dict[str, Any]]
+
+
+class Pages:
+    """All pages in Markdown, by their paths below the site, and the order that a reader finds them in."""
+
+    def __init__(self, repository: Path, made: Iterable[Page]) -> None:
+        self._repository = repository
+        self._made = list(made)
+        self._wanted: list[Path] = sorted((repository / "docs").rglob("*.md"))
+        self.texts: dict[str, str] = {page.path: page.text for page in self._made}
+        seen: set[Path] = set()
+        while self._wanted:
+            path = self._wanted.pop()
+            if path not in seen:
+                seen.add(path)
+                self.texts[self._place(path)] = self._text(path)
+
+    def write(self, folder: Path) -> None:
+        """Write them as files."""
+        for place, text in self.texts.items():
+            (folder / place).parent.mkdir(parents=True, exist_ok=True)
+            (folder / place).write_text(text)
+
+    def navigation(self) -> Navigation:
+        """MkDocs' ``nav``: the headings of ``docs/README.md`` and the pages below each."""
+        found: Navigation = [{"Home": self._place(self._repository / _INDEX)}]
+        for section in re.split(r"^## ", self._index(), flags=re.MULTILINE)[1:]:
+            title, _, body = section.partition("\n")
+            found.append({title: list(self._section(body))})
+        return found
+
+    def _section(self, body: str) -> Iterator[Any]:
+        for line in body.splitlines():
+            if entry := _ENTRY.match(line):
+                path = (self._repository / "docs" / entry[2]).resolve()
+                place = self._place(path)
+                below = path.name == "README.md" and [
+                    self._place(page) for page in sorted(path.parent.glob("*.md")) if page != path
+                ]
+                yield {_title(entry[1]): [place, *below] if below else place}
+            elif line == GENERATED:
+                yield from self._generated()
+
+    def _generated(self) -> Iterator[Any]:
+        folders: dict[str, list[Any]] = {}
+        for page in self._made:
+            folder = str(Path(page.path).parent)
+            if page.path.endswith("index.md"):
+                folders[folder] = [page.path]
+                yield {page.title: folders[folder]}
+            elif folder in folders:
+                folders[folder].append({page.title: page.path})
+            else:
+                yield {page.title: page.path}
+
+    def _index(self) -> str:
+        return (self._repository / _INDEX).read_text()
+
+    def _place(self, path: Path) -> str:
+        """Where a file of the repository is found below the site."""
+        name = path.relative_to(self._repository).as_posix()
+        if name.startswith("docs/"):
+            return name.removeprefix("docs/")
+        return (
+            name if "/" not in name and name.endswith(".md") and name != "README.md" else f"files/{name}.md"
+        )
+
+    def _text(self, path: Path) -> str:
+        if path.suffix != ".md":
+            return _shown(path, path.relative_to(self._repository).as_posix())
+        text = path.read_text()
+        if path == self._repository / _INDEX:
+            text = text.replace(GENERATED, "\n".join(_about(self._made)))
+        parts = _FENCED.split(text)
+        parts[::2] = [_LINK.sub(lambda match: self._link(path, match), part) for part in parts[::2]]
+        return "".join(parts)
+
+    def _link(self, page: Path, match: re.Match[str]) -> str:
+        target, fragment = match[1], match[2] or ""
+        if ":" in target or target.startswith("reference/"):
+            return match[0]
+        path = (page.parent / target).resolve()
+        if path.is_dir() and (path / "README.md").exists():
+            path /= "README.md"
+        if path.exists():
+            self._wanted.append(path)
+        start = Path(self._place(page)).parent
+        return Path(os.path.relpath(self._place(path), start)).as_posix() + fragment
+
+
+def _title(text: str) -> str:
+    return text.replace("`", "")
+
+
+def _about(made: Iterable[Page]) -> Iterator[str]:
+    """A line about each page that is made, but for those below another."""
+    parents = {str(Path(page.path).parent) for page in made if page.path.endswith("index.md")}
+    for page in made:
+        if page.path.endswith("index.md") or str(Path(page.path).parent) not in parents:
+            yield f"* [{page.title}]({page.path}): {page.about.partition('. ')[0].rstrip('.')}"
+
+
+def _shown(path: Path, name: str) -> str:
+    """A page that shows a file, or the files of a folder."""
+    if path.is_file():
+        return f"# {name}\n\n{_block(path)}\n"
+    files = [file for file in sorted(path.rglob("*")) if file.is_file()]
+    parts = (f"## {file.relative_to(path)}\n\n{_block(file)}" for file in files)
+    return "\n\n".join([f"# {name}", *parts]) + "\n"
+
+
+def _block(path: Path) -> str:
+    return f"````{_LANGUAGES.get(path.suffix, 'text')}\n{path.read_text().rstrip()}\n````"
