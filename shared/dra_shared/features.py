@@ -1,6 +1,6 @@
 """Feature gates, with their Kubernetes 1.36 defaults (``k8s.io/component-base/featuregate/feature_gate.go``)."""
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 
 from dra_shared.featuretable import GATES
 from dra_shared.quoting import go_quote
@@ -19,6 +19,9 @@ class FeatureGates:
 
     def __init__(self, **overrides: bool) -> None:
         self._gates = {**DEFAULTS, **overrides}
+        self._on = frozenset(name for name, on in self._gates.items() if on)
+        # Every create asks for it, and there are more than a hundred gates.
+        self._hash = hash(frozenset(self._gates.items()))
 
     @classmethod
     def parse(cls, text: str) -> "FeatureGates":
@@ -55,7 +58,11 @@ class FeatureGates:
 
     def enabled(self, name: str) -> bool:
         """Whether the gate is on; one that is not known is off."""
-        return self._gates.get(name, False)
+        return name in self._on
+
+    def all_enabled(self, names: Iterable[str]) -> bool:
+        """Whether every one of these gates is on."""
+        return self._on.issuperset(names)
 
     def __iter__(self) -> Iterator[str]:
         """The names of the gates that are on."""
@@ -65,7 +72,7 @@ class FeatureGates:
         return isinstance(other, FeatureGates) and self._gates == other._gates
 
     def __hash__(self) -> int:
-        return hash(frozenset(self._gates.items()))
+        return self._hash
 
     def __str__(self) -> str:
         return ",".join(f"{name}={_text(on)}" for name, on in sorted(self._gates.items()))

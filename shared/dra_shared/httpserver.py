@@ -36,7 +36,7 @@ class _Flow(FlowControl):
         self._waiting = waiting
 
     def resume_reading(self) -> None:
-        if not self._waiting:
+        if self.read_paused and not self._waiting:
             super().resume_reading()
 
 
@@ -50,7 +50,6 @@ class BoundedConnection(HttpToolsProtocol):
     body_limit: int | None = None
     """In bytes; None where the application looks after that."""
 
-    _in_head = False
     _head_bytes = 0
     _body_bytes = 0
     _surplus = 0
@@ -75,7 +74,7 @@ class BoundedConnection(HttpToolsProtocol):
     def data_received(self, data: bytes) -> None:
         if self._over:
             return
-        goes_on = self._in_head
+        goes_on = self._in_head()
         if goes_on:
             self._head_bytes += len(data)
             if self._head_bytes > HEADER_BYTES:
@@ -89,36 +88,43 @@ class BoundedConnection(HttpToolsProtocol):
             self._held.clear()
         self._moved = False
         super().data_received(data)
-        if self._is_over():
+        cycle: RequestResponseCycle | None = self.cycle
+        if self._moved and cycle is not None and cycle.scope is self.scope and not cycle.response_complete:
+            # Most often: a request that is served has come, or a part of its body.
             return
-        if self._in_head:
+        self._bound(data, goes_on)
+
+    def _bound(self, data: bytes, goes_on: bool) -> None:
+        """Refuse what is too much already, and give the client time for what is still to come."""
+        if self._over:
+            return
+        if in_head := self._in_head():
             if len(self.headers) > _HEADERS:
                 self._refuse(431)
                 return
-            self._head_bytes += 0 if goes_on else len(data)
+            if not goes_on:
+                self._head_bytes = len(data)
         elif not self._moved:
             self._silent_bytes += len(data)
             if self._silent_bytes > _LINE_BYTES:
                 self._refuse(400)
                 return
-        if self._deadline is None and (self._in_head or self._is_between()):
+        if self._deadline is None and (in_head or self._is_between()):
             self._start_deadline()
 
-    def _is_over(self) -> bool:
-        return self._over
+    def _in_head(self) -> bool:
+        """Whether a request has begun whose headers are not complete: it has a scope, and no cycle yet."""
+        cycle: RequestResponseCycle | None = self.cycle
+        return self.scope is not (None if cycle is None else cycle.scope)
 
     def _is_between(self) -> bool:
         """Whether no request is served, and the client sends something else than one."""
         cycle: RequestResponseCycle | None = self.cycle
         return (cycle is None or cycle.response_complete) and self.timeout_keep_alive_task is None
 
-    def on_message_begin(self) -> None:
-        super().on_message_begin()
-        self._in_head = True
-        self._head_bytes = self._body_bytes = self._surplus = 0
-
     def on_headers_complete(self) -> None:
-        self._in_head, self._moved, self._silent_bytes = False, True, 0
+        self._moved, self._silent_bytes = True, 0
+        self._head_bytes = self._body_bytes = self._surplus = 0
         if self._deadline is not None:
             self._end_deadline()
         if len(self.headers) > _HEADERS:
@@ -141,10 +147,6 @@ class BoundedConnection(HttpToolsProtocol):
                 self._code = 413
                 raise _Refused
         super().on_body(body)
-
-    def on_message_complete(self) -> None:
-        self._moved, self._silent_bytes = True, 0
-        super().on_message_complete()
 
     def handle_websocket_upgrade(self) -> None:
         self._over = True

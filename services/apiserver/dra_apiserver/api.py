@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import functools
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 from datetime import UTC, datetime
 from typing import Any
 
@@ -109,14 +109,14 @@ class Api:
             return self.offload.run
         return in_step if self.dynamic.calls(target.resource) else None
 
-    async def write(
+    def write(
         self,
         target: Target,
         change: ChangeFunction,
         dry_run: bool,
         run: Run | None,
         confirm: Confirm | None = None,
-    ) -> Record | None:
+    ) -> Awaitable[Record | None]:
         """As the store's `write`, for a change that needs `run`: it may be called more than once then.
 
         Raises:
@@ -124,10 +124,8 @@ class Api:
         """
         resource, key = target.resource, target.key
         if run is None:
-            return await self.store.write(resource, key, change, dry_run)
-        return await guaranteed_update(
-            self.store, resource, key, change, run, dry_run=dry_run, confirm=confirm
-        )
+            return self.store.write(resource, key, change, dry_run)
+        return guaranteed_update(self.store, resource, key, change, run, dry_run=dry_run, confirm=confirm)
 
     async def one(self, presenter: Presenter, record: Record) -> bytes:
         """The body that answers a request for one object."""
@@ -178,7 +176,7 @@ class Api:
             registered.mutate(obj, old, ctx, operation, again=True)
         registered.validate(obj, old, ctx, operation)
 
-    def context(self, target: Target, user: UserInfo, dry_run: bool = False) -> Context:
+    def context(self, target: Target, user: UserInfo, dry_run: bool = False, verb: str = "update") -> Context:
         """The request as strategies see it."""
         return Context(
             kind=target.kind,
@@ -193,6 +191,7 @@ class Api:
             dry_run=dry_run,
             disabled_plugins=self.config.disabled_plugins,
             authorize=self._authorize(user, target),
+            verb=verb,
         )
 
     def _authorize(self, user: UserInfo, target: Target) -> Authorize:

@@ -107,10 +107,6 @@ class Connection(BoundedConnection):
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]  # uvicorn narrows it
         super().connection_made(JoiningTransport(transport, self.loop))
 
-    def on_message_begin(self) -> None:
-        super().on_message_begin()
-        self.scope["extensions"] = {DIRECT: self}  # type: ignore[dict-item]  # an object, as only this server has it
-
     def read(self, scope: Scope) -> bytes | None:
         """The request's whole body; None where some of it is still to come."""
         cycle = self.cycle
@@ -140,7 +136,8 @@ class Connection(BoundedConnection):
         ):
             return False
         lines = [b"%b: %b\r\n" % header for header in (*cycle.default_headers, *headers)]
-        self.transport.write(b"".join((STATUS_LINE[code], *lines, b"\r\n", body)))
+        assert isinstance(self.transport, JoiningTransport)
+        self.transport.write_now(b"".join((STATUS_LINE[code], *lines, b"\r\n", body)))
         cycle.waiting_for_100_continue = False
         cycle.response_started = cycle.response_complete = True
         cycle.message_event.set()
@@ -163,6 +160,7 @@ class Connection(BoundedConnection):
         return True
 
     def on_headers_complete(self) -> None:
+        self.scope["extensions"] = {DIRECT: self}  # type: ignore[dict-item]  # an object, as only this server has it
         if self.parser.should_upgrade():
             self.scope[TAKE_OVER] = self._take_over  # type: ignore[literal-required]  # our own key
         super().on_headers_complete()

@@ -29,7 +29,7 @@ _WARNINGS = 4096
 _WARNING = 256
 # Go's strconv.ParseBool.
 _TRUE = frozenset({"1", "t", "T", "true", "TRUE", "True"})
-_READERS = ("curl", "Wget", "Mozilla/5.0")
+_READERS = (b"curl", b"Wget", b"Mozilla/5.0")
 # More would hold everybody up: neither reading nor writing JSON lets other threads run.
 _PRETTY_UP_TO = 4 << 20
 _GZIP_FROM = 128 << 10
@@ -141,7 +141,7 @@ class Request:
         self._direct: Direct | None = scope["extensions"].get(DIRECT) if "extensions" in scope else None
         self.user: UserInfo = ADMINISTRATOR
         self.warnings: dict[str, None] = {}
-        self._query: dict[str, str] | None = None
+        self._query: dict[str, str] | None = None if scope["query_string"] else {}
         self._parameters: list[tuple[str, str]] | None = None
         #: By lower-case name; of several headers of one name the last.
         self.headers: dict[bytes, bytes] = dict(scope["headers"])
@@ -250,7 +250,7 @@ class Request:
 
     def _base_headers(self, extra: Mapping[str, str] | None) -> Headers:
         headers: Headers = [(b"audit-id", self.id.encode())]
-        for text in _cut(self.warnings):
+        for text in _cut(self.warnings) if self.warnings else ():
             escaped = text.replace("\\", "\\\\").replace('"', '\\"')
             headers.append((b"warning", f'299 - "{escaped}"'.encode()))
         if extra:
@@ -262,7 +262,9 @@ class Request:
         pretty = self.query.get("pretty") if self.scope["query_string"] else ""
         if pretty:
             return pretty in _TRUE
-        return self.header(b"user-agent").startswith(_READERS) and not self.path.startswith("/openapi/")
+        return self.headers.get(b"user-agent", b"").startswith(_READERS) and not self.path.startswith(
+            "/openapi/"
+        )
 
     async def respond(
         self, code: int, body: bytes, media_type: str = JSON, headers: Mapping[str, str] | None = None

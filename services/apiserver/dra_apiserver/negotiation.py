@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Sequence
-from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 import orjson
 from dra_shared.jsontext import dumps
@@ -24,8 +23,7 @@ _TRANSFORMS = {
 }
 
 
-@dataclass(frozen=True, slots=True)
-class Accepted:
+class Accepted(NamedTuple):
     """What a client's Accept header asks for; `version` is the meta.k8s.io version of a Table or of metadata."""
 
     yaml: bool = False

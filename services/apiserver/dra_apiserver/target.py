@@ -23,7 +23,7 @@ class Target(NamedTuple):
 
     def named(self, name: str) -> Target:
         """The same with another object's name."""
-        return self._replace(name=name)
+        return Target(self.kind, self.version, self.namespace, name, self.subresource)
 
     @property
     def resource(self) -> Resource:

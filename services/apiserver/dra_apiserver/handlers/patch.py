@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from functools import partial
 from typing import Any, NamedTuple
 
@@ -46,7 +45,7 @@ async def patch(api: Api, request: Request, target: Target) -> None:
     body = await write_body(request, target)
     applying = media_type == APPLY_PATCH
     options = write_options(request, "PatchOptions", apply=applying)
-    ctx = replace(api.context(target, request.user, options.dry_run), verb="patch")
+    ctx = api.context(target, request.user, options.dry_run, verb="patch")
     run = api.runner(target, len(body))
     write = Write(api, request, target, ctx, options.manager, run, tracked=not applying)
     record, created = await store.update(write, _Patch(write, options, media_type, body))

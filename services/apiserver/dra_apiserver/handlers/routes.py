@@ -7,7 +7,6 @@ has the usual ones below. Mirrors apiserver's `pkg/endpoints/installer.go`.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import NamedTuple
 
 from dra_apiserver.errors import method_not_allowed, no_such_resource, not_found
 from dra_apiserver.handlers import create, get, patch, scale, update
@@ -43,16 +42,6 @@ class NotResource(Exception):
     """The path is none of the resource API's."""
 
 
-class _Path(NamedTuple):
-    """A path's parts; `rest` begins with the resource. `watch` is set by the deprecated `/watch/` prefix."""
-
-    group: str
-    version: str
-    namespace: str
-    rest: tuple[str, ...]
-    watch: bool
-
-
 def resolve(registry: Registry, method: str, path: str, watching: bool) -> tuple[str, Handler, Target]:
     """The verb, the handler and the target of a request.
 
@@ -60,31 +49,35 @@ def resolve(registry: Registry, method: str, path: str, watching: bool) -> tuple
         NotResource: the path belongs to no served group's resources.
         StatusError: 404, no such resource; 405, it doesn't know this method.
     """
-    found = _split(method, path)
-    kind = registry.resource(found.group, found.version, found.rest[0])
+    group, version, namespace, rest, watch = _split(method, path)
+    kind = registry.resource(group, version, rest[0])
     if kind is None:
-        if found.group and not registry.versions(found.group):
+        if group and not registry.versions(group):
             raise NotResource
         raise no_such_resource()
-    rest = found.rest
     if len(rest) > 3 and rest[2] == "proxy" and "proxy" in kind.subresources:
         # What follows is the other end's path.
         rest = rest[:3]
-    if len(rest) > 3 or (found.namespace and not kind.namespaced):
+    if len(rest) > 3 or (namespace and not kind.namespaced):
         raise no_such_resource()
-    target = Target(kind, found.version, found.namespace, *rest[1:])
+    target = Target(kind, version, namespace, *rest[1:])
     if len(rest) == 1:
-        return _of_collection(method, target, watching or found.watch)
-    if kind.namespaced and not found.namespace:
+        return _of_collection(method, target, watching or watch)
+    if kind.namespaced and not namespace:
         raise no_such_resource()
     if len(rest) == 2:
-        return _of_object(method, target, found.watch)
-    if found.watch:
+        return _of_object(method, target, watch)
+    if watch:
         raise no_such_resource()
     return _of_subresource(method, target)
 
 
-def _split(method: str, path: str) -> _Path:
+def _split(method: str, path: str) -> tuple[str, str, str, list[str], bool]:
+    """A path's group, version, namespace, what follows from the resource on, and whether it has the old `/watch/`.
+
+    Raises:
+        NotResource: it is no resource's path.
+    """
     # The first part is empty: paths start with a slash.
     parts = path.removesuffix("/").split("/")
     if len(parts) >= 4 and parts[1] == "api":
@@ -98,8 +91,8 @@ def _split(method: str, path: str) -> _Path:
         rest = rest[1:]
     part_of_namespace = group == "" and len(rest) == 3 and rest[2] in _NAMESPACE_PARTS
     if rest[0] == "namespaces" and len(rest) > 2 and not part_of_namespace:
-        return _Path(group, version, rest[1], tuple(rest[2:]), watch)
-    return _Path(group, version, "", tuple(rest), watch)
+        return group, version, rest[1], rest[2:], watch
+    return group, version, "", rest, watch
 
 
 def _of_collection(method: str, target: Target, watching: bool) -> tuple[str, Handler, Target]:

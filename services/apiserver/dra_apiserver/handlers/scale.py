@@ -7,7 +7,7 @@ one for custom resources.
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import partial
 from typing import Any, Protocol
 
@@ -127,7 +127,7 @@ async def put_scale(api: Api, request: Request, target: Target) -> None:
         check_name(scaled, sent["metadata"])
         wanted = _Body(sent)
     main = target._replace(subresource="")
-    ctx = replace(api.context(main, request.user, options.dry_run), subresource="scale")
+    ctx = api.context(main, request.user, options.dry_run)._replace(subresource="scale")
     # Policies and webhooks are asked about the Scale; its managers become the object's.
     write = Write(
         api, request, main, ctx, options.manager, api.runner(target), tracked=False, registered=False

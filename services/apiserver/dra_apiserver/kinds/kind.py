@@ -209,6 +209,16 @@ class Kind:
     field_label_error: FieldLabelError | None = None
     """Why a field selector can't name a label; None for the conversion that most kinds have."""
 
+    unstructured: bool = field(init=False)
+    """Whether the objects have no types of their own, as those of custom resources."""
+    has_status: bool = field(init=False)
+    """Whether the status is written through a subresource of its own."""
+
+    def __post_init__(self) -> None:
+        # Every write asks for them several times.
+        object.__setattr__(self, "unstructured", bool(self.schemas))
+        object.__setattr__(self, "has_status", "status" in self.subresources)
+
     def strategy_for(self, subresource: str) -> Strategy:
         """The strategy of the object, or of one of its subresources."""
         return self.strategies[subresource]
@@ -221,19 +231,9 @@ class Kind:
         return {name: found for name, found in self.subresources.items() if name in own}
 
     @property
-    def unstructured(self) -> bool:
-        """Whether the objects have no types of their own, as those of custom resources."""
-        return bool(self.schemas)
-
-    @property
     def list_kind(self) -> str:
         """The kind of a list of these objects."""
         return self.kind + "List"
-
-    @property
-    def has_status(self) -> bool:
-        """Whether the status is written through a subresource of its own."""
-        return "status" in self.subresources
 
     @property
     def stored(self) -> bool:

@@ -120,8 +120,8 @@ def _every_member(node: Struct, value: dict[str, Any]) -> FieldSet:
 def _compare(node: Node, old: Any, new: Any, step: str, result: Comparison) -> None:
     """Two different values at one path."""
     shape = list if isinstance(node, ListNode) else dict
-    comparable = (old or new) and all(value is None or isinstance(value, shape) for value in (old, new))
-    if is_whole(node) or not comparable:
+    comparable = (old is None or isinstance(old, shape)) and (new is None or isinstance(new, shape))
+    if is_whole(node) or not comparable or not (old or new):
         result.modified[step] = {}
         return
     below = result.below()

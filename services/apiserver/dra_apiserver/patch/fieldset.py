@@ -70,6 +70,8 @@ def union(left: FieldSet, right: FieldSet) -> FieldSet:
             made[SELF] = {}
             continue
         mine = made.get(step)
+        if mine == child:
+            continue
         if mine is None:
             made[step] = child
             continue

@@ -1,6 +1,6 @@
 """managedFields: reading, merging and writing the entries of an object's field managers."""
 
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
 from dra_apiserver.patch.fieldset import FieldSet, decoded, difference, intersection, ordered, union_all
@@ -110,9 +110,11 @@ class Managers:
             lost = intersection(entry.fields, gone)
             if not theirs and not lost:
                 continue
-            left = difference(difference(entry.fields, theirs), lost)
+            left = difference(entry.fields, theirs) if theirs else entry.fields
+            if lost:
+                left = difference(left, lost)
             if left:
-                self.entries[other] = replace(entry, fields=left)
+                self.entries[other] = Entry(entry.api_version, left, entry.time, entry.stored)
             else:
                 del self.entries[other]
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from typing import Any
 
 from dra_shared.names import path_segment_name
@@ -75,7 +74,7 @@ def before_update(
     # Upstream checks the metadata of every kind here, and again in most kinds' own validation.
     errors = validate_metadata(meta, kind.namespaced, path_segment_name, stored=old_meta)
     errors += validate_metadata_update(meta, old_meta, members_good=not errors)
-    ctx = replace(ctx, metadata_good=not errors)
+    ctx = ctx._replace(metadata_good=not errors)
     validate_update(request, target, obj, old, ctx, errors)
     chain.validate(obj, old, ctx, "UPDATE")
     strip(object_type(kind, kind.storage_version), obj, old)

@@ -81,6 +81,4 @@ def with_revision(data: bytes, revision: int) -> bytes:
 
 def canonical(obj: JsonObject) -> JsonObject:
     """The object with kind, apiVersion and metadata first, as every stored object has them."""
-    head = {"kind": obj["kind"], "apiVersion": obj["apiVersion"], "metadata": obj["metadata"]}
-    head.update((key, value) for key, value in obj.items() if key not in head)
-    return head
+    return {"kind": obj["kind"], "apiVersion": obj["apiVersion"], "metadata": obj["metadata"], **obj}

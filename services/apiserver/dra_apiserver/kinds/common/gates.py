@@ -22,10 +22,8 @@ class GatedFields:
     fields: tuple[str, ...]
     also_in_use: tuple[str, ...] = ()
 
-    def drop(self, obj: JsonObject, old: JsonObject | None, features: FeatureGates) -> None:
-        """Take the fields out of `obj` where they may not be set."""
-        if all(features.enabled(gate) for gate in self.gates):
-            return
+    def drop(self, obj: JsonObject, old: JsonObject | None) -> None:
+        """Take the fields out of `obj` unless `old` uses the feature, which is off."""
         if old is not None and any(
             _holds(old, path.split(".")) for path in (*self.fields, *self.also_in_use)
         ):
@@ -42,7 +40,8 @@ def drop_disabled(
 ) -> None:
     """Drop the fields of every feature that is off and was not in use."""
     for rule in rules:
-        rule.drop(obj, old, features)
+        if not features.all_enabled(rule.gates):
+            rule.drop(obj, old)
 
 
 def _walk(value: Any, path: Sequence[str]) -> Iterator[Any]:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import copy
 from typing import Any
 
 from dra_apiserver.errors import FieldError, Verbatim, forbidden_field, invalid, quote, required
@@ -23,7 +22,7 @@ _FIXED = (
 
 def same(left: Any, right: Any) -> bool:
     """Whether two values mean the same: what is empty is as good as absent."""
-    return bool(_pruned(left) == _pruned(right))
+    return bool(left == right or _pruned(left) == _pruned(right))
 
 
 def _pruned(value: Any) -> Any:
@@ -143,10 +142,11 @@ def _only_added(term: JsonObject, known: JsonObject) -> bool:
 
 def _munged(spec: JsonObject, old: JsonObject) -> JsonObject:
     """The new spec with the old one's values where those may change."""
-    munged = copy.deepcopy(spec)
+    munged = dict(spec)
     for field in ("containers", "initContainers"):
-        for container, before in zip(munged.get(field) or (), old.get(field) or (), strict=True):
-            container["image"] = before.get("image")
+        if containers := spec.get(field):
+            pairs = zip(containers, old.get(field) or (), strict=True)
+            munged[field] = [{**container, "image": before.get("image")} for container, before in pairs]
     for field in ("activeDeadlineSeconds", "schedulingGates", "tolerations"):
         munged[field] = old.get(field)
     if (old.get("terminationGracePeriodSeconds") or 0) < 0 and spec.get("terminationGracePeriodSeconds") == 1:

@@ -68,7 +68,7 @@ class PodGroupStatusStrategy(GenericStrategy):
         super().prepare_for_update(obj, old, ctx)
         reset_for_status(obj["metadata"], old["metadata"])
         if not (old.get("spec") or {}).get("resourceClaims"):
-            _STATUS.drop(obj, None, ctx.features)
+            drop_disabled((_STATUS,), obj, None, ctx.features)
 
     def validate_update(self, obj: JsonObject, old: JsonObject, ctx: Context) -> list[FieldError]:
         """Metadata, then the status."""

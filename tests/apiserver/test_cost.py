@@ -1,0 +1,87 @@
+"""What a request costs, counted in calls of the project's own functions: times differ from machine to machine.
+
+The bounds leave room for one or two functions more. A change that needs more than that shows here what it costs every
+request; where that is worth it, the bound goes up with the change.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Awaitable, Callable
+from types import FrameType
+from typing import Any
+
+import httpx
+import pytest
+
+_CLAIMS = "/apis/resource.k8s.io/v1/namespaces/default/resourceclaims"
+_PODS = "/api/v1/namespaces/default/pods"
+_MERGE = {"content-type": "application/merge-patch+json"}
+_CLAIM = {
+    "apiVersion": "resource.k8s.io/v1",
+    "kind": "ResourceClaim",
+    "metadata": {"name": "base"},
+    "spec": {"devices": {"requests": [{"name": "gpu", "exactly": {"deviceClassName": "gpu.example.com"}}]}},
+}
+_POD = {
+    "apiVersion": "v1",
+    "kind": "Pod",
+    "metadata": {"name": "base"},
+    "spec": {"automountServiceAccountToken": False, "containers": [{"name": "c", "image": "busybox"}]},
+}
+Send = Callable[[int], Awaitable[httpx.Response]]
+
+
+async def _calls(send: Send) -> int:
+    """The fewest calls of several requests: the first ones fill caches."""
+    found = []
+    for number in range(4):
+        count = 0
+
+        def profile(frame: FrameType, event: str, argument: object) -> None:
+            nonlocal count
+            count += event == "call" and "/dra_" in frame.f_code.co_filename
+
+        sys.setprofile(profile)
+        try:
+            answer = await send(number)
+        finally:
+            sys.setprofile(None)
+        assert answer.is_success, answer.text
+        found.append(count)
+    return min(found)
+
+
+def _named(obj: dict[str, Any], number: int) -> dict[str, Any]:
+    return {**obj, "metadata": {"name": f"made-{number}"}}
+
+
+def _annotated(number: int) -> dict[str, Any]:
+    return {"metadata": {"annotations": {"number": str(number)}}}
+
+
+@pytest.fixture
+async def base(client: httpx.AsyncClient) -> httpx.AsyncClient:
+    """A client of a server that has one pod and one claim."""
+    await client.post("/api/v1/namespaces/default/serviceaccounts", json={"metadata": {"name": "default"}})
+    for path, obj in ((_CLAIMS, _CLAIM), (_PODS, _POD)):
+        answer = await client.post(path, json=obj)
+        assert answer.is_success, answer.text
+    return client
+
+
+@pytest.mark.parametrize(("path", "bound"), [(f"{_CLAIMS}/base", 41), (_CLAIMS, 72), (f"{_PODS}/base", 41)])
+async def test_a_read_costs_few_calls(base: httpx.AsyncClient, path: str, bound: int) -> None:
+    assert await _calls(lambda _: base.get(path)) <= bound
+
+
+@pytest.mark.parametrize(("path", "obj", "bound"), [(_CLAIMS, _CLAIM, 223), (_PODS, _POD, 323)])
+async def test_a_create_costs_few_calls(
+    base: httpx.AsyncClient, path: str, obj: dict[str, Any], bound: int
+) -> None:
+    assert await _calls(lambda number: base.post(path, json=_named(obj, number))) <= bound
+
+
+@pytest.mark.parametrize(("path", "bound"), [(f"{_CLAIMS}/base", 301), (f"{_PODS}/base", 606)])
+async def test_a_patch_costs_few_calls(base: httpx.AsyncClient, path: str, bound: int) -> None:
+    assert await _calls(lambda number: base.patch(path, json=_annotated(number), headers=_MERGE)) <= bound
