@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from dra_shared.clock import SPEED, SystemClock
-from dra_shared.features import FeatureGates, with_defaults
+from dra_shared.features import with_defaults
 
 from dra_cli.certificates import Certificate, make_certificate
 from dra_cli.cluster import Cluster, Record, ServiceRecord
@@ -19,20 +19,8 @@ from dra_cli.fleet import DEFAULT_POOL, Pool, Pools
 from dra_cli.identities import Identities
 from dra_cli.ports import Port, PortTaken
 from dra_cli.supervisor import ServiceSpec, Supervisor
+from dra_cli.versions import LAB_GATES, Versions
 
-# Whatever DRA can do is there to be tried: these are off by default in 1.36. --feature-gates has the last word.
-LAB_GATES = dict.fromkeys(
-    (
-        "DRADeviceTaintRules",
-        "DRAListTypeAttributes",
-        "DRANodeAllocatableResources",
-        "DRAResourcePoolStatus",
-        "DRAWorkloadResourceClaims",
-        "GangScheduling",
-        "GenericWorkload",
-    ),
-    True,
-)
 DEFAULT_GATES = with_defaults(LAB_GATES, "")
 
 # Every version, as what the gates above need must be served. --runtime-config has the last word.
@@ -58,6 +46,8 @@ class ClusterOptions:
     runtime: str = "fake"
     allow_host_access: bool = False
     relaxed: bool = False
+    kubernetes_version: str = ""
+    """Which Kubernetes to follow, as :mod:`dra_cli.versions` reads it; empty for the default."""
     feature_gates: str = ""
     runtime_config: str = ""
     authorization_mode: str = "AlwaysAllow"
@@ -98,7 +88,7 @@ class ClusterServices:
         self._options = options
         self._report = report
         self._clients = self._choose_clients()
-        self._gates = _gates(options.feature_gates)
+        self._versions = _versions(options, self.names)
         self._ready = False
         self._identities: Identities | None = None
         self._certificate: Certificate | None = None
@@ -210,7 +200,7 @@ class ClusterServices:
         identities = self._identities
         if identities is not None:
             identities.write(port.url, self._authority)
-        common = self._common()
+        common = self._common("apiserver")
         apiserver = ["--data", str(data), "--metrics-server", *common]
         served = ",".join(filter(None, (_DEFAULT_VERSIONS, options.runtime_config)))
         apiserver += ["--runtime-config", served, "--listen", options.listen]
@@ -249,8 +239,13 @@ class ClusterServices:
             *clients,
         ]
 
-    def _common(self) -> list[str]:
-        return ["--log-level", self._options.log_level, "--feature-gates", self._gates]
+    def _common(self, service: str) -> list[str]:
+        versions, wanted = self._versions, self._options.feature_gates
+        return [
+            *("--log-level", self._options.log_level),
+            *("--kubernetes-version", str(versions.of(service))),
+            *("--feature-gates", versions.gates(service, wanted)),
+        ]
 
     def _client(
         self,
@@ -266,7 +261,7 @@ class ClusterServices:
             reached = ["--kubeconfig", str(identities.kubeconfig_of(role))]
             if self._token:
                 reached += ["--serving-token-file", str(identities.serving_file)]
-        flags = [*reached, *arguments, *self._common()]
+        flags = [*reached, *arguments, *self._common(name)]
         return ServiceSpec(name, module, stack.enter_context(Port()), flags, environment=self._environment)
 
     def _choose_clients(self) -> dict[str, tuple[str, Sequence[str]]]:
@@ -316,13 +311,19 @@ def agent_name(pool: str) -> str:
     return "node-agent" if pool == DEFAULT_POOL else f"node-agent-{pool}"
 
 
-def _gates(wanted: str) -> str:
+def _versions(options: ClusterOptions, services: Sequence[str]) -> Versions:
+    """The versions that the options ask for, with which the feature gates have to go.
+
+    Raises:
+        CommandError: there is no such version or gate, or they don't go together.
+    """
     try:
-        gates = with_defaults(LAB_GATES, wanted)
-        FeatureGates.parse(gates)
+        versions = Versions.parse(options.kubernetes_version)
+        for name in services:
+            versions.gates(name, options.feature_gates)
     except ValueError as error:
         raise CommandError(str(error), 2) from error
-    return gates
+    return versions
 
 
 class Reporter:

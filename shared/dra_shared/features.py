@@ -1,12 +1,12 @@
-"""Feature gates, with their Kubernetes 1.36 defaults (``k8s.io/component-base/featuregate/feature_gate.go``)."""
+"""Feature gates as one version of Kubernetes has them (``k8s.io/component-base/featuregate/feature_gate.go``).
+
+Gates that dralab never asks about are accepted without effect.
+"""
 
 from collections.abc import Iterable, Iterator, Mapping
 
-from dra_shared.featuretable import GATES
 from dra_shared.quoting import go_quote
-
-# Gates that dralab never asks about are accepted without effect.
-DEFAULTS: Mapping[str, bool] = {name: gate.default for name, gate in GATES.items()}
+from dra_shared.version import DEFAULT, Gate, Version, release
 
 _TRUE = frozenset(("1", "t", "T", "TRUE", "true", "True"))
 _FALSE = frozenset(("0", "f", "F", "FALSE", "false", "False"))
@@ -15,29 +15,32 @@ _STAGES = {"AllAlpha": "Alpha", "AllBeta": "Beta"}
 
 
 class FeatureGates:
-    """Which features are on. Immutable."""
+    """Which features are on, in one ``version`` of Kubernetes. Immutable."""
 
-    def __init__(self, **overrides: bool) -> None:
-        self._gates = {**DEFAULTS, **overrides}
+    def __init__(self, version: Version = DEFAULT, /, **overrides: bool) -> None:
+        self.version = version
+        self._gates = {**_defaults(version), **overrides}
         self._on = frozenset(name for name, on in self._gates.items() if on)
         # Every create asks for it, and there are more than a hundred gates.
-        self._hash = hash(frozenset(self._gates.items()))
+        self._hash = hash((version, frozenset(self._gates.items())))
 
     @classmethod
-    def parse(cls, text: str) -> "FeatureGates":
+    def parse(cls, text: str, version: Version = DEFAULT) -> "FeatureGates":
         """Gates from ``A=true,B=false``, as Kubernetes' ``--feature-gates`` takes them.
 
         Raises:
             ValueError: an entry is malformed, there is no such gate, it is locked, or needs another that is off.
         """
-        wanted = read(text)
+        known = release(version).gates
+        wanted = read(text, version)
         errors = [
             f"cannot set feature gate {name} to {_text(on)}, feature is locked to {_text(not on)}"
             for name, on in wanted.items()
-            if name in GATES and GATES[name].locked and GATES[name].default != on
+            if name in known and known[name].locked and known[name].default != on
         ]
         # The last word is that of the gate's own name.
-        gates = cls(**{**_of_stages(wanted), **{name: on for name, on in wanted.items() if name in GATES}})
+        own = {name: on for name, on in wanted.items() if name in known}
+        gates = cls(version, **{**_of_stages(wanted, known), **own})
         errors = errors or gates.unmet()
         if errors:
             raise ValueError(errors[0] if len(errors) == 1 else f"[{', '.join(errors)}]")
@@ -47,7 +50,7 @@ class FeatureGates:
         """Which gates are on although they need others that are not."""
         off = {
             name: [other for other in gate.needs if not self._gates[other]]
-            for name, gate in GATES.items()
+            for name, gate in release(self.version).gates.items()
             if self._gates[name]
         }
         return [
@@ -69,7 +72,9 @@ class FeatureGates:
         return (name for name, on in self._gates.items() if on)
 
     def __eq__(self, other: object) -> bool:
-        return isinstance(other, FeatureGates) and self._gates == other._gates
+        if not isinstance(other, FeatureGates):
+            return False
+        return (self.version, self._gates) == (other.version, other._gates)
 
     def __hash__(self) -> int:
         return self._hash
@@ -78,8 +83,8 @@ class FeatureGates:
         return ",".join(f"{name}={_text(on)}" for name, on in sorted(self._gates.items()))
 
 
-def read(text: str) -> dict[str, bool]:
-    """What the text sets, by name.
+def read(text: str, version: Version = DEFAULT) -> dict[str, bool]:
+    """What the text sets, by name, for a ``version`` of Kubernetes.
 
     Raises:
         ValueError: an entry is malformed, or there is no such gate.
@@ -94,18 +99,22 @@ def read(text: str) -> dict[str, bool]:
             raise ValueError(f"invalid value of {name}={value}, err: {problem}")
         wanted[name] = value in _TRUE
     for name in wanted:
-        if name not in GATES and name not in _STAGES:
+        if name not in release(version).gates and name not in _STAGES:
             raise ValueError(f"unrecognized feature gate: {name}")
     return wanted
 
 
-def with_defaults(defaults: Mapping[str, bool], text: str) -> str:
+def with_defaults(defaults: Mapping[str, bool], text: str, version: Version = DEFAULT) -> str:
     """The text, after those of ``defaults`` that it leaves possible: it turns off nothing that they need.
+
+    Defaults of gates that ``version`` does not have, or has so already, are left out.
 
     Raises:
         ValueError: as :func:`read`.
     """
-    wanted = read(text)
+    wanted = read(text, version)
+    known = release(version).gates
+    defaults = {name: on for name, on in defaults.items() if name in known and known[name].default != on}
     off = {name for name, on in wanted.items() if not on}
     stages_off = {_STAGES[name] for name in off if name in _STAGES}
     while True:
@@ -113,8 +122,8 @@ def with_defaults(defaults: Mapping[str, bool], text: str) -> str:
             name: on
             for name, on in defaults.items()
             if name not in wanted
-            and GATES[name].stage not in stages_off
-            and not off.intersection(GATES[name].needs)
+            and known[name].stage not in stages_off
+            and not off.intersection(known[name].needs)
         }
         dropped = {name for name in defaults if name not in kept and name not in wanted} - off
         if not dropped:
@@ -123,10 +132,14 @@ def with_defaults(defaults: Mapping[str, bool], text: str) -> str:
         off |= dropped
 
 
-def _of_stages(wanted: Mapping[str, bool]) -> dict[str, bool]:
+def _defaults(version: Version) -> dict[str, bool]:
+    return {name: gate.default for name, gate in release(version).gates.items()}
+
+
+def _of_stages(wanted: Mapping[str, bool], known: Mapping[str, Gate]) -> dict[str, bool]:
     stages = {_STAGES[name]: on for name, on in wanted.items() if name in _STAGES}
     return {
-        name: stages[gate.stage] for name, gate in GATES.items() if gate.stage in stages and not gate.locked
+        name: stages[gate.stage] for name, gate in known.items() if gate.stage in stages and not gate.locked
     }
 
 

@@ -13,8 +13,10 @@ from types import TracebackType
 from typing import TYPE_CHECKING, Any, Self, cast
 
 from dra_shared import log
+from dra_shared.features import FeatureGates
 from dra_shared.guard import Guard
 from dra_shared.listening import ADDRESS_IN_USE, CANNOT_RUN, AddressInUse, listening_socket
+from dra_shared.version import DEFAULT, VERSIONS, Version
 
 if TYPE_CHECKING:
     from dra_shared.client.rest import Client
@@ -85,7 +87,26 @@ class Options(argparse.ArgumentParser):
             "--health-address", default="127.0.0.1", help="where /healthz, /readyz and /metrics listen"
         )
         self.option("--health-port", default=0, type=int, help="their port; 0 takes any free one")
-        self.option("--feature-gates", default="", help="A=true,B=false")
+        self.feature_options()
+
+    def feature_options(self) -> None:
+        """Add what says which Kubernetes is followed; see :func:`features`."""
+        self.option(
+            "--kubernetes-version",
+            default=str(DEFAULT),
+            choices=[str(version) for version in VERSIONS],
+            help=f"the version of Kubernetes to follow (default: {DEFAULT})",
+        )
+        self.option("--feature-gates", default="", help="A=true,B=false, as that version has them")
+
+
+def features(options: argparse.Namespace) -> FeatureGates:
+    """The feature gates that :meth:`Options.feature_options` describe, with the version of Kubernetes that they are of.
+
+    Raises:
+        ValueError: the version has no such gate, or not in that state.
+    """
+    return FeatureGates.parse(options.feature_gates, Version.parse(options.kubernetes_version))
 
 
 def guard(options: argparse.Namespace, *names: str) -> Guard:

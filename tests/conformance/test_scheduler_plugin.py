@@ -27,7 +27,8 @@ from dra_shared.api.resources import (
 )
 from dra_shared.client.events import Recorder
 from dra_shared.clock import FakeClock, parse_rfc3339
-from dra_shared.features import DEFAULTS, FeatureGates
+from dra_shared.features import FeatureGates
+from dra_shared.version import V1_36, release
 
 from tests.conformance.plain import typed
 from tests.support.fakeapi import Call, FakeApi, Json
@@ -70,7 +71,9 @@ class Bench:
 
     def __init__(self, case: Json) -> None:
         self.case = case
-        self.gates = FeatureGates(**(dict.fromkeys(DEFAULTS, False) | dict.fromkeys(case["features"], True)))
+        self.gates = FeatureGates(
+            **(dict.fromkeys(release(V1_36).gates, False) | dict.fromkeys(case["features"], True))
+        )
         self.api = FakeApi()
         self.api.refuse = self._refuse
         self.clock = _TickingClock(_start(case))

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 from dra_cli import commandline
 from dra_controller.registry import CONTROLLERS
-from dra_shared.features import DEFAULTS
+from dra_shared.version import DEFAULT, release
 
 from tests.docs.flags import flags_of, service_options
 from tests.support.reference import REPOSITORY, load_vectors, reference_path
@@ -139,9 +139,10 @@ def test_every_feature_gate_that_is_asked_about_is_documented_with_its_default()
     rows = dict(
         re.findall(r"^\| `([A-Z]\w+)` \| (on|off)\b", (DOCS / "configuration.md").read_text(), re.MULTILINE)
     )
-    code = "".join(module.read_text() for module in _modules() if module.name != "featuretable.py")
-    asked = DEFAULTS.keys() & set(re.findall(r'"([A-Z]\w+)"', code)) - _NO_GATES
-    assert rows == {name: "on" if DEFAULTS[name] else "off" for name in asked}
+    code = "".join(module.read_text() for module in _modules())
+    gates = release(DEFAULT).gates
+    asked = gates.keys() & set(re.findall(r'"([A-Z]\w+)"', code)) - _NO_GATES
+    assert rows == {name: "on" if gates[name].default else "off" for name in asked}
 
 
 def test_make_help_and_the_guides_agree() -> None:

@@ -7,7 +7,7 @@ import dralab.testing
 import pytest
 from dra_apiserver.kinds.catalog import KINDS
 from dra_cli import commandline
-from dra_shared.featuretable import GATES
+from dra_shared.version import DEFAULT, release
 from dralab.testing import AsyncCluster, Cluster
 from dralab.world import World
 
@@ -50,7 +50,7 @@ def test_every_flag_of_a_service_is_there(service: str) -> None:
 
 def test_every_gate_is_there_with_its_default() -> None:
     rows = dict(re.findall(r"^\| `(\w+)` \| \w+ \| (on|off) ", _pages()["feature-gates.md"], re.MULTILINE))
-    assert rows == {name: "on" if gate.default else "off" for name, gate in GATES.items()}
+    assert rows == {name: "on" if gate.default else "off" for name, gate in release(DEFAULT).gates.items()}
     assert (
         "| `DRADeviceTaintRules` | Beta | off |  | `DRADeviceTaints` | yes |" in _pages()["feature-gates.md"]
     )

@@ -1,7 +1,7 @@
 """The feature gates and their defaults, from the table that the services use."""
 
-from dra_cli.services import LAB_GATES
-from dra_shared.featuretable import GATES
+from dra_cli.versions import LAB_GATES
+from dra_shared.version import DEFAULT, release
 
 from tools.reference.markdown import Page, code, table
 
@@ -18,7 +18,7 @@ def page() -> Page:
             ", ".join(code(other) for other in gate.needs),
             "yes" if name in on_in_up else "",
         ]
-        for name, gate in GATES.items()
+        for name, gate in release(DEFAULT).gates.items()
     ]
     return Page(
         "reference/feature-gates.md",

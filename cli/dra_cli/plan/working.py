@@ -13,8 +13,9 @@ from dra_scheduler.config import SchedulerConfig
 from dra_scheduler.plan.fit import Wanted
 from dra_scheduler.plan.objects import Objects
 from dra_scheduler.plan.simulation import Simulation
-from dra_shared.features import DEFAULTS, FeatureGates, read
+from dra_shared.features import FeatureGates, read
 from dra_shared.log import configure
+from dra_shared.version import release
 
 from dra_cli.errors import CommandError
 
@@ -85,8 +86,8 @@ def simulation(
         raise CommandError(str(error), 2) from error
     chosen = {
         name: named.enabled(name)
-        for name, default in DEFAULTS.items()
-        if name in wanted or named.enabled(name) != default
+        for name, gate in release(named.version).gates.items()
+        if name in wanted or named.enabled(name) != gate.default
     }
     gates = objects.gates(chosen)
     if asked is not None and asked.groups:

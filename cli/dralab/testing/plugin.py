@@ -36,7 +36,8 @@ def pytest_configure(config: pytest.Config) -> None:
     """Make the marker known."""
     config.addinivalue_line(
         "markers",
-        f"{MARKER}(nodes, gpus, drivers, gates, processes, fake_clock, scope): what the fixture dra_cluster starts",
+        f"{MARKER}(nodes, gpus, drivers, version, gates, processes, fake_clock, scope): "
+        "what the fixture dra_cluster starts",
     )
 
 

@@ -103,6 +103,7 @@ class Processes:
 def arguments(options: Options) -> list[str]:
     """The options as words for ``dralab up``."""
     words = ["--relaxed", "--port", "0", "--nodes", str(options.nodes), "--gpus", options.gpus]
+    words += ["--kubernetes-version", options.version]
     for driver in options.drivers or ("none",):
         words += ["--driver", driver]
     if options.gates:

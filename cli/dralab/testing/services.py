@@ -26,8 +26,8 @@ from dra_shared.service import HealthServer
 
 from dralab.testing.options import Options
 
-_CONTROLLER = "kube-controller-manager/v1.36 dralab-controller"
-_SCHEDULER = "kube-scheduler/v1.36 dralab-scheduler"
+_CONTROLLER = "kube-controller-manager/v{} dralab-controller"
+_SCHEDULER = "kube-scheduler/v{} dralab-scheduler"
 _ACCOUNTS = ("", "serviceaccounts")
 _POLL = 0.002
 _START_TIMEOUT = 60.0
@@ -106,12 +106,16 @@ class Services:
         (self.data / "kubeconfig").write_bytes(kubeconfig(self.url, {"dralab": ""}))
         self.controllers = await enter(
             ControllerManager(
-                ControllerConfig(features=features), await self._client(_CONTROLLER), self.clock
+                ControllerConfig(features=features),
+                await self._client(_CONTROLLER.format(features.version)),
+                self.clock,
             )
         )
         scheduling = SchedulerConfig(gates=features)
         self.scheduler = await enter(
-            new_scheduler(scheduling, client=await self._client(_SCHEDULER), clock=self.clock)
+            new_scheduler(
+                scheduling, client=await self._client(_SCHEDULER.format(features.version)), clock=self.clock
+            )
         )
         if self.options.nodes:
             await self._start_nodes()

@@ -13,6 +13,7 @@ from typing import Any, Final, cast
 
 import orjson
 from dra_shared.features import FeatureGates
+from dra_shared.version import DEFAULT, V1_36, Version, release
 
 from dra_apiserver.admission import Chain
 from dra_apiserver.conversion import convert, to_storage
@@ -50,12 +51,19 @@ class _Warnings:
 
 
 @functools.cache
-def _registry() -> Registry:
-    return catalog.registry("api/all=true")
+def _registry(kubernetes: Version) -> Registry:
+    return catalog.registry("api/all=true", kubernetes=kubernetes)
+
+
+@functools.cache
+def _recorded_gates(kubernetes: Version) -> dict[str, bool]:
+    """The gates of cases that name none: cases of all versions were recorded with what 1.36 has on by default."""
+    known = release(kubernetes).gates
+    return {name: True for name, gate in release(V1_36).gates.items() if gate.default and name in known}
 
 
 def answer(case: JsonObject) -> JsonObject:
-    """Our answer to ``{object, oldObject?, operation?, featureGates?, namespaces?, user?}``.
+    """Our answer to ``{object, oldObject?, operation?, featureGates?, namespaces?, user?, kubernetesVersion?}``.
 
     Gives ``{"server": {"allowed", "errors", "object"?, "warnings"?}}``, or ``{"oracleError": text}`` where the body
     is refused before anything is validated.
@@ -84,9 +92,11 @@ def answer(case: JsonObject) -> JsonObject:
 class _Case:
     def __init__(self, case: JsonObject) -> None:
         self._case = case
+        self._kubernetes = Version.parse(case.get("kubernetesVersion", str(DEFAULT)))
+        self._registry = _registry(self._kubernetes)
         obj = case["object"]
         group, version = split_api_version(obj["apiVersion"])
-        kind = _registry().kind(group, version, obj["kind"])
+        kind = self._registry.kind(group, version, obj["kind"])
         if kind is None:
             raise DecodeError(f"no kind {obj['kind']!r} is registered for {obj['apiVersion']!r}")
         self._kind: Kind = kind
@@ -123,7 +133,9 @@ class _Case:
             version=self._version,
             namespace=self._target.namespace,
             now=NOW,
-            features=FeatureGates(**(self._case.get("featureGates") or {})),
+            features=FeatureGates(
+                self._kubernetes, **(self._case.get("featureGates") or _recorded_gates(self._kubernetes))
+            ),
             lookup=lookup,
             subresource=self._target.subresource,
             user=UserInfo(user["name"], tuple(user.get("groups") or ()), user.get("extra") or {})
@@ -140,7 +152,7 @@ class _Case:
         """
         _, version = split_api_version(obj["apiVersion"])
         found = decode(
-            _registry(),
+            self._registry,
             self._kind,
             version,
             json.dumps(obj).encode(),

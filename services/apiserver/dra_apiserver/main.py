@@ -8,8 +8,8 @@ import sys
 from collections.abc import Sequence
 from pathlib import Path
 
-from dra_shared.features import FeatureGates
 from dra_shared.service import Options, guard, run
+from dra_shared.service import features as service_features
 
 from dra_apiserver import admission
 from dra_apiserver.config import Config
@@ -70,7 +70,7 @@ def options() -> Options:
     made.option(
         "--runtime-config", default="", help="versions to serve: api/all=true,resource.k8s.io/v1beta1=true"
     )
-    made.option("--feature-gates", default="", help="A=true,B=false")
+    made.feature_options()
     made.option(
         "--authorization-mode",
         default="AlwaysAllow",
@@ -123,7 +123,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
     parser = options()
     chosen = parser.parse_args(arguments)
     try:
-        features = FeatureGates.parse(chosen.feature_gates)
+        features = service_features(chosen)
         catalog.runtime_config(chosen.runtime_config)
         disabled_plugins = admission.disabled_plugins(chosen.disable_admission_plugins, catalog.KINDS)
         if (chosen.tls_cert_file is None) != (chosen.tls_private_key_file is None):

@@ -9,7 +9,6 @@ from pathlib import Path
 
 from dra_shared import service
 from dra_shared.client.terms import Terms
-from dra_shared.features import FeatureGates
 from dra_shared.log import logger
 
 from dra_controller.names import select
@@ -18,7 +17,7 @@ _DURATION = re.compile(r"(\d+(?:\.\d+)?)(ms|h|m|s)")
 _UNITS = {"h": 3600.0, "m": 60.0, "s": 1.0, "ms": 0.001}
 
 # Upstream's name, which the API server notes as the manager of each field that a controller writes.
-_USER_AGENT = "kube-controller-manager/v1.36 dralab-controller"
+_USER_AGENT = "kube-controller-manager/v{} dralab-controller"
 
 _log = logger(__name__)
 
@@ -77,7 +76,7 @@ def main() -> int:
     args = parser.parse_args()
     try:
         select(_names(args), ())
-        FeatureGates.parse(args.feature_gates)
+        service.features(args)
         _seconds(args.node_monitor_grace_period)
         _terms(args)
     except ValueError as error:
@@ -90,7 +89,7 @@ async def _serve(args: argparse.Namespace) -> None:
 
     config = ControllerConfig(
         controllers=_names(args),
-        features=FeatureGates.parse(args.feature_gates),
+        features=service.features(args),
         leader_elect=args.leader_elect,
         use_service_account_credentials=args.use_service_account_credentials,
         terms=_terms(args),
@@ -98,7 +97,7 @@ async def _serve(args: argparse.Namespace) -> None:
         root_ca=_root_ca(args),
     )
     async with (
-        service.connect(args, _USER_AGENT) as client,
+        service.connect(args, _USER_AGENT.format(config.features.version)) as client,
         ControllerManager(config, client) as manager,
         service.HealthServer(
             args.health_address,

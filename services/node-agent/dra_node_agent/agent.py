@@ -258,6 +258,7 @@ class NodeAgent:
             memory=config.memory,
             labels={**self._features.find(name), **config.labels},
             taints=config.taints,
+            version=config.features.version,
         )
         kubelet = Kubelet(
             KubeletConfig(

@@ -11,7 +11,6 @@ from pathlib import Path
 from dra_shared import service
 from dra_shared.api.node import Taint
 from dra_shared.client import kubeconfig
-from dra_shared.features import FeatureGates
 from dra_shared.log import logger
 from dra_shared.quantity import Quantity
 
@@ -77,7 +76,7 @@ def main() -> int:
     parser = options()
     args = parser.parse_args()
     try:
-        FeatureGates.parse(args.feature_gates)
+        service.features(args)
         if args.nodes < 0 or args.nodes > 2000:
             raise ValueError("--nodes must be between 1 and 2000")
         if args.nodes > 1 and (args.root_dir or args.cdi_dir):
@@ -208,7 +207,7 @@ async def _serve(args: argparse.Namespace) -> None:
         cpu=args.node_cpu,
         memory=args.node_memory,
         address=args.address or _own_address(args.health_address),
-        features=FeatureGates.parse(args.feature_gates),
+        features=service.features(args),
         tokens=kubeconfig.tokens(Path(args.kubeconfig)) if args.kubeconfig else {},
         guard=service.guard(args, args.address),
     )

@@ -10,13 +10,13 @@ from pathlib import Path
 from dra_shared.features import FeatureGates
 from dra_shared.guard import Guard
 from dra_shared.log import logger
-from dra_shared.service import Options, connect, guard, run
+from dra_shared.service import Options, connect, features, guard, run
 
 from dra_scheduler.componentconfig.load import Loaded, load
 from dra_scheduler.config import DEFAULT_SCHEDULER_NAME, Lease, SchedulerConfig, lease
 
 # The name before the slash owns what is written (managedFields): the same as if kube-scheduler wrote it.
-_USER_AGENT = "kube-scheduler/v1.36 dralab-scheduler"
+_USER_AGENT = "kube-scheduler/v{} dralab-scheduler"
 
 
 def options() -> Options:
@@ -38,7 +38,7 @@ def main(arguments: list[str] | None = None) -> int:
     parser = options()
     chosen = parser.parse_args(arguments)
     try:
-        gates = FeatureGates.parse(chosen.feature_gates)
+        gates = features(chosen)
         guarded = guard(chosen)
         loaded = _load(chosen.config, gates) if chosen.config is not None else None
         config = _config(chosen, gates, guarded, loaded)
@@ -81,7 +81,7 @@ async def serve(config: SchedulerConfig, options: argparse.Namespace) -> None:
 
     if config.loaded is not None and config.loaded.config.extenders:
         logger(__name__).warning("extenders are not called", extenders=len(config.loaded.config.extenders))
-    async with connect(options, _USER_AGENT) as client:
+    async with connect(options, _USER_AGENT.format(config.gates.version)) as client:
         scheduler = new_scheduler(config, client=client, on_synced=_freeze)
         scheduler.add_routes(plan_routes(scheduler.informers, config))
         async with scheduler:

@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 from dra_apiserver.discovery import Discovery, version_info
 from dra_apiserver.kinds import catalog
+from dra_shared.version import VERSIONS, Version
 
 from tests.support.reference import reference_path
 
@@ -61,5 +62,8 @@ def test_documents_follow_the_registry() -> None:
     assert len(after["resources"]) < len(before["resources"])
 
 
-def test_version_is_the_one_followed() -> None:
-    assert version_info()["gitVersion"].startswith("v1.36.")
+@pytest.mark.parametrize("version", VERSIONS)
+def test_version_is_the_one_followed(version: Version) -> None:
+    info = version_info(version)
+    assert (info["major"], info["minor"]) == ("1", str(version.minor))
+    assert info["gitVersion"].startswith(f"v{version}.")

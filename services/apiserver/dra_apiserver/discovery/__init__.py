@@ -7,6 +7,6 @@ else /apis, for Accept ``…;g=apidiscovery.k8s.io;v=v2;as=APIGroupDiscoveryList
 /version.
 """
 
-from dra_apiserver.discovery.documents import AGGREGATED_API_VERSION, Discovery, version_info
+from dra_apiserver.discovery.documents import AGGREGATED_API_VERSION, Discovery, git_version, version_info
 
-__all__ = ["AGGREGATED_API_VERSION", "Discovery", "version_info"]
+__all__ = ["AGGREGATED_API_VERSION", "Discovery", "git_version", "version_info"]

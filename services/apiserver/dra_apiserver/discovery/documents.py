@@ -2,6 +2,8 @@
 
 from typing import Any
 
+from dra_shared.version import Version, release
+
 from dra_apiserver.kinds.kind import Kind, Subresource, api_version
 from dra_apiserver.registry import Registry
 
@@ -170,16 +172,22 @@ def _aggregated(info: Kind, version: str) -> Document:
     return made
 
 
-def version_info() -> Document:
+def git_version(kubernetes: Version) -> str:
+    """What the server says that it is, such as v1.36.2+dralab."""
+    return f"{release(kubernetes).git_version}+dralab"
+
+
+def version_info(kubernetes: Version) -> Document:
     """``/version``: the Kubernetes version whose API is served."""
+    major, minor = str(kubernetes.major), kubernetes.minor
     return {
-        "major": "1",
-        "minor": "36",
-        "emulationMajor": "1",
-        "emulationMinor": "36",
-        "minCompatibilityMajor": "1",
-        "minCompatibilityMinor": "35",
-        "gitVersion": "v1.36.2+dralab",
+        "major": major,
+        "minor": str(minor),
+        "emulationMajor": major,
+        "emulationMinor": str(minor),
+        "minCompatibilityMajor": major,
+        "minCompatibilityMinor": str(minor - 1),
+        "gitVersion": git_version(kubernetes),
         "gitCommit": "",
         "gitTreeState": "clean",
         "buildDate": "1970-01-01T00:00:00Z",

@@ -56,7 +56,7 @@ class Documents:
             from dra_apiserver.discovery import version_info
 
             # Upstream lays this one out for people, for every client.
-            body = orjson.dumps(version_info(), option=orjson.OPT_INDENT_2)
+            body = orjson.dumps(version_info(self._api.registry.kubernetes), option=orjson.OPT_INDENT_2)
             await request.respond(200, body, "application/json")
             return True
         elif len(parts) == 1:

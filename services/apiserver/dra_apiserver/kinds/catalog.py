@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from dra_shared.features import FeatureGates
+from dra_shared.version import DEFAULT, Version
 
 from dra_apiserver.kinds import names
 from dra_apiserver.kinds.admissionregistration import kinds as admissionregistration
@@ -73,20 +74,30 @@ def runtime_config(text: str) -> RuntimeConfig:
     return config
 
 
-def registry(config: RuntimeConfig | str = "", features: FeatureGates | None = None) -> Registry:
+def kinds(kubernetes: Version) -> Sequence[Kind]:
+    """The built-in kinds of a version of Kubernetes."""
+    return [found for kind in KINDS if (found := names.in_version(kind, kubernetes)) is not None]
+
+
+def registry(
+    config: RuntimeConfig | str = "", features: FeatureGates | None = None, kubernetes: Version = DEFAULT
+) -> Registry:
     """The built-in kinds in the versions that ``config`` switches on.
 
-    ``features``: without kinds whose feature gate is off; None leaves them all in.
+    ``features``: without kinds whose feature gate is off, in the version of Kubernetes that they are of; None leaves
+    all of ``kubernetes`` in.
 
     Raises:
         RuntimeConfigError: ``config`` is malformed, or about what does not exist.
     """
     chosen = runtime_config(config) if isinstance(config, str) else config
+    kubernetes = features.version if features is not None else kubernetes
+    known = kinds(kubernetes)
     if not chosen.classic:
-        return Registry.serving(KINDS, names.groups(), chosen, features)
+        return Registry.serving(known, names.groups(), chosen, features, kubernetes)
     from dra_apiserver.kinds.classic.kinds import classic_kinds, with_sources
 
-    made = Registry.serving(with_sources(KINDS), names.groups(), chosen, features)
+    made = Registry.serving(with_sources(known), names.groups(), chosen, features, kubernetes)
     for kind in classic_kinds():
         made.add(kind)
     return made

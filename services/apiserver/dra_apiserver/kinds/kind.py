@@ -16,6 +16,8 @@ from datetime import datetime
 from typing import TYPE_CHECKING, Any
 
 from dra_shared.names import NameRule, dns_subdomain_name
+from dra_shared.version import DEFAULT
+from dra_shared.version import Version as KubernetesVersion
 
 if TYPE_CHECKING:
     from dra_apiserver.api import Api
@@ -153,6 +155,8 @@ class Kind:
     deprecated: Mapping[str, str] = field(default_factory=dict)
     schemas: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
     """By version, the schema that a definition gives; empty where the schema data has the kind's types."""
+    kubernetes: KubernetesVersion = DEFAULT
+    """The version of Kubernetes whose types the objects have."""
     version_subresources: Mapping[str, frozenset[str]] = field(default_factory=dict)
     """By version, the subresources that it has; a version without an entry has all."""
 

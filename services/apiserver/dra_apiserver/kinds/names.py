@@ -3,15 +3,26 @@
 from __future__ import annotations
 
 import functools
+import re
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
 import orjson
 from dra_shared.api.schema import kinds_document
+from dra_shared.version import Version, release
 
-from dra_apiserver.kinds.kind import ALL_VERBS, Kind, ScalePaths, SelectableField, Subresource
+from dra_apiserver.kinds.kind import (
+    ALL_VERBS,
+    Kind,
+    ScalePaths,
+    SelectableField,
+    Subresource,
+    api_version,
+)
 
 _STATUS_VERBS = frozenset({"get", "patch", "update"})
+_DEPRECATED = re.compile(r"deprecated in v(\d+)\.(\d+)\+")
 
 
 def groups() -> list[tuple[str, Sequence[str]]]:
@@ -26,6 +37,40 @@ def named_kind(group: str, plural: str) -> Kind:
         KeyError: the schema data has no such kind.
     """
     return _parse(_entries()[group, plural])
+
+
+def in_version(kind: Kind, kubernetes: Version) -> Kind | None:
+    """The kind as a version of Kubernetes serves and stores it, and warns of it; None where there is no such kind."""
+    has = release(kubernetes)
+
+    def serves(version: str, resource: str) -> bool:
+        return has.serves(api_version(kind.group, version), resource)
+
+    versions = tuple(version for version in kind.all_versions if serves(version, kind.plural))
+    if not versions:
+        return None
+    subresources = {
+        version: frozenset(name for name in kind.subresources if serves(version, f"{kind.plural}/{name}"))
+        for version in versions
+    }
+    return replace(
+        kind,
+        kubernetes=kubernetes,
+        versions=versions,
+        all_versions=versions,
+        storage_version=has.storage.get(f"{kind.group}/{kind.plural}", kind.storage_version),
+        version_subresources={
+            version: names for version, names in subresources.items() if len(names) < len(kind.subresources)
+        },
+        deprecated={
+            version: text for version, text in kind.deprecated.items() if _is_deprecated(text, kubernetes)
+        },
+    )
+
+
+def _is_deprecated(text: str, kubernetes: Version) -> bool:
+    since = _DEPRECATED.search(text)
+    return since is None or kubernetes >= (int(since[1]), int(since[2]))
 
 
 def selectable_field(label: str, path: str, absent: str = "") -> SelectableField:

@@ -6,13 +6,14 @@ from typing import Any
 
 import orjson
 from dra_shared.jsontext import dumps
+from dra_shared.version import Version
 
-from dra_apiserver.discovery import version_info
+from dra_apiserver.discovery import git_version
 from dra_apiserver.kinds.kind import Kind
 from dra_apiserver.openapi.descriptions import described
 from dra_apiserver.openapi.paths import META, REF, base_path, kind_paths, schema_name
 from dra_apiserver.registry import Registry
-from dra_apiserver.schema.packages import definitions
+from dra_apiserver.schema.packages import definitions, present
 
 Json = dict[str, Any]
 
@@ -39,6 +40,9 @@ class OpenApi:
             self._generation = self._registry.generation
         return self._made
 
+    def _info(self) -> Json:
+        return {"title": "Kubernetes", "version": git_version(self._registry.kubernetes)}
+
     def _group_versions(self) -> Iterable[tuple[str, str]]:
         for group in self._registry.groups():
             for version in self._registry.versions(group):
@@ -57,7 +61,7 @@ class OpenApi:
 
     def _hash(self, group: str, version: str) -> str:
         """Changes when a document would: with the kinds served and a custom resource's schema."""
-        text = [version_info()["gitVersion"], group, version]
+        text = [git_version(self._registry.kubernetes), group, version]
         for info in self._registry.kinds_in(group, version):
             text.append(info.plural)
             if version in info.schemas:
@@ -78,8 +82,8 @@ class OpenApi:
     def _document(self, group: str, version: str) -> Json:
         kinds = self._registry.kinds_in(group, version)
         paths = dict(item for info in kinds for item in kind_paths(info, version))
-        schemas = _schemas(kinds, version, paths)
-        return {"openapi": "3.0.0", "info": _info(), "paths": paths, "components": {"schemas": schemas}}
+        schemas = _schemas(kinds, version, paths, self._registry.kubernetes)
+        return {"openapi": "3.0.0", "info": self._info(), "paths": paths, "components": {"schemas": schemas}}
 
     def v2(self) -> bytes:
         """``/openapi/v2``: everything in one Swagger document."""
@@ -94,7 +98,7 @@ class OpenApi:
             kept["v2"] = dumps(
                 {
                     "swagger": "2.0",
-                    "info": _info(),
+                    "info": self._info(),
                     "paths": {path: _swagger_path(item) for path, item in paths.items()},
                     "definitions": {name: _swagger_schema(schema) for name, schema in schemas.items()},
                 }
@@ -111,11 +115,7 @@ class OpenApi:
         return kept["v2 protobuf"]
 
 
-def _info() -> Json:
-    return {"title": "Kubernetes", "version": version_info()["gitVersion"]}
-
-
-def _schemas(kinds: list[Kind], version: str, paths: Mapping[str, Any]) -> Json:
+def _schemas(kinds: list[Kind], version: str, paths: Mapping[str, Any], kubernetes: Version) -> Json:
     """Every schema that the paths of these kinds refer to, however indirectly."""
     made: Json = {}
     for info in kinds:
@@ -130,9 +130,15 @@ def _schemas(kinds: list[Kind], version: str, paths: Mapping[str, Any]) -> Json:
         raw = definitions(package).get(short)
         if raw is None:
             continue
-        made[name] = described(name, _public(raw))
+        made[name] = described(name, _public(_present(name, raw, kubernetes)))
         pending += _references(made[name])
     return dict(sorted(made.items()))
+
+
+def _present(name: str, raw: Mapping[str, Any], kubernetes: Version) -> Mapping[str, Any]:
+    """A type's schema with the fields that this version of Kubernetes has."""
+    properties = raw.get("properties")
+    return raw if not properties else {**raw, "properties": present(name, properties, kubernetes)}
 
 
 def _custom_schemas(info: Kind, version: str) -> Json:

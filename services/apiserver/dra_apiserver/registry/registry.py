@@ -4,6 +4,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
 
 from dra_shared.features import FeatureGates
+from dra_shared.version import DEFAULT, Version
 
 from dra_apiserver.kinds.kind import Kind
 from dra_apiserver.registry.runtime_config import RuntimeConfig
@@ -13,7 +14,8 @@ class Registry:
     """Finds a kind by its resource path or by its object's apiVersion and kind.
 
     Kinds can be added and removed while the server runs (custom resources); ``generation`` counts those
-    changes, so that documents made from the registry are made again.
+    changes, so that documents made from the registry are made again. ``kubernetes`` is the version whose kinds they
+    are.
     """
 
     def __init__(
@@ -22,8 +24,10 @@ class Registry:
         group_versions: Sequence[tuple[str, Sequence[str]]] = (),
         *,
         all_kinds: Iterable[Kind] = (),
+        kubernetes: Version = DEFAULT,
     ) -> None:
         self.generation = 0
+        self.kubernetes = kubernetes
         self._kinds: dict[tuple[str, str], Kind] = {}
         self._by_resource: dict[tuple[str, str, str], Kind] = {}
         self._by_kind: dict[tuple[str, str, str], Kind] = {}
@@ -43,6 +47,7 @@ class Registry:
         group_versions: Sequence[tuple[str, Sequence[str]]],
         config: RuntimeConfig,
         features: FeatureGates | None = None,
+        kubernetes: Version = DEFAULT,
     ) -> "Registry":
         """Those of ``kinds`` that ``config`` switches on, in the versions that it does.
 
@@ -55,7 +60,7 @@ class Registry:
             versions = tuple(v for v in kind.versions if config.serves(kind.group, v, kind.plural))
             if versions:
                 served.append(replace(kind, versions=versions))
-        return cls(served, group_versions, all_kinds=kinds)
+        return cls(served, group_versions, all_kinds=kinds, kubernetes=kubernetes)
 
     def add(self, info: Kind) -> None:
         """Serve ``info``, in place of a kind of the same group and plural."""

@@ -6,6 +6,7 @@ from typing import Any
 
 import orjson
 from dra_shared.api.schema import schema_document
+from dra_shared.version import Version, release
 
 _GROUP_PACKAGES = {
     "": "core",
@@ -32,3 +33,10 @@ def definitions(package: str) -> Mapping[str, Mapping[str, Any]]:
     document = schema_document(package)
     loaded: dict[str, dict[str, Any]] = orjson.loads(document) if document is not None else {}
     return loaded
+
+
+def present(name: str, properties: Mapping[str, Any], kubernetes: Version) -> Mapping[str, Any]:
+    """Those of the ``properties`` of the type called ``name`` that a version of Kubernetes has."""
+    *_, group, version, short = name.split(".")
+    has, package = release(kubernetes).has_field, f"{group}/{version}"
+    return {field: spec for field, spec in properties.items() if has(package, short, field)}

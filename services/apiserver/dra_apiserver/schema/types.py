@@ -10,9 +10,11 @@ from dataclasses import dataclass, field
 from enum import Enum
 from typing import Any
 
+from dra_shared.version import DEFAULT, Version
+
 from dra_apiserver.kinds.kind import Kind
 from dra_apiserver.schema.embedded import EMBEDDED
-from dra_apiserver.schema.packages import definitions, package_name
+from dra_apiserver.schema.packages import definitions, package_name, present
 
 _REF = "#/components/schemas/"
 _META = "io.k8s.apimachinery.pkg.apis.meta.v1"
@@ -120,18 +122,29 @@ class Struct:
         native: bool = True,
         open_: bool = False,
         atomic: bool = False,
+        kubernetes: Version = DEFAULT,
     ) -> None:
         self.name = name
         self.native = native
         self.open = open_
         self.atomic = atomic
+        self._kubernetes = kubernetes
         self._raw = raw
+
+    @functools.cached_property
+    def _properties(self) -> Mapping[str, Any]:
+        """The schemas of the members that this version of Kubernetes has."""
+        found: Mapping[str, Any] = self._raw.get("properties", {})
+        if not self.native or not self.name:
+            return found
+        return present(self.name, found, self._kubernetes)
 
     @functools.cached_property
     def fields(self) -> dict[str, Field]:
         """The members by name."""
-        properties: Mapping[str, Any] = self._raw.get("properties", {})
-        return {name: _field(name, spec, self.native) for name, spec in properties.items()}
+        return {
+            name: _field(name, spec, self.native, self._kubernetes) for name, spec in self._properties.items()
+        }
 
     def embedding(self, member: str) -> tuple[str, ...]:
         """The Go structs that bring ``member`` into this one: a volume's sources are in one of their own."""
@@ -146,16 +159,15 @@ class Struct:
     @functools.cached_property
     def stated(self) -> list[tuple[str, Any]]:
         """Members with a default that the schema states, and that default (never an empty one of a built-in)."""
-        properties: Mapping[str, Any] = self._raw.get("properties", {})
         return [
             (name, spec["default"])
-            for name, spec in properties.items()
+            for name, spec in self._properties.items()
             if "default" in spec and (spec["default"] or not self.native)
         ]
 
     def default(self, name: str) -> Any:
         """What the schema states as a member's default, also where that is empty; None where it states none."""
-        return self._raw.get("properties", {}).get(name, {}).get("default")
+        return self._properties.get(name, {}).get("default")
 
     @property
     def droppable(self) -> bool:
@@ -191,7 +203,14 @@ class Struct:
 
     def with_fields(self, fields: dict[str, Field]) -> "Struct":
         """This struct with some members' types replaced."""
-        made = Struct(self.name, self._raw, native=self.native, open_=self.open, atomic=self.atomic)
+        made = Struct(
+            self.name,
+            self._raw,
+            native=self.native,
+            open_=self.open,
+            atomic=self.atomic,
+            kubernetes=self._kubernetes,
+        )
         made.fields = self.fields | fields
         return made
 
@@ -251,8 +270,8 @@ _SPECIAL = {
 
 
 @functools.cache
-def definition(name: str) -> Node:
-    """The type called ``name``, such as ``io.k8s.api.core.v1.PodSpec``.
+def definition(name: str, kubernetes: Version = DEFAULT) -> Node:
+    """The type called ``name``, such as ``io.k8s.api.core.v1.PodSpec``, as a version of Kubernetes has it.
 
     Raises:
         KeyError: there is none.
@@ -262,15 +281,15 @@ def definition(name: str) -> Node:
     package, _, short = name.rpartition(".")
     raw = definitions(package)[short]
     if "properties" not in raw:
-        return Scalar.ANY if raw.get("type") == "object" else _node(raw, True)
-    return Struct(name, raw, atomic=raw.get("x-kubernetes-map-type") == "atomic")
+        return Scalar.ANY if raw.get("type") == "object" else _node(raw, True, kubernetes)
+    return Struct(name, raw, atomic=raw.get("x-kubernetes-map-type") == "atomic", kubernetes=kubernetes)
 
 
-def _field(name: str, spec: Mapping[str, Any], native: bool) -> Field:
+def _field(name: str, spec: Mapping[str, Any], native: bool, kubernetes: Version) -> Field:
     go, flags = spec.get("x-go", ("", "*e" if native else ""))
     return Field(
         name=name,
-        node=_node(spec, native),
+        node=_node(spec, native, kubernetes),
         go=go,
         pointer="*" in flags,
         omit_empty="e" in flags,
@@ -284,26 +303,26 @@ def _strategies(spec: Mapping[str, Any]) -> frozenset[str]:
     return frozenset(filter(None, spec.get("x-kubernetes-patch-strategy", "").split(",")))
 
 
-def _node(spec: Mapping[str, Any], native: bool) -> Node:
+def _node(spec: Mapping[str, Any], native: bool, kubernetes: Version = DEFAULT) -> Node:
     reference = spec.get("$ref")
     if reference is None and "allOf" in spec and native:
         reference = spec["allOf"][0].get("$ref")
     if reference is not None:
-        return definition(reference.removeprefix(_REF))
+        return definition(reference.removeprefix(_REF), kubernetes)
     if spec.get("x-kubernetes-int-or-string"):
         return Scalar.INT_OR_STRING
     kind = spec.get("type")
     if kind == "array":
-        return _list(spec, native)
+        return _list(spec, native, kubernetes)
     if kind == "object" or (kind is None and "properties" in spec):
-        return _object(spec, native)
+        return _object(spec, native, kubernetes)
     return _scalar(spec, kind) if native or kind else Scalar.ANY
 
 
-def _list(spec: Mapping[str, Any], native: bool) -> ListNode:
+def _list(spec: Mapping[str, Any], native: bool, kubernetes: Version) -> ListNode:
     list_type = ListType(spec.get("x-kubernetes-list-type", "atomic"))
     return ListNode(
-        item=_node(spec.get("items", {}), native),
+        item=_node(spec.get("items", {}), native, kubernetes),
         list_type=list_type,
         keys=tuple(spec.get("x-kubernetes-list-map-keys", ())),
         merge_key=spec.get("x-kubernetes-patch-merge-key", ""),
@@ -311,14 +330,14 @@ def _list(spec: Mapping[str, Any], native: bool) -> ListNode:
     )
 
 
-def _object(spec: Mapping[str, Any], native: bool) -> Node:
+def _object(spec: Mapping[str, Any], native: bool, kubernetes: Version) -> Node:
     keep = bool(spec.get("x-kubernetes-preserve-unknown-fields"))
     atomic = spec.get("x-kubernetes-map-type") == "atomic"
     if "properties" in spec:
-        return Struct("", spec, native=native, open_=keep, atomic=atomic)
+        return Struct("", spec, native=native, open_=keep, atomic=atomic, kubernetes=kubernetes)
     extra = spec.get("additionalProperties")
     if isinstance(extra, Mapping):
-        return MapNode(_node(extra, native), atomic)
+        return MapNode(_node(extra, native, kubernetes), atomic)
     if not native and not keep and extra is None and not spec.get("x-kubernetes-embedded-resource"):
         return Struct("", spec, native=False)
     return Scalar.ANY
@@ -351,12 +370,14 @@ def object_type(kind: Kind, version: str) -> Struct:
     Raises:
         KeyError: nothing is known of the kind in that version.
     """
-    return _custom_type(kind, version) if kind.unstructured else _own_type(kind.group, version, kind.kind)
+    if kind.unstructured:
+        return _custom_type(kind, version)
+    return _own_type(kind.group, version, kind.kind, kind.kubernetes)
 
 
 @functools.cache
-def _own_type(group: str, version: str, kind: str) -> Struct:
-    found = definition(f"{package_name(group, version)}.{kind}")
+def _own_type(group: str, version: str, kind: str, kubernetes: Version) -> Struct:
+    found = definition(f"{package_name(group, version)}.{kind}", kubernetes)
     if not isinstance(found, Struct):
         raise KeyError(kind)
     return found
@@ -365,7 +386,7 @@ def _own_type(group: str, version: str, kind: str) -> Struct:
 def type_of(group: str, version: str, kind: str) -> Struct | None:
     """The type of a built-in kind that may be served or not (a subresource's body, options)."""
     try:
-        return _own_type(group, version, kind)
+        return _own_type(group, version, kind, DEFAULT)
     except KeyError:
         return None
 

@@ -29,10 +29,10 @@ from dra_shared.client.rest import Client, PatchType
 from dra_shared.clock import Clock, rfc3339, rfc3339_micro, wait_for
 from dra_shared.log import logger
 from dra_shared.names import is_extended_resource_name
+from dra_shared.version import DEFAULT, Version, release
 
 from dra_node_agent.kubelet.devicemanager.manager import Capacity
 
-KUBELET_VERSION = "v1.36.2"
 LEASE_NAMESPACE = "kube-node-lease"
 _LEASE_SECONDS = 40
 _RENEW_SECONDS = 10.0
@@ -61,6 +61,8 @@ class NodeShape:
     labels: Mapping[str, str] = field(default_factory=dict)
     taints: Sequence[Taint] = ()
     pod_cidr: str = ""
+    version: Version = DEFAULT
+    """The Kubernetes that the kubelet follows."""
 
 
 class ExtendedResources(Protocol):
@@ -321,7 +323,7 @@ def _info(shape: NodeShape) -> NodeSystemInfo:
         kernel_version="6.1.0-dralab",
         os_image="dralab simulated node",
         container_runtime_version=shape.runtime,
-        kubelet_version=KUBELET_VERSION,
+        kubelet_version=release(shape.version).git_version,
         operating_system="linux",
         architecture="amd64",
     )

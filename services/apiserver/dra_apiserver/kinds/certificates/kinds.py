@@ -31,6 +31,12 @@ KINDS = (
         "clustertrustbundles",
         printer=printer("Name|SignerName", columns.trust_bundle),
         allow_unconditional_update=False,
+        feature_gate="ClusterTrustBundle",
     ),
-    builtin("certificates.k8s.io", "podcertificaterequests", allow_unconditional_update=False),
+    builtin(
+        "certificates.k8s.io",
+        "podcertificaterequests",
+        allow_unconditional_update=False,
+        feature_gate="PodCertificateRequest",
+    ),
 )

@@ -17,6 +17,7 @@ KINDS = (
         "storageversionmigrations",
         printer=printer("Name|Resource", columns.storage_migration),
         allow_unconditional_update=False,
+        feature_gate="StorageVersionMigrator",
         reset_fields={"status": STATUS_ALONE},
     ),
 )

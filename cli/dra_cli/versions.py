@@ -1,0 +1,101 @@
+"""Which version of Kubernetes each service of a cluster follows, and with which feature gates.
+
+``--kubernetes-version 1.36,node-agent=1.34``: the first is the cluster's, which every service has that is not named.
+How far a service may be from the API server is upstream's version skew policy.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+from dra_shared.features import FeatureGates, read, with_defaults
+from dra_shared.version import DEFAULT, Version, release
+
+# How many minor versions older than the API server a service may be.
+_SKEW = {"scheduler": 1, "controller": 1, "node-agent": 3}
+
+# Whatever DRA can do is there to be tried: these are off by default in one version or another. --feature-gates has the
+# last word.
+LAB_GATES = dict.fromkeys(
+    (
+        "DRAConsumableCapacity",
+        "DRADeviceBindingConditions",
+        "DRADeviceTaintRules",
+        "DRADeviceTaints",
+        "DRAExtendedResource",
+        "DRAListTypeAttributes",
+        "DRANodeAllocatableResources",
+        "DRAPartitionableDevices",
+        "DRAResourcePoolStatus",
+        "DRAWorkloadResourceClaims",
+        "GangScheduling",
+        "GenericWorkload",
+        "ResourceHealthStatus",
+    ),
+    True,
+)
+
+
+@dataclass(frozen=True)
+class Versions:
+    """The cluster's version, which is the API server's, and those of services that have another."""
+
+    cluster: Version = DEFAULT
+    services: Mapping[str, Version] = field(default_factory=dict)
+
+    @classmethod
+    def parse(cls, text: str) -> "Versions":
+        """What ``--kubernetes-version`` says.
+
+        Raises:
+            ValueError: a version or a service is not known, or a service is too far from the API server.
+        """
+        cluster, services = DEFAULT, dict[str, Version]()
+        for entry in filter(None, (part.strip() for part in text.split(","))):
+            name, equals, older = entry.partition("=")
+            if not equals:
+                cluster = Version.parse(name)
+            elif name in _SKEW:
+                services[name] = Version.parse(older)
+            else:
+                raise ValueError(f"--kubernetes-version {entry}: choose {', '.join(_SKEW)}")
+        for name, version in services.items():
+            _check_skew(name, version, cluster)
+        return cls(cluster, services)
+
+    def of(self, service: str) -> Version:
+        """The version of a service; the node agents of all pools have one."""
+        name = "node-agent" if service.startswith("node-agent") else service
+        return self.services.get(name, self.cluster)
+
+    def gates(self, service: str, wanted: str) -> str:
+        """A service's feature gates: those of ours and those wanted that its version has.
+
+        Raises:
+            ValueError: the cluster's version doesn't have what is wanted.
+        """
+        read(wanted, self.cluster)
+        version = self.of(service)
+        if version != self.cluster:
+            wanted = _known(wanted, version)
+        gates = with_defaults(LAB_GATES, wanted, version)
+        FeatureGates.parse(gates, version)
+        return gates
+
+
+def _check_skew(service: str, version: Version, cluster: Version) -> None:
+    oldest = cluster.minor - _SKEW[service]
+    if not oldest <= version.minor <= cluster.minor:
+        few = "one minor version" if _SKEW[service] == 1 else f"{_SKEW[service]} minor versions"
+        raise ValueError(
+            f"{service} of Kubernetes {version} does not go with an API server of {cluster}: it may be at most "
+            f"{few} older, and not newer"
+        )
+
+
+def _known(wanted: str, version: Version) -> str:
+    gates = release(version).gates
+    return ",".join(
+        entry
+        for entry in wanted.split(",")
+        if (name := entry.partition("=")[0].strip()) in gates or name[:3] == "All"
+    )

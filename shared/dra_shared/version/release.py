@@ -1,0 +1,144 @@
+"""What one version of Kubernetes has: feature gates, served resources, storage versions, fields.
+
+The pages have a fact a line, and each page only what changed with its version:
+
+    release 1.35.6                   the patch release that is followed
+    gate NAME Alpha|Beta|GA|Deprecated on|off [locked] [< NEEDED …]
+    serve GROUP/VERSION RESOURCE…    a resource or subresource that the version began to serve
+    store GROUP/RESOURCE VERSION     the version that objects are stored in
+    field PACKAGE TYPE.NAME…         a field that a type of the Go package, such as core/v1, began to have
+
+``gate -NAME``, ``serve GROUP/VERSION -RESOURCE`` and ``field PACKAGE -TYPE.NAME`` say what went away. What no page
+names is the same in all versions. Mirrors ``pkg/features/kube_features.go`` (the versioned specs of gates), the
+lifecycles of ``k8s.io/api`` and ``pkg/kubeapiserver/default_storage_factory_builder.go``.
+"""
+
+import functools
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from importlib.resources import files
+from typing import NamedTuple
+
+from dra_shared.version.version import VERSIONS, Version
+
+_PAGES = "dra_shared.version"
+
+
+class Gate(NamedTuple):
+    """One feature gate; ``needs`` are the gates that must be on while it is."""
+
+    stage: str
+    default: bool
+    locked: bool
+    needs: tuple[str, ...]
+
+
+class Change(NamedTuple):
+    """A thing that came with a version, or went with it."""
+
+    version: Version
+    came: bool
+
+
+Name = tuple[str, str]
+"""A group and version with a resource, or a Go package with ``TYPE.FIELD``."""
+
+
+@dataclass(frozen=True)
+class Release:
+    """What one version has."""
+
+    version: Version
+    patch: str
+    """The patch release that is followed, such as 1.36.2."""
+    gates: Mapping[str, Gate]
+    storage: Mapping[str, str]
+    """The version that objects are stored in, by ``GROUP/RESOURCE``; the schema data says it for others."""
+    _absent_resources: frozenset[Name]
+    _absent_fields: frozenset[Name]
+
+    @property
+    def git_version(self) -> str:
+        """As ``/version`` and a node's ``kubeletVersion`` say it, such as v1.36.2."""
+        return f"v{self.patch}"
+
+    def serves(self, group_version: str, resource: str) -> bool:
+        """Whether ``resource``, such as ``pods`` or ``pods/status``, can be served in this version at all."""
+        return (group_version, resource) not in self._absent_resources
+
+    def has_field(self, package: str, type_name: str, name: str) -> bool:
+        """Whether the type of a Go package, such as ``PodSpec`` of ``core/v1``, has the field ``name``."""
+        return (package, f"{type_name}.{name}") not in self._absent_fields
+
+
+def page(version: Version) -> Iterator[tuple[str, str]]:
+    """The facts of one version's page: what each is about, and the rest of its line."""
+    text = (files(_PAGES) / "pages" / f"{version}.txt").read_text()
+    for line in text.splitlines():
+        if line and not line.startswith("#"):
+            about, _, fact = line.partition(" ")
+            yield about, fact
+
+
+@functools.cache
+def release(version: Version) -> Release:
+    """What ``version`` has.
+
+    Raises:
+        KeyError: it has no page.
+    """
+    if version not in VERSIONS:
+        raise KeyError(version)
+    gates: dict[str, Gate] = {}
+    patch, storage = "", dict[str, str]()
+    for one in VERSIONS[: VERSIONS.index(version) + 1]:
+        for about, fact in page(one):
+            if about == "release":
+                patch = fact
+            elif about == "store":
+                resource, _, stored = fact.partition(" ")
+                storage[resource] = stored
+            elif about == "gate" and fact.startswith("-"):
+                del gates[fact[1:]]
+            elif about == "gate":
+                name, gate = _gate(fact)
+                gates[name] = gate
+    return Release(
+        version,
+        patch,
+        dict(sorted(gates.items())),
+        storage,
+        _absent("serve", version),
+        _absent("field", version),
+    )
+
+
+def _gate(fact: str) -> tuple[str, Gate]:
+    words, _, needs = fact.partition(" < ")
+    name, stage, default, *locked = words.split()
+    return name, Gate(stage, default == "on", bool(locked), tuple(needs.split()))
+
+
+@functools.cache
+def changes(about: str) -> Mapping[Name, Sequence[Change]]:
+    """What came and went, of resources (``serve``) or fields (``field``), the oldest change first."""
+    found: dict[Name, list[Change]] = {}
+    for version in VERSIONS:
+        for kind, fact in page(version):
+            if kind == about:
+                group_version, *names = fact.split()
+                for name in names:
+                    change = Change(version, not name.startswith("-"))
+                    found.setdefault((group_version, name.removeprefix("-")), []).append(change)
+    return found
+
+
+def _absent(about: str, version: Version) -> frozenset[Name]:
+    """What ``version`` does not have, although another version has it."""
+    return frozenset(name for name, history in changes(about).items() if not _present(history, version))
+
+
+def _present(history: Sequence[Change], version: Version) -> bool:
+    before = [change for change in history if change.version <= version]
+    # What a later version takes away was there from the start, and what one brings was not.
+    return before[-1].came if before else not history[0].came

@@ -1,0 +1,173 @@
+"""What Kubernetes 1.34.9 and 1.35.6 serve, held against recordings of their kube-apiservers."""
+
+import gzip
+import json
+from collections.abc import Iterable
+from typing import Any
+
+import pytest
+from dra_apiserver.discovery import Discovery, version_info
+from dra_apiserver.kinds import catalog
+from dra_apiserver.openapi import OpenApi
+from dra_shared.features import FeatureGates
+from dra_shared.version import V1_34, V1_35, Version, release
+
+from tests.support.reference import reference_path
+
+_RECORDED = (V1_34, V1_35)
+_STARTS = ("all", "default")
+_GROUPS = ("resource.k8s.io", "scheduling.k8s.io")
+# Gates of the distribution that the recorded servers were built from.
+_NOT_KUBERNETES = {"MinimumKubeletVersion", "RouteExternalCertificate", "StoragePerformantSecurityPolicy"}
+_STAGES = {"AllAlpha", "AllBeta"}
+
+Json = dict[str, Any]
+Server = tuple[Version, Discovery, OpenApi, Json, Json]
+
+
+def _recorded(version: Version, name: str) -> Json:
+    path = reference_path("reference", f"kubernetes-{version}", name)
+    data = gzip.decompress(path.read_bytes()) if name.endswith(".gz") else path.read_bytes()
+    found: Json = json.loads(data)
+    return found
+
+
+def _gates(version: Version, start: str) -> FeatureGates:
+    changed: Json = _recorded(version, "gates-running.json")["changed-in-all"] if start == "all" else {}
+    return FeatureGates(version, **{name: gate["enabled"] for name, gate in changed.items()})
+
+
+@pytest.fixture(
+    scope="module", params=[(v, s) for v in _RECORDED for s in _STARTS], ids=lambda p: f"{p[0]}-{p[1]}"
+)
+def server(request: pytest.FixtureRequest) -> Server:
+    version, start = request.param
+    registry = catalog.registry("api/all=true" if start == "all" else "", _gates(version, start))
+    documents = _recorded(version, f"discovery-{start}.json")
+    return (
+        version,
+        Discovery(registry),
+        OpenApi(registry),
+        documents,
+        _recorded(version, f"openapi-{start}.json.gz"),
+    )
+
+
+@pytest.mark.parametrize("version", _RECORDED, ids=str)
+def test_gates_are_those_of_the_version(version: Version) -> None:
+    recorded = _recorded(version, "gates-running.json")["default"]
+    gates = release(version).gates
+    ours = {name: (gate.stage.lower(), gate.default) for name, gate in gates.items()}
+    theirs = {name: (gate["stage"], gate["enabled"]) for name, gate in recorded.items()}
+    assert ours == {n: gate for n, gate in theirs.items() if n not in _NOT_KUBERNETES | _STAGES}
+    for name, gate in _recorded(version, "gates.json").items():
+        effective = gate["effective"]
+        assert (gates[name].stage.lower(), gates[name].default, gates[name].locked) == (
+            effective["stage"],
+            effective["default"],
+            effective["locked"],
+        )
+
+
+@pytest.mark.parametrize("version", _RECORDED, ids=str)
+def test_dependencies_are_those_of_the_version(version: Version) -> None:
+    theirs = {
+        name: gate["dependsOn"]
+        for name, gate in _recorded(version, "gates.json").items()
+        if gate.get("dependsOn")
+    }
+    gates = release(version).gates
+    assert {name: list(gates[name].needs) for name in theirs} == theirs
+    assert theirs or not any(gate.needs for gate in gates.values())
+
+
+def test_version(server: Server) -> None:
+    version, *_, documents, _ = server
+    ours, theirs = version_info(version), documents["/version"]["body"]
+    assert {key: ours[key] for key in theirs} | {"gitVersion": theirs["gitVersion"]} == theirs
+    assert ours["gitVersion"] == f"{theirs['gitVersion']}+dralab"
+
+
+def test_groups(server: Server) -> None:
+    _, discovery, _, documents, _ = server
+    assert discovery.groups() == documents["/apis"]["body"]
+
+
+def test_core_resources(server: Server) -> None:
+    _, discovery, _, documents, _ = server
+    ours = discovery.resources("", "v1")
+    assert ours is not None
+    theirs = {one["name"]: one for one in documents["/api/v1"]["body"]["resources"]}
+    assert {one["name"]: one for one in ours["resources"]} == theirs
+
+
+@pytest.mark.parametrize("group", _GROUPS)
+def test_resources(server: Server, group: str) -> None:
+    _, discovery, _, documents, _ = server
+    for path, recorded in documents.items():
+        if path.startswith(f"/apis/{group}/"):
+            ours = discovery.resources(group, path.rpartition("/")[2])
+            assert ours == (recorded["body"] if recorded["code"] == 200 else None), path
+
+
+def test_aggregated(server: Server) -> None:
+    _, discovery, _, documents, _ = server
+    ours = {one["metadata"]["name"]: one for one in discovery.aggregated(core=False)["items"]}
+    theirs = documents["aggregated v2 /apis"]["body"]["items"]
+    assert {one["metadata"]["name"]: ours[one["metadata"]["name"]] for one in theirs} == {
+        one["metadata"]["name"]: one for one in theirs
+    }
+
+
+def test_openapi_index(server: Server) -> None:
+    _, _, openapi, documents, _ = server
+
+    def versions(paths: Iterable[str]) -> set[str]:
+        return {
+            path for path in paths if path == "api/v1" or (path.startswith("apis/") and path.count("/") == 2)
+        }
+
+    assert versions(json.loads(openapi.index())["paths"]) == versions(
+        documents["/openapi/v3"]["body"]["paths"]
+    )
+
+
+def test_openapi(server: Server) -> None:
+    _, _, openapi, _, recorded = server
+    for path, document in recorded.items():
+        made = openapi.v3(path.removeprefix("/openapi/v3/"))
+        assert made is not None, path
+        ours, theirs = (_schemas(one) for one in (json.loads(made), document))
+        assert ours.keys() == theirs.keys(), path
+        for name, schema in theirs.items():
+            assert ours[name] == schema, name
+
+
+def _schemas(document: Json) -> Json:
+    schemas = {name: _plain(schema) for name, schema in document["components"]["schemas"].items()}
+    # It changes nothing: an int that is left out is 0, required or not.
+    schemas.get("io.k8s.api.scheduling.v1.PriorityClass", {}).pop("required", None)
+    return schemas
+
+
+def _plain(value: Any) -> Any:
+    """A schema without descriptions, enumerations, defaults of items and the kinds of types that all groups have."""
+    if isinstance(value, list):
+        return [_plain(one) for one in value]
+    if not isinstance(value, dict):
+        return value
+    kept = {key: _plain(one) for key, one in value.items() if not _is_left_out(key, one)}
+    if "allOf" in kept:
+        # Until 1.35 a reference to a struct may say that it is an atomic list, which means nothing.
+        kept.pop("x-kubernetes-list-type", None)
+    for key in {"items", "additionalProperties"} & kept.keys():
+        if isinstance(kept[key], dict) and "default" in kept[key]:
+            item = {name: one for name, one in kept[key].items() if name != "default"}
+            kept[key] = item["allOf"][0] if "allOf" in item else item
+    return kept
+
+
+def _is_left_out(key: str, value: Any) -> bool:
+    return key in ("enum", "x-kubernetes-group-version-kind") or (
+        key == "description" and isinstance(value, str)
+    )

@@ -1,0 +1,67 @@
+import json
+from collections import Counter
+
+import pytest
+from dra_shared.api.schema import kinds_document, schema_document
+from dra_shared.version import V1_34, V1_35, V1_36, V1_37, VERSIONS, Gate, Version, release
+from dra_shared.version.release import changes, page
+
+
+def test_gates_come_change_and_go() -> None:
+    name, wanted = "DRADeviceTaints", ("DynamicResourceAllocation",)
+    assert [release(version).gates[name] for version in VERSIONS] == [
+        Gate("Alpha", False, False, ()),
+        Gate("Alpha", False, False, wanted),
+        Gate("Beta", True, False, wanted),
+        Gate("GA", True, False, wanted),
+    ]
+    assert "DRADeviceTaintRules" not in release(V1_34).gates
+    assert "GangScheduling" not in release(V1_37).gates
+
+
+@pytest.mark.parametrize("version", VERSIONS)
+def test_what_a_gate_needs_is_there(version: Version) -> None:
+    gates = release(version).gates
+    assert {needed for gate in gates.values() for needed in gate.needs} <= gates.keys()
+    assert all(gates[needed].default for gate in gates.values() if gate.default for needed in gate.needs)
+
+
+@pytest.mark.parametrize("version", VERSIONS)
+def test_a_page_says_each_thing_once(version: Version) -> None:
+    about = Counter(
+        (kind, *fact.removeprefix("-").split()[: 1 if kind in ("gate", "store") else 2])
+        for kind, fact in page(version)
+    )
+    assert not [entry for entry, times in about.items() if times > 1]
+    assert {kind for kind, _ in page(version)} <= {"release", "gate", "serve", "store", "field"}
+    assert release(version).patch.startswith(f"{version}.")
+
+
+def test_resources_and_fields_come_and_go() -> None:
+    served = [release(version).serves("scheduling.k8s.io/v1alpha1", "workloads") for version in VERSIONS]
+    assert served == [False, True, False, False]
+    assert all(release(version).serves("resource.k8s.io/v1", "resourceslices") for version in VERSIONS)
+    had = [release(version).has_field("core/v1", "PodSpec", "workloadRef") for version in VERSIONS]
+    assert had == [False, True, False, False]
+    had = [release(version).has_field("core/v1", "PodSpec", "schedulingGroup") for version in VERSIONS]
+    assert had == [False, False, True, True]
+
+
+def test_a_version_stores_what_older_ones_can_read() -> None:
+    stored = [release(version).storage["resource.k8s.io/resourceclaims"] for version in VERSIONS]
+    assert stored == ["v1beta2", "v1", "v1", "v1"]
+    assert release(V1_35).storage["scheduling.k8s.io/workloads"] == "v1alpha1"
+    assert release(V1_36).storage["scheduling.k8s.io/workloads"] == "v1alpha2"
+
+
+def test_pages_name_only_what_the_schema_data_has() -> None:
+    kinds = json.loads(kinds_document())["kinds"]
+    known = {(f"{kind['group']}/{version}", kind["plural"]) for kind in kinds for version in kind["versions"]}
+    named = {(place, resource.partition("/")[0]) for place, resource in changes("serve")}
+    assert named <= known
+    for package, name in changes("field"):
+        prefix = "apimachinery.pkg.apis" if package == "meta/v1" else "api"
+        document = schema_document(f"io.k8s.{prefix}.{package.replace('/', '.')}")
+        type_name, field = name.split(".")
+        assert document is not None
+        assert field in json.loads(document)[type_name]["properties"]
