@@ -11,6 +11,16 @@ _PROFILES = {
     "A100-SXM4-80GB": ["1g.10gb", "1g.10gb+me", "1g.20gb", "2g.20gb", "3g.40gb", "4g.40gb", "7g.80gb"],
     "H100-SXM5-80GB": ["1g.10gb", "1g.10gb+me", "1g.20gb", "2g.20gb", "3g.40gb", "4g.40gb", "7g.80gb"],
     "H200-SXM5-141GB": ["1g.18gb", "1g.18gb+me", "1g.35gb", "2g.35gb", "3g.71gb", "4g.71gb", "7g.141gb"],
+    "H100-PCIE-80GB": ["1g.10gb", "1g.10gb+me", "1g.20gb", "2g.20gb", "3g.40gb", "4g.40gb", "7g.80gb"],
+    "H100-NVL-94GB": ["1g.12gb", "1g.12gb+me", "1g.24gb", "2g.24gb", "3g.47gb", "4g.47gb", "7g.94gb"],
+    "GH200-96GB": ["1g.12gb", "1g.12gb+me", "1g.24gb", "2g.24gb", "3g.48gb", "4g.48gb", "7g.96gb"],
+    "GH200-NVL32-96GB": ["1g.12gb", "1g.12gb+me", "1g.24gb", "2g.24gb", "3g.48gb", "4g.48gb", "7g.96gb"],
+    "GB200-186GB": ["1g.23gb", "1g.23gb+me", "1g.47gb", "2g.47gb", "3g.93gb", "4g.93gb", "7g.186gb"],
+    "GB300-278GB": ["1g.35gb", "1g.35gb+me", "1g.70gb", "2g.70gb", "3g.139gb", "4g.139gb", "7g.278gb"],
+    "RTX-PRO-6000-BLACKWELL-96GB": [
+        *("1g.24gb", "1g.24gb+me", "1g.24gb+gfx", "1g.24gb+me.all", "1g.24gb-me"),
+        *("2g.48gb", "2g.48gb+gfx", "2g.48gb+me.all", "2g.48gb-me", "4g.96gb", "4g.96gb+gfx"),
+    ],
     "B200-SXM6-180GB": ["1g.23gb", "1g.23gb+me", "1g.45gb", "2g.45gb", "3g.90gb", "4g.90gb", "7g.180gb"],
 }
 
@@ -73,6 +83,8 @@ def test_users_add_models_in_a_directory_or_as_a_file(tmp_path: Path) -> None:
         ("name: [", "did not find expected node content"),
         ("name: x", "missing required field"),
         (_OWN + "colour: red\n", "unknown field `colour`"),
+        (_OWN + "fabric: {gpus: 0}\n", "a fabric of 0 GPUs"),
+        (_OWN + "slots: [{address: '65:00.0', numaNode: 0}]\n", "not a PCI address: 65:00.0"),
         (
             _OWN + "migProfiles: [{profile: 9_SLICE, id: 1, slices: 1, instances: 1, memoryMiB: 1, "
             "multiprocessors: 1, copyEngines: 1, placements: {starts: [0], size: 1}}]\n",

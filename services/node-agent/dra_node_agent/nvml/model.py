@@ -1,6 +1,7 @@
 """GPU models as data: what the simulated NVML reports for each, read from YAML."""
 
 import functools
+import re
 from pathlib import Path
 from typing import dataclass_transform
 
@@ -8,6 +9,7 @@ import msgspec
 from dra_shared.yamltext import YamlError, load
 
 _DATA = Path(__file__).parent / "models"
+_ADDRESS = re.compile(r"[0-9a-f]{4}:[0-9a-f]{2}:00\.0")
 
 #: The slots of NVML's GPU instance profiles (NVML_GPU_INSTANCE_PROFILE_*) by name.
 GPU_INSTANCE_SLOTS = {
@@ -76,8 +78,30 @@ class GpuInstanceProfile(_Data, kw_only=True):
         return GPU_INSTANCE_SLOTS[self.profile]
 
 
+class Fabric(_Data, kw_only=True):
+    """The NVLink switches that connect the GPUs.
+
+    Args:
+        gpus: how many GPUs they connect over the machines of a rack; None where they connect those of one machine.
+    """
+
+    gpus: int | None = None
+
+
+class Slot(_Data, kw_only=True):
+    """Where a GPU sits in the machine: its PCI address in sysfs' form, ``0008:06:00.0``, and its NUMA node."""
+
+    address: str
+    numa_node: int = msgspec.field(name="numaNode")
+
+
 class GpuModel(_Data, kw_only=True):
-    """One model of GPU."""
+    """One model of GPU.
+
+    Args:
+        fabric: None where GPUs are not behind NVLink switches, or NVML says nothing of them.
+        slots: where the first GPUs of a node sit, for machines that are always built alike.
+    """
 
     name: str
     aliases: tuple[str, ...] = ()
@@ -89,6 +113,8 @@ class GpuModel(_Data, kw_only=True):
     power_limit_watts: int
     addressing_mode: str | None = None
     ecc: bool = True
+    fabric: Fabric | None = None
+    slots: tuple[Slot, ...] = ()
     max_mig_devices: int = 0
     mig_profiles: tuple[GpuInstanceProfile, ...] = ()
 
@@ -106,6 +132,11 @@ def load_model_file(path: Path) -> GpuModel:
     except (YamlError, msgspec.ValidationError) as error:
         raise ModelError(f"GPU model {path}: {error}") from error
     unknown = [p.profile for p in model.mig_profiles if p.profile not in GPU_INSTANCE_SLOTS]
+    if model.fabric is not None and model.fabric.gpus is not None and model.fabric.gpus < 1:
+        raise ModelError(f"GPU model {path}: a fabric of {model.fabric.gpus} GPUs")
+    strange = [slot.address for slot in model.slots if not _ADDRESS.fullmatch(slot.address)]
+    if strange:
+        raise ModelError(f"GPU model {path}: not a PCI address: {', '.join(strange)}")
     if unknown:
         raise ModelError(
             f"GPU model {path}: unknown MIG profiles {unknown}, known: {list(GPU_INSTANCE_SLOTS)}"

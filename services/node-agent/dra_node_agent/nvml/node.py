@@ -10,6 +10,7 @@ from dra_shared.files import private_folder
 from dra_shared.log import logger
 
 from dra_node_agent.files import write_atomically
+from dra_node_agent.nvml.fabric import fabric_member
 from dra_node_agent.nvml.model import COMPUTE_INSTANCE_SLOTS, GpuInstanceProfile, GpuModel, load_model
 from dra_node_agent.nvml.profilename import profile_name
 from dra_node_agent.nvml.system import ComputeInstance, GpuInstance, SimulatedGpu, SimulatedSystem
@@ -59,6 +60,9 @@ def parse_gpus(text: str, seed: str, directories: tuple[Path, ...] = ()) -> list
             gpus.append(gpu)
     if len(gpus) > _MOST_GPUS:
         raise GpuSpecError(f"GPUs {text!r}: a node has room for {_MOST_GPUS}")
+    for gpu in gpus:
+        same = sum(other.model is gpu.model for other in gpus)
+        gpu.fabric = fabric_member(gpu.model, seed, same)
     return gpus
 
 

@@ -10,6 +10,7 @@ from typing import Any
 from dra_node_agent.nvml import arguments
 from dra_node_agent.nvml import system as state
 from dra_node_agent.nvml.eventfunctions import EventFunctions
+from dra_node_agent.nvml.fabricfunctions import FabricFunctions
 from dra_node_agent.nvml.handles import alive
 from dra_node_agent.nvml.migfunctions import MigFunctions
 from dra_node_agent.nvml.profilename import profile_name
@@ -33,7 +34,7 @@ _BRANDS = {"Unknown": 0, "Quadro": 1, "Tesla": 2, "GeForce": 5, "Titan": 6, "Nvi
 _ADDRESSING = {"None": 0, "HMM": 1, "ATS": 2}
 
 
-class SimulatedLibrary(MigFunctions, EventFunctions):
+class SimulatedLibrary(MigFunctions, EventFunctions, FabricFunctions):
     """One node's libnvidia-ml: the functions as attributes, each guarded by the system's lock."""
 
     def __init__(self, system: SimulatedSystem) -> None:
@@ -159,10 +160,10 @@ class SimulatedLibrary(MigFunctions, EventFunctions):
 
     def _nvmlDeviceGetPciInfo_v3(self, handle: Any, out: Any) -> None:
         gpu, info = self._parent(handle), out._obj
-        info.domain, info.bus, info.device = 0, gpu.pci_bus, 0
+        info.domain, info.bus, info.device = gpu.pci_domain, gpu.pci_bus, 0
         info.pciDeviceId = gpu.model.pci_device_id
-        info.busId = f"00000000:{gpu.pci_bus:02X}:00.0".encode()
-        info.busIdLegacy = f"0000:{gpu.pci_bus:02X}:00.0".encode()
+        info.busId = gpu.nvml_bus_id.encode()
+        info.busIdLegacy = gpu.nvml_bus_id[4:].encode()
 
     def _nvmlDeviceGetAddressingMode(self, handle: Any, out: Any) -> None:
         mode = self._parent(handle).model.addressing_mode

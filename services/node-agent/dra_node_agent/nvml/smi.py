@@ -146,7 +146,7 @@ def _chosen(words: Sequence[str]) -> tuple[list[str], set[str] | None]:
 
 
 def _bus_id(gpu: SimulatedGpu) -> str:
-    return f"00000000:{gpu.pci_bus:02X}:00.0"
+    return gpu.nvml_bus_id
 
 
 def _version(system: SimulatedSystem) -> str:
@@ -306,7 +306,7 @@ def _gpu_rows(cells: tuple[int, int, int], seen: Seen) -> Iterable[str]:
     yield _row(
         cells,
         f"{seen.index:>3}  {gpu.model.name[:24]:<26}{persistence:>8}",
-        f"00000000:{gpu.pci_bus:02X}:00.0 Off",
+        f"{gpu.nvml_bus_id} Off",
         f"{ecc:>20}",
     )
     yield _row(

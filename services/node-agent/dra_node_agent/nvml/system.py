@@ -7,6 +7,7 @@ from collections import deque
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 
+from dra_node_agent.nvml.fabric import FabricMember
 from dra_node_agent.nvml.model import (
     COMPUTE_INSTANCE_SLOTS,
     GpuInstanceProfile,
@@ -124,9 +125,8 @@ class SimulatedGpu:
         self.model = model
         self.uuid = f"GPU-{_uuid(seed, 'gpu', str(index))}"
         self.serial = str(int.from_bytes(hashlib.sha256(self.uuid.encode()).digest()[:5], "big"))
-        self.pci_bus = 0x07 + 0x10 * (index // 2) + 0x04 * (index % 2)
-        self.pci_root_bus = self.pci_bus - 1
-        self.numa_node = 0 if index < 4 else 1
+        self.fabric: FabricMember | None = None
+        self._place(index)
         self.mig_enabled = mig_enabled
         self.mig_pending = mig_enabled
         self.instances: dict[int, GpuInstance] = {}
@@ -142,6 +142,17 @@ class SimulatedGpu:
         self._seed = seed
         self.made = 0
 
+    def _place(self, index: int) -> None:
+        if index < len(self.model.slots):
+            slot = self.model.slots[index]
+            domain, bus, _ = slot.address.split(":")
+            self.pci_domain, self.pci_bus, self.pci_root_bus = int(domain, 16), int(bus, 16), 0
+            self.numa_node = slot.numa_node
+            return
+        self.pci_domain, self.pci_bus = 0, 0x07 + 0x10 * (index // 2) + 0x04 * (index % 2)
+        self.pci_root_bus = self.pci_bus - 1
+        self.numa_node = 0 if index < 4 else 1
+
     @property
     def mig_capable(self) -> bool:
         return bool(self.model.mig_profiles)
@@ -154,11 +165,16 @@ class SimulatedGpu:
     @property
     def pci_bus_id(self) -> str:
         """The address in sysfs' form, ``0000:65:00.0``."""
-        return f"0000:{self.pci_bus:02x}:00.0"
+        return f"{self.pci_domain:04x}:{self.pci_bus:02x}:00.0"
+
+    @property
+    def nvml_bus_id(self) -> str:
+        """The address as NVML and nvidia-smi write it, ``00000000:65:00.0``."""
+        return f"{self.pci_domain:08X}:{self.pci_bus:02X}:00.0"
 
     @property
     def pcie_root(self) -> str:
-        return f"pci0000:{self.pci_root_bus:02x}"
+        return f"pci{self.pci_domain:04x}:{self.pci_root_bus:02x}"
 
     @property
     def used_mib(self) -> int:

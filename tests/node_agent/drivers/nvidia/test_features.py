@@ -1,5 +1,6 @@
 """The labels of nodes with GPUs, against what gpu-feature-discovery writes."""
 
+import uuid
 from datetime import UTC, datetime
 from pathlib import Path
 
@@ -51,6 +52,15 @@ def test_whole_gpus(tmp_path: Path) -> None:
         "nvidia.com/mps.capable": "false",
         "nvidia.com/vgpu.present": "false",
     }
+
+
+def test_nodes_in_a_rack_carry_its_clique(tmp_path: Path) -> None:
+    labels = _labels(tmp_path, "4xGB200")
+    cluster, _, clique = labels["nvidia.com/gpu.clique"].partition(".")
+    assert uuid.UUID(cluster).int
+    assert clique == "32766"
+    assert labels["nvidia.com/gpu.product"] == "NVIDIA-GB200"
+    assert "nvidia.com/gpu.clique" not in _labels(tmp_path, "8xB200")
 
 
 def test_mig_devices_count_for_themselves(tmp_path: Path) -> None:

@@ -2,6 +2,7 @@
 
 import ctypes
 import functools
+import uuid
 from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
@@ -93,6 +94,17 @@ class DeviceLibrary:
         """The GPUs that NVML sees, by index; raises DiscoveryError."""
         with self._nvml():
             return [self._gpu(index) for index in range(pynvml.nvmlDeviceGetCount())]
+
+    def clique(self) -> str | None:
+        """The NVLink domain that all GPUs are in, as ``CLUSTER-UUID.CLIQUE``; None without one of several machines.
+
+        Raises:
+            DiscoveryError: NVML failed.
+        """
+        with self._nvml():
+            handles = [pynvml.nvmlDeviceGetHandleByIndex(i) for i in range(pynvml.nvmlDeviceGetCount())]
+            places = {place for handle in handles if (place := _fabric(handle)) is not None}
+        return places.pop() if len(places) == 1 else None
 
     def driver_version(self) -> str:
         """The version of the kernel driver; raises DiscoveryError."""
@@ -381,6 +393,18 @@ def _virtual(handle: Any) -> bool:
         )
     except pynvml.NVMLError_NotSupported:
         return False
+
+
+def _fabric(handle: Any) -> str | None:
+    """The GPU's cluster and clique, where it is attached to a fabric (go-nvlib's ``IsFabricAttached``)."""
+    info = pynvml.c_nvmlGpuFabricInfo_t()
+    try:
+        pynvml.nvmlDeviceGetGpuFabricInfo(handle, ctypes.byref(info))
+    except (pynvml.NVMLError_NotSupported, pynvml.NVMLError_FunctionNotFound):
+        return None
+    cluster = uuid.UUID(bytes=bytes(info.clusterUuid))
+    completed = info.state == pynvml.NVML_GPU_FABRIC_STATE_COMPLETED and info.status == pynvml.NVML_SUCCESS
+    return f"{cluster}.{info.cliqueId}" if completed and cluster.int else None
 
 
 def _addressing_mode(handle: Any) -> str | None:

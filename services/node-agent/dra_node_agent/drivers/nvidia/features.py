@@ -58,6 +58,8 @@ def node_labels(library: DeviceLibrary, started: datetime) -> Labels:
         **_versions(gpus[0]),
         **_gpus(gpus),
     }
+    if clique := library.clique():
+        labels[f"{_GPU}.clique"] = clique
     migs = [mig for gpu in gpus if gpu.mig_enabled for mig in library.mig_devices(gpu)]
     for profile, count in Counter(mig.profile_name for mig in migs).items():
         labels |= _mig(next(mig for mig in migs if mig.profile_name == profile), count)

@@ -23,7 +23,7 @@ DEFAULTS: Mapping[str, bool] = {
     DEVICE_METADATA: False,
     LIST_ATTRIBUTES: False,
     CONSUMABLE_SHARES: False,
-    # Those below concern compute domains and NVSwitch fabrics, of which a simulated node has none.
+    # Those below concern compute domains, which have a driver of their own.
     "FabricManagerPartitioning": False,
     "HostManagedIMEXDaemon": False,
     "IMEXDaemonsWithDNSNames": True,

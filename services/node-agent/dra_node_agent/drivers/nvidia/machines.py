@@ -98,7 +98,7 @@ class NvidiaMachines:
 
 def _layout(gpu: SimulatedGpu) -> Hashable:
     instances = tuple(sorted(instance.profile.id for instance in gpu.instances.values()))
-    return gpu.model.name, gpu.lost, gpu.mig_enabled, instances
+    return gpu.model.name, gpu.fabric, gpu.lost, gpu.mig_enabled, instances
 
 
 def _real_host() -> RealHost:

@@ -1,0 +1,50 @@
+"""NVLink fabrics: which GPUs of which machines share one set of NVLink switches.
+
+NVML names a fabric by a cluster's UUID and a clique in it (``nvmlGpuFabricInfo_t``). GPUs behind the switches of
+their own machine have no cluster: the UUID is zero. Machines in a rack such as GB200 NVL72 are in one cluster, and,
+unless the fabric manager cuts it up, in its default clique.
+"""
+
+import re
+import uuid
+from dataclasses import dataclass
+
+from dra_node_agent.nvml.model import GpuModel
+
+#: The clique that the fabric manager of a rack puts all GPUs into.
+DEFAULT_CLIQUE = 32766
+
+_NUMBERED = re.compile(r"(.*?)([0-9]*)")
+
+
+@dataclass(frozen=True)
+class FabricMember:
+    """A GPU's place in its fabric.
+
+    Args:
+        cluster: zero where the fabric ends with the machine.
+    """
+
+    cluster: uuid.UUID
+    clique: int
+
+
+def fabric_member(model: GpuModel, node_name: str, gpus_of_node: int) -> FabricMember | None:
+    """Where the GPUs of a node are; None if the model knows no fabric.
+
+    Nodes fill racks in the order of the numbers in which their names end: with four GPUs each and 72 in a rack,
+    ``gb-0`` to ``gb-17`` are in one, ``gb-18`` in the next. Nodes whose names begin differently are in different racks.
+
+    Args:
+        gpus_of_node: how many GPUs of the model the node has, at least one.
+    """
+    if model.fabric is None:
+        return None
+    if model.fabric.gpus is None:
+        return FabricMember(uuid.UUID(int=0), 0)
+    match = _NUMBERED.fullmatch(node_name)
+    prefix, number = (match[1], int(match[2] or 0)) if match else (node_name, 0)
+    rack = number // max(1, model.fabric.gpus // gpus_of_node)
+    return FabricMember(
+        uuid.uuid5(uuid.NAMESPACE_OID, "\0".join((prefix, model.name, "fabric", str(rack)))), DEFAULT_CLIQUE
+    )
