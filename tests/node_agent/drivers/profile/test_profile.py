@@ -112,9 +112,27 @@ class TestDevices:
         assert [len(s.devices) for s in slices] == [128, 72]
         assert slices[1].devices[-1].name == "d-19-9"
 
+    def test_rows_and_sums_make_what_follows_no_loop(self, tmp_path: Path) -> None:
+        path = tmp_path / "rows.yaml"
+        path.write_text(
+            "driver: rows.example.com\ncdiClass: x\ndevices:\n"
+            "- rows: [{bus: '18', first: 128}, {bus: 9a, first: 136}]\n  each: {part: 2}\n"
+            "  device:\n    name: d-{bus}-{part:03}\n    attributes:\n"
+            "      minor: {int: '{first+part}'}\n      even: {int: '{2*part+1}'}\n      uuid: {string: '{uuid}'}\n"
+        )
+        devices = _devices(load_profile(str(path)))
+        assert list(devices) == ["d-18-000", "d-18-001", "d-9a-000", "d-9a-001"]
+        assert [device.attributes["minor"].int_ for device in devices.values()] == [128, 129, 136, 137]
+        assert [device.attributes["even"].int_ for device in devices.values()] == [1, 3, 1, 3]
+        assert len({device.attributes["uuid"].string for device in devices.values()}) == 4
+
     @pytest.mark.parametrize(
         ("change", "message"),
         [
+            (
+                {"devices": [{"rows": [{"a": "b"}], "device": {"name": "n{a+1}"}}]},
+                "no value for 'a, a number'",
+            ),
             ({"devices": [{"device": {"name": "{nothing}"}}]}, "no value for 'nothing'"),
             ({"devices": [{"device": {"name": "a", "colour": 1, "attributes": {"x": 3}}}]}, "not a device"),
             ({"devices": [{"each": {"a": 2}, "device": {"name": "same"}}]}, 'duplicate device "same"'),

@@ -10,7 +10,7 @@ from dra_shared.clock import Clock
 from dra_node_agent.cdi import CdiDevice, ContainerEdits, Spec, SpecError, qualified_name, write_spec
 from dra_node_agent.drivers.deviceplugin import Allocation, AllocationError, DevicePluginServer, PluginDevice
 from dra_node_agent.drivers.errors import DriverConfigError, PrepareError
-from dra_node_agent.drivers.profile.devices import resources
+from dra_node_agent.drivers.profile.devices import loop_values, resources
 from dra_node_agent.drivers.profile.edits import container_edits, device_values
 from dra_node_agent.drivers.profile.model import DevicePluginTemplate, Profile
 
@@ -33,12 +33,17 @@ class ProfilePlugin:
         self._profile = profile
         self._by_cdi = template.by_cdi
         pool = resources(profile, node_name).pools[node_name]
+        loops = loop_values(profile, node_name)
         self._devices = {device.name: device for part in pool.slices for device in part.devices}
         base = {"node": node_name, "driver": profile.driver}
         try:
             self._common = container_edits(profile, profile.common_edits, base)
             self._edits = {
-                name: container_edits(profile, profile.device_edits, base | device_values(device))
+                name: container_edits(
+                    profile,
+                    profile.device_edits,
+                    base | loops.get((node_name, name), {}) | device_values(device),
+                )
                 for name, device in self._devices.items()
             }
         except PrepareError as error:

@@ -17,6 +17,7 @@ from dra_node_agent.drivers.resources import DriverResources, Pool, PoolError, P
 _DEVICES_PER_SLICE = 128
 _DEVICES_PER_HEAVY_SLICE = 64
 _COUNTER_SETS_PER_SLICE = 8
+_SERIAL_DIGITS = 18
 
 
 def resources(profile: Profile, node_name: str) -> DriverResources:
@@ -29,7 +30,7 @@ def resources(profile: Profile, node_name: str) -> DriverResources:
     own = _slices(profile, profile.devices, profile.shared_counters, base)
     pools = {node_name: Pool(own, generation=profile.generation)}
     for template in profile.pools:
-        if "{node}" in template.name or _of_one_node(template):
+        if not _of_cluster(template):
             _add(profile, pools, template, base)
     return _checked(profile, pools)
 
@@ -42,13 +43,34 @@ def cluster_resources(profile: Profile) -> DriverResources:
     """
     pools: dict[str, Pool] = {}
     for template in profile.pools:
-        if "{node}" not in template.name and not _of_one_node(template):
+        if _of_cluster(template):
             _add(profile, pools, template, {"driver": profile.driver})
     return _checked(profile, pools)
 
 
-def _of_one_node(template: PoolTemplate) -> bool:
-    return template.node_selector is None and not template.all_nodes
+def loop_values(profile: Profile, node_name: str) -> dict[tuple[str, str], dict[str, Any]]:
+    """What the loops and rows gave each device, by its pool and name; for its edits.
+
+    Raises:
+        DriverConfigError: as :func:`resources`.
+    """
+    cluster = {"driver": profile.driver}
+    node = {**cluster, "node": node_name}
+    pools = [(node_name, profile.devices, node)]
+    for template in profile.pools:
+        base = cluster if _of_cluster(template) else node
+        pools.append((_fill(profile, template.name, base), template.devices, base))
+    return {
+        (pool, device.name): {name: value for name, value in values.items() if name not in base}
+        for pool, templates, base in pools
+        for template in templates
+        for device, values in _expand(profile, template, base)
+    }
+
+
+def _of_cluster(template: PoolTemplate) -> bool:
+    """Whether there is one such pool in the cluster, and not one a node."""
+    return "{node}" not in template.name and (template.node_selector is not None or template.all_nodes)
 
 
 def _add(profile: Profile, pools: dict[str, Pool], template: PoolTemplate, base: Mapping[str, Any]) -> None:
@@ -87,7 +109,7 @@ def _slices(
     base: Mapping[str, Any],
 ) -> tuple[PoolSlice, ...]:
     counters = list(_counter_sets(profile, counter_templates, base))
-    devices = [d for template in templates for d in _expand(profile, template, base)]
+    devices = [d for template in templates for d, _ in _expand(profile, template, base)]
     heavy = any(device.consumes_counters or device.taints for device in devices)
     slices = [PoolSlice(shared_counters=part) for part in _parts(counters, _COUNTER_SETS_PER_SLICE)]
     slices += [
@@ -120,23 +142,31 @@ def _counter_sets(
             )
 
 
-def _expand(profile: Profile, template: DeviceTemplate, base: Mapping[str, Any]) -> Iterator[Device]:
+def _rows(template: DeviceTemplate) -> Iterator[tuple[str, dict[str, Any]]]:
+    """Each turn of the template's rows and loops: its place among them, and its values."""
+    for row, columns in enumerate(template.rows or ({},)):
+        for loop in _loops(template.each):
+            place = [str(row)] if template.rows else []
+            yield ".".join([*place, *map(str, loop.values())]), {**columns, **loop}
+
+
+def _expand(
+    profile: Profile, template: DeviceTemplate, base: Mapping[str, Any]
+) -> Iterator[tuple[Device, Mapping[str, Any]]]:
     if (template.device is None) == (not template.devices):
         raise DriverConfigError(f"driver profile {profile.driver}: a template needs either device or devices")
-    for loop in _loops(template.each):
-        values = {**base, **loop}
+    for place, turn in _rows(template):
+        values = {**base, **turn}
         # A UUID belongs to the outermost thing: the partitions of a GPU show the GPU's.
-        if loop and "uuid" not in values:
-            place = ".".join(map(str, loop.values()))
-            values["uuid"] = str(
-                uuid.uuid5(uuid.NAMESPACE_OID, f"{base.get('node', '')}/{profile.driver}/{place}")
-            )
+        if turn and "uuid" not in values:
+            identity = uuid.uuid5(uuid.NAMESPACE_OID, f"{base.get('node', '')}/{profile.driver}/{place}")
+            values |= {"uuid": str(identity), "serial": str(identity.int % 10**_SERIAL_DIGITS)}
         if template.device is None:
             for inner in template.devices:
                 yield from _expand(profile, inner, values)
             continue
         try:
-            yield msgspec.convert(_fill(profile, template.device, values), Device)
+            yield msgspec.convert(_fill(profile, template.device, values), Device), values
         except msgspec.ValidationError as error:
             raise DriverConfigError(f"driver profile {profile.driver}: not a device: {error}") from error
 

@@ -18,7 +18,7 @@ from dra_shared.log import logger
 from dra_node_agent.drivers.claims import ClaimRef, PreparedDevice
 from dra_node_agent.drivers.errors import DriverConfigError, PrepareError
 from dra_node_agent.drivers.profile.binding import BindingConditionSetter
-from dra_node_agent.drivers.profile.devices import cluster_resources, resources
+from dra_node_agent.drivers.profile.devices import cluster_resources, loop_values, resources
 from dra_node_agent.drivers.profile.model import Profile
 from dra_node_agent.drivers.profile.state import ProfileState
 from dra_node_agent.drivers.publisher import SliceHead
@@ -62,7 +62,14 @@ class ProfileDriver:
         self.server = DriverServer(
             profile.driver, node_name, kubelet_root, self, client, clock, health=self._board, slices=slices
         )
-        self.state = ProfileState(profile, node_name, self._devices, self.server.directory, cdi_directory)
+        self.state = ProfileState(
+            profile,
+            node_name,
+            self._devices,
+            self.server.directory,
+            cdi_directory,
+            loops=loop_values(profile, node_name),
+        )
         self._lock = asyncio.Lock()
         self._setter = (
             BindingConditionSetter(

@@ -23,11 +23,14 @@ class DeviceTemplate(_Data, kw_only=True):
 
     Args:
         each: loops: the template is made once for each value from 0, called by the name: ``{gpu: 9}``.
+        rows: the template is made once for each row, whose values have the names of its columns; for what follows no
+            rule, such as addresses. With both, all loops are made for each row.
         device: a device in the API's form, with placeholders.
         devices: templates inside the loop, in order; instead of ``device``.
     """
 
     each: dict[str, int] = msgspec.field(default_factory=dict)
+    rows: tuple[dict[str, str | int], ...] = ()
     device: dict[str, Any] | None = None
     devices: tuple["DeviceTemplate", ...] = ()
 
@@ -138,6 +141,7 @@ class Variant(_Data, kw_only=True):
     devices: tuple[DeviceTemplate, ...] | None = None
     shared_counters: tuple[CounterTemplate, ...] | None = None
     pools: tuple[PoolTemplate, ...] | None = None
+    common_edits: Edits | None = None
     binding_conditions: BindingConditions | None = None
     device_plugin: DevicePluginTemplate | None = None
 
@@ -147,7 +151,9 @@ class Profile(_Data, kw_only=True):
 
     Args:
         driver: its name.
+        follows: the repository, version and files of the driver that the profile follows, if it is someone's.
         cdi_class: the class in its CDI names, ``k8s.<driver>/<class>``.
+        cdi_vendor: the vendor in them, where it is not ``k8s.<driver>``.
         device_classes: the DeviceClasses that come with it.
         devices: the devices of the node's own pool.
         generation: the least that this pool's generation may be.
@@ -161,7 +167,9 @@ class Profile(_Data, kw_only=True):
 
     driver: str
     description: str = ""
+    follows: str = ""
     cdi_class: str
+    cdi_vendor: str = ""
     device_classes: tuple[NamedClass, ...] = ()
     devices: tuple[DeviceTemplate, ...] = ()
     shared_counters: tuple[CounterTemplate, ...] = ()
@@ -175,6 +183,11 @@ class Profile(_Data, kw_only=True):
     binding_conditions: BindingConditions | None = None
     device_plugin: DevicePluginTemplate | None = None
     variants: dict[str, Variant] = msgspec.field(default_factory=dict)
+
+    @property
+    def vendor(self) -> str:
+        """The vendor in its CDI names."""
+        return self.cdi_vendor or f"k8s.{self.driver}"
 
     def variant(self, name: str) -> "Profile":
         """The profile with the changes of a variant.
@@ -193,6 +206,7 @@ class Profile(_Data, kw_only=True):
             if chosen.shared_counters is None
             else chosen.shared_counters,
             pools=self.pools if chosen.pools is None else chosen.pools,
+            common_edits=chosen.common_edits or self.common_edits,
             binding_conditions=chosen.binding_conditions or self.binding_conditions,
             device_plugin=chosen.device_plugin or self.device_plugin,
         )

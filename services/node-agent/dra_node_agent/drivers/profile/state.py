@@ -46,6 +46,7 @@ class ProfileState:
 
     Args:
         devices: by pool and name.
+        loops: what the profile's loops gave each device, by pool and name.
         reached: called at each named point of a preparation; a test makes it raise.
     """
 
@@ -57,13 +58,15 @@ class ProfileState:
         directory: Path,
         cdi_directory: Path,
         reached: Callable[[str], None] = lambda point: None,
+        loops: Mapping[tuple[str, str], dict[str, Any]] | None = None,
     ) -> None:
         self._profile = profile
         self._node = node_name
         self._devices = devices
+        self._loops = loops or {}
         self._path = directory / "checkpoint.json"
         self._cdi = cdi_directory
-        self._vendor = f"k8s.{profile.driver}"
+        self._vendor = profile.vendor
         self._reached = reached
         self._entries: dict[str, _Entry] = {}
 
@@ -192,6 +195,7 @@ class ProfileState:
         device = self._devices[result.pool, result.device]
         values = (
             self._base()
+            | self._loops.get((result.pool, result.device), {})
             | device_values(device)
             | {
                 "pool": result.pool,

@@ -1,10 +1,16 @@
-"""Placeholders in profiles: ``{name}``, replaced by values, and integers where a text is nothing else."""
+"""Placeholders in profiles: ``{name}``, replaced by values, and integers where a text is nothing else.
 
+A placeholder may also be a sum of products of names and numbers, ``{128+8*gpu}``, and say how many digits it has at
+least, ``{cpu:03}``.
+"""
+
+import math
 import re
 from collections.abc import Mapping
 from typing import Any
 
-_PLACEHOLDER = re.compile(r"\{([A-Za-z][A-Za-z0-9_./-]*)\}")
+_TERM = r"[A-Za-z0-9][A-Za-z0-9_./-]*"
+_PLACEHOLDER = re.compile(rf"\{{({_TERM}(?:[+*]{_TERM})*)(?::0([0-9]))?\}}")
 
 
 class MissingValue(KeyError):
@@ -22,9 +28,11 @@ def fill(value: Any, values: Mapping[str, Any]) -> Any:
     """
     if isinstance(value, str):
         whole = _PLACEHOLDER.fullmatch(value)
-        if whole:
+        if whole and not whole[2]:
             return _value(whole[1], values)
-        return _PLACEHOLDER.sub(lambda match: _text(_value(match[1], values)), value)
+        return _PLACEHOLDER.sub(
+            lambda match: _text(_value(match[1], values)).zfill(int(match[2] or 0)), value
+        )
     if isinstance(value, Mapping):
         return {fill(key, values): fill(inner, values) for key, inner in value.items()}
     if isinstance(value, list | tuple):
@@ -54,7 +62,23 @@ def fill_entries(entries: tuple[dict[str, Any], ...], values: Mapping[str, Any])
     return filled
 
 
-def _value(name: str, values: Mapping[str, Any]) -> Any:
+def _value(expression: str, values: Mapping[str, Any]) -> Any:
+    products = [product.split("*") for product in expression.split("+")]
+    if products == [[expression]]:
+        return _named(expression, values)
+    return sum(math.prod(_number(term, values) for term in product) for product in products)
+
+
+def _number(term: str, values: Mapping[str, Any]) -> int:
+    if term.isdigit():
+        return int(term)
+    value = _named(term, values)
+    if isinstance(value, bool) or not isinstance(value, int):
+        raise MissingValue(f"{term}, a number")
+    return value
+
+
+def _named(name: str, values: Mapping[str, Any]) -> Any:
     value = values.get(name)
     if value is None:
         raise MissingValue(name)
