@@ -28,6 +28,7 @@ from dra_shared.guard import Guard
 from dra_shared.lockfile import DirectoryLock
 from dra_shared.log import logger
 
+from dra_node_agent.dcgm import DCGM_ROUTE, DcgmExporter
 from dra_node_agent.drivers.base import Driver, DriverNode, DriverOptions
 from dra_node_agent.drivers.catalog import ensure_device_classes, find_driver, find_machines
 from dra_node_agent.drivers.placement import placed
@@ -40,6 +41,7 @@ from dra_node_agent.kubelet.server import Endpoint, KubeletServer
 from dra_node_agent.kubelet.topologypolicies import NONE
 from dra_node_agent.kubelet.websocket import WebSocket
 from dra_node_agent.nvml.faults import FAULTS_ROUTE, FaultInjector
+from dra_node_agent.nvml.load import LOAD_ROUTE, LoadSetter
 from dra_node_agent.poddrivers import PodDrivers
 from dra_node_agent.programs import NodePrograms
 from dra_node_agent.runtime.base import Runtime
@@ -171,10 +173,12 @@ class NodeAgent:
         self._port = port
 
     def routes(self) -> Mapping[str, Endpoint]:
-        """The kubelets' HTTP endpoints, and the one that breaks simulated GPUs."""
+        """The kubelets' HTTP endpoints, and those that measure, break and load simulated GPUs."""
         return {
             **KubeletServer(self.kubelets, self._clock).routes(),
+            DCGM_ROUTE: DcgmExporter(self.kubelets, self._system).metrics,
             FAULTS_ROUTE: FaultInjector(self._system).inject,
+            LOAD_ROUTE: LoadSetter(self._system).set,
         }
 
     async def stream(self, socket: WebSocket) -> None:

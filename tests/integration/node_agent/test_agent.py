@@ -57,6 +57,16 @@ async def test_claims_come_and_go_on_two_nodes(folder: Path) -> None:
             assert log.status_code == 200
             assert log.text.startswith("GPU 0: NVIDIA A100-SXM4-40GB (UUID: GPU-")
             assert len(list((folder / "nodes" / f"node-{number}" / "cdi").iterdir())) == 1
+        metrics = (await client.raw("GET", "/api/v1/nodes/node-1/proxy/metrics/dcgm")).text
+        busy = [
+            line
+            for line in metrics.splitlines()
+            if line.startswith("DCGM_FI_DEV_GPU_UTIL{") and "pod=" in line
+        ]
+        assert len(busy) == 1
+        assert 'Hostname="node-1"' in busy[0]
+        assert 'dra_device_name="gpu-6"' in busy[0]
+        assert 'pod="pod-1"' in busy[0]
         for number in range(2):
             await client.delete(PODS, f"pod-{number}", "default")
         for number in range(2):

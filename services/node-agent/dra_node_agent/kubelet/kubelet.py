@@ -41,6 +41,7 @@ from dra_node_agent.kubelet.topologymanager import TopologyManager
 from dra_node_agent.kubelet.topologypolicies import NONE
 from dra_node_agent.kubelet.volumes import VolumeManager
 from dra_node_agent.kubelet.worker import PodWorker, WorkerContext
+from dra_node_agent.proto import podresources_v1_pb2 as pb
 from dra_node_agent.runtime.base import ContainerRecord, Runtime, State
 from dra_node_agent.tasks import Tasks
 
@@ -239,6 +240,10 @@ class Kubelet:
     def active_pods(self) -> Iterable[Pod]:
         """The pods that run or are about to, in which something may be prepared."""
         return [worker.pod for worker in self._workers.values() if not worker.terminated]
+
+    def pod_resources(self) -> "Sequence[pb.PodResources]":
+        """The devices of the pods' containers, as monitoring agents ask for them."""
+        return self._pod_resources.listed()
 
     def find_pod(self, namespace: str, name: str) -> Pod | None:
         """The pod of that name, if it is on this node."""

@@ -1,6 +1,6 @@
 """PodResources v1, what monitoring agents ask the kubelet (pkg/kubelet/apis/podresources)."""
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 from types import TracebackType
 from typing import Any, Self
@@ -44,6 +44,10 @@ class PodResourcesServer:
     ) -> None:
         await self._server.close()
 
+    def listed(self) -> Sequence[pb.PodResources]:
+        """What its ``List`` answers."""
+        return self._service.listed()
+
     def _add(self, server: aio.Server) -> None:
         podresources_v1_pb2_grpc.add_PodResourcesListerServicer_to_server(self._service, server)
 
@@ -54,9 +58,12 @@ class _Service(podresources_v1_pb2_grpc.PodResourcesListerServicer):
         self._devices = devices
         self._pods = pods
 
-    async def List(self, request: pb.ListPodResourcesRequest, context: Any) -> pb.ListPodResourcesResponse:
+    def listed(self) -> Sequence[pb.PodResources]:
         self._devices.update_allocated_devices()
-        return pb.ListPodResourcesResponse(pod_resources=[self._of_pod(pod) for pod in self._active()])
+        return [self._of_pod(pod) for pod in self._active()]
+
+    async def List(self, request: pb.ListPodResourcesRequest, context: Any) -> pb.ListPodResourcesResponse:
+        return pb.ListPodResourcesResponse(pod_resources=self.listed())
 
     async def Get(self, request: pb.GetPodResourcesRequest, context: Any) -> pb.GetPodResourcesResponse:
         for pod in self._active():

@@ -137,6 +137,7 @@ class SimulatedGpu:
         self.persistence = True
         self.corrected_ecc = 0
         self.uncorrected_ecc = 0
+        self.last_xid = 0
         self.lost = False
         self.vfio = False
         self._seed = seed
@@ -327,6 +328,7 @@ class SimulatedSystem:
         self, gpu: int, xid: int, gpu_instance: int = NO_INSTANCE, compute: int = NO_INSTANCE
     ) -> None:
         """The GPU reports critical error ``xid``; 79 and 119 mean that it fell off the bus."""
+        self.gpus[gpu].last_xid = xid
         self._emit(Event(self.gpus[gpu].index, XID_CRITICAL, xid, gpu_instance, compute))
 
     def inject_ecc(self, gpu: int, *, corrected: int = 0, uncorrected: int = 0) -> None:
