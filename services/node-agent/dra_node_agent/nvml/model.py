@@ -100,7 +100,7 @@ class GpuModel(_Data, kw_only=True):
 
     Args:
         fabric: None where GPUs are not behind NVLink switches, or NVML says nothing of them.
-        slots: where the first GPUs of a node sit, for machines that are always built alike.
+        slots: where the first GPUs of a node sit, for machines that are all built the same way.
     """
 
     name: str
