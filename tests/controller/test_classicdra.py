@@ -58,9 +58,13 @@ async def _post(cluster: Cluster, document: dict[str, Any]) -> None:
     assert response.status_code == 201, response.text
 
 
-async def _training(cluster: Cluster) -> None:
+def _documents() -> list[dict[str, Any]]:
     text = (REPOSITORY / "tests" / "data" / "classic" / "training.yaml").read_text()
-    for document in yaml.safe_load_all(text):
+    return list(yaml.safe_load_all(text))
+
+
+async def _training(cluster: Cluster) -> None:
+    for document in _documents():
         await _post(cluster, document)
 
 
@@ -188,6 +192,22 @@ async def test_a_pods_context_has_its_nodes(cluster: Cluster) -> None:
             return not (await cluster.client.list(CONTEXTS, "default")).items
 
         await cluster.until(gone)
+
+
+async def test_a_pod_known_before_its_claim_has_a_context(cluster: Cluster) -> None:
+    pods = [document for document in _documents() if document["kind"] == "Pod"]
+    for document in pods:
+        await _post(cluster, document)
+    async with _translating(cluster):
+        for document in _documents():
+            if document not in pods:
+                await _post(cluster, document)
+
+        async def there() -> bool:
+            contexts = await cluster.client.list(CONTEXTS, "default")
+            return [one.status for one in contexts.items] == [{"resourceClaims": [{"name": "gpu"}]}]
+
+        await cluster.until(there)
 
 
 async def test_what_is_behind_a_classic_object_goes_with_it(cluster: Cluster) -> None:

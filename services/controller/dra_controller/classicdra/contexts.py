@@ -10,7 +10,7 @@ from typing import Any
 import msgspec
 from dra_shared.api.meta import Object
 from dra_shared.api.node import Node
-from dra_shared.api.pod import Pod
+from dra_shared.api.pod import Pod, PodResourceClaim
 from dra_shared.api.resource import ResourceClaim, ResourceSlice
 from dra_shared.api.resources import NODES, PODS, RESOURCE_CLAIMS, RESOURCE_SLICES, Resource
 from dra_shared.claims import ClaimReferenceError, claim_name
@@ -26,6 +26,7 @@ from dra_controller.classicdra.objects import CLAIMS, CONTEXTS, ClassicObject, F
 
 JsonObject = dict[str, Any]
 _MOST = 128
+_BY_CLAIM = "claim"
 
 
 class Contexts:
@@ -40,6 +41,11 @@ class Contexts:
         self._nodes = informers.informer(NODES).store
         self._slices = informers.informer(RESOURCE_SLICES).store
         self._contexts = informers.informer(CONTEXTS).store
+        self._pods.add_index(_BY_CLAIM, _claim_keys)
+
+    def pods_of(self, claim: str) -> list[str]:
+        """The keys of the pods that name the claim with that key."""
+        return [pod.key for pod in self._pods.by_index(_BY_CLAIM, claim)]
 
     async def sync(self, key: str) -> None:
         """Bring the context of a pod up to date; without the pod it goes."""
@@ -83,11 +89,9 @@ class Contexts:
     def _claims_of(self, pod: Pod) -> Iterable[tuple[str, ResourceClaim]]:
         """The pod's claims that are behind classic ones, with the name that the pod has for each."""
         for entry in pod.spec.resource_claims:
-            try:
-                name, _ = claim_name(pod, entry)
-            except ClaimReferenceError:
+            key = _claim_key(pod, entry)
+            if key is None:
                 continue
-            key = f"{pod.metadata.namespace}/{name}"
             claim = self._today.get(key)
             if claim is not None and key in self._classic:
                 yield entry.name, claim
@@ -98,6 +102,19 @@ class Contexts:
         name = shown.spec.get("resourceClassName", "") if shown is not None else ""
         parts = class_called(name, World(self._finder.find, self._finder.generated))
         return driver_called(parts.driver).name
+
+
+def _claim_key(pod: Pod, entry: PodResourceClaim) -> str | None:
+    """The key of the claim that an entry stands for; None while it stands for none."""
+    try:
+        name, _ = claim_name(pod, entry)
+    except ClaimReferenceError:
+        return None
+    return None if name is None else f"{pod.metadata.namespace}/{name}"
+
+
+def _claim_keys(pod: Pod) -> list[str]:
+    return [key for entry in pod.spec.resource_claims if (key := _claim_key(pod, entry)) is not None]
 
 
 async def write_status(client: Client, kind: Resource[Any], obj: Object, status: JsonObject) -> None:

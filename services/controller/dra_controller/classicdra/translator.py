@@ -86,6 +86,7 @@ class Translator:
         for other in named:
             self._on_change(other, lambda obj: self._all())
         self._on_change(RESOURCE_CLAIMS, self._claim_changed)
+        self._on_change(CLAIMS, self._add_pods_of)
         for class_ in (CLASSES, *VENDOR_CLASSES):
             self._on_change(DEVICE_CLASSES, self._adder(class_.group_resource))
         self._on_change(RESOURCE_CLAIM_TEMPLATES, self._adder(TEMPLATES.group_resource))
@@ -103,11 +104,15 @@ class Translator:
 
     def _claim_changed(self, claim: ResourceClaim) -> None:
         self.queue.add(f"{CLAIMS.group_resource} {claim.key}")
-        for consumer in claim.status.reserved_for:
-            self.queue.add(f"{_POD} {claim.metadata.namespace}/{consumer.name}")
+        self._add_pods_of(claim)
+
+    def _add_pods_of(self, claim: Object) -> None:
+        """A pod may be known before its claim."""
+        for pod in self._contexts.pods_of(claim.key):
+            self.queue.add(f"{_POD} {pod}")
 
     def _nodes_changed(self) -> None:
-        """Nodes or their devices changed: look at the pods that have no node yet."""
+        """Nodes, their devices or a class's driver changed: look at the pods that have no node yet."""
         for shown in self._informers.informer(CONTEXTS).store.list():
             if not shown.spec.get("selectedNode"):
                 self.queue.add(f"{_POD} {shown.key}")
@@ -117,6 +122,7 @@ class Translator:
         for prefix, kind in self._kinds.items():
             for obj in self._informers.informer(kind).store.list():
                 self.queue.add(f"{prefix} {obj.key}")
+        self._nodes_changed()
 
     async def run(self) -> None:
         """Translate until cancelled."""
