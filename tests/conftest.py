@@ -3,12 +3,16 @@
 ``HYPOTHESIS_PROFILE=search`` has them look at others.
 """
 
+import gc
 import os
+from collections.abc import Generator
 
 import pytest
 from hypothesis import settings
+from xdist.remote import Producer
 
 from tests.support.quick import Quick
+from tests.support.spreading import Spreading, slow_first
 
 settings.register_profile("same", derandomize=True, deadline=None)
 settings.register_profile("search", deadline=None)
@@ -22,3 +26,24 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 def pytest_configure(config: pytest.Config) -> None:
     if config.getoption("--quick"):
         config.pluginmanager.register(Quick())
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_collection() -> Generator[None, object, object]:
+    """Keep what was collected from the garbage collector: it is never garbage, and it is a million objects."""
+    gc.disable()
+    try:
+        return (yield)
+    finally:
+        gc.freeze()
+        gc.enable()
+
+
+@pytest.hookimpl(trylast=True)
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    slow_first(items)
+
+
+@pytest.hookimpl(optionalhook=True)
+def pytest_xdist_make_scheduler(config: pytest.Config, log: Producer) -> Spreading:
+    return Spreading(config, log)

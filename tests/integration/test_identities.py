@@ -17,7 +17,7 @@ from dra_shared.client.rest import Client
 from tests.integration.lab import dralab, lab
 from tests.support.reference import REPOSITORY
 
-pytestmark = [pytest.mark.slow, pytest.mark.xdist_group("identities")]
+pytestmark = pytest.mark.slow
 
 _WORKLOADS = """
 apiVersion: apps/v1

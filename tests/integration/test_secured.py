@@ -16,7 +16,7 @@ from dra_cli.cluster import Cluster
 from tests.integration.lab import dralab, lab
 from tests.support.kubelet.channels import Answered, session
 
-pytestmark = [pytest.mark.slow, pytest.mark.xdist_group("secured")]
+pytestmark = pytest.mark.slow
 
 _POD = {
     "apiVersion": "v1",

@@ -16,7 +16,7 @@ from dra_shared import __version__
 from tests.packaging.conftest import WHEEL, run
 from tests.support.reference import REPOSITORY
 
-pytestmark = [pytest.mark.slow, pytest.mark.xdist_group("dist")]
+pytestmark = pytest.mark.slow
 
 
 def test_nothing_of_the_checkout_is_used(empty: Path) -> None:

@@ -10,7 +10,7 @@ import pytest
 
 from tests.support.browser import CHROMIUM, Browser, browser
 
-pytestmark = [pytest.mark.slow, pytest.mark.xdist_group("dist")]
+pytestmark = pytest.mark.slow
 
 
 @pytest.fixture(scope="module")

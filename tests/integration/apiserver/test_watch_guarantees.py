@@ -225,12 +225,14 @@ async def test_every_watcher_sees_every_change_once_and_in_order(seed: int, tmp_
         assert server.store.collection(("resource.k8s.io", "resourceclaims")).floor == 1
     # W3: the same from the database, after a restart, from wherever each one stood.
     async with ApiServer(config) as server, httpx.AsyncClient(base_url=server.url, timeout=30) as client:
-        for parameters, base, selects in SELECTIONS:
-            after = rng.choice([first, *log.writes])
-            resumed = Watcher(parameters, base)
-            resumed.last = after
-            await resumed._once(client, seconds=1)
-            assert seen(resumed) == [one for one in expected(whole, selects) if one[1] > after]
+        begins = [rng.choice([first, *log.writes]) for _ in SELECTIONS]
+        resumed = [
+            Watcher(parameters, base, last=after)
+            for after, (parameters, base, _) in zip(begins, SELECTIONS, strict=True)
+        ]
+        await asyncio.gather(*(watcher._once(client, seconds=1) for watcher in resumed))
+        for watcher, after, (_, _, selects) in zip(resumed, begins, SELECTIONS, strict=True):
+            assert seen(watcher) == [one for one in expected(whole, selects) if one[1] > after]
         assert await server.store.check() == []
 
 

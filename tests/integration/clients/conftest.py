@@ -26,7 +26,7 @@ def _left_connections() -> Iterator[None]:
         gc.collect()
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="package")
 def data(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
     path = tmp_path_factory.mktemp("clients")
     _dralab(path, "up", "--detach", "--port", "0", "--nodes", "2")
@@ -34,11 +34,11 @@ def data(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
     _dralab(path, "down")
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="package")
 def server(data: Path) -> str:
     return Cluster(data).record().server
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="package")
 def kubeconfig(data: Path) -> Path:
     return data / "kubeconfig"

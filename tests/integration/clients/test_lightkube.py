@@ -1,6 +1,8 @@
 """lightkube, by typed and by generic resources."""
 
+import contextlib
 import uuid
+from collections.abc import Iterator
 from pathlib import Path
 
 import lightkube
@@ -24,10 +26,11 @@ SLICES = create_global_resource("resource.k8s.io", "v1", "ResourceSlice", "resou
 
 
 @pytest.fixture(scope="module")
-def client(kubeconfig: Path) -> lightkube.Client:
-    return lightkube.Client(
-        config=KubeConfig.from_file(kubeconfig), namespace="default", field_manager="lightkube"
-    )
+def client(kubeconfig: Path) -> Iterator[lightkube.Client]:
+    config = KubeConfig.from_file(kubeconfig)
+    made = lightkube.Client(config=config, namespace="default", field_manager="lightkube")
+    with contextlib.closing(made):
+        yield made
 
 
 @pytest.fixture

@@ -1,0 +1,38 @@
+"""Which tests pytest-xdist gives to one worker together, and which come first.
+
+The tests of a module run in one process, where they share what its fixtures start; so do those of the modules of a
+folder whose conftest starts something costly. What has the most slow tests comes first, so that at the end no worker
+is left alone with it. (xdist's own ``loadgroup`` makes a group of each test, and looks at all groups after each.)
+"""
+
+from collections import Counter
+
+import pytest
+from xdist.remote import Producer
+from xdist.scheduler import LoadScopeScheduling
+
+_TOGETHER = ("tests/integration/clients", "tests/packaging")
+
+
+def group(nodeid: str) -> str:
+    """What the test is one of: a module, or a folder of modules."""
+    module = nodeid.partition("::")[0]
+    folder = module.rpartition("/")[0]
+    return folder if folder in _TOGETHER else module
+
+
+def slow_first(items: list[pytest.Item]) -> None:
+    """Sort tests by how many of their group are slow."""
+    slow = Counter(group(item.nodeid) for item in items if item.get_closest_marker("slow"))
+    items.sort(key=lambda item: -slow[group(item.nodeid)])
+
+
+class Spreading(LoadScopeScheduling):  # type: ignore[misc]  # xdist has no types
+    """Hands groups out in the order of collection."""
+
+    def __init__(self, config: pytest.Config, log: Producer | None = None) -> None:
+        config.option.loadscopereorder = False
+        super().__init__(config, log)
+
+    def _split_scope(self, nodeid: str) -> str:
+        return group(nodeid)

@@ -1,0 +1,63 @@
+"""The tests of a module run in one worker, and those of slow modules begin."""
+
+import os
+import re
+import subprocess
+import sys
+from collections import defaultdict
+from pathlib import Path
+
+import pytest
+
+from tests.support.reference import REPOSITORY
+from tests.support.spreading import group
+
+_CONFTEST = """
+from tests.conftest import pytest_collection_modifyitems, pytest_xdist_make_scheduler
+
+def pytest_configure(config):
+    config.addinivalue_line("markers", "slow")
+"""
+_MODULES = {
+    "test_a": "def test_one(): pass\ndef test_two(): pass\n",
+    "test_b": "def test_one(): pass\ndef test_two(): pass\n",
+    "test_c": "import pytest\n@pytest.mark.slow\ndef test_one(): pass\n",
+    "test_d": "import pytest\npytestmark = pytest.mark.slow\ndef test_one(): pass\ndef test_two(): pass\n",
+}
+
+
+@pytest.mark.parametrize(
+    ("nodeid", "wanted"),
+    [
+        ("tests/cli/test_main.py::test_it[a::b/c]", "tests/cli/test_main.py"),
+        ("tests/integration/clients/test_kr8s.py::test_it", "tests/integration/clients"),
+        ("tests/packaging/test_dist.py::test_it", "tests/packaging"),
+    ],
+)
+def test_what_a_test_is_one_of(nodeid: str, wanted: str) -> None:
+    assert group(nodeid) == wanted
+
+
+@pytest.mark.system
+def test_modules_stay_whole_and_slow_ones_come_first(tmp_path: Path) -> None:
+    (tmp_path / "conftest.py").write_text(_CONFTEST)
+    for name, text in _MODULES.items():
+        (tmp_path / f"{name}.py").write_text(text)
+    command = [sys.executable, "-m", "pytest", "-v", "-n", "2", "--rootdir", ".", "-p", "no:cacheprovider"]
+    environment = {name: value for name, value in os.environ.items() if not name.startswith("PYTEST")}
+    result = subprocess.run(
+        command,
+        cwd=tmp_path,
+        env={**environment, "PYTHONPATH": str(REPOSITORY)},
+        capture_output=True,
+        text=True,
+        timeout=100,
+        check=False,
+    )
+    ran: dict[str, list[str]] = defaultdict(list)
+    for worker, module in re.findall(r"^\[(gw\d)\].* PASSED (test_\w)", result.stdout, re.MULTILINE):
+        ran[worker].append(module)
+    assert sum(map(len, ran.values())) == 7, result.stdout + result.stderr
+    first = {modules[0] for modules in ran.values()}
+    assert first == {"test_c", "test_d"}
+    assert not set(ran["gw0"]) & set(ran["gw1"])
