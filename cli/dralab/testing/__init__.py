@@ -4,8 +4,28 @@
 code that awaits. Installing dralab makes the fixture known to pytest (``dralab.testing.plugin``).
 """
 
-from dralab.testing.blocking import Cluster, Pod
-from dralab.testing.cluster import AsyncCluster, AsyncPod, WaitTimeout
-from dralab.testing.options import Options
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from dralab.testing.blocking import Cluster, Pod
+    from dralab.testing.cluster import AsyncCluster, AsyncPod, WaitTimeout
+    from dralab.testing.options import Options
 
 __all__ = ["AsyncCluster", "AsyncPod", "Cluster", "Options", "Pod", "WaitTimeout"]
+
+_MODULES = {
+    "AsyncCluster": "cluster",
+    "AsyncPod": "cluster",
+    "Cluster": "blocking",
+    "Options": "options",
+    "Pod": "blocking",
+    "WaitTimeout": "cluster",
+}
+
+
+def __getattr__(name: str) -> Any:
+    # Every pytest imports the package for its plugin, also where no test has a cluster: the services come when used.
+    if name in _MODULES:
+        return getattr(import_module(f"dralab.testing.{_MODULES[name]}"), name)
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
