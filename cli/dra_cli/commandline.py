@@ -22,6 +22,7 @@ GROUPS: dict[str, dict[str, str]] = {
         "status": "Show a cluster's processes and whether each is ready.",
         "node": "Add, remove, cordon, uncordon or drain nodes, also while pods run.",
         "kubeconfig": "Print the path of a cluster's kubeconfig.",
+        "learn": "Learn DRA: ten lessons, each with a small cluster, a task and a check.",
         "demo": "Start a cluster, run the quickstart through it, show each phase, and clean everything up.",
     },
     "Objects": {

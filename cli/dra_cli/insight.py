@@ -26,6 +26,9 @@ _KINDS = {
 }
 
 
+_NODES = 20
+
+
 @dataclass(frozen=True)
 class Service:
     """Where a scheduler answers."""
@@ -85,6 +88,18 @@ async def free(cluster: ChosenCluster, output: str, source: str | None = None) -
         return
     params = {} if output == "json" else {"format": "text"}
     print((await _ask(asked, "/free", params)).rstrip())
+
+
+async def pod_text(cluster: ChosenCluster, namespace: str, pod: str) -> str:
+    """The explanation of a pod, as :func:`explain` prints it, without the pod's events.
+
+    Raises:
+        CommandError: it does not exist, or no cluster runs there.
+    """
+    asked = await _asked(cluster, None)
+    if isinstance(asked, Snapshot):
+        return asked.explain("pod", namespace, pod, _NODES)[1].rstrip()
+    return (await _ask(asked, f"/explain/pod/{namespace}/{pod}", {"format": "text"})).rstrip()
 
 
 def _check(output: str) -> None:

@@ -45,7 +45,7 @@ class Progress:
         error: BaseException | None,
         traceback: TracebackType | None,
     ) -> None:
-        self._clear()
+        self.clear()
 
     @property
     def wanted(self) -> bool:
@@ -64,7 +64,7 @@ class Progress:
 
     def print(self, line: str) -> None:
         """Print a line of the command's own output."""
-        self._clear()
+        self.clear()
         print(line, flush=True)
 
     def _line(self, seconds: float) -> str:
@@ -83,7 +83,8 @@ class Progress:
             self._stream.flush()
         self._drawn = self._terminal
 
-    def _clear(self) -> None:
+    def clear(self) -> None:
+        """Take the line away."""
         if self._drawn:
             with contextlib.suppress(OSError):
                 self._stream.write("\r\033[K")

@@ -87,8 +87,8 @@ async def _unless_stopped(stop: asyncio.Event, work: Coroutine[Any, Any, T]) -> 
         await asyncio.gather(working, stopping, return_exceptions=True)
 
 
-def detach(data: Path, arguments: list[str], nodes: int = 0) -> None:
-    """Start ``dralab up`` in the background and return when it is ready.
+def detach(data: Path, arguments: list[str], nodes: int = 0) -> str:
+    """Start ``dralab up`` in the background and return when it is ready; gives what it printed.
 
     Raises:
         CommandError: it ended before that, or took too long.
@@ -120,15 +120,19 @@ def detach(data: Path, arguments: list[str], nodes: int = 0) -> None:
             )
         with contextlib.suppress(CommandError):
             if cluster.record().ready:
-                progress.print(log.read_text().strip())
-                return
+                progress.clear()
+                return log.read_text().strip()
         time.sleep(_POLL)
     process.terminate()
     raise CommandError(f"not ready after {_DETACH_TIMEOUT:.0f} s; see {log}")
 
 
 def down(data: Path) -> None:
-    """Stop the cluster of ``data`` and wait until all its processes are gone."""
+    """Stop the cluster of ``data`` and wait until all its processes are gone.
+
+    Raises:
+        CommandError: none runs there, or it does not stop.
+    """
     cluster = Cluster(data)
     pid = cluster.record().pid
     with contextlib.suppress(ProcessLookupError):
@@ -138,7 +142,6 @@ def down(data: Path) -> None:
         if time.monotonic() > deadline:
             raise CommandError(f"process {pid} does not stop; see {cluster.logs}")
         time.sleep(_POLL)
-    print("stopped")
 
 
 async def status(data: Path) -> None:

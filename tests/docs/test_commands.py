@@ -113,7 +113,8 @@ def test_commands_and_options_exist() -> None:
 
 
 def _parse(words: list[str]) -> None:
-    program, *arguments = words[: words.index("|")] if "|" in words else words
+    end = next((place for place, word in enumerate(words) if word in ("|", "||", ">")), None)
+    program, *arguments = words[:end]
     if program == "dralab" and arguments[0] not in ("COMMAND", "--help", "-h", "--version"):
         name, *given = arguments
         module = commandline.command(name)

@@ -15,7 +15,8 @@ _WORDS = re.compile(
     re.IGNORECASE,
 )
 _QUOTED = re.compile(r"^```.*?^```|`[^`]*`|\]\([^)]*\)", re.MULTILINE | re.DOTALL)
-_FILES = [page for folder in ("docs", "examples") for page in (REPOSITORY / folder).rglob("*.md")]
+_FOLDERS = ("docs", "examples", "cli/dra_cli/learn/lessons")
+_FILES = [page for folder in _FOLDERS for page in (REPOSITORY / folder).rglob("*.md")]
 PAGES = sorted(page.relative_to(REPOSITORY).as_posix() for page in [*REPOSITORY.glob("*.md"), *_FILES])
 PACKAGES = [
     "bench",

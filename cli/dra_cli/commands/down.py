@@ -16,3 +16,4 @@ def run(chosen: argparse.Namespace) -> None:
     from dra_cli import run as processes
 
     processes.down(chosen.data)
+    print("stopped")

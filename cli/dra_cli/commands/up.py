@@ -136,7 +136,7 @@ def run(chosen: argparse.Namespace) -> None:
 
     options = asked(chosen)
     if chosen.detach:
-        processes.detach(chosen.data, sys.argv[1:], processes.total(options))
+        print(processes.detach(chosen.data, sys.argv[1:], processes.total(options)))
     else:
         asyncio.run(processes.up(chosen.data, options))
 

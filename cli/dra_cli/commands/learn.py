@@ -1,0 +1,197 @@
+"""``dralab learn``."""
+
+import argparse
+import asyncio
+import sys
+from typing import TYPE_CHECKING
+
+from dra_cli.commandline import Parser
+from dra_cli.errors import CommandError
+
+if TYPE_CHECKING:
+    from dra_cli.learn.classroom import Classroom
+    from dra_cli.learn.lesson import Lesson
+    from dra_cli.learn.notebook import Notebook
+
+
+def options(parser: Parser) -> None:
+    """Declare what it takes."""
+    parser.add_argument(
+        "what",
+        nargs="?",
+        default="",
+        help="a lesson's number or name, or check, hint, solution, reset, next or stop; "
+        "the lesson where you stopped by default",
+    )
+    parser.add_argument("--list", action="store_true", help="list the lessons")
+    parser.add_argument("--output", "-o", default="", help="with --list: json has all texts")
+    parser.switch("--watch", default=None, help="go on watching (default: on a terminal)")
+
+
+def run(chosen: argparse.Namespace) -> int:
+    """Show a lesson, or help with it; gives 1 where a check finds it unsolved.
+
+    Raises:
+        CommandError: there is no such lesson or word, or the cluster does not start.
+    """
+    from dra_cli.learn.classroom import Classroom
+    from dra_cli.learn.lesson import lesson
+    from dra_cli.learn.notebook import Notebook
+
+    notebook = Notebook.here()
+    if chosen.list or chosen.output:
+        return _list(notebook, chosen.output)
+    classroom = Classroom(notebook)
+    words = {"check": _check, "hint": _hint, "solution": _solution, "reset": _reset, "stop": _stop}
+    if chosen.what in words:
+        return words[chosen.what](notebook, classroom)
+    if chosen.what == "next":
+        wanted = notebook.next
+        if wanted is None:
+            print("All lessons are solved.")
+            return 0
+    else:
+        wanted = lesson(chosen.what) if chosen.what else notebook.resumed
+    watch = sys.stdin.isatty() and sys.stdout.isatty() if chosen.watch is None else chosen.watch
+    return _learn(notebook, classroom, wanted, watch)
+
+
+def _learn(notebook: "Notebook", classroom: "Classroom", wanted: "Lesson | None", watch: bool) -> int:
+    from dra_cli.learn import show
+    from dra_cli.learn.lesson import lessons
+
+    while wanted is not None:
+        notebook.choose(wanted)
+        print(show.page(wanted, len(lessons())), flush=True)
+        _open(notebook, classroom, wanted)
+        print(_how(notebook, wanted), flush=True)
+        if not watch:
+            return 0
+        wanted = _watch(notebook, classroom, wanted)
+    return 0
+
+
+def _open(notebook: "Notebook", classroom: "Classroom", one: "Lesson") -> None:
+    """Start the lesson's cluster unless it runs, with what the learner's file has."""
+    if not classroom.runs(one):
+        print("\nStarting the lesson's cluster …", flush=True)
+        classroom.start(one)
+    asyncio.run(_submit(classroom, one))
+
+
+async def _submit(classroom: "Classroom", one: "Lesson") -> None:
+    async with classroom.exercise(one) as exercise:
+        await exercise.begin()
+        try:
+            await classroom.submit(exercise)
+        except CommandError as error:
+            print(f"\n{error}")
+
+
+def _how(notebook: "Notebook", one: "Lesson") -> str:
+    return f"""
+Your file: {notebook.file(one)}
+In its folder, all commands of dralab mean the lesson's cluster. For kubectl:
+  export KUBECONFIG={notebook.data}/kubeconfig
+`dralab learn check` applies the file and says what is missing; also: hint, solution, reset, next, stop"""
+
+
+def _watch(notebook: "Notebook", classroom: "Classroom", one: "Lesson") -> "Lesson | None":
+    """Watch until the lesson ends; gives the one to go on with."""
+    from dra_cli.learn.watch import KEYS, Watch, typed_line
+
+    async def follow() -> str:
+        async with classroom.exercise(one) as exercise:
+            return await Watch(notebook, classroom, typed_line).follow(exercise)
+
+    print(f"Watching: the file is applied whenever you save it. Type a letter and Enter: {KEYS}", flush=True)
+    ended = asyncio.run(follow())
+    if ended == "q":
+        return None
+    if ended == "r":
+        _reset(notebook, classroom)
+        return one
+    if ended == "n":
+        return notebook.next
+    _celebrate(notebook, one)
+    following = notebook.next
+    if following is None:
+        return None
+    print("\nEnter goes on with the next lesson, q stops.", flush=True)
+    return None if sys.stdin.readline().strip() or not sys.stdin.isatty() else following
+
+
+def _celebrate(notebook: "Notebook", one: "Lesson") -> None:
+    from dra_cli.learn import show
+
+    notebook.solve(one)
+    print(f"\n{show.solved(one)}")
+    following = notebook.next
+    print(f"\nNext: {following.number} {following.title}" if following else "\nAll lessons are solved.")
+
+
+def _list(notebook: "Notebook", output: str) -> int:
+    from dra_cli.learn import show
+    from dra_cli.learn.lesson import lessons
+
+    if output not in ("", "json"):
+        raise CommandError(f"unknown output {output!r}: choose json, or leave it out", 2)
+    if output:
+        import orjson
+
+        print(
+            orjson.dumps([one.data() | {"done": one.number in notebook.solved} for one in lessons()]).decode()
+        )
+    else:
+        print(show.contents(lessons(), notebook.current.number, notebook.solved))
+    return 0
+
+
+def _check(notebook: "Notebook", classroom: "Classroom") -> int:
+    from dra_cli.learn import show
+
+    one = notebook.current
+    notebook.choose(one)
+    if not classroom.runs(one):
+        classroom.start(one)
+
+    async def judge() -> bool:
+        async with classroom.exercise(one) as exercise:
+            await exercise.begin()
+            await classroom.submit(exercise)
+            found = await exercise.verdict()
+        print(show.verdict(found))
+        return found.solved
+
+    if not asyncio.run(judge()):
+        return 1
+    _celebrate(notebook, one)
+    return 0
+
+
+def _hint(notebook: "Notebook", classroom: "Classroom") -> int:
+    from dra_cli.learn import show
+
+    one = notebook.current
+    print(show.hint(one, notebook.hint(one)))
+    return 0
+
+
+def _solution(notebook: "Notebook", classroom: "Classroom") -> int:
+    print(notebook.current.solution, end="")
+    return 0
+
+
+def _reset(notebook: "Notebook", classroom: "Classroom") -> int:
+    one = notebook.current
+    notebook.choose(one)
+    notebook.forget(one)
+    classroom.start(one)
+    asyncio.run(_submit(classroom, one))
+    print(f"Lesson {one.number} begins again: {notebook.file(one)}")
+    return 0
+
+
+def _stop(notebook: "Notebook", classroom: "Classroom") -> int:
+    print("stopped" if classroom.stop() else "no lesson's cluster is running")
+    return 0

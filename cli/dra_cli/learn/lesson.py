@@ -1,0 +1,126 @@
+"""What a lesson consists of, read from its folder.
+
+``lesson.md`` has the title, what the lesson is about, and the sections Task and Solved. ``lesson.yaml`` has the
+cluster, the goals, the hints and what to say to likely mistakes. ``before.yaml`` has objects that are there from the
+start, ``task.yaml`` what the learner changes, ``solution.yaml`` one way to do it. Other files there are drivers.
+"""
+
+import functools
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from dra_shared.yamltext import load
+
+from dra_cli.errors import CommandError
+
+_FOLDER = Path(__file__).with_name("lessons")
+_PAGE = re.compile(
+    r"# (?P<title>.+?)\n(?P<about>.+?)\n## Task\n(?P<task>.+?)\n## Solved\n(?P<solved>.+)", re.DOTALL
+)
+
+
+@dataclass(frozen=True)
+class Goal:
+    """Something that must be so: what it is, and the CEL expression that is true then."""
+
+    text: str
+    expression: str
+
+
+@dataclass(frozen=True)
+class Mistake:
+    """What to say where a CEL expression is true."""
+
+    when: str
+    say: str
+
+
+@dataclass(frozen=True, kw_only=True)
+class Lesson:
+    """A lesson; its texts are Markdown."""
+
+    number: int
+    name: str
+    """What its files are called."""
+    title: str
+    about: str
+    task: str
+    solved: str
+    goals: Sequence[Goal]
+    hints: Sequence[str]
+    mistakes: Sequence[Mistake]
+    nodes: int
+    gpus: str
+    drivers: Sequence[str]
+    before: str
+    """Manifests of what is there from the start."""
+    file: str
+    """The manifests that the learner changes."""
+    solution: str
+
+    @property
+    def file_name(self) -> str:
+        """What the learner's file is called."""
+        return f"{self.number:02}-{self.name}.yaml"
+
+    def data(self) -> dict[str, Any]:
+        """What others need to show it."""
+        shown = ("number", "name", "title", "about", "task", "solved", "before", "file", "solution")
+        return {
+            **{name: getattr(self, name) for name in shown},
+            "hints": list(self.hints),
+            "goals": [goal.text for goal in self.goals],
+            "cluster": {"nodes": self.nodes, "gpus": self.gpus, "drivers": list(self.drivers)},
+        }
+
+
+@functools.cache
+def lessons() -> tuple[Lesson, ...]:
+    """All lessons, in their order."""
+    return tuple(_read(folder) for folder in sorted(_FOLDER.iterdir()) if (folder / "lesson.md").exists())
+
+
+def lesson(wanted: str) -> Lesson:
+    """The lesson of a number or name.
+
+    Raises:
+        CommandError: there is none.
+    """
+    for one in lessons():
+        if wanted.lstrip("0") == str(one.number) or wanted == one.name:
+            return one
+    raise CommandError(
+        f"there is no lesson {wanted!r}: choose 1 to {len(lessons())}; see dralab learn --list", 2
+    )
+
+
+def _read(folder: Path) -> Lesson:
+    number, _, name = folder.name.partition("-")
+    page = _PAGE.fullmatch((folder / "lesson.md").read_text())
+    assert page is not None, f"{folder}: lesson.md lacks a section"
+    given = load((folder / "lesson.yaml").read_bytes()).value
+    cluster = given.get("cluster", {})
+    before = folder / "before.yaml"
+    return Lesson(
+        number=int(number),
+        name=name,
+        **{part: text.strip() for part, text in page.groupdict().items()},
+        goals=[Goal(one["text"], one["expression"]) for one in given["goals"]],
+        hints=given["hints"],
+        mistakes=[Mistake(one["when"], one["say"]) for one in given.get("mistakes", ())],
+        nodes=cluster.get("nodes", 1),
+        gpus=cluster.get("gpus", "2xA100-SXM4-40GB:whole"),
+        drivers=[_driver(folder, driver) for driver in cluster.get("drivers", ["gpu.nvidia.com"])],
+        before=before.read_text() if before.exists() else "",
+        file=(folder / "task.yaml").read_text(),
+        solution=(folder / "solution.yaml").read_text(),
+    )
+
+
+def _driver(folder: Path, driver: str) -> str:
+    """A driver's name, or the file of its profile."""
+    file = folder / driver
+    return str(file) if file.is_file() else driver

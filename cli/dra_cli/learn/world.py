@@ -1,0 +1,173 @@
+"""What the goals of a lesson can see of a cluster.
+
+Variables of their expressions: ``pods``, ``claims``, ``templates``, ``classes``, ``rules`` (DeviceTaintRules) are maps
+from names to objects, of the namespace ``default`` where kinds have namespaces. ``granted`` maps pods to their
+containers, and those to the devices that each was given; ``devices`` has each device by that id, with plain values.
+"""
+
+import asyncio
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from dra_shared.api.resources import (
+    DEVICE_CLASSES,
+    DEVICE_TAINT_RULES,
+    PODS,
+    RESOURCE_CLAIM_TEMPLATES,
+    RESOURCE_CLAIMS,
+    RESOURCE_SLICES,
+    Resource,
+)
+from dra_shared.client.errors import from_response
+from dra_shared.client.rest import Client
+
+JsonObject = dict[str, Any]
+
+NAMESPACE = "default"
+_LISTED: dict[str, Resource[Any]] = {
+    "pods": PODS,
+    "claims": RESOURCE_CLAIMS,
+    "templates": RESOURCE_CLAIM_TEMPLATES,
+    "classes": DEVICE_CLASSES,
+    "rules": DEVICE_TAINT_RULES,
+    "slices": RESOURCE_SLICES,
+}
+#: The names that expressions can use.
+VARIABLES = ("pods", "claims", "templates", "classes", "rules", "granted", "devices")
+
+
+@dataclass(frozen=True)
+class World:
+    """A cluster's objects, as maps by name."""
+
+    objects: Mapping[str, Mapping[str, JsonObject]]
+
+    @property
+    def pods(self) -> Mapping[str, JsonObject]:
+        """The pods by name."""
+        return self.objects["pods"]
+
+    @property
+    def variables(self) -> dict[str, Any]:
+        """The values of ``VARIABLES``."""
+        derived = {"granted": self._granted(), "devices": self._devices()}
+        return {name: derived[name] if name in derived else self.objects[name] for name in VARIABLES}
+
+    @property
+    def version(self) -> frozenset[tuple[str, str]]:
+        """Another value after each change of an object."""
+        return frozenset(
+            (obj["metadata"]["uid"], obj["metadata"]["resourceVersion"])
+            for each in self.objects.values()
+            for obj in each.values()
+        )
+
+    @property
+    def at_rest(self) -> bool:
+        """Whether every pod runs, has ended, fits nowhere, or waits for a claim or template that is not there."""
+        return all(_at_rest(pod) or self._lacks(pod) for pod in self.pods.values())
+
+    @property
+    def waiting(self) -> list[str]:
+        """The pods that do not run."""
+        return [name for name, pod in self.pods.items() if not _ran(pod)]
+
+    def _lacks(self, pod: JsonObject) -> bool:
+        return any(
+            entry.get(field) not in (None, *self.objects[there])
+            for entry in pod["spec"].get("resourceClaims", ())
+            for field, there in (("resourceClaimName", "claims"), ("resourceClaimTemplateName", "templates"))
+        )
+
+    def _granted(self) -> JsonObject:
+        return {
+            name: {
+                container["name"]: self._given(pod, container)
+                for container in pod["spec"].get("containers", ())
+            }
+            for name, pod in self.pods.items()
+        }
+
+    def _given(self, pod: JsonObject, container: JsonObject) -> list[str]:
+        """The devices of a container: of its claims' requests, each once."""
+        found: dict[str, None] = {}
+        for wanted in (container.get("resources") or {}).get("claims", ()):
+            claim = self.objects["claims"].get(_claim_name(pod, wanted["name"]), {})
+            for result in _results(claim):
+                if wanted.get("request") in (None, result["request"], result["request"].partition("/")[0]):
+                    found[_device_id(result["driver"], result["pool"], result["device"])] = None
+        return list(found)
+
+    def _devices(self) -> JsonObject:
+        found = {}
+        for piece in self.objects["slices"].values():
+            spec = piece["spec"]
+            driver, pool = spec["driver"], spec["pool"]["name"]
+            for device in spec.get("devices", ()):
+                attributes = device.get("attributes", {})
+                found[_device_id(driver, pool, device["name"])] = {
+                    "driver": driver,
+                    "pool": pool,
+                    "name": device["name"],
+                    "attributes": {name: next(iter(value.values())) for name, value in attributes.items()},
+                    "capacity": {name: one["value"] for name, one in device.get("capacity", {}).items()},
+                }
+        return found
+
+
+async def look(client: Client) -> World:
+    """The cluster as it is now.
+
+    Raises:
+        ApiError: the API server refuses to list something.
+    """
+    found = await asyncio.gather(*(_list(client, name) for name in _LISTED))
+    return World(dict(zip(_LISTED, found, strict=True)))
+
+
+async def _list(client: Client, name: str) -> dict[str, JsonObject]:
+    resource = _LISTED[name]
+    response = await client.raw("GET", resource.path(NAMESPACE if resource.namespaced else None))
+    if response.status_code != 200:
+        raise from_response(response.status_code, response.content)
+    items: Iterable[JsonObject] = response.json()["items"]
+    return {item["metadata"]["name"]: item for item in items}
+
+
+def _claim_name(pod: JsonObject, entry: str) -> str:
+    made = (pod.get("status") or {}).get("resourceClaimStatuses") or ()
+    for one in made:
+        if one["name"] == entry:
+            return str(one.get("resourceClaimName", ""))
+    for one in pod["spec"].get("resourceClaims", ()):
+        if one["name"] == entry:
+            return str(one.get("resourceClaimName", ""))
+    return ""
+
+
+def _results(claim: JsonObject) -> list[JsonObject]:
+    allocation = (claim.get("status") or {}).get("allocation") or {}
+    found: list[JsonObject] = allocation.get("devices", {}).get("results") or []
+    return found
+
+
+def _device_id(driver: str, pool: str, name: str) -> str:
+    return f"{driver}/{pool}/{name}"
+
+
+def _at_rest(pod: JsonObject) -> bool:
+    if "deletionTimestamp" in pod["metadata"]:
+        return False
+    return _ran(pod) or _condition(pod, "PodScheduled") == "False"
+
+
+def _ran(pod: JsonObject) -> bool:
+    return pod["status"].get("phase") in ("Succeeded", "Failed") or _condition(pod, "Ready") == "True"
+
+
+def _condition(pod: JsonObject, kind: str) -> str:
+    for one in pod["status"].get("conditions") or ():
+        if one["type"] == kind:
+            return str(one["status"])
+    return ""

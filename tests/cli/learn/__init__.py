@@ -1,0 +1,1 @@
+"""Worlds from anywhere, and questions about them."""

@@ -1,0 +1,88 @@
+"""Every lesson can be solved, and what learners get wrong is not accepted and is answered."""
+
+import re
+
+import pytest
+from dra_cli import manifests
+from dra_cli.errors import CommandError
+from dra_cli.learn.exercise import Exercise, compiled
+from dra_cli.learn.lesson import Lesson, lesson, lessons
+from dra_shared.cel import CompileError
+from dra_shared.client.errors import ApiError
+from dralab.testing import AsyncCluster
+
+from tests.cli.learn.answers import WRONG, Wrong
+
+
+def _name(one: Lesson) -> str:
+    return one.name
+
+
+@pytest.mark.system
+@pytest.mark.parametrize("one", lessons(), ids=_name)
+async def test_a_lesson_is_solved_by_its_solution_alone(one: Lesson) -> None:
+    async with AsyncCluster(nodes=one.nodes, gpus=one.gpus, drivers=tuple(one.drivers)) as cluster:
+        exercise = Exercise(one, cluster.client, lambda pod: cluster.explain(f"pod/{pod}"))
+        await exercise.begin()
+        for answer in WRONG[one.number]:
+            shown = await _answered(exercise, answer)
+            assert answer.shown in shown, f"{answer.shown!r} is not in {shown!r}"
+        await exercise.submit(one.file_name, one.solution)
+        solved = await exercise.verdict()
+        assert solved.solved, [goal.text for goal, reached in solved.goals if not reached]
+        assert not solved.advice
+        assert not solved.explanations
+        for mistake in one.mistakes:
+            assert not await exercise.holds(mistake.when), mistake.say
+
+
+async def _answered(exercise: Exercise, answer: Wrong) -> str:
+    """What a learner sees."""
+    try:
+        await exercise.submit(exercise.lesson.file_name, answer.text(exercise.lesson))
+    except (ApiError, CommandError) as refused:
+        return str(refused)
+    verdict = await exercise.verdict()
+    assert not verdict.solved, f"this is accepted: {answer.shown}"
+    return "\n".join([*verdict.advice, *verdict.explanations])
+
+
+def test_there_are_ten_lessons_with_several_wrong_answers_each() -> None:
+    assert [one.number for one in lessons()] == list(range(1, 11)) == list(WRONG)
+    assert all(len(wrong) >= 3 for wrong in WRONG.values())
+
+
+@pytest.mark.parametrize("one", lessons(), ids=_name)
+def test_a_lesson_is_whole(one: Lesson) -> None:
+    assert all((one.title, one.about, one.task, one.solved))
+    assert len(one.goals) >= 3
+    assert len(one.hints) >= 2
+    for text in (one.file, one.solution):
+        loaded = manifests.parse("it", text)
+        assert not [obj for obj in loaded if "namespace" in obj["metadata"]]
+    for expression in [*(goal.expression for goal in one.goals), *(mistake.when for mistake in one.mistakes)]:
+        compiled(expression)
+    # Commands in the text are ones of ours.
+    assert not re.findall(r"^ {4}(?!dralab )", f"{one.about}\n{one.solved}", re.MULTILINE)
+
+
+@pytest.mark.parametrize("one", lessons(), ids=_name)
+def test_each_recognised_mistake_is_one_that_is_tried(one: Lesson) -> None:
+    """One of the wrong answers above at least gets each of them."""
+    shown = [answer.shown for answer in WRONG[one.number]]
+    unused = [mistake.say for mistake in one.mistakes if not any(part in mistake.say for part in shown)]
+    # Said where somebody changes what is no part of the file.
+    assert [say for say in unused if not say.startswith("The rule is gone")] == []
+
+
+def test_a_lesson_is_found_by_number_and_name() -> None:
+    assert lesson("3") is lesson("03") is lesson("two-containers-one-gpu") is lessons()[2]
+    with pytest.raises(CommandError, match="there is no lesson '11': choose 1 to 10"):
+        lesson("11")
+
+
+def test_an_expression_that_is_none_is_an_error() -> None:
+    with pytest.raises(CompileError, match="undeclared reference"):
+        compiled("nodes.size() > 0")
+    with pytest.raises(CompileError, match="must evaluate to bool"):
+        compiled("'text'")
