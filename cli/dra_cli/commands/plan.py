@@ -52,7 +52,15 @@ def options(parser: Parser) -> None:
         "--config-after", type=Path, metavar="FILE", help="a KubeSchedulerConfiguration after the edit"
     )
     change.add_argument("--gates-after", default="", help="feature gates after the edit: A=true,B=false")
-    for each in (fit, drain, remove, upgrade, taint, change):
+    nodes = question("nodes", "the cheapest nodes on which everything that waits fits", _nodes)
+    nodes.add_argument("file", nargs="?", help="manifests that come on top of what waits in the world")
+    nodes.add_argument(
+        "--catalog", type=Path, required=True, metavar="TYPES", help="types of nodes and prices"
+    )
+    nodes.add_argument("--count", type=number(1), help="so many copies of the pods in FILE")
+    nodes.add_argument("--time", type=number(0.0, None, float), default=60.0, help="seconds to search (60)")
+    nodes.add_argument("--namespace", "-n", help="namespace of manifests that name none (default: default)")
+    for each in (fit, drain, remove, upgrade, taint, change, nodes):
         _common(each)
 
 
@@ -124,6 +132,36 @@ def _change(chosen: argparse.Namespace) -> int:
     source = chosen_world(chosen)
     before, after = before_and_after(source.objects, chosen)
     return _shown(chosen, source, compared(before, after), change_text)
+
+
+def _nodes(chosen: argparse.Namespace) -> int:
+    import time
+
+    from dra_scheduler.plan.fit import Wanted
+    from dra_scheduler.plan.purchase.buyer import Buyer
+
+    from dra_cli.plan.catalog import catalog, with_types
+    from dra_cli.plan.show import purchase_text
+    from dra_cli.plan.sources import chosen_world
+    from dra_cli.plan.wanted import wanted
+    from dra_cli.plan.working import Progress, new_simulation
+
+    types = catalog(chosen.catalog)
+    source = with_types(chosen_world(chosen), types)
+    asked = wanted(chosen.file, source.objects, chosen.namespace) if chosen.file else Wanted(())
+    end = time.monotonic() + chosen.time
+    with Progress("tried", quiet=chosen.quiet) as progress:
+        new = new_simulation(source.objects, asked, chosen.feature_gates, chosen.seed, chosen.config)
+        buyer = Buyer(
+            source.objects,
+            asked,
+            types,
+            new,
+            running=progress.running,
+            in_time=lambda: time.monotonic() < end,
+        )
+        answer = buyer.answer(chosen.count)
+    return _shown(chosen, source, answer, purchase_text)
 
 
 def _shown(chosen: argparse.Namespace, source: Any, answer: Any, text: Callable[[Any], str]) -> int:

@@ -17,7 +17,7 @@ from dra_node_agent.drivers.nvidia.options import NvidiaOptions
 from dra_node_agent.kubelet.node import NodeShape
 from dra_scheduler.plan.objects import Objects
 from dra_shared.api.meta import ObjectMeta
-from dra_shared.api.node import Node, NodeStatus
+from dra_shared.api.node import Node, NodeSpec, NodeStatus
 from dra_shared.api.resource import DeviceAttribute, ResourcePool, ResourceSlice, ResourceSliceSpec
 from dra_shared.api.resources import DEVICE_CLASSES, NODES, RESOURCE_SLICES
 
@@ -42,7 +42,8 @@ def described(nodes: int, gpus: str, *, prefix: str = "node-", gpu_models: tuple
 class NodeKind:
     """Nodes with the same GPUs."""
 
-    def __init__(self, gpus: str, gpu_models: tuple[Path, ...] = ()) -> None:
+    def __init__(self, gpus: str, gpu_models: tuple[Path, ...] = (), shape: NodeShape | None = None) -> None:
+        self._shape = shape or NodeShape(name="")
         with tempfile.TemporaryDirectory() as folder:
             path = Path(folder)
             options = DriverOptions(driver_root=path, machines=path, gpus=gpus, gpu_models=gpu_models)
@@ -63,12 +64,13 @@ class NodeKind:
 
     def node(self, name: str) -> Node:
         """A node of this kind, ready."""
-        shape = NodeShape(name=name)
+        shape = self._shape
         amounts = {"cpu": shape.cpu, "memory": shape.memory, "pods": shape.pods}
         amounts["ephemeral-storage"] = shape.storage
         labels = {"kubernetes.io/hostname": name, "kubernetes.io/os": "linux", "kubernetes.io/arch": "amd64"}
         return Node(
-            metadata=ObjectMeta(name=name, uid=f"plan-node-{name}", labels=labels),
+            metadata=ObjectMeta(name=name, uid=f"plan-node-{name}", labels=labels | dict(shape.labels)),
+            spec=NodeSpec(taints=tuple(shape.taints)),
             status=NodeStatus(capacity=amounts, allocatable=amounts),
         )
 
@@ -78,7 +80,7 @@ class NodeKind:
         pool = ResourcePool(name=name, generation=1, resource_slice_count=len(pieces))
         for index, piece in enumerate(pieces):
             devices = tuple(
-                _replace(device, attributes=_own_uuid(device.attributes, f"{name}-{device.name}"))
+                _replace(device, attributes=own_uuid(device.attributes, f"{name}-{device.name}"))
                 for device in piece.devices
             )
             yield ResourceSlice(
@@ -95,7 +97,8 @@ class NodeKind:
             )
 
 
-def _own_uuid(attributes: Mapping[str, DeviceAttribute], identity: str) -> dict[str, DeviceAttribute]:
+def own_uuid(attributes: Mapping[str, DeviceAttribute], identity: str) -> dict[str, DeviceAttribute]:
+    """The attributes of a device, with a ``uuid`` of its own if it has one."""
     found = dict(attributes)
     if "uuid" in found:
         found["uuid"] = _replace(found["uuid"], string=f"GPU-{uuid.uuid5(uuid.NAMESPACE_DNS, identity)}")

@@ -9,6 +9,7 @@ from dra_scheduler.explain.text import render
 from dra_scheduler.plan.change import Comparison
 from dra_scheduler.plan.fit import Fit, PodPlace
 from dra_scheduler.plan.moves import Moves
+from dra_scheduler.plan.purchase.answer import Purchase
 
 from dra_cli.errors import CommandError
 
@@ -104,6 +105,28 @@ def change_text(answer: Comparison) -> str:
     lines += [f"  {each.pod}: {_where(each.before)} -> {_where(each.after)}" for each in shown]
     if len(answer.changed) > _MOST_PODS:
         lines.append(f"  and {len(answer.changed) - _MOST_PODS} more; -o json has all")
+    lines += [f"uncertain: {problem}" for problem in answer.uncertain]
+    return "\n".join(lines)
+
+
+def purchase_text(answer: Purchase) -> str:
+    """The answer of ``plan nodes``."""
+    lines = []
+    count = sum(each.count for each in answer.nodes)
+    lines.append(f"{_count(count, 'node')} for {answer.cost:g}, for {_count(answer.wanted, 'pod')} that wait")
+    lines += [f"  {each.count} x {each.type} at {each.price:g}" for each in answer.nodes]
+    if not answer.complete:
+        lines.append("interrupted: this is the best so far")
+    if answer.optimal:
+        lines.append("no other nodes of the catalog cost less")
+    else:
+        lines.append(f"none cost less than {answer.bound:g}: at most {answer.gap:.1%} could be saved")
+    if answer.nominated:
+        lines.append(
+            "if status.nominatedNodeName of the pods is as below; else the scheduler spreads them otherwise"
+        )
+    lines += [f"  {place}" for place in _places(answer.pods)]
+    lines += [f"no place: {each.pod}: {each.message}" for each in answer.unplaced[:_MOST_PODS]]
     lines += [f"uncertain: {problem}" for problem in answer.uncertain]
     return "\n".join(lines)
 

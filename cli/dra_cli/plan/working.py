@@ -4,6 +4,7 @@ import os
 import signal
 import sys
 import time
+from collections.abc import Callable
 from pathlib import Path
 from types import FrameType, TracebackType
 from typing import Any, Self
@@ -71,10 +72,19 @@ def simulation(
     asked: Wanted | None,
     feature_gates: str,
     seed: int,
-    running: Any,
+    running: Callable[[], bool],
     config: Path | None = None,
 ) -> Simulation:
-    """The scheduler with the world's objects; ``config`` is a KubeSchedulerConfiguration.
+    """The scheduler with the world's objects; raises as :func:`new_simulation`."""
+    world = new_simulation(objects, asked, feature_gates, seed, config)(running)
+    world.load((resource, each.values()) for resource, each in objects)
+    return world
+
+
+def new_simulation(
+    objects: Objects, asked: Wanted | None, feature_gates: str, seed: int, config: Path | None = None
+) -> Callable[[Callable[[], bool]], Simulation]:
+    """Makes schedulers without objects for that world; ``config`` is a KubeSchedulerConfiguration.
 
     Raises:
         CommandError: a feature gate or the configuration is malformed.
@@ -93,9 +103,8 @@ def simulation(
     if asked is not None and asked.groups:
         gates = Objects().with_objects(_as_objects(asked)).gates(chosen)
     loaded = _loaded(config, gates) if config is not None else None
-    world = Simulation(SchedulerConfig(gates=gates, loaded=loaded), seed=seed, running=running)
-    world.load((resource, each.values()) for resource, each in objects)
-    return world
+    made = SchedulerConfig(gates=gates, loaded=loaded)
+    return lambda running: Simulation(made, seed=seed, running=running)
 
 
 def _loaded(config: Path, gates: FeatureGates) -> Loaded:

@@ -11,6 +11,7 @@ from dra_shared.api.resources import POD_GROUPS, PODS, Resource
 from dra_shared.api.scheduling import PodGroup
 
 from dra_scheduler.explain.report import PodReport
+from dra_scheduler.plan.copies import copied
 from dra_scheduler.plan.simulation import Simulation, Stopped
 from dra_scheduler.plan.tables import table
 
@@ -133,22 +134,14 @@ class Fitter:
         for _ in range(copies):
             number = len(self._copies) + 1
             ending = f"-{number}" if numbered else ""
-            for group in self._wanted.groups:
-                self._world.add(POD_GROUPS, self._named(POD_GROUPS, group, ending))
-            pods = [self._named(PODS, _in_group(pod, ending), ending) for pod in self._wanted.pods]
+            groups, pods = copied(self._world, self._wanted.pods, self._wanted.groups, ending)
+            for group in groups:
+                self._world.add(POD_GROUPS, group)
             self._copies.append([pod.key for pod in pods])
             for pod in pods:
                 self._world.add(PODS, pod)
         self._world.settle()
         self._progress(self._placed(self._copies))
-
-    def _named(self, resource: Resource[Any], obj: Any, ending: str) -> Any:
-        meta = obj.metadata
-        name = f"{meta.name}{ending}"
-        while self._world.client.find(resource, f"{meta.namespace}/{name}") is not None:
-            name += "-plan"
-        meta = _replace(meta, name=name, uid=self._world.client.new_uid())
-        return _replace(obj, metadata=meta)
 
     def _complete(self, start: int) -> int:
         """How many copies from that one on have all their pods placed."""
@@ -191,11 +184,3 @@ class Fitter:
             return PodPlace(pod=key, node=pod.spec.node_name, devices=self._world.devices(pod))
         entry = self._world.scheduler.queue.get(pod.metadata.uid)
         return PodPlace(pod=key, message=entry.message if entry is not None else "not tried")
-
-
-def _in_group(pod: Pod, ending: str) -> Pod:
-    group = pod.spec.scheduling_group
-    if not ending or group is None or group.pod_group_name is None:
-        return pod
-    group = _replace(group, pod_group_name=f"{group.pod_group_name}{ending}")
-    return _replace(pod, spec=_replace(pod.spec, scheduling_group=group))

@@ -1,0 +1,156 @@
+"""Catalogs: the types of nodes that can be bought, from GPU models or recorded from a real node, with their prices."""
+
+from collections.abc import Iterable, Iterator
+from pathlib import Path
+from typing import Any
+
+import msgspec
+from dra_node_agent.kubelet.node import NodeShape
+from dra_scheduler.plan.objects import Objects
+from dra_scheduler.plan.purchase.buyer import NodeType
+from dra_scheduler.plan.purchase.trials import Typed
+from dra_shared.api.meta import ObjectMeta
+from dra_shared.api.node import Node, NodeSpec, NodeStatus, Taint
+from dra_shared.api.resource import ResourceSlice
+from dra_shared.api.resources import DEVICE_CLASSES, NODES, RESOURCE_SLICES
+
+from dra_cli import fleet
+from dra_cli.errors import CommandError
+from dra_cli.plan.describe import NodeKind, own_uuid
+from dra_cli.plan.gaps import gaps
+from dra_cli.plan.reading import read as read_dump
+from dra_cli.plan.sources import Source
+
+_replace = msgspec.structs.replace
+_OWN = ("from", "node", "limit")
+# The node life cycle's own taints say how the recorded node was, not how a new one is.
+_PASSING = "node.kubernetes.io/"
+
+
+def catalog(path: Path, gpu_models: tuple[Path, ...] = ()) -> list[NodeType]:
+    """The types in a catalog's file; a fleet is one, too.
+
+    Raises:
+        CommandError: it cannot be read, or a type is of no use; the message names it.
+    """
+    from dra_shared.yamltext import YamlError, load
+
+    try:
+        document = load(path.read_bytes()).value
+    except OSError as error:
+        raise CommandError(f"cannot read {path}: {error.strerror}") from error
+    except YamlError as error:
+        raise CommandError(f"{path} is no valid YAML: {error}") from error
+    key = next((key for key in ("types", "pools") if isinstance(document, dict) and key in document), "types")
+    given = document.get(key) if isinstance(document, dict) else None
+    if not isinstance(given, list) or not given:
+        raise CommandError(f"{path}: a catalog is a list of types, each with a name and a price")
+    types = [
+        _type(entry, f"{path}: {key}[{number}]", path.parent, gpu_models)
+        for number, entry in enumerate(given)
+    ]
+    if len({each.name for each in types}) < len(types):
+        raise CommandError(f"{path}: types need names of their own")
+    return types
+
+
+def with_types(source: Source, types: Iterable[NodeType]) -> Source:
+    """The same world, without what it lacks that nodes of these types bring."""
+    lacks = gaps(source.objects)
+    brought = [each for type_ in types for each in (*type_.node("new"), *type_.classes)]
+    left = gaps(source.objects.with_objects(brought))
+    return Source(source.objects, [p for p in source.problems if p not in lacks or p in left])
+
+
+def _type(entry: Any, where: str, folder: Path, gpu_models: tuple[Path, ...]) -> NodeType:
+    if not isinstance(entry, dict):
+        raise CommandError(f"{where}: a type needs a name and a price")
+    pool = fleet.pool({key: value for key, value in entry.items() if key not in _OWN}, where)
+    if not pool.price:
+        raise CommandError(f"{where}.price: must be a number above 0")
+    limit = entry.get("limit")
+    if limit is not None and (not isinstance(limit, int) or isinstance(limit, bool) or limit < 0):
+        raise CommandError(f"{where}.limit: must be a number of nodes")
+    if "from" in entry:
+        recorded = _Recorded(folder / str(entry["from"]), entry.get("node"), where)
+        return NodeType(pool.name, pool.price, recorded.made, limit, recorded.classes)
+    if not set(pool.drivers) <= {"none", "gpu.nvidia.com"}:
+        raise CommandError(f"{where}.drivers: record slices of such a node, and name their file in from:")
+    shape = NodeShape(
+        name="",
+        cpu=pool.cpu,
+        memory=pool.memory,
+        labels={**pool.labels, **({"topology.kubernetes.io/zone": pool.zone} if pool.zone else {})},
+        taints=tuple(map(_taint, pool.taints)),
+    )
+    kind = NodeKind(pool.gpus, gpu_models, shape)
+    bare = pool.drivers == ("none",)
+
+    def made(name: str) -> Iterator[Typed]:
+        yield NODES, kind.node(name)
+        if not bare:
+            yield from ((RESOURCE_SLICES, piece) for piece in kind.slices(name))
+
+    classes: tuple[Typed, ...] = tuple((DEVICE_CLASSES, each) for each in kind.classes)
+    return NodeType(pool.name, pool.price, made, limit, () if bare else classes)
+
+
+def _taint(text: str) -> Taint:
+    pair, _, effect = text.rpartition(":")
+    key, _, value = pair.partition("=")
+    return Taint(key=key, value=value, effect=effect)
+
+
+class _Recorded:
+    """A node of a dump, with its slices."""
+
+    def __init__(self, path: Path, name: Any, where: str) -> None:
+        problems: list[str] = []
+        objects: Objects = read_dump(str(path), problems)
+        nodes = objects.of(NODES)
+        if name is not None and name not in nodes:
+            raise CommandError(f'{where}.node: there is no node "{name}" in {path}')
+        if name is None and len(nodes) != 1:
+            raise CommandError(f"{where}.node: {path} has {len(nodes)} nodes: name one")
+        self._node: Node = nodes[name] if name is not None else next(iter(nodes.values()))
+        self._slices = [
+            piece
+            for piece in objects.of(RESOURCE_SLICES).values()
+            if piece.spec.node_name == self._node.metadata.name
+        ]
+        self.classes: tuple[Typed, ...] = tuple(
+            (DEVICE_CLASSES, each) for each in objects.of(DEVICE_CLASSES).values()
+        )
+
+    def made(self, name: str) -> Iterator[Typed]:
+        """A node like it."""
+        old = self._node
+        labels = old.metadata.labels | {"kubernetes.io/hostname": name}
+        taints = tuple(taint for taint in old.spec.taints if not taint.key.startswith(_PASSING))
+        yield (
+            NODES,
+            Node(
+                metadata=ObjectMeta(name=name, uid=f"plan-node-{name}", labels=labels),
+                spec=NodeSpec(taints=taints),
+                status=NodeStatus(
+                    capacity=old.status.capacity,
+                    allocatable=old.status.allocatable,
+                    declared_features=old.status.declared_features,
+                    runtime_handlers=old.status.runtime_handlers,
+                ),
+            ),
+        )
+        for index, piece in enumerate(self._slices):
+            yield RESOURCE_SLICES, self._slice(piece, name, index)
+
+    def _slice(self, piece: ResourceSlice, name: str, index: int) -> ResourceSlice:
+        spec, old = piece.spec, self._node.metadata.name
+        pool = spec.pool.name.replace(old, name) if old in spec.pool.name else f"{spec.pool.name}-{name}"
+        devices = tuple(
+            _replace(each, attributes=own_uuid(each.attributes, f"{name}-{each.name}"))
+            for each in spec.devices
+        )
+        return ResourceSlice(
+            metadata=ObjectMeta(name=f"{index:04}-{spec.driver}-{name}", uid=f"plan-slice-{name}-{index}"),
+            spec=_replace(spec, node_name=name, pool=_replace(spec.pool, name=pool), devices=devices),
+        )

@@ -1,0 +1,38 @@
+"""Copies of the pods that a question is about."""
+
+from collections.abc import Sequence
+from typing import Any
+
+import msgspec
+from dra_shared.api.pod import Pod
+from dra_shared.api.resources import POD_GROUPS, PODS, Resource
+from dra_shared.api.scheduling import PodGroup
+
+from dra_scheduler.plan.simulation import Simulation
+
+_replace = msgspec.structs.replace
+
+
+def copied(
+    world: Simulation, pods: Sequence[Pod], groups: Sequence[PodGroup], ending: str
+) -> tuple[list[PodGroup], list[Pod]]:
+    """The groups and pods under names of their own, which end with ``ending`` and which the world does not have."""
+    made = [named(world, POD_GROUPS, group, ending) for group in groups]
+    return made, [named(world, PODS, _in_group(pod, ending), ending) for pod in pods]
+
+
+def named(world: Simulation, resource: Resource[Any], obj: Any, ending: str) -> Any:
+    """The object under a name that the world does not have, with a uid."""
+    meta = obj.metadata
+    name = f"{meta.name}{ending}"
+    while world.client.find(resource, f"{meta.namespace}/{name}") is not None:
+        name += "-plan"
+    return _replace(obj, metadata=_replace(meta, name=name, uid=world.client.new_uid()))
+
+
+def _in_group(pod: Pod, ending: str) -> Pod:
+    group = pod.spec.scheduling_group
+    if not ending or group is None or group.pod_group_name is None:
+        return pod
+    group = _replace(group, pod_group_name=f"{group.pod_group_name}{ending}")
+    return _replace(pod, spec=_replace(pod.spec, scheduling_group=group))

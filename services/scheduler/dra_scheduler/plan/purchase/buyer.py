@@ -1,0 +1,270 @@
+"""``plan nodes``: the cheapest nodes of a catalog on which everything that waits for a node fits.
+
+The scheduler says what a node takes (:mod:`trials`), a search which are cheapest (:mod:`cover`), the scheduler again
+whether all is placed on them, in one world with everything in it. Nodes that are there cost nothing.
+"""
+
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass, field
+
+from dra_shared.api.pod import Pod
+from dra_shared.api.resources import NODES, POD_GROUPS, PODS
+
+from dra_scheduler.plan.copies import copied
+from dra_scheduler.plan.fit import PodPlace, Wanted
+from dra_scheduler.plan.objects import Objects
+from dra_scheduler.plan.purchase.answer import Bought, Purchase
+from dra_scheduler.plan.purchase.cover import Cover, Search, Supply
+from dra_scheduler.plan.purchase.trials import OneNode, Typed, on_node, surroundings
+from dra_scheduler.plan.purchase.units import Demand, Unit, new_pod
+from dra_scheduler.plan.simulation import Simulation, Stopped
+
+# More nodes than these are filled by the scheduler first, and what it leaves is the demand.
+_MODELLED = 12
+# Where nodes depend on each other, so many more are tried.
+_REPAIRS = 64
+
+
+@dataclass(frozen=True)
+class NodeType:
+    """Nodes that can be bought: at most ``limit``. ``node`` makes one of that name with its slices.
+
+    ``classes`` are device classes for worlds that have none of these names.
+    """
+
+    name: str
+    price: float
+    node: Callable[[str], Iterable[Typed]]
+    limit: int | None = None
+    classes: tuple[Typed, ...] = ()
+
+
+@dataclass(frozen=True)
+class _Node:
+    """A node of the answer: a bought one, or one that is there."""
+
+    name: str
+    type: NodeType | None = None
+
+
+@dataclass(frozen=True)
+class _Places:
+    """Nodes, and which of them each pod is to go to, by the pods' keys."""
+
+    nodes: list[_Node] = field(default_factory=list)
+    nominated: dict[str, str] = field(default_factory=dict)
+
+
+class Buyer:
+    """Answers for one world; ``new`` makes an empty simulation that asks the given function whether to go on."""
+
+    def __init__(
+        self,
+        objects: Objects,
+        wanted: Wanted,
+        types: Sequence[NodeType],
+        new: Callable[[Callable[[], bool]], Simulation],
+        *,
+        running: Callable[[], bool] = lambda: True,
+        in_time: Callable[[], bool] = lambda: True,
+    ) -> None:
+        self._types = list(types)
+        self._new = new
+        self._running = running
+        self._in_time = in_time
+        self._wanted = wanted
+        have = {(resource, obj.key) for resource, each in objects for obj in each.values()}
+        missing = [each for type_ in types for each in type_.classes if (each[0], each[1].key) not in have]
+        self._objects = objects.with_objects([*missing, *wanted.others])
+        self._named = 0
+
+    def answer(self, count: int | None = None) -> Purchase:
+        """Buy for what waits in the world and for ``count`` copies of the wanted pods (None: as they are)."""
+        waiting = self._waiting(count)
+        standing = self._objects.without(PODS, [pod.key for pod in waiting])
+        whole = self._new(lambda: True)
+        whole.load((resource, each.values()) for resource, each in standing)
+        try:
+            return self._answer(whole, standing, waiting)
+        finally:
+            whole.close()
+
+    def _waiting(self, count: int | None) -> list[Pod]:
+        pods = [
+            pod
+            for pod in self._objects.of(PODS).values()
+            if not pod.spec.node_name
+            and pod.status.phase not in ("Succeeded", "Failed")
+            and not pod.spec.scheduling_gates
+        ]
+        pods.sort(key=lambda pod: (pod.metadata.creation_timestamp or "", pod.key))
+        empty = self._new(lambda: True)
+        empty.load([(PODS, pods), (POD_GROUPS, self._objects.of(POD_GROUPS).values())])
+        for number in range(count or 1):
+            ending = "" if count is None else f"-{number + 1}"
+            groups, made = copied(empty, self._wanted.pods, self._wanted.groups, ending)
+            self._objects = self._objects.with_objects((POD_GROUPS, group) for group in groups)
+            for pod in made:
+                empty.client.put(PODS, pod)
+            pods += made
+        empty.close()
+        return pods
+
+    def _answer(self, whole: Simulation, standing: Objects, waiting: list[Pod]) -> Purchase:
+        there = list(self._objects.of(NODES))
+        placed: dict[str, str] = {}
+        if len(there) > _MODELLED:
+            found, _ = self._tried(whole, [], waiting, {})
+            placed = {key: place.node for key, place in found.items()}
+            there = []
+        demand = Demand(self._objects, [pod for pod in waiting if pod.key not in placed])
+        world = surroundings(standing, demand, waiting)
+        nodes = [_Node("", type_) for type_ in self._types] + [_Node(name) for name in there]
+        trials = [
+            OneNode(
+                lambda: self._new(lambda: True),
+                world,
+                demand,
+                on_node(standing, node.name) if node.type is None else node.type.node("new"),
+            )
+            for node in nodes
+        ]
+        try:
+            cover, shapes, hopeless = self._cover(nodes, trials, demand)
+        finally:
+            for trial in trials:
+                trial.close()
+        places = self._assigned(cover, nodes, shapes)
+        places.nominated.update(placed)
+        pods = [pod for pod in waiting if pod.key not in hopeless]
+        return self._purchase(whole, pods, places, cover, hopeless)
+
+    def _go_on(self) -> None:
+        if not self._running() or not self._in_time():
+            raise Stopped
+
+    def _cover(
+        self, nodes: Sequence[_Node], trials: Sequence[OneNode], demand: Demand
+    ) -> tuple[Cover, list[list[Unit]], dict[str, str]]:
+        """The cover, the units that it is about by shape, and the pods that no node takes, with the reason."""
+        fills = [trial.fills() for trial in trials]
+        hopeless: dict[str, str] = {}
+        kept = []
+        for shape, units in enumerate(demand.shapes):
+            if any(each.alone(shape, 1) for each in fills):
+                kept.append(shape)
+            else:
+                reason = trials[0].refusal(units[0].pods[0]) if trials else "there are no nodes"
+                hopeless |= {pod.key: reason for unit in units for pod in unit.pods}
+        counts = tuple(len(units) if shape in kept else 0 for shape, units in enumerate(demand.shapes))
+        supplies = [
+            Supply(0.0, each, 1) if node.type is None else Supply(node.type.price, each, node.type.limit)
+            for node, each in zip(nodes, fills, strict=True)
+        ]
+        cover = Search(supplies, counts, self._go_on).run()
+        return cover, demand.shapes, hopeless
+
+    def _assigned(self, cover: Cover, nodes: Sequence[_Node], shapes: Sequence[Sequence[Unit]]) -> _Places:
+        """Names for the cover's nodes, and units for its fills."""
+        places = _Places()
+        next_unit = [0] * len(shapes)
+        for index, fill in cover.picks:
+            type_ = nodes[index].type
+            node = self._another(type_) if type_ is not None else nodes[index]
+            places.nodes.append(node)
+            for shape, count in enumerate(fill):
+                for unit in shapes[shape][next_unit[shape] : next_unit[shape] + count]:
+                    places.nominated.update((pod.key, node.name) for pod in unit.pods)
+                next_unit[shape] += count
+        return places
+
+    def _another(self, type_: NodeType) -> _Node:
+        while True:
+            self._named += 1
+            name = f"{type_.name}-{self._named}"
+            if name not in self._objects.of(NODES):
+                return _Node(name, type_)
+
+    def _purchase(
+        self, whole: Simulation, pods: list[Pod], places: _Places, cover: Cover, hopeless: dict[str, str]
+    ) -> Purchase:
+        bought = [node for node in places.nodes if node.type is not None]
+        nominated = False
+        found, refused = self._tried(whole, bought, pods, {})
+        if refused:
+            nominated = True
+            found, refused = self._tried(whole, bought, pods, places.nominated)
+        if refused:
+            bought, found, refused = self._repaired(whole, bought, pods, places.nominated, (found, refused))
+        cost = sum(node.type.price for node in bought if node.type is not None)
+        every = {**refused, **hopeless}
+        bound = min(cover.bound, cost)
+        interrupted = not self._running()
+        counted = {type_.name: sum(node.type is type_ for node in bought) for type_ in self._types}
+        return Purchase(
+            cost=round(cost, 6),
+            bound=round(bound, 6),
+            gap=round(1 - bound / cost, 6) if cost else 0.0,
+            optimal=not every and cost - bound < 1e-6,
+            wanted=len(pods) + len(hopeless),
+            nodes=tuple(
+                Bought(type=t.name, count=counted[t.name], price=t.price)
+                for t in self._types
+                if counted[t.name]
+            ),
+            pods=tuple(found[pod.key] for pod in pods if pod.key in found),
+            nominated=nominated,
+            unplaced=tuple(PodPlace(pod=key, message=message) for key, message in every.items()),
+            complete=not interrupted,
+        )
+
+    def _repaired(
+        self,
+        whole: Simulation,
+        bought: list[_Node],
+        pods: list[Pod],
+        nominated: dict[str, str],
+        before: tuple[dict[str, PodPlace], dict[str, str]],
+    ) -> tuple[list[_Node], dict[str, PodPlace], dict[str, str]]:
+        """More nodes, as long as they help pods that depend on what other nodes have."""
+        found, refused = before
+        for _ in range(_REPAIRS):
+            better = None
+            for type_ in sorted(self._types, key=lambda type_: type_.price):
+                if type_.limit is not None and sum(n.type is type_ for n in bought) >= type_.limit:
+                    continue
+                more = [*bought, self._another(type_)]
+                tried = self._tried(whole, more, pods, nominated)
+                if len(tried[1]) < len(refused):
+                    better = more, *tried
+                    break
+            if better is None:
+                break
+            bought, found, refused = better
+            if not refused:
+                break
+        return bought, found, refused
+
+    def _tried(
+        self, whole: Simulation, bought: Sequence[_Node], pods: Sequence[Pod], nominated: dict[str, str]
+    ) -> tuple[dict[str, PodPlace], dict[str, str]]:
+        """Where the scheduler puts the pods, and why the others go nowhere."""
+        with whole.trial():
+            for node in bought:
+                if node.type is not None:
+                    for resource, obj in node.type.node(node.name):
+                        whole.add(resource, obj)
+            for pod in pods:
+                whole.add(PODS, new_pod(pod, nominated.get(pod.key, "")))
+            whole.settle()
+            found, refused = {}, {}
+            for pod in pods:
+                now = whole.pod(pod.key)
+                if now is not None and now.spec.node_name:
+                    found[pod.key] = PodPlace(
+                        pod=pod.key, node=now.spec.node_name, devices=whole.devices(now)
+                    )
+                else:
+                    entry = whole.scheduler.queue.get(pod.metadata.uid)
+                    refused[pod.key] = entry.message if entry is not None else "not tried"
+            return found, refused

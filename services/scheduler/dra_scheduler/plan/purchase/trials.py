@@ -1,0 +1,134 @@
+"""Asks the scheduler what one node takes: a world with that node alone, and pods without what others decide."""
+
+from collections.abc import Callable, Iterable, Mapping
+from typing import Any
+
+from dra_shared.api.meta import Object
+from dra_shared.api.node import Node
+from dra_shared.api.pod import Pod
+from dra_shared.api.resource import ResourceSlice
+from dra_shared.api.resources import (
+    NODES,
+    POD_GROUPS,
+    PODS,
+    RESOURCE_CLAIMS,
+    RESOURCE_SLICES,
+    Resource,
+)
+
+from dra_scheduler.framework.resources import PODS as POD_COUNT
+from dra_scheduler.framework.resources import amounts, pod_requests
+from dra_scheduler.plan.objects import Objects
+from dra_scheduler.plan.purchase.fills import Counts, Fills
+from dra_scheduler.plan.purchase.units import DEVICES, Demand
+from dra_scheduler.plan.simulation import Simulation
+from dra_scheduler.plan.upkeep import claim_names
+
+Typed = tuple[Resource[Any], Object]
+NewSimulation = Callable[[], Simulation]
+
+
+class OneNode:
+    """A world with one node, and how it is filled."""
+
+    def __init__(
+        self, new: NewSimulation, surroundings: Objects, demand: Demand, node: Iterable[Typed]
+    ) -> None:
+        self._new = new
+        self._demand = demand
+        self._objects = surroundings.with_objects(node)
+        self._world: Simulation | None = None
+
+    def fills(self) -> Fills:
+        """What the node takes of the demand."""
+        room = self._room()
+        names = list(room)
+        needs = [[units[0].needs.get(name, 0) for name in names] for units in self._demand.shapes]
+        return Fills(self.fits, [room[name] for name in names], needs)
+
+    def fits(self, counts: Counts) -> bool:
+        """Whether the scheduler places so many units of each shape on the node, the large or the small ones first."""
+        pods = [
+            self._demand.alone(pod)
+            for units, count in zip(self._demand.shapes, counts, strict=True)
+            for unit in units[:count]
+            for pod in unit.pods
+        ]
+        return self._placed(pods) or (sum(map(bool, counts)) > 1 and self._placed(pods[::-1]))
+
+    def refusal(self, pod: Pod) -> str:
+        """What the scheduler says of a pod that the node does not take."""
+        world = self._simulation()
+        with world.trial():
+            world.add(PODS, self._demand.alone(pod))
+            world.settle()
+            entry = world.scheduler.queue.get(pod.metadata.uid)
+            return entry.message if entry is not None else ""
+
+    def _placed(self, pods: Iterable[Pod]) -> bool:
+        world = self._simulation()
+        with world.trial():
+            keys = []
+            for pod in pods:
+                world.add(PODS, pod)
+                keys.append(pod.key)
+            world.settle()
+            return all((found := world.pod(key)) is not None and found.spec.node_name for key in keys)
+
+    def _simulation(self) -> Simulation:
+        if self._world is None:
+            self._world = self._new()
+            self._world.load((resource, each.values()) for resource, each in self._objects)
+        return self._world
+
+    def close(self) -> None:
+        """End its scheduler."""
+        if self._world is not None:
+            self._world.close()
+
+    def _room(self) -> Mapping[str, int]:
+        """What is left on the node; devices only where none is shared or comes from elsewhere."""
+        (node,) = self._objects.of(NODES).values()
+        room = amounts(node.status.allocatable)
+        for pod in self._objects.of(PODS).values():
+            for name, value in (*pod_requests(pod).items(), (POD_COUNT, 1)):
+                if name in room:
+                    room[name] -= value
+        pieces = list(self._objects.of(RESOURCE_SLICES).values())
+        devices = [device for piece in pieces for device in piece.spec.devices]
+        if all(piece.spec.node_name for piece in pieces) and not any(
+            device.allow_multiple_allocations for device in devices
+        ):
+            room[DEVICES] = len(devices)
+        return room
+
+
+def surroundings(objects: Objects, demand: Demand, pods: Iterable[Pod]) -> Objects:
+    """What of a world these pods may need on any node."""
+    names = {f"{pod.metadata.namespace}/{name}" for pod in pods for name in claim_names(pod)}
+    groups = objects.of(POD_GROUPS)
+    for group in groups.values():
+        for status in group.status.resource_claim_statuses:
+            names.add(f"{group.metadata.namespace}/{status.resource_claim_name}")
+    claims = objects.of(RESOURCE_CLAIMS)
+    elsewhere = [key for key, piece in objects.of(RESOURCE_SLICES).items() if piece.spec.node_name]
+    left = objects.without(RESOURCE_CLAIMS, claims.keys() - names).without(RESOURCE_SLICES, elsewhere)
+    left = left.without(NODES, objects.of(NODES)).without(PODS, objects.of(PODS))
+    return left.with_objects((POD_GROUPS, demand.alone_group(group)) for group in groups.values())
+
+
+def on_node(objects: Objects, name: str) -> list[Typed]:
+    """The node with its slices, its pods and their claims."""
+    node: Node = objects.of(NODES)[name]
+    pods = [pod for pod in objects.of(PODS).values() if pod.spec.node_name == name]
+    pieces: list[ResourceSlice] = [
+        piece for piece in objects.of(RESOURCE_SLICES).values() if piece.spec.node_name == name
+    ]
+    claims = objects.of(RESOURCE_CLAIMS)
+    keys = {f"{pod.metadata.namespace}/{claim}" for pod in pods for claim in claim_names(pod)}
+    return [
+        (NODES, node),
+        *((RESOURCE_SLICES, piece) for piece in pieces),
+        *((RESOURCE_CLAIMS, claims[key]) for key in keys if key in claims),
+        *((PODS, pod) for pod in pods),
+    ]

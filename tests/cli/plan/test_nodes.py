@@ -1,0 +1,143 @@
+"""``plan nodes``: what to buy so that everything that waits fits."""
+
+import json
+from pathlib import Path
+
+import pytest
+from dra_cli.commandline import run
+from dra_cli.errors import CommandError
+
+from tests.cli.plan.objects import Json, claim, cluster, pod
+
+_POD = """
+apiVersion: v1
+kind: Pod
+metadata: {name: NAME}
+spec:
+  containers: [{name: main, image: x, resources: {requests: {cpu: CPU}, claims: [{name: gpu}]}}]
+  resourceClaims: [{name: gpu, resourceClaimTemplateName: TEMPLATE}]
+"""
+_TEMPLATE = """
+apiVersion: resource.k8s.io/v1
+kind: ResourceClaimTemplate
+metadata: {name: NAME}
+spec: {spec: {devices: {requests: [{name: r, exactly: {deviceClassName: gpu.nvidia.com, count: COUNT}}]}}}
+"""
+
+
+def _pods(path: Path, **pods: int) -> str:
+    texts = [
+        _TEMPLATE.replace("NAME", f"of-{n}").replace("COUNT", str(n)) for n in sorted(set(pods.values()))
+    ]
+    texts += [
+        _POD.replace("NAME", name).replace("TEMPLATE", f"of-{n}").replace("CPU", "1")
+        for name, n in pods.items()
+    ]
+    path.write_text("---".join(texts))
+    return str(path)
+
+
+def _catalog(path: Path, *types: Json) -> str:
+    path.write_text(json.dumps({"types": types}))
+    return str(path)
+
+
+def _ask(capsys: pytest.CaptureFixture[str], *words: str) -> tuple[int, Json]:
+    code = run("plan", ["nodes", *words, "-o", "json"])
+    answer: Json = json.loads(capsys.readouterr().out)
+    return code, answer
+
+
+def _bought(answer: Json) -> dict[str, int]:
+    return {each["type"]: each["count"] for each in answer["nodes"]}
+
+
+def test_the_cheapest_mix(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    pods = _pods(tmp_path / "pods.yaml", a=3, b=3, c=1, d=1, e=1)
+    types = _catalog(
+        tmp_path / "types.json",
+        {"name": "eight", "price": 10, "gpus": "8xH100-SXM5-80GB:whole"},
+        {"name": "one", "price": 1.5, "gpus": "1xT4", "cpu": 1},
+        {"name": "bare", "price": 0.1, "drivers": ["none"]},
+    )
+    code, answer = _ask(capsys, pods, "--catalog", types, "--nodes", "0")
+    assert (code, answer["cost"], answer["bound"], answer["optimal"]) == (0, 11.5, 11.5, True)
+    assert _bought(answer) == {"eight": 1, "one": 1}
+    assert (answer["wanted"], len(answer["pods"]), answer["unplaced"]) == (5, 5, [])
+    assert answer["uncertain"] == []
+    devices = [device for place in answer["pods"] for device in place["devices"]]
+    assert len(set(devices)) == len(devices) == 9
+    # Limited to none of the large ones, the pods with three devices have no place.
+    types = _catalog(tmp_path / "types.json", {"name": "one", "price": 1, "gpus": "1xT4"})
+    code, answer = _ask(capsys, pods, "--catalog", types, "--nodes", "0")
+    assert (code, answer["cost"], answer["optimal"]) == (1, 3, False)
+    assert [each["pod"] for each in answer["unplaced"]] == ["default/a", "default/b"]
+    assert "cannot allocate all claims" in answer["unplaced"][0]["message"]
+
+
+def test_recorded_nodes_and_what_is_there(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """A node with three devices has one left; four pods wait, so one more node like it is enough."""
+    objects = [*cluster(3), claim("other", "gpu-1"), pod("other", "node-0", "other")]
+    for name in ("w1", "w2", "w3", "w4"):
+        objects += [claim(name), pod(name, "", name)]
+    dump = tmp_path / "dump.json"
+    dump.write_text(json.dumps({"apiVersion": "v1", "kind": "List", "items": objects}))
+    types = _catalog(
+        tmp_path / "types.json",
+        {"name": "same", "price": 4, "from": "dump.json", "node": "node-0"},
+        {"name": "limited", "price": 1, "limit": 0, "from": "dump.json"},
+    )
+    code, answer = _ask(capsys, "--catalog", types, "--from", str(dump))
+    assert (code, answer["cost"], _bought(answer)) == (0, 4, {"same": 1})
+    assert {each["node"] for each in answer["pods"]} == {"node-0", "same-1"}
+    run("plan", ["nodes", "--catalog", types, "--from", str(dump)])
+    lines = capsys.readouterr().out.splitlines()
+    assert lines[:3] == [
+        "1 node for 4, for 4 pods that wait",
+        "  1 x same at 4",
+        "no other nodes of the catalog cost less",
+    ]
+
+
+def test_pods_that_depend_on_others(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """Three pods that avoid each other need three nodes, however many a node takes."""
+    template = {
+        "metadata": {"labels": {"app": "x"}},
+        "spec": {
+            "containers": [{"name": "main", "image": "x"}],
+            "topologySpreadConstraints": [
+                {
+                    "maxSkew": 1,
+                    "topologyKey": "kubernetes.io/hostname",
+                    "whenUnsatisfiable": "DoNotSchedule",
+                    "minDomains": 3,
+                    "labelSelector": {"matchLabels": {"app": "x"}},
+                }
+            ],
+        },
+    }
+    spec = {"replicas": 3, "selector": {"matchLabels": {"app": "x"}}, "template": template}
+    manifest = {"apiVersion": "apps/v1", "kind": "Deployment", "metadata": {"name": "d"}, "spec": spec}
+    file = tmp_path / "d.json"
+    file.write_text(json.dumps(manifest))
+    types = _catalog(tmp_path / "types.json", {"name": "bare", "price": 2, "drivers": ["none"]})
+    code, answer = _ask(capsys, str(file), "--catalog", types, "--nodes", "0")
+    assert (code, _bought(answer), answer["bound"], answer["optimal"]) == (0, {"bare": 3}, 2.0, False)
+    assert {each["node"] for each in answer["pods"]} == {"bare-1", "bare-2", "bare-3"}
+
+
+@pytest.mark.parametrize(
+    ("types", "message"),
+    [
+        ([{"name": "a", "price": 0}], "price: must be a number above 0"),
+        ([{"name": "a", "price": 1, "limit": -1}], "limit: must be a number of nodes"),
+        ([{"name": "a", "price": 1}, {"name": "a", "price": 2}], "names of their own"),
+        ([{"name": "a", "price": 1, "drivers": ["x"]}], "record slices"),
+        ([], "a list of types"),
+        ([{"name": "a", "price": 1, "from": "none.json"}], "no such file"),
+    ],
+)
+def test_catalogs_that_are_refused(types: list[Json], message: str, tmp_path: Path) -> None:
+    file = _catalog(tmp_path / "types.json", *types)
+    with pytest.raises(CommandError, match=message):
+        run("plan", ["nodes", "--catalog", file, "--nodes", "0"])

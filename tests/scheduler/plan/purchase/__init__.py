@@ -1,0 +1,1 @@
+"""The scheduler on a world in memory."""
