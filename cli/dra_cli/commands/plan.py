@@ -60,7 +60,12 @@ def options(parser: Parser) -> None:
     nodes.add_argument("--count", type=number(1), help="so many copies of the pods in FILE")
     nodes.add_argument("--time", type=number(0.0, None, float), default=60.0, help="seconds to search (60)")
     nodes.add_argument("--namespace", "-n", help="namespace of manifests that name none (default: default)")
-    for each in (fit, drain, remove, upgrade, taint, change, nodes):
+    pack = question("pack", "what is stranded, what nodes could still take, and moves that make room", _pack)
+    pack.add_argument("--for", dest="file", metavar="FILE", help="pods that moves are to make room for")
+    pack.add_argument("--count", type=number(1), help="so many copies of the pods in FILE")
+    pack.add_argument("--time", type=number(0.0, None, float), default=60.0, help="seconds to search (60)")
+    pack.add_argument("--namespace", "-n", help="namespace of manifests that name none (default: default)")
+    for each in (fit, drain, remove, upgrade, taint, change, nodes, pack):
         _common(each)
 
 
@@ -162,6 +167,18 @@ def _nodes(chosen: argparse.Namespace) -> int:
         )
         answer = buyer.answer(chosen.count)
     return _shown(chosen, source, answer, purchase_text)
+
+
+def _pack(chosen: argparse.Namespace) -> int:
+    from dra_cli.plan.questions import packing
+    from dra_cli.plan.show import packing_text
+    from dra_cli.plan.sources import chosen_world
+    from dra_cli.plan.working import Progress
+
+    source = chosen_world(chosen)
+    with Progress("placed", quiet=chosen.quiet) as progress:
+        answer = packing(source.objects, chosen, progress)
+    return _shown(chosen, source, answer, packing_text)
 
 
 def _shown(chosen: argparse.Namespace, source: Any, answer: Any, text: Callable[[Any], str]) -> int:

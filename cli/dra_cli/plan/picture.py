@@ -1,13 +1,15 @@
 """A picture of the fleet before and after, node by node and device by device: one page of HTML."""
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from html import escape
 from typing import Any
 
 from dra_scheduler.plan.change import Comparison
-from dra_scheduler.plan.fit import Fit
-from dra_scheduler.plan.moves import Moves
+from dra_scheduler.plan.fit import Fit, PodPlace
+from dra_scheduler.plan.moves import Move, Moves
 from dra_scheduler.plan.objects import Objects
+from dra_scheduler.plan.packing.answer import Packing
+from dra_scheduler.plan.purchase.answer import Purchase
 from dra_shared.api.resources import NODES, RESOURCE_CLAIMS, RESOURCE_SLICES
 
 _STYLE = """
@@ -27,7 +29,7 @@ def page(question: str, objects: Objects, answer: Any, text: str) -> str:
     """The page: a row for each node, its devices before and after, and the answer as text below."""
     before = _holders(objects)
     after = _after(before, answer)
-    rows = "".join(_row(node, devices, before, after) for node, devices in _fleet(objects).items())
+    rows = "".join(_row(node, devices, before, after) for node, devices in _fleet(objects, answer).items())
     title = f"dralab plan {question}"
     return (
         f'<!doctype html><html lang="en"><head><meta charset="utf-8"><title>{escape(title)}</title>'
@@ -39,13 +41,17 @@ def page(question: str, objects: Objects, answer: Any, text: str) -> str:
     )
 
 
-def _fleet(objects: Objects) -> dict[str, list[str]]:
-    """The devices of each node; those of several nodes come last."""
+def _fleet(objects: Objects, answer: Any) -> dict[str, list[str]]:
+    """The devices of each node; those of several nodes come last. Of bought nodes those that are used."""
     found: dict[str, list[str]] = {name: [] for name in objects.of(NODES)}
     for piece in objects.of(RESOURCE_SLICES).values():
         node = piece.spec.node_name or "several nodes"
         prefix = f"{piece.spec.driver}/{piece.spec.pool.name}"
         found.setdefault(node, []).extend(f"{prefix}/{device.name}" for device in piece.spec.devices)
+    if isinstance(answer, Purchase):
+        for place in answer.pods:
+            if place.node not in objects.of(NODES):
+                found.setdefault(place.node, []).extend(place.devices)
     return found
 
 
@@ -60,15 +66,13 @@ def _holders(objects: Objects) -> dict[str, str]:
 
 def _after(before: _Holders, answer: Any) -> dict[str, str]:
     after = dict(before)
-    if isinstance(answer, Fit):
-        for pod in answer.pods:
-            after.update(dict.fromkeys(pod.devices, pod.pod))
+    if isinstance(answer, Fit | Purchase):
+        _place(after, answer.pods)
     elif isinstance(answer, Moves):
-        for move in answer.moves:
-            if move.after != move.before:
-                for device in move.devices_before:
-                    after.pop(device, None)
-            after.update(dict.fromkeys(move.devices_after, move.pod))
+        _move(after, answer.moves)
+    elif isinstance(answer, Packing) and answer.room is not None:
+        _move(after, answer.room.moves)
+        _place(after, answer.room.placed)
     elif isinstance(answer, Comparison):
         for change in answer.changed:
             for device in change.before.devices:
@@ -76,6 +80,20 @@ def _after(before: _Holders, answer: Any) -> dict[str, str]:
         for change in answer.changed:
             after.update(dict.fromkeys(change.after.devices, change.pod))
     return after
+
+
+def _place(after: dict[str, str], places: Iterable[PodPlace]) -> None:
+    for place in places:
+        after.update(dict.fromkeys(place.devices, place.pod))
+
+
+def _move(after: dict[str, str], moves: Sequence[Move]) -> None:
+    for move in moves:
+        if move.after != move.before:
+            for device in move.devices_before:
+                after.pop(device, None)
+    for move in moves:
+        after.update(dict.fromkeys(move.devices_after, move.pod))
 
 
 def _row(node: str, devices: list[str], before: _Holders, after: _Holders) -> str:

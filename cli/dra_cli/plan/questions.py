@@ -2,19 +2,26 @@
 
 import argparse
 import re
+import time
 from collections.abc import Mapping
 
+import msgspec
 from dra_scheduler.plan.change import places
 from dra_scheduler.plan.fit import PodPlace
 from dra_scheduler.plan.moves import Mover, Moves
 from dra_scheduler.plan.objects import Objects
+from dra_scheduler.plan.packing.answer import Packing
+from dra_scheduler.plan.packing.freeing import Freer
+from dra_scheduler.plan.packing.packer import Packer
+from dra_scheduler.plan.simulation import Stopped
 from dra_shared.api.node import Taint
 from dra_shared.api.resource import DeviceTaint
 from dra_shared.api.resources import NODES, RESOURCE_SLICES
 
 from dra_cli.errors import CommandError
 from dra_cli.plan.reading import from_source, typed
-from dra_cli.plan.working import simulation
+from dra_cli.plan.wanted import wanted
+from dra_cli.plan.working import Progress, new_simulation, simulation
 
 _TAINT = re.compile(
     r"(?P<key>[^=:]+)(?:=(?P<value>[^:]*))?:(?P<effect>NoSchedule|NoExecute|PreferNoSchedule)"
@@ -62,6 +69,30 @@ def _taint(mover: Mover, target: str, text: str, objects: Objects) -> Moves:
 def _check_node(name: str, objects: Objects) -> None:
     if name not in objects.of(NODES):
         raise CommandError(f'there is no node "{name}"')
+
+
+def packing(objects: Objects, chosen: argparse.Namespace, progress: Progress) -> Packing:
+    """The answer of ``pack``.
+
+    Raises:
+        CommandError: the wanted pods cannot be read.
+    """
+    asked = wanted(chosen.file, objects, chosen.namespace) if chosen.file else None
+    end = time.monotonic() + chosen.time
+    new = new_simulation(objects, asked, chosen.feature_gates, chosen.seed, chosen.config)
+    world = new(progress.running)
+    world.load((resource, each.values()) for resource, each in objects)
+    answer = Packer(world, objects, progress.at).answer()
+    world.close()
+    if asked is None or not answer.complete:
+        return answer
+
+    def go_on() -> None:
+        if not progress.running() or time.monotonic() > end:
+            raise Stopped
+
+    room, _ = Freer(objects, asked, new, go_on).answer(chosen.count)
+    return msgspec.structs.replace(answer, room=room, complete=progress.going)
 
 
 def before_and_after(

@@ -1,6 +1,6 @@
 """Answers for people: text, and JSON or YAML of the same fields."""
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from typing import Any
 
 import msgspec
@@ -9,6 +9,7 @@ from dra_scheduler.explain.text import render
 from dra_scheduler.plan.change import Comparison
 from dra_scheduler.plan.fit import Fit, PodPlace
 from dra_scheduler.plan.moves import Moves
+from dra_scheduler.plan.packing.answer import NodeRoom, Packing, Room
 from dra_scheduler.plan.purchase.answer import Purchase
 
 from dra_cli.errors import CommandError
@@ -22,7 +23,7 @@ def structured(answer: msgspec.Struct | Any, output: str) -> str:
     Raises:
         CommandError: there is no such output.
     """
-    value = _with_all(msgspec.to_builtins(answer), answer)
+    value = _with_all(answer)
     if output == "json":
         return orjson.dumps(value, option=orjson.OPT_INDENT_2).decode()
     if output == "yaml":
@@ -32,14 +33,17 @@ def structured(answer: msgspec.Struct | Any, output: str) -> str:
     raise CommandError(f"unknown output {output!r}: choose json, yaml or html, or leave it out", 2)
 
 
-def _with_all(value: Any, answer: Any) -> Any:
-    """The fields in their order, those with their default included: a script reads ``fits`` where it is 0, too."""
-    if not isinstance(answer, msgspec.Struct):
-        return value
-    return {
-        field.encode_name: value.get(field.encode_name, msgspec.to_builtins(getattr(answer, field.name)))
-        for field in msgspec.structs.fields(answer)
-    }
+def _with_all(answer: Any) -> Any:
+    """The fields in their order, those with their default included: a script reads ``fits`` where it is 0, too.
+
+    Explanations are as ``dralab explain`` writes them.
+    """
+    if isinstance(answer, tuple | list):
+        return [_with_all(each) for each in answer]
+    if isinstance(answer, msgspec.Struct) and type(answer).__module__.startswith("dra_scheduler.plan."):
+        fields = msgspec.structs.fields(answer)
+        return {field.encode_name: _with_all(getattr(answer, field.name)) for field in fields}
+    return msgspec.to_builtins(answer)
 
 
 def fit_text(fit: Fit) -> str:
@@ -129,6 +133,48 @@ def purchase_text(answer: Purchase) -> str:
     lines += [f"no place: {each.pod}: {each.message}" for each in answer.unplaced[:_MOST_PODS]]
     lines += [f"uncertain: {problem}" for problem in answer.uncertain]
     return "\n".join(lines)
+
+
+def packing_text(answer: Packing) -> str:
+    """The answer of ``plan pack``."""
+    lines = []
+    if not answer.complete:
+        lines.append("interrupted: this is as far as it came")
+    whose = "of pods that wait" if answer.waiting else "of the pods that have claims, as none waits"
+    shapes = (f"{name} ({_count(count, 'pod')})" for name, count in answer.shapes.items())
+    lines.append(f"shapes {whose}: {', '.join(shapes) or 'none'}")
+    lines.append(f"free devices: {_amounts(answer.free)}")
+    lines.append(f"stranded, as none of the shapes can use them: {_amounts(answer.stranded)}")
+    for node in answer.nodes[:_MOST_PODS]:
+        lines += _room_of(node)
+    if len(answer.nodes) > _MOST_PODS:
+        lines.append(f"  and {len(answer.nodes) - _MOST_PODS} more; -o json has all")
+    if answer.room is not None:
+        lines += _room(answer.room)
+    lines += [f"uncertain: {problem}" for problem in answer.uncertain]
+    return "\n".join(lines)
+
+
+def _room_of(node: NodeRoom) -> Iterable[str]:
+    most = (f"{each.count} x {each.shape} of class {each.device_class}" for each in node.largest)
+    yield f"  {node.node}: could still give {'; '.join(most) or 'no device'}"
+    left = {**{name: str(count) for name, count in node.stranded.items()}, **node.counters, **node.shares}
+    if left:
+        yield f"    stranded: {', '.join(f'{amount} x {name}' for name, amount in left.items())}"
+
+
+def _room(room: Room) -> Iterable[str]:
+    if not room.found:
+        yield f"no moves were found that make room; fewer than {room.at_least} are not enough: {room.message}"
+        return
+    yield f"{_count(len(room.moves), 'move')} make room, and fewer do not:"
+    for move in room.moves:
+        yield f"  {move.pod} from {move.before} to {move.after}"
+    yield from (f"  then {place}" for place in _places(room.placed))
+
+
+def _amounts(counts: Mapping[str, int]) -> str:
+    return ", ".join(f"{count} x {name}" for name, count in counts.items()) or "none"
 
 
 def _where(place: PodPlace) -> str:

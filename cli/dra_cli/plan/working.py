@@ -60,6 +60,11 @@ class Progress:
             self.at(self._tries, "tried")
         return not self._stopped
 
+    @property
+    def going(self) -> bool:
+        """Whether it was not interrupted."""
+        return not self._stopped
+
     def at(self, count: int, what: str = "") -> None:
         """So many are done."""
         if self._shown and time.monotonic() > self._next:

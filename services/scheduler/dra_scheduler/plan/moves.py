@@ -139,7 +139,7 @@ class Mover:
             self._world.remove(RESOURCE_SLICES, piece.key)
         for name in nodes:
             self._world.remove(NODES, name)
-        daemons = {pod.key for pod in pods if _stays(pod)}
+        daemons = {pod.key for pod in pods if stays(pod)}
         for pod in pods:
             if pod.key in daemons:
                 self._world.remove(PODS, pod.key)
@@ -197,7 +197,7 @@ class Mover:
             for pod in self._world.client.objects(PODS)
             if pod.spec.node_name in wanted
             and pod.status.phase not in ("Succeeded", "Failed")
-            and (daemons or not _stays(pod))
+            and (daemons or not stays(pod))
         ]
 
     def _evict(self, pods: Sequence[Pod], *, guarded: bool = True) -> None:
@@ -264,7 +264,7 @@ class Mover:
             self._world.add(POD_DISRUPTION_BUDGETS, _replace(newest, status=status))
 
 
-def _stays(pod: Pod) -> bool:
+def stays(pod: Pod) -> bool:
     """Whether the pod belongs to its node: a daemon's, or a static one."""
     owner = controller_of(pod)
     return (owner is not None and owner.kind in ("DaemonSet", "Node")) or _MIRROR in pod.metadata.annotations

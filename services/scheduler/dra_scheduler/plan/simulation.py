@@ -5,7 +5,7 @@ Mirrors ``Scheduler.Run`` of upstream's ``pkg/scheduler/scheduler.go``; the sche
 """
 
 import random
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Coroutine, Iterable, Iterator
 from contextlib import contextmanager
 from datetime import datetime
 from typing import Any, TypeVar
@@ -23,6 +23,7 @@ from dra_scheduler.plan.virtualtime import VirtualClock, VirtualTimeLoop
 from dra_scheduler.wiring import Sources, new_scheduler
 
 T = TypeVar("T", bound=Object)
+R = TypeVar("R")
 
 # Pods that fail with errors are tried again and again; after so many seconds without a pod placed no more.
 _PATIENCE = 120.0
@@ -134,6 +135,10 @@ class Simulation:
             if claim.status.allocation is not None
             for result in claim.status.allocation.devices.results
         )
+
+    def run(self, work: Coroutine[Any, Any, R]) -> R:
+        """Run what only waits for its turn, as reports do."""
+        return self._loop.run(work)
 
     def settle(self) -> None:
         """Schedule until nothing can change any more by itself.

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 
 _TINY = 1e-9
 # From so many steps on the first column is taken instead of the best: that never runs in circles (Bland's rule).
-_PATIENT = 500
+_MANY_STEPS = 500
 
 
 @dataclass(frozen=True)
@@ -33,7 +33,7 @@ def maximize(
     # Numbers below width are variables, the others the slack of rows.
     outside, inside = list(range(width)), [width + index for index in range(len(rows))]
     for step in range(100 * (width + len(rows)) + 100):
-        column = _entering(costs, width, patient=step < _PATIENT)
+        column = _entering(costs, width, best=step < _MANY_STEPS)
         if column is None:
             break
         row = _leaving(table, column)
@@ -51,8 +51,8 @@ def maximize(
     return Solution(tuple(values), tuple(worth))
 
 
-def _entering(costs: Sequence[float], width: int, *, patient: bool) -> int | None:
-    if patient:
+def _entering(costs: Sequence[float], width: int, *, best: bool) -> int | None:
+    if best:
         column = min(range(width), key=costs.__getitem__, default=None)
         return column if column is not None and costs[column] < -_TINY else None
     return next((column for column in range(width) if costs[column] < -_TINY), None)

@@ -1,4 +1,4 @@
-"""What is to be placed: units of pods that must share a node, and which of them are alike."""
+"""What is to be placed: units of pods that must share a node, and which of them are equal."""
 
 from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
@@ -40,7 +40,7 @@ class Unit:
 
 
 class Demand:
-    """Pods in units, and those units in shapes: all of a shape are alike."""
+    """Pods in units, and those units in shapes: all of a shape are equal."""
 
     def __init__(self, objects: Objects, pods: Sequence[Pod]) -> None:
         self._claims = objects.of(RESOURCE_CLAIMS)
