@@ -15,6 +15,7 @@ from dra_shared.client.events import Recorder, reference
 from dra_shared.client.rest import Client
 from dra_shared.log import logger
 
+from dra_scheduler.extenders.chain import Extenders
 from dra_scheduler.framework.cache import Cache
 from dra_scheduler.framework.events import Action, Event, Kind
 from dra_scheduler.framework.podsinprebind import PodsInPreBind
@@ -46,6 +47,7 @@ class Binder:
 
     ``on_failure`` requeues the pod and reports the failure: it is called with the pod, the status, and whether the
     pod's status may name the node. With ``nominations`` it does while what has to be done before binding goes on.
+    Of ``extenders`` the first that binds pods does it, instead of a plugin.
     """
 
     def __init__(
@@ -58,6 +60,7 @@ class Binder:
         on_failure: Callable[[Pod, Status, bool], None],
         *,
         nominations: NominationWriter | None = None,
+        extenders: Extenders | None = None,
     ) -> None:
         self._framework = framework
         self._cache = cache
@@ -66,6 +69,7 @@ class Binder:
         self._in_pre_bind = in_pre_bind
         self._on_failure = on_failure
         self._nominations = nominations
+        self._extenders = extenders or Extenders()
 
     async def bind(self, decision: Decision) -> None:
         """Prepare the pod and bind it."""
@@ -79,7 +83,9 @@ class Binder:
             )
             status = await self._prepare(state, assumed, announces) if expected else None
             if status is None:
-                status = await self._framework.bind(state, assumed, node_name)
+                bound, status = await self._extenders.bind(assumed, node_name)
+                if not bound:
+                    status = await self._framework.bind(state, assumed, node_name)
         except Exception as problem:
             _log.exception("binding failed unexpectedly", pod=pod.key, node=node_name)
             status = error(problem)

@@ -9,7 +9,7 @@ from dra_shared.guard import Guard
 
 from dra_scheduler.componentconfig.load import Loaded, default_profile
 from dra_scheduler.componentconfig.profiles import Profile
-from dra_scheduler.componentconfig.types import LeaderElectionConfiguration
+from dra_scheduler.componentconfig.types import Extender, LeaderElectionConfiguration
 
 DEFAULT_SCHEDULER_NAME = "default-scheduler"
 
@@ -63,6 +63,11 @@ class SchedulerConfig:
         if self.loaded is not None:
             return self.loaded.profiles
         return (replace(default_profile(self.gates), scheduler_name=self.scheduler_name),)
+
+    @property
+    def extenders(self) -> Sequence[Extender]:
+        """The extenders of the file."""
+        return self.loaded.config.extenders or () if self.loaded is not None else ()
 
     @property
     def backoff(self) -> tuple[int, int]:

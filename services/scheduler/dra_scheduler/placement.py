@@ -5,8 +5,9 @@ room was made for this pod.
 """
 
 import asyncio
+import contextlib
 import random
-from collections.abc import Hashable, Sequence
+from collections.abc import Hashable, Iterable, Sequence
 from dataclasses import dataclass
 from itertools import chain, islice
 from operator import mul
@@ -15,8 +16,11 @@ from dra_shared.api.pod import Pod
 from dra_shared.clock import Clock
 
 from dra_scheduler.equivalence import EquivalenceCache, EquivalenceClass
+from dra_scheduler.extenders.chain import EXTENDER, Extenders, Passed
+from dra_scheduler.extenders.client import ExtenderError
 from dra_scheduler.framework.cache import Cache
 from dra_scheduler.framework.diagnosis import Diagnosis
+from dra_scheduler.framework.nodeinfo import NodeInfo
 from dra_scheduler.framework.offload import Offload
 from dra_scheduler.framework.plugin import FilterPlugin, ScorePlugin
 from dra_scheduler.framework.runtime import Framework
@@ -61,6 +65,7 @@ class Placement:
     """Chooses nodes; reuses verdicts for pods of equal signature.
 
     ``percentage`` of all nodes are enough to choose among (percentageOfNodesToScore); 0 leaves that to their number.
+    ``extenders`` are asked anew in each attempt.
     """
 
     def __init__(
@@ -70,8 +75,10 @@ class Placement:
         clock: Clock,
         rng: random.Random,
         percentage: int = 0,
+        extenders: Extenders | None = None,
     ) -> None:
         self._framework = framework
+        self._extenders = extenders or Extenders()
         self._score_problem = framework.score_problem
         self._percentage = percentage
         self._cache = cache
@@ -113,20 +120,40 @@ class Placement:
                 raise Unschedulable(Diagnosis(0))
             self._prepare(attempt)
             wanted = feasible_nodes_wanted(nodes, self._percentage)
-            nominated = self._cache.nominations.node_of(attempt.pod.metadata.uid)
-            if nominated in verdicts.unknown:
-                await self._examine(attempt, 1, nominated)
-            if nominated not in verdicts.feasible:
-                await self._examine(attempt, wanted)
-            if not verdicts.feasible:
-                raise Unschedulable(self._diagnose(attempt))
-            name = self._best(attempt)
+            passed = await self._feasible(attempt, wanted)
+            if not (passed.names if passed is not None else verdicts.feasible):
+                raise Unschedulable(self._diagnose(attempt, passed))
+            name = self._best(attempt) if passed is None else await self._best_passed(attempt, passed)
             if verdicts.is_current(name):
                 self._next_start += wanted
                 return name
             # It changed while others had their turn.
             verdicts.refresh()
             attempt.state = CycleState(attempt.state.group, verdicts.shared)
+
+    async def _feasible(self, attempt: Attempt, wanted: int) -> Passed | None:
+        """Examine nodes, the nominated one first; with extenders, what these leave of the feasible ones."""
+        pod, verdicts = attempt.pod, attempt.verdicts
+        nominated = self._cache.nominations.node_of(pod.metadata.uid)
+        if nominated in verdicts.unknown:
+            await self._examine(attempt, 1, nominated)
+        if nominated in verdicts.feasible:
+            if not self._extenders:
+                return None
+            with contextlib.suppress(ExtenderError):
+                passed = await self._extenders.filter(pod, self._infos([nominated]))
+                if passed.names:
+                    return passed
+        await self._examine(attempt, wanted)
+        if not self._extenders:
+            return None
+        try:
+            return await self._extenders.filter(pod, self._infos(verdicts.feasible))
+        except ExtenderError as problem:
+            raise AttemptError(str(problem)) from problem
+
+    def _infos(self, names: Iterable[str]) -> list[NodeInfo]:
+        return [info for name in names if (info := self._cache.node(name)) is not None]
 
     def _prepare(self, attempt: Attempt) -> None:
         pod, state = attempt.pod, attempt.state
@@ -147,13 +174,19 @@ class Placement:
         attempt.scorers = self._framework.scorers(state, pod)
         attempt.verdicts.scored_by(tuple(plugin.name for plugin, _ in attempt.scorers))
 
-    def _diagnose(self, attempt: Attempt) -> Diagnosis:
+    def _diagnose(self, attempt: Attempt, passed: Passed | None) -> Diagnosis:
         statuses = dict(attempt.verdicts.failed)
+        plugins = {status.plugin for status in statuses.values()}
+        if passed is not None and attempt.verdicts.feasible:
+            statuses |= passed.statuses
+            plugins.add(EXTENDER)
         nodes = self._cache.nodes()
         if attempt.restricted:
             for info in nodes:
-                statuses.setdefault(info.name, _FILTERED_OUT)
-        return Diagnosis(len(nodes), statuses, plugins={status.plugin for status in statuses.values()})
+                if info.name not in attempt.verdicts.feasible:
+                    statuses.setdefault(info.name, _FILTERED_OUT)
+                    plugins.add(statuses[info.name].plugin)
+        return Diagnosis(len(nodes), statuses, plugins=plugins)
 
     async def _examine(self, attempt: Attempt, wanted: int, only: str = "") -> None:
         pod, state, verdicts = attempt.pod, attempt.state, attempt.verdicts
@@ -227,6 +260,20 @@ class Placement:
         winners = [feasible.names[scores] for scores in sums if sums[scores] == best]
         place = self._rng.randrange(sum(map(len, winners)))
         return next(islice(chain.from_iterable(winners), place, None))
+
+    async def _best_passed(self, attempt: Attempt, passed: Passed) -> str:
+        """The best of the nodes that the extenders leave, by their scores, too."""
+        if len(passed.names) == 1:
+            return passed.names[0]
+        if self._score_problem:
+            raise AttemptError(self._score_problem)
+        raw = {name: attempt.verdicts.feasible.scores[name] for name in passed.names}
+        totals = self._framework.total(attempt.scorers, attempt.state, attempt.pod, raw)
+        for name, score in (await self._extenders.scores(attempt.pod, self._infos(raw))).items():
+            if name in totals:
+                totals[name] += score
+        best = max(totals.values())
+        return self._rng.choice([name for name, total in totals.items() if total == best])
 
 
 def feasible_nodes_wanted(nodes: int, percentage: int = 0) -> int:

@@ -19,6 +19,7 @@ from dra_scheduler.dra.manager import DRAManager
 from dra_scheduler.dra.podgroups import PodGroups
 from dra_scheduler.explain.explainer import Explainer
 from dra_scheduler.explain.routes import routes
+from dra_scheduler.extenders.chain import Extenders
 from dra_scheduler.failurehandler import FailureHandler
 from dra_scheduler.framework.cache import Cache
 from dra_scheduler.groupcycle import GroupCycle
@@ -55,6 +56,7 @@ class Scheduler:
         failures: FailureHandler,
         explainer: Explainer,
         tasks: Tasks,
+        extenders: Extenders,
         elector: LeaderElector | None,
         on_synced: Callable[[], None],
     ) -> None:
@@ -70,6 +72,7 @@ class Scheduler:
         self._group_cycle = group_cycle
         self._failures = failures
         self._tasks = tasks
+        self._extenders = extenders
         self._elector = elector
         self._on_synced = on_synced
         self._synced = False
@@ -154,6 +157,7 @@ class Scheduler:
     async def stop(self) -> None:
         """End what is going on in the background."""
         await self._tasks.cancel()
+        await self._extenders.aclose()
 
     async def _run(self) -> None:
         if self._elector is not None and self.config.waits_to_watch:

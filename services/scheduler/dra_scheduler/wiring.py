@@ -27,6 +27,7 @@ from dra_scheduler.dra.podgroups import PodGroups
 from dra_scheduler.eventhandlers import EventHandlers
 from dra_scheduler.explain.explainer import Explainer
 from dra_scheduler.explain.groups import GroupExplainer
+from dra_scheduler.extenders.chain import EXTENDER, INTERESTS, Extenders
 from dra_scheduler.failurehandler import FailureHandler
 from dra_scheduler.failurereporter import FailureReporter
 from dra_scheduler.framework.cache import Cache
@@ -53,7 +54,7 @@ class Sources:
 
     ``recorder`` makes the one for a profile of that name. ``stopwatch`` limits searches and explanations; None: the
     clock does. ``announces``: others want to know what it does: metrics count it, and a pod's status names the node
-    while what has to be done before binding goes on.
+    while what has to be done before binding goes on. Extenders are asked by such a scheduler alone.
     """
 
     informers: InformerFactory
@@ -117,6 +118,7 @@ def new_scheduler(
         failures=failures,
         explainer=explainer,
         tasks=base.tasks,
+        extenders=base.extenders,
         elector=_elector(base),
         on_synced=on_synced,
     )
@@ -150,6 +152,7 @@ class _Base:
     volumes: VolumeObjects
     siblings: SiblingSelectors
     in_pre_bind: PodsInPreBind
+    extenders: Extenders
 
     def enabled(self, gate: str) -> bool:
         return self.config.gates.enabled(gate)
@@ -183,6 +186,7 @@ def _base(config: SchedulerConfig, client: Client, clock: Clock, sources: Source
         volumes=VolumeObjects(sources.volumes, queue.move_on),
         siblings=SiblingSelectors(sources.informers),
         in_pre_bind=PodsInPreBind(),
+        extenders=Extenders(config.extenders if sources.announces else ()),
     )
 
 
@@ -222,6 +226,7 @@ def _profile(base: _Base, profile: Profile) -> _Profile:
         budgets=informers.informer(POD_DISRUPTION_BUDGETS).store.list,
         in_pre_bind=base.in_pre_bind,
         activate=base.queue.activate,
+        extenders=base.extenders,
     )
     made = new_framework(parts, profile)
     return _Profile(profile, made.framework, made.dynamic_resources, recorder)
@@ -243,7 +248,7 @@ def _pod_cycle(
     return PodCycle(
         parts.framework,
         parts.dynamic_resources,
-        Placement(parts.framework, base.cache, base.clock, rng, percentage),
+        Placement(parts.framework, base.cache, base.clock, rng, percentage, base.extenders),
         base.cache,
         base.queue,
         base.volumes,
@@ -262,7 +267,8 @@ def _connect_queue(queue: SchedulingQueue, profiles: Mapping[str, _Profile]) -> 
 
     # A pod that no plugin rejected found no nodes at all: it waits for the first.
     first_node = {"": (Interest(Kind.NODE, Action.ADD),)}
-    interests = {name: {**parts.framework.interests(), **first_node} for name, parts in profiles.items()}
+    always = {**first_node, EXTENDER: INTERESTS}
+    interests = {name: {**parts.framework.interests(), **always} for name, parts in profiles.items()}
     queue.set_plugins(pre_enqueue, interests, keys=claim_keys)
 
 
@@ -276,6 +282,7 @@ def _binder(base: _Base, parts: _Profile, failures: FailureHandler) -> Binder:
         base.in_pre_bind,
         failures.not_bound,
         nominations=NominationWriter(base.client) if announces else None,
+        extenders=base.extenders,
     )
 
 

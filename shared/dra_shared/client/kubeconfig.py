@@ -117,7 +117,7 @@ class _File:
             context.verify_mode = ssl.CERT_NONE
         certificate, key = self._content(user, "client-certificate"), self._content(user, "client-key")
         if certificate and key:
-            _load_chain(context, (certificate, key))
+            load_chain(context, (certificate, key))
         return context
 
     def _content(self, entry: dict[str, Any], name: str) -> bytes | None:
@@ -131,7 +131,8 @@ class _File:
         return self.path.parent / str(name)
 
 
-def _load_chain(context: ssl.SSLContext, parts: Iterable[bytes]) -> None:
+def load_chain(context: ssl.SSLContext, parts: Iterable[bytes]) -> None:
+    """Have the context identify itself with a certificate and its key, both PEM."""
     # OpenSSL takes a certificate and its key from files only; this one is readable by its owner alone.
     with tempfile.NamedTemporaryFile(suffix=".pem") as both:
         both.write(b"\n".join(parts))

@@ -1,10 +1,11 @@
 """HTTP extenders, as far as a scheduler is built with them (``pkg/scheduler/extender.go``, ``buildExtenders``).
 
-Their certificates are read, and the resources that they take over are left to them. They are not called.
+Their certificates are read, and the resources that they take over are left to them.
 """
 
 import re
 from collections.abc import Sequence
+from dataclasses import dataclass
 from pathlib import Path
 
 from dra_scheduler.componentconfig.profiles import ProfileError
@@ -50,14 +51,37 @@ def _ignore(profile: KubeSchedulerProfile, names: list[str]) -> None:
     raise ProfileError("couldn't build extenders: can't find NodeResourcesFitArgs in plugin config")
 
 
+@dataclass(frozen=True)
+class Certificates:
+    """What TLS with an extender needs, as PEM: its authority, empty for those of the system, and our own identity."""
+
+    authority: bytes
+    certificate: bytes
+    key: bytes
+    insecure: bool
+
+
+def certificates(extender: Extender) -> Certificates:
+    """The certificates that the extender's configuration has or names; with HTTPS and no authority any is trusted.
+
+    Raises:
+        OSError: a file can't be read.
+    """
+    tls = extender.tls_config or ExtenderTLSConfig()
+    return Certificates(
+        _data(tls.ca_data, tls.ca_file),
+        _data(tls.cert_data, tls.cert_file),
+        _data(tls.key_data, tls.key_file),
+        tls.insecure or (extender.enable_https and not (tls.ca_data or tls.ca_file)),
+    )
+
+
 def _check_tls(extender: Extender) -> None:
     tls = extender.tls_config or ExtenderTLSConfig()
-    has_authority = bool(tls.ca_data or tls.ca_file)
-    insecure = tls.insecure or (extender.enable_https and not has_authority)
-    if has_authority and insecure:
+    if (tls.ca_data or tls.ca_file) and tls.insecure:
         raise ValueError("specifying a root certificates file with the insecure flag is not allowed")
-    authority = _data(tls.ca_data, tls.ca_file)
-    certificate, key = _data(tls.cert_data, tls.cert_file), _data(tls.key_data, tls.key_file)
+    found = certificates(extender)
+    authority, certificate, key = found.authority, found.certificate, found.key
     if authority and not _PEM.search(authority):
         raise ValueError("unable to load root certificates: unable to parse bytes as PEM block")
     if certificate and key:

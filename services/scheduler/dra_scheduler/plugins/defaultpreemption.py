@@ -11,6 +11,8 @@ from dra_shared.api.pod import Pod
 from dra_shared.api.policy import PodDisruptionBudget
 
 from dra_scheduler.componentconfig.types import DefaultPreemptionArgs
+from dra_scheduler.extenders.chain import Extenders
+from dra_scheduler.extenders.client import ExtenderError, Victims
 from dra_scheduler.framework.cache import Cache
 from dra_scheduler.framework.diagnosis import histogram
 from dra_scheduler.framework.nodeinfo import NodeInfo
@@ -36,7 +38,7 @@ class _Candidate:
 class DefaultPreemption:
     """Evicts pods of lower priority from the node where that costs least, so that the pod fits at its next attempt.
 
-    ``args`` says how many nodes that would do are enough, in percent and at least.
+    ``args`` says how many nodes that would do are enough, in percent and at least. ``extenders`` may leave fewer.
     """
 
     name = "DefaultPreemption"
@@ -49,6 +51,7 @@ class DefaultPreemption:
         framework: Callable[[], Framework],
         budgets: Callable[[], Iterable[PodDisruptionBudget]] = tuple,
         args: DefaultPreemptionArgs | None = None,
+        extenders: Extenders | None = None,
     ) -> None:
         args = args or DefaultPreemptionArgs(
             min_candidate_nodes_percentage=10, min_candidate_nodes_absolute=100
@@ -59,6 +62,7 @@ class DefaultPreemption:
         self._evictor = evictor
         self._framework = framework
         self._budgets = budgets
+        self._extenders = extenders or Extenders()
 
     def pre_enqueue(self, pod: Pod) -> Status | None:
         if self._evictor.is_running(pod.metadata.uid):
@@ -87,9 +91,23 @@ class DefaultPreemption:
                 return None, error(f"preemption: [{text}]" if len(errors) > 1 else f"preemption: {text}")
             total = len(self._cache.nodes())
             return "", unschedulable(f"preemption: 0/{total} nodes are available: {histogram(refusals)}.")
+        if self._extenders:
+            try:
+                candidates = await self._left_by_extenders(pod, candidates)
+            except ExtenderError as problem:
+                return None, error(f"preemption: {problem}")
+            if not candidates:
+                return None, unschedulable("preemption: no candidate node for preemption")
         chosen = _cheapest(candidates)
         self._evictor.start(pod, chosen.node, chosen.victims)
         return chosen.node, Status(Code.SUCCESS)
+
+    async def _left_by_extenders(self, pod: Pod, candidates: Sequence[_Candidate]) -> list[_Candidate]:
+        """The candidates as the extenders have them, raising ExtenderError."""
+        victims = {one.node: Victims(one.victims, one.violations) for one in candidates}
+        nodes = {info.name: info for info in self._cache.nodes()}
+        left = await self._extenders.preempt(pod, victims, nodes)
+        return [_Candidate(name, list(found.pods), found.violations) for name, found in left.items()]
 
     def _waits(self, pod: Pod, name: str) -> bool:
         """Whether a pod that was preempted for it is still on its way out."""

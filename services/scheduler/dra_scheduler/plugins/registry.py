@@ -25,6 +25,7 @@ from dra_scheduler.componentconfig.types import (
 )
 from dra_scheduler.dra.manager import DRAManager
 from dra_scheduler.dra.podgroups import PodGroups
+from dra_scheduler.extenders.chain import Extenders
 from dra_scheduler.framework.cache import Cache
 from dra_scheduler.framework.plugin import Plugin
 from dra_scheduler.framework.podsinprebind import PodsInPreBind
@@ -75,6 +76,7 @@ class Parts:
     budgets: Callable[[], Iterable[PodDisruptionBudget]]
     in_pre_bind: PodsInPreBind
     activate: Callable[[Iterable[str]], None]
+    extenders: Extenders
 
 
 @dataclass(frozen=True)
@@ -143,7 +145,14 @@ def _preemption(parts: Parts, profile: Profile, framework: Callable[[], Framewor
         newest=parts.newest_pod,
     )
     args: DefaultPreemptionArgs = profile.args_of(DefaultPreemption.name, DefaultPreemptionArgs)
-    return DefaultPreemption(parts.cache, evictor, framework=framework, budgets=parts.budgets, args=args)
+    return DefaultPreemption(
+        parts.cache,
+        evictor,
+        framework=framework,
+        budgets=parts.budgets,
+        args=args,
+        extenders=parts.extenders,
+    )
 
 
 def _node_plugins(parts: Parts, profile: Profile) -> list[Plugin]:

@@ -1,0 +1,271 @@
+"""One extender, and the requests that it answers.
+
+Mirrors ``HTTPExtender`` in upstream's ``pkg/scheduler/extender.go``; the bodies are those of
+``k8s.io/kube-scheduler/extender/v1``, whose fields are called as in Go.
+"""
+
+import asyncio
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import httpx
+import msgspec
+from dra_shared.api.pod import Pod
+from dra_shared.client.transport import HttpTransport
+from dra_shared.quoting import go_quote
+
+from dra_scheduler.componentconfig.types import Extender
+from dra_scheduler.extenders.tls import tls_context
+from dra_scheduler.framework.nodeinfo import NodeInfo
+
+JsonObject = dict[str, Any]
+_DEFAULT_TIMEOUT = 5.0
+_TOO_LATE = "context deadline exceeded (Client.Timeout exceeded while awaiting headers)"
+
+
+class ExtenderError(Exception):
+    """The extender could not be asked, or said that something went wrong."""
+
+
+@dataclass(frozen=True, slots=True)
+class Filtered:
+    """The nodes that an extender leaves; why others failed, and on which of those no eviction helps."""
+
+    names: Sequence[str]
+    failed: Mapping[str, str]
+    unresolvable: Mapping[str, str]
+
+
+@dataclass(frozen=True, slots=True)
+class Victims:
+    """The pods that would have to leave a node, and how many of them budgets protect."""
+
+    pods: Sequence[Pod]
+    violations: int
+
+
+class HTTPExtender:
+    """The extender that a KubeSchedulerConfiguration describes."""
+
+    def __init__(self, config: Extender) -> None:
+        self._config = config
+        self._managed = {resource.name for resource in config.managed_resources or ()}
+        self._client: httpx.AsyncClient | None = None
+
+    @property
+    def name(self) -> str:
+        """The start of its URLs."""
+        return self._config.url_prefix
+
+    @property
+    def ignorable(self) -> bool:
+        """Whether pods are scheduled without it while it doesn't answer."""
+        return self._config.ignorable
+
+    @property
+    def filters(self) -> bool:
+        """Whether it is asked which nodes will do."""
+        return bool(self._config.filter_verb)
+
+    @property
+    def prioritizes(self) -> bool:
+        """Whether it is asked which nodes are best."""
+        return bool(self._config.prioritize_verb)
+
+    @property
+    def binds(self) -> bool:
+        """Whether it binds pods itself."""
+        return bool(self._config.bind_verb)
+
+    @property
+    def preempts(self) -> bool:
+        """Whether it has a say in which pods are evicted."""
+        return bool(self._config.preempt_verb)
+
+    def is_interested(self, pod: Pod) -> bool:
+        """Whether a container names a resource that it manages; without such resources it is, in every pod."""
+        if not self._managed:
+            return True
+        return any(
+            not self._managed.isdisjoint((*container.resources.requests, *container.resources.limits))
+            for container in (*pod.spec.containers, *pod.spec.init_containers)
+        )
+
+    async def filter(self, pod: Pod, nodes: Sequence[NodeInfo]) -> Filtered:
+        """The nodes that will do.
+
+        Raises:
+            ExtenderError: it did not answer, or not sensibly.
+        """
+        config = self._config
+        answer = await self._object(config.filter_verb, self._arguments(pod, nodes))
+        if problem := answer.get("error"):
+            raise ExtenderError(problem)
+        names: Sequence[str] = ()
+        if config.node_cache_capable and answer.get("nodenames") is not None:
+            names = _names(answer["nodenames"])
+            known = {node.name for node in nodes}
+            for name in names:
+                if name not in known:
+                    raise ExtenderError(
+                        f"extender {go_quote(self.name)} claims a filtered node {go_quote(name)} which is not found "
+                        "in the input node list"
+                    )
+        elif answer.get("nodes") is not None:
+            names = [_lower(_lower(node).get("metadata")).get("name", "") for node in _items(answer["nodes"])]
+        return Filtered(names, _texts(answer, "failednodes"), _texts(answer, "failedandunresolvablenodes"))
+
+    async def prioritize(self, pod: Pod, nodes: Sequence[NodeInfo]) -> dict[str, int]:
+        """A score for each node, times the extender's weight.
+
+        Raises:
+            ExtenderError: it did not answer, or not sensibly.
+        """
+        answer = await self._send(self._config.prioritize_verb, self._arguments(pod, nodes))
+        scores: dict[str, int] = {}
+        for entry in map(_lower, answer if isinstance(answer, list) else []):
+            name = str(entry.get("host", ""))
+            scores[name] = scores.get(name, 0) + int(entry.get("score") or 0) * self._config.weight
+        return scores
+
+    async def bind(self, pod: Pod, node_name: str) -> None:
+        """Have the extender bind the pod.
+
+        Raises:
+            ExtenderError: it did not.
+        """
+        meta = pod.metadata
+        arguments = {
+            "PodName": meta.name,
+            "PodNamespace": meta.namespace,
+            "PodUID": meta.uid,
+            "Node": node_name,
+        }
+        answer = await self._object(self._config.bind_verb, arguments)
+        if problem := answer.get("error"):
+            raise ExtenderError(problem)
+
+    async def preempt(
+        self, pod: Pod, victims: Mapping[str, Victims], nodes: Mapping[str, NodeInfo]
+    ) -> dict[str, Victims]:
+        """The nodes that may be made free for the pod, by which victims.
+
+        Raises:
+            ExtenderError: it did not answer, or named a node or a pod that is not there.
+        """
+        arguments: JsonObject = {"Pod": msgspec.to_builtins(pod)}
+        if self._config.node_cache_capable:
+            arguments["NodeNameToVictims"] = None
+            arguments["NodeNameToMetaVictims"] = {
+                name: {
+                    "Pods": [{"UID": victim.metadata.uid} for victim in found.pods],
+                    "NumPDBViolations": found.violations,
+                }
+                for name, found in victims.items()
+            }
+        else:
+            arguments["NodeNameToVictims"] = {
+                name: {"Pods": msgspec.to_builtins(found.pods), "NumPDBViolations": found.violations}
+                for name, found in victims.items()
+            }
+            arguments["NodeNameToMetaVictims"] = None
+        answer = await self._object(self._config.preempt_verb, arguments)
+        chosen = answer.get("nodenametometavictims") or {}
+        return {name: self._victims(name, _lower(found), nodes) for name, found in chosen.items()}
+
+    def _victims(self, name: str, found: JsonObject, nodes: Mapping[str, NodeInfo]) -> Victims:
+        node = nodes.get(name)
+        if node is None:
+            raise ExtenderError(f"nodeinfo not found for node name {go_quote(name)}")
+        pods = []
+        for entry in found.get("pods") or ():
+            uid = _lower(entry).get("uid", "")
+            if uid not in node.pods:
+                raise ExtenderError(
+                    f"extender: {self.name} claims to preempt pod (UID: &{{{uid}}}) on node: {name}, but the pod is "
+                    "not found on that node"
+                )
+            pods.append(node.pods[uid])
+        return Victims(pods, int(found.get("numpdbviolations") or 0))
+
+    def _arguments(self, pod: Pod, nodes: Sequence[NodeInfo]) -> JsonObject:
+        """ExtenderArgs: names for an extender that knows the nodes, or else the nodes themselves."""
+        arguments: JsonObject = {"Pod": msgspec.to_builtins(pod), "Nodes": None, "NodeNames": None}
+        if self._config.node_cache_capable:
+            arguments["NodeNames"] = [node.name for node in nodes]
+        else:
+            items = [msgspec.to_builtins(node.node) for node in nodes]
+            arguments["Nodes"] = {"metadata": {}, "items": items}
+        return arguments
+
+    async def _object(self, action: str, arguments: JsonObject) -> JsonObject:
+        return _lower(await self._send(action, arguments))
+
+    async def _send(self, action: str, arguments: JsonObject) -> Any:
+        """The body of the answer to a POST."""
+        url = f"{self._config.url_prefix.rstrip('/')}/{action}"
+        body = msgspec.json.encode(arguments)
+        try:
+            async with asyncio.timeout(self._timeout):
+                response = await self._connected().post(
+                    url, content=body, headers={"Content-Type": "application/json"}
+                )
+        except (httpx.TimeoutException, TimeoutError) as problem:
+            raise ExtenderError(f"Post {go_quote(url)}: {_TOO_LATE}") from problem
+        except (httpx.HTTPError, OSError) as problem:
+            raise ExtenderError(f"Post {go_quote(url)}: {_cause(problem, url)}") from problem
+        if response.status_code != httpx.codes.OK:
+            raise ExtenderError(f"failed {action} with extender at URL {url}, code {response.status_code}")
+        try:
+            return msgspec.json.decode(response.content)
+        except msgspec.DecodeError as problem:
+            raise ExtenderError(str(problem)) from problem
+
+    @property
+    def _timeout(self) -> float:
+        return self._config.http_timeout.seconds or _DEFAULT_TIMEOUT
+
+    def _connected(self) -> httpx.AsyncClient:
+        if self._client is None:
+            tls = self._config.tls_config
+            transport = HttpTransport(
+                ssl_context=tls_context(self._config),
+                server_name=(tls.server_name or None) if tls is not None else None,
+                connect_timeout=self._timeout,
+            )
+            self._client = httpx.AsyncClient(transport=transport)
+        return self._client
+
+    async def aclose(self) -> None:
+        """Close its connections."""
+        if self._client is not None:
+            await self._client.aclose()
+            self._client = None
+
+
+def _lower(value: Any) -> JsonObject:
+    """An object with its fields in lower case: Go takes them in any."""
+    return {key.lower(): item for key, item in value.items()} if isinstance(value, dict) else {}
+
+
+def _cause(problem: BaseException, url: str) -> str:
+    found: BaseException | None = problem
+    while found is not None:
+        if isinstance(found, ConnectionRefusedError):
+            return f"dial tcp {httpx.URL(url).netloc.decode()}: connect: connection refused"
+        found = found.__cause__
+    return str(problem) or type(problem).__name__
+
+
+def _names(value: Any) -> list[str]:
+    return [str(name) for name in value]
+
+
+def _items(value: Any) -> Sequence[Any]:
+    found = _lower(value).get("items")
+    return found if isinstance(found, list) else ()
+
+
+def _texts(answer: JsonObject, field: str) -> dict[str, str]:
+    return {name: str(text) for name, text in (answer.get(field) or {}).items()}
