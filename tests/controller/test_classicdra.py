@@ -14,7 +14,7 @@ from dra_controller.classicdra.objects import CLAIMS, CLASSES, CONTEXTS, TEMPLAT
 from dra_controller.manager import ControllerManager
 from dra_shared.api.codec import convert
 from dra_shared.api.resource import ResourceClaim
-from dra_shared.api.resources import DEVICE_CLASSES, RESOURCE_CLAIM_TEMPLATES, RESOURCE_CLAIMS
+from dra_shared.api.resources import DEVICE_CLASSES, NODES, RESOURCE_CLAIM_TEMPLATES, RESOURCE_CLAIMS
 from dra_shared.client.errors import NotFound
 from dra_shared.client.rest import Client
 
@@ -150,6 +150,8 @@ async def test_the_status_comes_back_in_the_old_form(cluster: Cluster) -> None:
 async def test_a_pods_context_has_its_nodes(cluster: Cluster) -> None:
     for node in ("node-0", "node-1", "node-2"):
         await cluster.create("Node", node)
+        # A new node is not ready, and tainted so.
+        await cluster.client.patch(NODES.unread, node, {"spec": {"taints": None}})
     for node in ("node-0", "node-1"):
         spec = {
             "driver": "gpu.nvidia.com",

@@ -9,9 +9,9 @@ from typing import Any
 
 import msgspec
 from dra_shared.api.meta import Object
-from dra_shared.api.node import Node
+from dra_shared.api.node import Node, Taint
 from dra_shared.api.pod import Pod, PodResourceClaim
-from dra_shared.api.resource import ResourceClaim, ResourceSlice
+from dra_shared.api.resource import ResourceClaim, ResourceSlice, ResourceSliceSpec
 from dra_shared.api.resources import NODES, PODS, RESOURCE_CLAIMS, RESOURCE_SLICES, Resource
 from dra_shared.claims import ClaimReferenceError, claim_name
 from dra_shared.classic.classes import class_called
@@ -21,12 +21,15 @@ from dra_shared.classic.world import World
 from dra_shared.client.errors import AlreadyExists, Conflict, NotFound
 from dra_shared.client.informer import InformerFactory
 from dra_shared.client.rest import Client
+from dra_shared.nodeselector import matches, required_affinity_matches
+from dra_shared.taints import NO_EXECUTE, NO_SCHEDULE, tolerates
 
 from dra_controller.classicdra.objects import CLAIMS, CONTEXTS, ClassicObject, Finder
 
 JsonObject = dict[str, Any]
 _MOST = 128
 _BY_CLAIM = "claim"
+_CORDONED = Taint(key="node.kubernetes.io/unschedulable", effect=NO_SCHEDULE)
 
 
 class Contexts:
@@ -167,16 +170,33 @@ def context_of(
 
 
 def _potential(pod: Pod, drivers: set[str], nodes: list[Node], slices: list[ResourceSlice]) -> list[str]:
-    """The nodes that take pods, have the labels that this one selects, and devices of the drivers."""
-    own = {one.spec.node_name for one in slices if one.spec.driver in drivers and one.spec.node_name}
-    anywhere = any(one.spec.driver in drivers and not one.spec.node_name for one in slices)
-    wanted = pod.spec.node_selector.items()
+    """The nodes that the pod selects and whose taints it tolerates, and that have devices of the drivers."""
+    offered = [one.spec for one in slices if one.spec.driver in drivers]
     return sorted(
         node.metadata.name
         for node in nodes
-        if not node.spec.unschedulable
-        and (anywhere or node.metadata.name in own)
-        and wanted <= node.metadata.labels.items()
+        if required_affinity_matches(pod.spec, node)
+        and _tolerated(pod, node)
+        and any(_reaches(spec, node) for spec in offered)
+    )
+
+
+def _tolerated(pod: Pod, node: Node) -> bool:
+    """Whether the pod may be put on the node; a cordoned one has a taint, or is about to get it."""
+    taints = [taint for taint in node.spec.taints if taint.effect in (NO_SCHEDULE, NO_EXECUTE)]
+    if node.spec.unschedulable:
+        taints.append(_CORDONED)
+    return all(any(tolerates(one, taint) for one in pod.spec.tolerations) for taint in taints)
+
+
+def _reaches(spec: ResourceSliceSpec, node: Node) -> bool:
+    """Whether devices of the slice can be used on the node; where each has nodes of its own, one of them."""
+    places = spec.devices if spec.per_device_node_selection else (spec,)
+    return any(
+        place.all_nodes
+        or place.node_name == node.metadata.name
+        or (place.node_selector is not None and matches(place.node_selector, node))
+        for place in places
     )
 
 

@@ -3,10 +3,9 @@
 Mirrors pkg/controller/daemon/util/daemonset_util.go, and ``NodeShouldRunDaemonPod`` in daemon_controller.go.
 """
 
-from collections.abc import Mapping
-
 from dra_shared.api.node import Node, NodeSelector, NodeSelectorRequirement, NodeSelectorTerm, Toleration
 from dra_shared.api.pod import Affinity, NodeAffinity, Pod, PodSpec
+from dra_shared.nodeselector import required_affinity_matches
 from dra_shared.taints import NO_EXECUTE, NO_SCHEDULE, tolerates
 from msgspec.structs import replace
 
@@ -65,7 +64,7 @@ def should_run(spec: PodSpec, node: Node) -> tuple[bool, bool]:
     """Whether a new pod of the DaemonSet may be put on the node, and whether one that is there may stay."""
     if spec.node_name and spec.node_name != node.metadata.name:
         return False, False
-    if not _fits(spec, node):
+    if not required_affinity_matches(spec, node):
         return False, False
     tolerations = with_tolerations(spec).tolerations
 
@@ -78,40 +77,3 @@ def should_run(spec: PodSpec, node: Node) -> tuple[bool, bool]:
     if blocked(NO_SCHEDULE, NO_EXECUTE):
         return False, not blocked(NO_EXECUTE)
     return True, True
-
-
-def _fits(spec: PodSpec, node: Node) -> bool:
-    labels = node.metadata.labels
-    if any(labels.get(key) != value for key, value in spec.node_selector.items()):
-        return False
-    nodes = spec.affinity.node_affinity if spec.affinity is not None else None
-    required = nodes.required_during_scheduling_ignored_during_execution if nodes is not None else None
-    if required is None:
-        return True
-    fields = {"metadata.name": node.metadata.name}
-    return any(
-        (term.match_expressions or term.match_fields)
-        and all(_holds(requirement, labels) for requirement in term.match_expressions)
-        and all(_holds(requirement, fields) for requirement in term.match_fields)
-        for term in required.node_selector_terms
-    )
-
-
-def _holds(requirement: NodeSelectorRequirement, values: Mapping[str, str]) -> bool:
-    value = values.get(requirement.key)
-    match requirement.operator:
-        case "In":
-            return value in requirement.values
-        case "NotIn":
-            return value not in requirement.values
-        case "Exists":
-            return value is not None
-        case "DoesNotExist":
-            return value is None
-        case "Gt" | "Lt":
-            try:
-                number, limit = int(value or ""), int(requirement.values[0])
-            except (ValueError, IndexError):
-                return False
-            return number > limit if requirement.operator == "Gt" else number < limit
-    return False

@@ -5,10 +5,10 @@ from dataclasses import dataclass
 
 from dra_shared.api.node import Node, NodeSelectorRequirement
 from dra_shared.api.pod import Pod
+from dra_shared.nodeselector import required_selector, requirement_holds
 from dra_shared.quantity import Format, Quantity
 
 from dra_scheduler.framework.nodeinfo import NodeInfo, host_ports
-from dra_scheduler.framework.nodeselector import required_selector, requirement_holds
 from dra_scheduler.framework.resources import CPU, pod_requests
 from dra_scheduler.plugins.nodeports import conflict
 from dra_scheduler.plugins.tainttoleration import untolerated
@@ -69,7 +69,7 @@ def _affinity(reasons: Sequence[str], pod: Pod, info: NodeInfo, node: Node) -> l
         for key, value in pod.spec.node_selector.items()
         if labels.get(key) != value
     ]
-    selector = required_selector(pod)
+    selector = required_selector(pod.spec)
     terms = selector.node_selector_terms if selector is not None else ()
     unmet = [
         [

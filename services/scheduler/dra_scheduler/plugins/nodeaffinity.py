@@ -8,18 +8,18 @@ from collections.abc import Hashable, Sequence
 import msgspec
 from dra_shared.api.pod import NodeAffinity as Affinity
 from dra_shared.api.pod import Pod, PreferredSchedulingTerm
-
-from dra_scheduler.componentconfig.gojson import encode
-from dra_scheduler.componentconfig.types import NodeAffinityArgs
-from dra_scheduler.framework.events import Action, Interest, Kind
-from dra_scheduler.framework.nodeinfo import NodeInfo
-from dra_scheduler.framework.nodeselector import (
+from dra_shared.nodeselector import (
     matches,
     named_nodes,
     required_affinity_matches,
     required_selector,
     term_matches,
 )
+
+from dra_scheduler.componentconfig.gojson import encode
+from dra_scheduler.componentconfig.types import NodeAffinityArgs
+from dra_scheduler.framework.events import Action, Interest, Kind
+from dra_scheduler.framework.nodeinfo import NodeInfo
 from dra_scheduler.framework.plugin import default_normalize
 from dra_scheduler.framework.state import CycleState
 from dra_scheduler.framework.status import SKIP, Status, unresolvable
@@ -50,7 +50,7 @@ class NodeAffinity:
         return tuple(sorted(pod.spec.node_selector.items())), terms
 
     def pre_filter(self, state: CycleState, pod: Pod) -> tuple[frozenset[str] | None, Status | None]:
-        selector = required_selector(pod)
+        selector = required_selector(pod.spec)
         if selector is None:
             return None, None if pod.spec.node_selector or self._required is not None else SKIP
         names = named_nodes(selector)
@@ -62,7 +62,7 @@ class NodeAffinity:
         assert node.node is not None
         if self._required is not None and not matches(self._required, node.node):
             return unresolvable("node(s) didn't match scheduler-enforced node affinity")
-        if not required_affinity_matches(pod, node.node):
+        if not required_affinity_matches(pod.spec, node.node):
             return unresolvable("node(s) didn't match Pod's node affinity/selector")
         return None
 

@@ -11,6 +11,7 @@ from dataclasses import dataclass, field
 import msgspec
 from dra_shared.api.node import Node
 from dra_shared.api.pod import Pod, TopologySpreadConstraint
+from dra_shared.nodeselector import required_affinity_matches
 from dra_shared.selectors import LabelSelector, label_selector
 
 from dra_scheduler.componentconfig.gojson import encode
@@ -18,7 +19,6 @@ from dra_scheduler.componentconfig.types import PodTopologySpreadArgs
 from dra_scheduler.framework.cache import Cache
 from dra_scheduler.framework.events import Action, Event, Interest, Kind
 from dra_scheduler.framework.nodeinfo import NodeInfo
-from dra_scheduler.framework.nodeselector import required_affinity_matches
 from dra_scheduler.framework.plugin import MAX_NODE_SCORE
 from dra_scheduler.framework.state import CycleState
 from dra_scheduler.framework.status import SKIP, Status, unresolvable, unschedulable
@@ -265,6 +265,6 @@ def _has_labels(node: NodeInfo, spreads: Sequence[_Spread]) -> bool:
 
 
 def _in_play(pod: Pod, node: Node, spec: TopologySpreadConstraint) -> bool:
-    if spec.node_affinity_policy != "Ignore" and not required_affinity_matches(pod, node):
+    if spec.node_affinity_policy != "Ignore" and not required_affinity_matches(pod.spec, node):
         return False
     return spec.node_taints_policy != "Honor" or untolerated(pod, node.spec.taints) is None

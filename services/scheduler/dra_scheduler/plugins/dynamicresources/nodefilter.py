@@ -13,11 +13,11 @@ from dra_shared.api.resource import AllocationResult, DeviceRequest, ResourceCla
 from dra_shared.claims import ClaimReferenceError, claim_name, is_reserved_for_pod
 from dra_shared.clock import Clock
 from dra_shared.features import FeatureGates
+from dra_shared.nodeselector import matches
 
 from dra_scheduler.allocator import AllocationError, TimeLimit, Trace
 from dra_scheduler.dra.manager import DRAManager
 from dra_scheduler.framework.nodeinfo import NodeInfo
-from dra_scheduler.framework.nodeselector import matches
 from dra_scheduler.framework.offload import Offload
 from dra_scheduler.framework.state import CycleState
 from dra_scheduler.framework.status import Status, error, unresolvable

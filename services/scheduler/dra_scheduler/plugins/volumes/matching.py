@@ -9,9 +9,9 @@ from dra_shared.api.core import PersistentVolumeClaim
 from dra_shared.api.meta import ObjectMeta
 from dra_shared.api.node import Node
 from dra_shared.api.storage import CSIStorageCapacity, PersistentVolume, TopologySelectorTerm
+from dra_shared.nodeselector import matches
 from dra_shared.selectors import NOTHING, LabelSelector, SelectorError, label_selector
 
-from dra_scheduler.framework.nodeselector import matches
 from dra_scheduler.framework.resources import amount
 from dra_scheduler.plugins.volumes.podvolumes import class_of
 

@@ -1,7 +1,7 @@
 """Node selectors, matched as upstream's ``component-helpers/scheduling/corev1/nodeaffinity`` does."""
 
 from dra_shared.api.node import Node, NodeSelector, NodeSelectorRequirement, NodeSelectorTerm
-from dra_shared.api.pod import Pod
+from dra_shared.api.pod import PodSpec
 
 
 def matches(selector: NodeSelector, node: Node) -> bool:
@@ -40,19 +40,19 @@ def requirement_holds(requirement: NodeSelectorRequirement, value: str | None) -
     return False
 
 
-def required_affinity_matches(pod: Pod, node: Node) -> bool:
-    """Whether the node has the pod's nodeSelector labels and satisfies its required node affinity."""
+def required_affinity_matches(spec: PodSpec, node: Node) -> bool:
+    """Whether the node has the labels of the spec's nodeSelector and satisfies its required node affinity."""
     labels = node.metadata.labels
-    for key, value in pod.spec.node_selector.items():
+    for key, value in spec.node_selector.items():
         if labels.get(key) != value:
             return False
-    selector = required_selector(pod)
+    selector = required_selector(spec)
     return selector is None or matches(selector, node)
 
 
-def required_selector(pod: Pod) -> NodeSelector | None:
-    """The pod's required node affinity."""
-    affinity = pod.spec.affinity
+def required_selector(spec: PodSpec) -> NodeSelector | None:
+    """The required node affinity."""
+    affinity = spec.affinity
     if affinity is None or affinity.node_affinity is None:
         return None
     return affinity.node_affinity.required_during_scheduling_ignored_during_execution

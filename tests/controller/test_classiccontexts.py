@@ -1,0 +1,71 @@
+"""The nodes that a PodSchedulingContext names."""
+
+from typing import Any
+
+import pytest
+from dra_controller.classicdra.contexts import context_of
+from dra_shared.api.codec import convert
+from dra_shared.api.resources import NODES, PODS, RESOURCE_SLICES
+
+Json = dict[str, Any]
+_TAINT = {"key": "k", "effect": "NoSchedule"}
+_ZONE_B = {"matchExpressions": [{"key": "zone", "operator": "In", "values": ["b"]}]}
+_NAMED = {"matchFields": [{"key": "metadata.name", "operator": "In", "values": ["plain"]}]}
+
+
+def _potential(spec: Json, *slices: Json) -> list[str]:
+    nodes = {
+        "plain": {},
+        "tainted": {"taints": [_TAINT]},
+        "soft": {"taints": [{**_TAINT, "effect": "PreferNoSchedule"}]},
+        "cordoned": {"unschedulable": True},
+    }
+    found: list[str] = context_of(
+        convert(PODS, {"metadata": {"name": "p"}, "spec": spec}),
+        {"gpu": False},
+        ["gpu.nvidia.com"],
+        [
+            convert(NODES, {"metadata": {"name": name, "labels": {"zone": name[0]}}, "spec": node})
+            for name, node in {**nodes, "bare": {}}.items()
+        ],
+        [
+            convert(RESOURCE_SLICES, {"spec": {"driver": "gpu.nvidia.com", **one}})
+            for one in slices or [{"nodeName": name} for name in nodes]
+        ],
+        "",
+    )["spec"]["potentialNodes"]
+    return found
+
+
+def _affine(*terms: Json) -> Json:
+    required = {"nodeSelectorTerms": list(terms)}
+    return {"affinity": {"nodeAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": required}}}
+
+
+@pytest.mark.parametrize(
+    ("spec", "names"),
+    [
+        ({}, ["plain", "soft"]),
+        ({"tolerations": [{"key": "k", "operator": "Exists"}]}, ["plain", "soft", "tainted"]),
+        ({"tolerations": [{"operator": "Exists"}]}, ["cordoned", "plain", "soft", "tainted"]),
+        ({"nodeSelector": {"zone": "s"}}, ["soft"]),
+        (_affine(_NAMED), ["plain"]),
+        (_affine(_NAMED, {"matchExpressions": [{"key": "zone", "operator": "Exists"}]}), ["plain", "soft"]),
+        (_affine(_ZONE_B), []),
+    ],
+)
+def test_the_pod_may_go_to_them(spec: Json, names: list[str]) -> None:
+    assert _potential(spec) == names
+
+
+@pytest.mark.parametrize(
+    ("piece", "names"),
+    [
+        ({"allNodes": True}, ["bare", "plain", "soft"]),
+        ({"nodeSelector": {"nodeSelectorTerms": [_ZONE_B]}}, ["bare"]),
+        ({"perDeviceNodeSelection": True, "devices": [{"name": "d", "nodeName": "bare"}]}, ["bare"]),
+        ({"nodeName": "plain", "driver": "other.example.com"}, []),
+    ],
+)
+def test_the_driver_has_devices_for_them(piece: Json, names: list[str]) -> None:
+    assert _potential({}, piece) == names
