@@ -65,7 +65,7 @@ class Placement:
     """Chooses nodes; reuses verdicts for pods of equal signature.
 
     ``percentage`` of all nodes are enough to choose among (percentageOfNodesToScore); 0 leaves that to their number.
-    ``extenders`` are asked anew in each attempt.
+    ``extenders`` are asked in each attempt.
     """
 
     def __init__(

@@ -25,7 +25,7 @@ _TOO_LATE = "context deadline exceeded (Client.Timeout exceeded while awaiting h
 
 
 class ExtenderError(Exception):
-    """The extender could not be asked, or said that something went wrong."""
+    """The extender did not answer, or reports a problem."""
 
 
 @dataclass(frozen=True, slots=True)
