@@ -28,6 +28,38 @@ def test_counts_agreement_and_names_the_rest(tmp_path: Path) -> None:
     assert not agree
 
 
+def test_any_of_several_outcomes_agrees_and_a_panic_is_no_model(tmp_path: Path) -> None:
+    (right,) = answers("cel", _cel_lines(tmp_path / "in.jsonl", {}))
+    wrong = {**right, "match": False}
+    lines = [
+        {"in": {**CASE, "name": "either"}, "out": wrong, "outcomes": [wrong, right]},
+        {"in": {**CASE, "name": "neither"}, "out": wrong, "outcomes": [wrong, wrong]},
+        {"in": {**CASE, "name": "panics"}, "out": {"panic": "index out of range"}},
+    ]
+    file = tmp_path / "lines.jsonl"
+    file.write_bytes(b"\n".join(map(orjson.dumps, lines)))
+    assert compare("cel", file) == ({"cases": 2, "agree": 1, "disagree": ["neither"], "panics": 1}, False)
+
+
+def test_cases_are_of_the_version_that_is_asked_for(tmp_path: Path) -> None:
+    slice_spec = {
+        "driver": "d.example.com",
+        "pool": {"name": "p", "generation": 1, "resourceSliceCount": 1},
+        "allNodes": True,
+        "devices": [{"name": "a", "attributes": {"model": {}}}],
+    }
+    kind = {"apiVersion": "resource.k8s.io/v1", "kind": "ResourceSlice", "metadata": {"name": "s"}}
+    file = tmp_path / "slice.jsonl"
+    file.write_bytes(orjson.dumps({"in": {"object": {**kind, "spec": slice_spec}}, "out": {}}))
+    types = [
+        error["type"]
+        for version in ("1.34", "1.36")
+        for answer in answers("validate", file, version)
+        for error in answer["server"]["errors"]
+    ]
+    assert types == ["FieldValueRequired", "FieldValueInvalid"]
+
+
 def test_reads_gzipped_files(tmp_path: Path) -> None:
     (right,) = answers("cel", _cel_lines(tmp_path / "in.jsonl", {}))
     plain = _cel_lines(tmp_path / "plain.jsonl", right)

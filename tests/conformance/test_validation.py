@@ -18,6 +18,7 @@ from dra_apiserver.kinds.resource.strategy import ResourceSliceStrategy
 from dra_apiserver.kinds.strategy import Context
 from dra_shared.features import FeatureGates
 from dra_shared.names import dns_subdomain_name
+from dra_shared.version import V1_36
 
 from tests.support.reference import load_vectors
 
@@ -92,7 +93,7 @@ def _cases(tables: list[str], requests_only: bool) -> list[Any]:
 def _validated(case: Json) -> list[FieldError]:
     """What our validators say to the object as it is."""
     obj, old, operation, kind = case["object"], case.get("oldObject") or {}, case["operation"], case["kind"]
-    gates = FeatureGates(**case["featureGates"])
+    gates = FeatureGates(V1_36, **case["featureGates"])
     spec, old_spec = obj.get("spec") or {}, old.get("spec") or {}
     meta = obj["metadata"]
     namespaced = kind in ("ResourceClaim", "ResourceClaimTemplate")
@@ -103,7 +104,7 @@ def _validated(case: Json) -> list[FieldError]:
         if create:
             return created + requests.check_claim_spec(spec, "spec", gates)
         if operation == "statusUpdate":
-            return changed + claimstatus.check_status(obj, old)
+            return changed + claimstatus.check_status(obj, old, V1_36)
         immutable = [] if spec == old_spec else [invalid("spec", show(spec, CLAIM_SPEC), IMMUTABLE)]
         return created + changed + immutable
     if kind == "ResourceClaimTemplate":
@@ -118,7 +119,9 @@ def _validated(case: Json) -> list[FieldError]:
         before = None if create else old_spec
         return created + changed + deviceclass.check_class(spec, gates, before)
     if kind == "DeviceTaintRule":
-        return (created if create else changed) + taintrule.check_rule(spec, None if create else old_spec)
+        return (created if create else changed) + taintrule.check_rule(
+            spec, gates, None if create else old_spec
+        )
     assert kind == "ResourcePoolStatusRequest"
     if create:
         return created

@@ -9,10 +9,11 @@ import pytest
 from dra_apiserver.discovery import Discovery, version_info
 from dra_apiserver.kinds import catalog
 from dra_apiserver.openapi import OpenApi
+from dra_cli import conformance
 from dra_shared.features import FeatureGates
 from dra_shared.version import V1_34, V1_35, Version, release
 
-from tests.support.reference import reference_path
+from tests.support.reference import load_vectors, reference_path
 
 _RECORDED = (V1_34, V1_35)
 _STARTS = ("all", "default")
@@ -171,3 +172,20 @@ def _is_left_out(key: str, value: Any) -> bool:
     return key in ("enum", "x-kubernetes-group-version-kind") or (
         key == "description" and isinstance(value, str)
     )
+
+
+@pytest.mark.parametrize("version", _RECORDED, ids=str)
+@pytest.mark.parametrize("subject", ["cel", "validate"])
+def test_recorded_cases_agree(subject: str, version: Version) -> None:
+    about = conformance.subject(subject)
+    lines = load_vectors(f"random-{subject}-{version}.jsonl.gz")
+    disagree = [
+        line["in"]["name"]
+        for line in lines
+        if "panic" not in line["out"]
+        and not any(
+            about.agrees(about.answer({**line["in"], "kubernetesVersion": str(version)}), out)
+            for out in conformance.outcomes(line)
+        )
+    ]
+    assert disagree == []

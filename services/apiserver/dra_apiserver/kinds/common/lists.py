@@ -24,31 +24,46 @@ def repeated(items: Iterable[Any]) -> set[int]:
     return places
 
 
-def check_list(items: Sequence[T] | None, limit: int | None, check: Check[T], path: str) -> list[FieldError]:
-    """The errors of each entry, or just that there are more than `limit`."""
+def check_list(
+    items: Sequence[T] | None, limit: int | None, check: Check[T], path: str, *, thorough: bool = False
+) -> list[FieldError]:
+    """The errors of each entry, or that there are more than `limit`: just that, unless the check is `thorough`."""
     items = items or ()
-    if limit is not None and len(items) > limit:
-        return [too_many(path, len(items), limit)]
     errors: list[FieldError] = []
+    if limit is not None and len(items) > limit:
+        errors.append(too_many(path, len(items), limit))
+        if not thorough:
+            return errors
     for index, item in enumerate(items):
         errors.extend(check(item, f"{path}[{index}]"))
     return errors
 
 
 def check_set(
-    items: Sequence[T] | None, limit: int | None, check: Check[T], key: Callable[[T], Any], path: str
+    items: Sequence[T] | None,
+    limit: int | None,
+    check: Check[T],
+    key: Callable[[T], Any],
+    path: str,
+    *,
+    thorough: bool = False,
+    member: str = "",
 ) -> list[FieldError]:
-    """As `check_list`, and every key once. A key may be a pair of what is compared and what is shown."""
+    """As `check_list`, and every key once. A key may be a pair of what is compared and what is shown.
+
+    A key that occurs again is reported at its entry, or at the entry's `member`.
+    """
     items = items or ()
-    errors = check_list(items, limit, check, path)
-    if limit is not None and len(items) > limit:
+    errors = check_list(items, limit, check, path, thorough=thorough)
+    if limit is not None and len(items) > limit and not thorough:
         return errors
+    suffix = f".{member}" if member else ""
     seen = set()
     for index, item in enumerate(items):
         value = key(item)
         compared, shown = value if isinstance(value, tuple) else (value, value)
         if compared in seen:
-            errors.append(duplicate(f"{path}[{index}]", shown))
+            errors.append(duplicate(f"{path}[{index}]{suffix}", shown))
         seen.add(compared)
     return errors
 
@@ -60,15 +75,21 @@ def check_map(
     check_key: Check[str],
     check: Check[T],
     path: str,
+    *,
+    thorough: bool = False,
+    keyed: bool = False,
 ) -> list[FieldError]:
-    """The errors of each key (at the map's own path) and value; long keys are shortened in paths."""
+    """The errors of each key (at the map's own path, unless `keyed`) and value; long keys are shortened in paths."""
     entries = entries or {}
-    if limit is not None and len(entries) > limit:
-        return [too_many(path, len(entries), limit)]
     errors: list[FieldError] = []
+    if limit is not None and len(entries) > limit:
+        errors.append(too_many(path, len(entries), limit))
+        if not thorough:
+            return errors
     for key, value in entries.items():
-        errors.extend(check_key(key, path))
-        errors.extend(check(value, f"{path}[{_shortened(key, shown_length)}]"))
+        at = f"{path}[{_shortened(key, shown_length)}]"
+        errors.extend(check_key(key, at if keyed else path))
+        errors.extend(check(value, at))
     return errors
 
 

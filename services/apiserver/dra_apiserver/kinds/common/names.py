@@ -6,6 +6,7 @@ import re
 import uuid
 
 from dra_shared.names import dns_label, dns_subdomain, label_key, label_value, regex_message
+from dra_shared.version import DEFAULT, V1_35, Version
 
 from dra_apiserver.errors import FieldError, invalid, required, too_long
 
@@ -33,11 +34,11 @@ def class_name(value: str, path: str) -> list[FieldError]:
     return subdomain(value, path) if value else [required(path)]
 
 
-def driver_name(value: str, path: str) -> list[FieldError]:
+def driver_name(value: str, path: str, kubernetes: Version = DEFAULT) -> list[FieldError]:
     """A driver's name: at most 63 bytes, a DNS subdomain whatever its case (as CSI drivers have it)."""
-    if not value:
-        return [required(path)]
-    errors = []
+    errors = [] if value else [required(path)]
+    if errors and kubernetes >= V1_35:
+        return errors
     if len(value.encode()) > DOMAIN_LENGTH:
         errors.append(too_long(path, DOMAIN_LENGTH))
     errors.extend(invalid(path, value, text) for text in dns_subdomain(value.lower()))
@@ -74,26 +75,32 @@ def c_identifier(value: str, path: str) -> list[FieldError]:
     return errors
 
 
-def qualified_name(value: str, path: str) -> list[FieldError]:
+def qualified_name(value: str, path: str, kubernetes: Version = DEFAULT) -> list[FieldError]:
     """An attribute's or capacity's name, with or without its domain. More than one slash is let through."""
+    if kubernetes < V1_35 and not value:
+        return [required(path, "name required")]
     parts = value.split("/")
     if len(parts) == 1:
         return c_identifier(value, path)
     if len(parts) > 2:
         return []
     domain, name = parts
-    errors = driver_name(domain, path) if domain else [invalid(path, "", "the domain must not be empty")]
-    errors += c_identifier(name, path) if name else [invalid(path, "", "the name must not be empty")]
-    return errors
+    errors = driver_name(domain, path, kubernetes) if domain else [_empty(path, "domain", kubernetes)]
+    return errors + (c_identifier(name, path) if name else [_empty(path, "name", kubernetes)])
 
 
-def fully_qualified_name(value: str, path: str) -> list[FieldError]:
+def _empty(path: str, part: str, kubernetes: Version) -> FieldError:
+    text = f"the {part} must not be empty"
+    return invalid(path, "", text) if kubernetes >= V1_35 else required(path, text)
+
+
+def fully_qualified_name(value: str, path: str, kubernetes: Version = DEFAULT) -> list[FieldError]:
     """An attribute's name with its domain."""
-    errors = qualified_name(value, path)
-    if "/" not in value:
-        text = "a fully qualified name must be a domain and a name separated by a slash"
-        errors.append(invalid(path, value, text))
-    return errors
+    errors = qualified_name(value, path, kubernetes)
+    if "/" in value or (kubernetes < V1_35 and not value):
+        return errors
+    text = "a fully qualified name must be a domain and a name separated by a slash"
+    return [*errors, invalid(path, value, text if kubernetes >= V1_35 else "must include a domain")]
 
 
 def label_name(value: str, path: str) -> list[FieldError]:

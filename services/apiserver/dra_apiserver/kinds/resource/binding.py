@@ -4,23 +4,27 @@ from __future__ import annotations
 
 from typing import Any
 
+from dra_shared.version import Version
+
 from dra_apiserver.errors import FieldError, duplicate, invalid
 from dra_apiserver.kinds.common import names
 from dra_apiserver.kinds.common.goshapes import show
-from dra_apiserver.kinds.common.lists import check_list, repeated
+from dra_apiserver.kinds.common.lists import repeated
 from dra_apiserver.kinds.resource.declared import limit
+from dra_apiserver.kinds.resource.lists import Lists
 
 JsonObject = dict[str, Any]
 _CONDITIONS = limit("Device", "bindingConditions")
 _FAILURES = limit("Device", "bindingFailureConditions")
 
 
-def check_binding(device: JsonObject, path: str) -> list[FieldError]:
+def check_binding(device: JsonObject, path: str, kubernetes: Version) -> list[FieldError]:
     """The binding conditions of a device or of an allocation result."""
     conditions = device.get("bindingConditions") or []
     failures = device.get("bindingFailureConditions") or []
-    errors = check_list(conditions, _CONDITIONS, names.label_name, f"{path}.bindingConditions")
-    errors += check_list(failures, _FAILURES, names.label_name, f"{path}.bindingFailureConditions")
+    lists = Lists(kubernetes)
+    errors = lists.check_list(conditions, _CONDITIONS, names.label_name, f"{path}.bindingConditions")
+    errors += lists.check_list(failures, _FAILURES, names.label_name, f"{path}.bindingFailureConditions")
     known = set(conditions)
     for index in sorted(repeated(conditions)):
         errors.append(duplicate(f"{path}.bindingConditions[{index}]", conditions[index]))

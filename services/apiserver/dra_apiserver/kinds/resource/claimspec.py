@@ -5,12 +5,13 @@ from __future__ import annotations
 from typing import Any
 
 from dra_shared.features import FeatureGates
+from dra_shared.version import V1_35, Version
 
 from dra_apiserver.errors import FieldError, Verbatim, invalid, not_supported, required
 from dra_apiserver.kinds.common import names
-from dra_apiserver.kinds.common.lists import check_list, check_set
 from dra_apiserver.kinds.common.validspecs import KnownGood
 from dra_apiserver.kinds.resource.declared import limit, values
+from dra_apiserver.kinds.resource.lists import Lists
 from dra_apiserver.kinds.resource.opaque import check_configuration
 from dra_apiserver.kinds.resource.selectors import check_selectors
 from dra_apiserver.kinds.resource.taints import check_toleration
@@ -32,7 +33,8 @@ _good = KnownGood()
 class RequestNames:
     """The names by which a claim's requests and their alternatives can be referred to."""
 
-    def __init__(self, devices: JsonObject) -> None:
+    def __init__(self, devices: JsonObject, kubernetes: Version) -> None:
+        self._lists = Lists(kubernetes)
         self._names = {
             request.get("name", ""): {entry.get("name", "") for entry in request.get("firstAvailable") or ()}
             for request in devices.get("requests") or ()
@@ -56,7 +58,7 @@ class RequestNames:
 
     def check_references(self, references: list[str] | None, path: str) -> list[FieldError]:
         """The references of a constraint or configuration, each once."""
-        return check_set(references, _REFERENCES, self.check, lambda name: name, path)
+        return self._lists.check_set(references, _REFERENCES, self.check, lambda name: name, path)
 
 
 def check_claim_spec(spec: JsonObject, path: str, gates: FeatureGates) -> list[FieldError]:
@@ -67,15 +69,17 @@ def check_claim_spec(spec: JsonObject, path: str, gates: FeatureGates) -> list[F
 def _check_spec(spec: JsonObject, path: str, gates: FeatureGates) -> list[FieldError]:
     devices = spec.get("devices") or {}
     path = f"{path}.devices"
-    known = RequestNames(devices)
-    errors = check_set(
+    known = RequestNames(devices, gates.version)
+    lists = Lists(gates.version)
+    errors = lists.check_set(
         devices.get("requests"),
         _REQUESTS,
         lambda request, at: _check_request(request, at, gates),
         lambda request: request.get("name", ""),
         f"{path}.requests",
+        "name",
     )
-    errors += check_list(
+    errors += lists.check_list(
         devices.get("constraints"),
         _CONSTRAINTS,
         lambda constraint, at: _check_constraint(constraint, at, known, gates),
@@ -84,33 +88,43 @@ def _check_spec(spec: JsonObject, path: str, gates: FeatureGates) -> list[FieldE
 
     def check_config(config: JsonObject, at: str) -> list[FieldError]:
         found = known.check_references(config.get("requests"), f"{at}.requests")
-        return found + check_configuration(config, at)
+        return found + check_configuration(config, at, gates.version)
 
-    return errors + check_list(devices.get("config"), _CONFIGS, check_config, f"{path}.config")
+    return errors + lists.check_list(devices.get("config"), _CONFIGS, check_config, f"{path}.config")
 
 
 def _check_request(request: JsonObject, path: str, gates: FeatureGates) -> list[FieldError]:
     errors = names.label(request.get("name", ""), f"{path}.name")
     exactly, alternatives = request.get("exactly"), request.get("firstAvailable") or []
     text = "exactly one of `exactly` or `firstAvailable` is required"
+    both = exactly is not None and bool(alternatives)
     if exactly is None and not alternatives:
-        errors.append(required(path, text))
-    elif exactly is not None and alternatives:
+        return [*errors, required(path, text)]
+    if not both or _both_members_are_checked(gates.version):
+        errors += _check_alternatives(alternatives, f"{path}.firstAvailable", gates)
+        errors += _check_exact(exactly, f"{path}.exactly", gates) if exactly is not None else []
+    if both:
         errors.append(invalid(path, Verbatim("null"), f"{text}, but multiple fields are set"))
-    elif alternatives:
-        errors += check_set(
-            alternatives,
-            _ALTERNATIVES,
-            lambda entry, at: [
-                *names.label(entry.get("name", ""), f"{at}.name"),
-                *_check_exact(entry, at, gates),
-            ],
-            lambda entry: entry.get("name", ""),
-            f"{path}.firstAvailable",
-        )
-    elif exactly is not None:
-        errors += _check_exact(exactly, f"{path}.exactly", gates)
     return errors
+
+
+def _both_members_are_checked(kubernetes: Version) -> bool:
+    """Whether a request that wrongly has both `exactly` and `firstAvailable` has the errors of each, too."""
+    return kubernetes < V1_35
+
+
+def _check_alternatives(alternatives: list[JsonObject], path: str, gates: FeatureGates) -> list[FieldError]:
+    return Lists(gates.version).check_set(
+        alternatives,
+        _ALTERNATIVES,
+        lambda entry, at: [
+            *names.label(entry.get("name", ""), f"{at}.name"),
+            *_check_exact(entry, at, gates),
+        ],
+        lambda entry: entry.get("name", ""),
+        path,
+        "name",
+    )
 
 
 def _check_exact(request: JsonObject, path: str, gates: FeatureGates) -> list[FieldError]:
@@ -126,7 +140,12 @@ def _check_exact(request: JsonObject, path: str, gates: FeatureGates) -> list[Fi
             errors.append(invalid(f"{path}.count", count, "must be greater than zero"))
     else:
         errors.append(not_supported(f"{path}.allocationMode", mode, _MODES))
-    return errors + check_list(request.get("tolerations"), None, check_toleration, f"{path}.tolerations")
+    return errors + Lists(gates.version).check_list(
+        request.get("tolerations"),
+        None,
+        lambda toleration, at: check_toleration(toleration, at, gates.version),
+        f"{path}.tolerations",
+    )
 
 
 def _check_constraint(
@@ -135,9 +154,9 @@ def _check_constraint(
     errors = known.check_references(constraint.get("requests"), f"{path}.requests")
     match, distinct = constraint.get("matchAttribute"), constraint.get("distinctAttribute")
     if match is not None:
-        errors += names.fully_qualified_name(match, f"{path}.matchAttribute")
+        errors += names.fully_qualified_name(match, f"{path}.matchAttribute", gates.version)
     elif distinct is not None:
-        errors += names.fully_qualified_name(distinct, f"{path}.distinctAttribute")
+        errors += names.fully_qualified_name(distinct, f"{path}.distinctAttribute", gates.version)
     elif gates.enabled("DRAConsumableCapacity"):
         text = (
             'exactly one of "matchAttribute" or "distinctAttribute" is required, but multiple fields are set'

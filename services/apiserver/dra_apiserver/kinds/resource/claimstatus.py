@@ -7,6 +7,7 @@ import re
 from typing import Any
 
 from dra_shared.numerals import integer
+from dra_shared.version import V1_35, Version
 
 from dra_apiserver.errors import (
     FieldError,
@@ -20,12 +21,12 @@ from dra_apiserver.errors import (
 from dra_apiserver.kinds.common import names
 from dra_apiserver.kinds.common.conditions import check_conditions
 from dra_apiserver.kinds.common.goshapes import show
-from dra_apiserver.kinds.common.lists import check_list, check_set
 from dra_apiserver.kinds.common.objectmeta import IMMUTABLE
 from dra_apiserver.kinds.resource.binding import check_binding
 from dra_apiserver.kinds.resource.claimspec import RequestNames
 from dra_apiserver.kinds.resource.declared import limit, values
 from dra_apiserver.kinds.resource.goshapes import ALLOCATION
+from dra_apiserver.kinds.resource.lists import Lists
 from dra_apiserver.kinds.resource.opaque import check_configuration, check_object
 from dra_apiserver.kinds.resource.selectors import check_node_selector
 
@@ -42,28 +43,33 @@ _SOURCES = values("DeviceAllocationConfiguration", "source")
 _DeviceID = tuple[str, str, str, str]
 
 
-def check_status(claim: JsonObject, old: JsonObject, path: str = "status") -> list[FieldError]:
+def check_status(
+    claim: JsonObject, old: JsonObject, kubernetes: Version, path: str = "status"
+) -> list[FieldError]:
     """A changed status; an allocation that was there may go, but not change."""
     status, before = claim.get("status") or {}, old.get("status") or {}
     allocation = status.get("allocation")
-    known = RequestNames((claim.get("spec") or {}).get("devices") or {})
+    known = RequestNames((claim.get("spec") or {}).get("devices") or {}, kubernetes)
+    lists = Lists(kubernetes)
     reserved = status.get("reservedFor") or []
-    errors = check_set(
+    errors = lists.check_set(
         reserved,
         _RESERVED_FOR,
         _check_consumer,
         lambda consumer: consumer.get("uid", ""),
         f"{path}.reservedFor",
+        "uid",
     )
     allocated = {
         _device_id(result) for result in ((allocation or {}).get("devices") or {}).get("results") or ()
     }
-    errors += check_set(
+    errors += lists.check_set(
         status.get("devices"),
         None,
-        lambda device, at: _check_device(device, at, allocated),
-        lambda device: (_device_id(device), _shown(device)),
+        lambda device, at: _check_device(device, at, allocated, kubernetes),
+        lambda device: (_device_id(device), _shown(device, kubernetes)),
         f"{path}.devices",
+        "deviceID",
     )
     if reserved:
         if allocation is None:
@@ -76,7 +82,7 @@ def check_status(claim: JsonObject, old: JsonObject, path: str = "status") -> li
             errors.append(forbidden_field(f"{path}.reservedFor", text))
     if allocation is not None:
         if before.get("allocation") is None:
-            errors += _check_allocation(allocation, f"{path}.allocation", known)
+            errors += _check_allocation(allocation, f"{path}.allocation", known, kubernetes)
         elif before["allocation"] != allocation:
             errors.append(invalid(f"{path}.allocation", show(allocation, ALLOCATION), IMMUTABLE))
     return errors
@@ -95,19 +101,22 @@ def _device_id(device: JsonObject) -> _DeviceID:
     )
 
 
-def _shown(device: JsonObject) -> Any:
-    driver, pool, name, share = _device_id(device)
-    return show({"Driver": driver, "Pool": pool, "Device": name, "ShareID": share})
+def _shown(device: JsonObject, kubernetes: Version) -> Any:
+    """The device's id as messages show it; 1.34's has no fields that Go could print."""
+    parts = dict(zip(("Driver", "Pool", "Device", "ShareID"), _device_id(device), strict=True))
+    return show(parts if kubernetes >= V1_35 else {name: {} for name in parts})
 
 
-def _check_device(device: JsonObject, path: str, allocated: set[_DeviceID]) -> list[FieldError]:
-    errors = names.driver_name(device.get("driver", ""), f"{path}.driver")
+def _check_device(
+    device: JsonObject, path: str, allocated: set[_DeviceID], kubernetes: Version
+) -> list[FieldError]:
+    errors = names.driver_name(device.get("driver", ""), f"{path}.driver", kubernetes)
     errors += names.pool_name(device.get("pool", ""), f"{path}.pool")
     errors += names.label(device.get("device", ""), f"{path}.device")
     if device.get("shareID") is not None:
         errors += names.uid(device["shareID"], f"{path}.shareID")
     if _device_id(device) not in allocated:
-        errors.append(invalid(path, _shown(device), "must be an allocated device in the claim"))
+        errors.append(invalid(path, _shown(device, kubernetes), "must be an allocated device in the claim"))
     conditions = device.get("conditions") or []
     if len(conditions) > _DEVICE_CONDITIONS:
         errors.append(too_many(f"{path}.conditions", len(conditions), _DEVICE_CONDITIONS))
@@ -115,16 +124,20 @@ def _check_device(device: JsonObject, path: str, allocated: set[_DeviceID]) -> l
     if device.get("data") is not None:
         errors += check_object(device["data"], f"{path}.data", _DEVICE_DATA_LENGTH)
     network = device.get("networkData")
-    return errors + (_check_network(network, f"{path}.networkData") if network is not None else [])
+    return errors + (
+        _check_network(network, f"{path}.networkData", kubernetes) if network is not None else []
+    )
 
 
-def _check_network(network: JsonObject, path: str) -> list[FieldError]:
+def _check_network(network: JsonObject, path: str, kubernetes: Version) -> list[FieldError]:
     errors = []
     for name, most in _NETWORK_LENGTHS:
         if len((network.get(name) or "").encode()) > most:
             errors.append(too_long(f"{path}.{name}", most))
     addresses = network.get("ips")
-    return errors + check_set(addresses, _ADDRESSES, _check_address, lambda address: address, f"{path}.ips")
+    return errors + Lists(kubernetes).check_set(
+        addresses, _ADDRESSES, _check_address, lambda address: address, f"{path}.ips"
+    )
 
 
 def _check_address(address: str, path: str) -> list[FieldError]:
@@ -148,36 +161,43 @@ def _check_address(address: str, path: str) -> list[FieldError]:
     return []
 
 
-def _check_allocation(allocation: JsonObject, path: str, known: RequestNames) -> list[FieldError]:
+def _check_allocation(
+    allocation: JsonObject, path: str, known: RequestNames, kubernetes: Version
+) -> list[FieldError]:
     devices = allocation.get("devices") or {}
-    errors = check_list(
+    lists = Lists(kubernetes)
+    errors = lists.check_list(
         devices.get("results"),
         _RESULTS,
-        lambda result, at: _check_result(result, at, known),
+        lambda result, at: _check_result(result, at, known, kubernetes),
         f"{path}.devices.results",
     )
-    errors += check_list(
+    errors += lists.check_list(
         devices.get("config"),
         _CONFIGS,
-        lambda config, at: _check_config(config, at, known),
+        lambda config, at: _check_config(config, at, known, kubernetes),
         f"{path}.devices.config",
     )
     selector = allocation.get("nodeSelector")
     return errors + (check_node_selector(selector, f"{path}.nodeSelector") if selector is not None else [])
 
 
-def _check_result(result: JsonObject, path: str, known: RequestNames) -> list[FieldError]:
+def _check_result(
+    result: JsonObject, path: str, known: RequestNames, kubernetes: Version
+) -> list[FieldError]:
     errors = known.check(result.get("request", ""), f"{path}.request")
-    errors += names.driver_name(result.get("driver", ""), f"{path}.driver")
+    errors += names.driver_name(result.get("driver", ""), f"{path}.driver", kubernetes)
     errors += names.pool_name(result.get("pool", ""), f"{path}.pool")
     errors += names.label(result.get("device", ""), f"{path}.device")
-    errors += check_binding(result, path)
+    errors += check_binding(result, path, kubernetes)
     if result.get("shareID") is not None:
         errors += names.uid(result["shareID"], f"{path}.shareID")
     return errors
 
 
-def _check_config(config: JsonObject, path: str, known: RequestNames) -> list[FieldError]:
+def _check_config(
+    config: JsonObject, path: str, known: RequestNames, kubernetes: Version
+) -> list[FieldError]:
     source = config.get("source", "")
     errors: list[FieldError] = []
     if not source:
@@ -185,4 +205,4 @@ def _check_config(config: JsonObject, path: str, known: RequestNames) -> list[Fi
     elif source not in _SOURCES:
         errors.append(not_supported(f"{path}.source", source, _SOURCES))
     errors += known.check_references(config.get("requests"), f"{path}.requests")
-    return errors + check_configuration(config, path)
+    return errors + check_configuration(config, path, kubernetes)

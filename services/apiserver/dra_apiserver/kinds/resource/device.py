@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import functools
 import re
 from typing import Any
 
 from dra_shared.features import FeatureGates
 from dra_shared.quantity import Quantity
+from dra_shared.version import V1_35, Version
 
 from dra_apiserver.errors import (
     FieldError,
@@ -19,21 +21,22 @@ from dra_apiserver.errors import (
 )
 from dra_apiserver.kinds.common import names
 from dra_apiserver.kinds.common.goshapes import show
-from dra_apiserver.kinds.common.lists import check_list, check_map, check_set
 from dra_apiserver.kinds.resource.binding import check_binding
 from dra_apiserver.kinds.resource.capacity import check_exclusive_capacity, check_shared_capacity
-from dra_apiserver.kinds.resource.declared import limit
-from dra_apiserver.kinds.resource.goshapes import DEVICE_ATTRIBUTE
+from dra_apiserver.kinds.resource.counters import (
+    CONSUMPTIONS,
+    check_consumption,
+    counters_and_devices_are_apart,
+)
+from dra_apiserver.kinds.resource.goshapes import device_attribute
+from dra_apiserver.kinds.resource.lists import Lists
 from dra_apiserver.kinds.resource.selectors import check_node_selector
 from dra_apiserver.kinds.resource.taints import TAINTS, check_taint
 
 JsonObject = dict[str, Any]
-COUNTERS = 32
 _ATTRIBUTES_AND_CAPACITIES = 32
 _ATTRIBUTE_VALUES = 48
 _VALUE_LENGTH = 64
-_COUNTER_CONSUMPTIONS = limit("Device", "consumesCounters")
-_COUNTER_KEY_LENGTH = 63
 
 _NUMBER = r"(0|[1-9]\d*)"
 _PRERELEASE = r"(0|[1-9]\d*|\d*[a-zA-Z-][0-9a-zA-Z-]*)"
@@ -49,18 +52,20 @@ def check_device(
     device: JsonObject, old: JsonObject | None, per_device: bool, path: str, gates: FeatureGates
 ) -> list[FieldError]:
     """A device; `old` is the one of that name before a change, `per_device` whether it chooses its own nodes."""
+    kubernetes, lists = gates.version, Lists(gates.version)
+    qualified_name = functools.partial(names.qualified_name, kubernetes=kubernetes)
     errors = names.label(device.get("name", ""), f"{path}.name")
     attributes, capacity = device.get("attributes") or {}, device.get("capacity") or {}
     entries = len(attributes) + len(capacity)
     if entries > _ATTRIBUTES_AND_CAPACITIES:
         text = f"the total number of attributes and capacities must not exceed {_ATTRIBUTES_AND_CAPACITIES}"
         errors.append(invalid(path, entries, text))
-    errors += check_map(
+    errors += lists.check_map(
         attributes,
         None,
         names.KEY_LENGTH,
-        names.qualified_name,
-        lambda attribute, at: check_attribute(attribute, at),
+        qualified_name,
+        lambda attribute, at: check_attribute(attribute, at, kubernetes),
         f"{path}.attributes",
     )
     values = sum(_value_count(attribute) for attribute in attributes.values())
@@ -68,19 +73,22 @@ def check_device(
         text = f"the total number of attribute values must not exceed {_ATTRIBUTE_VALUES}"
         errors.append(invalid(path, values, text))
     check = check_shared_capacity if device.get("allowMultipleAllocations") else check_exclusive_capacity
-    errors += check_map(capacity, None, names.KEY_LENGTH, names.qualified_name, check, f"{path}.capacity")
+    errors += lists.check_map(capacity, None, names.KEY_LENGTH, qualified_name, check, f"{path}.capacity")
     taints = device.get("taints") or []
-    if old is None or (old.get("taints") or []) != taints:
-        errors += check_list(taints, TAINTS, check_taint, f"{path}.taints")
-    errors += check_set(
+    if old is None or kubernetes < V1_35 or (old.get("taints") or []) != taints:
+        errors += lists.check_list(
+            taints, TAINTS, lambda taint, at: check_taint(taint, at, kubernetes), f"{path}.taints"
+        )
+    errors += lists.check_set(
         device.get("consumesCounters"),
-        _COUNTER_CONSUMPTIONS,
-        _check_consumption,
+        CONSUMPTIONS if counters_and_devices_are_apart(kubernetes) else None,
+        lambda consumption, at: check_consumption(consumption, at, kubernetes),
         lambda consumption: consumption.get("counterSet", ""),
         f"{path}.consumesCounters",
+        "counterSet",
     )
     errors += _check_nodes(device, per_device, path)
-    errors += check_binding(device, path)
+    errors += check_binding(device, path, kubernetes)
     return errors + _check_allocatable(device, f"{path}.nodeAllocatableResourceMappings")
 
 
@@ -89,7 +97,7 @@ def _value_count(attribute: JsonObject) -> int:
     return max(1, sum(len(attribute.get(name) or ()) for name in _LISTS))
 
 
-def check_attribute(attribute: JsonObject, path: str) -> list[FieldError]:
+def check_attribute(attribute: JsonObject, path: str, kubernetes: Version) -> list[FieldError]:
     """An attribute: exactly one kind of value, within its limits."""
     errors: list[FieldError] = []
     given = [name for name in (*_SCALARS, *_LISTS) if attribute.get(name) is not None]
@@ -101,11 +109,12 @@ def check_attribute(attribute: JsonObject, path: str) -> list[FieldError]:
         if attribute.get(name) is not None and not attribute[name]:
             errors.append(invalid(f"{path}.{name}", show([]), "must not be empty if specified"))
     for name, check in (("strings", _check_string), ("versions", _check_version)):
-        errors += check_list(attribute.get(name), None, check, f"{path}.{name}")
+        errors += Lists(kubernetes).check_list(attribute.get(name), None, check, f"{path}.{name}")
     if not given:
-        errors.append(invalid(path, "", "exactly one value must be specified"))
+        text = "exactly one value must be specified"
+        errors.append(invalid(path, "", text) if kubernetes >= V1_35 else required(path, text))
     elif len(given) > 1:
-        shown = show(attribute, DEVICE_ATTRIBUTE)
+        shown = show(attribute, device_attribute(kubernetes))
         errors.append(invalid(path, shown, "exactly one value must be specified"))
     return errors
 
@@ -119,23 +128,6 @@ def _check_version(value: str, path: str) -> list[FieldError]:
     if not _SEMVER.fullmatch(value):
         errors.append(invalid(path, value, "must be a string compatible with semver.org spec 2.0.0"))
     return errors + _check_string(value, path)
-
-
-def check_counters(counters: JsonObject | None, path: str) -> list[FieldError]:
-    """The counters of a set, or those that a device consumes."""
-    if not counters:
-        return [required(path)]
-    return check_map(counters, COUNTERS, _COUNTER_KEY_LENGTH, names.label, lambda *_: (), path)
-
-
-def check_counter_set_name(name: str, path: str) -> list[FieldError]:
-    """The name of a counter set, which must be given."""
-    return names.label(name, path) if name else [required(path)]
-
-
-def _check_consumption(consumption: JsonObject, path: str) -> list[FieldError]:
-    errors = check_counter_set_name(consumption.get("counterSet", ""), f"{path}.counterSet")
-    return errors + check_counters(consumption.get("counters"), f"{path}.counters")
 
 
 def _check_nodes(device: JsonObject, per_device: bool, path: str) -> list[FieldError]:

@@ -8,8 +8,8 @@ from dra_shared.features import FeatureGates
 from dra_shared.names import dns_subdomain, is_extended_resource_name
 
 from dra_apiserver.errors import FieldError, invalid
-from dra_apiserver.kinds.common.lists import check_list
 from dra_apiserver.kinds.resource.declared import limit
+from dra_apiserver.kinds.resource.lists import Lists
 from dra_apiserver.kinds.resource.opaque import check_configuration
 from dra_apiserver.kinds.resource.selectors import check_selectors
 
@@ -31,8 +31,11 @@ def check_class(
     stored = old is not None and selectors == (old.get("selectors") or [])
     errors = check_selectors(selectors, f"{path}.selectors", gates, stored)
     config_stored = old is not None and configs == (old.get("config") or [])
-    errors += check_list(
-        configs, _CONFIGS, lambda config, at: check_configuration(config, at, config_stored), f"{path}.config"
+    errors += Lists(gates.version).check_list(
+        configs,
+        _CONFIGS,
+        lambda config, at: check_configuration(config, at, gates.version, config_stored),
+        f"{path}.config",
     )
     name = spec.get("extendedResourceName")
     if name is not None and not is_extended_resource_name(name):

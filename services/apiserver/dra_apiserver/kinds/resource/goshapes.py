@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dra_shared.version import V1_36, Version
+
 from dra_apiserver.kinds.common.goshapes import MAP, NODE_SELECTOR_TERM, Shape
 
 _SELECTOR: Shape = [("CEL", "cel", [("Expression", "expression", None, "")], "null")]
@@ -89,7 +91,7 @@ ALLOCATION: Shape = [
 ]
 # Go's encoder keeps the names of ObjectMeta's json tags, and omits what is empty.
 CLAIM_TEMPLATE_SPEC: Shape = [("", "metadata", None, "inline"), ("Spec", "spec", CLAIM_SPEC, "struct")]
-DEVICE_ATTRIBUTE: Shape = [
+_DEVICE_ATTRIBUTE: Shape = [
     ("IntValue", "int", None, "null"),
     ("BoolValue", "bool", None, "null"),
     ("StringValue", "string", None, "null"),
@@ -99,6 +101,13 @@ DEVICE_ATTRIBUTE: Shape = [
     ("StringValues", "strings", None, "null"),
     ("VersionValues", "versions", None, "null"),
 ]
+
+
+def device_attribute(kubernetes: Version) -> Shape:
+    """An attribute; its lists came in 1.36."""
+    return _DEVICE_ATTRIBUTE if kubernetes >= V1_36 else _DEVICE_ATTRIBUTE[:4]
+
+
 _POOL: Shape = [
     ("Driver", "driver", None, ""),
     ("PoolName", "poolName", None, ""),

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from dra_shared.jsontext import dumps
+from dra_shared.version import Version
 
 from dra_apiserver.errors import FieldError, invalid, required, too_long
 from dra_apiserver.kinds.common import names
@@ -13,12 +14,14 @@ JsonObject = dict[str, Any]
 PARAMETERS_LENGTH = 10 * 1024
 
 
-def check_configuration(config: JsonObject, path: str, stored: bool = False) -> list[FieldError]:
+def check_configuration(
+    config: JsonObject, path: str, kubernetes: Version, stored: bool = False
+) -> list[FieldError]:
     """The `opaque` part, which is required as long as there is no other."""
     opaque = config.get("opaque")
     if opaque is None:
         return [required(f"{path}.opaque")]
-    errors = names.driver_name(opaque.get("driver", ""), f"{path}.opaque.driver")
+    errors = names.driver_name(opaque.get("driver", ""), f"{path}.opaque.driver", kubernetes)
     parameters = opaque.get("parameters")
     return errors + check_object(parameters, f"{path}.opaque.parameters", PARAMETERS_LENGTH, stored)
 

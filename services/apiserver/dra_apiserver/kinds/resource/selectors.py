@@ -16,8 +16,8 @@ from dra_apiserver.errors import (
     too_long,
 )
 from dra_apiserver.kinds.common import names
-from dra_apiserver.kinds.common.lists import check_list
 from dra_apiserver.kinds.resource.declared import limit
+from dra_apiserver.kinds.resource.lists import Lists
 
 JsonObject = dict[str, Any]
 SELECTORS = limit("ExactDeviceRequest", "selectors")
@@ -31,7 +31,9 @@ def check_selectors(
     selectors: list[JsonObject] | None, path: str, gates: FeatureGates, stored: bool = False
 ) -> list[FieldError]:
     """The CEL selectors of a request or class; `stored` ones may use what newer servers brought."""
-    return check_list(selectors, SELECTORS, lambda item, at: _check_selector(item, at, gates, stored), path)
+    return Lists(gates.version).check_list(
+        selectors, SELECTORS, lambda item, at: _check_selector(item, at, gates, stored), path
+    )
 
 
 def _check_selector(selector: JsonObject, path: str, gates: FeatureGates, stored: bool) -> list[FieldError]:

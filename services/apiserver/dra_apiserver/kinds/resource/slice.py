@@ -9,10 +9,16 @@ from dra_shared.features import FeatureGates
 from dra_apiserver.errors import FieldError, Verbatim, invalid, required
 from dra_apiserver.kinds.common import names
 from dra_apiserver.kinds.common.goshapes import NODE_SELECTOR_TERM, show
-from dra_apiserver.kinds.common.lists import check_set
 from dra_apiserver.kinds.common.objectmeta import IMMUTABLE
+from dra_apiserver.kinds.resource.counters import (
+    check_consumption_of,
+    check_counter_set,
+    check_totals,
+    counters_and_devices_are_apart,
+)
 from dra_apiserver.kinds.resource.declared import limit
-from dra_apiserver.kinds.resource.device import check_counter_set_name, check_counters, check_device
+from dra_apiserver.kinds.resource.device import check_device
+from dra_apiserver.kinds.resource.lists import Lists
 from dra_apiserver.kinds.resource.selectors import check_node_selector
 
 JsonObject = dict[str, Any]
@@ -29,30 +35,40 @@ def check_slice(
     spec: JsonObject, gates: FeatureGates, old: JsonObject | None = None, path: str = "spec"
 ) -> list[FieldError]:
     """The spec of a slice, new or changed from `old`."""
-    errors = names.driver_name(spec.get("driver", ""), f"{path}.driver")
+    lists, apart = Lists(gates.version), counters_and_devices_are_apart(gates.version)
+    errors = names.driver_name(spec.get("driver", ""), f"{path}.driver", gates.version)
     errors += _check_pool(spec.get("pool") or {}, f"{path}.pool")
     if old is not None:
         errors += _check_unchanged(spec, old, path)
     errors += _check_place(spec, path)
-    if spec.get("sharedCounters") is not None and spec.get("devices") is not None:
+    if apart and spec.get("sharedCounters") is not None and spec.get("devices") is not None:
         text = "only one of `sharedCounters` or `devices` is allowed"
         errors.append(invalid(path, "", text))
     devices = spec.get("devices") or []
     before = {device.get("name", ""): device for device in (old or {}).get("devices") or ()}
     per_device = bool(spec.get("perDeviceNodeSelection"))
-    errors += check_set(
+
+    def check(device: JsonObject, at: str) -> list[FieldError]:
+        found = check_device(device, before.get(device.get("name", "")), per_device, at, gates)
+        return found if apart else found + check_consumption_of(device, spec.get("sharedCounters"), at)
+
+    errors += lists.check_set(
         devices,
-        _DEVICES_WITH_DETAILS if _any_detailed(devices) else _DEVICES,
-        lambda device, at: check_device(device, before.get(device.get("name", "")), per_device, at, gates),
+        _DEVICES_WITH_DETAILS if apart and _any_detailed(devices) else _DEVICES,
+        check,
         lambda device: device.get("name", ""),
         f"{path}.devices",
+        "name",
     )
-    return errors + check_set(
+    if not apart:
+        errors += check_totals(spec, path)
+    return errors + lists.check_set(
         spec.get("sharedCounters"),
-        _COUNTER_SETS,
-        _check_counter_set,
+        _COUNTER_SETS if apart else None,
+        lambda counter_set, at: check_counter_set(counter_set, at, gates.version),
         lambda counter_set: counter_set.get("name", ""),
         f"{path}.sharedCounters",
+        "name",
     )
 
 
@@ -126,8 +142,3 @@ def _check_place(spec: JsonObject, path: str) -> list[FieldError]:
         shown_fields = f"{{{', '.join(given)}}}"
         errors.append(invalid(path, shown_fields, f"{_ONE_PLACE}, but multiple fields are set"))
     return errors
-
-
-def _check_counter_set(counter_set: JsonObject, path: str) -> list[FieldError]:
-    errors = check_counter_set_name(counter_set.get("name", ""), f"{path}.name")
-    return errors + check_counters(counter_set.get("counters"), f"{path}.counters")

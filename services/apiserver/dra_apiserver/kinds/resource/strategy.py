@@ -113,7 +113,7 @@ class ResourceClaimStatusStrategy(GenericStrategy):
             if status.get("allocation") is not None and ctx.features.enabled("DRAResourceClaimDeviceStatus"):
                 errors += check_drivers(status, before, ctx, "status.devices")
         errors += super().validate_update(obj, old, ctx)
-        return errors + check_status(obj, old)
+        return errors + check_status(obj, old, ctx.features.version)
 
 
 def _results(claim: JsonObject) -> list[JsonObject]:
@@ -260,14 +260,14 @@ class DeviceTaintRuleStrategy(GenericStrategy):
 
     def validate_create(self, obj: JsonObject, ctx: Context) -> list[FieldError]:
         """Metadata and spec."""
-        return super().validate_create(obj, ctx) + taintrule.check_rule(obj.get("spec") or {})
+        return super().validate_create(obj, ctx) + taintrule.check_rule(obj.get("spec") or {}, ctx.features)
 
     def validate_update(self, obj: JsonObject, old: JsonObject, ctx: Context) -> list[FieldError]:
         """Metadata and spec, or the status."""
         errors = super().validate_update(obj, old, ctx)
         if ctx.subresource == "status":
             return errors + taintrule.check_rule_status(obj.get("status") or {})
-        return errors + taintrule.check_rule(obj.get("spec") or {}, old.get("spec") or {})
+        return errors + taintrule.check_rule(obj.get("spec") or {}, ctx.features, old.get("spec") or {})
 
 
 class ResourcePoolStatusRequestStrategy(GenericStrategy):

@@ -4,24 +4,40 @@ from __future__ import annotations
 
 from typing import Any
 
+from dra_shared.features import FeatureGates
+
 from dra_apiserver.errors import FieldError, too_many
 from dra_apiserver.kinds.common import names
 from dra_apiserver.kinds.common.conditions import check_conditions
+from dra_apiserver.kinds.resource.selectors import check_selectors
 from dra_apiserver.kinds.resource.taints import check_taint
 
 JsonObject = dict[str, Any]
 _CONDITIONS = 8
 
 
-def check_rule(spec: JsonObject, old: JsonObject | None = None, path: str = "spec") -> list[FieldError]:
-    """The spec of a rule: which devices, and the taint they get."""
-    selector = spec.get("deviceSelector") or {}
+def check_rule(
+    spec: JsonObject, gates: FeatureGates, old: JsonObject | None = None, path: str = "spec"
+) -> list[FieldError]:
+    """The spec of a rule: which devices, and the taint they get.
+
+    1.34 alone has rules for the devices of a class, and for those that expressions select.
+    """
+    selector, at = spec.get("deviceSelector") or {}, f"{path}.deviceSelector"
     errors: list[FieldError] = []
-    for name, check in (("driver", names.driver_name), ("pool", names.pool_name), ("device", names.label)):
+    if selector.get("deviceClassName") is not None:
+        errors += names.subdomain(selector["deviceClassName"], f"{at}.deviceClassName")
+    if selector.get("driver") is not None:
+        errors += names.driver_name(selector["driver"], f"{at}.driver", gates.version)
+    for name, check in (("pool", names.pool_name), ("device", names.label)):
         if selector.get(name) is not None:
-            errors += check(selector[name], f"{path}.deviceSelector.{name}")
+            errors += check(selector[name], f"{at}.{name}")
+    before = ((old or {}).get("deviceSelector") or {}).get("selectors") or []
+    selectors = selector.get("selectors") or []
+    stored = old is not None and selectors == before
+    errors += check_selectors(selectors, f"{at}.selectors", gates, stored)
     old_taint = (old.get("taint") or {}) if old is not None else None
-    return errors + check_taint(spec.get("taint") or {}, f"{path}.taint", old_taint)
+    return errors + check_taint(spec.get("taint") or {}, f"{path}.taint", gates.version, old_taint)
 
 
 def check_rule_status(status: JsonObject, path: str = "status") -> list[FieldError]:

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
+from dra_shared.version import V1_35, Version
+
 from dra_apiserver.errors import FieldError, invalid, not_supported, required
 from dra_apiserver.kinds.common import names
 from dra_apiserver.kinds.resource.declared import values
@@ -11,26 +13,36 @@ from dra_apiserver.kinds.resource.declared import values
 JsonObject = dict[str, Any]
 TAINTS = 16
 _EFFECTS = values("DeviceTaint", "effect")
+_WITHOUT_EFFECT = "None"
 _OPERATORS = values("DeviceToleration", "operator")
 
 
-def check_taint(taint: JsonObject, path: str, old: JsonObject | None = None) -> list[FieldError]:
-    """A taint; an effect that was there before is not judged again."""
+def _effects(kubernetes: Version) -> list[str]:
+    """The effects that a taint may have; one that has none came in 1.35."""
+    return [effect for effect in _EFFECTS if kubernetes >= V1_35 or effect != _WITHOUT_EFFECT]
+
+
+def check_taint(
+    taint: JsonObject, path: str, kubernetes: Version, old: JsonObject | None = None
+) -> list[FieldError]:
+    """A taint; an effect that was there before is not judged again, from 1.35 on."""
+    effects = _effects(kubernetes)
     errors = names.label_name(taint.get("key", ""), f"{path}.key")
     value = taint.get("value", "")
     if value:
         errors += names.label_text(value, f"{path}.value")
     effect = taint.get("effect", "")
-    if old is None or old.get("effect", "") != effect:
+    if old is None or kubernetes < V1_35 or old.get("effect", "") != effect:
         if not effect:
             errors.append(required(f"{path}.effect"))
-        elif effect not in _EFFECTS:
-            errors.append(not_supported(f"{path}.effect", effect, _EFFECTS))
+        elif effect not in effects:
+            errors.append(not_supported(f"{path}.effect", effect, effects))
     return errors
 
 
-def check_toleration(toleration: JsonObject, path: str) -> list[FieldError]:
+def check_toleration(toleration: JsonObject, path: str, kubernetes: Version) -> list[FieldError]:
     """A toleration of a request."""
+    effects = _effects(kubernetes)
     errors: list[FieldError] = []
     key, value = toleration.get("key", ""), toleration.get("value", "")
     operator, effect = toleration.get("operator", ""), toleration.get("effect", "")
@@ -45,6 +57,6 @@ def check_toleration(toleration: JsonObject, path: str) -> list[FieldError]:
         errors.append(required(f"{path}.operator"))
     else:
         errors.append(not_supported(f"{path}.operator", operator, _OPERATORS))
-    if effect and effect not in _EFFECTS:
-        errors.append(not_supported(f"{path}.effect", effect, _EFFECTS))
+    if effect and effect not in effects:
+        errors.append(not_supported(f"{path}.effect", effect, effects))
     return errors
