@@ -65,7 +65,20 @@ def options(parser: Parser) -> None:
     pack.add_argument("--count", type=number(1), help="so many copies of the pods in FILE")
     pack.add_argument("--time", type=number(0.0, None, float), default=60.0, help="seconds to search (60)")
     pack.add_argument("--namespace", "-n", help="namespace of manifests that name none (default: default)")
-    for each in (fit, drain, remove, upgrade, taint, change, nodes, pack):
+    replay = question("replay", "how a recorded timeline of pods would go", _replay)
+    replay.add_argument("file", help="the timeline: CSV of start, end and shape, a dump, or a recorded watch")
+    replay.add_argument("--shapes", metavar="FILE", help="manifests of the pods that a CSV names")
+    replay.add_argument(
+        "--changes", type=Path, metavar="FILE", help="changes to try, each on top of the last"
+    )
+    replay.add_argument(
+        "--starved-after",
+        type=number(0.0, None, float),
+        default=600.0,
+        metavar="SECONDS",
+        help="pods that wait longer starve (600)",
+    )
+    for each in (fit, drain, remove, upgrade, taint, change, nodes, pack, replay):
         _common(each)
 
 
@@ -179,6 +192,19 @@ def _pack(chosen: argparse.Namespace) -> int:
     with Progress("placed", quiet=chosen.quiet) as progress:
         answer = packing(source.objects, chosen, progress)
     return _shown(chosen, source, answer, packing_text)
+
+
+def _replay(chosen: argparse.Namespace) -> int:
+    from dra_cli.plan.questions import replayed
+    from dra_cli.plan.show import replay_text
+    from dra_cli.plan.sources import chosen_world
+    from dra_cli.plan.working import Progress
+
+    source = chosen_world(chosen)
+    with Progress("arrived", quiet=chosen.quiet) as progress:
+        answer, problems = replayed(source.objects, chosen, progress)
+    source.problems.extend(problems)
+    return _shown(chosen, source, answer, replay_text)
 
 
 def _shown(chosen: argparse.Namespace, source: Any, answer: Any, text: Callable[[Any], str]) -> int:

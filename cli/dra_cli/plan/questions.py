@@ -7,19 +7,23 @@ from collections.abc import Mapping
 
 import msgspec
 from dra_scheduler.plan.change import places
-from dra_scheduler.plan.fit import PodPlace
+from dra_scheduler.plan.fit import PodPlace, Wanted
 from dra_scheduler.plan.moves import Mover, Moves
 from dra_scheduler.plan.objects import Objects
 from dra_scheduler.plan.packing.answer import Packing
 from dra_scheduler.plan.packing.freeing import Freer
 from dra_scheduler.plan.packing.packer import Packer
+from dra_scheduler.plan.replaying.answer import Course, Replay
+from dra_scheduler.plan.replaying.replayer import Replayer
 from dra_scheduler.plan.simulation import Stopped
 from dra_shared.api.node import Taint
 from dra_shared.api.resource import DeviceTaint
 from dra_shared.api.resources import NODES, RESOURCE_SLICES
 
 from dra_cli.errors import CommandError
+from dra_cli.plan.edits import Changed, changed
 from dra_cli.plan.reading import from_source, typed
+from dra_cli.plan.timeline import timeline, without_pods
 from dra_cli.plan.wanted import wanted
 from dra_cli.plan.working import Progress, new_simulation, simulation
 
@@ -93,6 +97,31 @@ def packing(objects: Objects, chosen: argparse.Namespace, progress: Progress) ->
 
     room, _ = Freer(objects, asked, new, go_on).answer(chosen.count)
     return msgspec.structs.replace(answer, room=room, complete=progress.going)
+
+
+def replayed(objects: Objects, chosen: argparse.Namespace, progress: Progress) -> tuple[Replay, list[str]]:
+    """The answer of ``replay``, and what of the timeline could not be read.
+
+    Raises:
+        CommandError: the timeline or the changes cannot be read.
+    """
+    shapes = wanted(chosen.shapes, objects) if chosen.shapes else None
+    times, problems = timeline(chosen.file, objects, shapes)
+    start = Changed("as it is", without_pods(objects, times.arrivals), chosen.feature_gates, chosen.config)
+    worlds = [start, *(changed(chosen.changes, start) if chosen.changes else ())]
+    asked = Wanted((), times.groups)
+    courses: list[Course] = []
+    for each in worlds:
+        new = new_simulation(each.objects, asked, each.gates, chosen.seed, each.config)
+        world = new(progress.running)
+        world.load((resource, found.values()) for resource, found in each.objects)
+        try:
+            courses.append(Replayer(world, times, progress.at).run(each.name, chosen.starved_after))
+        except Stopped:
+            break
+        finally:
+            world.close()
+    return Replay(courses=tuple(courses), complete=len(courses) == len(worlds)), problems
 
 
 def before_and_after(

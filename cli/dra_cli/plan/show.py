@@ -11,6 +11,7 @@ from dra_scheduler.plan.fit import Fit, PodPlace
 from dra_scheduler.plan.moves import Moves
 from dra_scheduler.plan.packing.answer import NodeRoom, Packing, Room
 from dra_scheduler.plan.purchase.answer import Purchase
+from dra_scheduler.plan.replaying.answer import Replay
 
 from dra_cli.errors import CommandError
 
@@ -171,6 +172,30 @@ def _room(room: Room) -> Iterable[str]:
     for move in room.moves:
         yield f"  {move.pod} from {move.before} to {move.after}"
     yield from (f"  then {place}" for place in _places(room.placed))
+
+
+def replay_text(answer: Replay) -> str:
+    """The answer of ``plan replay``."""
+    lines = []
+    for course in answer.courses:
+        waits = course.waits
+        lines += [
+            f"{course.name}: {course.placed} of {_count(course.pods, 'pod')} placed, utilisation "
+            f"{course.utilisation:.1%} in {course.span:g} s",
+            f"  waits: mean {waits.mean:g} s, median {waits.median:g} s, 95th percentile {waits.p95:g} s, "
+            f"longest {waits.longest:g} s",
+        ]
+        if course.preempted:
+            lines.append(f"  {_count(course.preempted, 'pod')} preempted, which started again")
+        for pod in course.starved[:_MOST_PODS]:
+            why = f": {pod.message}" if pod.message else ""
+            lines.append(f"  starved: {pod.pod}, which came at {pod.at:g} s, waited {pod.waited:g} s{why}")
+        if len(course.starved) > _MOST_PODS:
+            lines.append(f"  and {len(course.starved) - _MOST_PODS} more; -o json has all")
+    if not answer.complete:
+        lines.append("interrupted: this is as far as it came")
+    lines += [f"uncertain: {problem}" for problem in answer.uncertain]
+    return "\n".join(lines)
 
 
 def _amounts(counts: Mapping[str, int]) -> str:

@@ -90,6 +90,8 @@ class MemoryClient(Client):
         self._before: dict[tuple[Resource[Any], str], Object | None] | None = None
         # Called with a pod that is gone, after its informer's handlers.
         self.on_pod_gone: Callable[[Pod], None] = lambda pod: None
+        # Called with a pod that was bound.
+        self.on_bound: Callable[[Pod], None] = lambda pod: None
 
     # What the world itself does: immediate, unchecked.
 
@@ -298,7 +300,7 @@ class MemoryClient(Client):
         status = pod.status
         if status.nominated_node_name:
             status = _replace(status, nominated_node_name="")
-        self.put(PODS, _replace(pod, spec=spec, status=status))
+        self.on_bound(self.put(PODS, _replace(pod, spec=spec, status=status)))
         return b"{}"
 
     async def watch(

@@ -4,6 +4,7 @@ Mirrors ``Scheduler.Run`` of upstream's ``pkg/scheduler/scheduler.go``; the sche
 :mod:`dra_scheduler.wiring` builds for the service.
 """
 
+import math
 import random
 from collections.abc import Callable, Coroutine, Iterable, Iterator
 from contextlib import contextmanager
@@ -140,15 +141,19 @@ class Simulation:
         """Run what only waits for its turn, as reports do."""
         return self._loop.run(work)
 
-    def settle(self) -> None:
-        """Schedule until nothing can change any more by itself.
+    def settle(self, until: Callable[[], float] = lambda: math.inf) -> None:
+        """Schedule until nothing can change any more by itself, or until so many seconds have :attr:`elapsed`.
 
         Raises:
             Stopped: ``running`` says no.
         """
-        self._loop.run(self._settle())
+        self._loop.run(self._settle(until))
 
-    async def _settle(self) -> None:
+    def pass_until(self, elapsed: float) -> None:
+        """Let time pass in which nothing happens."""
+        self._loop.advance(elapsed - self._loop.time())
+
+    async def _settle(self, until: Callable[[], float]) -> None:
         queue, loop, scheduler = self.scheduler.queue, self._loop, self.scheduler
         give_up = loop.time() + _PATIENCE
         while True:
@@ -165,7 +170,7 @@ class Simulation:
             if queue.has_active():
                 continue
             waits = [seconds for seconds in (due, queue.next_due()) if seconds is not None]
-            if not waits or loop.time() + min(waits) > give_up:
+            if not waits or loop.time() + min(waits) > min(give_up, until()):
                 return
             loop.advance(min(waits))
 

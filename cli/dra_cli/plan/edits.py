@@ -1,0 +1,102 @@
+"""Files of changes to a world, each made on top of those before it."""
+
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import orjson
+from dra_scheduler.plan.objects import Objects
+from dra_shared.api.resources import NODES, PODS, RESOURCE_SLICES
+
+from dra_cli.errors import CommandError
+from dra_cli.plan.describe import described
+from dra_cli.plan.documents import Document
+from dra_cli.plan.reading import from_source, typed
+
+_FIELDS = ("name", "nodes", "remove", "objects", "featureGates", "config")
+
+
+@dataclass(frozen=True)
+class Changed:
+    """A world after a change; ``gates`` and ``config`` are as the scheduler's options."""
+
+    name: str
+    objects: Objects
+    gates: str
+    config: Path | None
+
+
+def changed(path: Path, start: Changed) -> Iterator[Changed]:
+    """The worlds that the file's changes lead to, one after the other.
+
+    Raises:
+        CommandError: the file cannot be read, or a change is of no use.
+    """
+    from dra_shared.yamltext import YamlError, load
+
+    try:
+        document = load(path.read_bytes()).value
+    except OSError as error:
+        raise CommandError(f"cannot read {path}: {error.strerror}") from error
+    except YamlError as error:
+        raise CommandError(f"{path} is no valid YAML: {error}") from error
+    given = document.get("changes") if isinstance(document, dict) else None
+    if not isinstance(given, list) or not given:
+        raise CommandError(f"{path}: changes are a list, each with {', '.join(_FIELDS)}")
+    now = start
+    for number, change in enumerate(given):
+        now = _change(change, now, f"{path}: changes[{number}]", path.parent)
+        yield now
+
+
+def _change(change: Any, before: Changed, where: str, folder: Path) -> Changed:
+    if not isinstance(change, dict) or not isinstance(change.get("name"), str):
+        raise CommandError(f"{where}: a change needs a name")
+    for name in change:
+        if name not in _FIELDS:
+            raise CommandError(f"{where}.{name}: unknown: choose {', '.join(_FIELDS)}")
+    objects = _without(before.objects, change.get("remove") or (), where)
+    nodes = change.get("nodes")
+    if nodes is not None:
+        if not isinstance(nodes, dict) or not isinstance(nodes.get("count"), int) or "gpus" not in nodes:
+            raise CommandError(f"{where}.nodes: must have count and gpus")
+        prefix = str(nodes.get("prefix") or f"{change['name'].replace(' ', '-')}-")
+        more = described(nodes["count"], str(nodes["gpus"]), prefix=prefix)
+        objects = objects.with_objects((r, obj) for r, each in more for obj in each.values())
+    if "objects" in change:
+        objects = objects.with_objects(typed(*_manifests(change["objects"], where, folder)))
+    config = change.get("config")
+    return Changed(
+        name=change["name"],
+        objects=objects,
+        gates=str(change.get("featureGates", before.gates)),
+        config=folder / str(config) if config is not None else before.config,
+    )
+
+
+def _without(objects: Objects, names: Iterable[Any], where: str) -> Objects:
+    gone = {str(name) for name in names}
+    unknown = sorted(gone - objects.of(NODES).keys())
+    if unknown:
+        raise CommandError(f'{where}.remove: there is no node "{unknown[0]}"')
+    slices = [key for key, piece in objects.of(RESOURCE_SLICES).items() if piece.spec.node_name in gone]
+    pods = [key for key, pod in objects.of(PODS).items() if pod.spec.node_name in gone]
+    return objects.without(NODES, gone).without(RESOURCE_SLICES, slices).without(PODS, pods)
+
+
+def _manifests(given: Any, where: str, folder: Path) -> tuple[Iterable[Document], list[str]]:
+    """Documents of files, or of objects that stand in the file itself."""
+    problems: list[str] = []
+    found: list[Document] = []
+    for each in given if isinstance(given, list) else [given]:
+        if isinstance(each, str):
+            found += from_source(str(folder / each), problems)
+        elif isinstance(each, dict):
+            kind, version = str(each.get("kind")), str(each.get("apiVersion"))
+            found.append(Document(version, kind, orjson.dumps(each), False, where))
+        else:
+            raise CommandError(f"{where}.objects: must be files or objects")
+    if problems:
+        raise CommandError(problems[0])
+    return found, problems

@@ -1,0 +1,223 @@
+"""``plan replay``: runs a timeline in a world's own time and keeps account of who waits and what is used.
+
+A pod's duration counts from when it gets its place: one that waits longer leaves later.
+"""
+
+import functools
+import heapq
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from itertools import count
+from statistics import mean, median
+from typing import Any
+
+import msgspec
+from dra_shared.api.meta import Object
+from dra_shared.api.pod import Pod
+from dra_shared.api.resources import POD_GROUPS, PODS, RESOURCE_CLAIMS, RESOURCE_SLICES, Resource
+from dra_shared.api.scheduling import PodGroup
+
+from dra_scheduler.plan.copies import copied
+from dra_scheduler.plan.replaying.answer import Course, Starved, Waits
+from dra_scheduler.plan.replaying.weights import Weights
+from dra_scheduler.plan.simulation import Simulation
+from dra_scheduler.plan.upkeep import claim_names
+
+_replace = msgspec.structs.replace
+
+
+@dataclass(frozen=True)
+class Arrival:
+    """A pod that comes ``at`` so many seconds and stays for ``lasts`` seconds (None: for good)."""
+
+    at: float
+    lasts: float | None
+    pod: Pod
+
+
+@dataclass(frozen=True)
+class Timeline:
+    """Pods that come and go; ``groups`` and ``others`` are what they refer to, there from the start."""
+
+    arrivals: Sequence[Arrival]
+    groups: Sequence[PodGroup] = ()
+    others: Sequence[tuple[Resource[Any], Object]] = field(default_factory=tuple)
+
+
+@dataclass
+class _Account:
+    """One pod's course: ``placed`` is when it first got its place, ``since`` when the last time."""
+
+    arrival: Arrival
+    arrived: float
+    placed: float | None = None
+    since: float | None = None
+    used: float = 0.0
+
+
+class Replayer:
+    """Runs a timeline once, in a world that has its nodes and whatever else stays."""
+
+    def __init__(
+        self, world: Simulation, timeline: Timeline, progress: Callable[[int], None] = lambda done: None
+    ) -> None:
+        self._world = world
+        self._timeline = timeline
+        self._progress = progress
+        self._numbers = count()
+        self._events: list[tuple[float, int, Callable[[], None]]] = []
+        self._accounts: dict[str, _Account] = {}
+        self._leaving = ""
+        self._restarts = 0
+        self._weights = Weights(world.client.objects(RESOURCE_SLICES))
+        self._in_use = 0.0
+        self._used = 0.0
+        self._counted_to = 0.0
+        self._last = 0.0
+
+    def run(self, name: str, starved_after: float) -> Course:
+        """The course of events.
+
+        Raises:
+            Stopped: it was interrupted.
+        """
+        world = self._world
+        world.client.on_bound = self._bound
+        release = world.client.on_pod_gone
+
+        def gone(pod: Pod) -> None:
+            self._gone(pod)
+            release(pod)
+
+        world.client.on_pod_gone = gone
+        for resource, obj in self._timeline.others:
+            world.add(resource, obj)
+        world.settle()
+        started = world.elapsed
+        self._counted_to = self._last = started
+        self._in_use = sum(map(self._weights.of, world.client.objects(RESOURCE_CLAIMS)))
+        for group in self._timeline.groups:
+            world.add(POD_GROUPS, group)
+        for arrival in sorted(self._timeline.arrivals, key=lambda arrival: arrival.at):
+            self._at(started + arrival.at, functools.partial(self._arrive, arrival))
+        while self._events:
+            world.settle(self._next)
+            world.pass_until(self._next())
+            now = world.elapsed
+            while self._events and self._events[0][0] <= now:
+                heapq.heappop(self._events)[2]()
+            world.settle(lambda: world.elapsed)
+        world.settle()
+        self._count_use()
+        return self._course(name, started, starved_after)
+
+    def _next(self) -> float:
+        return self._events[0][0] if self._events else float("inf")
+
+    def _at(self, moment: float, action: Callable[[], None]) -> None:
+        heapq.heappush(self._events, (moment, next(self._numbers), action))
+
+    def _arrive(self, arrival: Arrival) -> None:
+        _, (pod,) = copied(self._world, (arrival.pod,), (), "")
+        self._accounts[pod.key] = _Account(arrival, self._world.elapsed)
+        self._world.add(PODS, pod)
+        self._progress(len(self._accounts))
+
+    def _bound(self, pod: Pod) -> None:
+        account = self._accounts.get(pod.key)
+        if account is None:
+            return
+        now = self._world.elapsed
+        account.placed = now if account.placed is None else account.placed
+        account.since = now
+        self._count_use()
+        account.used = self._use_of(pod)
+        self._in_use += account.used
+        if account.arrival.lasts is not None:
+            # Later arrivals at the same moment come after departures.
+            self._at(now + account.arrival.lasts, lambda: self._depart(pod.key, now))
+
+    def _depart(self, key: str, since: float) -> None:
+        if self._accounts[key].since == since:
+            self._leaving = key
+            self._world.remove(PODS, key)
+            self._leaving = ""
+            self._last = self._world.elapsed
+
+    def _gone(self, pod: Pod) -> None:
+        account = self._accounts.get(pod.key)
+        if account is None:
+            return
+        self._count_use()
+        self._in_use -= account.used
+        account.used, account.since = 0.0, None
+        if pod.key != self._leaving:
+            # Preempted: its controller makes it again, under the same name here.
+            self._restarts += 1
+            self._at(self._world.elapsed, lambda: self._come_again(pod))
+
+    def _come_again(self, pod: Pod) -> None:
+        meta = _replace(pod.metadata, uid=self._world.client.new_uid(), deletion_timestamp=None)
+        again = self._accounts[pod.key].arrival.pod
+        self._world.add(PODS, Pod(metadata=meta, spec=again.spec))
+
+    def _use_of(self, pod: Pod) -> float:
+        find = self._world.client.find
+        total = 0.0
+        for name in claim_names(pod):
+            claim = find(RESOURCE_CLAIMS, f"{pod.metadata.namespace}/{name}")
+            # A claim that several pods share counts once.
+            if claim is not None and len(claim.status.reserved_for) <= 1:
+                total += self._weights.of(claim)
+        return total
+
+    def _count_use(self) -> None:
+        now = self._world.elapsed
+        self._used += self._in_use * (now - self._counted_to)
+        self._counted_to = now
+
+    def _course(self, name: str, started: float, starved_after: float) -> Course:
+        accounts = self._accounts
+        waits = sorted(a.placed - a.arrived for a in accounts.values() if a.placed is not None)
+        first = started + min((arrival.at for arrival in self._timeline.arrivals), default=0.0)
+        end = max(self._last, first)
+        starved = []
+        for key, account in accounts.items():
+            waited = (end if account.placed is None else account.placed) - account.arrived
+            if account.placed is None or waited > starved_after:
+                starved.append(
+                    Starved(
+                        pod=key,
+                        at=round(account.arrived - started, 3),
+                        waited=round(max(0.0, waited), 3),
+                        message="" if account.placed is not None else self._message(key),
+                    )
+                )
+        span = end - first
+        room = self._weights.total * span
+        return Course(
+            name=name,
+            pods=len(accounts),
+            placed=len(waits),
+            waits=_waits(waits),
+            utilisation=round(self._used / room, 6) if room else 0.0,
+            span=round(span, 3),
+            starved=tuple(sorted(starved, key=lambda each: -each.waited)),
+            preempted=self._restarts,
+        )
+
+    def _message(self, key: str) -> str:
+        pod = self._world.pod(key)
+        entry = self._world.scheduler.queue.get(pod.metadata.uid) if pod is not None else None
+        return entry.message if entry is not None else "not tried"
+
+
+def _waits(waits: Sequence[float]) -> Waits:
+    if not waits:
+        return Waits()
+    return Waits(
+        mean=round(mean(waits), 3),
+        median=round(median(waits), 3),
+        p95=round(waits[min(len(waits) - 1, int(0.95 * len(waits)))], 3),
+        longest=round(waits[-1], 3),
+    )
