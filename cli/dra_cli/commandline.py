@@ -31,6 +31,7 @@ GROUPS: dict[str, dict[str, str]] = {
         "get": "Show objects.",
         "describe": "Show objects in full, with their events.",
         "delete": "Delete objects, by name or as manifests name them.",
+        "wait": "Wait until objects have a condition or a value, are there, or are gone.",
         "logs": "Print a container's log.",
         "exec": "Run a command in a container.",
         "events": "Show what happened, oldest first.",

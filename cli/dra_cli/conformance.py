@@ -4,13 +4,14 @@ import gzip
 import importlib
 import sys
 import zlib
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Any, Protocol, cast
 
 import orjson
 
 from dra_cli.errors import CommandError
+from dra_cli.progress import Progress
 
 
 class Subject(Protocol):
@@ -57,21 +58,24 @@ def compare(name: str, path: Path, kubernetes: str = "") -> tuple[dict[str, Any]
     about = subject(name)
     disagree = []
     cases = panics = 0
-    for number, line in _lines(path, kubernetes):
-        if not isinstance(line.get("out"), dict):
-            raise CommandError(f"{path}, line {number}: no `out` to compare with", 2)
-        if "panic" in line["out"]:
-            panics += 1
-            continue
-        cases += 1
-        try:
-            ours = about.answer(line["in"])
-            agrees = any(about.agrees(ours, out) for out in outcomes(line))
-        except Exception as problem:
-            agrees = False
-            print(f"dralab: {path}, line {number}: {_unanswerable(name, problem)}", file=sys.stderr)
-        if not agrees:
-            disagree.append(str(line.get("name") or line["in"].get("name") or f"line {number}"))
+    total, lines = _lines(path, kubernetes)
+    with Progress("compared", total) as progress:
+        for number, line in lines:
+            progress.step()
+            if not isinstance(line.get("out"), dict):
+                raise CommandError(f"{path}, line {number}: no `out` to compare with", 2)
+            if "panic" in line["out"]:
+                panics += 1
+                continue
+            cases += 1
+            try:
+                ours = about.answer(line["in"])
+                agrees = any(about.agrees(ours, out) for out in outcomes(line))
+            except Exception as problem:
+                agrees = False
+                progress.note(f"dralab: {path}, line {number}: {_unanswerable(name, problem)}")
+            if not agrees:
+                disagree.append(str(line.get("name") or line["in"].get("name") or f"line {number}"))
     summary = {"cases": cases, "agree": cases - len(disagree), "disagree": disagree}
     return summary | ({"panics": panics} if panics else {}), not disagree
 
@@ -84,7 +88,7 @@ def outcomes(line: dict[str, Any]) -> list[dict[str, Any]]:
 def answers(name: str, path: Path, kubernetes: str = "") -> Iterator[dict[str, Any]]:
     """Our answer for each case of ``path``, an ``error`` for one that makes no sense; raises as :func:`compare`."""
     about = subject(name)
-    for _, line in _lines(path, kubernetes):
+    for _, line in _lines(path, kubernetes)[1]:
         try:
             answer = about.answer(line["in"])
         except Exception as problem:
@@ -97,27 +101,38 @@ def _unanswerable(name: str, problem: Exception) -> str:
     return f"not a case of {name}: {reason}".replace("\n", " ")
 
 
-def _lines(path: Path, kubernetes: str) -> Iterator[tuple[int, dict[str, Any]]]:
-    """Cases and their numbers, for a version of Kubernetes unless they name their own."""
-    for number, line in _read(path):
+def _lines(path: Path, kubernetes: str) -> tuple[int, Iterator[tuple[int, dict[str, Any]]]]:
+    """How many cases there are, at most, and each with its number: that of its line, or its place in ``cases``.
+
+    They are for a version of Kubernetes unless they name their own.
+    """
+    data = _data(path)
+    table = _table(data)
+    if table is not None:
+        return len(table), _versioned(enumerate(table, start=1), kubernetes)
+    return data.count(b"\n") + 1, _versioned(_split(path, data), kubernetes)
+
+
+def _versioned(
+    cases: Iterable[tuple[int, dict[str, Any]]], kubernetes: str
+) -> Iterator[tuple[int, dict[str, Any]]]:
+    for number, line in cases:
         if kubernetes and isinstance(line["in"], dict):
             line["in"] = {"kubernetesVersion": kubernetes, **line["in"]}
         yield number, line
 
 
-def _read(path: Path) -> Iterator[tuple[int, dict[str, Any]]]:
-    """Cases and their numbers: those of their lines, or in a table of ``cases`` their places in it."""
+def _data(path: Path) -> bytes:
+    """What the file has, or standard input for -, unpacked."""
     try:
         data = sys.stdin.buffer.read() if str(path) == "-" else path.read_bytes()
-        if data.startswith(b"\x1f\x8b"):
-            data = gzip.decompress(data)
+        return gzip.decompress(data) if data.startswith(b"\x1f\x8b") else data
     except (OSError, EOFError, zlib.error) as error:
         reason = error.strerror if isinstance(error, OSError) and error.strerror else error
         raise CommandError(f"cannot read {path}: {reason}", 2) from error
-    table = _table(data)
-    if table is not None:
-        yield from enumerate(table, start=1)
-        return
+
+
+def _split(path: Path, data: bytes) -> Iterator[tuple[int, dict[str, Any]]]:
     for number, text in enumerate(data.split(b"\n"), start=1):
         if not text.strip():
             continue

@@ -206,7 +206,7 @@ async def _started(client: Client, namespace: str, name: str, container: str | N
         if response.status_code != 200:
             return
         status = response.json().get("status") or {}
-        if _unschedulable(status):
+        if is_unschedulable(status):
             raise CommandError(
                 f"pod {namespace}/{name} has no node; `dralab explain pod/{name} -n {namespace}` says why"
             )
@@ -215,7 +215,8 @@ async def _started(client: Client, namespace: str, name: str, container: str | N
         await asyncio.sleep(_POLL)
 
 
-def _unschedulable(status: dict[str, Any]) -> bool:
+def is_unschedulable(status: dict[str, Any]) -> bool:
+    """Whether a pod with this status waits for a node that the scheduler has not found."""
     return any(
         condition["type"] == "PodScheduled" and condition["status"] == "False"
         for condition in status.get("conditions") or ()

@@ -67,6 +67,13 @@ class Progress:
         self.clear()
         print(line, flush=True)
 
+    def note(self, line: str) -> None:
+        """Print a line about the work, where the progress is shown too."""
+        self.clear()
+        with contextlib.suppress(OSError):
+            self._stream.write(f"{line}\n")
+            self._stream.flush()
+
     def _line(self, seconds: float) -> str:
         share = self._done / self.total
         counted = f"{self._what} {self._done}/{self.total}"

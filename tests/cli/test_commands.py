@@ -1,7 +1,17 @@
 """The commands about objects, on a cluster in this process."""
 
+import contextlib
 import json
+import os
+import pty
+import select
+import signal
+import subprocess
+import sys
+import termios
+from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 from dra_cli import commandline
@@ -98,6 +108,114 @@ def test_exec_and_logs(dralab: Command) -> None:
     )
     dralab._cluster.wait_for("deployment/d", "Available")
     assert dralab("logs", "deploy/d") == "from a deployment\n"
+
+
+def test_a_command_with_a_terminal(dralab: Command) -> None:
+    """As a user types: every key reaches the command, Ctrl-C too, and the terminal is as before when that has ended."""
+    assert dralab("exec", "-t", "p", after=("echo", "hi")) == "hi\r\n"
+    ours, theirs = pty.openpty()
+    before = termios.tcgetattr(theirs)
+    command = ["exec", "-it", "p", "--server", dralab._cluster.url, "--", "sh"]
+    with _running(*command, stdin=theirs, stdout=theirs, stderr=theirs) as process:
+        shown = _until(ours, b"# ")
+        os.write(ours, b"forgotten\x03")
+        shown += _until(ours, b"^C\r\n/ # ")
+        os.write(ours, b"echo ab\x7fc\r")
+        shown += _until(ours, b"ac\r\n/ # ")
+        os.write(ours, b"exit 4\r")
+        assert process.wait(30) == 4
+    assert termios.tcgetattr(theirs) == before
+    os.close(ours)
+    os.close(theirs)
+
+
+def _until(terminal: int, end: bytes) -> bytes:
+    """What a terminal shows, until it ends so."""
+    shown = b""
+    while not shown.endswith(end):
+        assert select.select([terminal], [], [], 30)[0], shown
+        shown += os.read(terminal, 4096)
+    return shown
+
+
+@contextlib.contextmanager
+def _running(*words: str, **streams: Any) -> Iterator["subprocess.Popen[str]"]:
+    """The command as a process, which is gone afterwards."""
+    command = [sys.executable, "-m", "dra_cli.main", *words]
+    with subprocess.Popen(command, text=True, **streams) as process:
+        try:
+            yield process
+        finally:
+            process.kill()
+
+
+def test_watching_shows_every_change_until_ctrl_c(dralab: Command) -> None:
+    command = [
+        sys.executable,
+        "-m",
+        "dra_cli.main",
+        "get",
+        "configmaps",
+        "-w",
+        "--server",
+        dralab._cluster.url,
+    ]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as process:
+        assert process.stdout is not None
+        first = [process.stdout.readline().split() for _ in range(2)]
+        assert [row[:2] for row in first] == [["NAME", "DATA"], ["kube-root-ca.crt", "1"]]
+        made = {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "made"}, "data": {"a": "1"}}
+        dralab._cluster.apply(made)
+        assert process.stdout.readline().split()[:2] == ["made", "1"]
+        dralab._cluster.apply({**made, "data": {"a": "1", "b": "2"}})
+        assert process.stdout.readline().split()[:2] == ["made", "2"]
+        process.send_signal(signal.SIGINT)
+        assert process.wait(30) == 130
+        assert process.stderr is not None
+        assert process.stderr.read() == ""
+
+
+def test_wait(dralab: Command) -> None:
+    assert dralab("wait", "--for=condition=ready", "pod/p") == "pod/p condition met\n"
+    assert (
+        dralab("wait", "--for=jsonpath={.status.phase}=Running", "pods", "--all") == "pod/p condition met\n"
+    )
+    assert dralab("wait", "--for=create", "pod", "p", "--timeout", "0") == "pod/p condition met\n"
+    assert dralab("wait", "--for=delete", "pod/gone", "resourceclaim/gone") == (
+        "pod/gone condition met\nresourceclaim.resource.k8s.io/gone condition met\n"
+    )
+    assert "no matching resources found" in dralab("wait", "--for=create", "jobs", "--all", code=1)
+    assert dralab("wait", "--for=delete", "jobs", "--all") == ""
+    assert (
+        dralab("wait", "--for=condition=Ready=false", "pod/p", "--timeout=0", code=1)
+        == "dralab: condition not met for pods/p\n"
+    )
+    assert "say which to wait for" in dralab("wait", "--for=delete", "pods", code=2)
+
+
+def test_wait_until_something_happens(dralab: Command, tmp_path: Path) -> None:
+    """What is not there yet is waited for, and what goes is noticed."""
+    cluster, url = dralab._cluster, dralab._cluster.url
+    words = ["wait", "--server", url, "--timeout=1m", "configmap/late"]
+    made = {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "late"}}
+    with _running(*words, "--for=jsonpath=.data.x=1", stdout=subprocess.PIPE) as process:
+        cluster.apply({**made, "data": {"x": "0"}})
+        cluster.apply({**made, "data": {"x": "1"}})
+        assert process.communicate(timeout=60)[0] == "configmap/late condition met\n"
+    with _running(*words, "--for=delete", stdout=subprocess.PIPE) as process:
+        cluster.delete("configmap/late")
+        assert process.communicate(timeout=60)[0] == "configmap/late condition met\n"
+
+
+def test_wait_for_a_pod_that_has_no_node_names_explain(dralab: Command) -> None:
+    spec = {"containers": [{"name": "c", "image": "i"}], "nodeSelector": {"no": "such"}}
+    dralab._cluster.apply({"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "stuck"}, "spec": spec})
+    dralab._cluster.wait_for("pod/stuck", lambda pod: (pod.get("status") or {}).get("conditions"))
+    shown = dralab("wait", "--for=condition=Ready", "pod/stuck", "--timeout=200ms", code=1)
+    assert shown == (
+        "dralab: timed out waiting for the condition on pods/stuck; "
+        "`dralab explain pod/stuck -n default` says why it has no node\n"
+    )
 
 
 def test_apply_and_delete(dralab: Command, tmp_path: Path) -> None:

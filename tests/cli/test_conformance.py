@@ -1,10 +1,12 @@
 import gzip
+from itertools import count
 from pathlib import Path
 
 import orjson
 import pytest
 from dra_cli.conformance import SUBJECTS, answers, compare
 from dra_cli.errors import CommandError
+from dra_cli.progress import Progress
 
 CASE = {"expression": "true", "driver": "gpu.example.com", "device": {}, "features": []}
 
@@ -113,3 +115,17 @@ def test_a_case_that_makes_no_sense_is_one_of_disagreement(
 def test_refuses_an_unknown_subject(tmp_path: Path) -> None:
     with pytest.raises(CommandError, match=f"choose {', '.join(SUBJECTS)}"):
         compare("taste", tmp_path / "any")
+
+
+def test_a_long_comparison_shows_how_far_it_is(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    class EverySecond(Progress):
+        def __init__(self, what: str, total: int) -> None:
+            super().__init__(what, total, monotonic=count(step=5).__next__)
+
+    monkeypatch.setattr("dra_cli.conformance.Progress", EverySecond)
+    (right,) = answers("cel", _cel_lines(tmp_path / "in.jsonl", {}))
+    summary, _ = compare("cel", _cel_lines(tmp_path / "many.jsonl", *[right] * 12))
+    assert summary["cases"] == 12
+    assert "compared 2/12 after 10 s\ncompared 4/12 after 20 s\n" in capsys.readouterr().err

@@ -50,3 +50,13 @@ def test_short_work_shows_nothing(total: int, seconds: float) -> None:
             clock.seconds += seconds
             progress.step()
     assert stream.getvalue() == ""
+
+
+def test_a_note_takes_the_place_of_the_line_that_changes() -> None:
+    stream, clock = _Terminal(), _Time()
+    with Progress("compared", 20, stream=stream, monotonic=clock) as progress:
+        for _ in range(4):
+            clock.seconds += 0.5
+            progress.step()
+        progress.note("line 4: no such field")
+    assert stream.getvalue().endswith("to go\r\033[Kline 4: no such field\n")

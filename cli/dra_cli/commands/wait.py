@@ -1,0 +1,70 @@
+"""``dralab wait``."""
+
+import argparse
+import asyncio
+import re
+from typing import Any
+
+from dra_cli.access import chosen_cluster, cluster_options
+from dra_cli.commandline import Parser
+from dra_cli.targets import manifests_of, target_options, targets
+
+_UNITS = {"": 1.0, "ms": 0.001, "s": 1.0, "m": 60.0, "h": 3600.0}
+_DURATION = re.compile(r"(\d+(?:\.\d+)?)(ms|s|m|h|)")
+_WEEK = 168 * 3600.0
+
+
+def options(parser: Parser) -> None:
+    """Declare what it takes."""
+    target_options(parser, "wait for")
+    parser.add_argument(
+        "--for",
+        dest="wanted",
+        required=True,
+        metavar="CONDITION",
+        help="create, delete, condition=NAME[=VALUE], or jsonpath={PATH}[=VALUE]",
+    )
+    parser.add_argument(
+        "--timeout",
+        type=_seconds,
+        default=30.0,
+        metavar="DURATION",
+        help="how long to wait: 90s, 5m; 0: look once; less than 0: a week (30s)",
+    )
+    cluster_options(parser)
+
+
+def _seconds(text: str) -> float:
+    sign, parts = text.startswith("-"), _DURATION.findall(text.removeprefix("-"))
+    if not parts or "".join(number + unit for number, unit in parts) != text.removeprefix("-"):
+        raise argparse.ArgumentTypeError(f"{text!r} is no duration, such as 30s or 1m30s")
+    return _WEEK if sign else sum(float(number) * _UNITS[unit] for number, unit in parts)
+
+
+def run(chosen: argparse.Namespace) -> None:
+    """Wait until each of the objects fulfils the condition.
+
+    Raises:
+        CommandError: the condition is none, there are no such objects, or time runs out.
+    """
+    asyncio.run(_wait(chosen, manifests_of(chosen, "wait for")))
+
+
+async def _wait(chosen: argparse.Namespace, loaded: list[dict[str, Any]]) -> None:
+    from dra_cli import waiting
+    from dra_cli.conditions import condition
+    from dra_cli.errors import CommandError
+    from dra_cli.progress import Progress
+
+    gone = chosen.wanted.lower() == "delete"
+    met = None if gone else condition(chosen.wanted)
+    async with chosen_cluster(chosen).client() as client:
+        found = await targets(chosen, client, loaded, "wait for")
+        if not found and not gone:
+            raise CommandError("no matching resources found")
+        deadline = waiting.Deadline(chosen.timeout)
+        with Progress("condition met", len(found)) as progress:
+            for where in found:
+                await waiting.wait(client, where, met, deadline)
+                progress.print(f"{where} condition met")
+                progress.step()

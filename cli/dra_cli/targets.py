@@ -1,0 +1,77 @@
+"""The objects that a command's words, manifests and selectors mean, for commands that change them or wait for them."""
+
+import argparse
+from collections.abc import Iterator
+from typing import TYPE_CHECKING, Any
+
+from dra_cli.access import chosen_cluster
+from dra_cli.errors import CommandError
+from dra_cli.objects import Target, target
+
+if TYPE_CHECKING:
+    from dra_shared.client.rest import Client
+
+    from dra_cli.commandline import Parser
+    from dra_cli.reader import Reader
+    from dra_cli.selection import Selected
+
+
+def target_options(parser: "Parser", verb: str) -> None:
+    """Declare what :func:`manifests_of` and :func:`targets` read; ``verb`` is what becomes of the objects."""
+    parser.add_argument("what", nargs="*", help="KIND NAME…, KIND/NAME…, or KIND with --all or --selector")
+    parser.add_argument(
+        "--filename", "-f", action="append", default=[], help=f"{verb} what these manifests name"
+    )
+    parser.add_argument("--kustomize", "-k", metavar="DIR", help=f"{verb} what this kustomization makes")
+    parser.add_argument("--all", action="store_true", help="all objects of the kind in the namespace")
+    parser.add_argument("--selector", "-l", help="those with these labels")
+    parser.add_argument("--namespace", "-n", help="namespace (default: default)")
+    parser.add_argument("--all-namespaces", "-A", action="store_true", help="with --all: of all namespaces")
+
+
+def manifests_of(chosen: argparse.Namespace, verb: str) -> list[dict[str, Any]]:
+    """The objects of the manifests; none where objects are named.
+
+    Raises:
+        CommandError: neither names nor manifests are given, or both; or the manifests are of no use.
+    """
+    from dra_cli import manifests
+    from dra_cli.kustomization import build
+
+    loaded: list[dict[str, Any]] = [*manifests.load(chosen.filename)] if chosen.filename else []
+    loaded += build(chosen.kustomize) if chosen.kustomize else []
+    if bool(loaded) == bool(chosen.what):
+        raise CommandError(f"say what to {verb}: either KIND NAME… or --filename", 2)
+    return loaded
+
+
+async def targets(
+    chosen: argparse.Namespace, client: "Client", loaded: list[dict[str, Any]], verb: str
+) -> list[Target]:
+    """The objects: those of the manifests, else those that are named or selected."""
+    from dra_cli.discovery import Discovery
+
+    if loaded:
+        discovery = await Discovery.read(client)
+        return [target(discovery, obj, chosen.namespace) for obj in loaded]
+    from dra_cli.selection import known, select
+
+    with chosen_cluster(chosen).reader() as reader:
+        return [
+            found
+            for one in select(known(reader, chosen.what), chosen.what)
+            for found in _of(chosen, reader, one, verb)
+        ]
+
+
+def _of(chosen: argparse.Namespace, reader: "Reader", one: "Selected", verb: str) -> Iterator[Target]:
+    everywhere = chosen.all_namespaces or not one.resource.namespaced
+    space = None if everywhere else chosen.namespace or "default"
+    yield from (Target(one.resource, space, name) for name in one.names)
+    if one.names:
+        return
+    if not (chosen.all or chosen.selector):
+        raise CommandError(f"say which to {verb}: KIND NAME…, --all or --selector", 2)
+    for item in reader.json(one.resource.path(space), {"labelSelector": chosen.selector})["items"]:
+        meta = item["metadata"]
+        yield Target(one.resource, meta.get("namespace"), meta["name"])
