@@ -15,6 +15,7 @@ from dra_apiserver.offload import Offload, wait_for
 from dra_apiserver.response import Presenter
 from dra_apiserver.rest.create import before_create
 from dra_apiserver.rest.update import before_update
+from dra_apiserver.server import ApiServer
 from dra_apiserver.watch import Selection
 
 CONFIG_MAPS = "/api/v1/namespaces/default/configmaps"
@@ -99,6 +100,23 @@ async def test_a_long_change_takes_in_what_was_written_meanwhile(
     assert answer.status_code == 200
     assert answer.json()["metadata"]["labels"] == {"rival": "was-first", "mine": "too"}
     assert len(updated.apart) == 3
+
+
+async def test_other_requests_are_served_while_webhooks_are_called(
+    server: ApiServer, client: httpx.AsyncClient, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    url = f"{CONFIG_MAPS}/small"
+    await client.post(CONFIG_MAPS, json=config_map("small"))
+
+    async def rival() -> None:
+        assert (await client.get(url)).status_code == 200
+
+    monkeypatch.setattr(server.api.dynamic, "calls", lambda resource: True)
+    updated = _Spy(before_update, rival)
+    monkeypatch.setattr("dra_apiserver.rest.store.before_update", updated)
+    answer = await client.patch(url, json={"metadata": {"labels": {"a": "b"}}}, headers=MERGE)
+    assert answer.status_code == 200
+    assert updated.apart == [True]
 
 
 async def test_a_long_create_does_not_exceed_a_quota_that_was_filled_meanwhile(

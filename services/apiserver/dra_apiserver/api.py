@@ -19,7 +19,7 @@ from dra_apiserver.kinds.strategy import Authorize, Context, allow
 from dra_apiserver.longwrites import MUCH, is_long
 from dra_apiserver.metrics import Metrics
 from dra_apiserver.negotiation import Accepted, negotiate
-from dra_apiserver.offload import Offload, in_step
+from dra_apiserver.offload import Offload
 from dra_apiserver.registry import Registry
 from dra_apiserver.response import Presenter
 from dra_apiserver.storage import Record, Store, object_key
@@ -102,12 +102,11 @@ class Api:
     def runner(self, target: Target, size: int = 0) -> Run | None:
         """What runs the decision on a write that comes in `size` bytes; None where that takes no time to speak of.
 
-        It runs in a thread where it takes long, because of the size or of what is stored, or calls webhooks.
+        It runs in a thread where it takes long, because of the size or of what is stored, or waits for webhooks.
         """
         seen = self.store.newest(target.resource, target.key) if target.name else None
-        if is_long(self, target, size if seen is None else max(size, len(seen.data))):
-            return self.offload.run
-        return in_step if self.dynamic.calls(target.resource) else None
+        long = is_long(self, target, size if seen is None else max(size, len(seen.data)))
+        return self.offload.run if long or self.dynamic.calls(target.resource) else None
 
     def write(
         self,
@@ -153,7 +152,7 @@ class Api:
         """
         work = functools.partial(self.judge, request, target, obj, None, ctx, operation)
         if self.dynamic.calls(target.resource):
-            await in_step(work)
+            await self.offload.run(work)
         else:
             work()
 

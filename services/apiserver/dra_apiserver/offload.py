@@ -1,15 +1,14 @@
-"""Plain code in threads: because it may wait, or because it takes too long for the event loop.
+"""Plain code in threads: because it takes too long for the event loop, or because it waits for webhooks.
 
-``in_step`` is for what calls webhooks from the middle of a function that must see no change: the loop stands still
-while the thread runs. ``Offload`` is for what takes long: the loop goes on, a few milliseconds late now and then, as
-Python's threads take turns. In both, ``wait_for`` hands a coroutine to the loop.
+The loop goes on meanwhile, a few milliseconds late now and then, as Python's threads take turns. What changed until the
+code is done its caller finds out (`storage/guaranteedupdate.py`). In the code, ``wait_for`` hands a coroutine to the
+loop.
 """
 
 from __future__ import annotations
 
 import asyncio
 import contextlib
-import queue
 import threading
 from collections.abc import Callable, Coroutine
 from dataclasses import dataclass
@@ -32,18 +31,6 @@ class _Ended:
         return self.value
 
 
-class _Channel:
-    """What goes between the thread and the loop."""
-
-    def __init__(self) -> None:
-        self.asked: queue.SimpleQueue[Coroutine[Any, Any, Any] | _Ended] = queue.SimpleQueue()
-        self.answered: queue.SimpleQueue[_Ended] = queue.SimpleQueue()
-
-    def wait_for(self, coroutine: Coroutine[Any, Any, Any]) -> Any:
-        self.asked.put(coroutine)
-        return self.answered.get().result()
-
-
 class _Here(threading.local):
     wait_for: Callable[[Coroutine[Any, Any, Any]], Any]
 
@@ -52,7 +39,7 @@ _here = _Here()
 
 
 def wait_for(coroutine: Coroutine[Any, Any, T]) -> T:
-    """What the coroutine gives, which the event loop runs; only in ``in_step`` and ``Offload``.
+    """What the coroutine gives, which the event loop runs; only in what ``Offload`` runs.
 
     Raises:
         BaseException: what it raises.
@@ -69,35 +56,8 @@ def _ended(work: Callable[[], Any], waiting: Callable[[Coroutine[Any, Any, Any]]
         return _Ended(error=error)
 
 
-async def in_step(work: Callable[[], T]) -> T:
-    """Run a function that may `wait_for` coroutines; nothing else runs while it doesn't.
-
-    Raises:
-        Exception: what it raises.
-    """
-    channel = _Channel()
-
-    def run() -> None:
-        channel.asked.put(_ended(work, channel.wait_for))
-
-    thread = threading.Thread(target=run, name="in-step", daemon=True)
-    thread.start()
-    while True:
-        step = channel.asked.get()
-        if isinstance(step, _Ended):
-            thread.join()
-            result: T = step.result()
-            return result
-        try:
-            answer = _Ended(await step)
-        except (Exception, asyncio.CancelledError) as error:
-            # Also the end of the request is the function's to hear of, which then ends.
-            answer = _Ended(error=error)
-        channel.answered.put(answer)
-
-
 class Offload:
-    """Runs what takes long, a few at once."""
+    """Runs what takes long or waits, a few at once; what waits leaves its turn to others."""
 
     def __init__(self) -> None:
         self._turns = asyncio.Semaphore(_AT_ONCE)
