@@ -179,7 +179,7 @@ def _base(config: SchedulerConfig, client: Client, clock: Clock, sources: Source
         queue=queue,
         groups=PodGroups(),
         manager=DRAManager(
-            Features.from_gates(gates),
+            Features.from_gates(gates, gates.version),
             taint_rules=gates.enabled("DRADeviceTaints") and gates.enabled("DRADeviceTaintRules"),
             on_nodes=cache.touch,
         ),

@@ -95,7 +95,7 @@ def _copy(world: World, **changes: Any) -> World:
     return World(**{**fields, **changes})
 
 
-def _with_features(world: World, **on: bool) -> World:
+def _with_features(world: World, **on: Any) -> World:
     return _copy(world, features=dataclasses.replace(world.features, **on))
 
 

@@ -108,7 +108,8 @@ class _Maker:
             slices.extend(self.pool(number))
         world = World(slices=slices, claims=[self.claim(i) for i in range(self._random.randint(1, 2))])
         if self.chance(0.15):
-            gates = {name: self.chance(0.5) for name in ("admin_access", "device_taints", "prioritized_list")}
+            names = ("admin_access", "device_taints", "prioritized_list")
+            gates: dict[str, Any] = {name: self.chance(0.5) for name in names}
             world.features = Features(
                 consumable_capacity=self.chance(0.5),
                 device_binding=self.chance(0.5),

@@ -93,6 +93,7 @@ class Allocator:
         run = _Run(self.features, self.allocated, attempt, node, view, trace)
         all_devices = run.prepare()
         search = Search(
+            self.features,
             attempt,
             run.picks,
             run.candidates,

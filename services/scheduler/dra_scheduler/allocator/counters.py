@@ -5,20 +5,22 @@ Mirrors upstream's ``checkAvailableCounters`` in ``structured/internal/incubatin
 
 from collections.abc import Hashable
 
+from dra_scheduler.allocator.features import Features
 from dra_scheduler.allocator.pools import CounterKey, Pool, PoolDevice
 from dra_scheduler.allocator.reasons import CounterShort
 from dra_scheduler.allocator.state import AllocatedState
 
 
-def available_counters(pool: Pool, state: AllocatedState) -> dict[CounterKey, int]:
+def available_counters(pool: Pool, state: AllocatedState, features: Features) -> dict[CounterKey, int]:
     """What allocated devices leave of the pool's counters, in billionths; may be negative."""
     version = state.pool_version(pool.id)
     cached = pool.available
     if cached is not None and cached[0] is state and cached[1] == version:
         return cached[2]
     left = dict(pool.counters or {})
+    in_use = state.in_use if features.shares_use_counters else state.dedicated.__contains__
     for device in (*pool.devices, *pool.other_devices):
-        if device.counters and state.in_use(device.id):
+        if device.counters and in_use(device.id):
             for key, value in device.counters:
                 if key in left:
                     left[key] -= value
@@ -33,8 +35,9 @@ class Counters:
     first one asked for stand for all.
     """
 
-    def __init__(self, state: AllocatedState) -> None:
+    def __init__(self, state: AllocatedState, features: Features) -> None:
         self._state = state
+        self._features = features
         self._available: dict[str, dict[CounterKey, int]] = {}
         self._broken: dict[str, bool] = {}
         self.consumed: dict[str, dict[CounterKey, int]] = {}
@@ -44,7 +47,7 @@ class Counters:
         name = pool.id[1]
         left = self._available.get(name)
         if left is None:
-            left = self._available[name] = available_counters(pool, self._state)
+            left = self._available[name] = available_counters(pool, self._state, self._features)
             self._broken[name] = any(value < 0 for value in left.values())
             self.consumed[name] = {}
         return left

@@ -118,7 +118,7 @@ class _Look:
             if not features.partitionable_devices:
                 return False
             if not device.allow_multiple:
-                left = available_counters(pool, self._state)
+                left = available_counters(pool, self._state, features)
                 return all(left.get(key, value) >= value for key, value in device.counters)
         return True
 
@@ -138,14 +138,18 @@ def _enough(
         devices = list(demand.devices)
         if demand in limited:
             devices = [device for device in devices if device in limit]
-        if len(devices) < demand.count:
+        shared = {device for device in devices if features.consumable_capacity and device.allow_multiple}
+        # A request may get one shared device more than once.
+        again = shared if features.starts_over else set[PoolDevice]()
+        if len(devices) < demand.count and not again:
             return False
         if demand.exclusive:
-            shareable = features.consumable_capacity
-            mine: list[Hashable] = [
-                (number, device) if shareable and device.allow_multiple else device for device in devices
-            ]
-            options.extend([mine] * demand.count)
+            for unit in range(demand.count):
+                mine: list[Hashable] = [
+                    (number, unit if device in again else 0, device) if device in shared else device
+                    for device in devices
+                ]
+                options.append(mine)
     return _matching(options)
 
 
@@ -162,7 +166,7 @@ def _counters_suffice(features: Features, state: AllocatedState, demands: Sequen
     # Each counter for itself, and all those of one name together: partitions of several devices are often equal.
     left: dict[Hashable, int] = {}
     for pool in pools.values():
-        for key, value in available_counters(pool, state).items():
+        for key, value in available_counters(pool, state, features).items():
             for group in _groups(pool, key):
                 left[group] = left.get(group, 0) + max(0, value)
     needs: dict[Hashable, list[int]] = {group: [] for group in left}

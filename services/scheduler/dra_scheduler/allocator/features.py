@@ -1,7 +1,13 @@
-"""Feature gates of the allocator (upstream's ``structured.Features``)."""
+"""Feature gates of the allocator (upstream's ``structured.Features``), and what changed between versions.
+
+The properties are named after what a version of Kubernetes does, and mirror the history of
+``structured/internal/*/allocator_*.go`` and ``pools_*.go``.
+"""
 
 from collections.abc import Iterable
 from dataclasses import dataclass
+
+from dra_shared.version import DEFAULT, V1_36, Version
 
 # Upstream's combined name, next to the plain gates: binding conditions need the device status, too.
 _BINDING = "DRADeviceBindingConditions+DRAResourceClaimDeviceStatus"
@@ -22,9 +28,25 @@ class Features:
     partitionable_devices: bool = False
     prioritized_list: bool = False
     stable: bool = False
+    kubernetes: Version = DEFAULT
+
+    @property
+    def pools_are_sorted(self) -> bool:
+        """Whether pools come by driver and name and slices by name; before, both come as the slices did."""
+        return self.kubernetes >= V1_36
+
+    @property
+    def starts_over(self) -> bool:
+        """Whether each device of a request is looked for from the start, so that one may be shared with itself."""
+        return self.kubernetes < V1_36
+
+    @property
+    def shares_use_counters(self) -> bool:
+        """Whether devices of which claims have shares use up counters, as those that a claim has for itself do."""
+        return self.kubernetes >= V1_36
 
     @classmethod
-    def from_gates(cls, enabled: Iterable[str]) -> "Features":
+    def from_gates(cls, enabled: Iterable[str], kubernetes: Version = DEFAULT) -> "Features":
         """From the names of the gates that are on; a ``FeatureGates`` iterates over just those."""
         names = set(enabled)
         capacity, lists = "DRAConsumableCapacity" in names, "DRAListTypeAttributes" in names
@@ -38,6 +60,7 @@ class Features:
             partitionable_devices="DRAPartitionableDevices" in names,
             prioritized_list="DRAPrioritizedList" in names,
             stable=not (capacity or binding or lists),
+            kubernetes=kubernetes,
         )
 
     @classmethod

@@ -80,7 +80,7 @@ class Picks:
         # For each device that isn't shared, the claims that picked it, as bits.
         self._holders: dict[PoolDevice, int] = {}
         self._capacity: dict[PoolDevice, dict[str, int]] = {}
-        self.counters = Counters(state)
+        self.counters = Counters(state, features)
         self.of_claim: list[list[Pick]] = [[] for _ in claims]
         self.leaks = 0
 

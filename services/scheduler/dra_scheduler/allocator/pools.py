@@ -48,10 +48,13 @@ class PoolDevice:
 class SliceEntry:
     """A slice and its devices."""
 
-    __slots__ = ("consuming", "devices", "slice")
+    __slots__ = ("arrival", "consuming", "devices", "has_binding_conditions", "slice")
 
-    def __init__(self, slice_: ResourceSlice) -> None:
+    def __init__(self, slice_: ResourceSlice, arrival: int = 0) -> None:
         self.slice = slice_
+        # Grows from slice to slice as they come.
+        self.arrival = arrival
+        self.has_binding_conditions = any(device.binding_conditions for device in slice_.spec.devices)
         self.devices = tuple(PoolDevice(slice_, device) for device in slice_.spec.devices)
         self.consuming = any(device.consumes_counters for device in slice_.spec.devices)
 
@@ -80,6 +83,8 @@ class Pool:
 
     id: PoolID
     generation: int = 0
+    # Where the first of the slices that the node can reach came among all slices.
+    arrival: tuple[bool, int] = (False, 0)
     incomplete: bool = False
     invalid_reason: str | None = None
     # How many slices of the generation are known, and how many there should be.
@@ -134,8 +139,18 @@ def view_pool(
             for entry in siblings.consuming()
             if entry.generation == generation and entry.slice.metadata.name not in names
         ]
-    current.sort(key=lambda entry: entry.slice.metadata.name)
-    return _build(pool_id, generation, current, beyond, features)
+    if features.pools_are_sorted:
+        current.sort(key=lambda entry: entry.slice.metadata.name)
+    else:
+        current.sort(key=_arrival)
+    pool = _build(pool_id, generation, current, beyond, features)
+    pool.arrival = min(map(_arrival, relevant))
+    return pool
+
+
+def _arrival(entry: SliceEntry) -> tuple[bool, int]:
+    """When a slice is looked at, where slices are not sorted: those with binding conditions after all others."""
+    return entry.has_binding_conditions, entry.arrival
 
 
 def _build(
@@ -200,9 +215,13 @@ def _consumption_problem(sets: dict[str, set[str]], entries: Iterable[SliceEntry
     return None
 
 
-def in_allocation_order(pools: Iterable[Pool]) -> tuple[Pool, ...]:
-    """By driver and pool name, pools with binding conditions after all others."""
-    return tuple(sorted(pools, key=lambda pool: (_has_binding_conditions(pool), pool.id)))
+def in_allocation_order(pools: Iterable[Pool], features: Features) -> tuple[Pool, ...]:
+    """By driver and pool name or as the slices came, pools with binding conditions after all others."""
+
+    def place(pool: Pool) -> tuple[bool, tuple[object, ...]]:
+        return _has_binding_conditions(pool), pool.id if features.pools_are_sorted else pool.arrival
+
+    return tuple(sorted(pools, key=place))
 
 
 def _has_binding_conditions(pool: Pool) -> bool:

@@ -17,6 +17,7 @@ from typing import Final
 
 from dra_scheduler.allocator.equivalence import DeviceEquivalence
 from dra_scheduler.allocator.errors import AllocationError
+from dra_scheduler.allocator.features import Features
 from dra_scheduler.allocator.picks import Picks, Recorder
 from dra_scheduler.allocator.pools import Pool, PoolDevice
 from dra_scheduler.allocator.reasons import DeadEnd
@@ -103,6 +104,7 @@ class Search:
 
     def __init__(
         self,
+        features: Features,
         attempt: Attempt,
         picks: Picks,
         candidates: Callable[[Request], Sequence[Candidate]],
@@ -112,6 +114,7 @@ class Search:
         check: Callable[[], None] | None,
         recorder: Recorder | None,
     ) -> None:
+        self._features = features
         self._entries = attempt.entries
         self._picks = picks
         self._candidates = candidates
@@ -287,7 +290,7 @@ class Search:
             if frame.index + 1 < request.count:
                 self._count_step()
                 self._stack.append(
-                    _Slot(frame.position, False, request, frame.index + 1, candidates, frame.at)
+                    _Slot(frame.position, False, request, frame.index + 1, candidates, self._next(frame))
                 )
                 return None
             outcome = self._open(frame.position + 1, False)
@@ -296,6 +299,10 @@ class Search:
             if not self._branch_failed(frame, outcome):
                 return self._close(frame, outcome)
         return self._close(frame, Outcome.FAILED)
+
+    def _next(self, frame: _Slot) -> int:
+        """Where the search for the next device of the same request begins."""
+        return 0 if self._features.starts_over else frame.at
 
     def _branch_failed(self, frame: _Slot, outcome: Outcome) -> bool:
         """Takes the frame's device back; whether the next one is worth trying."""

@@ -216,7 +216,7 @@ class Snapshot:
         if old_id is not None:
             pool.remove(key)
         self._where[key] = pool_id
-        pool.add(key, SliceEntry(slice_), self.features)
+        pool.add(key, SliceEntry(slice_, self._clock), self.features)
         self._refresh(pool_id, names, was_selective)
 
     def _remove(self, key: object) -> None:
@@ -276,7 +276,7 @@ class Snapshot:
                 view = pool.view(pool_id, relevant, self.features)
                 if view is not None:
                     found.append(view)
-        return in_allocation_order(found)
+        return in_allocation_order(found, self.features)
 
 
 def _trouble(pool: Pool | None) -> tuple[object, ...] | None:

@@ -45,7 +45,7 @@ class Need:
             return known[3]
         left = None
         if count_counters and pool.counters:
-            left = available_counters(pool, state)
+            left = available_counters(pool, state, self._features)
         found = tuple(
             [
                 candidate
