@@ -9,28 +9,42 @@ goes from variant to variant by their difference::
 """
 
 import asyncio
+import time
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from html import escape
 from pathlib import Path
 from typing import Any
 
+import msgspec
 import orjson
 from dra_cli.access import ChosenCluster, current_kubeconfig
 from dra_cli.errors import CommandError
 from dra_cli.plan import wanted as manifests
+from dra_cli.plan.catalog import catalog as read_catalog
 from dra_cli.plan.describe import described
 from dra_cli.plan.documents import Document, documents
 from dra_cli.plan.files import texts
 from dra_cli.plan.gaps import gaps
 from dra_cli.plan.reading import Typed, read, typed
 from dra_cli.plan.sources import from_cluster
+from dra_cli.plan.timeline import timeline, without_pods
 from dra_scheduler.config import SchedulerConfig
 from dra_scheduler.explain.report import PodReport
 from dra_scheduler.explain.text import render
+from dra_scheduler.plan.change import Comparison, compared, places
 from dra_scheduler.plan.engine import Engine
 from dra_scheduler.plan.fit import Fit, Fitter, Wanted
+from dra_scheduler.plan.moves import Mover, Moves
 from dra_scheduler.plan.objects import Objects
+from dra_scheduler.plan.packing.answer import Packing
+from dra_scheduler.plan.packing.freeing import Freer
+from dra_scheduler.plan.packing.packer import Packer
+from dra_scheduler.plan.purchase.answer import Purchase
+from dra_scheduler.plan.purchase.buyer import Buyer
+from dra_scheduler.plan.replaying.answer import Course
+from dra_scheduler.plan.replaying.replayer import Replayer
+from dra_scheduler.plan.simulation import Stopped
 from dra_scheduler.plan.tables import table
 from dra_shared.api.resources import NODES, PODS, RESOURCE_SLICES
 from dra_shared.log import configure
@@ -160,11 +174,114 @@ class World:
         Raises:
             WorldError: they cannot be read, or there are none.
         """
+        fitter = Fitter(self._engine.at(self._objects), self._wanted(pods))
+        return fitter.answer(count, most=most, more=more)
+
+    def drain(self, *nodes: str) -> Moves:
+        """Where the pods of the nodes go when they are drained, and which are stuck.
+
+        Raises:
+            WorldError: there is no such node.
+        """
+        return self._mover(nodes).drain(nodes)
+
+    def remove(self, *nodes: str) -> Moves:
+        """The same when the nodes are gone at once, with their devices; raises as :meth:`drain`."""
+        return self._mover(nodes).remove(nodes)
+
+    def upgrade(self, *nodes: str) -> Moves:
+        """In which order the nodes (all, unless some are named) can be drained one by one; raises as :meth:`drain`."""
+        chosen = nodes or tuple(self._objects.of(NODES))
+        return self._mover(chosen).upgrade(chosen)
+
+    def change(self, edits: "Manifests | World") -> Comparison:
+        """What the same pods get before and after these objects take the place of those of the same names.
+
+        A variant of this world, as :meth:`without_nodes` makes it, will do, too.
+
+        Raises:
+            WorldError: they cannot be read.
+        """
+        after = edits if isinstance(edits, World) else self.with_objects(edits)
+        before = places(self._engine.at(self._objects))
+        return compared(before, places(after._engine.at(after._objects)))
+
+    def nodes(
+        self,
+        catalog: str | Path,
+        pods: Manifests | None = None,
+        count: int | None = None,
+        *,
+        seconds: float = 60.0,
+    ) -> Purchase:
+        """The cheapest nodes of a catalog on which all that waits fits, and these pods.
+
+        Raises:
+            WorldError: the catalog or the pods cannot be read.
+        """
+        try:
+            types = read_catalog(Path(catalog))
+        except CommandError as error:
+            raise WorldError(str(error)) from error
+        asked = Wanted(()) if pods is None else self._wanted(pods)
+        end = time.monotonic() + seconds
+        new = self._engine.new(self._objects, asked.groups)
+        buyer = Buyer(self._objects, asked, types, new, in_time=lambda: time.monotonic() < end)
+        return buyer.answer(count)
+
+    def pack(
+        self, wanted: Manifests | None = None, count: int | None = None, *, seconds: float = 60.0
+    ) -> Packing:
+        """What is stranded, what nodes could still take, and the fewest moves that make room for wanted pods.
+
+        Raises:
+            WorldError: they cannot be read.
+        """
+        answer = Packer(self._engine.at(self._objects), self._objects).answer()
+        if wanted is None:
+            return answer
+        asked = self._wanted(wanted)
+        end = time.monotonic() + seconds
+
+        def go_on() -> None:
+            if time.monotonic() > end:
+                raise Stopped
+
+        freer = Freer(self._objects, asked, self._engine.new(self._objects, asked.groups), go_on)
+        return msgspec.structs.replace(answer, room=freer.answer(count)[0])
+
+    def replay(
+        self, times: str | Path, shapes: Manifests | None = None, *, starved_after: float = 600.0
+    ) -> Course:
+        """How a timeline goes in this world: a CSV, a dump or a recorded watch; compare it with a variant's.
+
+        Raises:
+            WorldError: it cannot be read.
+        """
+        try:
+            known = self._wanted(shapes) if shapes is not None else None
+            recorded, _ = timeline(str(times), self._objects, known)
+        except CommandError as error:
+            raise WorldError(str(error)) from error
+        objects = without_pods(self._objects, recorded.arrivals)
+        world = self._engine.new(objects, recorded.groups)(lambda: True)
+        world.load((resource, each.values()) for resource, each in objects)
+        try:
+            return Replayer(world, recorded).run("as it is", starved_after)
+        finally:
+            world.close()
+
+    def _mover(self, nodes: Iterable[str]) -> Mover:
+        for name in nodes:
+            if name not in self._objects.of(NODES):
+                raise WorldError(f'there is no node "{name}"')
+        return Mover(self._engine.at(self._objects))
+
+    def _wanted(self, pods: Manifests) -> Wanted:
         asked: Wanted = manifests.of(_typed(pods), self._objects)
         if not asked.pods:
             raise WorldError("there are no pods, and nothing that makes pods")
-        fitter = Fitter(self._engine.at(self._objects), asked)
-        return fitter.answer(count, most=most, more=more)
+        return asked
 
     def explain(self, pod: str, namespace: str = "default", *, most_nodes: int = 20) -> Explanation:
         """Why the pod of the world is where it is, or nowhere.

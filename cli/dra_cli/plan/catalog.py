@@ -4,27 +4,22 @@ from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Any
 
-import msgspec
 from dra_node_agent.kubelet.node import NodeShape
 from dra_scheduler.plan.objects import Objects
 from dra_scheduler.plan.purchase.buyer import NodeType
+from dra_scheduler.plan.purchase.recorded import RecordedNode
 from dra_scheduler.plan.purchase.trials import Typed
-from dra_shared.api.meta import ObjectMeta
-from dra_shared.api.node import Node, NodeSpec, NodeStatus, Taint
-from dra_shared.api.resource import ResourceSlice
+from dra_shared.api.node import Taint
 from dra_shared.api.resources import DEVICE_CLASSES, NODES, RESOURCE_SLICES
 
 from dra_cli import fleet
 from dra_cli.errors import CommandError
-from dra_cli.plan.describe import NodeKind, own_uuid
+from dra_cli.plan.describe import NodeKind
 from dra_cli.plan.gaps import gaps
 from dra_cli.plan.reading import read as read_dump
 from dra_cli.plan.sources import Source
 
-_replace = msgspec.structs.replace
 _OWN = ("from", "node", "limit")
-# The node life cycle's own taints say how the recorded node was, not how a new one is.
-_PASSING = "node.kubernetes.io/"
 
 
 def catalog(path: Path, gpu_models: tuple[Path, ...] = ()) -> list[NodeType]:
@@ -72,8 +67,8 @@ def _type(entry: Any, where: str, folder: Path, gpu_models: tuple[Path, ...]) ->
     if limit is not None and (not isinstance(limit, int) or isinstance(limit, bool) or limit < 0):
         raise CommandError(f"{where}.limit: must be a number of nodes")
     if "from" in entry:
-        recorded = _Recorded(folder / str(entry["from"]), entry.get("node"), where)
-        return NodeType(pool.name, pool.price, recorded.made, limit, recorded.classes)
+        node, found = _recorded(folder / str(entry["from"]), entry.get("node"), where)
+        return NodeType(pool.name, pool.price, node.made, limit, found)
     if not set(pool.drivers) <= {"none", "gpu.nvidia.com"}:
         raise CommandError(f"{where}.drivers: record slices of such a node, and name their file in from:")
     shape = NodeShape(
@@ -101,56 +96,17 @@ def _taint(text: str) -> Taint:
     return Taint(key=key, value=value, effect=effect)
 
 
-class _Recorded:
-    """A node of a dump, with its slices."""
-
-    def __init__(self, path: Path, name: Any, where: str) -> None:
-        problems: list[str] = []
-        objects: Objects = read_dump(str(path), problems)
-        nodes = objects.of(NODES)
-        if name is not None and name not in nodes:
-            raise CommandError(f'{where}.node: there is no node "{name}" in {path}')
-        if name is None and len(nodes) != 1:
-            raise CommandError(f"{where}.node: {path} has {len(nodes)} nodes: name one")
-        self._node: Node = nodes[name] if name is not None else next(iter(nodes.values()))
-        self._slices = [
-            piece
-            for piece in objects.of(RESOURCE_SLICES).values()
-            if piece.spec.node_name == self._node.metadata.name
-        ]
-        self.classes: tuple[Typed, ...] = tuple(
-            (DEVICE_CLASSES, each) for each in objects.of(DEVICE_CLASSES).values()
-        )
-
-    def made(self, name: str) -> Iterator[Typed]:
-        """A node like it."""
-        old = self._node
-        labels = old.metadata.labels | {"kubernetes.io/hostname": name}
-        taints = tuple(taint for taint in old.spec.taints if not taint.key.startswith(_PASSING))
-        yield (
-            NODES,
-            Node(
-                metadata=ObjectMeta(name=name, uid=f"plan-node-{name}", labels=labels),
-                spec=NodeSpec(taints=taints),
-                status=NodeStatus(
-                    capacity=old.status.capacity,
-                    allocatable=old.status.allocatable,
-                    declared_features=old.status.declared_features,
-                    runtime_handlers=old.status.runtime_handlers,
-                ),
-            ),
-        )
-        for index, piece in enumerate(self._slices):
-            yield RESOURCE_SLICES, self._slice(piece, name, index)
-
-    def _slice(self, piece: ResourceSlice, name: str, index: int) -> ResourceSlice:
-        spec, old = piece.spec, self._node.metadata.name
-        pool = spec.pool.name.replace(old, name) if old in spec.pool.name else f"{spec.pool.name}-{name}"
-        devices = tuple(
-            _replace(each, attributes=own_uuid(each.attributes, f"{name}-{each.name}"))
-            for each in spec.devices
-        )
-        return ResourceSlice(
-            metadata=ObjectMeta(name=f"{index:04}-{spec.driver}-{name}", uid=f"plan-slice-{name}-{index}"),
-            spec=_replace(spec, node_name=name, pool=_replace(spec.pool, name=pool), devices=devices),
-        )
+def _recorded(path: Path, name: Any, where: str) -> tuple[RecordedNode, tuple[Typed, ...]]:
+    """A node of a dump, and the dump's device classes."""
+    problems: list[str] = []
+    objects: Objects = read_dump(str(path), problems)
+    nodes = objects.of(NODES)
+    if name is not None and name not in nodes:
+        raise CommandError(f'{where}.node: there is no node "{name}" in {path}')
+    if name is None and len(nodes) != 1:
+        raise CommandError(f"{where}.node: {path} has {len(nodes)} nodes: name one")
+    node = nodes[name] if name is not None else next(iter(nodes.values()))
+    pieces = objects.of(RESOURCE_SLICES).values()
+    slices = [piece for piece in pieces if piece.spec.node_name == node.metadata.name]
+    classes = tuple((DEVICE_CLASSES, each) for each in objects.of(DEVICE_CLASSES).values())
+    return RecordedNode(node, slices), classes

@@ -1,8 +1,7 @@
 """A world from a description: so many equal nodes with these GPUs, as ``dralab up`` would make them."""
 
 import tempfile
-import uuid
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from pathlib import Path
 
 import msgspec
@@ -16,9 +15,10 @@ from dra_node_agent.drivers.nvidia.host import SimulatedHost
 from dra_node_agent.drivers.nvidia.options import NvidiaOptions
 from dra_node_agent.kubelet.node import NodeShape
 from dra_scheduler.plan.objects import Objects
+from dra_scheduler.plan.purchase.recorded import own_uuid
 from dra_shared.api.meta import ObjectMeta
 from dra_shared.api.node import Node, NodeSpec, NodeStatus
-from dra_shared.api.resource import DeviceAttribute, ResourcePool, ResourceSlice, ResourceSliceSpec
+from dra_shared.api.resource import ResourcePool, ResourceSlice, ResourceSliceSpec
 from dra_shared.api.resources import DEVICE_CLASSES, NODES, RESOURCE_SLICES
 
 from dra_cli.errors import CommandError
@@ -95,11 +95,3 @@ class NodeKind:
                     shared_counters=piece.shared_counters,
                 ),
             )
-
-
-def own_uuid(attributes: Mapping[str, DeviceAttribute], identity: str) -> dict[str, DeviceAttribute]:
-    """The attributes of a device, with a ``uuid`` of its own if it has one."""
-    found = dict(attributes)
-    if "uuid" in found:
-        found["uuid"] = _replace(found["uuid"], string=f"GPU-{uuid.uuid5(uuid.NAMESPACE_DNS, identity)}")
-    return found

@@ -6,6 +6,7 @@ from typing import Any
 import msgspec
 import orjson
 from dra_scheduler.explain.text import render
+from dra_scheduler.plan.answers import complete
 from dra_scheduler.plan.change import Comparison
 from dra_scheduler.plan.fit import Fit, PodPlace
 from dra_scheduler.plan.moves import Moves
@@ -24,7 +25,7 @@ def structured(answer: msgspec.Struct | Any, output: str) -> str:
     Raises:
         CommandError: there is no such output.
     """
-    value = _with_all(answer)
+    value = complete(answer)
     if output == "json":
         return orjson.dumps(value, option=orjson.OPT_INDENT_2).decode()
     if output == "yaml":
@@ -32,19 +33,6 @@ def structured(answer: msgspec.Struct | Any, output: str) -> str:
 
         return str(yaml.safe_dump(value, sort_keys=False)).rstrip()
     raise CommandError(f"unknown output {output!r}: choose json, yaml or html, or leave it out", 2)
-
-
-def _with_all(answer: Any) -> Any:
-    """The fields in their order, those with their default included: a script reads ``fits`` where it is 0, too.
-
-    Explanations are as ``dralab explain`` writes them.
-    """
-    if isinstance(answer, tuple | list):
-        return [_with_all(each) for each in answer]
-    if isinstance(answer, msgspec.Struct) and type(answer).__module__.startswith("dra_scheduler.plan."):
-        fields = msgspec.structs.fields(answer)
-        return {field.encode_name: _with_all(getattr(answer, field.name)) for field in fields}
-    return msgspec.to_builtins(answer)
 
 
 def fit_text(fit: Fit) -> str:

@@ -7,12 +7,19 @@ from pathlib import Path
 import httpx
 import pytest
 from dra_apiserver.config import Config
-from dra_apiserver.front import models
+from dra_apiserver.front import models, plans
 from dra_apiserver.front.application import build
 from dra_apiserver.health import Health
 from dra_apiserver.server import ApiServer
 from dra_scheduler.explain import free, report
-from dra_scheduler.plan.routes import FitRequest
+from dra_scheduler.plan import requests
+from dra_scheduler.plan.change import Changed, Comparison
+from dra_scheduler.plan.fit import Fit, PodPlace
+from dra_scheduler.plan.moves import Move, Moves
+from dra_scheduler.plan.packing.answer import Largest, NodeRoom, Packing, Room
+from dra_scheduler.plan.purchase.answer import Bought, Purchase
+from dra_scheduler.plan.replaying.answer import Course, Replay, Starved, Waits
+from dra_scheduler.plan.routes import QUESTIONS
 from msgspec.structs import fields
 
 
@@ -40,7 +47,9 @@ async def test_the_document_has_typed_endpoints(client: httpx.AsyncClient) -> No
     for path in ("/livez", "/debug/store", "/insight/free", "/insight/explain/class/{name}"):
         assert "get" in document["paths"][path]
     answer = document["paths"]["/insight/plan/fit"]["post"]["responses"]["200"]
-    assert answer["content"]["application/json"]["schema"]["$ref"].endswith("/FitAnswer")
+    assert answer["content"]["application/json"]["schema"]["$ref"].endswith("/Fit")
+    for question in QUESTIONS:
+        assert "requestBody" in document["paths"][f"/insight/plan/{question}"]["post"]
     assert (await client.get("/debug/store")).json()["objects"]["namespaces"] == 4
 
 
@@ -87,9 +96,13 @@ async def test_all_other_paths_are_the_mounted_applications(front: httpx.AsyncCl
         *((getattr(models, name), getattr(free, name)) for name in (
             "Usage", "NodeUsage", "Level", "PoolUsage", "Free",
         )),
-        (models.FitRequest, FitRequest),
+        *((getattr(plans, kind.__name__), kind) for kind in (
+            *(each for each in vars(requests).values() if getattr(each, "__module__", "") == requests.__name__),
+            Fit, PodPlace, Move, Moves, Changed, Comparison, Bought, Purchase, Largest, NodeRoom, Room, Packing,
+            Starved, Waits, Course, Replay,
+        )),
     ],
 )  # fmt: skip
-def test_models_have_the_schedulers_fields(model: type[models._Report], struct: type) -> None:
+def test_models_have_the_schedulers_fields(model: type[models.Report], struct: type) -> None:
     aliases = {found.alias for found in model.model_fields.values()}
     assert aliases == {found.encode_name for found in fields(struct)}

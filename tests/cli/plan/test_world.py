@@ -5,6 +5,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from dra_shared.api.resources import PODS
 from dralab import World
 from dralab.world import WorldError
 
@@ -80,3 +81,43 @@ def test_what_cannot_be_answered(tmp_path: Path) -> None:
         World.load(tmp_path / "none")
     with pytest.raises(WorldError, match="NONE"):
         World.described(1, "8xNONE")
+
+
+def _dumped(path: Path, *pods: str, devices: int = 2) -> Path:
+    """A node whose first device is held, and pods that wait for one."""
+    items = [*cluster(devices)]
+    for name in pods:
+        items += [claim(name), pod(name, "", name)]
+    path.write_text(json.dumps({"apiVersion": "v1", "kind": "List", "items": items}))
+    return path
+
+
+def test_every_question_of_the_command_line(tmp_path: Path) -> None:
+    dump = _dumped(tmp_path / "dump.json", "a", "b")
+    world = World.load(dump)
+    assert [(m.pod, bool(m.stuck)) for m in world.drain("node-0").moves] == [
+        ("default/holder", True),
+        ("default/a", True),
+    ]
+    assert world.remove("node-0").stuck == 2
+    assert world.upgrade().order == ("node-0",)
+    with pytest.raises(WorldError, match="no node"):
+        world.drain("none")
+    comparison = world.change(world.without_nodes("node-0"))
+    assert (comparison.before, comparison.after) == (1, 0)
+    catalog = tmp_path / "types.json"
+    catalog.write_text(json.dumps({"types": [{"name": "same", "price": 3, "from": "dump.json"}]}))
+    purchase = world.nodes(catalog)
+    assert (purchase.cost, purchase.optimal) == (3, True)
+    packing = world.pack()
+    assert (packing.stranded, packing.waiting) == ({}, True)
+    times = tmp_path / "t.csv"
+    times.write_text("start,end,shape\n0,10,1xgpu\n5,10,1xgpu\n")
+    course = _without_waiting(world).replay(times)
+    assert (course.placed, course.waits.longest) == (2, 5)
+    for answer in (world.drain("node-0"), comparison, purchase, packing):
+        assert answer._repr_html_().startswith("<table>")
+
+
+def _without_waiting(world: World) -> World:
+    return World(world.objects.without(PODS, ["default/a", "default/b"]))

@@ -41,7 +41,57 @@ async def test_it_answers_for_the_cluster_as_it_is() -> None:
         assert answer["fits"] == 2
         refused = await client.post("/plan/fit", content=json.dumps({"objects": []}))
         assert (refused.status_code, refused.text) == (400, "there are no pods among the objects\n")
+        assert await _others(client) == {
+            "drain": {"moved": 0},
+            "remove": {"moved": 0},
+            "upgrade": {"order": ["n0", "n1"]},
+            "taint": {"stuck": 0},
+            "change": {"pods": 0},
+            "nodes": {"cost": 3.0, "optimal": True},
+            "pack": {"waiting": False},
+            "replay": {"complete": True},
+        }
         assert (api.calls, _attempts()) == ([], before)
+
+
+async def _others(client: httpx.AsyncClient) -> Json:
+    """The other questions, each with some of its answer's fields."""
+    node = [
+        {"apiVersion": "v1", **node_json("x")},
+        {"apiVersion": "resource.k8s.io/v1", **slice_json("x", 2)},
+    ]
+    template, pod = _body()["objects"]
+    bodies: dict[str, tuple[Json, list[str]]] = {
+        "drain": ({"nodes": ["n0"]}, ["moved"]),
+        "remove": ({"nodes": ["n0"]}, ["moved"]),
+        "upgrade": ({}, ["order"]),
+        "taint": ({"key": "k", "effect": "NoExecute", "node": "n0"}, ["stuck"]),
+        "change": ({"objects": [{"apiVersion": "resource.k8s.io/v1", **class_json()}]}, ["pods"]),
+        "nodes": (
+            {"types": [{"name": "x", "price": 3, "objects": node}], "count": 6, **_body()},
+            ["cost", "optimal"],
+        ),
+        "pack": ({}, ["waiting"]),
+        "replay": ({"arrivals": [{"at": 0, "lasts": 5, "object": pod}], "objects": [template]}, ["complete"]),
+    }
+    found = {}
+    for question, (body, wanted) in bodies.items():
+        answer = await client.post(f"/plan/{question}", json=body)
+        assert answer.status_code == 200, answer.text
+        found[question] = {name: answer.json()[name] for name in wanted}
+    for question, body, message in (
+        ("drain", {"nodes": ["none"]}, 'there is no node "none"\n'),
+        (
+            "taint",
+            {"key": "k", "effect": "Never"},
+            "effect must be NoSchedule, PreferNoSchedule or NoExecute\n",
+        ),
+        ("nodes", {"types": []}, "there are no types\n"),
+        ("pack", {**_body(), "seconds": 0}, "seconds must be above 0 and at most 3600\n"),
+    ):
+        refused = await client.post(f"/plan/{question}", json=body)
+        assert (refused.status_code, refused.text) == (400, message)
+    return found
 
 
 def _attempts() -> float:

@@ -2,16 +2,21 @@
 
 from __future__ import annotations
 
+from collections.abc import Awaitable, Callable
 from typing import Annotated, Any
 
 import httpx
 from fastapi import APIRouter, HTTPException, Query
 
 from dra_apiserver.config import Config
-from dra_apiserver.front.models import ClassReport, FitAnswer, FitRequest, Free, PodReport
+from dra_apiserver.front import plans
+from dra_apiserver.front.models import ClassReport, Free, PodReport, Report
 
 _TIMEOUT = 30.0
+# Plans may search for as long as they are asked to.
+_LONG = 3700.0
 
+_Ask = Callable[..., Awaitable[Any]]
 _MostNodes = Annotated[int, Query(ge=0, description="how many nodes to report")]
 
 
@@ -54,10 +59,58 @@ def router(config: Config) -> APIRouter:
         """What a device class selects, and what it asks for that no device has."""
         return ClassReport.model_validate(await asked("GET", f"/explain/class/{name}"))
 
-    @made.post("/plan/fit", response_model_exclude_unset=True)
-    async def fit(wanted: FitRequest) -> FitAnswer:
-        """Whether pods would fit now, without creating them."""
-        body = wanted.model_dump(by_alias=True, exclude_unset=True)
-        return FitAnswer.model_validate(await asked("POST", "/plan/fit", json=body))
-
+    _plan_routes(made, asked)
     return made
+
+
+def _plan_routes(made: APIRouter, asked: _Ask) -> None:
+    """``POST /plan/…``: what would happen, without doing it."""
+
+    async def answer(question: str, body: Report) -> Any:
+        given = body.model_dump(by_alias=True, exclude_unset=True)
+        return await asked("POST", f"/plan/{question}", json=given, timeout=_LONG)
+
+    @made.post("/plan/fit", response_model_exclude_unset=True)
+    async def fit(wanted: plans.FitRequest) -> plans.Fit:
+        """Whether pods would fit now, without creating them."""
+        return plans.Fit.model_validate(await answer("fit", wanted))
+
+    @made.post("/plan/drain", response_model_exclude_unset=True)
+    async def drain(wanted: plans.NodesRequest) -> plans.Moves:
+        """Where the pods of nodes go when they are drained."""
+        return plans.Moves.model_validate(await answer("drain", wanted))
+
+    @made.post("/plan/remove", response_model_exclude_unset=True)
+    async def remove(wanted: plans.NodesRequest) -> plans.Moves:
+        """Where the pods of nodes go when the nodes are gone at once."""
+        return plans.Moves.model_validate(await answer("remove", wanted))
+
+    @made.post("/plan/upgrade", response_model_exclude_unset=True)
+    async def upgrade(wanted: plans.NodesRequest) -> plans.Moves:
+        """In which order nodes can be drained one by one."""
+        return plans.Moves.model_validate(await answer("upgrade", wanted))
+
+    @made.post("/plan/taint", response_model_exclude_unset=True)
+    async def taint(wanted: plans.TaintRequest) -> plans.Moves:
+        """Which pods leave a tainted node or device."""
+        return plans.Moves.model_validate(await answer("taint", wanted))
+
+    @made.post("/plan/change", response_model_exclude_unset=True)
+    async def change(wanted: plans.ChangeRequest) -> plans.Comparison:
+        """What the same pods would get after an edit."""
+        return plans.Comparison.model_validate(await answer("change", wanted))
+
+    @made.post("/plan/nodes", response_model_exclude_unset=True)
+    async def nodes(wanted: plans.PurchaseRequest) -> plans.Purchase:
+        """The cheapest nodes on which everything fits that waits."""
+        return plans.Purchase.model_validate(await answer("nodes", wanted))
+
+    @made.post("/plan/pack", response_model_exclude_unset=True)
+    async def pack(wanted: plans.PackRequest) -> plans.Packing:
+        """What is stranded, and the fewest moves that make room."""
+        return plans.Packing.model_validate(await answer("pack", wanted))
+
+    @made.post("/plan/replay", response_model_exclude_unset=True)
+    async def replay(wanted: plans.ReplayRequest) -> plans.Replay:
+        """How a timeline of pods would go."""
+        return plans.Replay.model_validate(await answer("replay", wanted))

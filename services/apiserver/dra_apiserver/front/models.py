@@ -7,7 +7,7 @@ from pydantic import BaseModel, ConfigDict, Field
 from pydantic.alias_generators import to_camel
 
 
-class _Report(BaseModel):
+class Report(BaseModel):
     """Named in JSON as Kubernetes names fields; a newer scheduler may say more."""
 
     model_config = ConfigDict(alias_generator=to_camel, populate_by_name=True, extra="allow")
@@ -24,7 +24,7 @@ class StoreReport(BaseModel):
     objects: dict[str, int]
 
 
-class ReasonReport(_Report):
+class ReasonReport(Report):
     """What turned a device away; only what applies to its kind is there."""
 
     kind: str
@@ -47,7 +47,7 @@ class ReasonReport(_Report):
     pods: list[str] = Field(default_factory=list)
 
 
-class DeviceReport(_Report):
+class DeviceReport(Report):
     """A device that was looked at, and what turned it away."""
 
     device: str
@@ -55,7 +55,7 @@ class DeviceReport(_Report):
     details: list[ReasonReport] = Field(default_factory=list)
 
 
-class RequestReport(_Report):
+class RequestReport(Report):
     """A claim's request on one node."""
 
     claim: str
@@ -66,7 +66,7 @@ class RequestReport(_Report):
     devices: list[DeviceReport] = Field(default_factory=list)
 
 
-class PoolReport(_Report):
+class PoolReport(Report):
     """A pool that the node sees."""
 
     driver: str
@@ -76,7 +76,7 @@ class PoolReport(_Report):
     problem: str = ""
 
 
-class NodeReport(_Report):
+class NodeReport(Report):
     """A node: whether it can take the pod, and why not."""
 
     node: str
@@ -89,7 +89,7 @@ class NodeReport(_Report):
     allocated: list[str] = Field(default_factory=list)
 
 
-class NodeSummary(_Report):
+class NodeSummary(Report):
     """Nodes with the same objections."""
 
     count: int
@@ -97,7 +97,7 @@ class NodeSummary(_Report):
     nodes: list[str] = Field(default_factory=list)
 
 
-class Change(_Report):
+class Change(Report):
     """One change after which the pod would fit."""
 
     node: str
@@ -105,7 +105,7 @@ class Change(_Report):
     text: str
 
 
-class ClaimReport(_Report):
+class ClaimReport(Report):
     """A claim of the pod and its devices."""
 
     claim: str
@@ -114,7 +114,7 @@ class ClaimReport(_Report):
     in_flight: bool = False
 
 
-class MemberReport(_Report):
+class MemberReport(Report):
     """A pod of the group."""
 
     pod: str
@@ -123,7 +123,7 @@ class MemberReport(_Report):
     message: str = ""
 
 
-class GroupReport(_Report):
+class GroupReport(Report):
     """The group that the pod is scheduled with."""
 
     group: str
@@ -132,7 +132,7 @@ class GroupReport(_Report):
     members: list[MemberReport] = Field(default_factory=list)
 
 
-class PodReport(_Report):
+class PodReport(Report):
     """Why a pod is where it is, or nowhere."""
 
     pod: str
@@ -152,7 +152,7 @@ class PodReport(_Report):
     nodes_left_out: int = 0
 
 
-class SelectorReport(_Report):
+class SelectorReport(Report):
     """One of a class's selectors: how many devices it is true for, and fails for."""
 
     expression: str
@@ -161,7 +161,7 @@ class SelectorReport(_Report):
     shortfalls: list[str] = Field(default_factory=list)
 
 
-class ClassReport(_Report):
+class ClassReport(Report):
     """What a device class selects."""
 
     device_class: str
@@ -170,7 +170,7 @@ class ClassReport(_Report):
     selectors: list[SelectorReport] = Field(default_factory=list)
 
 
-class Usage(_Report):
+class Usage(Report):
     """Devices of one class and shape: free, used or blocked."""
 
     device_class: str = Field(alias="class")
@@ -184,7 +184,7 @@ class Usage(_Report):
     why: dict[str, int] = Field(default_factory=dict)
 
 
-class NodeUsage(_Report):
+class NodeUsage(Report):
     """What a node can reach."""
 
     node: str
@@ -192,14 +192,14 @@ class NodeUsage(_Report):
     problem: str = ""
 
 
-class Level(_Report):
+class Level(Report):
     """A counter of a pool, or a capacity of a device that is shared."""
 
     total: str = "0"
     free: str = "0"
 
 
-class PoolUsage(_Report):
+class PoolUsage(Report):
     """One pool: its devices, counters and capacities."""
 
     driver: str
@@ -214,25 +214,9 @@ class PoolUsage(_Report):
     admin_access: dict[str, list[str]] = Field(default_factory=dict)
 
 
-class Free(_Report):
+class Free(Report):
     """Free and used devices of the cluster, by class, node and pool."""
 
     classes: list[Usage] = Field(default_factory=list)
     nodes: list[NodeUsage] = Field(default_factory=list)
     pools: list[PoolUsage] = Field(default_factory=list)
-
-
-class FitRequest(_Report):
-    """Pods, with the claims, templates and groups that they refer to, and how many copies to try."""
-
-    objects: list[dict[str, object]]
-    count: int | None = None
-    max: bool = False
-    without: list[str] = Field(default_factory=list)
-
-
-class FitAnswer(_Report):
-    """Whether the pods fit, and where they would go."""
-
-    fits: int
-    wanted: int

@@ -1,10 +1,11 @@
 """A simulation that goes from world to world by their difference, so that the next variant of a world costs little."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from typing import Any
 
 from dra_shared.api.meta import Object
-from dra_shared.api.resources import Resource
+from dra_shared.api.resources import POD_GROUPS, Resource
+from dra_shared.api.scheduling import PodGroup
 
 from dra_scheduler.config import SchedulerConfig
 from dra_scheduler.plan.objects import RESOURCES, Objects
@@ -26,6 +27,14 @@ class Engine:
         self._running = running
         self._simulation: Simulation | None = None
         self._objects = Objects()
+
+    def new(
+        self, objects: Objects, groups: Iterable[PodGroup] = ()
+    ) -> Callable[[Callable[[], bool]], Simulation]:
+        """Makes schedulers without objects for that world, and for these groups of pods."""
+        known = objects.with_objects((POD_GROUPS, group) for group in groups)
+        config = self._config or SchedulerConfig(gates=known.gates())
+        return lambda running: Simulation(config, seed=self._seed, running=running)
 
     def at(self, objects: Objects) -> Simulation:
         """The scheduler with just these objects."""
