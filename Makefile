@@ -10,7 +10,7 @@ MODULES := $(wildcard shared/dra_shared services/*/dra_* cli/dra_cli cli/dralab)
 MYPY_TARGETS := $(MODULES) $(wildcard tests bench tools)
 DIST ?= dist
 
-.PHONY: help install install-dev demo test unit quick fuzz lint format types layers bench dist docs lock schemas assets recorded clean
+.PHONY: help install install-dev demo test unit quick fuzz lint format types layers bench dist docs lock schemas tables assets recorded clean
 
 help: ## Show this help
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | awk -F':.*## ' '{printf "  make %-12s %s\n", $$1, $$2}'
@@ -71,6 +71,9 @@ lock: ## Resolve the locks again (needs uv)
 
 schemas: install-dev ## Make the API schemas again from the Go types that tools/schemas/sources.toml pins
 	@$(BIN)/python -m tools.schemas $(SOURCES)
+
+tables: install-dev ## Compute the tables of CEL's parser again, as for another version of lark
+	@PYTHONHASHSEED=0 $(BIN)/python -c "from dra_shared.cel import grammar as g; g.TABLES.write_bytes(g.tables())"
 
 recorded: install-dev ## Make tests/data/recorded again from the whole tables (DRALAB_REFERENCE)
 	@$(BIN)/python -m tools.recorded

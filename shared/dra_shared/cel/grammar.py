@@ -6,10 +6,15 @@ trailing commas and qualified struct names are known.
 """
 
 import functools
+import hashlib
 import importlib.util
+import json
 import re
 from pathlib import Path
 from typing import Any
+
+#: The parser's tables as they were when this was published, and of which grammar and lark.
+TABLES = Path(__file__).with_name("tables.json")
 
 _ESCAPE = r"\\[abfnrtv\"'\\?`]|\\[xX][0-9a-fA-F]{2}|\\u[0-9a-fA-F]{4}|\\U[0-9a-fA-F]{8}|\\[0-3][0-7][0-7]"
 
@@ -91,14 +96,48 @@ def _grammar() -> str:
 
 @functools.cache
 def lark_parser() -> Any:
-    """The LALR parser (built once, on first use)."""
+    """The LALR parser: from the tables that come with the package where they are this grammar's, else built slowly."""
+    import lark
+
+    grammar = _grammar()
+    stored = json.loads(TABLES.read_bytes(), object_pairs_hook=_with_numbers)
+    if stored["digest"] == digest(grammar):
+        # What the parsers call that lark's own generator of modules writes.
+        return lark.Lark._load_from_dict(stored["data"], stored["memo"])
+    return build(grammar)
+
+
+def build(grammar: str) -> Any:
+    """The parser, with its tables computed from the grammar."""
     import lark
 
     return lark.Lark(
-        _grammar(),
+        grammar,
         parser="lalr",
         start="expr",
         keep_all_tokens=True,
         maybe_placeholders=False,
         propagate_positions=False,
     )
+
+
+def tables() -> bytes:
+    """What ``TABLES`` is to hold: ``make tables`` writes it there."""
+    from lark.grammar import Rule
+    from lark.lexer import TerminalDef
+
+    grammar = _grammar()
+    data, memo = build(grammar).memo_serialize([TerminalDef, Rule])
+    return json.dumps({"digest": digest(grammar), "data": data, "memo": memo}, separators=(",", ":")).encode()
+
+
+def digest(grammar: str) -> str:
+    """Another value for another grammar, or another version of lark."""
+    import lark
+
+    return hashlib.sha256(f"{lark.__version__}\n{grammar}".encode()).hexdigest()
+
+
+def _with_numbers(pairs: list[tuple[str, Any]]) -> dict[Any, Any]:
+    """A mapping whose keys that are numbers are such again: JSON makes texts of them."""
+    return {int(key) if key.isdecimal() else key: value for key, value in pairs}
