@@ -262,3 +262,10 @@ def test_conformance_tables_have_as_many_cases_as_documented() -> None:
 def test_every_controller_has_its_page() -> None:
     page = (DOCS / "controllers" / "README.md").read_text()
     assert not [name for name in CONTROLLERS if f"`{name}`" not in page]
+
+
+def test_what_the_architecture_says_to_change_exists() -> None:
+    table = (REPOSITORY / "docs/architecture.md").read_text().split("## Where to change what\n")[1]
+    paths = re.findall(r"`((?:shared|services|cli|tests)/[\w/.-]+)`", table)
+    assert len(paths) > 10
+    assert not [path for path in paths if not (REPOSITORY / path).exists()]
