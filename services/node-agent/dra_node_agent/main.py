@@ -235,7 +235,7 @@ async def _serve(args: argparse.Namespace) -> None:
 @contextlib.contextmanager
 def _plainly() -> Iterator[None]:
     """Errors that another start would meet again, as one sentence."""
-    from dra_node_agent.kubelet.dra.manager import DraError
+    from dra_node_agent.kubelet.dra.errors import DraError
 
     try:
         yield

@@ -9,7 +9,8 @@ from dra_node_agent.kubelet.dra.checkpoint import (
     decode,
 )
 from dra_node_agent.kubelet.dra.claiminfo import ClaimInfo
-from dra_node_agent.kubelet.dra.manager import DraError, DraManager
+from dra_node_agent.kubelet.dra.errors import DraError
+from dra_node_agent.kubelet.dra.manager import DraManager
 from dra_shared.api.container import Container
 from dra_shared.api.pod import Pod
 from dra_shared.api.resources import RESOURCE_CLAIMS
@@ -125,9 +126,11 @@ async def _get_resources(case: Case, tmp_path: Path) -> None:
         pod = read_pod(table["pod"])
         if table["wantErr"]:
             with pytest.raises(DraError):
-                bench.manager.cdi_device_ids(pod, container)
+                bench.manager.containers.cdi_device_ids(pod, container)
             return
-        assert bench.manager.cdi_device_ids(pod, container) == [d["Name"] for d in table["wantCDIDevices"]]
+        assert bench.manager.containers.cdi_device_ids(pod, container) == [
+            d["Name"] for d in table["wantCDIDevices"]
+        ]
 
 
 async def _container_claims(case: Case, tmp_path: Path) -> None:
@@ -136,10 +139,10 @@ async def _container_claims(case: Case, tmp_path: Path) -> None:
         pod = read_pod(table["pod"])
         if table["expectedErrMsg"]:
             with pytest.raises(DraError) as raised:
-                bench.manager.container_claims(pod, pod.spec.containers[0])
+                bench.manager.containers.claims(pod, pod.spec.containers[0])
             assert table["expectedErrMsg"] in str(raised.value)
             return
-        infos = bench.manager.container_claims(pod, pod.spec.containers[0])
+        infos = bench.manager.containers.claims(pod, pod.spec.containers[0])
         assert [info.name for info in infos] == [table["expectedClaimName"]]
 
 

@@ -9,8 +9,9 @@ import msgspec
 import pytest
 from dra_node_agent.kubelet.dra.checkpoint import CheckpointDevice
 from dra_node_agent.kubelet.dra.claiminfo import ClaimInfo
+from dra_node_agent.kubelet.dra.errors import DraError
 from dra_node_agent.kubelet.dra.health import truncate_message
-from dra_node_agent.kubelet.dra.manager import DraError, DraManager
+from dra_node_agent.kubelet.dra.manager import DraManager
 from dra_node_agent.kubelet.observed import Observed
 from dra_node_agent.kubelet.podresources import SOCKET, PodResourcesServer
 from dra_node_agent.kubelet.podstatus import pod_status
@@ -65,16 +66,16 @@ async def _pod_resources(folder: Path, manager: DraManager, pod: Pod) -> AsyncIt
 async def test_requests_are_compared_as_the_driver_names_them(tmp_path: Path) -> None:
     async with _manager(tmp_path, _device("gpu-0", "gpu"), _device("gpu-1", "gpu/large")) as manager:
         pod = _pod({"name": "gpus", "request": "gpu"})
-        assert manager.cdi_device_ids(pod, pod.spec.containers[0]) == ["driver/claim=gpu-0"]
+        assert manager.containers.cdi_device_ids(pod, pod.spec.containers[0]) == ["driver/claim=gpu-0"]
 
 
 async def test_claims_that_a_container_does_not_use_need_not_be_known(tmp_path: Path) -> None:
     async with _manager(tmp_path) as manager:
         manager.cache.delete("ns", "gpus")
-        assert manager.cdi_device_ids(_pod(), _pod().spec.containers[0]) == []
+        assert manager.containers.cdi_device_ids(_pod(), _pod().spec.containers[0]) == []
         pod = _pod({"name": "gpus"})
         with pytest.raises(DraError) as raised:
-            manager.cdi_device_ids(pod, pod.spec.containers[0])
+            manager.containers.cdi_device_ids(pod, pod.spec.containers[0])
         message = "internal error: unable to get claim info for ResourceClaim gpus in namespace ns"
         assert str(raised.value) == message
 
@@ -84,7 +85,7 @@ async def test_devices_of_one_cdi_id_show_their_health_once(tmp_path: Path) -> N
     async with _manager(tmp_path, _device("a", cdi=shared), _device("b", cdi=shared)) as manager:
         pod = _pod({"name": "gpus"})
         status = PodStatus(container_statuses=(ContainerStatus(name="main"),))
-        (main,) = manager.with_device_health(pod, status).container_statuses
+        (main,) = manager.pod_health.shown(pod, status).container_statuses
         (resource,) = main.allocated_resources_status
         assert [entry.resource_id for entry in resource.resources] == [shared]
 
@@ -94,11 +95,11 @@ async def test_health_goes_with_the_claim(tmp_path: Path) -> None:
         pod = _pod({"name": "gpus"})
         records = {"main": [_RECORD]}
         pod = msgspec.structs.replace(
-            pod, status=manager.with_device_health(pod, pod_status(pod, Observed(records), _NOW))
+            pod, status=manager.pod_health.shown(pod, pod_status(pod, Observed(records), _NOW))
         )
         assert pod.status.container_statuses[0].allocated_resources_status
         manager.cache.delete("ns", "gpus")
-        status = manager.with_device_health(pod, pod_status(pod, Observed(records), _NOW))
+        status = manager.pod_health.shown(pod, pod_status(pod, Observed(records), _NOW))
         assert status.container_statuses[0].allocated_resources_status == ()
 
 

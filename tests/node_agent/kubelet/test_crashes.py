@@ -8,7 +8,8 @@ from typing import Any
 
 import pytest
 from dra_node_agent.kubelet.dra.checkpoint import STATE_FILE, decode
-from dra_node_agent.kubelet.dra.manager import DraError, DraManager
+from dra_node_agent.kubelet.dra.errors import DraError
+from dra_node_agent.kubelet.dra.manager import DraManager
 from dra_node_agent.kubelet.dra.phases import PreparePhase, UnpreparePhase
 from dra_shared.api.codec import convert
 from dra_shared.api.pod import Pod
@@ -123,7 +124,7 @@ async def test_pod_still_there_after_the_crash(folder: Path, phase: Phase, time:
             node.check()
             await manager.prepare(_pod())
             assert all(driver.prepared == {"gpu-uid"} for driver in node.drivers)
-            ids = manager.cdi_device_ids(_pod(), _pod().spec.containers[0])
+            ids = manager.containers.cdi_device_ids(_pod(), _pod().spec.containers[0])
             assert ids == [], "the container uses no claim"
             info = manager.cache.get("ns", "gpu")
             assert info is not None

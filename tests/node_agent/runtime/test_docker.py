@@ -25,6 +25,7 @@ from dra_node_agent.cdi import (
     Spec,
     write_spec,
 )
+from dra_node_agent.runtime import dockercontainer
 from dra_node_agent.runtime.base import (
     Consumption,
     ContainerSpec,
@@ -33,7 +34,7 @@ from dra_node_agent.runtime.base import (
     SandboxSpec,
     State,
 )
-from dra_node_agent.runtime.docker import DockerRuntime, _consumption, _options, _time
+from dra_node_agent.runtime.docker import DockerRuntime
 from dra_node_agent.runtime.dockerinjection import injected, library_path
 from dra_shared.clock import SystemClock
 
@@ -249,12 +250,11 @@ async def test_links_are_there_when_the_container_starts(tmp_path: Path) -> None
 
 
 def test_limits_and_names() -> None:
-    options = _options(
-        _spec("true", limits={"memory": "64Mi", "cpu": "1500m"}, image="x", pod_uid="0123456789")
-    )
+    limited = _spec("true", limits={"memory": "64Mi", "cpu": "1500m"}, image="x", pod_uid="0123456789")
+    options = dockercontainer.options(limited, "node")
     assert (options["mem_limit"], options["nano_cpus"]) == (64 << 20, 1_500_000_000)
     assert options["name"] == "dralab_main_pod_ns_01234567_0"
-    assert "mem_limit" not in _options(_spec("true", image="x"))
+    assert "mem_limit" not in dockercontainer.options(_spec("true", image="x"), "node")
 
 
 @pytest.mark.parametrize(
@@ -268,7 +268,7 @@ def test_limits_and_names() -> None:
     ],
 )
 def test_engines_times(text: str, expected: str | None) -> None:
-    found = _time(text)
+    found = dockercontainer.time(text)
     assert (found.isoformat() if found is not None else None) == expected
 
 
@@ -317,11 +317,14 @@ def test_statistics_are_read_as_cadvisor_reads_them() -> None:
         "cpu_stats": {"cpu_usage": {"total_usage": 2_500_000_000}},
         "memory_stats": {"usage": 1000, "stats": {"inactive_file": 300}},
     }
-    assert _consumption(stats) == Consumption(2.5, 700)
+    assert dockercontainer.consumption(stats) == Consumption(2.5, 700)
     older = {"usage": 1000, "stats": {"total_inactive_file": 1200}}
-    assert _consumption({**stats, "memory_stats": older}) == Consumption(2.5, 0)
+    assert dockercontainer.consumption({**stats, "memory_stats": older}) == Consumption(2.5, 0)
     # What an engine answers of a container that has just ended.
-    assert _consumption({"cpu_stats": {"cpu_usage": {"total_usage": 0}}, "memory_stats": {}}) is None
+    assert (
+        dockercontainer.consumption({"cpu_stats": {"cpu_usage": {"total_usage": 0}}, "memory_stats": {}})
+        is None
+    )
 
 
 @_engine

@@ -12,7 +12,8 @@ from dra_shared.quoting import go_quote
 from dra_node_agent.kubelet import messages
 from dra_node_agent.kubelet.devicemanager.manager import DeviceManager
 from dra_node_agent.kubelet.devicemanager.types import DeviceError, DeviceRunContainerOptions
-from dra_node_agent.kubelet.dra.manager import DraError, DraManager
+from dra_node_agent.kubelet.dra.errors import DraError
+from dra_node_agent.kubelet.dra.manager import DraManager
 from dra_node_agent.kubelet.environment import ConfigError, Sources, environment, expand
 from dra_node_agent.kubelet.restarts import is_sidecar
 from dra_node_agent.kubelet.volumes import container_mounts
@@ -145,7 +146,7 @@ class ContainerStarter:
         *,
         init: bool,
     ) -> ContainerSpec:
-        cdi_device_ids = self._dra.cdi_device_ids(pod, container)
+        cdi_device_ids = self._dra.containers.cdi_device_ids(pod, container)
         devices = await self._devices.run_container_options(pod, container) or DeviceRunContainerOptions()
         env = await environment(pod, container, self._sources, pod_ip, self._host_ip, self._node_name)
         meta = pod.metadata

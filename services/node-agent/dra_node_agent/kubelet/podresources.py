@@ -12,7 +12,8 @@ from grpc import aio
 
 from dra_node_agent.kubelet.devicemanager.manager import DeviceManager, Instances
 from dra_node_agent.kubelet.dra.claiminfo import ClaimInfo
-from dra_node_agent.kubelet.dra.manager import DraError, DraManager
+from dra_node_agent.kubelet.dra.errors import DraError
+from dra_node_agent.kubelet.dra.manager import DraManager
 from dra_node_agent.kubelet.ondemand import OnDemandServer
 from dra_node_agent.kubelet.phases import TERMINAL
 from dra_node_agent.kubelet.restarts import is_sidecar
@@ -94,7 +95,7 @@ class _Service(podresources_v1_pb2_grpc.PodResourcesListerServicer):
 
     def _of_container(self, pod: Pod, container: Container) -> pb.ContainerResources:
         try:
-            infos = self._dra.container_claims(pod, container)
+            infos = self._dra.containers.claims(pod, container)
         except DraError:
             infos = []
         return pb.ContainerResources(

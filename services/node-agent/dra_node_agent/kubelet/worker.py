@@ -21,7 +21,8 @@ from dra_node_agent.kubelet import messages
 from dra_node_agent.kubelet.admission import Rejected
 from dra_node_agent.kubelet.containers import ContainerStarter
 from dra_node_agent.kubelet.devicemanager.manager import DeviceManager
-from dra_node_agent.kubelet.dra.manager import DraError, DraManager
+from dra_node_agent.kubelet.dra.errors import DraError
+from dra_node_agent.kubelet.dra.manager import DraManager
 from dra_node_agent.kubelet.lifecycle import PodEvent, PodState, lifecycle
 from dra_node_agent.kubelet.observed import Observed
 from dra_node_agent.kubelet.phases import TERMINAL
@@ -359,7 +360,7 @@ class PodWorker:
             rfc3339(self._context.clock.now()),
         )
         status = self._context.devices.with_device_health(self.pod, status)
-        self._statuses.report(self._context.dra.with_device_health(self.pod, status), kept=kept)
+        self._statuses.report(self._context.dra.pod_health.shown(self.pod, status), kept=kept)
 
     def _observe(self) -> Observed:
         context, containers = self._context, self._containers

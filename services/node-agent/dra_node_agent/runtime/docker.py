@@ -10,7 +10,6 @@ import os
 import threading
 from collections.abc import AsyncIterator, Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
-from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -20,9 +19,9 @@ from docker.types import DeviceRequest
 from dra_shared.api.container import Container, Probe
 from dra_shared.clock import Clock
 from dra_shared.log import logger
-from dra_shared.quantity import Quantity
 
 from dra_node_agent.cdi import ContainerEdits, UnresolvableError, resolve
+from dra_node_agent.runtime import dockercontainer
 from dra_node_agent.runtime.base import (
     ChangeHandler,
     Consumption,
@@ -38,12 +37,11 @@ from dra_node_agent.runtime.base import (
 )
 from dra_node_agent.runtime.confinement import confined
 from dra_node_agent.runtime.dockerinjection import Injection, injected, library_path
-from dra_node_agent.runtime.dockerstream import pump
+from dra_node_agent.runtime.dockerstream import pieces, pump
 from dra_node_agent.runtime.netprobe import probe_network
 from dra_node_agent.runtime.plugindevices import device_edits
 from dra_node_agent.tasks import Tasks
 
-_LABEL = "dralab.dev/"
 _DEFAULT_ENGINE = "unix:///var/run/docker.sock"
 _ENDS = frozenset(("die", "died", "oom"))
 # In seconds, for a connection to a container.
@@ -156,9 +154,7 @@ class DockerRuntime:
     async def run(self, spec: ContainerSpec) -> str:
         if self._confined_to is not None:
             spec = await asyncio.to_thread(confined, spec, self._confined_to)
-        options = _options(spec)
-        options["labels"] |= {f"{_LABEL}node": self._node}
-        options |= self._network_options(spec)
+        options = dockercontainer.options(spec, self._node) | self._network_options(spec)
         injection = await asyncio.to_thread(self._injection, spec)
         options = injection.applied(options)
         await self._call(lambda: self._forget(options["name"]))
@@ -214,9 +210,8 @@ class DockerRuntime:
     async def _stats(self, container_id: str) -> Consumption | None:
         api = self._client.api
         try:
-            return _consumption(
-                await self._call(lambda: api.stats(container_id, stream=False, one_shot=True))
-            )
+            stats = await self._call(lambda: api.stats(container_id, stream=False, one_shot=True))
+            return dockercontainer.consumption(stats)
         except RuntimeFailure:
             return None
 
@@ -286,34 +281,12 @@ class DockerRuntime:
             "since": options.since,
         }
         left = options.limit_bytes
-        async for piece in self._stream(
-            lambda: container.logs(stream=True, follow=options.follow, **arguments)
-        ):
+        log = await self._call(lambda: container.logs(stream=True, follow=options.follow, **arguments))
+        async for piece in pieces(log):
             data = piece if left is None else piece[:left]
             yield data
             if left is not None and (left := left - len(data)) <= 0:
                 return
-
-    async def _stream(self, start: Callable[[], Any]) -> AsyncIterator[bytes]:
-        """The pieces of a blocking stream, read by a thread that ends with the reader."""
-        loop = asyncio.get_running_loop()
-        queue: asyncio.Queue[bytes | None] = asyncio.Queue()
-        source = await self._call(start)
-
-        def read() -> None:
-            with contextlib.suppress(Exception):
-                for piece in source:
-                    loop.call_soon_threadsafe(queue.put_nowait, piece)
-            with contextlib.suppress(RuntimeError):
-                loop.call_soon_threadsafe(queue.put_nowait, None)
-
-        threading.Thread(target=read, daemon=True, name="container log").start()
-        try:
-            while (piece := await queue.get()) is not None:
-                yield piece
-        finally:
-            with contextlib.suppress(Exception):
-                source.close()
 
     def _network_options(self, spec: ContainerSpec) -> dict[str, Any]:
         owner = self._networks.get(spec.pod_uid)
@@ -358,20 +331,13 @@ class DockerRuntime:
             self._client.containers.get(name).remove(force=True)
 
     def _list(self) -> list[Any]:
-        label = f"{_LABEL}node={self._node}"
+        label = f"{dockercontainer.NODE_LABEL}={self._node}"
         return list(self._client.containers.list(all=True, filters={"label": label}))
 
     def _note(self, container: Any) -> ContainerRecord:
-        record = _record(container)
+        record = dockercontainer.record(container)
         self._records[record.id] = record
-        address = container.attrs.get("NetworkSettings", {}).get("IPAddress") or next(
-            (
-                n.get("IPAddress", "")
-                for n in (container.attrs["NetworkSettings"].get("Networks") or {}).values()
-            ),
-            "",
-        )
-        if address:
+        if address := dockercontainer.address(container):
             self._addresses[record.id] = address
             self._networks.setdefault(record.pod_uid, record.id)
         if record.state is State.EXITED:
@@ -422,97 +388,5 @@ def _parsed(events: Any) -> Iterator[Mapping[str, Any]]:
             yield event
 
 
-def _options(spec: ContainerSpec) -> dict[str, Any]:
-    uid = spec.pod_uid[:8]
-    return {
-        "name": f"dralab_{spec.name}_{spec.pod}_{spec.namespace}_{uid}_{spec.attempt}"[:250],
-        "entrypoint": list(spec.command) or None,
-        "command": list(spec.args) or None,
-        "environment": dict(spec.env),
-        "working_dir": spec.working_dir or None,
-        "volumes": [
-            f"{mount.source}:{mount.target}:{'ro' if mount.read_only else 'rw'}"
-            for mount in spec.mounts
-            if mount.source
-        ],
-        "devices": [],
-        "privileged": spec.privileged,
-        "user": spec.user or None,
-        "tty": spec.tty,
-        "stop_signal": spec.stop_signal or None,
-        **_limits(spec),
-        "labels": {
-            f"{_LABEL}namespace": spec.namespace,
-            f"{_LABEL}pod": spec.pod,
-            f"{_LABEL}pod-uid": spec.pod_uid,
-            f"{_LABEL}container": spec.name,
-            f"{_LABEL}attempt": str(spec.attempt),
-            f"{_LABEL}init": str(spec.init).lower(),
-            # As dockershim kept the annotations that a plugin gives a container.
-            **{f"annotation.{name}": value for name, value in spec.devices.annotations.items()},
-        },
-    }
-
-
-def _consumption(stats: Mapping[str, Any]) -> Consumption | None:
-    """An engine's statistics as cAdvisor reads them: the working set leaves out what can be dropped at once."""
-    cpu, memory = stats.get("cpu_stats") or {}, stats.get("memory_stats") or {}
-    used = (cpu.get("cpu_usage") or {}).get("total_usage")
-    if not used:
-        return None
-    details = memory.get("stats") or {}
-    inactive = details.get("inactive_file") or details.get("total_inactive_file") or 0
-    return Consumption(used / 1e9, max(int(memory.get("usage") or 0) - int(inactive), 0))
-
-
-def _limits(spec: ContainerSpec) -> dict[str, Any]:
-    limits: dict[str, Any] = {}
-    if "memory" in spec.limits:
-        limits["mem_limit"] = Quantity.parse(spec.limits["memory"]).value()
-    if "cpu" in spec.limits:
-        limits["nano_cpus"] = Quantity.parse(spec.limits["cpu"]).milli_value() * 1_000_000
-    return limits
-
-
 def _knows_cdi(info: Mapping[str, Any], directory: Path) -> bool:
     return str(directory) in (info.get("CDISpecDirs") or ())
-
-
-def _record(container: Any) -> ContainerRecord:
-    attributes, labels = container.attrs, container.labels
-    state = attributes["State"]
-    running = state.get("Status") in ("running", "created", "restarting", "paused")
-    code = int(state.get("ExitCode") or 0)
-    reason = "" if running else "Completed" if code == 0 else "Error"
-    if state.get("OOMKilled"):
-        reason = "OOMKilled"
-    return ContainerRecord(
-        id=container.id,
-        namespace=labels.get(f"{_LABEL}namespace", ""),
-        pod=labels.get(f"{_LABEL}pod", ""),
-        pod_uid=labels.get(f"{_LABEL}pod-uid", ""),
-        name=labels.get(f"{_LABEL}container", ""),
-        attempt=int(labels.get(f"{_LABEL}attempt", "0")),
-        image=attributes.get("Config", {}).get("Image", ""),
-        image_id=attributes.get("Image", ""),
-        init=labels.get(f"{_LABEL}init") == "true",
-        state=State.RUNNING if running else State.EXITED,
-        started_at=_time(state.get("StartedAt")),
-        finished_at=None if running else _time(state.get("FinishedAt")),
-        exit_code=code,
-        reason=reason,
-        message=str(state.get("Error") or ""),
-    )
-
-
-def _time(text: str | None) -> datetime | None:
-    if not text or text.startswith("0001"):
-        return None
-    # Engines write nanoseconds; Python reads microseconds.
-    head, _, rest = text.partition(".")
-    digits = "".join(char for char in rest if char.isdigit())[:6] if rest else "0"
-    if rest and ("+" in rest or "-" in rest):
-        zone = rest[max(rest.rfind("+"), rest.rfind("-")) :]
-        digits = "".join(char for char in rest[: -len(zone)] if char.isdigit())[:6]
-        return datetime.fromisoformat(f"{head}.{digits.ljust(6, '0')}{zone}").astimezone(UTC)
-    return datetime.fromisoformat(f"{head.rstrip('Z')}.{digits.ljust(6, '0')}+00:00")

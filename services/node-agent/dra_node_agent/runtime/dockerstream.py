@@ -1,9 +1,11 @@
-"""Talking to processes in containers of Docker or Podman: the engines' hijacked connections."""
+"""Streams of an engine, Docker or Podman: its hijacked connections to processes, and what docker-py reads blocking."""
 
 import asyncio
 import contextlib
 import socket
 import struct
+import threading
+from collections.abc import AsyncIterator
 from typing import Any
 
 from dra_node_agent.runtime.base import Streams
@@ -26,6 +28,28 @@ async def pump(connection: Any, streams: Streams, *, tty: bool) -> None:
             await sending
         connection.close()
         raw.close()
+
+
+async def pieces(source: Any) -> AsyncIterator[bytes]:
+    """The pieces of a blocking stream, which a thread reads that ends with the reader."""
+    loop = asyncio.get_running_loop()
+    queue: asyncio.Queue[bytes | None] = asyncio.Queue()
+
+    def read() -> None:
+        with contextlib.suppress(Exception):
+            for piece in source:
+                loop.call_soon_threadsafe(queue.put_nowait, piece)
+        # The loop may be closed by now.
+        with contextlib.suppress(RuntimeError):
+            loop.call_soon_threadsafe(queue.put_nowait, None)
+
+    threading.Thread(target=read, daemon=True, name="container log").start()
+    try:
+        while (piece := await queue.get()) is not None:
+            yield piece
+    finally:
+        with contextlib.suppress(Exception):
+            source.close()
 
 
 async def _send(raw: socket.socket, streams: Streams) -> None:

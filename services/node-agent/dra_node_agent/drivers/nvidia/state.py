@@ -13,24 +13,15 @@ from dra_shared.api.resource import DeviceRequestAllocationResult, ResourceClaim
 from dra_shared.api.resources import RESOURCE_CLAIMS
 from dra_shared.log import logger
 
-from dra_node_agent.cdi import (
-    CdiDevice,
-    ContainerEdits,
-    Spec,
-    qualified_name,
-    remove_spec,
-    transient_name,
-    write_spec,
-)
 from dra_node_agent.drivers.claims import ClaimRef, PreparedDevice
 from dra_node_agent.drivers.errors import PrepareError
 from dra_node_agent.drivers.gojson import claim_status
 from dra_node_agent.drivers.nvidia import DRIVER_NAME, config, edits, gates, holders
 from dra_node_agent.drivers.nvidia.checkpoint import COMPLETED, FILE_NAME, STARTED, Checkpoint, PreparedClaim
+from dra_node_agent.drivers.nvidia.claimconfigs import checked, choose, config_of, configs, results
+from dra_node_agent.drivers.nvidia.claimspecs import ClaimSpecs, device_id
 from dra_node_agent.drivers.nvidia.config import (
     DeviceConfig,
-    GpuConfig,
-    MigDeviceConfig,
     TimeSlicingConfig,
     VfioDeviceConfig,
 )
@@ -40,16 +31,12 @@ from dra_node_agent.drivers.nvidia.devices import (
     MigDevice,
     MigLive,
     VfioGpu,
-    device_type,
     mig_position,
 )
 from dra_node_agent.drivers.nvidia.discovery import DeviceLibrary, DiscoveryError, PerGpu
 from dra_node_agent.drivers.nvidia.gates import NvidiaGates
 from dra_node_agent.drivers.nvidia.prepared import Prepared, PreparedGroup, answers, mig_live
 from dra_node_agent.drivers.nvidia.sharing import MpsDaemons, set_time_slice
-from dra_node_agent.drivers.opaque import applies_to, configs_for
-
-_COMMON_EDITS_SECONDS = 300.0
 
 _log = logger(__name__)
 
@@ -79,15 +66,13 @@ class DeviceState:
         shared: bool = False,
         monotonic: Callable[[], float] = time.monotonic,
     ) -> None:
-        self._monotonic = monotonic
         self._shared = shared
         self._library = library
         self._gates = feature_gates
-        self._cdi = cdi_directory
+        self._specs = ClaimSpecs(library, cdi_directory, monotonic)
         self._reached = reached
         self._mps = MpsDaemons(directory / "mps", library)
         self._checkpoint = Checkpoint(directory / FILE_NAME)
-        self._common: tuple[ContainerEdits, float] | None = None
         self.per_gpu: PerGpu = {}
 
     @property
@@ -107,7 +92,7 @@ class DeviceState:
         claims = self._checkpoint.claims()
         if not kept:
             _log.info("no checkpoint of this boot, starting with an empty one")
-        self._remove_unknown_specs(claims)
+        self._specs.remove_unknown(claims)
         if self.partitioned:
             self._destroy_unknown_mig(claims)
 
@@ -152,7 +137,7 @@ class DeviceState:
         self._reached("devices-prepared")
         if self._gates.enabled(gates.PASSTHROUGH):
             self._hide_siblings(groups)
-        self._write_spec(uid, groups)
+        self._specs.write(uid, groups, self.per_gpu)
         self._reached("cdi-written")
         done = PreparedClaim(COMPLETED, status, [group.to_checkpoint() for group in groups])
         self._checkpoint.update(lambda claims: claims.__setitem__(uid, done))
@@ -179,7 +164,7 @@ class DeviceState:
         self._reached("devices-unprepared")
         if self._gates.enabled(gates.PASSTHROUGH):
             self._show_siblings(claim.uid, prepared)
-        remove_spec(self._cdi, _spec_name(claim.uid))
+        self._specs.remove(claim.uid)
         self._reached("cdi-removed")
         self._checkpoint.update(lambda claims: claims.__delitem__(claim.uid))
         self._reached("checkpoint-removed")
@@ -187,7 +172,7 @@ class DeviceState:
     def _check_overlap(self, claim: ResourceClaim, claims: dict[str, PreparedClaim]) -> None:
         """No device goes to two claims, even if the scheduler says so; admin access and shares may overlap."""
         uid = claim.metadata.uid
-        wanted = dict.fromkeys(r.device for r in _results(claim) if not r.admin_access)
+        wanted = dict.fromkeys(r.device for r in results(claim) if not r.admin_access)
         for other_uid, other in sorted(claims.items()):
             if other_uid == uid or other.state != COMPLETED:
                 continue
@@ -206,52 +191,25 @@ class DeviceState:
                 f"to different claim {other_uid}"
             )
         earlier = convert(RESOURCE_CLAIMS, {"metadata": {"uid": other_uid}, "status": other.status})
-        if self._config_of(earlier, name, device) != self._config_of(claim, name, device):
+        had, wanted = (config_of(one, name, device, self._gates) for one in (earlier, claim))
+        if had != wanted:
             raise PrepareError(
                 f"unable to prepare claim {uid}: requested device {name} has conflicting configuration "
                 f"with already prepared claim {other_uid}"
             )
 
-    def _config_of(self, claim: ResourceClaim, name: str, device: Allocatable) -> DeviceConfig | None:
-        configs = self._configs(claim)
-        for result in _results(claim):
-            if result.device == name:
-                return self._checked(configs[_choose(configs, result, device)][1])
-        return None
-
-    def _checked(self, chosen: DeviceConfig) -> DeviceConfig:
-        chosen = config.normalize(chosen, self._gates)
-        try:
-            config.validate(chosen, self._gates)
-        except PrepareError as error:
-            raise PrepareError(f"error validating GPU config: {error}") from error
-        return chosen
-
-    def _configs(self, claim: ResourceClaim) -> list[tuple[tuple[str, ...], DeviceConfig]]:
-        assert claim.status.allocation is not None
-        found: list[tuple[tuple[str, ...], DeviceConfig]] = [((), c) for c in config.defaults(self._gates)]
-        try:
-            for requests, parameters in configs_for(DRIVER_NAME, claim.status.allocation.devices.config):
-                try:
-                    found.append((requests, config.decode(parameters)))
-                except PrepareError as error:
-                    raise PrepareError(f"error decoding config parameters: {error}") from error
-        except PrepareError as error:
-            raise PrepareError(f"error getting opaque device configs: {error}") from error
-        return found
-
     def _prepare_devices(self, claim: ResourceClaim) -> list[PreparedGroup]:
-        configs = self._configs(claim)
+        every = configs(claim, self._gates)
         grouped: dict[int, list[tuple[DeviceRequestAllocationResult, Allocatable]]] = {}
-        for result in _results(claim):
+        for result in results(claim):
             device = self.allocatable(result.device)
             if device is None:
                 raise PrepareError(f'allocatable not found for device "{result.device}"')
-            grouped.setdefault(_choose(configs, result, device), []).append((result, device))
+            grouped.setdefault(choose(every, result, device), []).append((result, device))
         groups = []
         applied = []
         for number, members in grouped.items():
-            applied.append((self._checked(configs[number][1]), members))
+            applied.append((checked(every[number][1], self._gates), members))
         if sum(isinstance(chosen, VfioDeviceConfig) for chosen, _ in applied) > 1:
             raise PrepareError("at most one VfioDeviceConfig may apply to a claim")
         for chosen, members in applied:
@@ -327,46 +285,6 @@ class DeviceState:
             verb = "configuring" if bound else "unconfiguring"
             raise PrepareError(f'error {verb} vfio device "{pci_bus_id}": {error}') from error
 
-    def _write_spec(self, uid: str, groups: list[PreparedGroup]) -> None:
-        common = self._common_edits()
-        devices: dict[str, CdiDevice] = {}
-        for group in groups:
-            for prepared in group.devices:
-                device, host = prepared.device, self._library.host
-                if isinstance(device, Gpu):
-                    own = edits.gpu_edits(host, device.minor)
-                elif isinstance(device, VfioGpu):
-                    own = edits.vfio_edits(device, iommu_fd=group.vfio_iommu_fd)
-                    common = group.edits or common
-                else:
-                    live = prepared.live or device.live
-                    assert live is not None
-                    own = edits.mig_edits(host, live)
-                if group.edits is not None and not isinstance(device, VfioGpu):
-                    own = own.merged(group.edits)
-                # Two shares of one device are one CDI device.
-                devices[device.name] = CdiDevice(f"{uid}-{device.name}", container_edits=own)
-        if devices:
-            kind = f"{edits.VENDOR}/{edits.CLASS}"
-            try:
-                write_spec(
-                    self._cdi, _spec_name(uid), Spec(kind, tuple(devices.values()), container_edits=common)
-                )
-            except OSError as error:
-                raise PrepareError(f"unable to create CDI spec file for claim: {error}") from error
-
-    def _common_edits(self) -> ContainerEdits:
-        """Looked at again after some minutes: the driver may have been updated meanwhile (GetCommonEditsCached)."""
-        now = self._monotonic()
-        if self._common is not None and now < self._common[1]:
-            return self._common[0]
-        if not any(isinstance(d, Gpu | MigDevice) for found in self.per_gpu.values() for d in found.values()):
-            return ContainerEdits()
-        version = self._library.driver_version()
-        found = edits.common_edits(self._library.host, version)
-        self._common = found, now + _COMMON_EDITS_SECONDS
-        return found
-
     def _unprepare_devices(self, uid: str, claim: PreparedClaim) -> None:
         for entry in claim.devices():
             if entry.get("vfio"):
@@ -419,7 +337,7 @@ class DeviceState:
             elif self.partitioned and mig_position(name) is not None:
                 self._delete_by_name(name)
         self._stop_sharing(uid, gpus)
-        remove_spec(self._cdi, _spec_name(uid))
+        self._specs.remove(uid)
 
     def _delete_by_name(self, name: str) -> None:
         for gpu in self._library.gpus():
@@ -441,14 +359,6 @@ class DeviceState:
                     _log.warning("destroying a MIG device that no prepared claim holds", device=mig.name)
                     self._library.delete_mig_device(mig.live)
         self._library.disable_idle_mig()
-
-    def _remove_unknown_specs(self, claims: dict[str, PreparedClaim]) -> None:
-        """Without an entry in the checkpoint nothing would ever remove these files."""
-        prefix = transient_name(edits.VENDOR, edits.CLASS, "")
-        for path in self._cdi.glob(f"{prefix}*.yaml"):
-            if path.stem.removeprefix(prefix) not in claims:
-                _log.warning("removing the CDI file of a claim that is not in the checkpoint", path=str(path))
-                path.unlink(missing_ok=True)
 
     def _hide_siblings(self, groups: list[PreparedGroup]) -> None:
         """A GPU in use as one type of device is not offered as another."""
@@ -472,46 +382,12 @@ class DeviceState:
                 self.per_gpu[bus] = fresh.get(bus, devices)
 
 
-def _results(claim: ResourceClaim) -> list[DeviceRequestAllocationResult]:
-    allocation = claim.status.allocation
-    return [r for r in allocation.devices.results if r.driver == DRIVER_NAME] if allocation else []
-
-
 def _prepared(uid: str, result: DeviceRequestAllocationResult, device: Allocatable) -> Prepared:
     answer = PreparedDevice(
         requests=(result.request,),
         pool=result.pool,
         device=result.device,
-        cdi_ids=(qualified_name(edits.VENDOR, edits.CLASS, f"{uid}-{device.name}"),),
+        cdi_ids=(device_id(uid, device),),
         share_id=result.share_id,
     )
     return Prepared(answer, device, device.live if isinstance(device, MigDevice) else None)
-
-
-def _choose(
-    configs: list[tuple[tuple[str, ...], DeviceConfig]],
-    result: DeviceRequestAllocationResult,
-    device: Allocatable,
-) -> int:
-    """Which config applies: the last that names the request, or names none and is for this type of device."""
-    for number in range(len(configs) - 1, -1, -1):
-        requests, candidate = configs[number]
-        fits = (
-            (isinstance(candidate, GpuConfig) and isinstance(device, Gpu))
-            or (isinstance(candidate, MigDeviceConfig) and isinstance(device, MigDevice))
-            or (isinstance(candidate, VfioDeviceConfig) and isinstance(device, VfioGpu))
-        )
-        if requests and applies_to(requests, result.request):
-            if not fits:
-                raise PrepareError(
-                    f'cannot apply {type(candidate).__name__} to device "{result.device}" of type '
-                    f'"{device_type(device)}" (request: {result.request})'
-                )
-            return number
-        if not requests and fits:
-            return number
-    raise PrepareError(f'no config applies to device "{result.device}" of type "{device_type(device)}"')
-
-
-def _spec_name(uid: str) -> str:
-    return transient_name(edits.VENDOR, edits.CLASS, uid)

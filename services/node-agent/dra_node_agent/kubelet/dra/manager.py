@@ -12,9 +12,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from weakref import WeakValueDictionary
 
-import msgspec
-from dra_shared.api.container import Container, ContainerStatus, ResourceHealth, ResourceStatus
-from dra_shared.api.pod import Pod, PodResourceClaim, PodStatus
+from dra_shared.api.pod import Pod, PodResourceClaim
 from dra_shared.api.resource import ResourceClaim
 from dra_shared.api.resources import RESOURCE_CLAIMS
 from dra_shared.claims import ClaimReferenceError, check_for_pod, claim_name, is_reserved_for_pod
@@ -26,10 +24,12 @@ from dra_shared.log import logger
 from dra_shared.states import StateMachine
 
 from dra_node_agent.kubelet.dra.checkpoint import STATE_FILE, CheckpointDevice, CheckpointError
-from dra_node_agent.kubelet.dra.claiminfo import ClaimInfo, ClaimInfoCache, device_serves
+from dra_node_agent.kubelet.dra.claiminfo import ClaimInfo, ClaimInfoCache
 from dra_node_agent.kubelet.dra.connection import DriverConnection, DriverError
 from dra_node_agent.kubelet.dra.connections import DriverConnections
-from dra_node_agent.kubelet.dra.health import HEALTH_FILE, DeviceHealth, HealthInfoCache
+from dra_node_agent.kubelet.dra.containerclaims import ContainerClaims
+from dra_node_agent.kubelet.dra.errors import DraError, unknown_claim
+from dra_node_agent.kubelet.dra.health import HEALTH_FILE, HealthInfoCache
 from dra_node_agent.kubelet.dra.metrics import CLAIMS_IN_USE, timed
 from dra_node_agent.kubelet.dra.phases import (
     PREPARE,
@@ -39,15 +39,12 @@ from dra_node_agent.kubelet.dra.phases import (
     UnprepareEvent,
     UnpreparePhase,
 )
+from dra_node_agent.kubelet.dra.podhealth import PodHealth
 from dra_node_agent.proto import dra_v1_pb2
 
 RECONCILE_PERIOD = 60.0
 
 _log = logger(__name__)
-
-
-class DraError(Exception):
-    """Claims of a pod could not be prepared or unprepared; the text is for the pod's event."""
 
 
 @dataclass
@@ -98,12 +95,15 @@ class DraManager:
                 "create ResourceClaim cache: error calling GetOrCreate() on checkpoint state: " + str(error)
             ) from error
         self.health = HealthInfoCache(directory / HEALTH_FILE, clock)
+        messages = features.enabled("ResourceHealthStatusMessage")
+        self.pod_health = PodHealth(self.cache, self.health, messages=messages, on_change=on_health_change)
+        self.containers = ContainerClaims(
+            self.cache, extended_resources=features.enabled("DRAExtendedResource")
+        )
         self._client = client
         self._clock = clock
         self._extended_resources = features.enabled("DRAExtendedResource")
         self._pod_groups = features.enabled("DRAWorkloadResourceClaims")
-        self._health_messages = features.enabled("ResourceHealthStatusMessage")
-        self._on_health_change = on_health_change
         self._on_phase = on_phase
         self._locks: WeakValueDictionary[str, asyncio.Lock] = WeakValueDictionary()
         CLAIMS_IN_USE.add(self.cache.in_use)
@@ -112,8 +112,8 @@ class DraManager:
             node_name,
             client,
             clock,
-            on_health=self._health_report if watch_health else None,
-            on_health_end=self._health_end,
+            on_health=self.pod_health.report if watch_health else None,
+            on_health_end=self.pod_health.end,
             on_register=on_register,
         )
 
@@ -229,7 +229,7 @@ class DraManager:
     def _info(self, claim: ResourceClaim) -> ClaimInfo:
         info = self.cache.get(claim.metadata.namespace, claim.metadata.name)
         if info is None:
-            raise DraError(_unknown_claim(claim.metadata.name, claim.metadata.namespace))
+            raise unknown_claim(claim.metadata.name, claim.metadata.namespace)
         return info
 
     # Unpreparing
@@ -311,133 +311,6 @@ class DraManager:
         await self._save("checkpoint ResourceClaim state")
         await self._reached(phase.on(UnprepareEvent.SAVE))
 
-    # What containers get
-
-    def cdi_device_ids(self, pod: Pod, container: Container) -> list[str]:
-        """The CDI ids to inject into the container, by the claims and requests that it names.
-
-        Raises:
-            DraError: a claim is not prepared.
-        """
-        wanted: dict[str, list[str]] = {}
-        for entry in pod.spec.resource_claims:
-            requests = [used.request for used in container.resources.claims if used.name == entry.name]
-            if not requests:
-                continue
-            try:
-                name, _ = claim_name(pod, entry)
-            except ClaimReferenceError as error:
-                raise DraError(str(error)) from error
-            if name is not None:
-                wanted.setdefault(name, []).extend(requests)
-        extended = pod.status.extended_resource_claim_status
-        if self._extended_resources and extended is not None:
-            requested = {name for name, value in container.resources.requests.items() if value != "0"}
-            for mapping in extended.request_mappings:
-                if mapping.container_name == container.name and mapping.resource_name in requested:
-                    wanted.setdefault(extended.resource_claim_name, []).append(mapping.request_name)
-        ids: list[str] = []
-        for name, requests in wanted.items():
-            info = self.cache.get(pod.metadata.namespace, name)
-            if info is None:
-                raise DraError(_unknown_claim(name, pod.metadata.namespace))
-            for request in requests:
-                ids.extend(info.cdi_device_ids(request))
-        return ids
-
-    def container_claims(self, pod: Pod, container: Container) -> list[ClaimInfo]:
-        """The claims that the container uses, for PodResources.
-
-        Raises:
-            DraError: a claim is not known.
-        """
-        infos: list[ClaimInfo] = []
-        used = {claim.name for claim in container.resources.claims}
-        for entry in pod.spec.resource_claims:
-            try:
-                name, _ = claim_name(pod, entry)
-            except ClaimReferenceError as error:
-                raise DraError(str(error)) from error
-            if name is None or entry.name not in used:
-                continue
-            info = self.cache.get(pod.metadata.namespace, name)
-            if info is None:
-                raise DraError(f"unable to get information for ResourceClaim {name}")
-            infos.append(info)
-        extended = pod.status.extended_resource_claim_status
-        if self._extended_resources and extended is not None:
-            mapped = {mapping.container_name for mapping in extended.request_mappings}
-            if container.name in mapped:
-                name = extended.resource_claim_name
-                info = self.cache.get(pod.metadata.namespace, name)
-                if info is None:
-                    raise DraError(
-                        f"unable to get claim info for claim {name} in namespace {pod.metadata.namespace}"
-                    )
-                infos.append(info)
-        return infos
-
-    # Health
-
-    def with_device_health(self, pod: Pod, status: PodStatus) -> PodStatus:
-        """``status`` with the health of the devices of each container in ``allocatedResourcesStatus``."""
-        containers = {container.name: container for container in pod.spec.containers}
-        changed = tuple(
-            self._container_health(pod, containers[entry.name], entry)
-            if entry.name in containers and containers[entry.name].resources.claims
-            else entry
-            for entry in status.container_statuses
-        )
-        return msgspec.structs.replace(status, container_statuses=changed)
-
-    def _container_health(self, pod: Pod, container: Container, status: ContainerStatus) -> ContainerStatus:
-        resources = {entry.name: entry for entry in status.allocated_resources_status}
-        for used in container.resources.claims:
-            name = self._claim_of(pod, used.name)
-            info = self.cache.get(pod.metadata.namespace, name) if name else None
-            if info is None:
-                continue
-            label = f"claim:{used.name}/{used.request}" if used.request else f"claim:{used.name}"
-            devices: dict[str, ResourceHealth] = {}
-            for driver, known in info.devices.items():
-                for device in known:
-                    if device_serves(device, used.request.partition("/")[0]):
-                        health = self.health.get(driver, device.pool_name, device.device_name)
-                        shown = resource_health(driver, device, health, messages=self._health_messages)
-                        # Devices may share a CDI id, which is what distinguishes them.
-                        devices.setdefault(shown.resource_id, shown)
-            resources[label] = ResourceStatus(name=label, resources=tuple(devices.values()))
-        kept = tuple(entry for entry in resources.values() if entry.resources)
-        return msgspec.structs.replace(status, allocated_resources_status=kept)
-
-    def _claim_of(self, pod: Pod, name: str) -> str | None:
-        for known in pod.status.resource_claim_statuses:
-            if known.name == name:
-                return known.resource_claim_name
-        return next(
-            (entry.resource_claim_name for entry in pod.spec.resource_claims if entry.name == name), None
-        )
-
-    async def _health_report(self, driver: str, devices: list[DeviceHealth]) -> None:
-        changed = self.health.update(driver, devices)
-        if not changed:
-            return
-        await self.health.save()
-        names = {(device.pool_name, device.device_name) for device in changed}
-        pods: set[str] = set()
-        for info in self.cache:
-            for device in info.devices.get(driver, ()):
-                if (device.pool_name, device.device_name) in names:
-                    pods |= info.pod_uids
-        if pods and self._on_health_change is not None:
-            self._on_health_change(pods)
-
-    def _health_end(self, driver: str) -> None:
-        if self.health.clear(driver) and self._on_health_change is not None:
-            self._on_health_change(
-                {uid for info in self.cache if driver in info.devices for uid in info.pod_uids}
-            )
-
     # Helpers
 
     @contextlib.asynccontextmanager
@@ -467,22 +340,6 @@ class DraManager:
     async def _reached(self, phase: PreparePhase | UnpreparePhase) -> None:
         if self._on_phase is not None:
             await self._on_phase(phase)
-
-
-def resource_health(
-    driver: str, device: CheckpointDevice, health: DeviceHealth, *, messages: bool
-) -> ResourceHealth:
-    """A device's health as container statuses show it."""
-    ids = device.cdi_device_ids
-    return ResourceHealth(
-        resource_id=ids[0] if ids else f"{driver}/{device.pool_name}/{device.device_name}",
-        health=str(health.health),
-        message=health.message if messages else "",
-    )
-
-
-def _unknown_claim(name: str, namespace: str) -> str:
-    return f"internal error: unable to get claim info for ResourceClaim {name} in namespace {namespace}"
 
 
 def _request(info: ClaimInfo) -> dra_v1_pb2.Claim:

@@ -1,0 +1,112 @@
+"""The CDI files of prepared claims (cmd/gpu-kubelet-plugin/cdi.go)."""
+
+import time
+from collections.abc import Callable, Container
+from pathlib import Path
+
+from dra_shared.log import logger
+
+from dra_node_agent.cdi import (
+    CdiDevice,
+    ContainerEdits,
+    Spec,
+    qualified_name,
+    remove_spec,
+    transient_name,
+    write_spec,
+)
+from dra_node_agent.drivers.errors import PrepareError
+from dra_node_agent.drivers.nvidia import edits
+from dra_node_agent.drivers.nvidia.devices import Allocatable, Gpu, MigDevice, VfioGpu
+from dra_node_agent.drivers.nvidia.discovery import DeviceLibrary, PerGpu
+from dra_node_agent.drivers.nvidia.prepared import PreparedGroup
+
+_COMMON_EDITS_SECONDS = 300.0
+
+_log = logger(__name__)
+
+
+def device_id(uid: str, device: Allocatable) -> str:
+    """The CDI id of a claim's device."""
+    return qualified_name(edits.VENDOR, edits.CLASS, _device_name(uid, device))
+
+
+def _device_name(uid: str, device: Allocatable) -> str:
+    return f"{uid}-{device.name}"
+
+
+class ClaimSpecs:
+    """One CDI file for each prepared claim.
+
+    Args:
+        directory: where CDI files go.
+        monotonic: the time, in seconds.
+    """
+
+    def __init__(
+        self, library: DeviceLibrary, directory: Path, monotonic: Callable[[], float] = time.monotonic
+    ) -> None:
+        self._library = library
+        self._directory = directory
+        self._monotonic = monotonic
+        self._common: tuple[ContainerEdits, float] | None = None
+
+    def write(self, uid: str, groups: list[PreparedGroup], per_gpu: PerGpu) -> None:
+        """Write the claim's file; `per_gpu` are the node's devices.
+
+        Raises:
+            PrepareError: the file can't be written.
+        """
+        common = self._common_edits(per_gpu)
+        devices: dict[str, CdiDevice] = {}
+        for group in groups:
+            for prepared in group.devices:
+                device, host = prepared.device, self._library.host
+                if isinstance(device, Gpu):
+                    own = edits.gpu_edits(host, device.minor)
+                elif isinstance(device, VfioGpu):
+                    own = edits.vfio_edits(device, iommu_fd=group.vfio_iommu_fd)
+                    common = group.edits or common
+                else:
+                    live = prepared.live or device.live
+                    assert live is not None
+                    own = edits.mig_edits(host, live)
+                if group.edits is not None and not isinstance(device, VfioGpu):
+                    own = own.merged(group.edits)
+                # Two shares of one device are one CDI device.
+                devices[device.name] = CdiDevice(_device_name(uid, device), container_edits=own)
+        if devices:
+            kind = f"{edits.VENDOR}/{edits.CLASS}"
+            try:
+                spec = Spec(kind, tuple(devices.values()), container_edits=common)
+                write_spec(self._directory, _name(uid), spec)
+            except OSError as error:
+                raise PrepareError(f"unable to create CDI spec file for claim: {error}") from error
+
+    def remove(self, uid: str) -> None:
+        """Remove the claim's file, if there is one."""
+        remove_spec(self._directory, _name(uid))
+
+    def remove_unknown(self, claims: Container[str]) -> None:
+        """Remove the files of claims that the checkpoint lacks: nothing else would ever remove them."""
+        prefix = transient_name(edits.VENDOR, edits.CLASS, "")
+        for path in self._directory.glob(f"{prefix}*.yaml"):
+            if path.stem.removeprefix(prefix) not in claims:
+                _log.warning("removing the CDI file of a claim that is not in the checkpoint", path=str(path))
+                path.unlink(missing_ok=True)
+
+    def _common_edits(self, per_gpu: PerGpu) -> ContainerEdits:
+        """Looked at again after some minutes: the driver may have been updated meanwhile (GetCommonEditsCached)."""
+        now = self._monotonic()
+        if self._common is not None and now < self._common[1]:
+            return self._common[0]
+        if not any(isinstance(d, Gpu | MigDevice) for found in per_gpu.values() for d in found.values()):
+            return ContainerEdits()
+        version = self._library.driver_version()
+        found = edits.common_edits(self._library.host, version)
+        self._common = found, now + _COMMON_EDITS_SECONDS
+        return found
+
+
+def _name(uid: str) -> str:
+    return transient_name(edits.VENDOR, edits.CLASS, uid)
