@@ -7,6 +7,7 @@ from collections.abc import Callable
 from typing import Any, Protocol
 
 from dra_shared.httpserver import BoundedConnection
+from uvicorn.protocols.http.flow_control import FlowControl
 from uvicorn.protocols.http.httptools_impl import STATUS_LINE
 
 from dra_apiserver.http import DIRECT, Headers, Scope
@@ -21,6 +22,14 @@ class Peer(Protocol):
     """The client's end of a connection that was taken over."""
 
     def write(self, data: bytes) -> None: ...
+
+    async def drain(self) -> None:
+        """Wait while the client's buffer is full."""
+        ...
+
+    def full(self) -> bool:
+        """Whether the client's buffer is full."""
+        ...
 
     def close(self) -> None: ...
 
@@ -183,15 +192,22 @@ class Connection(BoundedConnection):
         self._received, self._ended = received, ended
         self.cycle.response_started = self.cycle.response_complete = True
         self._unset_keepalive_if_required()
-        return _Taken(self.transport)
+        return _Taken(self.transport, self.flow)
 
 
 class _Taken:
-    def __init__(self, transport: asyncio.Transport) -> None:
+    def __init__(self, transport: asyncio.Transport, flow: FlowControl) -> None:
         self._transport = transport
+        self._flow = flow
 
     def write(self, data: bytes) -> None:
         self._transport.write(data)
+
+    async def drain(self) -> None:
+        await self._flow.drain()
+
+    def full(self) -> bool:
+        return self._flow.write_paused
 
     def close(self) -> None:
         self._transport.close()

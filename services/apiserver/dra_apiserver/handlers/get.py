@@ -28,7 +28,7 @@ from dra_apiserver.schema.values import json_type
 from dra_apiserver.storage import Collection, Record, Resource, Store
 from dra_apiserver.storage.versioner import parse_resource_version
 from dra_apiserver.target import Target
-from dra_apiserver.watch import Selection, WatchStream
+from dra_apiserver.watch import Selection, WatchStream, outlet
 
 JsonObject = dict[str, Any]
 T = TypeVar("T")
@@ -250,27 +250,29 @@ async def watch(api: Api, request: Request, target: Target) -> None:
             too_old = expired(f"too old resource version: {options.revision} ({store.compacted})")
     elif initial and options.revision:
         await wait_until_fresh(api, options.revision)
+    sink = outlet(request)
     stream = WatchStream(
         store,
         target.resource,
         selection,
         presenter,
-        request.stream,
+        sink.send,
         api.clock,
         bookmarks=options.bookmarks,
         timeout=options.timeout if math.isfinite(options.timeout) else 3600.0,
         tally=functools.partial(
             api.metrics.watch_events.add, (target.kind.group, target.version, target.kind.plural)
         ),
-        write=request.write,
+        write=sink.write,
     )
-    await request.start_stream("application/json")
+    if not await sink.start():
+        return
     if too_old is not None:
         # The stream has begun when upstream finds out.
-        await request.stream(orjson.dumps({"type": "ERROR", "object": too_old.status}) + b"\n", more=False)
+        await sink.send(orjson.dumps({"type": "ERROR", "object": too_old.status}) + b"\n")
+        await sink.end()
         return
-    await request.stream(b"")
-    gone = asyncio.create_task(request.disconnected())
+    gone = asyncio.ensure_future(sink.gone())
     gone.add_done_callback(lambda _: stream.stop())
     api.streams.add(stream)
     if api.stopping:
@@ -285,4 +287,4 @@ async def watch(api: Api, request: Request, target: Target) -> None:
     finally:
         api.streams.discard(stream)
         gone.cancel()
-    await request.stream(b"", more=False)
+    await sink.end()

@@ -1,0 +1,143 @@
+"""Where a watch's events go: an answer in parts, or a WebSocket with an event a message.
+
+Mirrors ``HandleHTTP`` and ``HandleWS`` of apiserver's ``endpoints/handlers/watch.go``; the handshake is that of
+``golang.org/x/net/websocket``, which wants to know a WebSocket's origin. Browsers open few connections to one server,
+but hundreds of WebSockets.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import base64
+import binascii
+import hashlib
+import re
+from typing import Protocol
+
+from dra_shared.websocket import CLOSE, PING, PONG, TEXT, FrameError, Frames, frame
+
+from dra_apiserver.connection import TAKE_OVER, Peer, TakeOver
+from dra_apiserver.http import Request
+
+_GUID = b"258EAFA5-E914-47DA-95CA-C5AB0DC85B11"
+_VERSION = "13"
+_NORMAL = b"\x03\xe8"
+_UPGRADE = re.compile(r"(^|.*,\s*)upgrade($|\s*,)", re.IGNORECASE)
+
+
+class Outlet(Protocol):
+    """A stream of events to one client."""
+
+    async def start(self) -> bool:
+        """Begin; False where the client was refused."""
+        ...
+
+    async def send(self, chunk: bytes) -> None:
+        """Send whole lines; waits while the client's buffer is full."""
+        ...
+
+    def write(self, chunk: bytes) -> bool:
+        """Send whole lines at once; False, with nothing sent, where that would have to wait."""
+        ...
+
+    async def end(self) -> None:
+        """End the stream."""
+        ...
+
+    async def gone(self) -> None:
+        """Wait until the client leaves."""
+        ...
+
+
+def outlet(request: Request) -> Outlet:
+    """The one that the request asks for."""
+    upgrades = request.header(b"upgrade").lower() == "websocket"
+    if upgrades and _UPGRADE.match(request.header(b"connection")) and TAKE_OVER in request.scope:
+        return _WebSocket(request)
+    return _Parts(request)
+
+
+class _Parts:
+    def __init__(self, request: Request) -> None:
+        self._request = request
+        self.send = request.stream
+        self.write = request.write
+        self.gone = request.disconnected
+
+    async def start(self) -> bool:
+        await self._request.start_stream("application/json")
+        await self._request.stream(b"")
+        return True
+
+    async def end(self) -> None:
+        await self._request.stream(b"", more=False)
+
+
+class _WebSocket:
+    def __init__(self, request: Request) -> None:
+        self._request = request
+        self._frames = Frames(masked=True)
+        self._gone = asyncio.Event()
+        self._peer: Peer | None = None
+
+    async def start(self) -> bool:
+        code, text = _refusal(self._request)
+        if code:
+            await self._request.respond(code, text.encode(), "text/plain; charset=utf-8")
+            return False
+        take_over: TakeOver = self._request.scope[TAKE_OVER]
+        self._peer = take_over(self._received, self._gone.set)
+        self._request.code = 101
+        key = self._request.header(b"sec-websocket-key").strip().encode()
+        accept = base64.b64encode(hashlib.sha1(key + _GUID).digest())
+        head = (b"HTTP/1.1 101 Switching Protocols", b"Upgrade: websocket", b"Connection: Upgrade")
+        self._peer.write(b"\r\n".join((*head, b"Sec-WebSocket-Accept: " + accept, b"", b"")))
+        return True
+
+    async def send(self, chunk: bytes) -> None:
+        assert self._peer is not None
+        await self._peer.drain()
+        self._peer.write(_messages(chunk))
+
+    def write(self, chunk: bytes) -> bool:
+        if self._peer is None or self._peer.full():
+            return False
+        self._peer.write(_messages(chunk))
+        return True
+
+    async def end(self) -> None:
+        if self._peer is not None:
+            self._peer.write(frame(CLOSE, _NORMAL))
+            self._peer.close()
+
+    async def gone(self) -> None:
+        await self._gone.wait()
+
+    def _received(self, data: bytes) -> None:
+        # A client has nothing to say here but whether it is still there.
+        try:
+            for one in self._frames.feed(data):
+                if one.opcode == PING and self._peer is not None:
+                    self._peer.write(frame(PONG, one.payload))
+                elif one.opcode == CLOSE:
+                    self._gone.set()
+        except FrameError:
+            self._gone.set()
+
+
+def _refusal(request: Request) -> tuple[int, str]:
+    """Why there is no handshake, as status and text; 0 where there is one."""
+    if request.header(b"sec-websocket-version") != _VERSION:
+        return 400, "missing or bad WebSocket Version"
+    try:
+        key = base64.b64decode(request.header(b"sec-websocket-key"), validate=True)
+    except binascii.Error:
+        key = b""
+    if len(key) != 16:
+        return 400, "mismatch challenge/response"
+    return (0, "") if request.header(b"origin") else (403, "")
+
+
+def _messages(chunk: bytes) -> bytes:
+    """A message for each line, as Go's encoder ends each event with one."""
+    return b"".join(frame(TEXT, line) for line in chunk.splitlines(keepends=True))
