@@ -22,7 +22,7 @@ class Snapshot:
     """Explains what a scheduler would do with these objects."""
 
     def __init__(self, objects: Objects) -> None:
-        self._objects = objects
+        self.objects = objects
         self._world = simulation(objects, None, "", 0, lambda: True)
 
     @classmethod
@@ -69,7 +69,7 @@ class Snapshot:
 
     def _as_reported(self, report: PodReport) -> PodReport:
         """With what the cluster's own scheduler has reported of the pod."""
-        pod = self._objects.of(PODS).get(report.pod)
+        pod = self.objects.of(PODS).get(report.pod)
         if pod is None or report.node:
             return report
         reported = next((c for c in pod.status.conditions if c.type == "PodScheduled"), None)

@@ -1,0 +1,24 @@
+"""``dralab cel``."""
+
+import argparse
+import asyncio
+
+from dra_cli.access import chosen_cluster, cluster_options
+from dra_cli.commandline import Parser
+
+
+def options(parser: Parser) -> None:
+    """Declare what it takes."""
+    parser.add_argument("expression", help="a CEL expression about `device`, as a DeviceClass has it")
+    parser.add_argument("--output", "-o", default="", help="json instead of a table")
+    parser.add_argument(
+        "--from", dest="source", metavar="SOURCE", help="a dump of a cluster; see docs/plan.md"
+    )
+    cluster_options(parser)
+
+
+def run(chosen: argparse.Namespace) -> int:
+    """Print what the expression makes of the devices; gives 1 where none matches."""
+    from dra_cli import workbench
+
+    return asyncio.run(workbench.cel(chosen_cluster(chosen), chosen.expression, chosen.output, chosen.source))

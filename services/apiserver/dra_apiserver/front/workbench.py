@@ -1,0 +1,101 @@
+"""``POST /insight/cel``: what an expression makes of the cluster's devices (``dra_shared.cel.workbench``)."""
+
+import asyncio
+from collections.abc import Awaitable, Callable
+from typing import Annotated, Any
+
+from dra_shared.api.codec import decode
+from dra_shared.api.resources import RESOURCE_SLICES
+from dra_shared.cel import MAX_LENGTH
+from dra_shared.cel.workbench import Candidate, candidates, evaluate
+from dra_shared.features import FeatureGates
+from fastapi import APIRouter
+from pydantic import Field
+
+from dra_apiserver.api import Api
+from dra_apiserver.front.models import Report
+
+#: Gives the devices that expressions are tried on.
+Devices = Callable[[], Awaitable[list[Candidate]]]
+
+_SLICES = (RESOURCE_SLICES.group, RESOURCE_SLICES.plural)
+
+
+class CelRequest(Report):
+    """An expression, and of how many devices the answer says each detail."""
+
+    expression: str = Field(max_length=MAX_LENGTH)
+    most: Annotated[int, Field(ge=0, le=100_000)] = 1000
+
+
+class CelProblem(Report):
+    """Why the expression does not compile; the offset is in code points, -1 where there is none."""
+
+    offset: int
+    message: str
+
+
+class CelClause(Report):
+    """An operand of the outermost ``&&``, where it stands, and how many devices it is true for."""
+
+    expression: str
+    start: int
+    end: int
+    matches: int
+
+
+class CelFinding(Report):
+    """What came of one device; a clause's text is why it could not be evaluated."""
+
+    driver: str
+    pool: str
+    node: str
+    device: str
+    matches: bool
+    error: str
+    cost: int
+    clauses: list[bool | str]
+    values: dict[str, str]
+
+
+class CelAnswer(Report):
+    """What came of all devices; only problems where the expression does not compile."""
+
+    problems: list[CelProblem]
+    estimated_cost: int
+    cost_limit: int
+    highest_cost: int
+    clauses: list[CelClause]
+    devices: int
+    matches: int
+    findings: list[CelFinding]
+
+
+def router(devices: Devices, features: FeatureGates) -> APIRouter:
+    """The endpoint, on these devices."""
+    made = APIRouter(prefix="/insight", tags=["insight"])
+
+    @made.post("/cel")
+    async def cel(wanted: CelRequest) -> CelAnswer:
+        """Which devices a selector matches, and which of its clauses turned the others away."""
+        found = await devices()
+        # A long expression on a large fleet takes longer than the event loop can spare.
+        report = await asyncio.to_thread(evaluate, wanted.expression, found, features, wanted.most)
+        return CelAnswer.model_validate(report, from_attributes=True)
+
+    return made
+
+
+def stored_devices(api: Api) -> Devices:
+    """The devices of the store's slices, decoded again only when a slice has changed."""
+    known: tuple[int, list[Candidate]] | None = None
+
+    async def devices() -> list[Candidate]:
+        nonlocal known
+        revision = api.store.collection(_SLICES).revision
+        if known is None or known[0] != revision:
+            records: list[Any] = api.listing(*_SLICES, "")
+            known = revision, candidates(decode(RESOURCE_SLICES, data) for data in records)
+        return known[1]
+
+    return devices

@@ -1,0 +1,241 @@
+"""What an expression makes of devices, clause by clause: for those who write a selector.
+
+The whole expression is compiled and evaluated as the scheduler does it. Its clauses are the operands of the outermost
+``&&``; each is compiled and evaluated by itself, so that one sees which of them turned a device away and what it read.
+"""
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field
+
+from dra_shared.api.resource import Device, DeviceAttribute, ResourceSlice
+from dra_shared.cel.device import CelDevice
+from dra_shared.cel.errors import CompileError, EvaluationError
+from dra_shared.cel.program import MAX_COST, Outcome, Program, compile_expression
+from dra_shared.cel.tokens import END, Token, scan
+from dra_shared.features import FeatureGates
+
+_OPEN, _CLOSE = frozenset("([{"), frozenset(")]}")
+# Operators that bind less than `&&`: with one of them outside of all brackets, the expression is one clause.
+_LOOSER = frozenset(("||", "?"))
+
+
+@dataclass(frozen=True, slots=True)
+class Problem:
+    """Why an expression does not compile: upstream's message, and its offset in code points, -1 where it has none."""
+
+    offset: int
+    message: str
+
+
+@dataclass(frozen=True, slots=True)
+class Clause:
+    """An operand of the outermost ``&&``: its text, where it is, and how many devices it is true for."""
+
+    expression: str
+    start: int
+    end: int
+    matches: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class Candidate:
+    """A device that the expression is tried on."""
+
+    driver: str
+    pool: str
+    node: str
+    device: Device
+
+
+@dataclass(frozen=True, slots=True)
+class Finding:
+    """What came of one device.
+
+    ``clauses`` has for each clause whether it is true, or why it could not be evaluated. ``values`` are the attributes
+    and capacities that the expression may read and the device has, as text, by qualified name.
+    """
+
+    driver: str
+    pool: str
+    node: str
+    device: str
+    matches: bool
+    error: str
+    cost: int
+    clauses: tuple[bool | str, ...]
+    values: dict[str, str]
+
+
+@dataclass(frozen=True, slots=True)
+class Report:
+    """The whole answer. With ``problems`` the expression does not compile, and there is nothing else."""
+
+    problems: tuple[Problem, ...] = ()
+    estimated_cost: int = 0
+    cost_limit: int = MAX_COST
+    highest_cost: int = 0
+    clauses: tuple[Clause, ...] = ()
+    devices: int = 0
+    matches: int = 0
+    findings: tuple[Finding, ...] = ()
+
+
+@dataclass(slots=True)
+class _Kind:
+    """Devices that no expression can tell from each other share one evaluation."""
+
+    outcome: Outcome
+    clauses: tuple[bool | str, ...]
+    values: dict[str, str] = field(default_factory=dict)
+
+
+def candidates(slices: Iterable[ResourceSlice]) -> list[Candidate]:
+    """The devices of each pool's newest generation, by driver, pool and name."""
+    known = list(slices)
+    newest: dict[tuple[str, str], int] = {}
+    for one in known:
+        pool = (one.spec.driver, one.spec.pool.name)
+        newest[pool] = max(newest.get(pool, 0), one.spec.pool.generation)
+    found = [
+        Candidate(one.spec.driver, one.spec.pool.name, one.spec.node_name or device.node_name or "", device)
+        for one in known
+        if one.spec.pool.generation == newest[one.spec.driver, one.spec.pool.name]
+        for device in one.spec.devices
+    ]
+    return sorted(found, key=lambda each: (each.driver, each.pool, each.device.name))
+
+
+def clauses(expression: str) -> list[Clause]:
+    """The operands of the outermost ``&&``; the expression itself where there is none."""
+    tokens = [token for token in scan(expression).tokens if token.kind != END]
+    cuts: list[Token] = []
+    depth = 0
+    for token in tokens:
+        depth += (token.kind in _OPEN) - (token.kind in _CLOSE)
+        if depth == 0 and token.kind in _LOOSER:
+            cuts = []
+            break
+        if depth == 0 and token.kind == "&&":
+            cuts.append(token)
+    return _cut(expression, cuts)
+
+
+def _cut(expression: str, cuts: Sequence[Token]) -> list[Clause]:
+    starts = [0, *(cut.start + 2 for cut in cuts)]
+    ends = [*(cut.start for cut in cuts), len(expression)]
+    found = []
+    for start, end in zip(starts, ends, strict=True):
+        text = expression[start:end]
+        begin = start + len(text) - len(text.lstrip())
+        found.append(Clause(text.strip(), begin, begin + len(text.strip())))
+    return found
+
+
+def evaluate(
+    expression: str, candidates: Iterable[Candidate], features: FeatureGates, most: int = 1000
+) -> Report:
+    """Try the expression on the devices; at most ``most`` findings are reported, those that match first."""
+    try:
+        program = compile_expression(expression, features=features, stored=False)
+    except CompileError as error:
+        issues = [Problem(issue.offset, issue.message) for issue in error.issues]
+        return Report(problems=tuple(issues or [Problem(-1, error.text)]))
+    parts = clauses(expression)
+    programs = [_compiled(part.expression, features) for part in parts]
+    kinds: dict[tuple[object, ...], _Kind] = {}
+    findings: list[Finding] = []
+    for candidate in candidates:
+        key = _identity(candidate)
+        kind = kinds.get(key)
+        if kind is None:
+            kind = kinds[key] = _evaluated(candidate, program, programs)
+        findings.append(_finding(candidate, kind))
+    findings.sort(key=lambda finding: not finding.matches)
+    counts = [sum(finding.clauses[i] is True for finding in findings) for i in range(len(parts))]
+    return Report(
+        estimated_cost=program.estimated_cost,
+        highest_cost=max((finding.cost for finding in findings), default=0),
+        clauses=tuple(
+            Clause(part.expression, part.start, part.end, count)
+            for part, count in zip(parts, counts, strict=True)
+        ),
+        devices=len(findings),
+        matches=sum(finding.matches for finding in findings),
+        findings=tuple(findings[:most]),
+    )
+
+
+def _identity(candidate: Candidate) -> tuple[object, ...]:
+    device = candidate.device
+    attributes = tuple(sorted((name, repr(value)) for name, value in device.attributes.items()))
+    capacity = tuple(sorted((name, str(each.value)) for name, each in device.capacity.items()))
+    return candidate.driver, bool(device.allow_multiple_allocations), attributes, capacity
+
+
+def _compiled(expression: str, features: FeatureGates) -> Program | None:
+    try:
+        return compile_expression(expression, features=features, stored=False)
+    except CompileError:
+        # A part may be none by itself, such as the list of a `cel.bind`.
+        return None
+
+
+def _evaluated(candidate: Candidate, program: Program, programs: Sequence[Program | None]) -> _Kind:
+    device = candidate.device
+    values = CelDevice(
+        candidate.driver, device.attributes, device.capacity, device.allow_multiple_allocations
+    )
+    parts = tuple(_part(one, values) for one in programs)
+    return _Kind(program.evaluate(values), parts, _read(candidate, program))
+
+
+def _part(program: Program | None, device: CelDevice) -> bool | str:
+    if program is None:
+        return "is no expression by itself"
+    try:
+        return program.matches(device)
+    except EvaluationError as error:
+        return str(error)
+
+
+def _read(candidate: Candidate, program: Program) -> dict[str, str]:
+    device, driver = candidate.device, candidate.driver
+    have = {_qualified(name, driver): _text(value) for name, value in device.attributes.items()}
+    sizes = {_qualified(name, driver): str(each.value) for name, each in device.capacity.items()}
+    found: dict[str, str] = {}
+    for values, read in ((have, program.attributes_read), (sizes, program.capacity_read)):
+        names = values if read is None else [f"{domain}/{name}" for domain, name in sorted(read)]
+        found.update({name: values[name] for name in names if name in values})
+    return found
+
+
+def _qualified(name: str, driver: str) -> str:
+    return name if "/" in name else f"{driver}/{name}"
+
+
+def _text(attribute: DeviceAttribute) -> str:
+    single = (attribute.string, attribute.version, attribute.int_, attribute.bool_)
+    several = (attribute.strings, attribute.versions, attribute.ints, attribute.bools)
+    value = next((one for one in single if one is not None), None)
+    if value is not None:
+        return _plain(value)
+    return f"[{', '.join(_plain(one) for many in several for one in many)}]"
+
+
+def _plain(value: object) -> str:
+    return str(value).lower() if isinstance(value, bool) else str(value)
+
+
+def _finding(candidate: Candidate, kind: _Kind) -> Finding:
+    outcome = kind.outcome
+    return Finding(
+        candidate.driver,
+        candidate.pool,
+        candidate.node,
+        candidate.device.name,
+        outcome.matches is True,
+        outcome.error or "",
+        outcome.cost,
+        kind.clauses,
+        kind.values,
+    )
