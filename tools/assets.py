@@ -1,4 +1,4 @@
-"""Fetch the scripts of /docs and /redoc that ``assets.toml`` pins, with npm: ``python -m tools.assets``.
+"""Fetch the scripts of /docs, /redoc and /console that ``assets.toml`` pins, with npm: ``python -m tools.assets``.
 
 A package whose checksum is another than the pinned one is refused. The files are packed, as they are served.
 """
@@ -45,7 +45,7 @@ def unpack(name: str, data: bytes, pin: dict[str, Any], folder: Path) -> None:
                 (folder / f"{Path(path).name}.gz").write_bytes(packed)
             licences = [_content(package, path).decode() for path in pin["licences"]]
     text = f"{name} {pin['version']}\n\n" + "\n\n".join(licences)
-    (folder / f"{name}.LICENSE.txt").write_text(text)
+    (folder / f"{name.removeprefix('@').replace('/', '-')}.LICENSE.txt").write_text(text)
 
 
 def _content(package: tarfile.TarFile, path: str) -> bytes:

@@ -156,6 +156,15 @@ class Cluster:
             return ""
 
 
+def own_console(cluster: Cluster) -> str | None:
+    """The address of the console that the cluster serves; None where a browser has not the credentials for it."""
+    from dra_shared.client.kubeconfig import load
+
+    access = load(cluster.kubeconfig)
+    plain = access.token is None and access.server.startswith("http://")
+    return f"{access.server}/console/" if plain else None
+
+
 def replace(path: Path, content: bytes) -> None:
     """Write a file whole or not at all, for its owner alone."""
     part = path.with_name(path.name + ".part")

@@ -23,6 +23,7 @@ GROUPS: dict[str, dict[str, str]] = {
         "node": "Add, remove, cordon, uncordon or drain nodes, also while pods run.",
         "kubeconfig": "Print the path of a cluster's kubeconfig.",
         "learn": "Learn DRA: ten lessons, each with a small cluster, a task and a check.",
+        "console": "Open the console in the browser; with --kubeconfig for any cluster, read only.",
         "demo": "Start a cluster, run the quickstart through it, show each phase, and clean everything up.",
     },
     "Objects": {
@@ -40,6 +41,7 @@ GROUPS: dict[str, dict[str, str]] = {
     "Devices": {
         "devices": "Show every device: its node, model, MIG placement, health, taints, claim and pod.",
         "explain": "Say why a pod or claim is where it is, or nowhere: the allocator's own trace.",
+        "cel": "Show which devices a CEL selector matches, and which clause turned the others away.",
         "free": "Show which devices could be had now, by class and shape, and what is used of pools and counters.",
     },
     "Plans": {

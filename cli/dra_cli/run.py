@@ -15,7 +15,7 @@ from typing import Any, TypeVar
 import httpx
 from dra_shared.client.rest import Client
 
-from dra_cli.cluster import Cluster
+from dra_cli.cluster import Cluster, own_console
 from dra_cli.errors import CommandError
 from dra_cli.progress import Progress
 from dra_cli.services import ClusterOptions, ClusterServices, Reporter
@@ -47,12 +47,17 @@ async def up(data: Path, options: ClusterOptions) -> None:
                     server = await _unless_stopped(stop, stack.enter_async_context(services.running()))
                     shown.cancel()
                 if server is not None:
-                    report(f"ready in {time.monotonic() - began:.1f} s: {server}")
-                    report(f"export KUBECONFIG={shlex.quote(str(cluster.kubeconfig))}")
+                    report(f"ready in {time.monotonic() - began:.1f} s: {server}\n{_hints(cluster)}")
                 await stop.wait()
                 report("stopping")
         finally:
             cluster.forget()
+
+
+def _hints(cluster: Cluster) -> str:
+    """How to reach the cluster, for a shell and for a browser."""
+    kubeconfig = shlex.quote(str(cluster.kubeconfig))
+    return f"export KUBECONFIG={kubeconfig}\nconsole: {own_console(cluster) or 'dralab console'}"
 
 
 def total(options: ClusterOptions) -> int:
@@ -119,9 +124,10 @@ def detach(data: Path, arguments: list[str], nodes: int = 0) -> str:
                 max(process.returncode, 1),
             )
         with contextlib.suppress(CommandError):
-            if cluster.record().ready:
+            # It reports what to do next just after the record says that it is ready.
+            if cluster.record().ready and (text := log.read_text().strip()):
                 progress.clear()
-                return log.read_text().strip()
+                return text
         time.sleep(_POLL)
     process.terminate()
     raise CommandError(f"not ready after {_DETACH_TIMEOUT:.0f} s; see {log}")

@@ -1,4 +1,4 @@
-"""Builds the FastAPI application: docs, health, the store's state and insight, with the Kubernetes API mounted in it.
+"""Builds the FastAPI application: docs, console, health, the store's state, insight; the Kubernetes API mounted in it.
 
 Its import takes longer than the server's whole start, and Kubernetes clients need nothing of it: the server hands their
 requests to the mounted dispatcher itself, and makes the application when a path of :data:`PATHS` is first asked for.
@@ -6,21 +6,17 @@ requests to the mounted dispatcher itself, and makes the application when a path
 
 from __future__ import annotations
 
-import gzip
-from pathlib import Path
 from typing import Annotated, Any
 
-from fastapi import FastAPI, Query, Request, Response
+from fastapi import FastAPI, Query
 from fastapi.responses import HTMLResponse, PlainTextResponse
 
 from dra_apiserver.api import Api
-from dra_apiserver.front.insight import router
+from dra_apiserver.front import console, insight, packed, workbench
 from dra_apiserver.front.models import StoreReport
 from dra_apiserver.front.paths import MOUNTED
 from dra_apiserver.health import Health
 
-_ASSETS = Path(__file__).with_name("assets")
-_TYPES = {".js": "text/javascript; charset=utf-8", ".css": "text/css; charset=utf-8"}
 _PAGE = ["GET", "HEAD"]
 _UNHEALTHY: dict[int | str, dict[str, Any]] = {500: {"description": "a check failed"}}
 _Excluded = Annotated[tuple[str, ...], Query(description="checks to leave out")]
@@ -52,7 +48,10 @@ def build(api: Api, health: Health, kubernetes: Any) -> FastAPI:
     _add_pages(app)
     _add_health(app, health)
     _add_store(app, api)
-    app.include_router(router(api.config))
+    app.include_router(insight.router(api.config))
+    app.include_router(workbench.router(workbench.stored_devices(api), api.config.features))
+    app.include_router(console.router(console.Settings()))
+    app.include_router(packed.router())
 
     async def mounted(scope: Any, receive: Any, send: Any) -> None:
         await kubernetes({**scope, MOUNTED: True}, receive, send)
@@ -69,17 +68,6 @@ def _add_pages(app: FastAPI) -> None:
     @app.api_route("/redoc", methods=_PAGE, include_in_schema=False)
     async def redoc() -> HTMLResponse:
         return HTMLResponse(_REDOC)
-
-    @app.api_route("/assets/{name}", methods=_PAGE, include_in_schema=False)
-    async def asset(name: str, request: Request) -> Response:
-        file = _ASSETS / f"{Path(name).name}.gz"
-        if not file.exists():
-            return PlainTextResponse("404 page not found\n", status_code=404)
-        packed, media = file.read_bytes(), _TYPES[Path(name).suffix]
-        headers = {"Vary": "Accept-Encoding", "Cache-Control": "max-age=3600"}
-        if "gzip" in request.headers.get("accept-encoding", ""):
-            return Response(packed, media_type=media, headers={**headers, "Content-Encoding": "gzip"})
-        return Response(gzip.decompress(packed), media_type=media, headers=headers)
 
 
 def _add_health(app: FastAPI, health: Health) -> None:

@@ -1,0 +1,78 @@
+"""Lets only one person's browser through: who else is on this machine has not the key, and other pages can't use it."""
+
+import hmac
+from collections.abc import Awaitable, Callable, MutableMapping
+from http.cookies import SimpleCookie
+from typing import Any
+from urllib.parse import parse_qs
+
+from dra_shared.guard import Guard
+
+Scope = MutableMapping[str, Any]
+Receive = Callable[[], Awaitable[MutableMapping[str, Any]]]
+Send = Callable[[MutableMapping[str, Any]], Awaitable[None]]
+Application = Callable[[Scope, Receive, Send], Awaitable[None]]
+
+_COOKIE = "dralab-console"
+_READS = frozenset({"GET", "HEAD"})
+
+
+class Doorkeeper:
+    """An ASGI application before another.
+
+    The address with ``?key=…`` gives the browser a cookie; without it nothing is answered. Requests that a page of
+    another origin makes are refused, as the API server refuses them. Unless ``writes``, only reads pass, and
+    ``POST /insight/…``, which asks a question.
+    """
+
+    def __init__(self, application: Application, key: str, writes: bool) -> None:
+        self._application = application
+        self._key = key
+        self._writes = writes
+        self._guard = Guard()
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        if scope["type"] == "lifespan":
+            await self._application(scope, receive, send)
+            return
+        headers = dict(scope["headers"])
+        method = scope.get("method", "GET")
+        refusal = self._guard.refusal(method, headers)
+        if refusal is not None:
+            await _answer(scope, send, 403, refusal)
+        elif hmac.compare_digest(_given(headers), self._key):
+            await self._pass(scope, receive, send, method)
+        elif self._has_key(scope):
+            cookie = f"{_COOKIE}={self._key}; HttpOnly; SameSite=Strict; Path=/"
+            await _answer(
+                scope, send, 303, "", [(b"location", b"/console/"), (b"set-cookie", cookie.encode())]
+            )
+        else:
+            await _answer(scope, send, 401, "open the address that `dralab console` printed")
+
+    async def _pass(self, scope: Scope, receive: Receive, send: Send, method: str) -> None:
+        asks = scope["path"].startswith("/insight/")
+        if method in _READS or asks or self._writes:
+            await self._application(scope, receive, send)
+        else:
+            await _answer(scope, send, 403, "the console is read only; start it with --write")
+
+    def _has_key(self, scope: Scope) -> bool:
+        given = parse_qs(scope["query_string"].decode("latin-1")).get("key", [""])[0]
+        return scope["type"] == "http" and hmac.compare_digest(given, self._key)
+
+
+def _given(headers: dict[bytes, bytes]) -> str:
+    cookies = SimpleCookie(headers.get(b"cookie", b"").decode("latin-1"))
+    return cookies[_COOKIE].value if _COOKIE in cookies else ""
+
+
+async def _answer(
+    scope: Scope, send: Send, code: int, text: str, headers: list[tuple[bytes, bytes]] | None = None
+) -> None:
+    if scope["type"] == "websocket":
+        await send({"type": "websocket.close", "code": 1008, "reason": text})
+        return
+    plain = (b"content-type", b"text/plain; charset=utf-8")
+    await send({"type": "http.response.start", "status": code, "headers": [plain, *(headers or ())]})
+    await send({"type": "http.response.body", "body": f"{text}\n".encode() if text else b""})

@@ -1,0 +1,127 @@
+"""The console's own server: its pages, the cluster's API behind a proxy, and our scheduler's view of the cluster."""
+
+import asyncio
+import secrets
+import socket
+import time
+import webbrowser
+from typing import Any
+
+import orjson
+import uvicorn
+from dra_apiserver.front import console, packed, workbench
+from dra_apiserver.front.models import ClassReport, PodReport
+from dra_scheduler.plan.objects import Objects
+from dra_shared.api.resources import RESOURCE_SLICES
+from dra_shared.cel.workbench import Candidate, candidates
+from dra_shared.client.rest import Client
+from dra_shared.features import FeatureGates
+from fastapi import APIRouter, FastAPI, HTTPException
+
+from dra_cli.access import ChosenCluster
+from dra_cli.console.doorkeeper import Doorkeeper
+from dra_cli.console.proxy import router as proxy
+from dra_cli.errors import CommandError
+from dra_cli.plan.snapshot import Snapshot
+
+# Seconds that a snapshot of the cluster answers questions: a person opens several parts of one explanation.
+_FRESH = 5.0
+
+
+class _View:
+    """The cluster as our scheduler sees it, read again when a question comes after a while."""
+
+    def __init__(self, cluster: ChosenCluster) -> None:
+        self._cluster = cluster
+        self._lock = asyncio.Lock()
+        self._read_at = float("-inf")
+        self._snapshot: Snapshot | None = None
+
+    async def snapshot(self) -> Snapshot:
+        async with self._lock:
+            if self._snapshot is None or time.monotonic() - self._read_at > _FRESH:
+                self._snapshot = await Snapshot.read(None, self._cluster)
+                self._read_at = time.monotonic()
+            return self._snapshot
+
+    async def explain(self, kind: str, namespace: str, name: str, nodes: int) -> dict[str, Any]:
+        try:
+            return (await self.snapshot()).explain(kind, namespace, name, nodes)[0]
+        except CommandError as error:
+            raise HTTPException(404, str(error)) from error
+
+    async def devices(self) -> list[Candidate]:
+        objects: Objects = (await self.snapshot()).objects
+        return candidates(objects.of(RESOURCE_SLICES).values())
+
+
+def application(cluster: ChosenCluster, client: Client, key: str, writes: bool) -> Doorkeeper:
+    """Everything, behind the key."""
+    app = FastAPI(title="dralab console", docs_url=None, redoc_url=None)
+    view = _View(cluster)
+    app.include_router(console.router(console.Settings(read_only=not writes, cluster=client.base_url)))
+    app.include_router(packed.router())
+    app.include_router(_insight(view))
+    app.include_router(workbench.router(view.devices, FeatureGates()))
+    app.include_router(proxy(client))
+    return Doorkeeper(app, key, writes)
+
+
+def _insight(view: _View) -> APIRouter:
+    made = APIRouter(prefix="/insight")
+
+    @made.get("/explain/pod/{namespace}/{name}", response_model_exclude_unset=True)
+    async def pod(namespace: str, name: str, nodes: int = 20) -> PodReport:
+        return PodReport.model_validate(await view.explain("pod", namespace, name, nodes))
+
+    @made.get("/explain/claim/{namespace}/{name}", response_model_exclude_unset=True)
+    async def claim(namespace: str, name: str, nodes: int = 20) -> PodReport:
+        return PodReport.model_validate(await view.explain("claim", namespace, name, nodes))
+
+    @made.get("/explain/class/{name}", response_model_exclude_unset=True)
+    async def device_class(name: str) -> ClassReport:
+        return ClassReport.model_validate(await view.explain("class", "", name, 0))
+
+    @made.get("/free")
+    async def free() -> dict[str, Any]:
+        found: dict[str, Any] = orjson.loads(await (await view.snapshot()).free("json"))
+        return found
+
+    return made
+
+
+async def serve(cluster: ChosenCluster, port: int, writes: bool, opens: bool) -> None:
+    """Serve until Ctrl-C; prints the address, which has the key, and opens it in the browser.
+
+    Raises:
+        CommandError: the port is taken, or the cluster can't be reached with what the options say.
+    """
+    key = secrets.token_urlsafe(24)
+    listener = _listening(port)
+    url = f"http://127.0.0.1:{listener.getsockname()[1]}/console/?key={key}"
+    async with cluster.client("dralab-console") as client:
+        config = uvicorn.Config(
+            application(cluster, client, key, writes),
+            ws="wsproto",
+            lifespan="off",
+            log_level="warning",
+            server_header=False,
+            timeout_graceful_shutdown=1,
+        )
+        print(f"{url}\n{client.base_url}{'' if writes else ', read only'}; Ctrl-C ends it", flush=True)
+        if opens:
+            webbrowser.open(url)
+        await uvicorn.Server(config).serve([listener])
+
+
+def _listening(port: int) -> socket.socket:
+    listener = socket.socket()
+    listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+    try:
+        listener.bind(("127.0.0.1", port))
+    except OSError as error:
+        listener.close()
+        raise CommandError(
+            f"port {port} is in use; choose another with --port (0 takes any free one)"
+        ) from error
+    return listener

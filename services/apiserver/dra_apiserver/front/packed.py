@@ -1,0 +1,29 @@
+"""Serves the pinned scripts and styles under ``/assets/``, packed as ``make assets`` leaves them."""
+
+import gzip
+from pathlib import Path
+
+from fastapi import APIRouter, Request, Response
+from fastapi.responses import PlainTextResponse
+
+_FOLDER = Path(__file__).with_name("assets")
+_SCRIPT = "text/javascript; charset=utf-8"
+_TYPES = {".js": _SCRIPT, ".mjs": _SCRIPT, ".css": "text/css; charset=utf-8"}
+
+
+def router() -> APIRouter:
+    """The path."""
+    made = APIRouter(include_in_schema=False)
+
+    @made.api_route("/assets/{name}", methods=["GET", "HEAD"])
+    async def asset(name: str, request: Request) -> Response:
+        file = _FOLDER / f"{Path(name).name}.gz"
+        if not file.exists():
+            return PlainTextResponse("404 page not found\n", status_code=404)
+        packed, media = file.read_bytes(), _TYPES[Path(name).suffix]
+        headers = {"Vary": "Accept-Encoding", "Cache-Control": "max-age=3600"}
+        if "gzip" in request.headers.get("accept-encoding", ""):
+            return Response(packed, media_type=media, headers={**headers, "Content-Encoding": "gzip"})
+        return Response(gzip.decompress(packed), media_type=media, headers=headers)
+
+    return made

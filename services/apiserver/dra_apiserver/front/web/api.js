@@ -1,0 +1,100 @@
+// Requests to the API server that serves this page: one object, all objects of a list in pages, and a watch's events.
+
+const PAGE = 500;
+
+/** What the server answered instead of success. `status` is the HTTP status, `reason` that of Kubernetes. */
+export class ApiError extends Error {
+  constructor(status, reason, message) {
+    super(message);
+    this.status = status;
+    this.reason = reason;
+  }
+}
+
+/** The answer's JSON, or its text. Throws an ApiError. */
+export async function request(path, { method = "GET", body, signal, text = false } = {}) {
+  const headers = body === undefined ? {} : { "Content-Type": "application/json" };
+  const content = body === undefined ? undefined : JSON.stringify(body);
+  const response = await fetch(path, { method, headers, body: content, signal });
+  if (!response.ok) throw await refusal(response);
+  return text ? response.text() : response.json();
+}
+
+/** Calls `found` with the items of each page; gives the list's revision. */
+export async function list(path, found, signal) {
+  let more = "";
+  for (;;) {
+    const query = `?limit=${PAGE}${more ? `&continue=${encodeURIComponent(more)}` : ""}`;
+    const page = await request(path + query, { signal });
+    found(page.items);
+    more = page.metadata.continue;
+    if (!more) return page.metadata.resourceVersion;
+  }
+}
+
+/**
+ * Calls `event` for each event after the revision until the server ends the watch. Throws an ApiError.
+ *
+ * A browser opens six connections to one server for all its pages together, but hundreds of WebSockets.
+ */
+export async function watch(path, revision, event, signal) {
+  const query = `?watch=true&allowWatchBookmarks=true&resourceVersion=${revision}`;
+  const take = (text) => {
+    const one = JSON.parse(text);
+    if (one.type === "ERROR") throw new ApiError(one.object.code, one.object.reason, one.object.message);
+    event(one);
+  };
+  if (await messages(path + query, take, signal)) return;
+  for await (const line of lines(path + query, signal)) take(line);
+}
+
+/** Calls `take` for each message until the socket closes; false where the server takes no WebSocket. */
+function messages(path, take, signal) {
+  const url = new URL(path, location.href);
+  url.protocol = url.protocol.replace("http", "ws");
+  return new Promise((done, fail) => {
+    const socket = new WebSocket(url);
+    let opened = false;
+    const stop = () => socket.close();
+    signal?.addEventListener("abort", stop, { once: true });
+    socket.onopen = () => (opened = true);
+    socket.onmessage = ({ data }) => {
+      try {
+        take(data);
+      } catch (error) {
+        fail(error);
+        socket.close();
+      }
+    };
+    socket.onclose = () => {
+      signal?.removeEventListener("abort", stop);
+      done(opened);
+    };
+  });
+}
+
+/** The lines of an answer, as they come. */
+export async function* lines(path, signal) {
+  const response = await fetch(path, { signal });
+  if (!response.ok) throw await refusal(response);
+  const reader = response.body.pipeThrough(new TextDecoderStream()).getReader();
+  let rest = "";
+  for (;;) {
+    const { done, value } = await reader.read();
+    if (done) break;
+    const parts = (rest + value).split("\n");
+    rest = parts.pop();
+    yield* parts;
+  }
+  if (rest) yield rest;
+}
+
+async function refusal(response) {
+  const text = await response.text();
+  try {
+    const status = JSON.parse(text);
+    return new ApiError(response.status, status.reason ?? "", status.message ?? status.detail ?? text);
+  } catch {
+    return new ApiError(response.status, "", text.trim() || response.statusText);
+  }
+}

@@ -1,0 +1,77 @@
+// Why a pod is where it is, or nowhere: the scheduler's own explanation, as a tree that opens down to a device's value.
+
+import { html } from "./html.js";
+import { useAnswer } from "./answers.js";
+
+export function Explanation({ of, version }) {
+  const [report, error] = useAnswer(`/insight/explain/${of}?nodes=50`, version);
+  if (error) return html`<p class="note">No explanation: ${error.message}</p>`;
+  if (!report) return html`<p class="note">Asking the scheduler…</p>`;
+  return html`<div class="explanation">
+    <p class="state">${report.state}${report.message ? `: ${report.message}` : ""}</p>
+    ${(report.waitsFor ?? []).map((text) => html`<p>waits for ${text}</p>`)}
+    ${report.change && html`<p class="change"><b>What would help:</b> ${report.change.text}${report.change.node ? ` (node ${report.change.node})` : ""}</p>`}
+    ${(report.shortfalls ?? []).map((text) => html`<p class="change">${text}</p>`)}
+    ${report.group && html`<${Group} group=${report.group} />`}
+    ${(report.summary ?? []).length > 0 && html`<h2>Nodes</h2><ul class="summary">${report.summary.map((one) => html`<li><b>${one.count}</b> ${one.count === 1 ? "node" : "nodes"}: ${one.objections.join("; ") || "could take it"}</li>`)}</ul>`}
+    ${(report.nodes ?? []).map((node) => html`<${Node} key=${node.node} node=${node} closest=${node.node === report.closest} />`)}
+    ${report.nodesLeftOut > 0 && html`<p class="note">${report.nodesLeftOut} more nodes are left out.</p>`}
+  </div>`;
+}
+
+function Group({ group }) {
+  return html`<details open><summary>group ${group.group}: ${group.placed} of at least ${group.minCount} placed</summary>
+    <ul>${group.members.map((one) => html`<li>${one.pod}: ${one.state} ${one.node} ${one.message}</li>`)}</ul></details>`;
+}
+
+function Node({ node, closest }) {
+  const objections = Object.entries(node.objections ?? {});
+  return html`<details class="tree" open=${closest}><summary>${node.node} ${node.fits ? html`<span class="chip free">fits</span>` : html`<span class="chip tainted">does not</span>`} ${closest && html`<span class="chip">closest</span>`}</summary>
+    ${objections.map(([plugin, texts]) => html`<p><code>${plugin}</code>: ${texts.join("; ")}</p>
+      <ul>${(node.saw?.[plugin] ?? []).map((text) => html`<li>${text}</li>`)}</ul>`)}
+    ${(node.remedies ?? []).map((text) => html`<p class="change">${text}</p>`)}
+    ${(node.pools ?? []).filter((pool) => pool.problem).map((pool) => html`<p class="bad">pool ${pool.pool}: ${pool.problem}</p>`)}
+    ${(node.requests ?? []).map((one) => html`<${Request} request=${one} />`)}
+    ${(node.allocated ?? []).length > 0 && html`<p>would get ${node.allocated.join(", ")}</p>`}
+  </details>`;
+}
+
+function Request({ request }) {
+  return html`<details class="tree" open=${(request.suitable ?? 0) < request.count}><summary>claim ${request.claim}, request ${request.request}
+    ${request.deviceClass && html` (class ${request.deviceClass})`}: ${request.suitable ?? 0} of ${request.count ?? 0} devices found</summary>
+    ${together(request.devices ?? []).map((devices) => html`<${Devices} devices=${devices} />`)}
+  </details>`;
+}
+
+/** Devices for which the same is true, those that came nearest first: a class's selector turns away what is of no interest. */
+function together(devices) {
+  const groups = new Map();
+  for (const device of devices) {
+    const same = JSON.stringify(device.details ?? device.reasons ?? []);
+    if (!groups.has(same)) groups.set(same, []);
+    groups.get(same).push(device);
+  }
+  const foreign = ([{ details }]) => Number((details ?? []).some((one) => one.deviceClass));
+  return [...groups.values()].sort((a, b) => foreign(a) - foreign(b));
+}
+
+const NAMED = 4;
+
+function Devices({ devices }) {
+  const [first] = devices;
+  const names = devices.map(({ device }) => device.split("/").pop());
+  const more = names.length > NAMED ? ` and ${names.length - NAMED} more` : "";
+  const gist = (first.details ?? []).map((one) => one.gist).join("; ") || (first.reasons ?? []).join("; ");
+  return html`<details class="tree"><summary>${names.slice(0, NAMED).join(", ")}${more}: ${gist || "could be had"}</summary>
+    ${(first.details ?? []).map((one) => html`<${Reason} reason=${one} />`)}
+    ${more && html`<p class="note">${names.join(", ")}</p>`}</details>`;
+}
+
+function Reason({ reason }) {
+  const saw = Object.entries(reason.saw ?? {});
+  return html`<div class="reason"><p>${reason.gist}${reason.values && !saw.length ? ` ${reason.values}` : ""}</p>
+    ${reason.expression && html`<pre><code>${reason.expression}</code></pre>`}
+    ${reason.error && html`<p class="bad">${reason.error}</p>`}
+    ${saw.length > 0 && html`<table>${saw.map(([name, value]) => html`<tr><th scope="row">${name}</th><td>${value}</td></tr>`)}</table>`}
+  </div>`;
+}

@@ -1,0 +1,202 @@
+// The fleet as a picture shows it: nodes, their boards, and the state of each device. Pure: objects in, a picture out.
+//
+// A board is what a person would call a device of the machine: a device by itself, or all devices that draw on one
+// counter set, such as a GPU with its possible MIG devices.
+
+import { quantity } from "./quantity.js";
+
+export const STATES = ["free", "used", "waiting", "blocked", "tainted", "unhealthy"];
+export const NO_NODE = "(no node)";
+const SERIOUS = Object.fromEntries(STATES.map((state, index) => [state, index]));
+
+/** `{nodes, devices, totals}`; the arguments are maps of what cluster.js keeps. */
+export function fleet({ nodes, slices, claims, pods, rules }) {
+  const holders = holdersOf(claims, pods);
+  const health = healthOf(claims, pods);
+  const taintRules = [...rules.values()];
+  const devices = new Map();
+  const shown = new Map([...nodes.values()].map((node) => [node.name, { ...node, boards: [] }]));
+  for (const [slice, found] of newest(slices)) {
+    const node = slice.nodeName ?? found.nodeName ?? NO_NODE;
+    const key = `${slice.driver}/${slice.pool.name}/${found.name}`;
+    devices.set(key, device(key, slice, found, node, { holders, health, taintRules }));
+  }
+  for (const board of boards(devices.values(), countersOf(slices))) {
+    if (!shown.has(board.node)) shown.set(board.node, unknownNode(board.node));
+    shown.get(board.node).boards.push(board);
+  }
+  const sorted = [...shown.values()].sort((a, b) => natural(a.name, b.name));
+  for (const node of sorted) node.boards.sort((a, b) => natural(a.name, b.name));
+  return { nodes: sorted, devices, totals: totals(sorted) };
+}
+
+/** Compares names with numbers by their value: `node-2` before `node-10`. */
+export const natural = new Intl.Collator("en", { numeric: true }).compare;
+
+function unknownNode(name) {
+  return { name, labels: {}, ready: name === NO_NODE, cordoned: false, taints: [], boards: [] };
+}
+
+/** Devices with their slices: those of each pool's newest generation, as the scheduler takes them. */
+function* newest(slices) {
+  const generations = new Map();
+  for (const { driver, pool } of slices.values()) {
+    const name = `${driver}/${pool.name}`;
+    generations.set(name, Math.max(generations.get(name) ?? 0, pool.generation ?? 0));
+  }
+  for (const slice of slices.values()) {
+    if ((slice.pool.generation ?? 0) !== generations.get(`${slice.driver}/${slice.pool.name}`)) continue;
+    for (const found of slice.devices ?? []) yield [slice, found];
+  }
+}
+
+function device(key, slice, found, node, { holders, health, taintRules }) {
+  const held = holders.get(key) ?? [];
+  const taints = [
+    ...(found.taints ?? []),
+    ...taintRules.filter((rule) => selects(rule.deviceSelector, slice, found)).map((rule) => rule.taint),
+  ];
+  const reported = health.get(key) ?? "";
+  return {
+    key,
+    node,
+    driver: slice.driver,
+    pool: slice.pool.name,
+    name: found.name,
+    attributes: found.attributes ?? {},
+    capacity: found.capacity ?? {},
+    shared: found.allowMultipleAllocations === true,
+    consumes: found.consumesCounters ?? [],
+    holders: held,
+    taints,
+    health: reported,
+    state: state(held, taints, reported),
+  };
+}
+
+function state(held, taints, health) {
+  if (health === "Unhealthy") return "unhealthy";
+  if (taints.some((taint) => taint.effect !== "None")) return "tainted";
+  if (!held.length) return "free";
+  return held.some((holder) => holder.running) ? "used" : "waiting";
+}
+
+function selects(selector, slice, found) {
+  const is = (wanted, have) => wanted === undefined || wanted === have;
+  return (
+    is(selector?.driver, slice.driver) && is(selector?.pool, slice.pool.name) && is(selector?.device, found.name)
+  );
+}
+
+/** By device the claims that hold it, with their pods and what they take of its capacity. */
+function holdersOf(claims, pods) {
+  const found = new Map();
+  for (const claim of claims.values()) {
+    const running = claim.pods.some((name) => pods.get(`${claim.namespace}/${name}`)?.phase === "Running");
+    for (const result of claim.results) {
+      // Administrators look at a device; they don't take it.
+      if (result.adminAccess) continue;
+      const key = `${result.driver}/${result.pool}/${result.device}`;
+      if (!found.has(key)) found.set(key, []);
+      found.get(key).push({
+        claim: claim.key,
+        namespace: claim.namespace,
+        request: result.request,
+        pods: claim.pods,
+        consumed: result.consumedCapacity ?? {},
+        running,
+      });
+    }
+  }
+  return found;
+}
+
+/** What pods' statuses report of the devices of their claims. */
+function healthOf(claims, pods) {
+  const found = new Map();
+  for (const claim of claims.values()) {
+    for (const name of claim.pods) {
+      for (const status of pods.get(`${claim.namespace}/${name}`)?.statuses ?? []) {
+        for (const { resources } of status.allocatedResourcesStatus ?? []) {
+          for (const { resourceID, health } of resources ?? []) note(found, claim, resourceID, health);
+        }
+      }
+    }
+  }
+  return found;
+}
+
+function note(found, claim, id, health) {
+  for (const result of claim.results) {
+    const key = `${result.driver}/${result.pool}/${result.device}`;
+    // An id is `driver/pool/device`, or the claim's uid before the device's name with a simulated driver.
+    if (id !== key && !id.endsWith(`-${result.device}`)) continue;
+    if (found.get(key) !== "Unhealthy") found.set(key, health);
+  }
+}
+
+/** `driver/pool/set` -> `{counter: total}` of all slices. */
+function countersOf(slices) {
+  const found = new Map();
+  for (const { driver, pool, sharedCounters } of slices.values()) {
+    for (const set of sharedCounters ?? []) {
+      const totals = Object.entries(set.counters).map(([name, counter]) => [name, quantity(counter.value)]);
+      found.set(`${driver}/${pool.name}/${set.name}`, Object.fromEntries(totals));
+    }
+  }
+  return found;
+}
+
+function* boards(devices, counters) {
+  const sets = new Map();
+  for (const one of devices) {
+    const set = one.consumes[0]?.counterSet;
+    if (set === undefined) {
+      yield { ...common(one), key: one.key, name: one.name, state: one.state, fill: filled(one), devices: [one] };
+      continue;
+    }
+    const key = `${one.driver}/${one.pool}/${set}`;
+    if (!sets.has(key)) sets.set(key, []);
+    sets.get(key).push(one);
+  }
+  for (const [key, members] of sets) yield partitioned(key, members, counters.get(key) ?? {});
+}
+
+const common = ({ node, driver, pool }) => ({ node, driver, pool, levels: {} });
+
+/** The share of a device that is taken: of a shared one its fullest capacity, else all or nothing. */
+function filled(one) {
+  if (!one.holders.length) return 0;
+  if (!one.shared) return 1;
+  const shares = Object.entries(one.capacity).map(([name, { value }]) => {
+    const taken = one.holders.reduce((sum, holder) => sum + quantity(holder.consumed[name] ?? "0"), 0);
+    return taken / (quantity(value) || 1);
+  });
+  return Math.min(1, Math.max(0, ...shares));
+}
+
+function partitioned(key, members, totals) {
+  const levels = Object.fromEntries(Object.entries(totals).map(([name, total]) => [name, { total, used: 0 }]));
+  for (const one of members.filter((member) => member.holders.length)) {
+    for (const [name, { value }] of Object.entries(one.consumes[0].counters ?? {})) {
+      if (levels[name]) levels[name].used += quantity(value);
+    }
+  }
+  const fits = (one) =>
+    Object.entries(one.consumes[0].counters ?? {}).every(
+      ([name, { value }]) => !levels[name] || levels[name].used + quantity(value) <= levels[name].total,
+    );
+  for (const one of members) if (one.state === "free" && !fits(one)) one.state = "blocked";
+  const held = members.filter((one) => one.holders.length);
+  const fill = Math.max(0, ...Object.values(levels).map(({ used, total }) => used / (total || 1)));
+  const worst = (held.length ? held : members).reduce((a, b) => (SERIOUS[b.state] > SERIOUS[a.state] ? b : a));
+  const devices = members.sort((a, b) => natural(a.name, b.name));
+  const state = held.length ? worst.state : devices.some((one) => one.state === "free") ? "free" : worst.state;
+  return { ...common(members[0]), key, name: key.split("/").pop(), state, fill: Math.min(1, fill), levels, devices };
+}
+
+function totals(nodes) {
+  const found = Object.fromEntries(STATES.map((state) => [state, 0]));
+  for (const node of nodes) for (const board of node.boards) found[board.state] += 1;
+  return found;
+}

@@ -1,0 +1,211 @@
+// The fleet page: the picture, what it is coloured, grouped and filtered by, and the board that was chosen.
+
+import { computed, signal, useSignalEffect } from "@preact/signals";
+import { useEffect, useRef } from "preact/hooks";
+import { Board } from "./board.js";
+import { world } from "./cluster.js";
+import { colourOf, legend } from "./colours.js";
+import { STATES } from "./fleet.js";
+import { html } from "./html.js";
+import { layout } from "./layout.js";
+import { Picture } from "./picture.js";
+
+const ZONE = "topology.kubernetes.io/zone";
+const STEP = 60;
+
+export const selected = signal("");
+const group = signal("");
+const colour = signal("state");
+const filter = signal("");
+const state = signal("");
+const hovered = signal(undefined);
+
+const attributes = computed(() => {
+  const found = new Set();
+  for (const device of world.value.devices.values()) for (const name of Object.keys(device.attributes)) found.add(name);
+  return [...found].sort();
+});
+const labels = computed(() => {
+  const found = new Set([ZONE]);
+  for (const node of world.value.nodes) for (const name of Object.keys(node.labels)) found.add(name);
+  return [...found].sort();
+});
+const plan = computed(() => {
+  const wanted = filter.value.trim().toLowerCase();
+  return layout(world.value.nodes, {
+    group: (node) => (group.value ? groupOf(node, group.value) : ""),
+    shown: (board, node) => matches(board, node, wanted) && (!state.value || board?.state === state.value),
+  });
+});
+/** The boards in the order of the picture, for the keyboard and the table. */
+const boards = computed(() => plan.value.places.flatMap((place) => place.boards));
+
+function groupOf(node, by) {
+  if (by.startsWith("label:")) return node.labels[by.slice(6)] ?? "";
+  const values = node.boards.flatMap((board) => board.devices.slice(0, 1)).map((device) => value(device, by.slice(10)));
+  return [...new Set(values)].sort().join(", ");
+}
+
+const value = (device, name) => String(Object.values(device.attributes[name] ?? { none: "" })[0]);
+
+function matches(board, node, wanted) {
+  if (!wanted || node.name.toLowerCase().includes(wanted)) return true;
+  return (board?.devices ?? []).some(
+    (device) =>
+      device.key.toLowerCase().includes(wanted) ||
+      Object.keys(device.attributes).some((name) => value(device, name).toLowerCase().includes(wanted)) ||
+      device.holders.some(({ claim, pods }) => `${claim} ${pods.join(" ")}`.toLowerCase().includes(wanted)),
+  );
+}
+
+export function Fleet() {
+  const board = computed(() => boards.value.find((one) => one.key === selected.value));
+  return html`<section class="fleet" aria-label="Fleet"><h1 class="hidden">Fleet</h1>
+    <${Controls} />
+    <div class="split">
+      <${Canvas} />
+      ${board.value && html`<${Board} board=${board.value} close=${() => (selected.value = "")} />`}
+    </div>
+    <${Table} />
+  </section>`;
+}
+
+function Controls() {
+  const totals = world.value.totals;
+  const choose = (one) => () => (state.value = state.value === one ? "" : one);
+  return html`<div class="controls">
+    <label>Filter <input type="search" value=${filter} placeholder="node, model, claim, pod" onInput=${(event) => (filter.value = event.target.value)} /></label>
+    <label>Group by <select value=${group} onChange=${(event) => (group.value = event.target.value)}>
+      <option value="">nothing</option>
+      ${labels.value.map((name) => html`<option value=${`label:${name}`}>${name}</option>`)}
+      ${attributes.value.map((name) => html`<option value=${`attribute:${name}`}>${name}</option>`)}
+    </select></label>
+    <label>Colour by <select value=${colour} onChange=${(event) => (colour.value = event.target.value)}>
+      <option value="state">state</option>
+      <option value="namespace">namespace</option>
+      ${attributes.value.map((name) => html`<option value=${name}>${name}</option>`)}
+    </select></label>
+    <div class="legend" role="group" aria-label="Show only one state">
+      ${colour.value === "state"
+        ? STATES.map((one) => html`<button class=${`chip ${one}`} aria-pressed=${state.value === one} onClick=${choose(one)}>
+            ${one} <b>${totals[one]}</b></button>`)
+        : legend(colour.value, boards.value).map(([name, hue]) => html`<span class="chip" style=${{ "--chip": hue }}>${name}</span>`)}
+    </div>
+  </div>`;
+}
+
+function Canvas() {
+  const ref = useRef(null);
+  const picture = useRef(null);
+  const drag = useRef({});
+  useEffect(() => {
+    const made = new Picture(ref.current, (board) => colourOf(colour.value, board, ref.current));
+    picture.current = made;
+    // Tests and the console of the browser's tools find it here.
+    ref.current.picture = made;
+    const observer = new ResizeObserver(() => (made.fitted ? made.fit() : made.request()));
+    observer.observe(ref.current);
+    const wheel = (event) => {
+      event.preventDefault();
+      made.zoom(Math.exp(-event.deltaY / 300), pixel(event));
+    };
+    ref.current.addEventListener("wheel", wheel, { passive: false });
+    return () => observer.disconnect();
+  }, []);
+  useSignalEffect(() => {
+    colour.value;
+    picture.current?.show(plan.value);
+  });
+  useEffect(() => picture.current?.show(plan.value), []);
+  useSignalEffect(() => picture.current?.select(selected.value));
+  return html`<div class="canvas">
+    <canvas ref=${ref} tabindex="0" role="application" aria-label="Picture of all devices. Arrow keys choose one, plus and minus zoom, 0 shows everything."
+      aria-describedby="chosen" ...${pointing(picture, drag)} onKeyDown=${(event) => pressed(event, picture.current)}></canvas>
+    <p id="chosen" class="hidden" aria-live="polite">${describe(boards.value.find((one) => one.key === selected.value))}</p>
+    ${hovered.value && html`<p class="tip" style=${{ left: `${hovered.value.x + 14}px`, top: `${hovered.value.y + 14}px` }}>${hovered.value.text}</p>`}
+    ${!boards.value.length && html`<p class="empty">${world.value.nodes.length ? "No device matches." : "There is no node yet."}</p>`}
+  </div>`;
+}
+
+/** The mouse: drag to pan, click to choose, rest to read. */
+function pointing(picture, drag) {
+  return {
+    onPointerDown: (event) => {
+      drag.current = { from: event, moved: false };
+      event.target.setPointerCapture(event.pointerId);
+    },
+    onPointerMove: (event) => {
+      const { from } = drag.current;
+      if (from) {
+        drag.current.moved ||= Math.hypot(event.clientX - from.clientX, event.clientY - from.clientY) > 3;
+        picture.current.move(event.movementX, event.movementY);
+        return;
+      }
+      const found = picture.current.hit(pixel(event));
+      const text = found && (found.index >= 0 ? describe(found.place.boards[found.index]) : found.place.node.name);
+      hovered.value = text ? { ...pixel(event), text } : undefined;
+    },
+    onPointerUp: (event) => {
+      const { moved } = drag.current;
+      drag.current = {};
+      if (moved) return;
+      const found = picture.current.hit(pixel(event));
+      selected.value = found && found.index >= 0 ? found.place.boards[found.index].key : "";
+    },
+    onPointerLeave: () => (hovered.value = undefined),
+    onDblClick: (event) => picture.current.zoom(2, pixel(event)),
+  };
+}
+
+const pixel = (event) => ({ x: event.offsetX, y: event.offsetY });
+
+function pressed(event, picture) {
+  const actions = {
+    "+": () => picture.zoom(1.4),
+    "=": () => picture.zoom(1.4),
+    "-": () => picture.zoom(1 / 1.4),
+    0: () => picture.fit(),
+    Escape: () => (selected.value = ""),
+    ArrowRight: () => step(1, picture),
+    ArrowLeft: () => step(-1, picture),
+    ArrowDown: () => step(plan.value.block.columns, picture),
+    ArrowUp: () => step(-plan.value.block.columns, picture),
+    PageDown: () => picture.move(0, -STEP),
+    PageUp: () => picture.move(0, STEP),
+  };
+  if (!(event.key in actions)) return;
+  event.preventDefault();
+  actions[event.key]();
+}
+
+function step(by, picture) {
+  const all = boards.value;
+  if (!all.length) return;
+  const now = all.findIndex((board) => board.key === selected.value);
+  const next = now < 0 ? 0 : Math.min(all.length - 1, Math.max(0, now + by));
+  selected.value = all[next].key;
+  picture.select(selected.value, true);
+}
+
+/** One line about a board. */
+function describe(board) {
+  if (!board) return "";
+  const holders = [...new Set(board.devices.flatMap((device) => device.holders.map(({ claim }) => claim)))];
+  const held = holders.length ? `, claim ${holders.slice(0, 3).join(", ")}` : "";
+  return `${board.node} ${board.name}: ${board.state}${board.fill > 0 && board.fill < 1 ? ` ${Math.round(board.fill * 100)} %` : ""}${held}`;
+}
+
+const MOST_ROWS = 200;
+
+function Table() {
+  const shown = boards.value.slice(0, MOST_ROWS);
+  return html`<details class="table"><summary>As a table (${boards.value.length})</summary>
+    <table><thead><tr><th>Node</th><th>Device</th><th>Driver</th><th>State</th><th>Claims</th></tr></thead><tbody>
+      ${shown.map((board) => html`<tr key=${board.key}><td>${board.node}</td>
+        <td><button class="link" onClick=${() => (selected.value = board.key)}>${board.name}</button></td>
+        <td>${board.driver}</td><td><span class=${`chip ${board.state}`}>${board.state}</span></td>
+        <td>${[...new Set(board.devices.flatMap((device) => device.holders.map(({ claim }) => claim)))].join(", ")}</td></tr>`)}
+    </tbody></table>
+    ${boards.value.length > MOST_ROWS && html`<p>${boards.value.length - MOST_ROWS} more: a filter narrows them.</p>`}
+  </details>`;
+}

@@ -1,0 +1,34 @@
+// The console: its navigation, and the view that the address names.
+
+import { render } from "preact";
+import { ClaimPage, Claims } from "./claims.js";
+import { loading, pods, start, trouble, world } from "./cluster.js";
+import { Fleet } from "./fleetview.js";
+import { html } from "./html.js";
+import { address, place } from "./links.js";
+import { PodPage, Pods } from "./pods.js";
+import { Workbench } from "./workbench.js";
+
+const VIEWS = {
+  fleet: { title: "Fleet", view: () => html`<${Fleet} />` },
+  pods: { title: "Pods", view: (name) => (name ? html`<${PodPage} key=${name} name=${name} />` : html`<${Pods} />`) },
+  claims: { title: "Claims", view: (name) => (name ? html`<${ClaimPage} key=${name} name=${name} />` : html`<${Claims} />`) },
+  cel: { title: "CEL", view: () => html`<${Workbench} />` },
+};
+
+function App() {
+  const [first, ...rest] = place.value.split("/");
+  const chosen = first in VIEWS ? first : "fleet";
+  document.title = `${VIEWS[chosen].title} · dralab`;
+  const waiting = pods.value.filter((pod) => pod.phase === "Pending").length;
+  const devices = Object.values(world.value.totals).reduce((sum, count) => sum + count, 0);
+  return html`<a class="skip" href="#main">Skip to the content</a>
+    <header class="top"><b>dralab</b>
+      <nav aria-label="Views">${Object.entries(VIEWS).map(([name, { title }]) => html`<a href=${address(name)} aria-current=${name === chosen ? "page" : undefined}>${title}${name === "pods" && waiting > 0 ? html` <span class="count">${waiting}</span>` : ""}</a>`)}</nav>
+      <p role="status">${loading.value ? "loading…" : `${world.value.nodes.length} nodes, ${devices} devices`}</p></header>
+    ${trouble.value.map((text) => html`<p class="trouble" role="alert">${text}</p>`)}
+    <main id="main" tabindex="-1">${VIEWS[chosen].view(rest.join("/"))}</main>`;
+}
+
+start();
+render(html`<${App} />`, document.body);

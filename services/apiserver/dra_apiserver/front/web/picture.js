@@ -1,0 +1,224 @@
+// Draws a fleet on a canvas: pan with the mouse or arrow keys, zoom with the wheel or + and -.
+//
+// Far away, the whole fleet is one bitmap that is drawn again only when the cluster changes, so that panning costs one
+// copy however many devices there are. Near, only what is in sight is drawn, board by board.
+
+import { at, corner } from "./layout.js";
+
+// Below this many pixels a board, the bitmap is taken; and so many pixels a board has in it.
+const NEAR = 9;
+const COARSE = 4;
+const LARGEST = 60;
+const LABELS = 34;
+const NAMES = 5;
+const MARGIN = 12;
+
+export class Picture {
+  /** `colour(board)` gives a board's colour. */
+  constructor(canvas, colour) {
+    this.canvas = canvas;
+    this.colour = colour;
+    this.plan = undefined;
+    this.view = { x: 0, y: 0, scale: 0 };
+    this.fitted = true;
+    this.selected = undefined;
+    this.bitmap = undefined;
+    this.due = false;
+    /** How many frames were drawn, for measurements. */
+    this.frames = 0;
+  }
+
+  /** Shows another plan; the view stays where a person has moved it. */
+  show(plan) {
+    this.plan = plan;
+    this.bitmap = undefined;
+    if (this.fitted) this.fit();
+    this.request();
+  }
+
+  /** Everything in sight. */
+  fit() {
+    const { clientWidth: width, clientHeight: height } = this.canvas;
+    if (!this.plan || !width || !height) return;
+    const across = (width - 2 * MARGIN) / this.plan.width;
+    const down = (height - 2 * MARGIN) / this.plan.height;
+    const scale = Math.max(0.5, Math.min(across, down, LARGEST * 0.75));
+    this.view = { x: -MARGIN / scale, y: -MARGIN / scale, scale };
+    this.fitted = true;
+    this.request();
+  }
+
+  move(dx, dy) {
+    this.view.x -= dx / this.view.scale;
+    this.view.y -= dy / this.view.scale;
+    this.fitted = false;
+    this.request();
+  }
+
+  /** Zooms by a factor; the point, in pixels, stays where it is. */
+  zoom(factor, point = { x: this.canvas.clientWidth / 2, y: this.canvas.clientHeight / 2 }) {
+    const before = this.point(point);
+    this.view.scale = Math.min(LARGEST, Math.max(0.3, this.view.scale * factor));
+    const after = this.point(point);
+    this.view.x += before.x - after.x;
+    this.view.y += before.y - after.y;
+    this.fitted = false;
+    this.request();
+  }
+
+  /** The picture's point at a pixel of the canvas. */
+  point({ x, y }) {
+    return { x: this.view.x + x / this.view.scale, y: this.view.y + y / this.view.scale };
+  }
+
+  /** The place and board at a pixel. */
+  hit(pixel) {
+    return this.plan && at(this.point(pixel), this.plan);
+  }
+
+  /** Marks a board, and moves it into sight. */
+  select(key, reveal = false) {
+    this.selected = key;
+    if (reveal) this.reveal(key);
+    this.request();
+  }
+
+  reveal(key) {
+    const place = this.plan?.places.find((one) => one.boards.some((board) => board.key === key));
+    if (!place) return;
+    const spot = corner(place, place.boards.findIndex((board) => board.key === key), this.plan);
+    const width = this.canvas.clientWidth / this.view.scale;
+    const height = this.canvas.clientHeight / this.view.scale;
+    if (spot.x < this.view.x || spot.x + 1 > this.view.x + width) this.view.x = spot.x - width / 2;
+    if (spot.y < this.view.y || spot.y + 1 > this.view.y + height) this.view.y = spot.y - height / 2;
+  }
+
+  /** Has the picture drawn in the next frame. */
+  request() {
+    if (this.due) return;
+    this.due = true;
+    requestAnimationFrame(() => {
+      this.due = false;
+      this.draw();
+    });
+  }
+
+  draw() {
+    const { canvas, plan } = this;
+    if (!plan) return;
+    const ratio = window.devicePixelRatio || 1;
+    const [width, height] = [canvas.clientWidth, canvas.clientHeight];
+    if (canvas.width !== width * ratio || canvas.height !== height * ratio) {
+      canvas.width = width * ratio;
+      canvas.height = height * ratio;
+    }
+    const context = canvas.getContext("2d");
+    context.setTransform(ratio, 0, 0, ratio, 0, 0);
+    context.clearRect(0, 0, width, height);
+    const { x, y, scale } = this.view;
+    context.translate(-x * scale, -y * scale);
+    if (scale < NEAR) this.drawFar(context, scale);
+    else this.drawNear(context, scale, width, height);
+    this.drawHeadings(context, scale);
+    this.frames += 1;
+  }
+
+  drawFar(context, scale) {
+    this.bitmap ??= this.paint();
+    context.imageSmoothingEnabled = scale < COARSE;
+    context.drawImage(this.bitmap, 0, 0, this.plan.width * scale, this.plan.height * scale);
+    this.outlineSelected(context, scale);
+  }
+
+  paint() {
+    const { plan } = this;
+    const bitmap = new OffscreenCanvas(
+      Math.max(1, Math.ceil(plan.width * COARSE)),
+      Math.max(1, Math.ceil(plan.height * COARSE)),
+    );
+    const context = bitmap.getContext("2d");
+    this.fill(context, plan.places, COARSE);
+    return bitmap;
+  }
+
+  drawNear(context, scale, width, height) {
+    const { plan, view } = this;
+    const [right, bottom] = [view.x + width / scale, view.y + height / scale];
+    const places = plan.places.filter(
+      (one) =>
+        one.x < right && one.x + plan.block.width > view.x && one.y < bottom && one.y + plan.block.height > view.y,
+    );
+    this.fill(context, places, scale);
+    this.outlineSelected(context, scale);
+    if (scale * plan.block.width >= LABELS) this.drawLabels(context, places, scale);
+  }
+
+  /** All boards of the places: what is free lightly, what is taken solid and as high as the board is full. */
+  fill(context, places, scale) {
+    const bars = new Map();
+    const add = (colour, x, y, w, h) => {
+      if (!bars.has(colour)) bars.set(colour, []);
+      bars.get(colour).push([x, y, w, h]);
+    };
+    const size = scale * 0.86;
+    for (const place of places) {
+      place.boards.forEach((board, index) => {
+        const { x, y } = corner(place, index, this.plan);
+        const { base, full } = this.colour(board);
+        add(base, x * scale, y * scale, size, size);
+        const height = size * board.fill;
+        if (height > 0) add(full, x * scale, y * scale + size - height, size, height);
+      });
+    }
+    for (const [colour, boxes] of bars) {
+      context.fillStyle = colour;
+      context.beginPath();
+      for (const box of boxes) context.rect(...box);
+      context.fill();
+    }
+  }
+
+  outlineSelected(context, scale) {
+    for (const place of this.plan.places) {
+      const index = place.boards.findIndex((board) => board.key === this.selected);
+      if (index < 0) continue;
+      const { x, y } = corner(place, index, this.plan);
+      context.strokeStyle = this.style("--text");
+      context.lineWidth = 2;
+      context.strokeRect(x * scale - 2, y * scale - 2, scale * 0.86 + 4, scale * 0.86 + 4);
+      return;
+    }
+  }
+
+  drawLabels(context, places, scale) {
+    const size = Math.min(13, scale * 0.55);
+    if (size < NAMES) return;
+    context.font = `${size}px system-ui, sans-serif`;
+    context.textBaseline = "alphabetic";
+    for (const place of places) {
+      context.fillStyle = this.style(place.node.ready && !place.node.cordoned ? "--text" : "--bad");
+      const suffix = place.node.ready ? (place.node.cordoned ? " (cordoned)" : "") : " (not ready)";
+      const room = this.plan.block.columns * scale;
+      context.fillText(cut(context, place.node.name + suffix, room), place.x * scale, (place.y + this.plan.label * 0.8) * scale);
+    }
+  }
+
+  drawHeadings(context, scale) {
+    context.fillStyle = this.style("--text");
+    context.font = "600 13px system-ui, sans-serif";
+    for (const { name, count, x, y } of this.plan.headings) {
+      context.fillText(`${name || "(none)"} · ${count}`, x * scale, (y + 1) * scale);
+    }
+  }
+
+  style(name) {
+    return getComputedStyle(this.canvas).getPropertyValue(name);
+  }
+}
+
+function cut(context, text, room) {
+  if (context.measureText(text).width <= room) return text;
+  let shown = text;
+  while (shown.length > 1 && context.measureText(`${shown}…`).width > room) shown = shown.slice(0, -1);
+  return `${shown}…`;
+}

@@ -1,0 +1,89 @@
+// The pods page: what waits comes first, with the reason in a sentence; and one pod, with its explanation.
+
+import { computed, signal } from "@preact/signals";
+import { claims, pods } from "./cluster.js";
+import { Explanation } from "./explanation.js";
+import { natural } from "./fleet.js";
+import { html } from "./html.js";
+import { Link } from "./links.js";
+import { Logs } from "./logs.js";
+import { podPhases, Timeline } from "./timeline.js";
+import { since } from "./times.js";
+
+const MOST = 500;
+const filter = signal("");
+
+const ORDER = { Pending: 0, Failed: 1, Running: 2, Succeeded: 3 };
+const sorted = computed(() => {
+  const wanted = filter.value.trim().toLowerCase();
+  return pods.value
+    .filter((pod) => !wanted || `${pod.key} ${pod.node} ${status(pod)}`.toLowerCase().includes(wanted))
+    .sort((a, b) => (ORDER[a.phase] ?? 4) - (ORDER[b.phase] ?? 4) || natural(a.key, b.key));
+});
+
+/** What kubectl's STATUS column would say. */
+export function status(pod) {
+  if (pod.deleted) return "Terminating";
+  const waiting = pod.statuses.map((one) => one.state?.waiting?.reason ?? one.state?.terminated?.reason).find(Boolean);
+  return waiting ?? pod.phase;
+}
+
+/** Why a pod waits, in a sentence. */
+export function reason(pod) {
+  const scheduled = pod.conditions.PodScheduled;
+  if (scheduled?.status === "False") return scheduled.message || scheduled.reason || "";
+  if (pod.phase !== "Pending") return "";
+  const waiting = pod.statuses.map((one) => one.state?.waiting).find(Boolean);
+  if (waiting) return [waiting.reason, waiting.message].filter(Boolean).join(": ");
+  return pod.node ? "the node prepares its devices and starts its containers" : "the scheduler has not tried it yet";
+}
+
+export function Pods() {
+  const shown = sorted.value.slice(0, MOST);
+  return html`<section aria-label="Pods"><h1 class="hidden">Pods</h1>
+    <div class="controls"><label>Filter <input type="search" value=${filter} placeholder="name, node, status" onInput=${(event) => (filter.value = event.target.value)} /></label>
+      <p>${pods.value.filter((pod) => pod.phase === "Pending").length} wait, ${pods.value.length} in all</p></div>
+    <table class="rows"><thead><tr><th>Pod</th><th>Status</th><th>Node</th><th>Age</th><th>Why it waits</th></tr></thead><tbody>
+      ${shown.map((pod) => html`<tr key=${pod.key}><td><${Link} to=${`pods/${pod.key}`}>${pod.key}<//></td>
+        <td><span class=${`chip phase-${pod.phase}`}>${status(pod)}</span></td><td>${pod.node}</td><td>${since(pod.created)}</td><td class="why">${reason(pod)}</td></tr>`)}
+    </tbody></table>
+    ${!pods.value.length && html`<p class="empty">There is no pod yet.</p>`}
+    ${sorted.value.length > MOST && html`<p>${sorted.value.length - MOST} more: a filter narrows them.</p>`}
+  </section>`;
+}
+
+export function PodPage({ name }) {
+  const pod = pods.value.find((one) => one.key === name);
+  if (!pod) return html`<section><h1>Pod ${name}</h1><p class="empty">There is no such pod.</p></section>`;
+  const mine = claims.value.filter((claim) => claim.namespace === pod.namespace && pod.claims.includes(claim.name));
+  return html`<section aria-label=${`Pod ${name}`}>
+    <h1>Pod ${name} <span class=${`chip phase-${pod.phase}`}>${status(pod)}</span></h1>
+    <p>${pod.node ? `on node ${pod.node}` : "on no node yet"}, ${since(pod.created)} old</p>
+    <${Explanation} of=${`pod/${name}`} version=${`${pod.phase} ${pod.node} ${pod.conditions.PodScheduled?.message}`} />
+    ${mine.length > 0 && html`<h2>Claims</h2><ul>${mine.map((claim) => html`<li><${Link} to=${`claims/${claim.key}`}>${claim.name}<//>${": "}
+      ${claim.results.length ? claim.results.map((one) => one.device).join(", ") : "not allocated"}</li>`)}</ul>`}
+    <h2>Phases</h2><${Timeline} phases=${podPhases(pod, mine)} />
+    <h2>Containers</h2>
+    ${pod.containers.map((container) => html`<${Container} key=${container} pod=${pod} name=${container} />`)}
+  </section>`;
+}
+
+function Container({ pod, name }) {
+  const found = pod.statuses.find((one) => one.name === name);
+  const [state, detail] = Object.entries(found?.state ?? {})[0] ?? ["waiting", {}];
+  return html`<article class="container"><h3>${name} <span class="chip">${state}</span></h3>
+    ${detail.message && html`<p>${detail.message}</p>`}
+    <${Devices} status=${found} />
+    ${pod.node && html`<${Logs} pod=${pod.key} container=${name} />`}
+  </article>`;
+}
+
+/** The devices that the container's status reports, with their health. */
+function Devices({ status: found }) {
+  const reported = (found?.allocatedResourcesStatus ?? []).flatMap(({ name, resources }) =>
+    (resources ?? []).map((one) => [name, one.resourceID, one.health]),
+  );
+  if (!reported.length) return null;
+  return html`<table><thead><tr><th>Resource</th><th>Device</th><th>Health</th></tr></thead>
+    <tbody>${reported.map((row) => html`<tr>${row.map((cell) => html`<td>${cell}</td>`)}</tr>`)}</tbody></table>`;
+}

@@ -1,0 +1,287 @@
+"""The console in a real Chromium, against a real cluster: what a person sees, by mouse and by keyboard."""
+
+import itertools
+import os
+import re
+import shutil
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import httpx
+import pytest
+from axe_playwright_python.sync_playwright import Axe
+from dra_cli.cluster import Cluster
+from playwright.sync_api import Browser, Error, Page, Request, expect, sync_playwright
+
+from tests.integration.lab import Setup, on
+from tests.support.reference import REPOSITORY
+from tests.support.waiting import blocking_until
+
+_CONSOLE = Setup("console", ("gpu.nvidia.com",), nodes=2)
+_CHROMIUM = next(
+    (path for name in ("chromium-headless-shell", "chromium") if (path := shutil.which(name))), None
+)
+_DRA = "/apis/resource.k8s.io/v1"
+_A100 = "device.attributes['gpu.nvidia.com'].productName == 'NVIDIA A100-SXM4-40GB'"
+_numbers = itertools.count()
+_LOCAL = ("http://127.0.0.1:", "ws://127.0.0.1:", "data:")
+_SCREENSHOTS = os.environ.get("DRALAB_SCREENSHOTS")
+
+expect.set_options(timeout=20_000)
+pytestmark = [pytest.mark.slow, on(_CONSOLE)]
+
+
+class _Server:
+    """The cluster's API, for what happens while the page is open."""
+
+    def __init__(self, url: str) -> None:
+        self.url = url
+        self._client = httpx.Client(base_url=url, timeout=30)
+        self.namespace = f"seen-{next(_numbers)}"
+        self.create("/api/v1/namespaces", {"metadata": {"name": self.namespace}})
+
+    def create(self, path: str, body: dict[str, Any]) -> None:
+        answer = self._client.post(path, json=body)
+        assert answer.status_code == 201, answer.text
+
+    def claim(self, name: str, expression: str) -> None:
+        """A claim for two GPUs, and a pod of the same name that uses it."""
+        namespace = self.namespace
+        exactly = {
+            "deviceClassName": "gpu.nvidia.com",
+            "count": 2,
+            "selectors": [{"cel": {"expression": expression}}],
+        }
+        spec = {"devices": {"requests": [{"name": "gpu", "exactly": exactly}]}}
+        self.create(
+            f"{_DRA}/namespaces/{namespace}/resourceclaims", {"metadata": {"name": name}, "spec": spec}
+        )
+        container = {
+            "name": "main",
+            "image": "busybox",
+            "command": ["sh", "-c", "echo at work; sleep 3600"],
+            "resources": {"claims": [{"name": "gpu"}]},
+        }
+        pod = {
+            "containers": [container],
+            "resourceClaims": [{"name": "gpu", "resourceClaimName": name}],
+            "terminationGracePeriodSeconds": 0,
+        }
+        self.create(f"/api/v1/namespaces/{namespace}/pods", {"metadata": {"name": name}, "spec": pod})
+
+    def delete(self, path: str) -> None:
+        assert self._client.delete(path).status_code == 200
+
+    def close(self) -> None:
+        """Remove everything, so that the next test finds its devices free."""
+        try:
+            self.delete(f"/api/v1/namespaces/{self.namespace}")
+            blocking_until(lambda: self._client.get(f"{_DRA}/resourceclaims").json()["items"] == [])
+        finally:
+            self._client.close()
+
+
+@pytest.fixture(scope="module")
+def browser() -> Iterator[Browser]:
+    if _CHROMIUM is None:
+        assert "CI" not in os.environ, "CI has no Chromium"
+        pytest.skip("needs Chromium: apt-get install chromium-headless-shell")
+    with sync_playwright() as playwright:
+        yield playwright.chromium.launch(executable_path=_CHROMIUM, args=["--no-sandbox", "--disable-gpu"])
+
+
+@pytest.fixture
+def page(browser: Browser) -> Iterator[Page]:
+    """A page that loads nothing from elsewhere and raises nothing."""
+    context = browser.new_context(viewport={"width": 1280, "height": 800})
+    made = context.new_page()
+    problems: list[str] = []
+
+    def failed(error: Error) -> None:
+        problems.append(str(error))
+
+    def asked(request: Request) -> None:
+        if not request.url.startswith(_LOCAL):
+            problems.append(request.url)
+
+    made.on("pageerror", failed)
+    made.on("request", asked)
+    yield made
+    context.close()
+    assert problems == []
+
+
+@pytest.fixture
+def server(cluster: Path) -> Iterator[_Server]:
+    made = _Server(Cluster(cluster).record().server)
+    yield made
+    made.close()
+
+
+def _open(page: Page, server: _Server, view: str = "") -> None:
+    page.goto(f"{server.url}/console/{view}")
+    # Everything is loaded: the header counts what there is.
+    expect(page.get_by_role("status")).to_have_text(re.compile(r"2 nodes, \d+ devices"))
+
+
+def _shoot(page: Page, name: str) -> None:
+    if _SCREENSHOTS:
+        page.screenshot(path=REPOSITORY / "docs" / "images" / f"console-{name}.png")
+
+
+def _chip(page: Page, state: str) -> int:
+    text = page.get_by_role("button", name=re.compile(f"^{state} ")).inner_text()
+    return int(text.split()[-1])
+
+
+def test_the_fleet_changes_as_devices_are_taken(page: Page, server: _Server) -> None:
+    _open(page, server)
+    free = _chip(page, "free")
+    server.claim("train", "true")
+    expect(page.get_by_role("button", name="used 2")).to_be_visible()
+    assert _chip(page, "free") == free - 2
+    page.get_by_role("button", name="used 2").click()
+    page.get_by_text("As a table (2)").click()
+    expect(page.locator("details.table tbody tr")).to_have_count(2)
+    page.locator("details.table tbody button").first.click()
+    panel = page.get_by_role("complementary", name="Device")
+    expect(panel).to_contain_text("NVIDIA A100-SXM4-40GB")
+    page.get_by_role("button", name="used 2").click()
+    _shoot(page, "fleet")
+    panel.get_by_role("link", name="pod train").click()
+    expect(page.get_by_role("heading", name=f"Pod {server.namespace}/train")).to_be_visible()
+
+
+def test_the_keyboard_alone_reaches_every_device(page: Page, server: _Server) -> None:
+    _open(page, server)
+    picture = page.locator("canvas")
+    picture.focus()
+    page.keyboard.press("ArrowRight")
+    expect(page.locator("#chosen")).to_have_text(re.compile(r"^node-0 \S+: free$"))
+    first = page.locator("#chosen").inner_text()
+    page.keyboard.press("ArrowRight")
+    expect(page.locator("#chosen")).not_to_have_text(first)
+    for key in ("+", "+", "-", "0"):
+        page.keyboard.press(key)
+    page.keyboard.press("Escape")
+    expect(page.locator("#chosen")).to_have_text("")
+
+
+def test_a_waiting_pod_comes_first_and_says_why_down_to_the_value(page: Page, server: _Server) -> None:
+    server.claim("works", "true")
+    server.claim("zz-waits", "device.attributes['gpu.nvidia.com'].productName.contains('H100')")
+    _open(page, server, "#/pods")
+    first = page.locator("tbody tr").first
+    expect(first).to_contain_text("0/2 nodes are available: 2 cannot allocate all claims")
+    first.get_by_role("link").click()
+    expect(page.get_by_text("What would help:")).to_be_visible()
+    tree = page.locator("details.tree details.tree")
+    expect(tree.first).to_contain_text("0 of 2 devices found")
+    tree.locator("details.tree summary", has_text="selector #0 of the request").first.click()
+    expect(page.get_by_role("row", name="productName NVIDIA A100-SXM4-40GB").first).to_be_visible()
+    _shoot(page, "explanation")
+
+
+def test_a_pod_has_its_phases_devices_and_log(page: Page, server: _Server) -> None:
+    server.claim("train", "true")
+    _open(page, server, f"#/pods/{server.namespace}/train")
+    expect(page.locator(".timeline li.done", has_text="containers started")).to_be_visible()
+    page.get_by_text("Log", exact=True).click()
+    expect(page.locator("pre.log")).to_contain_text("at work")
+    page.get_by_role("link", name="train", exact=True).click()
+    expect(page.get_by_role("heading", name=f"Claim {server.namespace}/train")).to_be_visible()
+    expect(page.locator(".timeline li.done")).to_have_count(6)
+    expect(page.locator("tbody tr")).to_have_count(2)
+
+
+def test_the_workbench_answers_at_each_keystroke(page: Page, server: _Server) -> None:
+    _open(page, server, "#/cel")
+    field = page.get_by_role("textbox", name="Selector")
+    field.press_sequentially('device.attributes["gpu')
+    expect(page.locator("#options li").first).to_contain_text('device.attributes["gpu.nvidia.com"]')
+    field.press("Enter")
+    field.press_sequentially("produ")
+    field.press("Tab")
+    field.press_sequentially('.contains("A100") && device.driver == "x"')
+    expect(page.get_by_text(re.compile(r"^0 of \d+ devices match"))).to_be_visible()
+    expect(page.locator(".clauses li").nth(1)).to_contain_text('device.driver == "x": true for 0')
+    _shoot(page, "workbench")
+    field.fill("device.drivr")
+    expect(page.get_by_role("alert")).to_have_text("device.drivr\n      ^ undefined field 'drivr'")
+    field.fill(_A100)
+    page.get_by_label("Save as a DeviceClass named").fill("a100-of-the-test")
+    page.get_by_role("button", name="Create").click()
+    expect(page.get_by_text("deviceclass a100-of-the-test created")).to_be_visible()
+    server.delete(f"{_DRA}/deviceclasses/a100-of-the-test")
+
+
+def test_text_of_the_cluster_stays_text(page: Page, server: _Server) -> None:
+    attack = "<img src=x onerror=document.title='run'>"
+    spec = {
+        "containers": [{"name": "main", "image": "x", "command": ["sh", "-c", f'echo "{attack}"; sleep 999']}]
+    }
+    server.create(f"/api/v1/namespaces/{server.namespace}/pods", {"metadata": {"name": "bad"}, "spec": spec})
+    _open(page, server, f"#/pods/{server.namespace}/bad")
+    page.get_by_text("Log", exact=True).click()
+    expect(page.locator("pre.log")).to_contain_text(attack)
+    assert "run" not in page.title()
+    policy = httpx.get(f"{server.url}/console/").headers["content-security-policy"]
+    assert "default-src 'none'" in policy
+    assert "unsafe" not in policy
+
+
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+def test_labels_contrast_and_roles_pass_axe(browser: Browser, server: _Server, scheme: Any) -> None:
+    server.claim("train", "true")
+    server.claim("waits", "false")
+    context = browser.new_context(color_scheme=scheme)
+    page = context.new_page()
+    for view in (
+        "",
+        "#/pods",
+        f"#/pods/{server.namespace}/waits",
+        f"#/claims/{server.namespace}/train",
+        "#/cel",
+    ):
+        _open(page, server, view)
+        page.wait_for_load_state("networkidle")
+        found = Axe().run(page)
+        assert found.violations_count == 0, f"{view}: {found.generate_report()}"
+    context.close()
+
+
+def test_a_narrow_page_needs_no_sideways_scrolling(browser: Browser, server: _Server) -> None:
+    context = browser.new_context(viewport={"width": 390, "height": 800})
+    page = context.new_page()
+    for view in ("", "#/pods", "#/claims", "#/cel"):
+        _open(page, server, view)
+        assert page.evaluate("document.documentElement.scrollWidth") <= 390, view
+    context.close()
+
+
+def test_any_cluster_has_a_console_by_its_kubeconfig(page: Page, server: _Server, cluster: Path) -> None:
+    server.claim("waits", "false")
+    command = [sys.executable, "-m", "dra_cli.main", "console", "--no-open", "--kubeconfig"]
+    with subprocess.Popen(
+        [*command, str(Cluster(cluster).kubeconfig)], stdout=subprocess.PIPE, text=True
+    ) as serving:
+        try:
+            assert serving.stdout is not None
+            address = serving.stdout.readline().strip()
+            base = address.partition("/console")[0]
+            assert httpx.get(f"{base}/api/v1/nodes").status_code == 401
+            page.goto(address)
+            expect(page.get_by_role("status")).to_have_text(re.compile(r"2 nodes, \d+ devices"))
+            page.goto(f"{base}/console/#/pods/{server.namespace}/waits")
+            expect(page.get_by_text("What would help:")).to_be_visible()
+            # A watch comes through, too.
+            server.claim("later", "false")
+            page.goto(f"{base}/console/#/pods")
+            expect(page.get_by_role("link", name=f"{server.namespace}/later")).to_be_visible()
+            refused = page.request.post(f"{base}/api/v1/namespaces", data={"metadata": {"name": "no"}})
+            assert (refused.status, "read only" in refused.text()) == (403, True)
+        finally:
+            serving.terminate()
