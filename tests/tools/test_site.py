@@ -107,3 +107,13 @@ def test_every_page_is_in_the_table_of_contents() -> None:
     listed = str(pages.navigation())
     missing = [path for path in pages.texts if not path.startswith("files/") and f"'{path}'" not in listed]
     assert not missing, "docs/README.md has no line for them"
+
+
+def test_images_stay_images(repository: Path, tmp_path: Path) -> None:
+    (repository / "docs/images").mkdir()
+    (repository / "docs/images/a.png").write_bytes(b"\x89PNG")
+    (repository / "docs/more/two.md").write_text("# Two\n\n![a picture](../images/a.png)\n")
+    pages = Pages(repository, _MADE)
+    pages.write(tmp_path / "out")
+    assert "![a picture](../images/a.png)" in pages.texts["more/two.md"]
+    assert (tmp_path / "out/images/a.png").read_bytes() == b"\x89PNG"

@@ -1,4 +1,4 @@
-"""The pages of the site: those in ``docs/``, those made from the code, and the files of the repository that they link.
+"""The pages of the site: those in ``docs/``, those made from the code, and the files and images that they link.
 
 Links in ``docs/`` are relative, so that they work where the repository is read. A page keeps its name here; a link to
 a file that is no page leads to a page that shows the file.
@@ -6,6 +6,7 @@ a file that is no page leads to a page that shows the file.
 
 import os
 import re
+import shutil
 from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Any
@@ -18,6 +19,7 @@ _INDEX = "docs/README.md"
 _FENCED = re.compile(r"(^ *```.*?^ *```$)", re.MULTILINE | re.DOTALL)
 _LINK = re.compile(r"(?<=\]\()([^)\s#]+)(#[^)\s]*)?(?=\))")
 _ENTRY = re.compile(r"^\* \[(.*?)\]\((.*?)\)")
+_IMAGES = frozenset({".png", ".svg"})
 _LANGUAGES = {".yaml": "yaml", ".yml": "yaml", ".json": "json", ".py": "python", ".toml": "toml"}
 Navigation = list[dict[str, Any]]
 
@@ -28,6 +30,7 @@ class Pages:
     def __init__(self, repository: Path, made: Iterable[Page]) -> None:
         self._repository = repository
         self._made = list(made)
+        self._images: set[Path] = set()
         self._wanted: list[Path] = sorted((repository / "docs").rglob("*.md"))
         self.texts: dict[str, str] = {page.path: page.text for page in self._made}
         seen: set[Path] = set()
@@ -42,6 +45,9 @@ class Pages:
         for place, text in self.texts.items():
             (folder / place).parent.mkdir(parents=True, exist_ok=True)
             (folder / place).write_text(text)
+        for image in self._images:
+            (folder / self._place(image)).parent.mkdir(parents=True, exist_ok=True)
+            shutil.copyfile(image, folder / self._place(image))
 
     def navigation(self) -> Navigation:
         """MkDocs' ``nav``: the headings of ``docs/README.md`` and the pages below each."""
@@ -104,7 +110,9 @@ class Pages:
         path = (page.parent / target).resolve()
         if path.is_dir() and (path / "README.md").exists():
             path /= "README.md"
-        if path.exists():
+        if path.suffix in _IMAGES and path.is_relative_to(self._repository / "docs"):
+            self._images.add(path)
+        elif path.exists():
             self._wanted.append(path)
         start = Path(self._place(page)).parent
         return Path(os.path.relpath(self._place(path), start)).as_posix() + fragment
