@@ -22,13 +22,14 @@ from dra_apiserver.errors import (
     too_large_resource_version,
 )
 from dra_apiserver.handlers.options import ListOptions, list_options
+from dra_apiserver.handlers.outlet import outlet
 from dra_apiserver.http import Request
 from dra_apiserver.schema.jsontext import syntax_error
 from dra_apiserver.schema.values import json_type
 from dra_apiserver.storage import Collection, Record, Resource, Store
 from dra_apiserver.storage.versioner import parse_resource_version
 from dra_apiserver.target import Target
-from dra_apiserver.watch import Selection, WatchStream, outlet
+from dra_apiserver.watch import Selection, WatchStream
 
 JsonObject = dict[str, Any]
 T = TypeVar("T")

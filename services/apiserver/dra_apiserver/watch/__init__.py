@@ -1,7 +1,6 @@
-"""Watches: which events a client selects, the stream that brings them, and where it goes."""
+"""Watches: which events a client selects, and the stream that brings them."""
 
-from dra_apiserver.watch.outlet import outlet
 from dra_apiserver.watch.selection import Selection
 from dra_apiserver.watch.stream import WatchStream
 
-__all__ = ["Selection", "WatchStream", "outlet"]
+__all__ = ["Selection", "WatchStream"]
