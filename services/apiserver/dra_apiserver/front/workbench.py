@@ -2,23 +2,18 @@
 
 import asyncio
 from collections.abc import Awaitable, Callable
-from typing import Annotated, Any
+from typing import Annotated
 
-from dra_shared.api.codec import decode
-from dra_shared.api.resources import RESOURCE_SLICES
 from dra_shared.cel import MAX_LENGTH
-from dra_shared.cel.workbench import Candidate, candidates, evaluate
+from dra_shared.cel.workbench import Candidate, evaluate
 from dra_shared.features import FeatureGates
 from fastapi import APIRouter
 from pydantic import Field
 
-from dra_apiserver.api import Api
 from dra_apiserver.front.models import Report
 
 #: Gives the devices that expressions are tried on.
 Devices = Callable[[], Awaitable[list[Candidate]]]
-
-_SLICES = (RESOURCE_SLICES.group, RESOURCE_SLICES.plural)
 
 
 class CelRequest(Report):
@@ -84,18 +79,3 @@ def router(devices: Devices, features: FeatureGates) -> APIRouter:
         return CelAnswer.model_validate(report, from_attributes=True)
 
     return made
-
-
-def stored_devices(api: Api) -> Devices:
-    """The devices of the store's slices, decoded again only when a slice has changed."""
-    known: tuple[int, list[Candidate]] | None = None
-
-    async def devices() -> list[Candidate]:
-        nonlocal known
-        revision = api.store.collection(_SLICES).revision
-        if known is None or known[0] != revision:
-            records: list[Any] = api.listing(*_SLICES, "")
-            known = revision, candidates(decode(RESOURCE_SLICES, data) for data in records)
-        return known[1]
-
-    return devices
