@@ -8,9 +8,11 @@ anything; a command whose output begins with an error fails. A comment above a b
 * ``<!-- before: COMMAND -->``: runs first; what a reader has at that point.
 """
 
+import contextlib
 import os
 import re
 import shlex
+import signal
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -172,16 +174,24 @@ class Session:
 
     def run(self, script: str, timeout: float = 280.0) -> subprocess.CompletedProcess[str]:
         """Run it with bash, until the first command that fails."""
-        return subprocess.run(
-            ["bash", "-euo", "pipefail"],
-            input=script,
+        command = ["bash", "-euo", "pipefail"]
+        with subprocess.Popen(
+            command,
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
             cwd=self._folder,
             env=self._environment,
-            capture_output=True,
             text=True,
-            timeout=timeout,
-            check=False,
-        )
+            start_new_session=True,
+        ) as process:
+            try:
+                output, errors = process.communicate(script, timeout)
+            finally:
+                # What the page left in the background, in the shell's group, ends with it.
+                with contextlib.suppress(ProcessLookupError):
+                    os.killpg(process.pid, signal.SIGKILL)
+        return subprocess.CompletedProcess(command, process.returncode, output, errors)
 
     def stop(self) -> None:
         """Stop the cluster, where one runs."""

@@ -63,6 +63,17 @@ def test_a_linked_file_becomes_a_page_that_shows_it(repository: Path) -> None:
     assert "## x.py\n\n````python" in texts["files/bin.md"]
 
 
+def test_pictures_are_copied(repository: Path, tmp_path: Path) -> None:
+    (repository / "docs/images").mkdir()
+    (repository / "docs/images/a.svg").write_text("<svg/>")
+    with (repository / "docs/one.md").open("a") as page:
+        page.write("\n![A picture](images/a.svg)\n")
+    pages = Pages(repository, _MADE)
+    assert "![A picture](images/a.svg)" in pages.texts["one.md"]
+    pages.write(tmp_path / "out")
+    assert (tmp_path / "out/images/a.svg").read_text() == "<svg/>"
+
+
 def test_the_index_is_the_table_of_contents(repository: Path) -> None:
     pages = Pages(repository, _MADE)
     assert pages.navigation() == [
