@@ -52,11 +52,17 @@ def tolerates(toleration: Toleration, taint: Taint) -> bool:
     return toleration.operator == "Exists"
 
 
-def untolerated(taints: Iterable[DeviceTaint], tolerations: Iterable[Toleration]) -> DeviceTaint | None:
-    """The first taint that keeps a device from being allocated and that no toleration covers."""
+def untolerated(
+    taints: Iterable[DeviceTaint], tolerations: Iterable[Toleration], *, any_effect: bool = False
+) -> DeviceTaint | None:
+    """The first taint that keeps a device from being allocated and that no toleration covers.
+
+    Only known effects do that, unless ``any_effect``.
+    """
     covers = tuple(tolerations)
     for taint in taints:
-        if taint.effect in (NO_SCHEDULE, NO_EXECUTE) and not any(tolerates(t, taint) for t in covers):
+        prevents = any_effect or taint.effect in (NO_SCHEDULE, NO_EXECUTE)
+        if prevents and not any(tolerates(t, taint) for t in covers):
             return taint
     return None
 

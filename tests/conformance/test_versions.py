@@ -176,7 +176,14 @@ def _is_left_out(key: str, value: Any) -> bool:
 
 @pytest.mark.parametrize(
     ("subject", "version"),
-    [("alloc", V1_35), ("cel", V1_34), ("cel", V1_35), ("validate", V1_34), ("validate", V1_35)],
+    [
+        ("alloc", V1_34),
+        ("alloc", V1_35),
+        ("cel", V1_34),
+        ("cel", V1_35),
+        ("validate", V1_34),
+        ("validate", V1_35),
+    ],
     ids=str,
 )
 def test_recorded_cases_agree(subject: str, version: Version) -> None:

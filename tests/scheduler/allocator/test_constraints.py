@@ -3,6 +3,7 @@
 from typing import Any
 
 import pytest
+from dra_scheduler.allocator import Features
 from dra_scheduler.allocator.constraints import Constraint, new_constraint
 from dra_scheduler.allocator.pools import PoolDevice, SliceEntry
 from dra_shared.api.resource import DeviceConstraint
@@ -14,7 +15,7 @@ NAME = "a.example.com/tag"
 
 def _device(**value: Any) -> PoolDevice:
     attributes = {"tag": value} if value else {}
-    return SliceEntry(slice_of("s", [{"name": "d", "attributes": attributes}])).devices[0]
+    return SliceEntry(slice_of("s", [{"name": "d", "attributes": attributes}]), 0, Features()).devices[0]
 
 
 def _constraint(kind: str, *, lists: bool = False, requests: tuple[str, ...] = ()) -> Constraint:
@@ -23,7 +24,7 @@ def _constraint(kind: str, *, lists: bool = False, requests: tuple[str, ...] = (
         if kind == "match"
         else DeviceConstraint(distinct_attribute=NAME, requests=requests)
     )
-    found = new_constraint(spec, lists=lists)
+    found = new_constraint(spec, Features(list_type_attributes=lists))
     assert found is not None
     return found
 
@@ -113,7 +114,7 @@ def test_only_the_named_requests_are_concerned() -> None:
 def test_attributes_of_other_domains_need_their_full_name() -> None:
     own = _constraint("match")
     spec = DeviceConstraint(match_attribute="other.example.com/tag")
-    other = new_constraint(spec, lists=False)
+    other = new_constraint(spec, Features())
     assert other is not None
 
     assert own.add("r0", "", _device(string="x"))
@@ -121,4 +122,4 @@ def test_attributes_of_other_domains_need_their_full_name() -> None:
 
 
 def test_an_unknown_kind_is_no_constraint() -> None:
-    assert new_constraint(DeviceConstraint(), lists=False) is None
+    assert new_constraint(DeviceConstraint(), Features()) is None

@@ -4,10 +4,10 @@ from dataclasses import replace
 from typing import Any
 
 import pytest
-from dra_scheduler.allocator import AllocatedState, Features
+from dra_scheduler.allocator import AllocatedState, AllocationError, Features
 from dra_scheduler.allocator.state import DeviceID
 from dra_shared.features import FeatureGates
-from dra_shared.version import V1_35, V1_36, Version
+from dra_shared.version import V1_34, V1_35, V1_36, Version
 
 from tests.scheduler.allocator.worlds import DRIVERS, World, claim_of, exactly, slice_of
 
@@ -15,7 +15,7 @@ _BOTH = pytest.mark.parametrize("version", [V1_35, V1_36], ids=str)
 
 
 def _devices(version: Version, world: World) -> list[str] | None:
-    world.features = replace(Features.all(), kubernetes=version)
+    world.features = replace(Features.all(), kubernetes=version, list_type_attributes=version >= V1_36)
     results = world.allocator().allocate(world.node, world.claims)
     if results is None:
         return None
@@ -73,3 +73,77 @@ def test_features_know_their_version() -> None:
     gates = FeatureGates(V1_35, DRAConsumableCapacity=True)
     assert Features.from_gates(gates, gates.version).starts_over
     assert not Features.from_gates(FeatureGates(V1_36)).starts_over
+
+
+_COUNTERS = [{"name": "cs", "counters": {"c": {"value": "1"}}}]
+_CONSUMES = [{"counterSet": "cs", "counters": {"c": {"value": "1"}}}]
+
+
+@pytest.mark.parametrize("version", [V1_34, V1_35], ids=str)
+def test_pools_lacked_what_a_node_could_not_reach_in_1_34(version: Version) -> None:
+    here, there = (
+        slice_of(name, [{"name": name}], nodeName=name, pool={"resourceSliceCount": 2})
+        for name in ("n0", "n1")
+    )
+    every = claim_of([exactly(allocationMode="All")])
+    world = World(slices=[here, there], claims=[every])
+    if version < V1_35:
+        with pytest.raises(AllocationError, match="is currently being updated"):
+            _devices(version, world)
+    else:
+        assert _devices(version, world) == ["n0"]
+    # One by one, devices of a pool that lacks slices could be taken.
+    incomplete = World(slices=[here], claims=[claim_of([exactly()])])
+    assert _devices(version, incomplete) == (["n0"] if version < V1_35 else None)
+
+
+@pytest.mark.parametrize("version", [V1_34, V1_35], ids=str)
+def test_an_invalid_pool_ended_a_search_in_1_34(version: Version) -> None:
+    world = World(slices=[slice_of("s", [{"name": "a"}, {"name": "a"}])], claims=[claim_of([exactly()])])
+    message = (
+        "pool p is invalid: duplicate device name a"
+        if version < V1_35
+        else "invalid resource pools were encountered"
+    )
+    with pytest.raises(AllocationError, match=message):
+        _devices(version, world)
+
+
+@pytest.mark.parametrize("version", [V1_34, V1_35], ids=str)
+def test_devices_consumed_counters_of_their_own_slice_in_1_34(version: Version) -> None:
+    devices = [{"name": name, "consumesCounters": _CONSUMES} for name in ("a", "b")]
+    mixed = World(slices=[slice_of("s", devices, sharedCounters=_COUNTERS)], claims=[claim_of([exactly()])])
+    two = replace(mixed, claims=[claim_of([exactly(count=2)])])
+    found = [_devices(version, mixed), _devices(version, two)]
+    # Later a slice has either counters or devices, and what else it has is ignored.
+    assert found == ([["a"], None] if version < V1_35 else [None, None])
+
+
+@pytest.mark.parametrize(("version", "found"), [(V1_34, ["a", "b"]), (V1_35, None)], ids=str)
+def test_distinct_attributes_were_those_of_different_devices_in_1_34(
+    version: Version, found: list[str] | None
+) -> None:
+    devices = [{"name": name, "attributes": {f"{DRIVERS[0]}/numa": {"int": 0}}} for name in ("a", "b")]
+    distinct = [{"distinctAttribute": f"{DRIVERS[0]}/numa"}]
+    world = World(
+        slices=[slice_of("s", devices)], claims=[claim_of([exactly(count=2)], constraints=distinct)]
+    )
+    assert _devices(version, world) == found
+
+
+@pytest.mark.parametrize(("version", "found"), [(V1_34, None), (V1_35, ["a"])], ids=str)
+def test_taints_of_other_effects_prevented_in_1_34(version: Version, found: list[str] | None) -> None:
+    tainted = {"name": "a", "taints": [{"key": "k", "effect": "None"}]}
+    world = World(slices=[slice_of("s", [tainted])], claims=[claim_of([exactly()])])
+    assert _devices(version, world) == found
+
+
+@pytest.mark.parametrize(("version", "found"), [(V1_34, None), (V1_35, ["b"])], ids=str)
+def test_capacity_was_looked_up_at_a_neighbour_in_1_34(version: Version, found: list[str] | None) -> None:
+    devices = [
+        {"name": name, "capacity": {"memory": {"value": value}}} for name, value in (("a", "1"), ("b", "9"))
+    ]
+    # The first pick of a request was compared with the first device of the slice, which has too little.
+    wants = exactly(capacity={"requests": {"memory": "5"}})
+    world = World(slices=[slice_of("s", devices)], claims=[claim_of([wants])])
+    assert _devices(version, world) == found

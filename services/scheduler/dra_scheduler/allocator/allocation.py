@@ -118,7 +118,7 @@ class Allocator:
             return found
         if outcome is Outcome.EXCEEDED:
             raise AllocationError("allocation max size exceeded")
-        if view.any_invalid:
+        if view.any_invalid and not self.features.pools_are_the_nodes:
             raise AllocationError("invalid resource pools were encountered", only_this_node=True)
         return None
 
@@ -145,7 +145,7 @@ class Allocator:
             return (*self.snapshot.stamp(node_name), self.allocated.version)
         return (
             *self.snapshot.stamp(node_name),
-            *(self.allocated.pool_version(pool.id) for pool in known if pool.usable),
+            *(self.allocated.pool_version(pool.id) for pool in known if pool.open),
         )
 
     def _checked(self, claims: Sequence[ResourceClaim]) -> Attempt:
@@ -237,7 +237,7 @@ class _Run:
         """The devices to try for the request, in order."""
         known = self._candidates.get(request.number)
         if known is None:
-            if request.admin_access or self._trace is not None or self._view.any_unparsable:
+            if request.admin_access or self._trace is not None or self._view.needs_care:
                 known = self.reachable(request)
             else:
                 known = self._view.candidates(request.need, self._allocated)
@@ -252,7 +252,13 @@ class _Run:
 
     def reachable(self, request: Request) -> list[Candidate]:
         """All devices that the selectors accept, in use or not, in order."""
-        return [item for pool in self._view.pools if pool.usable for item in self._of_pool(request, pool)]
+        return [item for pool in self._view.pools for item in self._reachable_of(request, pool)]
+
+    def _reachable_of(self, request: Request, pool: Pool) -> Sequence[Candidate]:
+        if pool.barrier is not None:
+            error = f"pool {pool.id[1]} is invalid: {pool.invalid_reason}"
+            return [(pool.barrier, pool, Rejection(False, -1, "", error))]
+        return self._of_pool(request, pool) if pool.open else ()
 
     def _of_pool(self, request: Request, pool: Pool) -> Sequence[Candidate]:
         if self._trace is not None:

@@ -7,7 +7,7 @@ from typing import Any
 from dra_shared.api.codec import convert, to_builtins
 from dra_shared.api.resource import DeviceClass
 from dra_shared.api.resources import DEVICE_CLASSES, NODES, RESOURCE_CLAIMS, RESOURCE_SLICES
-from dra_shared.version import DEFAULT, Version
+from dra_shared.version import DEFAULT, V1_36, Version
 
 from dra_scheduler.allocator.allocation import Allocator
 from dra_scheduler.allocator.amounts import amount
@@ -31,6 +31,13 @@ def case_features(case: Mapping[str, Any]) -> Features:
     features = Features.from_gates(names, Version.parse(case.get("kubernetesVersion", str(DEFAULT))))
     implementation = case.get("implementation")
     return features if implementation is None else replace(features, stable=implementation == "stable")
+
+
+def _supported(case: Mapping[str, Any]) -> bool:
+    """Whether upstream would ask the case's implementation: until 1.35 the middle one knew no late features."""
+    features = case_features(case)
+    newer = features.consumable_capacity or features.device_binding or features.list_type_attributes
+    return case.get("implementation") != "incubating" or features.kubernetes >= V1_36 or not newer
 
 
 def case_state(case: Mapping[str, Any]) -> AllocatedState:
@@ -83,6 +90,8 @@ class _StepLimit:
 def answer(case: Mapping[str, Any], *, compile: Compile | None = None) -> dict[str, Any]:
     """Our answer to a case: ``allocated``, ``results`` and, where there is one, ``error``."""
     case = _without_nulls(case)
+    if not _supported(case):
+        return {"allocated": False, "results": None}
     node = convert(NODES, case["node"])
     claims = [convert(RESOURCE_CLAIMS, item) for item in case.get("claims") or ()]
     found: dict[str, Any] = {"allocated": False, "results": None}

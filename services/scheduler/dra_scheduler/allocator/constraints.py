@@ -10,6 +10,7 @@ from typing import Protocol
 
 from dra_shared.api.resource import DeviceAttribute, DeviceConstraint
 
+from dra_scheduler.allocator.features import Features
 from dra_scheduler.allocator.pools import PoolDevice
 
 # The kind of value and the value or, with list attributes, the set of values; None: nothing known is set.
@@ -90,10 +91,10 @@ class Constraint(Protocol):
 
 
 class _Base:
-    def __init__(self, spec: DeviceConstraint, attribute_name: str, lists: bool) -> None:
+    def __init__(self, spec: DeviceConstraint, attribute_name: str, features: Features) -> None:
         self.attribute_name = attribute_name
         self._requests = frozenset(spec.requests)
-        self._lists = lists
+        self._lists = features.list_type_attributes
         self._count = 0
 
     def applies(self, request: str, subrequest: str) -> bool:
@@ -117,8 +118,8 @@ class MatchAttribute(_Base):
 
     kind = "matchAttribute"
 
-    def __init__(self, spec: DeviceConstraint, attribute_name: str, lists: bool) -> None:
-        super().__init__(spec, attribute_name, lists)
+    def __init__(self, spec: DeviceConstraint, attribute_name: str, features: Features) -> None:
+        super().__init__(spec, attribute_name, features)
         self._common: Value = None
         self._narrowed: list[bool] = []
 
@@ -165,8 +166,9 @@ class DistinctAttribute(_Base):
 
     kind = "distinctAttribute"
 
-    def __init__(self, spec: DeviceConstraint, attribute_name: str, lists: bool) -> None:
-        super().__init__(spec, attribute_name, lists)
+    def __init__(self, spec: DeviceConstraint, attribute_name: str, features: Features) -> None:
+        super().__init__(spec, attribute_name, features)
+        self._devices = features.distinct_are_devices
         self._values: dict[str, Value] = {}
         self._replaced: list[bool] = []
 
@@ -177,6 +179,8 @@ class DistinctAttribute(_Base):
         if attribute is None:
             return False
         value = self._value(attribute)
+        if self._devices and value is not None:
+            value = (value[0], device.id)
         if self._count and not self._differs(value):
             return False
         self._replaced.append(request in self._values)
@@ -214,10 +218,10 @@ def _intersection(left: Value, right: Value) -> Value:
     return (left[0], both) if both else None
 
 
-def new_constraint(spec: DeviceConstraint, *, lists: bool) -> Constraint | None:
+def new_constraint(spec: DeviceConstraint, features: Features) -> Constraint | None:
     """The constraint that the spec describes; None: of a kind not known here."""
     if spec.match_attribute is not None:
-        return MatchAttribute(spec, spec.match_attribute, lists)
+        return MatchAttribute(spec, spec.match_attribute, features)
     if spec.distinct_attribute is not None:
-        return DistinctAttribute(spec, spec.distinct_attribute, lists)
+        return DistinctAttribute(spec, spec.distinct_attribute, features)
     return None

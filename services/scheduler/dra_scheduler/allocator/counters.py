@@ -42,20 +42,29 @@ class Counters:
         self._broken: dict[str, bool] = {}
         self.consumed: dict[str, dict[CounterKey, int]] = {}
 
-    def available(self, pool: Pool) -> dict[CounterKey, int]:
-        """What allocated claims leave."""
-        name = pool.id[1]
+    def _scope(self, pool: Pool, device: PoolDevice) -> str:
+        return device.slice.metadata.name if self._features.counters_are_the_slices else pool.id[1]
+
+    def _of_scope(self, pool: Pool, name: str) -> dict[CounterKey, int]:
+        left = available_counters(pool, self._state, self._features)
+        if not self._features.counters_are_the_slices:
+            return left
+        return {key: value for key, value in left.items() if key[0].startswith(f"{name}/")}
+
+    def available(self, pool: Pool, device: PoolDevice) -> dict[CounterKey, int]:
+        """What allocated claims leave of the counters that the device may consume."""
+        name = self._scope(pool, device)
         left = self._available.get(name)
         if left is None:
-            left = self._available[name] = available_counters(pool, self._state, self._features)
+            left = self._available[name] = self._of_scope(pool, name)
             self._broken[name] = any(value < 0 for value in left.values())
             self.consumed[name] = {}
         return left
 
     def take(self, pool: Pool, device: PoolDevice) -> bool:
         """Consumes what the device needs; False, and nothing taken, if there isn't enough."""
-        left = self.available(pool)
-        name = pool.id[1]
+        left = self.available(pool, device)
+        name = self._scope(pool, device)
         if self._broken[name]:
             return False
         consumed = self.consumed[name]
@@ -82,8 +91,8 @@ class Counters:
         A counter that others have overdrawn keeps every device of the pool from being taken, also one that needs
         nothing of it.
         """
-        left = self.available(pool)
-        consumed = self.consumed[pool.id[1]]
+        left = self.available(pool, device)
+        consumed = self.consumed[self._scope(pool, device)]
         needs = dict(device.counters)
         for key, total in left.items():
             free = total - consumed.get(key, 0)
@@ -93,6 +102,6 @@ class Counters:
 
     def give_back(self, pool: Pool, device: PoolDevice) -> None:
         """Takes back a :meth:`take` that succeeded."""
-        consumed = self.consumed[pool.id[1]]
+        consumed = self.consumed[self._scope(pool, device)]
         for key, value in device.counters:
             consumed[key] -= value

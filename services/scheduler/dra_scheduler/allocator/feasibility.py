@@ -55,7 +55,7 @@ def infeasible(
         return True
     for index, claim in enumerate(attempt.claims):
         for spec in claim.spec.devices.constraints:
-            constraint = new_constraint(spec, lists=features.list_type_attributes)
+            constraint = new_constraint(spec, features)
             if constraint is None:
                 continue
             concerned = [
@@ -67,7 +67,7 @@ def infeasible(
             if isinstance(constraint, MatchAttribute):
                 if not _can_match(features, constraint, demands, concerned):
                     return True
-            elif not _can_differ(constraint, concerned):
+            elif not features.distinct_are_devices and not _can_differ(constraint, concerned):
                 return True
     return False
 
@@ -108,7 +108,11 @@ class _Look:
         features, spec = self._features, device.spec
         if not request.admin_access and device.id in self._state.dedicated:
             return False
-        if features.device_taints and untolerated(spec.taints, request.tolerations) is not None:
+        if (
+            features.device_taints
+            and untolerated(spec.taints, request.tolerations, any_effect=features.any_taint_prevents)
+            is not None
+        ):
             return False
         if features.consumable_capacity:
             used = self._state.consumed.get(device.id, NOTHING)

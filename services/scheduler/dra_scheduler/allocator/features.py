@@ -7,7 +7,7 @@ The properties are named after what a version of Kubernetes does, and mirror the
 from collections.abc import Iterable
 from dataclasses import dataclass
 
-from dra_shared.version import DEFAULT, V1_36, Version
+from dra_shared.version import DEFAULT, V1_35, V1_36, Version
 
 # Upstream's combined name, next to the plain gates: binding conditions need the device status, too.
 _BINDING = "DRADeviceBindingConditions+DRAResourceClaimDeviceStatus"
@@ -44,6 +44,48 @@ class Features:
     def shares_use_counters(self) -> bool:
         """Whether devices of which claims have shares use up counters, as those that a claim has for itself do."""
         return self.kubernetes >= V1_36
+
+    @property
+    def pools_are_the_nodes(self) -> bool:
+        """Whether only slices that the node can reach make up a pool.
+
+        Then devices of a pool that lacks slices may be taken one by one, and one that contradicts itself ends a search
+        that gets to it.
+        """
+        return self.kubernetes < V1_35
+
+    @property
+    def counters_are_the_slices(self) -> bool:
+        """Whether devices consume counters of their own slice, instead of the pool's."""
+        return self.kubernetes < V1_35
+
+    @property
+    def shares_consume_counters_again(self) -> bool:
+        """Whether each share of a device consumes the device's counters, instead of the first one alone."""
+        return self.kubernetes < V1_35
+
+    @property
+    def any_taint_prevents(self) -> bool:
+        """Whether taints of effects that are not known keep devices from being allocated, too."""
+        return self.kubernetes < V1_35
+
+    @property
+    def distinct_are_devices(self) -> bool:
+        """Whether distinctAttribute compares where values are stored, so that only a device equals itself."""
+        return self.kubernetes < V1_35
+
+    @property
+    def checks_capacity_of_neighbour(self) -> bool:
+        """Whether a picked device's capacity is looked up at the place in its slice that the pick has in its request.
+
+        Where the slice has no such place upstream crashes; here the device's own capacity counts then.
+        """
+        return self.kubernetes < V1_35 and self.consumable_capacity
+
+    @property
+    def results_have_tolerations(self) -> bool:
+        """Whether an allocated device's result says which taints the request tolerates."""
+        return self.kubernetes >= V1_35
 
     @classmethod
     def from_gates(cls, enabled: Iterable[str], kubernetes: Version = DEFAULT) -> "Features":

@@ -71,7 +71,7 @@ def offers(
         return (
             mine.free(request, pool, device)
             and mine.fits_capacity(request, pool, device)
-            and mine.take(request, pool, device)
+            and mine.take(request, pool, device, 0)
         )
 
     def refusal(device: PoolDevice, pool: Pool, failing: Rejection | None) -> Refusal | None:
@@ -79,7 +79,9 @@ def offers(
             return failing
         if features.device_taints and device.spec.taints:
             # Asked first: the search would keep the device's counters for the rest of an attempt.
-            taint = untolerated(device.spec.taints, request.tolerations)
+            taint = untolerated(
+                device.spec.taints, request.tolerations, any_effect=features.any_taint_prevents
+            )
             if taint is not None:
                 return Tainted(taint)
         key = group(device)

@@ -71,7 +71,7 @@ class Picks:
             [
                 constraint
                 for spec in claim.spec.devices.constraints
-                if (constraint := new_constraint(spec, lists=features.list_type_attributes)) is not None
+                if (constraint := new_constraint(spec, features)) is not None
             ]
             if claim.spec.devices.constraints
             else []
@@ -118,8 +118,10 @@ class Picks:
             self._recorder.turned_away(request, pool, device, CapacityShort(short))
         return short is None
 
-    def take(self, request: Request, pool: Pool, device: PoolDevice) -> bool:
+    def take(self, request: Request, pool: Pool, device: PoolDevice, index: int) -> bool:
         """Picks a device that is free, and fits if not all devices are wanted, if everything else allows it.
+
+        It is the request's device number ``index``, counted from 0.
 
         Raises:
             AllocationError: the request is for all devices, and a constraint keeps them from going together.
@@ -130,14 +132,16 @@ class Picks:
             if not self._features.partitionable_devices:
                 self._record(request, pool, device, CountersUnsupported())
                 return False
-            if not (shared and self._partly_consumed(device)):
+            again = self._features.shares_consume_counters_again
+            if again or not (shared and self._partly_consumed(device)):
                 if not self.counters.take(pool, device):
                     if self._recorder is not None:
                         self._record(request, pool, device, self.counters.shortage(pool, device))
                     return False
                 counted = True
         if self._features.device_taints and device.spec.taints:
-            taint = untolerated(device.spec.taints, request.tolerations)
+            any_effect = self._features.any_taint_prevents
+            taint = untolerated(device.spec.taints, request.tolerations, any_effect=any_effect)
             if taint is not None:
                 self.leaks += counted
                 self._record(request, pool, device, Tainted(taint))
@@ -148,7 +152,7 @@ class Picks:
         claim = request.claim_index
         if not shared:
             self._holders[device] = self._holders.get(device, 0) | 1 << claim
-        if request.all_devices and not self.fits_capacity(request, pool, device):
+        if not self._fits_at_last(request, pool, device, index):
             # Constraints, counters and the mark on the device stay, as upstream.
             self.leaks += 1
             return False
@@ -157,6 +161,13 @@ class Picks:
             self._consume(pick)
         self.of_claim[claim].append(pick)
         return True
+
+    def _fits_at_last(self, request: Request, pool: Pool, device: PoolDevice, index: int) -> bool:
+        """The last check of capacity; where one device is wanted it was made before."""
+        if self._features.checks_capacity_of_neighbour:
+            at_index = device.siblings[index] if index < len(device.siblings) else device
+            return self.fits_capacity(request, pool, at_index)
+        return not request.all_devices or self.fits_capacity(request, pool, device)
 
     def _record(self, request: Request, pool: Pool, device: PoolDevice, reason: Reason) -> None:
         if self._recorder is not None:

@@ -25,9 +25,9 @@ class PoolDevice:
     Compared by identity: a changed slice makes new ones. ``verdicts`` and ``well_formed`` belong to the selectors.
     """
 
-    __slots__ = ("allow_multiple", "counters", "id", "slice", "spec", "verdicts", "well_formed")
+    __slots__ = ("allow_multiple", "counters", "id", "siblings", "slice", "spec", "verdicts", "well_formed")
 
-    def __init__(self, slice_: ResourceSlice, spec: Device) -> None:
+    def __init__(self, slice_: ResourceSlice, spec: Device, *, own_counters: bool = False) -> None:
         self.slice = slice_
         self.spec = spec
         self.id = DeviceID(slice_.spec.driver, slice_.spec.pool.name, spec.name)
@@ -35,9 +35,11 @@ class PoolDevice:
         totals: dict[CounterKey, int] = {}
         for consumption in spec.consumes_counters:
             for name, counter in consumption.counters.items():
-                key = (consumption.counter_set, name)
+                key = counter_key(slice_, consumption.counter_set, name, own_counters)
                 totals[key] = totals.get(key, 0) + amount(counter.value)
         self.counters = tuple(totals.items())
+        # All devices of the slice, in its order.
+        self.siblings: tuple[PoolDevice, ...] = ()
         self.verdicts: dict[object, bool | str] = {}
         self.well_formed: bool | None = None
 
@@ -45,17 +47,25 @@ class PoolDevice:
         return f"PoolDevice({self.id})"
 
 
+def counter_key(slice_: ResourceSlice, counter_set: str, name: str, own: bool) -> CounterKey:
+    """What a counter is known by in its pool; ``own``: where each slice has counters of its own."""
+    return (f"{slice_.metadata.name}/{counter_set}" if own else counter_set, name)
+
+
 class SliceEntry:
     """A slice and its devices."""
 
     __slots__ = ("arrival", "consuming", "devices", "has_binding_conditions", "slice")
 
-    def __init__(self, slice_: ResourceSlice, arrival: int = 0) -> None:
+    def __init__(self, slice_: ResourceSlice, arrival: int, features: Features) -> None:
         self.slice = slice_
         # Grows from slice to slice as they come.
         self.arrival = arrival
         self.has_binding_conditions = any(device.binding_conditions for device in slice_.spec.devices)
-        self.devices = tuple(PoolDevice(slice_, device) for device in slice_.spec.devices)
+        own = features.counters_are_the_slices
+        self.devices = tuple(PoolDevice(slice_, device, own_counters=own) for device in slice_.spec.devices)
+        for device in self.devices:
+            device.siblings = self.devices
         self.consuming = any(device.consumes_counters for device in slice_.spec.devices)
 
     @property
@@ -76,7 +86,7 @@ class Siblings(Protocol):
 
 @dataclass(slots=True, eq=False)
 class Pool:
-    """A pool as one node sees it. Devices are only there when it is neither incomplete nor invalid.
+    """A pool as one node sees it. Devices are only there when they may be taken.
 
     Read-only but for the caches at its end.
     """
@@ -86,6 +96,10 @@ class Pool:
     # Where the first of the slices that the node can reach came among all slices.
     arrival: tuple[bool, int] = (False, 0)
     incomplete: bool = False
+    # Whether devices may be taken although it is incomplete.
+    partial: bool = False
+    # Stands for an invalid pool's devices, where getting to them ends the search.
+    barrier: PoolDevice | None = None
     invalid_reason: str | None = None
     # How many slices of the generation are known, and how many there should be.
     slices_known: int = 0
@@ -112,6 +126,11 @@ class Pool:
     def usable(self) -> bool:
         return not self.incomplete and self.invalid_reason is None
 
+    @property
+    def open(self) -> bool:
+        """Whether single devices may be taken."""
+        return self.invalid_reason is None and (not self.incomplete or self.partial)
+
     def __str__(self) -> str:
         return "/".join(self.id)
 
@@ -127,6 +146,8 @@ def view_pool(
     current = [entry for entry in relevant if entry.generation == generation]
     wanted = current[0].slice.spec.pool.resource_slice_count
     beyond: list[SliceEntry] = []
+    if features.pools_are_the_nodes:
+        return _view_own(pool_id, relevant, current, features)
     if len(current) != wanted:
         if max(siblings.generations) > generation:
             return None
@@ -148,6 +169,21 @@ def view_pool(
     return pool
 
 
+def _view_own(
+    pool_id: PoolID, relevant: Sequence[SliceEntry], current: list[SliceEntry], features: Features
+) -> Pool:
+    """The pool made up of those slices alone that the node can reach."""
+    current.sort(key=_arrival)
+    wanted = current[0].slice.spec.pool.resource_slice_count
+    pool = _build(pool_id, current[0].generation, current, [], features)
+    pool.arrival = min(map(_arrival, relevant))
+    pool.incomplete = pool.partial = len(current) != wanted
+    pool.slices_known, pool.slices_wanted = len(current), wanted
+    if pool.invalid_reason is not None:
+        pool.barrier = PoolDevice(current[0].slice, Device(name=""))
+    return pool
+
+
 def _arrival(entry: SliceEntry) -> tuple[bool, int]:
     """When a slice is looked at, where slices are not sorted: those with binding conditions after all others."""
     return entry.has_binding_conditions, entry.arrival
@@ -156,7 +192,7 @@ def _arrival(entry: SliceEntry) -> tuple[bool, int]:
 def _build(
     pool_id: PoolID, generation: int, current: list[SliceEntry], beyond: list[SliceEntry], features: Features
 ) -> Pool:
-    counting = features.partitionable_devices
+    counting = features.partitionable_devices and not features.counters_are_the_slices
     with_devices = [entry for entry in current if not (counting and entry.slice.spec.shared_counters)]
     devices = tuple(device for entry in with_devices for device in entry.devices)
     per_device = any(entry.slice.spec.per_device_node_selection for entry in with_devices)
@@ -175,7 +211,14 @@ def _build(
             return invalid(f"duplicate device name {device.spec.name}")
         seen.add(device.spec.name)
     if not counting:
-        return Pool(pool_id, generation, devices=devices, per_device=per_device, unparsable=unparsable)
+        return Pool(
+            pool_id,
+            generation,
+            devices=devices,
+            counters=_own_counters(current) if features.partitionable_devices else None,
+            per_device=per_device,
+            unparsable=unparsable,
+        )
 
     sets: dict[str, set[str]] = {}
     counters: dict[CounterKey, int] = {}
@@ -200,6 +243,15 @@ def _build(
         per_device=per_device,
         unparsable=unparsable,
     )
+
+
+def _own_counters(entries: Iterable[SliceEntry]) -> dict[CounterKey, int]:
+    return {
+        counter_key(entry.slice, counter_set.name, name, True): amount(counter.value)
+        for entry in entries
+        for counter_set in entry.slice.spec.shared_counters
+        for name, counter in counter_set.counters.items()
+    }
 
 
 def _consumption_problem(sets: dict[str, set[str]], entries: Iterable[SliceEntry]) -> str | None:

@@ -146,6 +146,10 @@ class _Checker:
         if self._features.consumable_capacity or self._features.stable:
             return
         disabled = "has capacity requests, but the DRAConsumableCapacity feature is disabled"
+        if self._features.pools_are_the_nodes and any(
+            part.capacity is not None for part in spec.first_available
+        ):
+            raise AllocationError(f"claim {claim.key}, request {spec.name}: {disabled}")
         if spec.exactly is not None and spec.exactly.capacity is not None:
             raise AllocationError(f"claim {claim.key}, request {spec.name}: {disabled}")
         for part in spec.first_available:
@@ -216,7 +220,7 @@ class _Checker:
 
     def _constraint_error(self, claim: ResourceClaim) -> AllocationError | None:
         for index, spec in enumerate(claim.spec.devices.constraints):
-            known = new_constraint(spec, lists=False)
+            known = new_constraint(spec, self._features)
             if known is None or (self._features.stable and not isinstance(known, MatchAttribute)):
                 return AllocationError(
                     f"claim {claim.key}, constraint #{index}: empty constraint (unsupported constraint type?)"

@@ -69,7 +69,7 @@ def _device(pick: Pick, features: Features, share_id: ShareIds) -> DeviceRequest
         pool=device.id.pool,
         device=device.id.device,
         admin_access=True if request.admin_access else None,
-        tolerations=request.tolerations,
+        tolerations=request.tolerations if features.results_have_tolerations else (),
         share_id=share_id(pick) if pick.shared else None,
         consumed_capacity=dict(pick.consumed_texts),
         binding_conditions=device.spec.binding_conditions if features.device_binding else (),

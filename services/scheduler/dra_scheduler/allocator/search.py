@@ -172,7 +172,7 @@ class Search:
         entry = self._entries[position]
         contains = contains or entry.starts_claim
         remember: Hashable = None
-        if self._dead_ends > _REMEMBER_AFTER:
+        if self._dead_ends > _REMEMBER_AFTER and not self._features.checks_capacity_of_neighbour:
             remember = self._situation(position)
             if remember in self._dead_positions:
                 return Outcome.FAILED
@@ -253,7 +253,7 @@ class Search:
         frame.tried = True
         request, picks = frame.request, self._picks
         device, pool = self._all_devices[request.number][frame.index]
-        if not picks.free(request, pool, device) or not picks.take(request, pool, device):
+        if not picks.free(request, pool, device) or not picks.take(request, pool, device, frame.index):
             return self._close(frame, Outcome.FAILED)
         index = frame.index + 1
         if index < len(self._all_devices[request.number]):
@@ -284,7 +284,7 @@ class Search:
             ):
                 self._say_dead_end(frame)
                 continue
-            if not picks.take(request, pool, device):
+            if not picks.take(request, pool, device, frame.index):
                 continue
             frame.branch_leaks = picks.leaks
             if frame.index + 1 < request.count:
@@ -312,7 +312,7 @@ class Search:
         if outcome is Outcome.EXCEEDED:
             return False
         self._say_dead_end(frame)
-        if picks.leaks == frame.branch_leaks:
+        if picks.leaks == frame.branch_leaks and not self._features.checks_capacity_of_neighbour:
             if frame.dead_leaks != picks.leaks:
                 frame.dead.clear()
                 frame.dead_leaks = picks.leaks

@@ -41,11 +41,12 @@ class _PoolSlices:
         if entry.consuming:
             self._consuming[entry] = None
         spec = entry.slice.spec
+        own = features.counters_are_the_slices
         if not features.partitionable_devices and (
-            spec.per_device_node_selection is not None or spec.shared_counters
+            spec.per_device_node_selection is not None or (spec.shared_counters and not own)
         ):
             return
-        if spec.shared_counters:
+        if spec.shared_counters and not own:
             self.for_all[entry] = self.common[entry] = None
         elif spec.node_name:
             self.by_node.setdefault(spec.node_name, {})[entry] = None
@@ -216,7 +217,7 @@ class Snapshot:
         if old_id is not None:
             pool.remove(key)
         self._where[key] = pool_id
-        pool.add(key, SliceEntry(slice_, self._clock), self.features)
+        pool.add(key, SliceEntry(slice_, self._clock, self.features), self.features)
         self._refresh(pool_id, names, was_selective)
 
     def _remove(self, key: object) -> None:

@@ -71,11 +71,12 @@ class Need:
             return not (
                 features.device_taints
                 and spec.taints
-                and untolerated(spec.taints, self._tolerations) is not None
+                and untolerated(spec.taints, self._tolerations, any_effect=features.any_taint_prevents)
+                is not None
             )
         if left is None or (device.allow_multiple and features.consumable_capacity):
             return True
-        return all(left[key] >= value for key, value in device.counters)
+        return all(left.get(key, value) >= value for key, value in device.counters)
 
 
 class Needs:
@@ -108,6 +109,7 @@ class View:
         "any_invalid",
         "any_per_device",
         "any_unparsable",
+        "needs_care",
         "pools",
     )
 
@@ -116,6 +118,8 @@ class View:
         self.any_invalid = any(pool.invalid_reason is not None for pool in pools)
         self.any_per_device = any(pool.per_device for pool in pools)
         self.any_unparsable = any(pool.unparsable for pool in pools)
+        # Whether getting to some device may end the search with an error.
+        self.needs_care = self.any_unparsable or any(pool.barrier is not None for pool in pools)
         # Upstream counts for pools of one name together, whatever their drivers.
         names = [pool.id[1] for pool in pools if pool.counters]
         self._shared_names = len(set(names)) < len(names)
