@@ -46,6 +46,8 @@ class ClusterOptions:
     runtime: str = "fake"
     allow_host_access: bool = False
     relaxed: bool = False
+    database: str = ""
+    """The URL of the API server's database; empty for a file in the cluster's directory."""
     kubernetes_version: str = ""
     """Which Kubernetes to follow, as :mod:`dra_cli.versions` reads it; empty for the default."""
     feature_gates: str = ""
@@ -214,6 +216,8 @@ class ClusterServices:
                 apiserver += ["--kubelet-token-file", str(identities.serving_file)]
         if options.relaxed:
             apiserver.append("--relaxed")
+        if options.database:
+            apiserver += ["--database", options.database]
         clients = [
             self._client(name, module, arguments, stack)
             for name, (module, arguments) in self._clients.items()

@@ -75,7 +75,7 @@ def test_the_sdist_has_what_the_wheel_is_made_of(dist: Path) -> None:
 def test_extras_are_named(dist: Path) -> None:
     with zipfile.ZipFile(dist / WHEEL) as wheel:
         metadata = wheel.read(f"dralab-{__version__}.dist-info/METADATA").decode()
-    for extra, need in (("docker", "docker"), ("console", "fastapi")):
+    for extra, need in (("docker", "docker"), ("console", "fastapi"), ("postgresql", "psycopg[binary]")):
         assert f"Requires-Dist: {need}; extra == '{extra}'" in metadata
     assert "Requires-Dist: httpx\n" in metadata
 
@@ -95,5 +95,13 @@ def test_the_folder_is_all_that_an_installation_needs(tmp_path: Path) -> None:
     assert gathered.returncode == 0, gathered.stderr
     run(sys.executable, "-m", "venv", "--without-pip", environment)
     pip = (sys.executable, "-m", "pip", "--isolated", "--python", environment / "bin" / "python")
-    found = run(*pip, "install", "--dry-run", "--no-index", "--find-links", folder, "dralab[docker,console]")
+    found = run(
+        *pip,
+        "install",
+        "--dry-run",
+        "--no-index",
+        "--find-links",
+        folder,
+        "dralab[docker,console,postgresql]",
+    )
     assert f" dralab-{__version__} " in found.splitlines()[-1]

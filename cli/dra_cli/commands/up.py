@@ -51,6 +51,9 @@ def _size(parser: Parser) -> None:
 def _services(parser: Parser) -> None:
     parser.switch("--relaxed", help="do not wait for the disk at each write")
     parser.add_argument(
+        "--database", default="", help="where objects are kept: postgresql://user@host/database"
+    )
+    parser.add_argument(
         "--kubernetes-version",
         default="",
         help="which Kubernetes to follow: 1.34, 1.35, 1.36; 1.36,node-agent=1.34 for an older service",
@@ -160,6 +163,7 @@ def asked(chosen: argparse.Namespace) -> "ClusterOptions":
         runtime=chosen.runtime,
         allow_host_access=chosen.allow_host_access,
         relaxed=chosen.relaxed,
+        database=chosen.database,
         kubernetes_version=chosen.kubernetes_version,
         feature_gates=chosen.feature_gates,
         runtime_config=chosen.runtime_config,

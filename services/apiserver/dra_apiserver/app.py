@@ -34,6 +34,7 @@ from dra_apiserver.kinds.kind import Handler
 from dra_apiserver.metrics import Labels, Sample
 from dra_apiserver.patch import ApplyConflict, PatchError
 from dra_apiserver.schema import DecodeError
+from dra_apiserver.storage.shared import SharedStore
 from dra_apiserver.target import Target
 
 _METRIC_VERBS = {
@@ -83,6 +84,15 @@ def _labels(verb: str, target: Target, *more: str) -> Labels:
     )
 
 
+def _sees_all(request: Request) -> bool:
+    """Whether a request is to see all that was answered before: not one that asks for a revision, or for any."""
+    if request.method == "GET":
+        return b"resourceVersion=" not in request.scope["query_string"] and request.path.startswith(
+            ("/api/", "/apis/")
+        )
+    return True
+
+
 class Application:
     """Answers every request; nothing that a handler raises gets past it."""
 
@@ -96,6 +106,7 @@ class Application:
         self._ids = itertools.count(1)
         self._prefix = secrets.token_hex(6)
         self._pages: Any = None
+        self._shared = isinstance(api.store, SharedStore)
         self._running = 0
         self._mutating = 0
         self._longrunning: Counter[Labels] = Counter()
@@ -123,6 +134,8 @@ class Application:
         verb, target = "", None
         self._running += 1
         try:
+            if self._shared and _sees_all(request):
+                await self._api.store.fresh()
             self._admit(request)
             watching = b"watch=" in scope["query_string"] and request.flag("watch")
             try:

@@ -35,6 +35,7 @@ from dra_apiserver.storage import Record, Store
 from dra_apiserver.storage.catalog import Database
 from dra_apiserver.storage.catalog import engine as find_engine
 from dra_apiserver.storage.engine import DatabaseUnusable
+from dra_apiserver.storage.shared import store_for
 
 _CALLS = 3000
 _SWEEP_EVERY = 60.0
@@ -70,7 +71,7 @@ class ApiServer:
         listener = listening_socket(config.listen, config.port, _BACKLOG)
         try:
             engine = find_engine(Database(config.database, config.directory, config.relaxed))
-            self.store = await self._stack.enter_async_context(Store(engine, self._clock, config.history))
+            self.store = await self._stack.enter_async_context(store_for(engine, self._clock, config.history))
             metrics = Metrics()
             registry = catalog.registry(config.runtime_config, config.features)
             authorizer = RBAC(self.store) if config.authorization_mode == "RBAC" else None

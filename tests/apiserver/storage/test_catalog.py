@@ -27,9 +27,10 @@ def test_another_file(tmp_path: Path, url: str, path: str) -> None:
 @pytest.mark.parametrize(
     ("url", "problem"),
     [
-        ("mysql://host/db", "unknown database 'mysql://host/db', known: sqlite:"),
-        ("sqlite", "unknown database 'sqlite', known: sqlite:"),
+        ("mysql://host/db", "unknown database 'mysql://host/db', known: sqlite:, postgresql:"),
+        ("sqlite", "unknown database 'sqlite', known: sqlite:, postgresql:"),
         ("sqlite:a", "not a file's URL, such as sqlite:///objects.sqlite3: sqlite:a"),
+        ("postgresql://host:port", "not a database's URL, such as postgresql://user@host/database"),
         ("sqlite:///", "not a file's URL, such as sqlite:///objects.sqlite3: sqlite:///"),
     ],
 )

@@ -12,22 +12,21 @@ from dra_apiserver.storage.engine import Engine, Revisions
 from dra_apiserver.storage.records import Change
 
 PODS, NODES = ("", "pods"), ("", "nodes")
-# A database for the tests, by engine; a new engine has one, too.
-URLS = {"sqlite": "sqlite:"}
 PLENTY = 1 << 20
 
 Open = Callable[[], Engine]
 
 
 @pytest.fixture(params=sorted(ENGINES))
-def opened(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Open]:
+def opened(request: pytest.FixtureRequest, tmp_path: Path, postgres: Callable[[], str]) -> Iterator[Open]:
     """Opens the database; what was open before is closed."""
     running: list[Engine] = []
+    url = {"sqlite": lambda: "sqlite:", "postgresql": postgres}[request.param]()
 
     def start() -> Engine:
         for before in running:
             before.close()
-        running[:] = [engine(Database(URLS[request.param], tmp_path, relaxed=True))]
+        running[:] = [engine(Database(url, tmp_path, relaxed=True))]
         return running[0]
 
     yield start

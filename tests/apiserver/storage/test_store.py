@@ -1,4 +1,4 @@
-"""What every engine behind the store must hold; a second engine adds itself to `ENGINES`."""
+"""What the store must hold on every database; another one adds itself to `tests/support/databases.py`."""
 
 import asyncio
 import sqlite3
@@ -10,28 +10,24 @@ from pathlib import Path
 import pytest
 from dra_apiserver.errors import StatusError
 from dra_apiserver.storage import ADDED, DELETED, MODIFIED, Put, Record, Remove, Store
-from dra_apiserver.storage.engine import Engine
 from dra_apiserver.storage.records import Change
 from dra_apiserver.storage.sqlite import SqliteEngine
 from dra_shared.clock import FakeClock, settle
 from sqlalchemy.exc import OperationalError
 
+from tests.support import databases
 from tests.support.waiting import until
 
 PODS = ("", "pods")
 CLAIMS = ("resource.k8s.io", "resourceclaims")
 
 
-def sqlite(path: Path) -> Engine:
-    return SqliteEngine(path / "test.sqlite3", relaxed=True)
-
-
-ENGINES = {"sqlite": sqlite}
-
-
-@pytest.fixture(params=sorted(ENGINES))
-def open_store(request: pytest.FixtureRequest, tmp_path: Path) -> Callable[[], Store]:
-    return lambda: Store(ENGINES[request.param](tmp_path), FakeClock(), 300)
+@pytest.fixture(params=databases.ALL)
+def open_store(
+    request: pytest.FixtureRequest, tmp_path: Path, postgres: Callable[[], str]
+) -> Callable[[], Store]:
+    made = databases.opener(request.param, tmp_path, postgres)
+    return lambda: made(FakeClock(), 300)
 
 
 def put(name: str, **fields: object) -> Callable[[Record | None], Put]:
@@ -48,7 +44,9 @@ async def test_a_write_is_read_back_with_its_revision(open_store: Callable[[], S
         record = await store.write(PODS, "ns/a", put("a"))
         assert record is not None
         assert record.object() == {"metadata": {"name": "a", "resourceVersion": str(record.revision)}}
-        assert store.get(PODS, "ns/a") is record
+        found = store.get(PODS, "ns/a")
+        assert found is not None
+        assert (found.key, found.revision, found.data) == (record.key, record.revision, record.data)
         assert store.revision == record.revision
 
 
@@ -162,9 +160,10 @@ async def test_a_change_function_sees_the_newest_version_before_it_is_durable(
 async def test_an_unchanged_object_keeps_its_revision(open_store: Callable[[], Store]) -> None:
     async with open_store() as store:
         first = await store.write(PODS, "ns/a", put("a"))
-        assert await store.write(PODS, "ns/a", lambda current: None) is first
+        again = await store.write(PODS, "ns/a", lambda current: None)
         assert first is not None
-        assert store.revision == first.revision
+        assert again is not None
+        assert again.revision == store.revision == first.revision
 
 
 async def test_a_dry_run_stores_nothing(open_store: Callable[[], Store]) -> None:

@@ -1,7 +1,7 @@
 """How a stream's events leave: at once where the client keeps up, else when it can take them."""
 
 import asyncio
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable
 from pathlib import Path
 from typing import Any
 
@@ -11,11 +11,12 @@ from dra_apiserver.kinds import catalog
 from dra_apiserver.negotiation import Accepted
 from dra_apiserver.response import Presenter
 from dra_apiserver.storage import Put, Store, collection
-from dra_apiserver.storage.sqlite import SqliteEngine
 from dra_apiserver.watch import Selection, WatchStream
 from dra_apiserver.watch.stream import Sender, Writer
 from dra_shared.clock import SystemClock
 from dra_shared.selectors import parse_field_selector, parse_label_selector
+
+from tests.support import databases
 
 CONFIG_MAPS = ("", "configmaps")
 
@@ -50,9 +51,11 @@ class Client:
             await asyncio.wait_for(self.news.wait(), 60)
 
 
-@pytest.fixture
-async def store(tmp_path: Path) -> AsyncIterator[Store]:
-    async with Store(SqliteEngine(tmp_path / "test.sqlite3", relaxed=True), SystemClock(), 300) as made:
+@pytest.fixture(params=databases.ALL)
+async def store(
+    request: pytest.FixtureRequest, tmp_path: Path, postgres: Callable[[], str]
+) -> AsyncIterator[Store]:
+    async with databases.opener(request.param, tmp_path, postgres)(SystemClock(), 300) as made:
         yield made
 
 
@@ -103,6 +106,7 @@ async def test_a_slow_client_gets_each_event_once_and_in_order(store: Store, cli
     assert client.parts == [("at once", ["ADDED a"]), ("in turn", ["ADDED b"]), ("at once", ["ADDED c"])]
 
 
+@pytest.mark.parametrize("store", [databases.SQLITE, databases.POSTGRESQL], indirect=True)
 async def test_a_writer_has_its_answer_before_the_watchers_have_theirs(store: Store, client: Client) -> None:
     await create(store, "a")
     assert client.parts == []

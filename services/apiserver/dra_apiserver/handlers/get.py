@@ -70,6 +70,7 @@ async def wait_until_fresh(api: Api, revision: int) -> None:
     store = api.store
     if revision <= store.revision:
         return
+    await store.fresh()
     deadline = api.clock.monotonic() + _FRESH_TIMEOUT
     while revision > store.revision:
         # A revision that no write in progress can reach is not worth the wait.

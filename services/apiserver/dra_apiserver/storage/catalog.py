@@ -40,7 +40,15 @@ def _sqlite(database: Database) -> Engine:
     return SqliteEngine(Path(path), database.relaxed)
 
 
-ENGINES: Mapping[str, Callable[[Database], Engine]] = {"sqlite": _sqlite}
+def _postgresql(database: Database) -> Engine:
+    try:
+        from dra_apiserver.storage.postgresql import PostgresqlEngine
+    except ModuleNotFoundError as error:
+        raise ValueError(f"PostgreSQL needs {error.name}: pip install 'dralab[postgresql]'") from None
+    return PostgresqlEngine(database.url, database.relaxed)
+
+
+ENGINES: Mapping[str, Callable[[Database], Engine]] = {"sqlite": _sqlite, "postgresql": _postgresql}
 
 
 def engine(database: Database) -> Engine:

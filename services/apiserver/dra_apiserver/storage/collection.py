@@ -14,14 +14,22 @@ KEPT_BYTES = 64 << 20
 
 
 class Pending:
-    """A change on its way to the database; `done` is done when it is durable."""
+    """A change on its way to the database.
 
-    __slots__ = ("change", "collection", "done")
+    `done` is done when it is durable, with False where another server's write was first; `stored` is the same without
+    the future, which its request may cancel. `basis` is the change on its way that this one was made from.
+    """
 
-    def __init__(self, collection: Collection, change: Change, done: asyncio.Future[None]) -> None:
+    __slots__ = ("basis", "change", "collection", "done", "stored")
+
+    def __init__(
+        self, collection: Collection, change: Change, done: asyncio.Future[bool], basis: Pending | None
+    ) -> None:
         self.collection = collection
         self.change = change
         self.done = done
+        self.basis = basis
+        self.stored: bool | None = None
 
 
 class Collection:
@@ -51,6 +59,15 @@ class Collection:
         """Fill an empty collection."""
         self.records = {record.key: record for record in records}
         self._keys = sorted(self.records)
+
+    def reset(self, records: Iterable[Record], revision: int) -> None:
+        """Have these objects instead, as of `revision`, and no events from before."""
+        self.load(records)
+        self._base += len(self._events)
+        self._events = []
+        self._bytes = self._kept = 0
+        self.encoded = {}
+        self.floor = self.revision = revision
 
     def newest(self, key: str) -> Record | None:
         """The newest version of an object, durable or about to be."""

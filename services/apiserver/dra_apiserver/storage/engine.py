@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from typing import Protocol
+from typing import Protocol, runtime_checkable
 
 from dra_apiserver.storage.records import Change, Event, Record, Resource
 
@@ -25,6 +25,32 @@ class History:
     until: int
 
 
+@dataclass(frozen=True, slots=True)
+class Changes:
+    """A part of the log, oldest first; the revision at its end, and the one up to which it is compacted."""
+
+    changes: Sequence[Change]
+    newest: int
+    compacted: int
+
+
+@dataclass(frozen=True, slots=True)
+class Commit:
+    """What became of a batch in a shared database.
+
+    Args:
+        before: the other servers' changes that came first.
+        written: for each change of the batch what was stored, or None where one of `before` is of its object.
+    """
+
+    before: Sequence[Change]
+    written: Sequence[Change | None]
+
+
+class FarBehind(Exception):
+    """The store has to follow the log before it writes."""
+
+
 class DatabaseUnusable(OSError):
     """The database is damaged, or not this API server's."""
 
@@ -33,8 +59,8 @@ class DatabaseUnusable(OSError):
 
 
 def reason(error: Exception) -> str:
-    """What the database itself says of a failure."""
-    return str(getattr(error, "orig", None) or error)
+    """What the database itself says of a failure, in one line."""
+    return " ".join(str(getattr(error, "orig", None) or error).split())
 
 
 class Engine(Protocol):
@@ -96,4 +122,40 @@ class Engine(Protocol):
 
     def close(self) -> None:
         """Close the database."""
+        ...
+
+
+@runtime_checkable
+class SharedEngine(Engine, Protocol):
+    """A database of several API servers. Its methods are called in any thread, but for `listen`, which has its own."""
+
+    @property
+    def compacted(self) -> int:
+        """Up to which revision history was compacted when it was last read."""
+        ...
+
+    def commit(self, changes: Sequence[Change], applied: int) -> Commit:
+        """Store a batch that was made from what is known up to revision `applied`, in one transaction.
+
+        All changes get the next revisions in their order, but those whose objects others have changed since `applied`.
+
+        Raises:
+            FarBehind: so much has happened since that it must be followed first.
+        """
+        ...
+
+    def changes(self, after: int, limit: int) -> Changes:
+        """Up to `limit` changes of all resources after a revision; without the versions before them."""
+        ...
+
+    def reopen(self) -> Revisions:
+        """Have `objects` give what there is now."""
+        ...
+
+    def listen(self, seconds: float) -> None:
+        """Wait until other servers may have written something, at most that long."""
+        ...
+
+    def wake(self) -> None:
+        """End `listen`, for good."""
         ...

@@ -31,6 +31,8 @@ history = Table(
     Column("data", LargeBinary, nullable=False),
     Index("history_by_resource", "resource", "revision"),
 )
+# PostgreSQL looks here for what compaction has to keep; SQLite is quicker without.
+Index("history_by_previous", history.c.previous).ddl_if(dialect="postgresql")
 
 counters = Table(
     "counters",

@@ -17,9 +17,7 @@ from sqlalchemy import (
     create_engine,
     event,
     func,
-    inspect,
     select,
-    text,
 )
 from sqlalchemy.dialects.sqlite import insert as upsert
 from sqlalchemy.exc import SQLAlchemyError
@@ -28,12 +26,12 @@ from sqlalchemy.pool import NullPool
 from dra_apiserver.storage import schema
 from dra_apiserver.storage.engine import DatabaseUnusable, History, Revisions, reason
 from dra_apiserver.storage.records import ADDED, DELETED, MODIFIED, Change, Event, Record, Resource
+from dra_apiserver.storage.upgrade import make_tables, migrate, version
 from dra_apiserver.storage.wal import DamagedLog, commits
 
 _TYPES = (ADDED, MODIFIED, DELETED)
 _CODES = {name: code for code, name in enumerate(_TYPES)}
 _COMPACTED = "compacted"
-_VERSION_TABLE = "alembic_version"
 _CHECKPOINT_BYTES = 16 << 20
 _TRUNCATE_BYTES = 256 << 20
 
@@ -182,39 +180,13 @@ class SqliteEngine:
             raise DatabaseUnusable(self.name, f"it is damaged: {found}")
 
     def _migrate(self, connection: Connection) -> None:
-        tables = set(inspect(connection).get_table_names())
-        if foreign := tables - {*schema.metadata.tables, _VERSION_TABLE}:
-            raise DatabaseUnusable(self.name, f"it has a table {min(foreign)}, so it is another program's")
-        if _VERSION_TABLE not in tables:
-            connection.rollback()
-            with connection.begin():
-                schema.metadata.create_all(connection)
-                connection.execute(
-                    text(f"CREATE TABLE {_VERSION_TABLE} (version_num VARCHAR(32) NOT NULL PRIMARY KEY)")
-                )
-                connection.execute(
-                    text(f"INSERT INTO {_VERSION_TABLE} VALUES (:head)"), {"head": schema.REVISION}
-                )
-            return
-        found = connection.scalar(text(f"SELECT version_num FROM {_VERSION_TABLE}"))
+        found = version(connection, self.name)
         connection.rollback()
-        if found != schema.REVISION:
-            self._upgrade(connection, found)
-
-    def _upgrade(self, connection: Connection, found: str | None) -> None:
-        from alembic.util import CommandError
-
-        from dra_apiserver.storage.migrations import upgrade
-
-        _log.info(
-            "database is of an older version, it is being migrated", path=str(self._path), version=found
-        )
-        try:
-            upgrade(connection)
-        except CommandError as error:
-            raise DatabaseUnusable(
-                self.name, f"it has version {found}, which this API server does not know"
-            ) from error
+        if found is None:
+            with connection.begin():
+                make_tables(connection)
+        else:
+            migrate(connection, self.name, found)
 
     def objects(self) -> Iterator[tuple[Resource, Record]]:
         """Every stored object, by resource and key."""

@@ -147,6 +147,9 @@ class Store:
             found = self._collections[resource] = Collection(self._start)
         return found
 
+    async def fresh(self) -> None:
+        """Wait until all is seen that was answered before, by whichever server of the database: here it is."""
+
     def get(self, resource: Resource, key: str) -> Record | None:
         """The newest durable version."""
         found = self._collections.get(resource)
@@ -175,29 +178,44 @@ class Store:
     ) -> Record | None:
         """Change one object; returns when the change is durable.
 
-        `change` gets the newest version and returns what to do with it; None leaves it as it is. It is called once,
-        without interruption. Returns the version now stored, for `Remove` the last one. With `dry_run` nothing is
-        stored.
+        `change` gets the newest version and returns what to do with it; None leaves it as it is. It is called without
+        interruption, and again where another server was first. Returns the version now stored, for `Remove` the last
+        one. With `dry_run` nothing is stored.
 
         Raises:
             StatusError: 500, the database refused.
             Exception: whatever `change` raised, once what it saw is durable.
         """
         collection = self.collection(resource)
-        inflight = collection.inflight.get(key)
-        current = collection.newest(key)
-        try:
-            outcome = change(current)
-        except Exception:
-            if inflight is not None:
-                await asyncio.shield(inflight.done)
-            raise
-        if outcome is None or dry_run:
-            if inflight is not None:
-                await asyncio.shield(inflight.done)
-            if outcome is None:
-                return current
-            return Record(key, current.revision if current else 0, dumps(outcome.obj))
+        while True:
+            inflight = collection.inflight.get(key)
+            current = collection.newest(key)
+            try:
+                outcome = change(current)
+            except Exception:
+                if inflight is not None and not await asyncio.shield(inflight.done):
+                    continue
+                raise
+            if outcome is None or dry_run:
+                if inflight is not None and not await asyncio.shield(inflight.done):
+                    continue
+                if inflight is not None:
+                    current = inflight.change.event.stored
+                if outcome is None:
+                    return current
+                return Record(key, current.revision if current else 0, dumps(outcome.obj))
+            write = self._enqueue(resource, key, outcome, current, inflight)
+            if await write.done:
+                return write.change.event.record
+
+    def _enqueue(
+        self,
+        resource: Resource,
+        key: str,
+        outcome: Put | Remove,
+        current: Record | None,
+        basis: Pending | None,
+    ) -> Pending:
         self._newest += 1
         revision = self._newest
         outcome.obj["metadata"]["resourceVersion"] = str(revision)
@@ -206,15 +224,16 @@ class Store:
         kind = DELETED if isinstance(outcome, Remove) else ADDED if current is None else MODIFIED
         loop = self._loop
         assert loop is not None
-        write = Pending(collection, Change(resource, Event(kind, record, current)), loop.create_future())
+        collection = self.collection(resource)
+        change = Change(resource, Event(kind, record, current))
+        write = Pending(collection, change, loop.create_future(), basis)
         collection.inflight[key] = write
         self._queued.append(write)
         self._idle.clear()
         if not self._writing and not self._scheduled:
             self._scheduled = True
             loop.call_soon(self._flush)
-        await write.done
-        return record
+        return write
 
     def _flush(self) -> None:
         self._scheduled = False
@@ -234,10 +253,13 @@ class Store:
                 continue
             failure: Exception | None = None
             try:
-                self._engine.write([write.change for write in job])
+                self._commit(job)
             except Exception as error:
                 failure = error
             self._loop.call_soon_threadsafe(self._written, job, failure)
+
+    def _commit(self, batch: Sequence[Pending]) -> None:
+        self._engine.write([write.change for write in batch])
 
     def _written(self, batch: Sequence[Pending], failure: Exception | None) -> None:
         self._writing = 0
@@ -253,7 +275,7 @@ class Store:
                 if write.collection.inflight.get(event.key) is write:
                     del write.collection.inflight[event.key]
                 if not write.done.done():
-                    write.done.set_result(None)
+                    write.done.set_result(True)
             self._revision = batch[-1].change.event.revision
             assert self._loop is not None
             # The writers are answered before watchers are notified: the answers are scheduled already.

@@ -29,6 +29,8 @@ def upgrade() -> None:
         sa.Column("data", sa.LargeBinary, nullable=False),
     )
     op.create_index("history_by_resource", "history", ["resource", "revision"])
+    if op.get_bind().dialect.name == "postgresql":
+        op.create_index("history_by_previous", "history", ["previous"])
     op.create_table(
         "counters",
         sa.Column("name", sa.String, primary_key=True),

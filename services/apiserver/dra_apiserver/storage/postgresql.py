@@ -1,0 +1,390 @@
+"""PostgreSQL as the engine, which several API servers may share.
+
+All that is written is one log, numbered without holes in the order in which it becomes durable: a transaction that
+writes holds a lock until it has committed, so what a reader sees of the log is always its beginning. LISTEN and NOTIFY
+say only that there is something new.
+"""
+
+from __future__ import annotations
+
+import functools
+import threading
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager, suppress
+from typing import Any, TypeVar, cast
+
+import psycopg
+from sqlalchemy import Connection, create_engine, make_url
+from sqlalchemy.exc import ArgumentError, DBAPIError, SQLAlchemyError
+
+from dra_apiserver.storage import postgresqlstatements as sql
+from dra_apiserver.storage.engine import (
+    Changes,
+    Commit,
+    DatabaseUnusable,
+    FarBehind,
+    History,
+    Revisions,
+    reason,
+)
+from dra_apiserver.storage.numbering import numbered
+from dra_apiserver.storage.records import ADDED, DELETED, MODIFIED, Change, Event, Record, Resource
+from dra_apiserver.storage.upgrade import make_tables, migrate, version
+
+_TYPES = (ADDED, MODIFIED, DELETED)
+_CODES = {name: code for code, name in enumerate(_TYPES)}
+_NEWEST, _COMPACTED = "newest", "compacted"
+_CHANNEL = "dralab"
+# Advisory locks: any numbers that other programs in the same database don't use.
+_WRITING, _COMPACTING, _MIGRATING = 0x6472616C6162, 0x6472616C6163, 0x6472616C6164
+_READERS = 4
+# A store that lags further catches up first, so that other servers' writers do not wait for it.
+_MOST_BEHIND = 1000
+_HISTORY_ROWS = 200
+# The log survives the machine's crash: without it, an answered write could be lost.
+_SETTINGS = "-c synchronous_commit={} -c idle_in_transaction_session_timeout=60000 -c application_name=dralab"
+
+Row = tuple[Any, ...]
+Read = TypeVar("Read", bound=Callable[..., Any])
+
+
+def _again(read: Read) -> Read:
+    """A read that is tried once more where its connection was lost: the pool then makes new ones."""
+
+    @functools.wraps(read)
+    def tried(*arguments: Any, **named: Any) -> Any:
+        try:
+            return read(*arguments, **named)
+        except DBAPIError as error:
+            if not error.connection_invalidated:
+                raise
+        return read(*arguments, **named)
+
+    return cast(Read, tried)
+
+
+def _text(resource: Resource) -> str:
+    return f"{resource[0]}/{resource[1]}"
+
+
+def _resource(text: str) -> Resource:
+    group, _, plural = text.partition("/")
+    return group, plural
+
+
+class PostgresqlEngine:
+    """A database, by its URL. `relaxed` answers writes before the disk has them: a crash may lose the last ones.
+
+    Raises:
+        ValueError: the URL is not one.
+    """
+
+    def __init__(self, url: str, relaxed: bool = False) -> None:
+        try:
+            parsed = make_url(url).set(drivername="postgresql+psycopg")
+        except (ArgumentError, ValueError):
+            raise ValueError("not a database's URL, such as postgresql://user@host/database") from None
+        self._name = parsed.set(drivername="postgresql").render_as_string(hide_password=True)
+        options = " ".join(
+            (*parsed.normalized_query.get("options", ()), _SETTINGS.format("off" if relaxed else "on"))
+        )
+        self._engine = create_engine(
+            parsed, pool_size=_READERS, max_overflow=_READERS, connect_args={"options": options}
+        )
+        self._writer: Connection | None = None
+        self._loading: Connection | None = None
+        self._listener: Connection | None = None
+        self._closing = threading.Event()
+        self._own = 0
+        self.compacted = 0
+
+    @property
+    def name(self) -> str:
+        """The URL without its password."""
+        return self._name
+
+    def open(self) -> Revisions:
+        """Connect, make or migrate the tables, and begin to read: what `objects` gives is of this moment."""
+        with self._usable():
+            self._writer = self._engine.connect()
+            with self._writer.begin():
+                _lock(self._writer, _MIGRATING)
+                found = version(self._writer, self.name)
+                if found is None:
+                    make_tables(self._writer)
+            if found is not None:
+                self._migrate(found)
+        return self.reopen()
+
+    def _migrate(self, found: str) -> None:
+        """Alembic has transactions of its own: the lock is the session's."""
+        assert self._writer is not None
+        self._writer.exec_driver_sql("SELECT pg_advisory_lock(%s)", (_MIGRATING,))
+        self._writer.commit()
+        try:
+            migrate(self._writer, self.name, version(self._writer, self.name) or found)
+        finally:
+            self._writer.rollback()
+            self._writer.exec_driver_sql("SELECT pg_advisory_unlock(%s)", (_MIGRATING,))
+            self._writer.commit()
+
+    @contextmanager
+    def _usable(self) -> Iterator[None]:
+        try:
+            yield
+        except DatabaseUnusable:
+            raise
+        except (SQLAlchemyError, OSError) as error:
+            raise DatabaseUnusable(self.name, reason(error)) from error
+
+    def objects(self) -> Iterator[tuple[Resource, Record]]:
+        """Every object as it was at `open`."""
+        with self._usable():
+            connection, self._loading = self._loading, None
+            assert connection is not None
+            with connection:
+                resources: dict[str, Resource] = {}
+                rows = connection.execution_options(stream_results=True).exec_driver_sql(
+                    "SELECT resource, key, revision, data FROM objects"
+                )
+                for name, key, revision, data in rows:
+                    resource = resources.get(name)
+                    if resource is None:
+                        resource = resources[name] = _resource(name)
+                    yield resource, Record(key, revision, data)
+
+    def reopen(self) -> Revisions:
+        """Begin to read again: what `objects` gives next is of this moment."""
+        with self._usable():
+            if self._loading is not None:
+                self._loading.close()
+            self._loading = self._engine.connect()
+            self._loading.execution_options(isolation_level="REPEATABLE READ")
+            counters = _counters(self._loading)
+        self.compacted = max(self.compacted, counters[1])
+        return Revisions(*counters)
+
+    def write(self, changes: Sequence[Change]) -> None:
+        """Store changes with the revisions that they have; the database is no other server's."""
+        assert self._writer is not None
+        with self._writer.begin():
+            _lock(self._writer, _WRITING)
+            self._store(self._writer, changes, _counters(self._writer)[1])
+
+    def commit(self, changes: Sequence[Change], applied: int) -> Commit:
+        """One transaction that holds the log's lock: the others' changes are read, and ours come after them."""
+        assert self._writer is not None
+        with self._writer.begin():
+            _lock(self._writer, _WRITING)
+            self._own = _process(self._writer)
+            newest, compacted = _counters(self._writer)
+            newest = max(newest, 1)
+            before: list[Change] = []
+            if newest > applied:
+                if newest - applied > _MOST_BEHIND or compacted > applied:
+                    raise FarBehind
+                before = _read_log(self._writer, applied, _MOST_BEHIND)
+            taken = {(change.resource, change.event.key) for change in before}
+            written = numbered(changes, newest, taken)
+            if any(written):
+                self._store(self._writer, [change for change in written if change is not None], compacted)
+        self.compacted = max(self.compacted, compacted)
+        return Commit(before, written)
+
+    def _store(self, connection: Connection, changes: Sequence[Change], compacted: int) -> None:
+        rows: list[Row] = []
+        before: list[Row] = []
+        final: dict[tuple[str, str], Event] = {}
+        for change in changes:
+            one = change.event
+            name = _text(change.resource)
+            known = one.previous
+            previous = known.revision if known is not None else 0
+            rows.append((one.revision, name, one.key, _CODES[one.type], previous, one.record.data))
+            if known is not None and previous <= compacted:
+                # Compaction has dropped the state before, which belongs to the window again.
+                before.append((previous, name, one.key, _CODES[MODIFIED], 0, known.data))
+            final[name, one.key] = one
+        gone = [place for place, one in final.items() if one.type == DELETED]
+        kept = [
+            (*place, one.revision, one.record.data) for place, one in final.items() if one.type != DELETED
+        ]
+        if before:
+            connection.exec_driver_sql(sql.KEEP_HISTORY, _columns(before, 6))
+        newest = (_NEWEST, changes[-1].event.revision)
+        values = (*_columns(rows, 6), *_columns(kept, 4), *_columns(gone, 2), *newest, _CHANNEL)
+        connection.exec_driver_sql(sql.STORE, values)
+
+    @_again
+    def changes(self, after: int, limit: int) -> Changes:
+        """The next changes of all resources after a revision, and how far the log was compacted then."""
+        with self._read() as reader:
+            found = _read_log(reader, after, limit)
+            newest, compacted = _counters(reader)
+        self.compacted = max(self.compacted, compacted)
+        return Changes(found, newest, compacted)
+
+    def listen(self, seconds: float) -> None:
+        """Wait until another server may have written, or the time has passed."""
+        try:
+            if self._listener is None:
+                self._listener = self._engine.connect().execution_options(isolation_level="AUTOCOMMIT")
+                self._listener.exec_driver_sql(f"LISTEN {_CHANNEL}")
+                return
+            driver = self._listener.connection.driver_connection
+            assert isinstance(driver, psycopg.Connection)
+            for note in driver.notifies(timeout=seconds):
+                if note.pid != self._own or self._closing.is_set():
+                    return
+        except (SQLAlchemyError, psycopg.Error):
+            listener, self._listener = self._listener, None
+            if listener is not None:
+                with suppress(Exception):
+                    listener.invalidate()
+                    listener.close()
+            self._closing.wait(seconds)
+
+    def wake(self) -> None:
+        """End the wait of `listen`, here and in all servers."""
+        self._closing.set()
+        with suppress(SQLAlchemyError), self._read() as reader:
+            reader.exec_driver_sql("SELECT pg_notify(%s, '')", (_CHANNEL,))
+
+    @_again
+    def history(self, resource: Resource, after: int, until: int, size: int) -> History:
+        """The state before each event comes with it."""
+        events: list[Event] = []
+        with self._read() as reader:
+            query = (_text(resource), after, until, _HISTORY_ROWS)
+            rows = reader.exec_driver_sql(sql.READ_HISTORY, query).all()
+            self._note_compacted(reader)
+        for code, key, revision, data, earlier, before in rows:
+            previous = None if earlier is None else Record(key, earlier, before)
+            events.append(Event(_TYPES[code], Record(key, revision, data), previous))
+            size -= len(data) + len(before or b"")
+            if size <= 0:
+                return History(events, revision)
+        return History(events, until if len(rows) < _HISTORY_ROWS else events[-1].revision)
+
+    @_again
+    def touched(self, resource: Resource, after: int, until: int) -> dict[str, int]:
+        """One pass over the index; no object is read."""
+        query = (
+            "SELECT DISTINCT ON (key) key, previous FROM history "
+            "WHERE resource = %s AND revision > %s AND revision <= %s ORDER BY key, revision"
+        )
+        with self._read() as reader:
+            rows = reader.exec_driver_sql(query, (_text(resource), after, until))
+            found: dict[str, int] = {row[0]: row[1] for row in rows}
+            self._note_compacted(reader)
+        return found
+
+    @_again
+    def versions(self, revisions: Sequence[int], size: int) -> list[Record]:
+        """One look-up for each."""
+        found: list[Record] = []
+        with self._read() as reader:
+            for revision in revisions:
+                query = "SELECT key, data FROM history WHERE revision = %s"
+                row = reader.exec_driver_sql(query, (revision,)).first()
+                if row is None:
+                    break
+                found.append(Record(row[0], revision, row[1]))
+                size -= len(row[1])
+                if size <= 0:
+                    break
+            self._note_compacted(reader)
+        return found
+
+    def _note_compacted(self, reader: Connection) -> None:
+        """What was read may have lacked what is compacted: the store asks afterwards."""
+        self.compacted = max(self.compacted, _counters(reader)[1])
+
+    @contextmanager
+    def _read(self) -> Iterator[Connection]:
+        with self._engine.connect().execution_options(isolation_level="AUTOCOMMIT") as reader:
+            yield reader
+
+    def compact(self, revision: int, limit: int) -> bool:
+        """As SQLite's; where another server compacts just now, it does the work.
+
+        A writer that adds a change must not miss the version before, which is forgotten meanwhile: hence the lock.
+        """
+        assert self._writer is not None
+        with self._writer.begin():
+            mine = self._writer.exec_driver_sql(
+                "SELECT pg_try_advisory_xact_lock(%s)", (_COMPACTING,)
+            ).scalar()
+            if not mine:
+                return False
+            _lock(self._writer, _WRITING)
+            self._writer.exec_driver_sql(sql.COUNT, (_COMPACTED, revision))
+            done = self._writer.exec_driver_sql(sql.FORGET, (revision, revision, limit))
+            more = done.rowcount >= limit
+        self.compacted = max(self.compacted, revision)
+        return more
+
+    @_again
+    def check(self) -> list[str]:
+        """That both tables tell the same, and the log has no holes."""
+        with self._read() as reader:
+            newest = (
+                "SELECT o.resource, o.key FROM objects o JOIN history h ON h.revision = o.revision "
+                "WHERE h.data <> o.data OR h.key <> o.key OR h.type = 2"
+            )
+            found = [f"{row[0]} {row[1]}: history differs" for row in reader.exec_driver_sql(newest)]
+            lost = (
+                "SELECT h.resource, h.key FROM (SELECT DISTINCT ON (resource, key) * FROM history "
+                "ORDER BY resource, key, revision DESC) h WHERE h.type <> 2 AND NOT EXISTS (SELECT 1 FROM objects o "
+                "WHERE o.resource = h.resource AND o.key = h.key AND o.revision = h.revision)"
+            )
+            found += [f"{row[0]} {row[1]}: object is missing" for row in reader.exec_driver_sql(lost)]
+            count, first, last = reader.exec_driver_sql(
+                "SELECT count(*), min(revision), max(revision) FROM history WHERE revision > "
+                "coalesce((SELECT value FROM counters WHERE name = %s), 0)",
+                (_COMPACTED,),
+            ).one()
+            if count and count != last - first + 1:
+                found.append(f"of the revisions {first} to {last} {last - first + 1 - count} are missing")
+        return found
+
+    def close(self) -> None:
+        """Close all connections."""
+        self._closing.set()
+        for connection in (self._loading, self._listener, self._writer):
+            if connection is not None:
+                with suppress(SQLAlchemyError):
+                    connection.close()
+        self._engine.dispose()
+
+
+def _columns(rows: Sequence[Row], width: int) -> Row:
+    """The rows as one array for each of their columns."""
+    return tuple(list(column) for column in zip(*rows, strict=True)) if rows else ([],) * width
+
+
+def _lock(connection: Connection, number: int) -> None:
+    """Wait for a lock that the end of the transaction gives back."""
+    connection.exec_driver_sql("SELECT pg_advisory_xact_lock(%s)", (number,))
+
+
+def _process(connection: Connection) -> int:
+    """The server's process of this connection, which notifications name."""
+    driver = connection.connection.driver_connection
+    assert isinstance(driver, psycopg.Connection)
+    return driver.info.backend_pid
+
+
+def _counters(connection: Connection) -> tuple[int, int]:
+    """The newest revision, and up to which history is compacted."""
+    found = {row[0]: row[1] for row in connection.exec_driver_sql("SELECT name, value FROM counters")}
+    compacted = found.get(_COMPACTED, 0)
+    return max(found.get(_NEWEST, 0), compacted), compacted
+
+
+def _read_log(connection: Connection, after: int, limit: int) -> list[Change]:
+    """Changes as they are in the log; what was before each the store knows."""
+    return [
+        Change(_resource(resource), Event(_TYPES[code], Record(key, revision, data), None))
+        for revision, resource, key, code, data in connection.exec_driver_sql(sql.READ_LOG, (after, limit))
+    ]

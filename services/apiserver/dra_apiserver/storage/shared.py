@@ -1,0 +1,244 @@
+"""The store of an API server that shares its database with others.
+
+Each server has all objects in memory and follows the database's log. A write is made from what this server has seen;
+where another server's write of the same object came first, it is made again from that, as upstream's GuaranteedUpdate
+does (`apiserver/pkg/storage/etcd3/store.go`).
+"""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+from collections.abc import Sequence
+
+from dra_shared.clock import Clock
+from dra_shared.log import logger
+
+from dra_apiserver.errors import server_error
+from dra_apiserver.storage.collection import Collection, Pending
+from dra_apiserver.storage.engine import Changes, Commit, Engine, FarBehind, SharedEngine, reason
+from dra_apiserver.storage.records import Change, Event, Record, Resource
+from dra_apiserver.storage.store import Store
+
+_STEP = 1000
+_POLL = 1.0
+
+_log = logger(__name__)
+
+
+class _Batch(list[Pending]):
+    """Writes for one transaction, made from what the store had seen up to revision `applied`."""
+
+    applied = 0
+    commit: Commit | None = None
+
+
+class SharedStore(Store):
+    """As a store alone, with the others' writes; `fresh` waits until all are seen that were answered before."""
+
+    def __init__(self, engine: SharedEngine, clock: Clock, window: float) -> None:
+        super().__init__(engine, clock, window)
+        self._shared = engine
+        self._ended = threading.Event()
+        self._follower: threading.Thread | None = None
+        self._refreshing: asyncio.Task[None] | None = None
+        self._next_refresh: asyncio.Task[None] | None = None
+
+    async def __aenter__(self) -> SharedStore:
+        await super().__aenter__()
+        self._follower = threading.Thread(target=self._follow_loop, name="follower", daemon=True)
+        self._follower.start()
+        return self
+
+    async def __aexit__(self, *error: object) -> None:
+        self._ended.set()
+        await asyncio.to_thread(self._shared.wake)
+        if self._follower is not None:
+            await asyncio.to_thread(self._follower.join)
+        await super().__aexit__(*error)
+
+    async def fresh(self) -> None:
+        """Wait until all is seen that any server had answered when this was called.
+
+        Raises:
+            StatusError: 500, the database does not answer.
+        """
+        # A refresh that has begun may have read before; all who come meanwhile share the next one.
+        if self._next_refresh is None:
+            self._next_refresh = asyncio.create_task(self._refresh_after(self._refreshing))
+        try:
+            await asyncio.shield(self._next_refresh)
+        except Exception as error:
+            self._judge(error)
+            raise server_error(f"storage: {reason(error)}") from error
+
+    async def _refresh_after(self, running: asyncio.Task[None] | None) -> None:
+        if running is not None:
+            await asyncio.wait([running])
+        self._refreshing, self._next_refresh = self._next_refresh, None
+        await self._catch_up()
+
+    async def _catch_up(self) -> None:
+        while True:
+            after = self._revision
+            found = await asyncio.to_thread(self._shared.changes, after, _STEP)
+            await self._take(after, found)
+            if found.newest <= self._revision:
+                return
+
+    async def _take(self, after: int, found: Changes) -> None:
+        if found.compacted > after:
+            # The log may have holes after that revision.
+            await self._reload()
+        else:
+            self._wake(self._apply(found.changes))
+
+    def check_revision(self, revision: int) -> None:
+        """As the store alone; the other servers compact, too."""
+        self._compacted = max(self._compacted, self._shared.compacted)
+        super().check_revision(revision)
+
+    def _follow_loop(self) -> None:
+        assert self._loop is not None
+        while True:
+            self._shared.listen(_POLL)
+            if self._ended.is_set():
+                return
+            asyncio.run_coroutine_threadsafe(self._try_to_catch_up(), self._loop).result()
+
+    async def _try_to_catch_up(self) -> None:
+        try:
+            await self.fresh()
+        except Exception as error:
+            _log.debug("the database's log cannot be read", error=reason(error))
+        else:
+            if self.failure is not None and not self.queued:
+                self._judge(None)
+
+    def _apply(self, changes: Sequence[Change]) -> set[Collection]:
+        """Make other servers' changes visible, without those that are."""
+        touched: set[Collection] = set()
+        for change in changes:
+            found = change.event
+            if found.revision <= self._revision:
+                continue
+            if found.revision != self._revision + 1:
+                raise RuntimeError(f"the log has no revision {self._revision + 1}, but {found.revision}")
+            collection = self.collection(change.resource)
+            collection.apply(Event(found.type, found.record, collection.records.get(found.key)))
+            self._revision = found.revision
+            touched.add(collection)
+        self._newest = max(self._newest, self._revision)
+        return touched
+
+    def _wake(self, touched: set[Collection]) -> None:
+        for collection in touched:
+            collection.wake()
+
+    def _flush(self) -> None:
+        self._scheduled = False
+        if self._queued and not self._writing:
+            batch = _Batch(write for write in self._queued if self._is_current(write))
+            batch.applied = self._revision
+            self._queued = []
+            self._writing = len(batch)
+            if batch:
+                self._jobs.put(batch)
+            else:
+                self._idle.set()
+
+    def _is_current(self, write: Pending) -> bool:
+        """Whether what the write was made from is still the newest version; where not, it is refused."""
+        basis, event = write.basis, write.change.event
+        if basis is not None and basis.stored is None:
+            return True
+        if basis is not None and basis.stored:
+            # It was given its revision meanwhile.
+            event.previous, write.basis = basis.change.event.stored, None
+            basis = None
+        current = write.collection.records.get(event.key)
+        if basis is None and (current and current.revision) == (event.previous and event.previous.revision):
+            return True
+        self._refuse(write)
+        return False
+
+    def _refuse(self, write: Pending) -> None:
+        write.stored = False
+        if write.collection.inflight.get(write.change.event.key) is write:
+            del write.collection.inflight[write.change.event.key]
+        if not write.done.done():
+            write.done.set_result(False)
+
+    def _commit(self, batch: Sequence[Pending]) -> None:
+        assert isinstance(batch, _Batch)
+        batch.commit = self._shared.commit([write.change for write in batch], batch.applied)
+
+    def _written(self, batch: Sequence[Pending], failure: Exception | None) -> None:
+        assert isinstance(batch, _Batch)
+        if isinstance(failure, FarBehind):
+            self._writing = 0
+            self._queued = [*batch, *self._queued]
+            catching_up = asyncio.create_task(self._try_to_catch_up())
+            catching_up.add_done_callback(lambda _: self._flush())
+            return
+        if failure is not None:
+            super()._written(batch, failure)
+            return
+        assert batch.commit is not None
+        self._writing = 0
+        self._judge(None)
+        touched = self._apply(batch.commit.before)
+        for write, change in zip(batch, batch.commit.written, strict=True):
+            if change is None:
+                self._refuse(write)
+            else:
+                self._settle(write, change)
+                touched.add(write.collection)
+        self.commits += 1
+        self.committed_writes += sum(change is not None for change in batch.commit.written)
+        assert self._loop is not None
+        # The writers are answered before watchers are notified: the answers are scheduled already.
+        self._loop.call_soon(self._wake, touched)
+        if self._queued:
+            self._flush()
+        else:
+            self._newest = self._revision
+            self._idle.set()
+
+    def _settle(self, write: Pending, change: Change) -> None:
+        write.change, write.stored = change, True
+        event = change.event
+        # The follower may have seen it before.
+        if event.revision > self._revision:
+            write.collection.apply(event)
+            self._revision = event.revision
+        if write.collection.inflight.get(event.key) is write:
+            del write.collection.inflight[event.key]
+        if not write.done.done():
+            write.done.set_result(True)
+
+    async def _reload(self) -> None:
+        """Begin again from the objects: what happened since is compacted already."""
+        _log.warning("this server has not followed for too long, it reads all objects again")
+        revisions = await asyncio.to_thread(self._shared.reopen)
+        found: dict[Resource, list[Record]] = {}
+        for resource, record in await asyncio.to_thread(lambda: list(self._shared.objects())):
+            found.setdefault(resource, []).append(record)
+        revision = max(revisions.newest, 1)
+        if revision < self._revision:
+            return
+        self._revision = self._newest = revision
+        self._compacted = max(self._compacted, revisions.compacted)
+        for resource in {*self._collections, *found}:
+            collection = self.collection(resource)
+            collection.reset(found.get(resource, ()), revision)
+            collection.wake()
+
+
+def store_for(engine: Engine, clock: Clock, window: float) -> Store:
+    """The store of an engine: one that follows the others' writes where the database has others."""
+    return (
+        SharedStore(engine, clock, window)
+        if isinstance(engine, SharedEngine)
+        else Store(engine, clock, window)
+    )

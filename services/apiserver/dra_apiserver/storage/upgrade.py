@@ -1,0 +1,56 @@
+"""Making the tables of a new database, and migrating those of an older one."""
+
+from __future__ import annotations
+
+from dra_shared.log import logger
+from sqlalchemy import Connection, inspect, text
+
+from dra_apiserver.storage import schema
+from dra_apiserver.storage.engine import DatabaseUnusable
+
+VERSION_TABLE = "alembic_version"
+
+_log = logger(__name__)
+
+
+def make_tables(connection: Connection) -> None:
+    """The tables of a new database, as of the newest migration."""
+    schema.metadata.create_all(connection)
+    connection.execute(text(f"CREATE TABLE {VERSION_TABLE} (version_num VARCHAR(32) NOT NULL PRIMARY KEY)"))
+    connection.execute(text(f"INSERT INTO {VERSION_TABLE} VALUES (:head)"), {"head": schema.REVISION})
+
+
+def version(connection: Connection, name: str) -> str | None:
+    """The migration that the database has; None for a new one.
+
+    Raises:
+        DatabaseUnusable: it has another program's tables.
+    """
+    tables = set(inspect(connection).get_table_names())
+    if foreign := tables - {*schema.metadata.tables, VERSION_TABLE}:
+        raise DatabaseUnusable(name, f"it has a table {min(foreign)}, so it is another program's")
+    if VERSION_TABLE not in tables:
+        return None
+    found: str | None = connection.scalar(text(f"SELECT version_num FROM {VERSION_TABLE}"))
+    return found or ""
+
+
+def migrate(connection: Connection, name: str, found: str) -> None:
+    """Bring the tables up to date from the migration that they have.
+
+    Raises:
+        DatabaseUnusable: it is one that this API server does not know.
+    """
+    if found == schema.REVISION:
+        return
+    from alembic.util import CommandError
+
+    from dra_apiserver.storage.migrations import upgrade
+
+    _log.info("database is of an older version, it is being migrated", database=name, version=found)
+    try:
+        upgrade(connection)
+    except CommandError as error:
+        raise DatabaseUnusable(
+            name, f"it has version {found}, which this API server does not know"
+        ) from error

@@ -1,0 +1,283 @@
+"""Several stores on one database: one order, no lost write, no hole."""
+
+import asyncio
+import threading
+from collections.abc import AsyncIterator, Callable
+from contextlib import AsyncExitStack
+from typing import Any
+
+import pytest
+from dra_apiserver.errors import StatusError
+from dra_apiserver.storage import ADDED, Event, Put, Record, Remove
+from dra_apiserver.storage.postgresql import PostgresqlEngine
+from dra_apiserver.storage.records import Change
+from dra_apiserver.storage.shared import SharedStore, store_for
+from dra_shared.clock import FakeClock
+
+from tests.support import postgres as servers
+from tests.support.waiting import until
+
+PODS, NODES = ("", "pods"), ("", "nodes")
+
+
+@pytest.fixture
+async def pair(postgres: Callable[[], str]) -> AsyncIterator[tuple[SharedStore, SharedStore]]:
+    url = postgres()
+    async with _store(url) as one, _store(url) as other:
+        yield one, other
+
+
+def _store(url: str, engine: type[PostgresqlEngine] = PostgresqlEngine) -> SharedStore:
+    made = store_for(engine(url, relaxed=True), FakeClock(), 300)
+    assert isinstance(made, SharedStore)
+    return made
+
+
+def put(name: str, **fields: object) -> Callable[[Record | None], Put]:
+    return lambda current: Put({"metadata": {"name": name}, **fields})
+
+
+def increment(current: Record | None) -> Put:
+    obj: dict[str, Any] = {"metadata": {"name": "c"}, "count": 0} if current is None else current.object()
+    return Put({**obj, "count": obj["count"] + 1})
+
+
+async def test_no_increment_of_64_writers_is_lost(pair: tuple[SharedStore, SharedStore]) -> None:
+    async def writer(store: SharedStore) -> list[int]:
+        found = [await store.write(PODS, "ns/c", increment) for _ in range(5)]
+        return [record.object()["count"] for record in found if record is not None]
+
+    counts = await asyncio.gather(*(writer(store) for store in pair for _ in range(32)))
+    # Each write saw what the one before it had made, wherever that was.
+    assert sorted(count for one in counts for count in one) == list(range(1, 321))
+    for store in pair:
+        await store.fresh()
+        record = store.get(PODS, "ns/c")
+        assert record is not None
+        assert record.object() == {
+            "metadata": {"name": "c", "resourceVersion": str(record.revision)},
+            "count": 320,
+        }
+    assert await pair[0].check() == []
+
+
+async def test_all_servers_see_one_order_without_holes(pair: tuple[SharedStore, SharedStore]) -> None:
+    start = pair[0].revision
+    writes = [
+        store.write(resource, f"ns/{number}-{place}", put("x"))
+        for number in range(50)
+        for place, store in enumerate(pair)
+        for resource in (PODS, NODES)
+    ]
+    records = await asyncio.gather(*writes)
+    revisions = sorted(record.revision for record in records if record is not None)
+    assert revisions == list(range(start + 1, start + 201))
+    seen = []
+    for store in pair:
+        await store.fresh()
+        assert store.revision == start + 200
+        events = {r: store.collection(r).events(0, 1000) or [] for r in (PODS, NODES)}
+        for each in events.values():
+            assert [event.revision for event in each] == sorted(event.revision for event in each)
+        seen.append(sorted((e.revision, r, e.key, e.record.data) for r in events for e in events[r]))
+        assert [revision for revision, *_ in seen[-1]] == revisions
+        assert all(f'"resourceVersion":"{e[0]}"'.encode() in e[3] for e in seen[-1])
+    assert seen[0] == seen[1]
+
+
+async def test_of_two_that_create_one_object_one_succeeds(pair: tuple[SharedStore, SharedStore]) -> None:
+    def create(current: Record | None) -> Put:
+        if current is not None:
+            raise ValueError("there is one already")
+        return Put({"metadata": {"name": "a"}})
+
+    results = await asyncio.gather(
+        *(store.write(PODS, "ns/a", create) for store in pair), return_exceptions=True
+    )
+    assert {type(result) for result in results} == {Record, ValueError}
+
+
+async def test_writes_that_build_on_a_refused_one_are_made_again(
+    pair: tuple[SharedStore, SharedStore],
+) -> None:
+    one, other = pair
+    await one.write(PODS, "ns/c", increment)
+    await other.fresh()
+    # The first batch is on its way when what it is made from becomes old; the second builds on the first.
+    first = [asyncio.create_task(other.write(PODS, "ns/c", increment)) for _ in range(3)]
+    foreign = asyncio.create_task(one.write(PODS, "ns/c", increment))
+    await asyncio.sleep(0)
+    second = [asyncio.create_task(other.write(PODS, "ns/c", increment)) for _ in range(3)]
+    await asyncio.gather(foreign, *first, *second)
+    await one.fresh()
+    record = one.get(PODS, "ns/c")
+    assert record is not None
+    assert record.object()["count"] == 8
+
+
+async def test_what_is_seen_to_be_refused_is_judged_again_when_it_was_not_so(
+    pair: tuple[SharedStore, SharedStore],
+) -> None:
+    one, other = pair
+
+    def remove(current: Record | None) -> Remove | None:
+        return None if current is None else Remove(current.object())
+
+    await one.write(PODS, "ns/a", put("a"))
+    await other.fresh()
+    removal = asyncio.create_task(other.write(PODS, "ns/a", remove))
+    update = asyncio.create_task(one.write(PODS, "ns/a", put("a", spec=1)))
+    await asyncio.gather(removal, update)
+    for store in pair:
+        await store.fresh()
+    assert (one.get(PODS, "ns/a") is None) == (other.get(PODS, "ns/a") is None)
+    assert await one.check() == []
+
+
+async def test_a_watcher_is_woken_by_the_other_servers_write(pair: tuple[SharedStore, SharedStore]) -> None:
+    one, other = pair
+    for spec in range(3):
+        woken = other.collection(PODS).waiter()
+        record = await one.write(PODS, "ns/a", put("a", spec=spec))
+        await asyncio.wait_for(woken, 60)
+        assert record is not None
+        found = other.get(PODS, "ns/a")
+        assert found is not None
+        assert (found.revision, found.data) == (record.revision, record.data)
+
+
+async def test_what_another_server_compacts_is_refused(pair: tuple[SharedStore, SharedStore]) -> None:
+    one, other = pair
+    for spec in range(4):
+        await one.write(PODS, "ns/a", put("a", spec=spec))
+    one.compact(one.revision - 1)
+    await one.write(PODS, "ns/a", put("a", spec=9))
+    await other.fresh()
+    with pytest.raises(StatusError) as caught:
+        await other.history(PODS, 1)
+    assert caught.value.code == 410
+    (event, last) = (await other.history(PODS, other.revision - 2)).events
+    assert event.previous is not None
+    assert (event.previous.object()["spec"], last.record.object()["spec"]) == (2, 9)
+
+
+class Deaf(PostgresqlEngine):
+    """Hears nothing of the others until it may."""
+
+    may = threading.Event()
+
+    def listen(self, seconds: float) -> None:
+        self.may.wait()
+        super().listen(seconds)
+
+    def wake(self) -> None:
+        self.may.set()
+        super().wake()
+
+
+async def test_a_server_that_was_away_longer_than_the_window_reads_all_again(
+    postgres: Callable[[], str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(Deaf, "may", threading.Event())
+    url = postgres()
+    async with _store(url) as one:
+        await one.write(PODS, "ns/gone", put("gone"))
+        await one.write(PODS, "ns/kept", put("kept"))
+        async with _store(url, Deaf) as away:
+            before = away.revision
+            position = away.collection(PODS).end
+            await one.write(PODS, "ns/gone", lambda current: Remove(current.object()) if current else None)
+            await one.write(PODS, "ns/new", put("new"))
+            one.compact(one.revision)
+            # The rows go behind the store's back.
+            log = PostgresqlEngine(url)
+            await until(lambda: log.changes(1, 1).compacted == one.compacted)
+            log.close()
+            assert away.revision == before
+            await away.fresh()
+            assert away.revision == one.revision
+            assert sorted(away.collection(PODS).records) == ["ns/kept", "ns/new"]
+            assert away.collection(PODS).events(position, 10) in (None, [])
+            with pytest.raises(StatusError) as caught:
+                await away.history(PODS, before)
+            assert caught.value.code == 410
+            record = await away.write(PODS, "ns/kept", put("kept", spec=1))
+            assert record is not None
+            assert record.revision == one.revision + 1
+
+
+async def test_a_server_far_behind_follows_before_it_writes(
+    postgres: Callable[[], str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(Deaf, "may", threading.Event())
+    url = postgres()
+    async with _store(url) as one, _store(url, Deaf) as behind:
+        await asyncio.gather(*(one.write(PODS, f"ns/{n}", put(str(n))) for n in range(1500)))
+        await one.write(PODS, "ns/c", increment)
+        record = await behind.write(PODS, "ns/c", increment)
+        assert record is not None
+        assert record.object()["count"] == 2
+        assert len(behind.collection(PODS).records) == 1501
+
+
+async def test_acknowledged_writes_survive_the_databases_crash() -> None:
+    with servers.running() as server:
+        url = server.database()
+        async with AsyncExitStack() as stack:
+            stores = [
+                await stack.enter_async_context(store_for(PostgresqlEngine(url), FakeClock(), 300))
+                for _ in range(2)
+            ]
+            acknowledged: list[str] = []
+
+            async def writer(name: str) -> None:
+                for number in range(1000):
+                    try:
+                        await stores[number % 2].write(PODS, f"ns/{name}-{number}", put(name))
+                    except StatusError:
+                        return
+                    acknowledged.append(f"ns/{name}-{number}")
+
+            writers = [asyncio.create_task(writer(f"w{number}")) for number in range(16)]
+            await until(lambda: len(acknowledged) > 50)
+            await asyncio.to_thread(server.stop, "immediate")
+            await asyncio.gather(*writers)
+            assert any(store.failure for store in stores)
+            await asyncio.to_thread(server.start)
+
+            async def works() -> bool:
+                try:
+                    return await stores[1].write(PODS, "ns/after", put("after")) is not None
+                except StatusError:
+                    return False
+
+            await until(works)
+            for store in stores:
+                await store.fresh()
+                assert set(acknowledged) <= store.collection(PODS).records.keys()
+                assert store.get(PODS, "ns/after") is not None
+            assert await stores[0].check() == []
+
+
+def test_changes_are_numbered_after_others(postgres: Callable[[], str]) -> None:
+    one = PostgresqlEngine(postgres(), relaxed=True)
+    one.open()
+    try:
+        commit = one.commit([_change("ns/a", 2), _change("ns/b", 3)], 1)
+        assert [c.event.revision for c in commit.written if c] == [2, 3]
+        late = one.commit([_change("ns/b", 2), _change("ns/c", 3)], 1)
+        assert [c.event.key for c in late.before] == ["ns/a", "ns/b"]
+        refused, written = late.written
+        assert refused is None
+        assert written is not None
+        assert written.event.revision == 4
+        assert b'"resourceVersion":"4"' in written.event.record.data
+        assert one.changes(1, 100).newest == 4
+        assert [c.event.revision for c in one.changes(2, 1).changes] == [3]
+    finally:
+        one.close()
+
+
+def _change(key: str, revision: int) -> Change:
+    data = b'{"metadata":{"resourceVersion":"%d"}}' % revision
+    return Change(PODS, Event(ADDED, Record(key, revision, data), None))

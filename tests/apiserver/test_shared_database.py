@@ -1,0 +1,138 @@
+"""Two API servers on one database, as clients see them that change between the two."""
+
+import asyncio
+from collections.abc import AsyncIterator, Callable
+from contextlib import AsyncExitStack
+from pathlib import Path
+from typing import Any
+
+import httpx
+import orjson
+import pytest
+from dra_apiserver.config import Config
+from dra_apiserver.server import ApiServer
+
+from tests.support.waiting import until
+
+_MAPS = "/api/v1/namespaces/default/configmaps"
+
+Pair = tuple[httpx.AsyncClient, httpx.AsyncClient]
+
+
+@pytest.fixture
+async def pair(tmp_path: Path, postgres: Callable[[], str]) -> AsyncIterator[Pair]:
+    """Clients of two servers that start at the same time, with one directory for the key that signs tokens."""
+    config = Config(port=0, data=tmp_path, relaxed=True, database=postgres(), authorization_mode="RBAC")
+    async with AsyncExitStack() as stack:
+        servers = await asyncio.gather(
+            *(stack.enter_async_context(ApiServer(config)) for _ in range(2)), return_exceptions=False
+        )
+        one, other = [
+            await stack.enter_async_context(httpx.AsyncClient(base_url=server.url, timeout=30))
+            for server in servers
+        ]
+        yield one, other
+
+
+def _map(name: str, **data: str) -> dict[str, Any]:
+    return {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": name}, "data": data}
+
+
+async def test_a_client_sees_what_the_other_server_answered(pair: Pair) -> None:
+    one, other = pair
+    for number in range(5):
+        created = await one.post(_MAPS, json=_map(f"m{number}"))
+        assert created.status_code == 201
+        version = created.json()["metadata"]["resourceVersion"]
+        assert (await other.get(f"{_MAPS}/m{number}")).json() == created.json()
+        listed = (await other.get(_MAPS)).json()
+        assert f"m{number}" in [item["metadata"]["name"] for item in listed["items"]]
+        created = await one.post(_MAPS, json=_map(f"n{number}"))
+        version = created.json()["metadata"]["resourceVersion"]
+        listed = (await other.get(_MAPS, params={"resourceVersion": version})).json()
+        assert f"n{number}" in [item["metadata"]["name"] for item in listed["items"]]
+
+
+async def test_a_namespace_of_one_server_takes_objects_at_the_other(pair: Pair) -> None:
+    one, other = pair
+    namespace = {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "new"}}
+    assert (await one.post("/api/v1/namespaces", json=namespace)).status_code == 201
+    created = await other.post("/api/v1/namespaces/new/configmaps", json=_map("m"))
+    assert created.status_code == 201, created.text
+
+
+async def test_an_update_of_an_older_version_is_a_conflict_everywhere(pair: Pair) -> None:
+    one, other = pair
+    first = (await one.post(_MAPS, json=_map("m", a="1"))).json()
+    assert (await other.put(f"{_MAPS}/m", json={**first, "data": {"a": "2"}})).status_code == 200
+    late = await one.put(f"{_MAPS}/m", json={**first, "data": {"a": "3"}})
+    assert (late.status_code, late.json()["reason"]) == (409, "Conflict")
+    answers = await asyncio.gather(*(client.post(_MAPS, json=_map("both")) for client in pair))
+    assert sorted(answer.status_code for answer in answers) == [201, 409]
+
+
+async def test_a_watch_follows_both_servers(pair: Pair) -> None:
+    one, other = pair
+    version = (await one.get(_MAPS)).json()["metadata"]["resourceVersion"]
+    query = {"watch": "1", "resourceVersion": version, "fieldSelector": "metadata.name!=kube-root-ca.crt"}
+    async with other.stream("GET", _MAPS, params=query) as stream:
+        for number, client in enumerate((one, other, one, other)):
+            assert (await client.post(_MAPS, json=_map(f"m{number}"))).status_code == 201
+        events: list[dict[str, Any]] = []
+        async for line in stream.aiter_lines():
+            events.append(orjson.loads(line))
+            if len(events) == 4:
+                break
+    assert [event["object"]["metadata"]["name"] for event in events] == ["m0", "m1", "m2", "m3"]
+    versions = [int(event["object"]["metadata"]["resourceVersion"]) for event in events]
+    assert versions == sorted(versions)
+
+
+async def test_a_kind_that_one_server_gets_is_served_by_the_other(pair: Pair) -> None:
+    one, other = pair
+    definition = {
+        "apiVersion": "apiextensions.k8s.io/v1",
+        "kind": "CustomResourceDefinition",
+        "metadata": {"name": "things.example.com"},
+        "spec": {
+            "group": "example.com",
+            "scope": "Namespaced",
+            "names": {"plural": "things", "kind": "Thing", "singular": "thing", "listKind": "ThingList"},
+            "versions": [
+                {
+                    "name": "v1",
+                    "served": True,
+                    "storage": True,
+                    "schema": {"openAPIV3Schema": {"type": "object"}},
+                }
+            ],
+        },
+    }
+    path = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions"
+    assert (await one.post(path, json=definition)).status_code == 201
+    thing = {"apiVersion": "example.com/v1", "kind": "Thing", "metadata": {"name": "t"}}
+    things = "/apis/example.com/v1/namespaces/default/things"
+    created = await until(lambda: _created(other, things, thing))
+    assert (await one.get(f"{things}/t")).json() == created.json()
+
+
+async def _created(client: httpx.AsyncClient, path: str, obj: dict[str, Any]) -> httpx.Response | None:
+    answer = await client.post(path, json=obj)
+    assert answer.status_code in (201, 404)
+    return answer if answer.status_code == 201 else None
+
+
+async def test_a_token_of_one_server_holds_at_the_other(pair: Pair) -> None:
+    one, other = pair
+    account = {"apiVersion": "v1", "kind": "ServiceAccount", "metadata": {"name": "robot"}}
+    assert (await one.post("/api/v1/namespaces/default/serviceaccounts", json=account)).status_code == 201
+    request = {"apiVersion": "authentication.k8s.io/v1", "kind": "TokenRequest", "spec": {}}
+    answer = await one.post("/api/v1/namespaces/default/serviceaccounts/robot/token", json=request)
+    token = answer.json()["status"]["token"]
+    review = {
+        "apiVersion": "authentication.k8s.io/v1",
+        "kind": "TokenReview",
+        "spec": {"token": token},
+    }
+    found = await other.post("/apis/authentication.k8s.io/v1/tokenreviews", json=review)
+    assert found.json()["status"]["user"]["username"] == "system:serviceaccount:default:robot"

@@ -1,0 +1,60 @@
+"""The databases that the tests of the store run on, by a name for each; and two servers of one database."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any, Self
+
+from dra_apiserver.storage import Record, Resource, Store
+from dra_apiserver.storage.catalog import Database, engine
+from dra_apiserver.storage.engine import Engine
+from dra_apiserver.storage.shared import store_for
+from dra_apiserver.storage.store import ChangeFunction
+from dra_shared.clock import Clock
+
+SQLITE, POSTGRESQL, TWO_SERVERS = "sqlite", "postgresql", "postgresql, two servers"
+ALL = (SQLITE, POSTGRESQL, TWO_SERVERS)
+
+Opener = Callable[[Clock, float], Any]
+
+
+class TwoServers:
+    """What one server writes another one reads; in between it waits for what was answered."""
+
+    def __init__(self, make: Callable[[], Engine], clock: Clock, window: float) -> None:
+        self._writer = store_for(make(), clock, window)
+        self._reader = store_for(make(), clock, window)
+
+    async def __aenter__(self) -> Self:
+        await self._writer.__aenter__()
+        await self._reader.__aenter__()
+        return self
+
+    async def __aexit__(self, *error: object) -> None:
+        await self._reader.__aexit__(*error)
+        await self._writer.__aexit__(*error)
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._reader, name)
+
+    async def write(
+        self, resource: Resource, key: str, change: ChangeFunction, dry_run: bool = False
+    ) -> Record | None:
+        """The writer's; the reader has seen it afterwards."""
+        stored = await self._writer.write(resource, key, change, dry_run)
+        await self._reader.fresh()
+        return stored
+
+
+def opener(kind: str, folder: Path, url: Callable[[], str]) -> Opener:
+    """Opens stores on one database of the kind; ``url`` makes a database of PostgreSQL."""
+    database = Database("sqlite:" if kind == SQLITE else url(), folder, relaxed=True)
+
+    def make() -> Engine:
+        return engine(database)
+
+    def start(clock: Clock, window: float) -> Store | TwoServers:
+        return TwoServers(make, clock, window) if kind == TWO_SERVERS else store_for(make(), clock, window)
+
+    return start

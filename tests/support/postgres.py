@@ -1,0 +1,121 @@
+"""A PostgreSQL of the tests' own: a server in a temporary folder, and a schema for each test."""
+
+import itertools
+import os
+import pwd
+import shutil
+import subprocess
+import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import pytest
+
+_PROGRAMS = "/usr/lib/postgresql"
+# The server refuses to run as root.
+_USER = "postgres"
+_OPTIONS = " ".join(
+    f"-c {setting}"
+    for setting in (
+        *("fsync=off", "listen_addresses=", "max_connections=200", "shared_buffers=16MB"),
+        *("max_wal_senders=0", "wal_level=minimal"),
+    )
+)
+
+_numbers = itertools.count()
+
+
+def programs() -> Path | None:
+    """The folder of the newest server's programs; None where none is installed."""
+    found = sorted(Path(_PROGRAMS).glob("*/bin/initdb"), key=lambda path: float(path.parent.parent.name))
+    if found:
+        return found[-1].parent
+    named = shutil.which("initdb")
+    return None if named is None else Path(named).resolve().parent
+
+
+def needed() -> Path:
+    """The programs; the test is skipped where there are none, and fails in CI, which installs them."""
+    found = programs()
+    if found is None:
+        text = "PostgreSQL is not installed (tools/postgresql installs it)"
+        if os.environ.get("CI"):
+            pytest.fail(text)
+        pytest.skip(text)
+    return found
+
+
+class Postgres:
+    """A running server."""
+
+    def __init__(self, binaries: Path, folder: Path) -> None:
+        self._binaries = binaries
+        self.folder = folder
+        self._user = None if os.getuid() else _USER
+        self._data = folder / "data"
+        self._run(
+            "initdb",
+            "-D",
+            str(self._data),
+            "-U",
+            "dralab",
+            "-A",
+            "trust",
+            "--no-sync",
+            "--no-instructions",
+            "-E",
+            "UTF8",
+            "--locale=C",
+        )
+
+    def _run(self, program: str, *arguments: str) -> None:
+        subprocess.run(
+            [self._binaries / program, *arguments],
+            check=True,
+            user=self._user,
+            cwd=self.folder,
+            stdout=subprocess.DEVNULL,
+            env={"PATH": os.environ["PATH"], "LC_ALL": "C"},
+        )
+
+    def start(self) -> None:
+        """Start, and wait until it answers."""
+        options = f"{_OPTIONS} -k {self.folder}"
+        self._run(
+            "pg_ctl", "-D", str(self._data), "-w", "-l", str(self.folder / "log"), "-o", options, "start"
+        )
+
+    def stop(self, mode: str = "immediate") -> None:
+        """Stop: `immediate` is a crash."""
+        self._run("pg_ctl", "-D", str(self._data), "-m", mode, "-w", "stop")
+
+    def database(self) -> str:
+        """The URL of a schema of its own, which is quicker to make, and to remove, than a database."""
+        import psycopg
+
+        schema = f"test{next(_numbers)}"
+        with psycopg.connect(self._url(""), autocommit=True) as connection:
+            connection.execute(f"CREATE SCHEMA {schema}".encode())
+        return self._url(f"&options=-csearch_path%3D{schema}")
+
+    def _url(self, more: str) -> str:
+        return f"postgresql://dralab@/postgres?host={self.folder}{more}"
+
+
+@contextmanager
+def running() -> Iterator[Postgres]:
+    """A server that is gone afterwards."""
+    binaries = needed()
+    # Below /tmp, because a unix socket's path must be short.
+    with tempfile.TemporaryDirectory(prefix="p", dir="/tmp") as name:
+        folder = Path(name)
+        if not os.getuid():
+            entry = pwd.getpwnam(_USER)
+            os.chown(folder, entry.pw_uid, entry.pw_gid)
+        server = Postgres(binaries, folder)
+        server.start()
+        try:
+            yield server
+        finally:
+            server.stop()
