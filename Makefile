@@ -10,7 +10,7 @@ MODULES := $(wildcard shared/dra_shared services/*/dra_* cli/dra_cli cli/dralab)
 MYPY_TARGETS := $(MODULES) $(wildcard tests bench tools)
 DIST ?= dist
 
-.PHONY: help install install-dev demo test unit quick fuzz lint format types layers bench dist docs lock schemas tables assets recorded clean
+.PHONY: help install install-dev demo test unit quick fuzz endure lint format types layers bench dist docs lock schemas tables assets recorded clean
 
 help: ## Show this help
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | awk -F':.*## ' '{printf "  make %-12s %s\n", $$1, $$2}'
@@ -41,6 +41,9 @@ quick: install-dev ## The tests that start no process and open no socket
 
 fuzz: install-dev ## Send random requests to an API server (FUZZ="--requests 10000 1 2 3": so many for each seed)
 	@$(BIN)/python -m tests.apiserver.fuzzing.run $(FUZZ)
+
+endure: install-dev ## Kill node agents and device plugins under pods for ten minutes (ENDURE="--minutes 60 --seed 2")
+	@$(BIN)/python -m tests.endurance.run $(ENDURE)
 
 lint: install-dev ## ruff
 	@$(BIN)/ruff check . && $(BIN)/ruff format --check .
