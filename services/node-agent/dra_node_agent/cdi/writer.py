@@ -19,9 +19,10 @@ def transient_name(vendor: str, class_: str, transient_id: str) -> str:
     return f"{vendor}-{class_}_{transient_id.replace('/', '_')}"
 
 
-def write_spec(directory: Path, name: str, spec: Spec) -> Path:
-    """Write ``spec`` to ``directory/name.yaml`` by an atomic rename, durable before it returns.
+def write_spec(directory: Path, name: str, spec: Spec, *, durable: bool = True) -> Path:
+    """Write ``spec`` to ``directory/name.yaml`` by an atomic rename.
 
+    With ``durable`` the file survives a power cut from then on; without, as upstream's library has it, it may be lost.
     The version is set to the lowest that can express the spec.
 
     Raises:
@@ -39,7 +40,8 @@ def write_spec(directory: Path, name: str, spec: Spec) -> Path:
             file.write(text)
             file.flush()
             os.fchmod(file.fileno(), 0o644)
-            os.fsync(file.fileno())
+            if durable:
+                os.fsync(file.fileno())
         os.replace(temporary, path)
     except BaseException:
         Path(temporary).unlink(missing_ok=True)

@@ -1,3 +1,5 @@
+import errno
+import os
 from pathlib import Path
 from typing import Any
 
@@ -316,6 +318,10 @@ class TestPrepare:
             node.start().prepare(claim("u", "gpu-99", driver="gpu.example.com"))
 
 
+def _full(descriptor: int) -> None:
+    raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+
 class TestLife:
     def test_is_the_same_after_a_restart_and_gone_after_unprepare(self, tmp_path: Path) -> None:
         node = _Node(tmp_path, "gpu.example.com")
@@ -328,7 +334,7 @@ class TestLife:
         assert [path.name for path in node.cdi.iterdir()] == ["k8s.gpu.example.com-gpu_common.yaml"]
         assert node.start().prepared() == []
 
-    @pytest.mark.parametrize("point", ["checkpoint-started", "cdi-written", "checkpoint-completed"])
+    @pytest.mark.parametrize("point", ["cdi-written", "checkpoint-completed"])
     def test_a_crash_in_prepare(self, tmp_path: Path, point: str) -> None:
         node = _Node(tmp_path, "gpu.example.com")
         wanted = claim("uid-1", "gpu-0", driver="gpu.example.com")
@@ -356,6 +362,35 @@ class TestLife:
         node.start().prepare(claim("uid-1", "gpu-0", driver="gpu.example.com"))
         (node.directory / "checkpoint.json").unlink()
         node.start()
+        assert len(list(node.cdi.iterdir())) == 1
+
+    @pytest.mark.parametrize("left", [None, ""])
+    def test_a_cdi_file_that_a_power_cut_took_is_written_again(
+        self, tmp_path: Path, left: str | None
+    ) -> None:
+        node = _Node(tmp_path, "gpu.example.com")
+        wanted = claim("uid-1", "gpu-0", driver="gpu.example.com")
+        first = node.start().prepare(wanted)
+        (file,) = node.cdi.glob("*uid-1*")
+        content = file.read_text()
+        file.unlink() if left is None else file.write_text(left)
+        state = node.start()
+        assert state.prepared() == []
+        assert state.prepare(wanted) == first
+        assert file.read_text() == content
+
+    def test_a_claim_whose_checkpoint_could_not_be_written_is_not_prepared(
+        self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        node = _Node(tmp_path, "gpu.example.com")
+        wanted = claim("uid-1", "gpu-0", driver="gpu.example.com")
+        state = node.start()
+        with monkeypatch.context() as patched:
+            patched.setattr("os.fsync", _full)
+            with pytest.raises(OSError, match="No space left"):
+                state.prepare(wanted)
+        assert state.prepared() == []
+        state.unprepare(ref(wanted))
         assert len(list(node.cdi.iterdir())) == 1
 
     def test_a_damaged_checkpoint_is_an_error(self, tmp_path: Path) -> None:

@@ -14,7 +14,9 @@ from dra_node_agent.cdi import (
     CdiDevice,
     ContainerEdits,
     Spec,
+    SpecError,
     qualified_name,
+    read_spec,
     remove_spec,
     transient_name,
     write_spec,
@@ -78,7 +80,7 @@ class ProfileState:
         """
         try:
             content = msgspec.json.decode(self._path.read_bytes(), type=_File)
-            self._entries = {entry.uid: entry for entry in content.prepared_claims}
+            self._entries = {entry.uid: entry for entry in content.prepared_claims if self._is_whole(entry)}
         except FileNotFoundError:
             self._save()
         except msgspec.DecodeError as error:
@@ -94,7 +96,7 @@ class ProfileState:
 
     def prepared(self) -> list[str]:
         """The UIDs of the claims that are prepared."""
-        return sorted(uid for uid, entry in self._entries.items() if entry.completed)
+        return sorted(self._entries)
 
     def prepare(self, claim: ResourceClaim) -> list[PreparedDevice]:
         """Make the claim's devices ready.
@@ -104,28 +106,30 @@ class ProfileState:
         """
         uid = claim.metadata.uid
         entry = self._entries.get(uid)
-        if entry is not None and entry.completed:
+        if entry is not None:
             return [msgspec.convert(device, PreparedDevice) for device in entry.devices]
         try:
             answers, devices = self._compute(claim)
         except PrepareError as error:
             raise PrepareError(f"prepare failed: {error}") from error
-        self._entries[uid] = _Entry(uid)
-        self._save()
-        self._reached("checkpoint-started")
         if devices:
+            # After a crash right here the file is that of no claim in the checkpoint, and removed at the next start.
             self._write(uid, tuple(devices))
         self._reached("cdi-written")
         self._entries[uid] = _Entry(uid, True, [msgspec.to_builtins(answer) for answer in answers])
-        self._save()
+        try:
+            self._save()
+        except OSError:
+            del self._entries[uid]
+            raise
         self._reached("checkpoint-completed")
         return answers
 
     def unprepare(self, claim: ClaimRef) -> None:
         """Take the devices back."""
+        remove_spec(self._cdi, self._file(claim.uid))
         if claim.uid not in self._entries:
             return
-        remove_spec(self._cdi, transient_name(self._vendor, self._profile.cdi_class, claim.uid))
         self._reached("cdi-removed")
         del self._entries[claim.uid]
         self._save()
@@ -215,11 +219,27 @@ class ProfileState:
             values[f"consumedNumber.{name}"] = parsed.value()
         return values
 
+    def _is_whole(self, entry: _Entry) -> bool:
+        """Whether the claim's CDI file, if it has one, is there: a power cut may have taken it."""
+        own = [
+            id_ for device in entry.devices for id_ in device.get("cdi_ids", ()) if f"={entry.uid}-" in id_
+        ]
+        if not entry.completed or not own:
+            return entry.completed
+        try:
+            read_spec(self._cdi / f"{self._file(entry.uid)}.yaml")
+        except (OSError, SpecError):
+            _log.warning("the CDI file of a claim is lost, the claim is prepared again", claim=entry.uid)
+            return False
+        return True
+
+    def _file(self, name: str) -> str:
+        return transient_name(self._vendor, self._profile.cdi_class, name)
+
     def _write(self, name: str, devices: tuple[CdiDevice, ...]) -> None:
         kind = f"{self._vendor}/{self._profile.cdi_class}"
-        file = transient_name(self._vendor, self._profile.cdi_class, name)
         try:
-            write_spec(self._cdi, file, Spec(kind, devices))
+            write_spec(self._cdi, self._file(name), Spec(kind, devices), durable=False)
         except (OSError, ValueError) as error:
             raise PrepareError(f"unable to create CDI spec file for claim: {error}") from error
 
