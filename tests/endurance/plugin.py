@@ -16,7 +16,7 @@ _LOOK = 0.3
 
 
 async def serve(directory: Path) -> None:
-    """Register with the kubelet, and again whenever it has started anew, as plugins do."""
+    """Register with the kubelet, and again after each of its starts, as plugins do."""
     plugin = StubPlugin(RESOURCE, directory / "widget.sock", respond=_respond)
     kubelet = directory / "kubelet.sock"
     known: tuple[int, int] | None = None

@@ -120,6 +120,7 @@ class TestResources:
                 "sharing: {timeSlicing: {resources: [{name: gpu, replicas: 1}]}}",
                 "number of replicas must be >= 2",
             ),
+            ("imex: {channelIDs: [0], required: true}", "requested IMEX channel channel0 does not exist"),
             ("sharing: {mps: {resources: [{name: gpu, replicas: 2}]}}", "sharing.mps is not simulated"),
         ],
     )
@@ -167,6 +168,20 @@ class TestAllocate:
         assert answer.cdi_ids == [f"k8s.device-plugin.nvidia.com/gpu={id_}"]
         ((key, value),) = answer.annotations.items()
         assert (key.startswith("cdi.k8s.io/nvidia-device-plugin_"), value) == (True, answer.cdi_ids[0])
+
+    @pytest.mark.parametrize("strategy", ["envvar", "cdi-cri"])
+    def test_direct_storage_and_networks(self, tmp_path: Path, strategy: str) -> None:
+        file = tmp_path / "config.yaml"
+        file.write_text(
+            "flags: {gdsEnabled: true, mofedEnabled: true, gdrcopyEnabled: false}\nimex: {channelIDs: [0]}"
+        )
+        values = {"device_plugin_config": str(file), "device_list_strategy": strategy}
+        resource = _resource(tmp_path, "1xA100-SXM4-40GB", **values)
+        env = resource.allocate(list(resource.entries)).env
+        assert env.pop("NVIDIA_VISIBLE_DEVICES", "") == (
+            "" if strategy == "cdi-cri" else [*resource.entries][0]
+        )
+        assert env == {"NVIDIA_GDS": "enabled", "NVIDIA_MOFED": "enabled"}
 
     def test_replicas_are_one_device(self, tmp_path: Path) -> None:
         file = tmp_path / "config.yaml"

@@ -1,7 +1,7 @@
 """How the device plugin is set up: its flags, its environment, its config file (api/config/v1)."""
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -21,6 +21,8 @@ DISTRIBUTED, PACKED = "distributed", "packed"
 _MIG, _LISTS, _IDS = "mig-strategy", "device-list-strategy", "device-id-strategy"
 _FILE, _DISABLE, _ENABLE = "device-plugin-config", "dp-disable-healthchecks", "dp-enable-healthchecks"
 _SHARED = ".shared"
+# What NVIDIA's container runtime adds for storage and networks that reach the GPU directly.
+_STORAGE = {"gdrcopyEnabled": "NVIDIA_GDRCOPY", "gdsEnabled": "NVIDIA_GDS", "mofedEnabled": "NVIDIA_MOFED"}
 _ALL_XIDS = 0
 
 OPTIONS = (
@@ -58,6 +60,7 @@ class PluginConfig:
     replicated: tuple[Replicated, ...] = ()
     one_replica_at_most: bool = False
     disabled_xids: Mapping[int, bool] | None = None
+    environment: Mapping[str, str] = field(default_factory=dict)
 
     @property
     def cdi(self) -> bool:
@@ -85,6 +88,7 @@ def parse(values: Mapping[str, str]) -> PluginConfig:
     sharing = file.get("sharing") or {}
     if sharing.get("mps"):
         raise DriverConfigError("NVIDIA's device plugin: sharing.mps is not simulated, timeSlicing is")
+    _check_channels(file.get("imex") or {})
     slicing = sharing.get("timeSlicing") or {}
     return PluginConfig(
         mig_strategy=_one_of(
@@ -114,6 +118,7 @@ def parse(values: Mapping[str, str]) -> PluginConfig:
         replicated=_replicated(slicing) if slicing else (),
         one_replica_at_most=bool(slicing.get("failRequestsGreaterThanOne")),
         disabled_xids=_disabled(values.get(_DISABLE, ""), values.get(_ENABLE, "")),
+        environment={name: "enabled" for flag, name in _STORAGE.items() if flags.get(flag)},
     )
 
 
@@ -145,6 +150,16 @@ def _one_of(value: str, known: tuple[str, ...], message: str) -> str:
     if value not in known:
         raise DriverConfigError(f"NVIDIA's device plugin: {message.format(value)}")
     return value
+
+
+def _check_channels(imex: Mapping[str, Any]) -> None:
+    """No simulated node has an IMEX channel (internal/imex/imex.go)."""
+    for number in imex.get("channelIDs") or ():
+        if imex.get("required"):
+            raise DriverConfigError(
+                f"NVIDIA's device plugin: requested IMEX channel channel{number} does not exist"
+            )
+        _log.warning("ignoring requested IMEX channel", channel=f"channel{number}")
 
 
 class _Resource(msgspec.Struct):

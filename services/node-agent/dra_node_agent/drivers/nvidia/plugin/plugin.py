@@ -88,6 +88,7 @@ class NvidiaResource:
             mounts = [Mount("/dev/null", f"{MOUNTS_ROOT}/{name}") for name in names]
         annotations = {f"{_ANNOTATION}{uuid.uuid4()}": ",".join(cdi)} if CDI_ANNOTATIONS in strategies else {}
         nodes = self._nodes(chosen) if self._config.pass_device_specs and (env or mounts) else []
+        env |= self._config.environment
         return Allocation(env, mounts, nodes, annotations, cdi if CDI_CRI in strategies else ())
 
     def _validate(self, ids: Sequence[str]) -> None:
