@@ -179,7 +179,7 @@ class TestAllocate:
         resource = _resource(tmp_path, "1xA100-SXM4-40GB", **values)
         env = resource.allocate(list(resource.entries)).env
         assert env.pop("NVIDIA_VISIBLE_DEVICES", "") == (
-            "" if strategy == "cdi-cri" else [*resource.entries][0]
+            "" if strategy == "cdi-cri" else next(iter(resource.entries))
         )
         assert env == {"NVIDIA_GDS": "enabled", "NVIDIA_MOFED": "enabled"}
 
