@@ -6,6 +6,7 @@ Mirrors upstream's ``pkg/scheduler/framework/plugins/noderesources``.
 import math
 from collections.abc import Callable, Hashable, Mapping, Sequence
 
+from dra_shared.api.node import Node
 from dra_shared.api.pod import Pod
 
 from dra_scheduler.componentconfig.types import (
@@ -36,6 +37,13 @@ from dra_scheduler.plugins.scoringstrategy import strategy
 
 _CPU_AND_MEMORY = (ResourceSpec(CPU, 1), ResourceSpec(MEMORY, 1))
 
+Devices = Callable[[str, Node], tuple[int, int]]
+"""How many devices a node has for an extended resource that DRA provides, and how many of them are in use."""
+
+
+def _no_devices(_resource: str, _node: Node) -> tuple[int, int]:
+    return 0, 0
+
 
 def shortfalls(
     needs: Mapping[str, int], node: NodeInfo, delegated: Callable[[str], bool] = lambda _: False
@@ -62,7 +70,8 @@ def shortfalls(
 class NodeResourcesFit:
     """Filters by what is left of the node's resources, and compares nodes by the strategy of ``args``.
 
-    ``delegated`` says whether a resource is one that device classes stand for.
+    ``delegated`` says whether a resource is one that device classes stand for. Where the node itself has none of it,
+    ``devices`` are compared.
     """
 
     name = "NodeResourcesFit"
@@ -71,8 +80,10 @@ class NodeResourcesFit:
         self,
         delegated: Callable[[str], bool] = lambda _: False,
         args: NodeResourcesFitArgs | None = None,
+        devices: Devices = _no_devices,
     ) -> None:
         args = args or NodeResourcesFitArgs()
+        self._devices = devices
         self._delegated = delegated
         self._ignored = frozenset(args.ignored_resources or ())
         self._ignored_groups = frozenset(args.ignored_resource_groups or ())
@@ -135,11 +146,20 @@ class NodeResourcesFit:
         needs: Amounts = state.read("comparable requests", dict) or {}
         found = []
         for resource in self._scored:
-            allocatable = node.allocatable.get(resource.name, 0)
-            if allocatable and _counts(resource.name, needs):
-                wanted = node.comparable.get(resource.name, 0) + needs.get(resource.name, 0)
-                found.append((resource.weight, wanted, allocatable))
+            if not _counts(resource.name, needs):
+                continue
+            allocatable, used = _totals(node, resource.name, node.comparable, self._devices)
+            if allocatable:
+                found.append((resource.weight, used + needs.get(resource.name, 0), allocatable))
         return self._strategy(found)
+
+
+def _totals(node: NodeInfo, name: str, requested: Amounts, devices: Devices) -> tuple[int, int]:
+    """How much the node has of the resource, and how much of that is in use."""
+    allocatable = node.allocatable.get(name, 0)
+    if not allocatable and "/" in name and node.node is not None:
+        return devices(name, node.node)
+    return allocatable, requested.get(name, 0)
 
 
 def _counts(name: str, needs: Amounts) -> bool:
@@ -152,7 +172,10 @@ class NodeResourcesBalancedAllocation:
 
     name = "NodeResourcesBalancedAllocation"
 
-    def __init__(self, args: NodeResourcesBalancedAllocationArgs | None = None) -> None:
+    def __init__(
+        self, args: NodeResourcesBalancedAllocationArgs | None = None, devices: Devices = _no_devices
+    ) -> None:
+        self._devices = devices
         resources = (args.resources if args is not None else None) or _CPU_AND_MEMORY
         self._resources = tuple(resource.name for resource in resources)
 
@@ -172,16 +195,16 @@ class NodeResourcesBalancedAllocation:
         half = MAX_NODE_SCORE // 2
         # What the pod doesn't ask for is compared neither with it nor without it.
         asked = [name for name in self._resources if _counts(name, needs)]
-        return half + (half + _balance(node, asked, needs) - _balance(node, asked, {})) // 2
+        return half + (half + self._balance(node, asked, needs) - self._balance(node, asked, {})) // 2
+
+    def _balance(self, node: NodeInfo, names: Sequence[str], more: Amounts) -> int:
+        totals = [(name, *_totals(node, name, node.requested, self._devices)) for name in names]
+        return _balance([((used + more.get(name, 0)), allocatable) for name, allocatable, used in totals])
 
 
-def _balance(node: NodeInfo, names: Sequence[str], more: Amounts) -> int:
-    """100 where the resources are used in equal parts, with ``more`` in use than is now; less the more they differ."""
-    fractions = []
-    for name in names:
-        allocatable = node.allocatable.get(name, 0)
-        if allocatable:
-            fractions.append(min(1.0, (node.requested.get(name, 0) + more.get(name, 0)) / allocatable))
+def _balance(parts: Sequence[tuple[int, int]]) -> int:
+    """100 where equal parts of the resources are in use, less the more they differ; ``parts``: in use, and all."""
+    fractions = [min(1.0, used / allocatable) for used, allocatable in parts if allocatable]
     deviation = 0.0
     if len(fractions) == 2:
         deviation = abs(fractions[0] - fractions[1]) / 2

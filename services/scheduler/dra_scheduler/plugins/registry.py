@@ -31,6 +31,7 @@ from dra_scheduler.framework.plugin import Plugin
 from dra_scheduler.framework.podsinprebind import PodsInPreBind
 from dra_scheduler.framework.runtime import Framework
 from dra_scheduler.plugins.basic import DefaultBinder, SchedulingGates
+from dra_scheduler.plugins.classdevices import ClassDevices
 from dra_scheduler.plugins.defaultpreemption import DefaultPreemption
 from dra_scheduler.plugins.dynamicresources.plugin import DynamicResources
 from dra_scheduler.plugins.dynamicresources.rivals import Rivals
@@ -159,6 +160,7 @@ def _node_plugins(parts: Parts, profile: Profile) -> list[Plugin]:
     """Those that look at the node and the pods there."""
     cache, manager = parts.cache, parts.manager
     extended = parts.gates.enabled("DRAExtendedResource")
+    devices = {"devices": ClassDevices(manager)} if extended else {}
     return [
         NodeUnschedulable(),
         NodeName(),
@@ -168,9 +170,11 @@ def _node_plugins(parts: Parts, profile: Profile) -> list[Plugin]:
         NodeResourcesFit(
             lambda name: extended and manager.classes.for_resource(name) is not None,
             profile.args_of(NodeResourcesFit.name, NodeResourcesFitArgs),
+            **devices,
         ),
         NodeResourcesBalancedAllocation(
-            profile.args_of(NodeResourcesBalancedAllocation.name, NodeResourcesBalancedAllocationArgs)
+            profile.args_of(NodeResourcesBalancedAllocation.name, NodeResourcesBalancedAllocationArgs),
+            **devices,
         ),
         PodTopologySpread(
             cache, parts.siblings, profile.args_of(PodTopologySpread.name, PodTopologySpreadArgs)

@@ -177,7 +177,7 @@ class TestAllocate:
         )
         values = {"device_plugin_config": str(file), "device_list_strategy": strategy}
         resource = _resource(tmp_path, "1xA100-SXM4-40GB", **values)
-        env = resource.allocate(list(resource.entries)).env
+        env = dict(resource.allocate(list(resource.entries)).env)
         assert env.pop("NVIDIA_VISIBLE_DEVICES", "") == (
             "" if strategy == "cdi-cri" else next(iter(resource.entries))
         )
