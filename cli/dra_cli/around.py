@@ -10,6 +10,7 @@ from pathlib import Path
 
 from dra_cli.cluster import Cluster
 from dra_cli.errors import CommandError
+from dra_cli.forkserver import ForkServer, fork_servers
 from dra_cli.services import ClusterOptions, ClusterServices
 
 # What shells give for a program that is not there, and for one that cannot be run.
@@ -26,13 +27,16 @@ def around(options: ClusterOptions, data: Path | None, command: Sequence[str]) -
     """
     with contextlib.ExitStack() as stack:
         folder = data or Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="dralab-run-")))
-        return asyncio.run(_around(Cluster(folder), options, command))
+        forks = [stack.enter_context(contextlib.closing(server)) for server in fork_servers()]
+        return asyncio.run(_around(Cluster(folder), options, command, forks))
 
 
-async def _around(cluster: Cluster, options: ClusterOptions, command: Sequence[str]) -> int:
+async def _around(
+    cluster: Cluster, options: ClusterOptions, command: Sequence[str], forks: Sequence[ForkServer]
+) -> int:
     with cluster.locked():
         try:
-            async with ClusterServices(cluster, options, _quiet).running():
+            async with ClusterServices(cluster, options, _quiet, forks).running():
                 return await _run(cluster, command)
         finally:
             cluster.forget()

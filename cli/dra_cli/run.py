@@ -8,7 +8,7 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Coroutine
+from collections.abc import Coroutine, Sequence
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -17,6 +17,7 @@ from dra_shared.client.rest import Client
 
 from dra_cli.cluster import Cluster, own_console
 from dra_cli.errors import CommandError
+from dra_cli.forkserver import ForkServer
 from dra_cli.progress import Progress
 from dra_cli.services import ClusterOptions, ClusterServices, Reporter
 
@@ -28,8 +29,8 @@ _POLL = 0.02
 _SHOW_EVERY = 0.5
 
 
-async def up(data: Path, options: ClusterOptions) -> None:
-    """Run a cluster until SIGINT or SIGTERM."""
+async def up(data: Path, options: ClusterOptions, forks: Sequence[ForkServer]) -> None:
+    """Run a cluster until SIGINT or SIGTERM; ``forks`` start its services."""
     began = time.monotonic()
     stop = asyncio.Event()
     loop = asyncio.get_running_loop()
@@ -38,9 +39,11 @@ async def up(data: Path, options: ClusterOptions) -> None:
     cluster = Cluster(data)
     report = Reporter()
     with cluster.locked():
-        services = ClusterServices(cluster, options, report)
+        services = ClusterServices(cluster, options, report, forks)
         try:
             async with contextlib.AsyncExitStack() as stack:
+                for fork in forks:
+                    stack.callback(fork.close)
                 with Progress("nodes ready", total(options)) as progress:
                     shown = asyncio.create_task(_show_nodes(cluster, progress))
                     stack.callback(shown.cancel)

@@ -16,6 +16,7 @@ from dra_cli.certificates import Certificate, make_certificate
 from dra_cli.cluster import Cluster, Record, ServiceRecord
 from dra_cli.errors import CommandError
 from dra_cli.fleet import DEFAULT_POOL, Pool, Pools
+from dra_cli.forkserver import ForkServer
 from dra_cli.identities import Identities
 from dra_cli.ports import Port, PortTaken
 from dra_cli.supervisor import ServiceSpec, Supervisor
@@ -85,8 +86,15 @@ class ClusterServices:
         CommandError: the options leave out what cannot be left out.
     """
 
-    def __init__(self, cluster: Cluster, options: ClusterOptions, report: Callable[[str], None]) -> None:
+    def __init__(
+        self,
+        cluster: Cluster,
+        options: ClusterOptions,
+        report: Callable[[str], None],
+        forks: Sequence[ForkServer] = (),
+    ) -> None:
         self.cluster = cluster
+        self._forks = forks
         self._options = options
         self._report = report
         self._clients = self._choose_clients()
@@ -140,6 +148,7 @@ class ClusterServices:
                 self.cluster.logs,
                 report=self._report,
                 changed=lambda: self._publish(specs, supervisor),
+                forks=self._forks,
             )
             await stack.enter_async_context(supervisor)
             self.cluster.write_kubeconfig(server, self._token, self._authority)

@@ -24,6 +24,7 @@ from dra_shared.clock import Clock, SystemClock
 from dra_shared.listening import ADDRESS_IN_USE, CANNOT_RUN, REPORT
 
 from dra_cli.errors import CommandError
+from dra_cli.forkserver import Forked, ForkServer
 from dra_cli.ports import Port, PortTaken
 
 _POLL = 0.02
@@ -57,7 +58,8 @@ class ServiceSpec:
 class Supervisor:
     """Keeps ``specs`` running while the context lasts; see the module's docstring.
 
-    ``report`` gets one line for whatever a user should know; ``changed`` is called when a process was replaced.
+    ``report`` gets one line for whatever a user should know; ``changed`` is called when a process was replaced;
+    ``forks`` start the services that they have imported.
     """
 
     def __init__(
@@ -68,9 +70,11 @@ class Supervisor:
         report: Callable[[str], None],
         changed: Callable[[], None] = lambda: None,
         clock: Clock | None = None,
+        forks: Sequence[ForkServer] = (),
     ) -> None:
         self._logs = logs
-        self._services = [_Service(spec, logs / f"{spec.name}.log") for spec in specs]
+        self._forks = forks
+        self._services = [self._service(spec) for spec in specs]
         self._report = report
         self._changed = changed
         self._clock = clock or SystemClock()
@@ -98,9 +102,12 @@ class Supervisor:
         await asyncio.gather(*self._keepers.values(), return_exceptions=True)
         await self._stop()
 
+    def _service(self, spec: ServiceSpec) -> "_Service":
+        return _Service(spec, self._logs / f"{spec.name}.log", self._forks)
+
     async def add(self, spec: ServiceSpec) -> None:
         """Start one more, and keep it running."""
-        service = _Service(spec, self._logs / f"{spec.name}.log")
+        service = self._service(spec)
         await service.start()
         self._services.append(service)
         self._keepers[spec.name] = asyncio.create_task(self._keep(service))
@@ -207,8 +214,9 @@ class Supervisor:
 
 
 class _Service:
-    def __init__(self, spec: ServiceSpec, log: Path) -> None:
+    def __init__(self, spec: ServiceSpec, log: Path, forks: Sequence[ForkServer]) -> None:
         self.spec = spec
+        self._forks = forks
         self.log = log
         self.restarts = 0
         self.was_ready = False
@@ -217,7 +225,7 @@ class _Service:
         """Whether it ended because it does not take its options: it never will."""
         self.port_taken = False
         """Whether it ended because another program listens on its port."""
-        self._process: asyncio.subprocess.Process | None = None
+        self._process: asyncio.subprocess.Process | Forked | None = None
         self._pipe = -1
         self._report = -1
         self._listens = False
@@ -241,30 +249,39 @@ class _Service:
         return self._listens
 
     async def start(self) -> None:
-        spec = self.spec
         theirs, self._pipe = os.pipe()
         self._report, report = os.pipe()
         os.set_blocking(self._report, False)
         self.port_taken = self._listens = False
         try:
             with self.log.open("ab") as log:
-                self._process = await asyncio.create_subprocess_exec(
-                    sys.executable,
-                    "-m",
-                    spec.module,
-                    spec.port_flag,
-                    str(spec.port.number),
-                    *spec.arguments,
-                    stdin=theirs,
-                    stdout=log,
-                    stderr=log,
-                    env={**os.environ, **spec.environment, "DRALAB_SUPERVISED": "1", REPORT: str(report)},
-                    pass_fds=(report,),
-                    start_new_session=True,
-                )
+                self._process = await self._spawn(theirs, log.fileno(), report)
         finally:
             os.close(theirs)
             os.close(report)
+
+    async def _spawn(self, stdin: int, log: int, report: int) -> asyncio.subprocess.Process | Forked:
+        """Fork it from a server that has imported it, else execute it."""
+        spec = self.spec
+        words = [spec.port_flag, str(spec.port.number), *spec.arguments]
+        environment = {**os.environ, **spec.environment, "DRALAB_SUPERVISED": "1"}
+        for server in self._forks:
+            if spec.module in server.modules and server.works:
+                # One that is gone, or that takes no message of this size.
+                with contextlib.suppress(OSError):
+                    return await server.spawn(spec.module, words, environment, (stdin, log, report), REPORT)
+        return await asyncio.create_subprocess_exec(
+            sys.executable,
+            "-m",
+            spec.module,
+            *words,
+            stdin=stdin,
+            stdout=log,
+            stderr=log,
+            env={**environment, REPORT: str(report)},
+            pass_fds=(report,),
+            start_new_session=True,
+        )
 
     async def ended(self) -> str:
         assert self._process is not None

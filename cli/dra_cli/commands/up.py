@@ -135,13 +135,17 @@ def _nodes(parser: Parser) -> None:
 
 def run(chosen: argparse.Namespace) -> None:
     """Start it."""
+    from dra_cli.forkserver import fork_servers
+
+    # Before anything else is imported that they do not need, and while there is one thread.
+    forks = [] if chosen.detach else fork_servers()
     from dra_cli import run as processes
 
     options = asked(chosen)
     if chosen.detach:
         print(processes.detach(chosen.data, sys.argv[1:], processes.total(options)))
     else:
-        asyncio.run(processes.up(chosen.data, options))
+        asyncio.run(processes.up(chosen.data, options, forks))
 
 
 def asked(chosen: argparse.Namespace) -> "ClusterOptions":

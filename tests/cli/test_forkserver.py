@@ -1,0 +1,70 @@
+"""Services that are forks of a process that has imported them."""
+
+import json
+import subprocess
+import sys
+import threading
+from pathlib import Path
+from typing import Any
+
+import pytest
+from dra_cli.forkserver import SERVERS, fork_servers
+
+from tests.docs.test_docs import SERVICES
+from tests.support.reference import REPOSITORY
+
+pytestmark = pytest.mark.system
+
+
+def _seen(folder: Path, case: str) -> dict[str, Any]:
+    command = [sys.executable, "-m", "tests.cli.forking", str(folder), case]
+    result = subprocess.run(command, cwd=REPOSITORY, capture_output=True, text=True, timeout=100, check=False)
+    assert result.returncode == 0, result.stderr
+    seen: dict[str, Any] = json.loads(result.stdout)
+    assert (seen.pop("left"), seen.pop("server")) == (False, False)
+    return seen
+
+
+def test_a_service_is_a_fork_with_a_session_files_and_a_name_of_its_own(tmp_path: Path) -> None:
+    assert _seen(tmp_path, "starts") == {
+        "parent": True,
+        "session": True,
+        "name": "tests",
+        "input": "pipe:",
+        "output": "one.log",
+    }
+
+
+def test_how_a_fork_ended_is_known_and_it_is_replaced(tmp_path: Path) -> None:
+    assert _seen(tmp_path, "restarts")["lines"] == [
+        f"one was killed by SIGKILL; restarting it in 0.25 s (log: {tmp_path}/one.log)"
+    ]
+
+
+def test_without_the_server_services_are_executed(tmp_path: Path) -> None:
+    seen = _seen(tmp_path, "loses")
+    assert (seen["works"], seen["executed"]) == (False, True)
+    assert "one was killed by SIGKILL" in seen["lines"][0]
+
+
+def test_a_forks_exit_code_and_last_words_are_those_of_the_service(tmp_path: Path) -> None:
+    seen = _seen(tmp_path, "refuses")
+    assert seen["code"] == 2
+    assert "one does not start: no such GPU" in seen["error"]
+    assert seen["restarts"] == {"one": 0}
+
+
+def test_a_process_with_threads_forks_nothing() -> None:
+    done = threading.Event()
+    thread = threading.Thread(target=done.wait)
+    thread.start()
+    try:
+        assert fork_servers() == []
+    finally:
+        done.set()
+        thread.join()
+
+
+def test_every_service_of_a_cluster_has_a_server() -> None:
+    listed = [module for modules, _ in SERVERS for module in modules]
+    assert sorted(listed) == sorted(f"{package}.main" for package in SERVICES)
