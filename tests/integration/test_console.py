@@ -72,6 +72,14 @@ class _Server:
         }
         self.create(f"/api/v1/namespaces/{namespace}/pods", {"metadata": {"name": name}, "spec": pod})
 
+    def get(self, path: str) -> dict[str, Any]:
+        found: dict[str, Any] = self._client.get(path).json()
+        return found
+
+    def pods(self) -> list[str]:
+        items = self.get(f"/api/v1/namespaces/{self.namespace}/pods")["items"]
+        return [item["metadata"]["name"] for item in items]
+
     def delete(self, path: str) -> None:
         assert self._client.delete(path).status_code == 200
 
@@ -168,6 +176,30 @@ def test_the_keyboard_alone_reaches_every_device(page: Page, server: _Server) ->
         page.keyboard.press(key)
     page.keyboard.press("Escape")
     expect(page.locator("#chosen")).to_have_text("")
+
+
+def test_what_would_happen_is_shown_before_it_is_done(page: Page, server: _Server) -> None:
+    server.claim("train", "true")
+    _open(page, server)
+    page.get_by_role("button", name="used 2").click()
+    page.get_by_text("As a table (2)").click()
+    row = page.locator("details.table tbody tr").first
+    node = row.locator("td").first.inner_text()
+    row.get_by_role("button").click()
+    panel = page.get_by_role("complementary", name="Device")
+    panel.get_by_role("button", name=f"Drain node {node}", exact=True).click()
+    expect(panel.locator(".preview")).to_contain_text("pods would")
+    expect(panel.locator(".preview")).to_contain_text(f"{server.namespace}/train")
+    # Nothing has happened yet.
+    assert not server.get(f"/api/v1/nodes/{node}")["spec"].get("unschedulable")
+    panel.get_by_role("button", name=re.compile("^Taint device .*: NoExecute$")).click()
+    panel.get_by_role("button", name=re.compile("^Taint device .*: NoExecute now$")).click()
+    expect(panel.get_by_role("status")).to_have_text(re.compile(r"^devicetaintrule console-\S+ is created$"))
+    blocking_until(lambda: server.pods() == [])
+    page.get_by_role("button", name="used 0").click()
+    undo = panel.get_by_role("button", name=re.compile("^Remove taint of rule console-"))
+    undo.click()
+    expect(undo).to_have_count(0)
 
 
 def test_a_waiting_pod_comes_first_and_says_why_down_to_the_value(page: Page, server: _Server) -> None:
@@ -281,6 +313,8 @@ def test_any_cluster_has_a_console_by_its_kubeconfig(page: Page, server: _Server
             server.claim("later", "false")
             page.goto(f"{base}/console/#/pods")
             expect(page.get_by_role("link", name=f"{server.namespace}/later")).to_be_visible()
+            asked = page.request.post(f"{base}/insight/plan/drain", data={"nodes": ["node-0"]})
+            assert asked.json()["moved"] == 0
             refused = page.request.post(f"{base}/api/v1/namespaces", data={"metadata": {"name": "no"}})
             assert (refused.status, "read only" in refused.text()) == (403, True)
         finally:

@@ -7,16 +7,21 @@ import time
 import webbrowser
 from typing import Any
 
+import msgspec
 import orjson
 import uvicorn
 from dra_apiserver.front import console, packed, workbench
 from dra_apiserver.front.models import ClassReport, PodReport
+from dra_scheduler.config import SchedulerConfig
+from dra_scheduler.plan.answers import complete
+from dra_scheduler.plan.asking import Asked
 from dra_scheduler.plan.objects import Objects
+from dra_scheduler.plan.routes import QUESTIONS
 from dra_shared.api.resources import RESOURCE_SLICES
 from dra_shared.cel.workbench import Candidate, candidates
 from dra_shared.client.rest import Client
 from dra_shared.features import FeatureGates
-from fastapi import APIRouter, FastAPI, HTTPException
+from fastapi import APIRouter, FastAPI, HTTPException, Request, Response
 
 from dra_cli.access import ChosenCluster
 from dra_cli.console.doorkeeper import Doorkeeper
@@ -86,6 +91,19 @@ def _insight(view: _View) -> APIRouter:
     async def free() -> dict[str, Any]:
         found: dict[str, Any] = orjson.loads(await (await view.snapshot()).free("json"))
         return found
+
+    @made.post("/plan/{question}")
+    async def plan(question: str, request: Request) -> Response:
+        if question not in QUESTIONS:
+            raise HTTPException(404, f"there is no question {question}")
+        kind, ask = QUESTIONS[question]
+        objects = (await view.snapshot()).objects
+        try:
+            wanted = msgspec.json.decode(await request.body(), type=kind)
+            answer = await asyncio.to_thread(ask, Asked(objects, SchedulerConfig()), wanted)
+        except (msgspec.DecodeError, ValueError) as error:
+            raise HTTPException(400, str(error)) from error
+        return Response(msgspec.json.encode(complete(answer)), media_type="application/json")
 
     return made
 

@@ -11,13 +11,13 @@ export class ApiError extends Error {
   }
 }
 
-/** The answer's JSON, or its text. Throws an ApiError. */
-export async function request(path, { method = "GET", body, signal, text = false } = {}) {
-  const headers = body === undefined ? {} : { "Content-Type": "application/json" };
+/** The answer's JSON; `type` is the body's media type. Throws an ApiError. */
+export async function request(path, { method = "GET", body, signal, type = "application/json" } = {}) {
+  const headers = body === undefined ? {} : { "Content-Type": type };
   const content = body === undefined ? undefined : JSON.stringify(body);
   const response = await fetch(path, { method, headers, body: content, signal });
   if (!response.ok) throw await refusal(response);
-  return text ? response.text() : response.json();
+  return response.json();
 }
 
 /** Calls `found` with the items of each page; gives the list's revision. */

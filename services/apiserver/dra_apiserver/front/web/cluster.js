@@ -45,6 +45,10 @@ const pod = ({ metadata, spec, status }) => {
       .concat((spec.resourceClaims ?? []).map((one) => one.resourceClaimName))
       .filter(Boolean),
     statuses: status?.containerStatuses ?? [],
+    // A DaemonSet's pod would come back, a static one is the node's own, one that has ended holds nothing.
+    evictable:
+      !metadata.ownerReferences?.some((one) => one.kind === "DaemonSet" || one.kind === "Node") &&
+      !["Succeeded", "Failed"].includes(status?.phase),
   };
 };
 

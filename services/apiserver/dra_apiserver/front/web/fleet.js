@@ -54,7 +54,7 @@ function device(key, slice, found, node, { holders, health, taintRules }) {
   const held = holders.get(key) ?? [];
   const taints = [
     ...(found.taints ?? []),
-    ...taintRules.filter((rule) => selects(rule.deviceSelector, slice, found)).map((rule) => rule.taint),
+    ...taintRules.filter((rule) => selects(rule.deviceSelector, slice, found)).map((rule) => ({ ...rule.taint, rule: rule.name })),
   ];
   const reported = health.get(key) ?? "";
   return {

@@ -7,6 +7,7 @@ import { request } from "./api.js";
 import { classes, slices } from "./cluster.js";
 import { complete, vocabulary } from "./completion.js";
 import { html } from "./html.js";
+import { settings } from "./settings.js";
 
 const DELAY = 120;
 const MOST = 300;
@@ -140,7 +141,7 @@ function Save() {
       .catch((error) => setOutcome(error.message));
   return html`<form class="controls" onSubmit=${(event) => { event.preventDefault(); create(); }}>
     <label>Save as a DeviceClass named <input value=${name} onInput=${(event) => setName(event.target.value)} /></label>
-    <button type="submit">Create</button>
+    <button type="submit" disabled=${settings.value.read_only}>Create</button>
     <details><summary>As a manifest</summary><pre>${JSON.stringify(made, null, 2)}</pre></details>
     <p aria-live="polite">${outcome}</p></form>`;
 }

@@ -1,0 +1,54 @@
+// "What if": an action on a node or device, what the scheduler would do then, and only after that the button that does it.
+
+import { useState } from "preact/hooks";
+import { actionsOn, cordon, untaint } from "./actions.js";
+import { request } from "./api.js";
+import { pods, world } from "./cluster.js";
+import { html } from "./html.js";
+import { Link } from "./links.js";
+import { settings } from "./settings.js";
+
+export function WhatIf({ device }) {
+  const [preview, setPreview] = useState(undefined);
+  const [outcome, setOutcome] = useState("");
+  const report = (work) => work.then(setOutcome, (error) => setOutcome(error.message));
+  const ask = async (action) => {
+    setOutcome("");
+    setPreview({ action });
+    try {
+      const path = `/insight/plan/${action.question}`;
+      setPreview({ action, answer: await request(path, { method: "POST", body: action.body }) });
+    } catch (error) {
+      setPreview({ action, problem: error.message });
+    }
+  };
+  const act = () => {
+    setPreview(undefined);
+    report(preview.action.act(pods.value));
+  };
+  return html`<section class="whatif" aria-label="What if"><h3>What if…</h3>
+    <p class="controls">${actionsOn(device).map((action) => html`<button aria-pressed=${preview?.action.name === action.name} onClick=${() => ask(action)}>${action.name}</button>`)}</p>
+    ${preview && html`<${Preview} preview=${preview} act=${act} />`}
+    ${!settings.value.read_only && html`<${Undo} device=${device} report=${report} />`}
+    <p role="status">${outcome}</p></section>`;
+}
+
+function Preview({ preview: { action, answer, problem }, act }) {
+  if (problem) return html`<p class="bad">No preview: ${problem}</p>`;
+  if (!answer) return html`<p class="note">Asking the scheduler…</p>`;
+  const moves = answer.moves ?? [];
+  return html`<div class="preview"><p><b>${answer.moved ?? 0}</b> pods would move, <b>${answer.stuck ?? 0}</b> would be stuck.</p>
+    ${moves.length > 0 && html`<table><thead><tr><th>Pod</th><th>From</th><th>To</th></tr></thead><tbody>
+      ${moves.map((one) => html`<tr><td><${Link} to=${`pods/${one.pod}`}>${one.pod}<//></td><td>${one.before}</td><td>${one.after || html`<span class="bad">${one.stuck}</span>`}</td></tr>`)}</tbody></table>`}
+    ${Object.entries(answer.preempted ?? {}).map(([pod, by]) => html`<p class="bad">${pod} would be preempted by ${by}</p>`)}
+    ${action.act && !settings.value.read_only && html`<button class="do" onClick=${act}>${action.name} now</button>`}</div>`;
+}
+
+/** What takes back what was done. */
+function Undo({ device, report }) {
+  const node = world.value.nodes.find((one) => one.name === device.node);
+  const rules = device.taints.map((taint) => taint.rule).filter(Boolean);
+  return html`<p class="controls">
+    ${node?.cordoned && html`<button onClick=${() => report(cordon(node.name, false))}>Uncordon node ${node.name}</button>`}
+    ${rules.map((rule) => html`<button onClick=${() => report(untaint(rule))}>Remove taint of rule ${rule}</button>`)}</p>`;
+}
