@@ -1,9 +1,9 @@
-"""Label and field selectors: parsed, checked and matched as apimachinery's `labels` and `fields` do, in its words."""
+"""Label selectors: parsed, checked and matched as apimachinery's `labels` does, in its words."""
 
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Protocol
 
@@ -339,88 +339,3 @@ def label_selector(selector: LabelSelectorLike | Mapping[str, Any] | None) -> La
             raise SelectorError(f"{_quote(operator)} is not a valid label selector operator")
         requirements.append(new_requirement(key, _EXPRESSION_OPERATORS[operator], tuple(values)))
     return LabelSelector(tuple(sorted(requirements, key=lambda requirement: requirement.key)))
-
-
-@dataclass(frozen=True, slots=True)
-class FieldTerm:
-    """One term of a field selector: the field equals the value, or doesn't."""
-
-    field: str
-    value: str
-    equal: bool = True
-
-
-@dataclass(frozen=True, slots=True)
-class FieldSelector:
-    """All of its terms must hold."""
-
-    terms: tuple[FieldTerm, ...] = ()
-
-    def matches(self, value_of: Callable[[str], str]) -> bool:
-        """Whether an object is selected whose field `f` reads `value_of(f)`."""
-        return all((value_of(term.field) == term.value) == term.equal for term in self.terms)
-
-    @property
-    def empty(self) -> bool:
-        """Whether it selects everything."""
-        return not self.terms
-
-    def exact(self, field: str) -> str | None:
-        """The value that the field must have, None where the selector leaves it open."""
-        return next((term.value for term in self.terms if term.field == field and term.equal), None)
-
-
-def _split_terms(text: str) -> list[str]:
-    terms, start, escaped = [], 0, False
-    for index, char in enumerate(text):
-        if escaped:
-            escaped = False
-        elif char == "\\":
-            escaped = True
-        elif char == ",":
-            terms.append(text[start:index])
-            start = index + 1
-    terms.append(text[start:])
-    return terms
-
-
-def _unescape(text: str) -> str:
-    out, escaped = [], False
-    for char in text:
-        if escaped:
-            if char not in "\\,=":
-                raise SelectorError(f"invalid field selector: invalid escape sequence: \\{char}")
-            out.append(char)
-            escaped = False
-        elif char == "\\":
-            escaped = True
-        elif char in ",=":
-            raise SelectorError(f"invalid field selector: unescaped character in value: {ord(char)}")
-        else:
-            out.append(char)
-    if escaped:
-        raise SelectorError("invalid field selector: invalid escape sequence: \\")
-    return "".join(out)
-
-
-def parse_field_selector(text: str) -> FieldSelector:
-    """The selector that `text` writes: `metadata.name=x,spec.nodeName!=y`.
-
-    Raises:
-        SelectorError: the text is malformed.
-    """
-    if not text:
-        return FieldSelector()
-    terms = []
-    for part in sorted(_split_terms(text)):
-        if not part:
-            continue
-        for index in range(len(part)):
-            operator = next((op for op in ("!=", "==", "=") if part.startswith(op, index)), None)
-            if operator is not None:
-                value = _unescape(part[index + len(operator) :])
-                terms.append(FieldTerm(part[:index], value, operator != "!="))
-                break
-        else:
-            raise SelectorError(f"invalid selector: '{text}'; can't understand '{part}'")
-    return FieldSelector(tuple(terms))

@@ -3,12 +3,8 @@
 from types import SimpleNamespace
 
 import pytest
-from dra_shared.selectors import (
-    SelectorError,
-    label_selector,
-    parse_field_selector,
-    parse_label_selector,
-)
+from dra_shared.fieldselectors import parse_field_selector
+from dra_shared.selectors import SelectorError, label_selector, parse_label_selector
 from hypothesis import given
 from hypothesis import strategies as st
 

@@ -9,14 +9,15 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from dralab.testing.blocking import Cluster, Pod
-    from dralab.testing.cluster import AsyncCluster, AsyncPod, WaitTimeout
+    from dralab.testing.cluster import AsyncCluster, WaitTimeout
     from dralab.testing.options import Options
+    from dralab.testing.pods import AsyncPod
 
 __all__ = ["AsyncCluster", "AsyncPod", "Cluster", "Options", "Pod", "WaitTimeout"]
 
 _MODULES = {
     "AsyncCluster": "cluster",
-    "AsyncPod": "cluster",
+    "AsyncPod": "pods",
     "Cluster": "blocking",
     "Options": "options",
     "Pod": "blocking",

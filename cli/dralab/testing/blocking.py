@@ -12,13 +12,13 @@ from typing import Any, Self, TypeVar
 import httpx
 import uvloop
 
-from dralab.testing.cluster import AsyncCluster, AsyncPod, Condition, JsonObject, Objects
+from dralab.testing.cluster import AsyncCluster, JsonObject, Objects
+from dralab.testing.conditions import TIMEOUT, Condition
 from dralab.testing.options import Options
+from dralab.testing.pods import AsyncPod
 from dralab.testing.rollback import Snapshot
 
 T = TypeVar("T")
-
-_TIMEOUT = 30.0
 
 
 class LoopThread:
@@ -168,13 +168,13 @@ class Cluster:
         condition: Condition = "",
         *,
         namespace: str | None = None,
-        timeout: float = _TIMEOUT,
+        timeout: float = TIMEOUT,
     ) -> JsonObject:
         """Wait until the object ``kind/name`` meets the condition: see :meth:`AsyncCluster.wait_for`."""
         return self.run(self.asynchronous.wait_for(target, condition, namespace=namespace, timeout=timeout))
 
     def until(
-        self, condition: Callable[[], object], *, timeout: float = _TIMEOUT, what: str = "the condition"
+        self, condition: Callable[[], object], *, timeout: float = TIMEOUT, what: str = "the condition"
     ) -> Any:
         """Wait for the first true result of ``condition``, which is called in a thread of its own."""
 
@@ -251,11 +251,11 @@ class Pod:
         """Its name."""
         return self.asynchronous.name
 
-    def logs(self, container: str | None = None, *, timeout: float = _TIMEOUT, **params: str) -> str:
+    def logs(self, container: str | None = None, *, timeout: float = TIMEOUT, **params: str) -> str:
         """Its log, as soon as there is one; of its only container, unless one is named."""
         return self.cluster.run(self.asynchronous.logs(container, timeout=timeout, **params))
 
-    def wait_for(self, condition: Condition = "", *, timeout: float = _TIMEOUT) -> JsonObject:
+    def wait_for(self, condition: Condition = "", *, timeout: float = TIMEOUT) -> JsonObject:
         """Wait until it meets the condition: see :meth:`AsyncCluster.wait_for`."""
         return self.cluster.run(self.asynchronous.wait_for(condition, timeout=timeout))
 

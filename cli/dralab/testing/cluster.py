@@ -7,7 +7,6 @@ import itertools
 import shutil
 import tempfile
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from types import TracebackType
 from typing import Any, Self
@@ -21,18 +20,16 @@ from dra_shared.client.errors import from_response
 from dra_shared.client.rest import Client
 from dra_shared.clock import FakeClock
 
+from dralab.testing.conditions import TIMEOUT, Condition, holding
 from dralab.testing.options import Options
+from dralab.testing.pods import AsyncPod
 from dralab.testing.processes import Processes
 from dralab.testing.rollback import Snapshot
 from dralab.testing.services import Services
 
 JsonObject = dict[str, Any]
 Objects = list[JsonObject]
-#: A condition of ``wait_for``: by name, or a function from the object to whether it holds.
-Condition = str | Callable[[JsonObject], object]
-
 _POLL = 0.005
-_TIMEOUT = 30.0
 
 
 class WaitTimeout(AssertionError):
@@ -156,7 +153,7 @@ class AsyncCluster:
         condition: Condition = "",
         *,
         namespace: str | None = None,
-        timeout: float = _TIMEOUT,
+        timeout: float = TIMEOUT,
     ) -> JsonObject:
         """Wait until the object ``kind/name`` meets the condition; gives the object.
 
@@ -168,7 +165,7 @@ class AsyncCluster:
             WaitTimeout: it does not in ``timeout`` seconds; with the scheduler's explanation and the object's events.
         """
         resource, name = await self._target(target)
-        path, holds = resource.path(namespace or "default", name), _condition(condition, resource)
+        path, holds = resource.path(namespace or "default", name), holding(condition, resource)
         last: JsonObject | None = None
         try:
             async with asyncio.timeout(timeout):
@@ -187,7 +184,7 @@ class AsyncCluster:
         raise AssertionError("the loop has no other end")
 
     async def until(
-        self, condition: Callable[[], object], *, timeout: float = _TIMEOUT, what: str = "the condition"
+        self, condition: Callable[[], object], *, timeout: float = TIMEOUT, what: str = "the condition"
     ) -> Any:
         """Wait for the first true result of ``condition``, which may be a coroutine function.
 
@@ -208,7 +205,7 @@ class AsyncCluster:
 
     # Pods
 
-    def pod(self, name: str, namespace: str = "default") -> "AsyncPod":
+    def pod(self, name: str, namespace: str = "default") -> AsyncPod:
         """The pod of that name, whether it is there or not yet."""
         return AsyncPod(self, name, namespace)
 
@@ -334,60 +331,6 @@ class AsyncCluster:
         return await about(self, target, namespace, resource, last)
 
 
-@dataclass(frozen=True)
-class AsyncPod:
-    """A pod by name."""
-
-    cluster: AsyncCluster
-    name: str
-    namespace: str = "default"
-
-    async def logs(self, container: str | None = None, *, timeout: float = _TIMEOUT, **params: str) -> str:
-        """Its log, as soon as there is one; of its only container, unless one is named.
-
-        Raises:
-            WaitTimeout: it does not start.
-        """
-        path = f"/api/v1/namespaces/{self.namespace}/pods/{self.name}/log"
-        given = {**params, **({"container": container} if container else {})}
-        await self.wait_for(_has_started, timeout=timeout)
-        response = await self.cluster.client.raw("GET", path, params=given)
-        if response.status_code >= 400:
-            raise from_response(response.status_code, response.content)
-        return response.text
-
-    async def wait_for(self, condition: Condition = "", *, timeout: float = _TIMEOUT) -> JsonObject:
-        """Wait until it meets the condition: see :meth:`AsyncCluster.wait_for`."""
-        return await self.cluster.wait_for(
-            f"pod/{self.name}", condition, namespace=self.namespace, timeout=timeout
-        )
-
-    async def object(self) -> JsonObject:
-        """The object."""
-        return await self.cluster.get(f"pod/{self.name}", self.namespace)
-
-    async def explain(self) -> str:
-        """Why it is where it is, or nowhere."""
-        return await self.cluster.explain(f"pod/{self.name}", self.namespace)
-
-    async def delete(self, grace_period: int | None = 0) -> None:
-        """Delete it and wait until it is gone."""
-        await self.cluster.delete(f"pod/{self.name}", namespace=self.namespace, grace_period=grace_period)
-
-    async def claims(self) -> Objects:
-        """The claims that it uses, in the order of its spec."""
-        pod = await self.object()
-        made = {
-            status["name"]: status.get("resourceClaimName")
-            for status in pod.get("status", {}).get("resourceClaimStatuses", ())
-        }
-        names = [
-            entry.get("resourceClaimName") or made.get(entry["name"])
-            for entry in pod["spec"].get("resourceClaims", ())
-        ]
-        return [await self.cluster.get(f"resourceclaim/{name}", self.namespace) for name in names if name]
-
-
 def load(what: str | Path | JsonObject) -> Sequence[JsonObject]:
     """The objects of a file, a folder, a text, or the one that it is itself.
 
@@ -403,32 +346,6 @@ def load(what: str | Path | JsonObject) -> Sequence[JsonObject]:
 
 def _is_target(text: str) -> bool:
     return "/" in text and "\n" not in text and ":" not in text and not Path(text).exists()
-
-
-def _condition(wanted: Condition, resource: ServedResource) -> Callable[[JsonObject], object]:
-    if callable(wanted):
-        return wanted
-    if wanted == "gone":
-        return lambda _: False
-    if wanted == "allocated" or (not wanted and resource.plural == "resourceclaims"):
-        return lambda obj: (obj.get("status") or {}).get("allocation")
-    if not wanted and resource.plural == "pods":
-        return lambda obj: _has(obj, "Ready") or obj["status"].get("phase") == "Succeeded"
-    if not wanted:
-        return lambda _: True
-    return lambda obj: (obj.get("status") or {}).get("phase") == wanted or _has(obj, wanted)
-
-
-def _has(obj: JsonObject, condition: str) -> bool:
-    return any(
-        one.get("type") == condition and one.get("status") == "True"
-        for one in (obj.get("status") or {}).get("conditions") or ()
-    )
-
-
-def _has_started(pod: JsonObject) -> bool:
-    statuses = pod.get("status", {}).get("containerStatuses") or ()
-    return any("waiting" not in (one.get("state") or {"waiting": {}}) for one in statuses)
 
 
 def _seen(event: JsonObject) -> str:

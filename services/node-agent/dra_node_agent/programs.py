@@ -8,7 +8,7 @@ from dra_node_agent.drivers.base import Machines
 from dra_node_agent.nvml import smi
 from dra_node_agent.poddrivers import PodDrivers
 from dra_node_agent.runtime.container import Injected
-from dra_node_agent.runtime.shell.interpreter import Process, Program
+from dra_node_agent.runtime.shell.world import Process, Program
 
 
 class NodePrograms:

@@ -7,7 +7,8 @@ import pytest
 from dra_apiserver.kinds import catalog
 from dra_apiserver.storage import ADDED, DELETED, MODIFIED, Event, Record
 from dra_apiserver.watch import Selection
-from dra_shared.selectors import parse_field_selector, parse_label_selector
+from dra_shared.fieldselectors import parse_field_selector
+from dra_shared.selectors import parse_label_selector
 
 
 def record(revision: int, node: str = "", **labels: str) -> Record:

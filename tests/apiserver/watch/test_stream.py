@@ -14,7 +14,8 @@ from dra_apiserver.storage import Put, Store, collection
 from dra_apiserver.watch import Selection, WatchStream
 from dra_apiserver.watch.stream import Sender, Writer
 from dra_shared.clock import SystemClock
-from dra_shared.selectors import parse_field_selector, parse_label_selector
+from dra_shared.fieldselectors import parse_field_selector
+from dra_shared.selectors import parse_label_selector
 
 from tests.support import databases
 

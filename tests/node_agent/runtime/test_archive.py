@@ -9,8 +9,9 @@ import pytest
 from dra_node_agent.runtime.base import RuntimeFailure
 from dra_node_agent.runtime.ports import PodPorts
 from dra_node_agent.runtime.shell.files import Files
-from dra_node_agent.runtime.shell.interpreter import Process, Shell, World
+from dra_node_agent.runtime.shell.interpreter import Shell
 from dra_node_agent.runtime.shell.programs import base_programs, reads_input
+from dra_node_agent.runtime.shell.world import Process, World
 
 
 class _Container:

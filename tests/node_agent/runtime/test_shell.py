@@ -6,9 +6,10 @@ from datetime import UTC, datetime
 import pytest
 from dra_node_agent.runtime.shell.durations import duration
 from dra_node_agent.runtime.shell.files import Files
-from dra_node_agent.runtime.shell.interpreter import Process, Shell, World
+from dra_node_agent.runtime.shell.interpreter import Shell
 from dra_node_agent.runtime.shell.programs import base_programs
 from dra_node_agent.runtime.shell.syntax import ShellSyntaxError, parse
+from dra_node_agent.runtime.shell.world import Process, World
 
 
 class _Session:

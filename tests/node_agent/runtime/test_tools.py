@@ -2,8 +2,9 @@
 
 import pytest
 from dra_node_agent.runtime.shell.files import Files
-from dra_node_agent.runtime.shell.interpreter import Process, Shell, World
+from dra_node_agent.runtime.shell.interpreter import Shell
 from dra_node_agent.runtime.shell.programs import base_programs
+from dra_node_agent.runtime.shell.world import Process, World
 from dra_shared.clock import FakeClock
 
 

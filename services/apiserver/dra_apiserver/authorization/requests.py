@@ -7,8 +7,9 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+from dra_shared.fieldselectors import parse_field_selector
 from dra_shared.names import path_segment_name
-from dra_shared.selectors import SelectorError, parse_field_selector
+from dra_shared.selectors import SelectorError
 
 from dra_apiserver.authentication import impersonated
 from dra_apiserver.authorization.attributes import Attributes, refusal

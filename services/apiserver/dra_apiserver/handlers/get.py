@@ -11,7 +11,7 @@ from collections.abc import Callable, Sequence
 from typing import Any, TypeVar
 
 import orjson
-from dra_shared.selectors import parse_field_selector
+from dra_shared.fieldselectors import parse_field_selector
 
 from dra_apiserver.api import Api
 from dra_apiserver.errors import (

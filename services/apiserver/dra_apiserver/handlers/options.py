@@ -7,14 +7,9 @@ import random
 import re
 from dataclasses import dataclass
 
+from dra_shared.fieldselectors import FieldSelector, parse_field_selector
 from dra_shared.numerals import integer
-from dra_shared.selectors import (
-    FieldSelector,
-    LabelSelector,
-    SelectorError,
-    parse_field_selector,
-    parse_label_selector,
-)
+from dra_shared.selectors import LabelSelector, SelectorError, parse_label_selector
 
 from dra_apiserver.errors import (
     FieldError,

@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 import orjson
-from dra_shared.selectors import FieldSelector, LabelSelector
+from dra_shared.fieldselectors import FieldSelector
+from dra_shared.selectors import LabelSelector
 
 from dra_apiserver.kinds.kind import Kind
 from dra_apiserver.storage import ADDED, DELETED, MODIFIED, Event, Record

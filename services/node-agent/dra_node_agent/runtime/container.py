@@ -18,11 +18,12 @@ from dra_node_agent.runtime.logfile import LogFile
 from dra_node_agent.runtime.ports import PodPorts
 from dra_node_agent.runtime.shell.durations import duration
 from dra_node_agent.runtime.shell.files import Files
-from dra_node_agent.runtime.shell.interpreter import Exit, LoopControl, Process, Program, Shell, World
+from dra_node_agent.runtime.shell.interpreter import Exit, LoopControl, Shell
 from dra_node_agent.runtime.shell.programs import base_programs, reads_input, shell_script
 from dra_node_agent.runtime.shell.scripted import scripted
 from dra_node_agent.runtime.shell.session import Output, converse, everything
 from dra_node_agent.runtime.shell.syntax import ShellSyntaxError
+from dra_node_agent.runtime.shell.world import Process, Program, World
 
 SCRIPT = "dralab.dev/script"
 RUN_SECONDS = "dralab.dev/run-seconds"

@@ -7,7 +7,6 @@ kept on disk, so that it survives a restart of the process, as containers surviv
 import asyncio
 import hashlib
 import ipaddress
-import re
 import shutil
 from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from pathlib import Path
@@ -35,18 +34,15 @@ from dra_node_agent.runtime.base import (
 )
 from dra_node_agent.runtime.consumption import SYSTEM, rates
 from dra_node_agent.runtime.container import Injected, Programs, SimulatedContainer
+from dra_node_agent.runtime.imagename import image_id
 from dra_node_agent.runtime.images import Images, load_images
 from dra_node_agent.runtime.logfile import LogFile
 from dra_node_agent.runtime.plugindevices import device_edits
 from dra_node_agent.runtime.ports import Connection, PodPorts
-from dra_node_agent.runtime.shell.interpreter import Program
+from dra_node_agent.runtime.shell.world import Program
 from dra_node_agent.tasks import Tasks
 
 PROBE_FAILS = "dralab.dev/failing-probes"
-
-_IMAGE = re.compile(
-    r"(?:[A-Za-z0-9][A-Za-z0-9.-]*(?::\d+)?/)?[a-z0-9._/-]+(?::[\w][\w.-]{0,127})?(?:@sha256:[0-9a-f]{64})?"
-)
 
 # Seconds until what a full disk did not take is written again.
 _SAVE_AGAIN = 5.0
@@ -66,13 +62,6 @@ class _Sandbox(msgspec.Struct):
 
 _saved = msgspec.json.Decoder(_Saved)
 _sandboxes = msgspec.json.Decoder(_Sandbox)
-
-
-def _lower_case_hint(image: str) -> str:
-    if image == image.lower():
-        return ""
-    name = image if "/" in image else f"library/{image}"
-    return f": repository name ({name}) must be lowercase"
 
 
 EnvironmentEdits = Callable[[Mapping[str, str], Sequence[str]], ContainerEdits]
@@ -162,21 +151,10 @@ class FakeRuntime:
 
     async def pull(self, image: str, policy: str) -> Image:
         """Every well-formed image exists."""
-        if _IMAGE.fullmatch(image) is None:
-            raise RuntimeFailure(
-                "InvalidImageName",
-                f'Failed to apply default image tag "{image}": couldn\'t parse image name "{image}":'
-                f" invalid reference format{_lower_case_hint(image)}",
-            )
-        digest = hashlib.sha256(image.encode()).hexdigest()
+        found = image_id(image)
         seconds = 0.0 if policy == "Always" or image not in self._images else None
         self._images.add(image)
-        name = image.partition("@")[0]
-        if ":" in name.rpartition("/")[2]:
-            name = name.rpartition(":")[0]
-        if "/" not in name:
-            name = f"docker.io/library/{name}"
-        return Image(f"{name}@sha256:{digest}", 0, seconds if policy != "Never" else None)
+        return Image(found, 0, seconds if policy != "Never" else None)
 
     async def create_sandbox(self, spec: SandboxSpec) -> str:
         ip = self._ips.get(spec.uid)

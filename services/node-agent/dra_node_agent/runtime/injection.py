@@ -11,7 +11,7 @@ from dra_shared.log import logger
 
 from dra_node_agent.cdi import ContainerEdits, HookEffects, NetDevice, effects
 from dra_node_agent.runtime.shell.files import Files
-from dra_node_agent.runtime.shell.interpreter import Process, Program
+from dra_node_agent.runtime.shell.world import Process, Program
 
 _CACHE = "/etc/ld.so.cache"
 _PARAMETERS = "/proc/driver/nvidia/params"

@@ -6,8 +6,8 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 
 from dra_node_agent.runtime.shell.files import Files
-from dra_node_agent.runtime.shell.interpreter import Process
 from dra_node_agent.runtime.shell.syntax import ShellSyntaxError
+from dra_node_agent.runtime.shell.world import Process
 
 
 @dataclass

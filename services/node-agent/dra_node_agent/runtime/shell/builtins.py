@@ -4,8 +4,9 @@ import re
 import shlex
 from collections.abc import Mapping
 
-from dra_node_agent.runtime.shell.interpreter import Exit, LoopControl, Process, Program
+from dra_node_agent.runtime.shell.interpreter import Exit, LoopControl
 from dra_node_agent.runtime.shell.syntax import parse
+from dra_node_agent.runtime.shell.world import Process, Program
 
 
 async def _export(process: Process) -> int:

@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping
 
-from dra_node_agent.runtime.shell.interpreter import Process, Program
+from dra_node_agent.runtime.shell.world import Process, Program
 
 
 async def _test(process: Process) -> int:

@@ -5,7 +5,7 @@ import re
 from collections.abc import Callable, Mapping
 
 from dra_node_agent.runtime.shell.durations import FOREVER
-from dra_node_agent.runtime.shell.interpreter import Process, Program
+from dra_node_agent.runtime.shell.world import Process, Program
 
 _FOLLOWS = re.compile(r"-[a-zA-Z]*[fF]|--follow(=.*)?")
 

@@ -8,7 +8,7 @@ from urllib.parse import unquote
 
 from dra_node_agent.runtime.ports import Serve
 from dra_node_agent.runtime.shell.files import Files
-from dra_node_agent.runtime.shell.interpreter import Process
+from dra_node_agent.runtime.shell.world import Process
 
 _LONGEST_HEAD = 1 << 16
 _REASONS = {200: "OK", 400: "Bad Request", 404: "Not Found", 501: "Not Implemented"}

@@ -9,9 +9,10 @@ from dra_node_agent.runtime.shell.builtins import BUILTINS
 from dra_node_agent.runtime.shell.conditions import CONDITIONS
 from dra_node_agent.runtime.shell.durations import FOREVER, duration
 from dra_node_agent.runtime.shell.fileprograms import FILE_PROGRAMS
-from dra_node_agent.runtime.shell.interpreter import Process, Program, Shell
+from dra_node_agent.runtime.shell.interpreter import Shell
 from dra_node_agent.runtime.shell.network import httpd, nc
 from dra_node_agent.runtime.shell.tools import TOOLS
+from dra_node_agent.runtime.shell.world import Process, Program
 
 _HOLE = re.compile(r"%-?[0-9]{0,3}(?:\.[0-9]{1,2})?[sdiufxc]")
 _FILTERS = frozenset({"cat", "head", "sort", "tail", "tr", "uniq", "wc"})

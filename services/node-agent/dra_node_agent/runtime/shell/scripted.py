@@ -1,6 +1,7 @@
 """Programs that are shell scripts of our own: what images' behaviour is made of."""
 
-from dra_node_agent.runtime.shell.interpreter import Process, Program, Shell
+from dra_node_agent.runtime.shell.interpreter import Shell
+from dra_node_agent.runtime.shell.world import Process, Program
 
 
 def scripted(text: str) -> Program:

@@ -10,7 +10,7 @@ import re
 from collections.abc import Callable, Mapping, Sequence
 
 from dra_node_agent.runtime.shell.durations import duration
-from dra_node_agent.runtime.shell.interpreter import Process, Program
+from dra_node_agent.runtime.shell.world import Process, Program
 
 _FIELDS = re.compile(r"\{\s*print(?P<what>[^{}]*)\}")
 _PIECE = re.compile(r'\s*(?:\$(?P<field>\d+|NF)|(?P<name>NR|NF)|"(?P<text>[^"]*)")\s*')
