@@ -36,11 +36,14 @@ class Pool:
     price: float | None = None
     removed: tuple[str, ...] = ()
     """Names of nodes that were taken out."""
+    names: tuple[str, ...] = ()
+    """Names of the nodes, in place of numbered ones."""
 
     @property
     def nodes(self) -> list[str]:
         """The nodes' names."""
-        return [name for number in range(self.count) if (name := f"{self.name}-{number}") not in self.removed]
+        names = self.names or (f"{self.name}-{number}" for number in range(self.count))
+        return [name for name in names if name not in self.removed]
 
     def flags(self) -> list[str]:
         """What the pool's node agent is started with."""
@@ -103,7 +106,7 @@ def pool(given: Any, where: str) -> Pool:
     for name in ("cpu", "memory"):
         if name in values:
             values[name] = str(values[name])
-    for name in ("drivers", "taints", "removed"):
+    for name in ("drivers", "taints", "removed", "names"):
         if name in values:
             values[name] = tuple(values[name])
     return Pool(**values)
@@ -173,6 +176,7 @@ _FIELDS: dict[str, Callable[[Any], str]] = {
     "zone": _text,
     "price": _price,
     "removed": _texts,
+    "names": _texts,
 }
 
 

@@ -8,7 +8,9 @@ import time
 from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Any
 
+from dra_shared.api.resources import Resource
 from dra_shared.clock import SPEED, SystemClock
 from dra_shared.features import with_defaults
 
@@ -19,6 +21,7 @@ from dra_cli.fleet import DEFAULT_POOL, Pool, Pools
 from dra_cli.forkserver import ForkServer
 from dra_cli.identities import Identities
 from dra_cli.ports import Port, PortTaken
+from dra_cli.restore.writer import Writer
 from dra_cli.supervisor import ServiceSpec, Supervisor
 from dra_cli.versions import LAB_GATES, Versions
 
@@ -65,6 +68,8 @@ class ClusterOptions:
     """How many seconds pods get at most to stop; None for as many as they say."""
     log_level: str = "info"
     without: Sequence[str] = field(default_factory=tuple)
+    restored: Sequence[tuple[Resource[Any], dict[str, Any]]] = ()
+    """Objects that the cluster starts with."""
 
     @property
     def pools(self) -> list[Pool]:
@@ -143,6 +148,8 @@ class ClusterServices:
         async with contextlib.AsyncExitStack() as stack:
             specs = self._specify(stack)
             server = specs[0].port.url
+            later = specs[1:] if self._options.restored else []
+            del specs[len(specs) - len(later) :]
             supervisor = Supervisor(
                 specs,
                 self.cluster.logs,
@@ -157,6 +164,13 @@ class ClusterServices:
                 await supervisor.ready(only=("apiserver",))
                 async with self.cluster.client("dralab") as client:
                     await self._identities.grant(client)
+            if later:
+                await supervisor.ready(only=("apiserver",))
+                await self._restore()
+                for spec in later:
+                    specs.append(spec)
+                    await supervisor.add(spec)
+                self._publish(specs, supervisor)
             await supervisor.ready()
             self._ready = True
             self._publish(specs, supervisor)
@@ -165,6 +179,15 @@ class ClusterServices:
                 stack.push_async_callback(_ended, following)
             return server, stack.pop_all()
         raise AssertionError("the stack hides no error")
+
+    async def _restore(self) -> None:
+        """Write the objects that the cluster starts with, before anything but the API server runs."""
+        problems: list[str] = []
+        async with self.cluster.client("dralab") as client:
+            written = await Writer(client, problems).write(self._options.restored)
+        for problem in problems:
+            self._report(f"not restored: {problem}")
+        self._report(f"{written} objects restored")
 
     async def _follow_pools(self, specs: list[ServiceSpec], supervisor: Supervisor) -> None:
         """Start and stop node agents as pools come, change and go: `dralab node add` writes a pool's file."""

@@ -32,6 +32,12 @@ def _size(parser: Parser) -> None:
         help="GPUs of each node: COUNTxMODEL[:LAYOUT],… or host; see docs/gpu-models.md",
     )
     parser.add_argument(
+        "--from",
+        dest="source",
+        metavar="SOURCE",
+        help="go on from a dump, or from the cluster of a kubeconfig, which is only read",
+    )
+    parser.add_argument(
         "--driver",
         action="append",
         default=[],
@@ -155,11 +161,14 @@ def asked(chosen: argparse.Namespace) -> "ClusterOptions":
         CommandError: the fleet's file is of no use.
     """
     from dra_cli import fleet
+    from dra_cli.restore.reading import restored
     from dra_cli.services import ClusterOptions
 
+    pools, objects = restored(chosen.source, chosen.data) if chosen.source else ([], [])
     return ClusterOptions(
-        nodes=chosen.nodes,
-        fleet=tuple(fleet.read(chosen.filename)) if chosen.filename else (),
+        nodes=0 if chosen.source else chosen.nodes,
+        fleet=(*pools, *(fleet.read(chosen.filename) if chosen.filename else ())),
+        restored=tuple(objects),
         gpus=chosen.gpus,
         port=chosen.port,
         listen=chosen.listen,

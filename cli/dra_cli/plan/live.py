@@ -27,15 +27,17 @@ _pages = msgspec.json.Decoder(_Page)
 
 
 async def listed(
-    client: Client, problems: list[str], *, revision: str | None = None
+    client: Client, problems: list[str], *, revision: str | None = None, more: Sequence[Resource[Any]] = ()
 ) -> list[tuple[Resource[Any], list[Document]]]:
     """The objects that a world consists of; ``problems`` gets what may not be listed. ``revision``: as of then.
+
+    ``more`` are listed, too.
 
     Raises:
         CommandError: nodes or pods may not be listed.
     """
     found, refused = [], []
-    for resource in RESOURCES:
+    for resource in (*more, *RESOURCES):
         code, documents = await _list(client, resource, revision)
         if code == 403:
             refused.append(resource)

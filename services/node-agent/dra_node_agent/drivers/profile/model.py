@@ -158,6 +158,7 @@ class Profile(_Data, kw_only=True):
         devices: the devices of the node's own pool.
         generation: the least that this pool's generation may be.
         pools: further pools.
+        any_config: take configs of any kind, whatever they say; ``configs`` are not asked.
         common_edits: what a container gets once, whichever of the driver's devices it has.
         device_edits: what it gets for each.
         device_status: attributes that are copied into the claim's ``status.devices`` when it is prepared.
@@ -176,6 +177,7 @@ class Profile(_Data, kw_only=True):
     generation: int = 0
     pools: tuple[PoolTemplate, ...] = ()
     configs: tuple[ConfigKind, ...] = ()
+    any_config: bool = False
     common_edits: Edits = Edits()
     device_edits: Edits = Edits()
     device_status: tuple[str, ...] = ()

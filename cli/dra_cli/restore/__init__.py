@@ -1,0 +1,1 @@
+"""``dralab up --from``: a cluster that goes on from a dump, or from a running cluster."""

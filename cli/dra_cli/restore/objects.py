@@ -1,0 +1,135 @@
+"""A world's objects as a new cluster can create them: without what belonged to the old server."""
+
+import importlib
+from collections.abc import Iterable, Iterator
+from typing import Any
+
+import orjson
+from dra_scheduler.plan.objects import RESOURCES
+from dra_shared.api.resources import (
+    CONFIG_MAPS,
+    CRON_JOBS,
+    DAEMON_SETS,
+    DEPLOYMENTS,
+    PODS,
+    PRIORITY_CLASSES,
+    RESOURCE_CLAIMS,
+    WORKLOADS,
+    Resource,
+)
+
+from dra_cli.plan.documents import Document
+
+Json = dict[str, Any]
+
+#: Beyond what scheduling depends on.
+MORE = (PRIORITY_CLASSES, CONFIG_MAPS, CRON_JOBS, DAEMON_SETS, WORKLOADS)
+# Owners come before what they own, and pods before the claims that are reserved for them.
+_LAST = (PODS, RESOURCE_CLAIMS)
+ORDER: tuple[Resource[Any], ...] = (
+    *MORE,
+    DEPLOYMENTS,
+    *(resource for resource in RESOURCES if resource not in (DEPLOYMENTS, *_LAST)),
+    *_LAST,
+)
+_BY_KIND = {(resource.group, resource.kind): resource for resource in ORDER}
+
+_SERVERS = (
+    "creationTimestamp",
+    "deletionGracePeriodSeconds",
+    "deletionTimestamp",
+    "generation",
+    "managedFields",
+    "resourceVersion",
+    "selfLink",
+)
+_MACHINES = (
+    "containerStatuses",
+    "ephemeralContainerStatuses",
+    "hostIP",
+    "hostIPs",
+    "initContainerStatuses",
+    "podIP",
+    "podIPs",
+)
+_STATIC = ("kubernetes.io/config.mirror", "kubernetes.io/config.source", "kubernetes.io/config.hash")
+# Taints that say how a node was, and that controllers set again where they hold.
+_PASSING = ("node.kubernetes.io/not-ready", "node.kubernetes.io/unreachable")
+_TOKEN_VOLUME = "kube-api-access-"
+
+
+def restorable(documents: Iterable[Document], problems: list[str]) -> list[tuple[Resource[Any], Json]]:
+    """The objects to create, in order, each with the uid that it had and its status."""
+    found: dict[Resource[Any], list[Json]] = {}
+    for document in documents:
+        resource = _BY_KIND.get((document.group, document.kind))
+        if resource is None:
+            continue
+        try:
+            value = _stored(resource, document)
+        except (ValueError, TypeError, KeyError, AttributeError) as error:
+            problems.append(f"{document.where}: a {document.kind} cannot be read: {error}")
+            continue
+        if (value.get("metadata") or {}).get("name"):
+            found.setdefault(resource, []).append(_cleaned(resource, value))
+    return [(resource, value) for resource in ORDER for value in found.get(resource, ())]
+
+
+def _stored(resource: Resource[Any], document: Document) -> Json:
+    value: Json = orjson.loads(bytes(document.data))
+    if document.version != resource.version:
+        api = importlib.import_module("dra_apiserver.offline")
+        value = api.converted(document.group, document.version, document.kind, value, resource.version)
+    return {**value, "apiVersion": resource.api_version, "kind": resource.kind}
+
+
+def _cleaned(resource: Resource[Any], value: Json) -> Json:
+    meta = {key: part for key, part in value["metadata"].items() if key not in _SERVERS}
+    if resource.namespaced:
+        meta.setdefault("namespace", "default")
+    cleaned = {**value, "metadata": meta}
+    if resource.kind == "Pod":
+        cleaned["spec"] = _pod_spec(value.get("spec") or {})
+        cleaned["status"] = _pod_status(value.get("status") or {})
+        annotations = meta.get("annotations") or {}
+        meta["annotations"] = {key: text for key, text in annotations.items() if key not in _STATIC}
+    elif resource.kind == "Node":
+        spec = value.get("spec") or {}
+        taints = [taint for taint in spec.get("taints") or () if taint.get("key") not in _PASSING]
+        cleaned["spec"] = {**spec, "taints": taints}
+    return cleaned
+
+
+def _pod_spec(spec: Json) -> Json:
+    """Without the token that the old server gave: the new one gives its own."""
+    kept = {**spec, "volumes": [v for v in spec.get("volumes") or () if not _of_token(v)]}
+    for kind in ("containers", "initContainers"):
+        if kept.get(kind):
+            kept[kind] = [
+                {**each, "volumeMounts": [m for m in each.get("volumeMounts") or () if not _of_token(m)]}
+                for each in kept[kind]
+            ]
+    return kept
+
+
+def _pod_status(status: Json) -> Json:
+    """Of pods that run, without what is the machine's: their containers start again on a new one."""
+    if status.get("phase") in ("Succeeded", "Failed"):
+        return status
+    return {key: part for key, part in status.items() if key not in _MACHINES}
+
+
+def _of_token(entry: Json) -> bool:
+    return str(entry.get("name", "")).startswith(_TOKEN_VOLUME)
+
+
+def priority_classes(objects: Iterable[tuple[Resource[Any], Json]]) -> Iterator[Json]:
+    """Classes that pods name and the dump does not have, with the pods' own priorities."""
+    known = {obj["metadata"]["name"] for resource, obj in objects if resource is PRIORITY_CLASSES}
+    for resource, obj in objects:
+        spec = obj.get("spec") or {}
+        name = spec.get("priorityClassName") if resource is PODS else None
+        if name and name not in known and not name.startswith("system-"):
+            known.add(name)
+            value = {"metadata": {"name": name}, "value": spec.get("priority") or 0}
+            yield {"apiVersion": PRIORITY_CLASSES.api_version, "kind": PRIORITY_CLASSES.kind, **value}
