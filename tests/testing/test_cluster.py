@@ -149,6 +149,39 @@ def test_other_clients_work_at_once(dra_cluster: Cluster) -> None:
     assert dra_cluster.lightkube().get(lightkube.Node, "node-0").metadata.name == "node-0"
 
 
+# It warns of every Kubernetes that is newer than itself, and has no way to close its connections.
+@pytest.mark.filterwarnings("ignore::UserWarning")
+@pytest.mark.dra_cluster(scope="module")
+def test_kr8s_works_at_once(dra_cluster: Cluster) -> None:
+    kr8s: Any = pytest.importorskip("kr8s")
+    api = dra_cluster.kr8s()
+    assert [node.name for node in api.get("nodes")] == ["node-0"]
+    container = {"name": "c", "image": "any", "command": ["sh", "-c", "echo hello; sleep infinity"]}
+    spec = {"containers": [container]}
+    pod = kr8s.objects.Pod(
+        {"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "k"}, "spec": spec}, api=api
+    )
+    pod.create()
+    pod.wait("condition=Ready")
+    assert list(pod.logs()) == ["hello"]
+    kr8s._async_utils.Portal().call(api._session.aclose)
+
+
+@pytest.mark.filterwarnings("ignore::UserWarning")
+@pytest.mark.parametrize(
+    "scope",
+    [
+        pytest.param("function", marks=pytest.mark.dra_cluster(scope="function")),
+        pytest.param("module", marks=pytest.mark.dra_cluster(scope="module")),
+    ],
+)
+async def test_kr8s_runs_on_the_loop_of_the_test(dra_cluster: AsyncCluster, scope: str) -> None:
+    pytest.importorskip("kr8s")
+    api = await dra_cluster.kr8s()
+    assert [node.name async for node in api.get("nodes")] == ["node-0"]
+    await api._session.aclose()
+
+
 class TestWithUnittest(unittest.TestCase):
     """The same without pytest's fixtures."""
 

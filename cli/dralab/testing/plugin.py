@@ -121,6 +121,10 @@ def _stop(clusters: dict[tuple[object, ...], "Cluster"], key: tuple[object, ...]
         cluster.stop()
 
 
+# Their connections belong to the loop of the test, which uses them.
+_CLIENTS = frozenset({"httpx", "kr8s", "kubernetes", "lightkube"})
+
+
 class _Hop:
     """An ``AsyncCluster`` or ``AsyncPod`` whose coroutines run on the loop that its cluster has."""
 
@@ -129,6 +133,8 @@ class _Hop:
 
     def __getattr__(self, name: str) -> Any:
         value = getattr(self._target, name)
+        if name in _CLIENTS:
+            return value
         if inspect.iscoroutinefunction(value):
             return lambda *args, **kwargs: self._cluster.run_from(value(*args, **kwargs))
         if name == "pod":
