@@ -144,8 +144,8 @@ def _visit(profile: Path, site: _Site, url: str = "") -> list[str]:
     return site.results
 
 
-def _shown(profile: Path, url: str) -> str:
-    with _browser(profile, "--dump-dom", url) as process:
+def _shown(profile: Path, url: str, *arguments: str) -> str:
+    with _browser(profile, *arguments, "--dump-dom", url) as process:
         process.wait(60)
     return (profile / "output").read_text()
 
@@ -212,6 +212,16 @@ async def test_a_page_whose_name_was_made_to_resolve_to_this_machine_sees_nothin
     assert "kube-system" in own
     assert "kube-system" not in rebound
     assert "is not a name of this server; --allowed-hosts adds names" in rebound
+
+
+@on(_PLAIN)
+async def test_the_page_of_the_front_shows_without_any_other_server(house: Lab, tmp_path: Path) -> None:
+    # Of all names none can be resolved; scripts get some time of the browser's own clock to build the page.
+    alone = "--host-resolver-rules=MAP * ~NOTFOUND, EXCLUDE 127.0.0.1"
+    arguments = (f"{house.client.base_url}/docs", alone, "--virtual-time-budget=20000")
+    page = await asyncio.to_thread(_shown, tmp_path, *arguments)
+    for path in ("/healthz", "/debug/store", "/insight/free", "/insight/plan/fit"):
+        assert f'data-path="{path}"' in page
 
 
 @on(_PLAIN)
