@@ -131,16 +131,16 @@ def compare(answer: httpx.Response, wanted: Step) -> list[str]:
     return problems
 
 
-@pytest.mark.parametrize("name", NAMES)
-async def test_conversation(name: str, server: ApiServer) -> None:
-    failures = []
+async def converse(server: ApiServer, name: str, conversation: list[Step]) -> list[str]:
+    """Has the conversation with the server; gives what was answered otherwise, a line each."""
+    failures: list[str] = []
     async with httpx.AsyncClient(
         base_url=server.url, headers={"User-Agent": "Python-urllib/3.11"}, timeout=30
     ) as client:
         made = {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": f"t-{name}"}}
         assert (await client.post("/api/v1/namespaces", json=made)).status_code == 201
         current: dict[str, Any] = {}
-        for index, step in enumerate(steps(name)):
+        for index, step in enumerate(conversation):
             request, wanted = step["request"], step["response"]
             body = fill_in(request, wanted, current)
             headers = dict(request["headers"] or {})
@@ -167,4 +167,10 @@ async def test_conversation(name: str, server: ApiServer) -> None:
                 f"step {index} {request['method']} {request['path']}: {problem}"
                 for problem in compare(answer, wanted)
             ]
+    return failures
+
+
+@pytest.mark.parametrize("name", NAMES)
+async def test_conversation(name: str, server: ApiServer) -> None:
+    failures = await converse(server, name, steps(name))
     assert not failures, "\n" + "\n".join(failures)

@@ -33,7 +33,7 @@ def _recorded(version: Version, name: str) -> Json:
     return found
 
 
-def _gates(version: Version, start: str) -> FeatureGates:
+def gates(version: Version, start: str) -> FeatureGates:
     changed: Json = _recorded(version, "gates-running.json")["changed-in-all"] if start == "all" else {}
     return FeatureGates(version, **{name: gate["enabled"] for name, gate in changed.items()})
 
@@ -43,7 +43,7 @@ def _gates(version: Version, start: str) -> FeatureGates:
 )
 def server(request: pytest.FixtureRequest) -> Server:
     version, start = request.param
-    registry = catalog.registry("api/all=true" if start == "all" else "", _gates(version, start))
+    registry = catalog.registry("api/all=true" if start == "all" else "", gates(version, start))
     documents = _recorded(version, f"discovery-{start}.json")
     return (
         version,
@@ -57,13 +57,13 @@ def server(request: pytest.FixtureRequest) -> Server:
 @pytest.mark.parametrize("version", _RECORDED, ids=str)
 def test_gates_are_those_of_the_version(version: Version) -> None:
     recorded = _recorded(version, "gates-running.json")["default"]
-    gates = release(version).gates
-    ours = {name: (gate.stage.lower(), gate.default) for name, gate in gates.items()}
+    known = release(version).gates
+    ours = {name: (gate.stage.lower(), gate.default) for name, gate in known.items()}
     theirs = {name: (gate["stage"], gate["enabled"]) for name, gate in recorded.items()}
     assert ours == {n: gate for n, gate in theirs.items() if n not in _NOT_KUBERNETES | _STAGES}
     for name, gate in _recorded(version, "gates.json").items():
         effective = gate["effective"]
-        assert (gates[name].stage.lower(), gates[name].default, gates[name].locked) == (
+        assert (known[name].stage.lower(), known[name].default, known[name].locked) == (
             effective["stage"],
             effective["default"],
             effective["locked"],
@@ -77,9 +77,9 @@ def test_dependencies_are_those_of_the_version(version: Version) -> None:
         for name, gate in _recorded(version, "gates.json").items()
         if gate.get("dependsOn")
     }
-    gates = release(version).gates
-    assert {name: list(gates[name].needs) for name in theirs} == theirs
-    assert theirs or not any(gate.needs for gate in gates.values())
+    known = release(version).gates
+    assert {name: list(known[name].needs) for name in theirs} == theirs
+    assert theirs or not any(gate.needs for gate in known.values())
 
 
 def test_version(server: Server) -> None:

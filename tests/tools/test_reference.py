@@ -7,7 +7,7 @@ import dralab.testing
 import pytest
 from dra_apiserver.kinds.catalog import KINDS
 from dra_cli import commandline
-from dra_shared.version import DEFAULT, release
+from dra_shared.version import DEFAULT, VERSIONS, release
 from dralab.testing import AsyncCluster, Cluster
 from dralab.world import World
 
@@ -54,6 +54,19 @@ def test_every_gate_is_there_with_its_default() -> None:
     assert (
         "| `DRADeviceTaintRules` | Beta | off |  | `DRADeviceTaints` | yes |" in _pages()["feature-gates.md"]
     )
+
+
+def test_each_version_of_kubernetes_has_a_page() -> None:
+    pages = _pages()
+    for version in VERSIONS:
+        page = pages[f"kubernetes-{version}.md"]
+        gates = dict(re.findall(r"^\| `(DRA\w+)` \| (\w+) ", page, re.MULTILINE))
+        known = {name: gate.stage for name, gate in release(version).gates.items() if name.startswith("DRA")}
+        assert {name: stage for name, stage in gates.items() if stage != "gone"} == known
+    assert "| `GangScheduling` | gone |" in pages["kubernetes-1.37.md"]
+    assert "| `scheduling.k8s.io/v1alpha1` | `workloads` |" in pages["kubernetes-1.35.md"]
+    assert "scheduling.k8s.io/v1alpha1" not in pages["kubernetes-1.36.md"]
+    assert "`schedulingGroup` | `workloadRef` |" in pages["kubernetes-1.36.md"]
 
 
 def test_every_metric_that_is_explained_is_there() -> None:

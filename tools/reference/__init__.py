@@ -1,11 +1,12 @@
-"""The reference pages of the documentation, made from the code: commands, flags, gates, kinds, metrics, Python.
+"""The reference pages of the documentation, made from the code: commands, flags, gates, versions of
+Kubernetes, kinds, metrics, Python.
 
 :func:`pages` gives them all; ``tools.site`` adds them to those that are written by hand. Nothing of them is committed.
 """
 
 from collections.abc import Iterator
 
-from tools.reference import commands, gates, kinds, metrics, python, services
+from tools.reference import commands, gates, kinds, metrics, python, services, versions
 from tools.reference.markdown import Page
 
 __all__ = ["Page", "pages"]
@@ -16,6 +17,7 @@ def pages() -> Iterator[Page]:
     yield commands.page()
     yield services.page()
     yield gates.page()
+    yield from versions.pages()
     yield metrics.page()
     yield python.page()
     yield from kinds.pages()

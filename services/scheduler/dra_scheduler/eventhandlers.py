@@ -12,7 +12,6 @@ from dra_shared.api.pod import Pod
 from dra_shared.api.resource import DeviceClass, ResourceClaim, ResourceSlice
 from dra_shared.api.resources import (
     DEVICE_CLASSES,
-    DEVICE_TAINT_RULES,
     NODES,
     POD_GROUPS,
     PODS,
@@ -22,6 +21,7 @@ from dra_shared.api.resources import (
 from dra_shared.api.scheduling import PodGroup
 from dra_shared.client.informer import InformerFactory
 from dra_shared.features import FeatureGates
+from dra_shared.taintrules import taint_rules
 
 from dra_scheduler.dra.manager import DRAManager
 from dra_scheduler.dra.podgroups import PodGroups, group_key
@@ -76,8 +76,8 @@ class EventHandlers:
             lambda _, new: self._manager.slices.set_slice(new),
             lambda old: self._manager.slices.delete_slice(old.metadata.name),
         )
-        if gates.enabled("DRADeviceTaintRules"):
-            informers.informer(DEVICE_TAINT_RULES).add_handler(
+        if (rules := taint_rules(gates)) is not None:
+            informers.informer(rules).add_handler(
                 self._manager.slices.set_rule,
                 lambda _, new: self._manager.slices.set_rule(new),
                 lambda old: self._manager.slices.delete_rule(old.metadata.name),

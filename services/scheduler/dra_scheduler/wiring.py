@@ -17,6 +17,7 @@ from dra_shared.client.informer import InformerFactory
 from dra_shared.client.leader import LeaderElector
 from dra_shared.client.rest import Client
 from dra_shared.clock import Clock, SystemClock
+from dra_shared.taintrules import taint_rules
 
 from dra_scheduler.allocator import Features
 from dra_scheduler.binding import Binder, NominationWriter
@@ -180,7 +181,7 @@ def _base(config: SchedulerConfig, client: Client, clock: Clock, sources: Source
         groups=PodGroups(),
         manager=DRAManager(
             Features.from_gates(gates, gates.version),
-            taint_rules=gates.enabled("DRADeviceTaints") and gates.enabled("DRADeviceTaintRules"),
+            taint_rules=taint_rules(gates) is not None,
             on_nodes=cache.touch,
         ),
         volumes=VolumeObjects(sources.volumes, queue.move_on),

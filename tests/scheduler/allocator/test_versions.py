@@ -75,6 +75,11 @@ def test_features_know_their_version() -> None:
     assert not Features.from_gates(FeatureGates(V1_36)).starts_over
 
 
+def test_which_allocator_answers_by_default() -> None:
+    stable = [Features.from_gates(FeatureGates(version), version).stable for version in (V1_34, V1_35, V1_36)]
+    assert stable == [False, True, False]
+
+
 _COUNTERS = [{"name": "cs", "counters": {"c": {"value": "1"}}}]
 _CONSUMES = [{"counterSet": "cs", "counters": {"c": {"value": "1"}}}]
 

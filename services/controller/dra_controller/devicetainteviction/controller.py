@@ -14,6 +14,7 @@ from dra_shared.client.rest import PatchType
 from dra_shared.client.workqueue import WorkQueue, run_workers
 from dra_shared.clock import parse_rfc3339, rfc3339
 from dra_shared.log import logger
+from dra_shared.taintrules import have_status, taint_rules
 from msgspec.structs import replace
 from prometheus_client import Counter, Histogram
 
@@ -56,8 +57,10 @@ class DeviceTaintEvictionController(Controller):
             pods.store, context.clock, self._schedule, self._report_cancelled, pod_groups=pod_groups
         )
         self._rules = None
-        if context.features.enabled("DRADeviceTaintRules"):
-            rules = context.informers.informer(DEVICE_TAINT_RULES)
+        self._kubernetes = context.features.version
+        self._rule_resource = taint_rules(context.features)
+        if self._rule_resource is not None:
+            rules = context.informers.informer(self._rule_resource)
             self._watched.append(rules)
             self._rules = rules.store
             changed = self.state.rule_changed
@@ -171,7 +174,10 @@ class DeviceTaintEvictionController(Controller):
     async def _report_on(self, ref: RuleRef) -> float:
         """Bring the rule's condition up to date, at most once in a while."""
         rule = self._rules.get(ref.name) if self._rules is not None else None
-        if rule is None or rule.metadata.uid != ref.uid:
+        resource = self._rule_resource
+        if rule is None or resource is None or rule.metadata.uid != ref.uid:
+            return 0.0
+        if not have_status(resource, self._kubernetes):
             return 0.0
         now = self._clock.now()
         known = find(rule)
@@ -188,7 +194,7 @@ class DeviceTaintEvictionController(Controller):
         if known is not None and replace(known, last_transition_time=None) == wanted:
             return 0.0
         body: dict[str, Any] = {
-            "apiVersion": DEVICE_TAINT_RULES.api_version,
+            "apiVersion": resource.api_version,
             "kind": DEVICE_TAINT_RULES.kind,
             "metadata": {"name": ref.name, "uid": ref.uid},
             "status": {
@@ -205,7 +211,7 @@ class DeviceTaintEvictionController(Controller):
             },
         }
         await self._client.patch(
-            DEVICE_TAINT_RULES,
+            resource,
             ref.name,
             body,
             patch_type=PatchType.APPLY,

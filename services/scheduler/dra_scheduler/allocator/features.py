@@ -11,6 +11,8 @@ from dra_shared.version import DEFAULT, V1_35, V1_36, Version
 
 # Upstream's combined name, next to the plain gates: binding conditions need the device status, too.
 _BINDING = "DRADeviceBindingConditions+DRAResourceClaimDeviceStatus"
+# In 1.34 this gate alone, which is on by default, asks for the newest of upstream's allocators.
+_STATUS = "DRAResourceClaimDeviceStatus"
 
 
 @dataclass(frozen=True, slots=True)
@@ -101,7 +103,7 @@ class Features:
             list_type_attributes=lists,
             partitionable_devices="DRAPartitionableDevices" in names,
             prioritized_list="DRAPrioritizedList" in names,
-            stable=not (capacity or binding or lists),
+            stable=not (capacity or binding or lists or (kubernetes < V1_35 and _STATUS in names)),
             kubernetes=kubernetes,
         )
 

@@ -1,0 +1,29 @@
+import pytest
+from dra_shared.features import FeatureGates
+from dra_shared.taintrules import have_status, taint_rules
+from dra_shared.version import V1_34, V1_35, V1_36, V1_37, VERSIONS, Version, release
+
+_GATES = ("DRADeviceTaints", "DRADeviceTaintRules")
+
+
+def _on(version: Version, *gates: str) -> FeatureGates:
+    return FeatureGates(version, **dict.fromkeys(gates, True))
+
+
+@pytest.mark.parametrize(
+    ("version", "served"),
+    [(V1_34, "v1alpha3"), (V1_35, "v1alpha3"), (V1_36, "v1beta2"), (V1_37, "v1")],
+    ids=str,
+)
+def test_rules_are_read_in_the_newest_version_that_is_served(version: Version, served: str) -> None:
+    rules = taint_rules(_on(version, *_GATES))
+    assert rules is not None
+    assert rules.version == served
+    assert release(version).serves(f"resource.k8s.io/{served}", "devicetaintrules")
+    assert have_status(rules, version) is (version > V1_34)
+
+
+def test_rules_got_a_gate_of_their_own_in_1_35() -> None:
+    counts = [taint_rules(_on(version, "DRADeviceTaints")) is not None for version in VERSIONS]
+    assert counts == [True, False, False, True]
+    assert taint_rules(FeatureGates(V1_37, DRADeviceTaints=False)) is None

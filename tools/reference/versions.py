@@ -1,0 +1,88 @@
+"""What DRA can do in each version of Kubernetes, from the pages of data that the services run on."""
+
+from collections.abc import Iterator, Sequence
+
+from dra_shared.version import VERSIONS, Gate, Version, release
+from dra_shared.version.release import Change, changes
+
+from tools.reference.markdown import Page, code, table
+
+# Besides those that begin with DRA.
+_OTHERS = (
+    "DynamicResourceAllocation",
+    "GangScheduling",
+    "GenericWorkload",
+    "NodeDeclaredFeatures",
+    "ResourceHealthStatus",
+)
+_GROUPS = ("resource.k8s.io/", "scheduling.k8s.io/")
+_PACKAGES = ("core/", "resource/")
+
+
+def pages() -> Iterator[Page]:
+    """One page a version."""
+    for version in VERSIONS:
+        yield Page(
+            f"reference/kubernetes-{version}.md",
+            f"Kubernetes {version}",
+            f"What DRA can do in Kubernetes {version}; `--kubernetes-version {version}` follows "
+            f"{release(version).patch}: [Versions of Kubernetes](../versions.md).",
+            "\n\n".join(_sections(version)),
+        )
+
+
+def _sections(version: Version) -> Iterator[str]:
+    yield "## Feature gates"
+    yield table(["gate", "stage", "default", "needs", "in the version before"], list(_gates(version)))
+    yield "## Served"
+    yield table(["group and version", "resources"], list(_served(version)))
+    if came := list(_fields(version)):
+        yield "## Fields"
+        yield table(["type", "came", "went"], came)
+
+
+def _gates(version: Version) -> Iterator[list[str]]:
+    before = VERSIONS[: VERSIONS.index(version)]
+    known, older = release(version).gates, release(before[-1]).gates if before else {}
+    for name in sorted({*known, *older}):
+        if not name.startswith("DRA") and name not in _OTHERS:
+            continue
+        gate, was = known.get(name), older.get(name)
+        if gate is None:
+            yield [code(name), "gone", "", "", _state(was)]
+        else:
+            needs = ", ".join(code(other) for other in gate.needs)
+            default = ("on" if gate.default else "off") + (", locked" if gate.locked else "")
+            yield [code(name), gate.stage, default, needs, "" if not before or was == gate else _state(was)]
+
+
+def _state(gate: Gate | None) -> str:
+    return "not there" if gate is None else f"{gate.stage}, {'on' if gate.default else 'off'}"
+
+
+def _served(version: Version) -> Iterator[list[str]]:
+    found: dict[str, list[str]] = {}
+    for place, resource in changes("serve"):
+        if place.startswith(_GROUPS) and "/" not in resource and release(version).serves(place, resource):
+            found.setdefault(place, []).append(code(resource))
+    always = ["deviceclasses", "resourceclaims", "resourceclaimtemplates", "resourceslices"]
+    for served in ("v1", "v1beta2", "v1beta1"):
+        found.setdefault(f"resource.k8s.io/{served}", []).extend(map(code, always))
+    for place, resources in sorted(found.items()):
+        yield [code(place), ", ".join(sorted(resources))]
+
+
+def _fields(version: Version) -> Iterator[list[str]]:
+    found: dict[str, tuple[list[str], list[str]]] = {}
+    for (package, field), history in changes("field").items():
+        for change in _of(history, version):
+            if package.startswith(_PACKAGES):
+                type_name, name = field.split(".")
+                came, went = found.setdefault(f"{package} {type_name}", ([], []))
+                (came if change.came else went).append(code(name))
+    for name, (came, went) in sorted(found.items()):
+        yield [code(name), ", ".join(came), ", ".join(went)]
+
+
+def _of(history: Sequence[Change], version: Version) -> Iterator[Change]:
+    return (change for change in history if change.version == version)
