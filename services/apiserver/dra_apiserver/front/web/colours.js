@@ -34,15 +34,12 @@ function hueOf(name) {
 }
 
 const known = new Map();
-let scheme = "";
+matchMedia("(prefers-color-scheme: dark)").addEventListener("change", () => known.clear());
 
 function stateColours(state, element) {
-  const style = getComputedStyle(element);
-  const now = style.getPropertyValue("--page");
-  // The reader has changed to dark or to light.
-  if (now !== scheme) known.clear();
-  scheme = now;
+  // Asking the browser for a style costs more than drawing a board.
   if (!known.has(state)) {
+    const style = getComputedStyle(element);
     const full = style.getPropertyValue(`--${state}`).trim();
     known.set(state, { base: state === "used" || state === "waiting" ? style.getPropertyValue("--rest").trim() : full, full });
   }

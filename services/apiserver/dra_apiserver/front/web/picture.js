@@ -19,6 +19,7 @@ export class Picture {
     this.canvas = canvas;
     this.colour = colour;
     this.plan = undefined;
+    this.where = new Map();
     this.view = { x: 0, y: 0, scale: 0 };
     this.fitted = true;
     this.selected = undefined;
@@ -32,6 +33,7 @@ export class Picture {
   show(plan) {
     this.plan = plan;
     this.bitmap = undefined;
+    this.where = new Map(plan.places.flatMap((place) => place.boards.map((board, index) => [board.key, [place, index]])));
     if (this.fitted) this.fit();
     this.request();
   }
@@ -84,9 +86,8 @@ export class Picture {
   }
 
   reveal(key) {
-    const place = this.plan?.places.find((one) => one.boards.some((board) => board.key === key));
-    if (!place) return;
-    const spot = corner(place, place.boards.findIndex((board) => board.key === key), this.plan);
+    if (!this.where.has(key)) return;
+    const spot = corner(...this.where.get(key), this.plan);
     const width = this.canvas.clientWidth / this.view.scale;
     const height = this.canvas.clientHeight / this.view.scale;
     if (spot.x < this.view.x || spot.x + 1 > this.view.x + width) this.view.x = spot.x - width / 2;
@@ -179,15 +180,11 @@ export class Picture {
   }
 
   outlineSelected(context, scale) {
-    for (const place of this.plan.places) {
-      const index = place.boards.findIndex((board) => board.key === this.selected);
-      if (index < 0) continue;
-      const { x, y } = corner(place, index, this.plan);
-      context.strokeStyle = this.style("--text");
-      context.lineWidth = 2;
-      context.strokeRect(x * scale - 2, y * scale - 2, scale * 0.86 + 4, scale * 0.86 + 4);
-      return;
-    }
+    if (!this.where.has(this.selected)) return;
+    const { x, y } = corner(...this.where.get(this.selected), this.plan);
+    context.strokeStyle = this.style("--text");
+    context.lineWidth = 2;
+    context.strokeRect(x * scale - 2, y * scale - 2, scale * 0.86 + 4, scale * 0.86 + 4);
   }
 
   drawLabels(context, places, scale) {
@@ -195,8 +192,9 @@ export class Picture {
     if (size < NAMES) return;
     context.font = `${size}px system-ui, sans-serif`;
     context.textBaseline = "alphabetic";
+    const [text, bad] = [this.style("--text"), this.style("--bad")];
     for (const place of places) {
-      context.fillStyle = this.style(place.node.ready && !place.node.cordoned ? "--text" : "--bad");
+      context.fillStyle = place.node.ready && !place.node.cordoned ? text : bad;
       const suffix = place.node.ready ? (place.node.cordoned ? " (cordoned)" : "") : " (not ready)";
       const room = this.plan.block.columns * scale;
       context.fillText(cut(context, place.node.name + suffix, room), place.x * scale, (place.y + this.plan.label * 0.8) * scale);
