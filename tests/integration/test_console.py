@@ -30,7 +30,8 @@ _numbers = itertools.count()
 _LOCAL = ("http://127.0.0.1:", "ws://127.0.0.1:", "data:")
 _SCREENSHOTS = os.environ.get("DRALAB_SCREENSHOTS")
 
-expect.set_options(timeout=20_000)
+# A busy machine starts pods slowly.
+expect.set_options(timeout=40_000)
 pytestmark = [pytest.mark.slow, on(_CONSOLE)]
 
 

@@ -137,6 +137,8 @@ def _listening(port: int) -> socket.socket:
     listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
     try:
         listener.bind(("127.0.0.1", port))
+        # The browser may open the address before the server takes its first connection.
+        listener.listen()
     except OSError as error:
         listener.close()
         raise CommandError(

@@ -41,13 +41,13 @@ function Editor() {
   };
   const accept = (option) => {
     const { selectionStart, value } = ref.current;
-    expression.value = value.slice(0, open.from) + option.text + value.slice(selectionStart);
     const cursor = open.from + option.text.length;
-    requestAnimationFrame(() => {
-      ref.current.focus();
-      ref.current.setSelectionRange(cursor, cursor);
-      suggest();
-    });
+    // At once: what is typed next goes behind it.
+    ref.current.value = value.slice(0, open.from) + option.text + value.slice(selectionStart);
+    ref.current.setSelectionRange(cursor, cursor);
+    ref.current.focus();
+    expression.value = ref.current.value;
+    suggest();
   };
   const keys = {
     ArrowDown: () => setActive((active + 1) % open.options.length),
