@@ -1,5 +1,6 @@
 """What the site is made of, and that its builder finds what is wrong with the pages."""
 
+import re
 from pathlib import Path
 
 import pytest
@@ -55,6 +56,15 @@ def test_links_lead_to_where_the_pages_are(repository: Path) -> None:
     assert "[One](one.md)" in texts["NEWS.md"]
     assert "[one](../one.md), [two](two.md), [elsewhere](https://example.com)" in texts["more/README.md"]
     assert "echo [x](y.md)" in texts["more/two.md"]
+
+
+def test_a_link_by_a_files_name_has_the_pages_title(repository: Path) -> None:
+    with (repository / "docs/more/two.md").open("a") as page:
+        page.write(
+            "\n[one.md](../one.md#x), [`../one.md`](../one.md), [gone.md](gone.md), [one](../one.md)\n"
+        )
+    text = Pages(repository, _MADE).texts["more/two.md"]
+    assert "[One](../one.md#x), [One](../one.md), [gone.md](gone.md), [one](../one.md)" in text
 
 
 def test_a_linked_file_becomes_a_page_that_shows_it(repository: Path) -> None:
@@ -128,3 +138,14 @@ def test_images_stay_images(repository: Path, tmp_path: Path) -> None:
     pages.write(tmp_path / "out")
     assert "![a picture](../images/a.png)" in pages.texts["more/two.md"]
     assert (tmp_path / "out/images/a.png").read_bytes() == b"\x89PNG"
+
+
+def test_lists_are_lists_in_the_site_too() -> None:
+    """Python's Markdown wants an empty line above a list, and four spaces before one within another."""
+    item = r"(?:[*-]|\d+\.) "
+    wrong = []
+    for path, text in Pages(REPOSITORY, []).texts.items():
+        prose = re.sub(r"^ *````?.*?^ *````?$", "", text, flags=re.MULTILINE | re.DOTALL)
+        wrong += [(path, line) for line in re.findall(rf"^ {{1,3}}{item}.*", prose, re.MULTILINE)]
+        wrong += [(path, line) for line in re.findall(rf"^[^\s*|#\d-].*\n{item}.*", prose, re.MULTILINE)]
+    assert wrong == []

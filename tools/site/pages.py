@@ -18,6 +18,8 @@ GENERATED = "<!-- pages made from the code -->"
 _INDEX = "docs/README.md"
 _FENCED = re.compile(r"(^ *```.*?^ *```$)", re.MULTILINE | re.DOTALL)
 _LINK = re.compile(r"(?<=\]\()([^)\s#]+)(#[^)\s]*)?(?=\))")
+# A link whose text is the name of the page that it leads to.
+_NAMED = re.compile(r"\[`?[\w./-]+\.md`?\](?=\(([\w./-]+\.md)[#)])")
 _ENTRY = re.compile(r"^\* \[(.*?)\]\((.*?)\)")
 _IMAGES = frozenset({".png", ".svg"})
 _LANGUAGES = {".yaml": "yaml", ".yml": "yaml", ".json": "json", ".py": "python", ".toml": "toml"}
@@ -100,6 +102,7 @@ class Pages:
         if path == self._repository / _INDEX:
             text = text.replace(GENERATED, "\n".join(_about(self._made)))
         parts = _FENCED.split(text)
+        parts[::2] = [_NAMED.sub(lambda match: _named(path, match), part) for part in parts[::2]]
         parts[::2] = [_LINK.sub(lambda match: self._link(path, match), part) for part in parts[::2]]
         return "".join(parts)
 
@@ -116,6 +119,12 @@ class Pages:
             self._wanted.append(path)
         start = Path(self._place(page)).parent
         return Path(os.path.relpath(self._place(path), start)).as_posix() + fragment
+
+
+def _named(page: Path, match: re.Match[str]) -> str:
+    """The text of a link to a page: its title, since readers of the site see no files."""
+    path = page.parent / match[1]
+    return f"[{path.read_text().partition(chr(10))[0].removeprefix('# ')}]" if path.exists() else match[0]
 
 
 def _title(text: str) -> str:
