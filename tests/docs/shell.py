@@ -134,7 +134,9 @@ def _console(body: str) -> Iterator[Command]:
 
 def lines(text: str) -> list[list[str]]:
     """The simple commands of a script as words: without comments, here-documents and variables that are set first."""
-    text = re.sub(r"<<(\w+)\n.*?^\1$", "", text.replace("\\\n", " "), flags=re.MULTILINE | re.DOTALL)
+    text = re.sub(
+        r"<<(['\"]?)(\w+)\1\n.*?^\2$", "", text.replace("\\\n", " "), flags=re.MULTILINE | re.DOTALL
+    )
     found = []
     for line in text.splitlines():
         words = shlex.split(line, comments=True)
