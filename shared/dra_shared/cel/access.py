@@ -29,6 +29,7 @@ UNHASHABLE: Final = frozenset((NamedFormat, Semver, bytes))
 
 
 def unhashable(key: Any) -> Panic:
+    """Go panics where such a value is a key of a map."""
     return Panic(f"runtime error: hash of unhashable type {go_type(key)}")
 
 

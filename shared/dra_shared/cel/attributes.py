@@ -26,6 +26,11 @@ _KEYS: Final = frozenset((str, int, Uint, bool, float))
 
 
 def charge(frame: Frame, cost: int) -> None:
+    """Add to the frame's cost.
+
+    Raises:
+        CostLimitExceeded: it is above the limit now.
+    """
     frame[COST] += cost
     if frame[COST] > frame[LIMIT]:
         raise CostLimitExceeded
@@ -53,6 +58,7 @@ class Attribute:
     branches: "tuple[Run, Attribute, Attribute] | None" = None
 
     def select(self, qualifier: Qualifier) -> "Attribute":
+        """With one selection more, of both branches where it is a conditional."""
         if self.branches is not None:
             condition, yes, no = self.branches
             return Attribute(None, (), (condition, yes.select(qualifier), no.select(qualifier)))
@@ -60,6 +66,7 @@ class Attribute:
 
     @property
     def is_test(self) -> bool:
+        """Whether it only asks if the last selection is there: `has()`."""
         if self.branches is not None:
             return self.branches[1].is_test
         return bool(self.qualifiers) and self.qualifiers[-1].test
@@ -76,10 +83,12 @@ class Code:
 
 
 def constant(value: Any) -> Code:
+    """The code of a value."""
     return Code(lambda frame: value, True, value)
 
 
 def plain(run: Run) -> Code:
+    """The code that a closure is, neither a constant nor an attribute."""
     return Code(run)
 
 

@@ -96,7 +96,8 @@ async def list_objects(api: Api, request: Request, target: Target) -> None:
             unchanged = metadata["resourceVersion"] == str(api.store.revision)
             if unchanged and len(collection.encoded) < _PAGES_KEPT and len(page) < _PAGE_KEPT_BYTES:
                 collection.encoded[place] = page
-    body = await _apart(api, records, functools.partial(presenter.listing, records, metadata, page))
+    listing = functools.partial(presenter.listing, records, metadata, page)
+    body = listing() if len(records) <= _MANY else await api.offload.run(listing)
     await request.respond(200, body, presenter.accepted.media_type)
 
 

@@ -1,4 +1,7 @@
-"""Reasons and messages of the kubelet's events on pods and nodes, as upstream words them."""
+"""Reasons and messages of the kubelet's events on pods and nodes, as upstream words them.
+
+Mirrors pkg/kubelet/events/event.go, and the texts in pkg/kubelet/images and pkg/kubelet/kuberuntime.
+"""
 
 PULLING, PULLED, FAILED_PULL = "Pulling", "Pulled", "Failed"
 CREATED, STARTED, FAILED, KILLING, BACK_OFF = "Created", "Started", "Failed", "Killing", "BackOff"

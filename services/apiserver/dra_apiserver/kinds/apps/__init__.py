@@ -1,0 +1,1 @@
+"""apps: Deployments, ReplicaSets, StatefulSets, DaemonSets; ReplicationControllers. ``kinds`` has the records."""

@@ -1,0 +1,1 @@
+"""batch: jobs and cron jobs. ``kinds`` has the records."""

@@ -1,0 +1,1 @@
+"""What the rooms have in common: metadata, names, lists, conditions, gates, cells of tables."""

@@ -1,0 +1,1 @@
+"""The core group without pods, services and volumes: namespaces, nodes, config maps, secrets, quotas, events."""

@@ -1,0 +1,1 @@
+"""flowcontrol.apiserver.k8s.io: flow schemas and priority levels. ``kinds`` has the records."""

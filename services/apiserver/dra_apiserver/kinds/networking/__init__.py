@@ -1,0 +1,1 @@
+"""Services, endpoints and their slices, and networking.k8s.io. ``kinds`` has the records."""
