@@ -219,8 +219,12 @@ class PostgresqlEngine:
     def changes(self, after: int, limit: int) -> Changes:
         """The next changes of all resources after a revision, and how far the log was compacted then."""
         with self._read() as reader:
-            found = _read_log(reader, after, limit)
+            found: list[Change] = []
             newest, compacted = _counters(reader)
+            if newest > after:
+                found = _read_log(reader, after, limit)
+                # Asked again: what was compacted meanwhile may be missing.
+                newest, compacted = _counters(reader)
         self.compacted = max(self.compacted, compacted)
         return Changes(found, newest, compacted)
 
