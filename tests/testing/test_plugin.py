@@ -3,6 +3,7 @@
 import os
 import subprocess
 import sys
+import tarfile
 from pathlib import Path
 
 import pytest
@@ -41,10 +42,13 @@ def test_a_failure_shows_what_the_cluster_knows(tmp_path: Path) -> None:
     shown = _pytest(
         tmp_path,
         """
+import os
+
 POD = {"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "big"},
        "spec": {"containers": [{"name": "c", "image": "i", "resources": {"requests": {"cpu": "9999"}}}]}}
 
 def test_sync(dra_cluster):
+    print("process:", os.getpid(), "of the test")
     dra_cluster.apply(POD)
     dra_cluster.pod("big").wait_for(lambda pod: pod["status"].get("conditions"))
     assert dra_cluster.until(dra_cluster.events) == "what I expected"
@@ -63,6 +67,12 @@ async def test_async(dra_cluster):
     assert "Insufficient cpu" in shown
     bundle = Path(shown.partition("dralab bundle")[2].partition("\n")[2].partition("\n")[0].strip())
     assert bundle.name == "dralab-bundle.tar.gz"
+    with tarfile.open(bundle) as archive:
+        names = {Path(name).name for name in archive.getnames()}
+    assert {"events.txt", "explain.txt", "services.log", "pods.core.yaml"} <= names
+    # The log of warnings goes with the process.
+    process = shown.partition("process: ")[2].split()[0]
+    assert not list(Path("/tmp").glob(f"dralab-{process}-*"))
 
 
 @pytest.mark.parametrize(

@@ -8,6 +8,8 @@ import httpx
 from dra_cli.errors import CommandError
 from dra_shared.client.errors import ApiError
 
+from dralab.testing.services import WARNINGS
+
 if TYPE_CHECKING:
     from dra_cli.discovery import ServedResource
 
@@ -71,6 +73,8 @@ async def write_bundle(cluster: "AsyncCluster", folder: Path) -> Path:
     (root / "explain.txt").write_text("\n".join(await _explanations(cluster)) + "\n")
     for log in (*cluster.data.glob("logs/*.log"), *cluster.data.glob("*.log")):
         shutil.copy(log, root / log.name)
+    for log in WARNINGS:
+        shutil.copy(log, root / "services.log")
     return Path(shutil.make_archive(str(root), "gztar", folder, root.name))
 
 

@@ -1,6 +1,7 @@
 """All services of a cluster as tasks of one event loop: what a test in the same process starts."""
 
 import asyncio
+import atexit
 import contextlib
 import gc
 import os
@@ -25,6 +26,9 @@ from dra_shared.clock import Clock, FakeClock, SystemClock
 from dra_shared.service import HealthServer
 
 from dralab.testing.options import Options
+
+#: The file with the warnings of all clusters of this process, once there is one.
+WARNINGS: list[Path] = []
 
 _CONTROLLER = "kube-controller-manager/v{} dralab-controller"
 _SCHEDULER = "kube-scheduler/v{} dralab-scheduler"
@@ -169,7 +173,12 @@ class Services:
 
 
 def _quiet_logs(folder: Path) -> None:
-    """Write the services' warnings to a file, unless the program that this runs in has structlog set up already."""
+    """Write the services' warnings to a file, unless the program that this runs in has structlog set up already.
+
+    The file is of this process, as structlog is, and goes with it.
+    """
     if not structlog.is_configured():
-        descriptor, _ = tempfile.mkstemp(prefix=f"dralab-{os.getpid()}-", suffix=".log", dir=folder.parent)
+        descriptor, name = tempfile.mkstemp(prefix=f"dralab-{os.getpid()}-", suffix=".log", dir=folder.parent)
         log.configure("dralab", "warning", descriptor, final=False)
+        WARNINGS.append(Path(name))
+        atexit.register(Path(name).unlink, missing_ok=True)
