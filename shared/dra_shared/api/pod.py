@@ -96,6 +96,14 @@ class PodSchedulingGroup(Struct):
     pod_group_name: str | None = None
 
 
+class WorkloadReference(Struct):
+    """The group that a pod of 1.35 is scheduled with; 1.36 has ``scheduling_group`` for that."""
+
+    name: str = ""
+    pod_group: str = ""
+    pod_group_replica_key: str | None = None
+
+
 class TopologySpreadConstraint(Struct):
     label_selector: LabelSelector | None = None
     match_label_keys: tuple[str, ...] = ()
@@ -150,6 +158,7 @@ class PodSpec(Struct):
     tolerations: tuple[Toleration, ...] = ()
     topology_spread_constraints: tuple[TopologySpreadConstraint, ...] = ()
     volumes: tuple[Volume, ...] = ()
+    workload_ref: WorkloadReference | None = None
 
 
 class PodCondition(Struct):
