@@ -34,7 +34,7 @@ test: lint types layers unit ## Everything that CI runs: lint, types, layers and
 
 unit: install-dev ## The tests alone (PYTEST="-k name" narrows them)
 	@$(BIN)/python -m compileall -q $(MODULES) # The tests start many processes.
-	@$(BIN)/python -m pytest -n 2 $(PYTEST)
+	@$(BIN)/python -m pytest -n 3 $(PYTEST) # On two cores: one of three often waits for other processes.
 
 quick: install-dev ## The tests that start no process and open no socket
 	@$(BIN)/python -m pytest -n 2 --quick $(PYTEST)
@@ -52,7 +52,7 @@ format: install-dev ## Let ruff mend what it can
 	@$(BIN)/ruff check --fix . && $(BIN)/ruff format .
 
 types: install-dev ## mypy, strict
-	@$(BIN)/mypy $(MYPY_TARGETS)
+	@$(BIN)/mypy -n 2 $(MYPY_TARGETS)
 
 layers: install-dev ## import-linter: who may import whom
 	@$(BIN)/lint-imports

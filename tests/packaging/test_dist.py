@@ -16,7 +16,8 @@ from dra_shared import __version__
 from tests.packaging.conftest import WHEEL, run
 from tests.support.reference import REPOSITORY
 
-pytestmark = pytest.mark.slow
+# The first builds what all of them look at.
+pytestmark = [pytest.mark.slow, pytest.mark.timeout(300)]
 
 
 def test_nothing_of_the_checkout_is_used(empty: Path) -> None:

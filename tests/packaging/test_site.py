@@ -13,7 +13,8 @@ from playwright.sync_api import Browser, Page, expect, sync_playwright
 _CHROMIUM = next(
     (path for name in ("chromium-headless-shell", "chromium") if (path := shutil.which(name))), None
 )
-pytestmark = pytest.mark.slow
+# The first builds what all of them look at.
+pytestmark = [pytest.mark.slow, pytest.mark.timeout(300)]
 
 
 @pytest.fixture(scope="module")

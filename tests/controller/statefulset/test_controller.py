@@ -60,13 +60,13 @@ async def test_a_partition_counts_from_the_first_pod(cluster: Cluster) -> None:
         await cluster.delete("Pod", "db-5", grace_period=0)
 
         async def back() -> bool:
-            return await cluster.get("Pod", "db-5") is not None and await _updated(cluster, 1)
+            (db,) = await cluster.items("StatefulSet")
+            counted = (db.status.current_replicas, db.status.updated_replicas) == (1, 1)
+            return counted and await cluster.get("Pod", "db-5") is not None and await _updated(cluster, 1)
 
         await cluster.until(back, meanwhile=cluster.run_pods)
     images = {pod.metadata.name: pod.spec.containers[0].image for pod in await cluster.items("Pod")}
     assert images == {"db-5": "busybox", "db-6": "busybox:2"}
-    (db,) = await cluster.items("StatefulSet")
-    assert (db.status.current_replicas, db.status.updated_replicas) == (1, 1)
 
 
 async def test_events_are_worded_as_upstream_words_them(cluster: Cluster) -> None:
