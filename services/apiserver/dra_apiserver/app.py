@@ -16,6 +16,7 @@ from dra_apiserver.api import Api
 from dra_apiserver.authentication import identify, impersonated
 from dra_apiserver.authorization.requests import RequestAuthorizer
 from dra_apiserver.errors import (
+    GroupResource,
     StatusError,
     bad_request,
     forbidden_request,
@@ -24,7 +25,9 @@ from dra_apiserver.errors import (
     no_such_resource,
     too_many_requests,
 )
+from dra_apiserver.faults import Faults
 from dra_apiserver.front.paths import MOUNTED, PATHS
+from dra_apiserver.handlers import faults
 from dra_apiserver.handlers.deprecations import deprecation
 from dra_apiserver.handlers.documents import Documents
 from dra_apiserver.handlers.routes import NotResource, resolve
@@ -103,6 +106,7 @@ class Application:
         self._authorizer = None if api.authorizer is None else RequestAuthorizer(api.authorizer)
         self._guard = api.config.guard
         self._access_log = access_log
+        self._faults = Faults(api.clock, self._cut_watches)
         self._ids = itertools.count(1)
         self._prefix = secrets.token_hex(6)
         self._pages: Any = None
@@ -148,6 +152,10 @@ class Application:
                     raise too_many_requests("too many watches, please try again later")
             elif self._running - len(self._api.streams) > _MAX_REQUESTS:
                 raise too_many_requests("too many requests, please try again later")
+            if self._faults.active:
+                resource = GroupResource(target.kind.group, target.kind.plural)
+                agent = request.header(b"user-agent")
+                await self._faults.meet(verb, resource, target.name or "", agent)
             warning = deprecation(target.kind, target.version)
             if warning is not None:
                 request.warn([warning])
@@ -207,6 +215,12 @@ class Application:
         reading = self._running - self._mutating - self._longrunning.total()
         return [(("mutating",), float(self._mutating)), (("readOnly",), float(reading))]
 
+    def _cut_watches(self) -> int:
+        streams = list(self._api.streams)
+        for stream in streams:
+            stream.stop()
+        return len(streams)
+
     async def _refuse(self, request: Request, error: StatusError) -> None:
         if not request.code:
             await request.fail(error)
@@ -246,6 +260,8 @@ class Application:
             await request.respond(code, text.encode(), "text/plain; charset=utf-8")
         elif request.path == "/metrics":
             await request.respond(200, self._api.metrics.render(), "text/plain; version=0.0.4; charset=utf-8")
+        elif request.path == "/faults":
+            await faults.answer(self._faults, request)
         elif await self._documents.answer(request, parts):
             return
         elif parts[0] in PATHS and MOUNTED not in request.scope:

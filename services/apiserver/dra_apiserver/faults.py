@@ -1,0 +1,158 @@
+"""Faults on demand: requests that wait, fail or conflict, and watches that are cut, each for a time.
+
+No counterpart upstream; what clients must bear is in https://kubernetes.io/docs/reference/using-api/api-concepts/. A
+fault meets a share of the requests that it is meant for, drawn from a seed, and never the server's own endpoints.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import itertools
+import random
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Literal
+
+import msgspec
+from dra_shared.clock import Clock
+
+from dra_apiserver.errors import GroupResource, StatusError, conflict, internal, service_unavailable, timeout
+from dra_apiserver.errors import too_many_requests as too_many
+
+LONGEST = 3600.0
+_WRITES = frozenset({"update", "patch"})
+
+Name = Literal["latency", "error", "conflict", "watch-cut"]
+
+
+class Fault(msgspec.Struct, rename="camel", forbid_unknown_fields=True, kw_only=True, frozen=True):
+    """What goes wrong, for ``seconds``; an empty list of verbs, resources or agents means all.
+
+    ``latency`` waits ``delay`` seconds before each request; ``error`` answers ``code``; ``conflict`` answers updates
+    and patches with 409; ``watch-cut`` ends the watches that are open, and again every ``delay`` seconds.
+    """
+
+    fault: Name
+    seconds: float
+    delay: float = 0.5
+    code: Literal[429, 500, 503, 504] = 500
+    share: float = 1.0
+    verbs: tuple[str, ...] = ()
+    resources: tuple[str, ...] = ()
+    agents: tuple[str, ...] = ()
+    seed: int = 0
+
+    def __post_init__(self) -> None:
+        if not 0 < self.seconds <= LONGEST:
+            raise ValueError(f"seconds: must be above 0 and at most {LONGEST:.0f}")
+        if not 0 < self.delay <= self.seconds:
+            raise ValueError("delay: must be above 0 and at most seconds")
+        if not 0 < self.share <= 1:
+            raise ValueError("share: must be above 0 and at most 1")
+
+
+class Active(msgspec.Struct, rename="camel"):
+    """A fault at work: its number, how many seconds are left, and how many requests or watches it met."""
+
+    id: int
+    fault: Fault
+    left: float
+    met: int
+
+
+@dataclass
+class _Running:
+    fault: Fault
+    until: float
+    rng: random.Random
+    met: int = 0
+
+    def meets(self, verb: str, resource: GroupResource, agent: str) -> bool:
+        fault = self.fault
+        return (
+            fault.fault != "watch-cut"
+            and (not fault.verbs or verb in fault.verbs)
+            and (not fault.resources or bool({str(resource), resource.plural} & set(fault.resources)))
+            and (not fault.agents or any(one in agent for one in fault.agents))
+            and (fault.fault != "conflict" or verb in _WRITES)
+            and (fault.share == 1 or self.rng.random() < fault.share)
+        )
+
+
+class Faults:
+    """The faults at work. ``active`` is false as long as there are none, so that a request costs one look.
+
+    ``cut`` ends all watches, and gives how many there were.
+    """
+
+    def __init__(self, clock: Clock, cut: Callable[[], int]) -> None:
+        self._clock = clock
+        self._cut = cut
+        self._numbers = itertools.count(1)
+        self._running: dict[int, _Running] = {}
+        self._cutters: set[asyncio.Task[None]] = set()
+        self.active = False
+
+    def begin(self, fault: Fault) -> Active:
+        """Let it happen from now on."""
+        number = next(self._numbers)
+        running = _Running(fault, self._clock.monotonic() + fault.seconds, random.Random(fault.seed))
+        self._running[number] = running
+        self.active = True
+        if fault.fault == "watch-cut":
+            task = asyncio.create_task(self._cut_again(running))
+            self._cutters.add(task)
+            task.add_done_callback(self._cutters.discard)
+        return self.list()[-1]
+
+    def list(self) -> list[Active]:
+        """What is at work, oldest first."""
+        now = self._clock.monotonic()
+        self._running = {number: one for number, one in self._running.items() if one.until > now}
+        self.active = bool(self._running)
+        return [
+            Active(number, one.fault, round(one.until - now, 3), one.met)
+            for number, one in self._running.items()
+        ]
+
+    def clear(self) -> None:
+        """End all of them now."""
+        self._running.clear()
+        self.active = False
+        for task in self._cutters:
+            task.cancel()
+
+    async def meet(self, verb: str, resource: GroupResource, name: str, agent: str) -> None:
+        """What becomes of a request: nothing, a delay, or an error.
+
+        Raises:
+            StatusError: the answer that a fault gives in the handler's place.
+        """
+        for active in self.list():
+            one = self._running.get(active.id)
+            if one is None or not one.meets(verb, resource, agent):
+                continue
+            one.met += 1
+            if one.fault.fault != "latency":
+                raise _error(one.fault, resource, name)
+            await self._clock.sleep(min(one.fault.delay, active.left))
+
+    async def _cut_again(self, running: _Running) -> None:
+        while (left := running.until - self._clock.monotonic()) > 0:
+            running.met += self._cut()
+            await self._clock.sleep(min(running.fault.delay, left))
+
+
+def _error(fault: Fault, resource: GroupResource, name: str) -> StatusError:
+    if fault.fault == "conflict":
+        return conflict(resource, name)
+    text = "a fault on demand"
+    match fault.code:
+        case 429:
+            return too_many("the server has received too many requests and has asked us to try again later")
+        case 503:
+            return service_unavailable(text)
+        case 504:
+            return timeout(text)
+        case _:
+            return internal(text)

@@ -1,0 +1,166 @@
+"""Faults on demand: whom they meet, what those see, and that they end by themselves."""
+
+import asyncio
+from typing import Any
+
+import httpx
+import orjson
+import pytest
+from dra_apiserver.config import Config
+from dra_apiserver.errors import GroupResource, StatusError
+from dra_apiserver.faults import Fault, Faults
+from dra_apiserver.server import ApiServer
+from dra_shared.clock import FakeClock
+
+CLAIMS = GroupResource("resource.k8s.io", "resourceclaims")
+PODS = GroupResource("", "pods")
+MAPS = "/api/v1/namespaces/default/configmaps"
+MERGE = {"Content-Type": "application/merge-patch+json"}
+
+
+def _faults(*begun: Fault) -> tuple[Faults, FakeClock]:
+    clock = FakeClock()
+    faults = Faults(clock, lambda: 0)
+    for one in begun:
+        faults.begin(one)
+    return faults, clock
+
+
+async def _code(faults: Faults, verb: str, resource: GroupResource, agent: str = "") -> int:
+    try:
+        await faults.meet(verb, resource, "x", agent)
+    except StatusError as error:
+        return error.code
+    return 200
+
+
+async def test_a_fault_meets_whom_it_is_meant_for_until_it_ends() -> None:
+    wanted = Fault(
+        fault="error",
+        seconds=10,
+        code=503,
+        verbs=("get",),
+        resources=("resourceclaims",),
+        agents=("kubelet",),
+    )
+    faults, clock = _faults(wanted)
+    assert await _code(faults, "get", CLAIMS, "kubelet/v1.36") == 503
+    assert await _code(faults, "get", CLAIMS, "kube-scheduler") == 200
+    assert await _code(faults, "get", PODS, "kubelet/v1.36") == 200
+    assert await _code(faults, "list", CLAIMS, "kubelet/v1.36") == 200
+    (active,) = faults.list()
+    assert (active.left, active.met) == (10, 1)
+    await clock.advance(10)
+    assert await _code(faults, "get", CLAIMS, "kubelet/v1.36") == 200
+    assert not faults.active
+
+
+async def test_a_resource_may_be_named_with_its_group() -> None:
+    faults, _ = _faults(Fault(fault="error", seconds=1, resources=("resourceclaims.resource.k8s.io",)))
+    assert await _code(faults, "get", CLAIMS) == 500
+    assert await _code(faults, "get", PODS) == 200
+
+
+async def test_conflicts_are_of_updates_and_patches() -> None:
+    faults, _ = _faults(Fault(fault="conflict", seconds=10))
+    verbs = ("create", "update", "patch", "delete", "get")
+    assert [await _code(faults, verb, CLAIMS) for verb in verbs] == [200, 409, 409, 200, 200]
+
+
+async def test_latency_lasts_no_longer_than_the_fault() -> None:
+    faults, clock = _faults(Fault(fault="latency", seconds=3, delay=2))
+    await clock.advance(2)
+    waiting = asyncio.create_task(faults.meet("get", PODS, "x", ""))
+    await clock.advance(0.9)
+    assert not waiting.done()
+    await clock.advance(0.1)
+    assert waiting.done()
+
+
+async def test_a_seed_draws_the_same_requests() -> None:
+    async def drawn(seed: int) -> list[int]:
+        faults, _ = _faults(Fault(fault="error", seconds=1, share=0.5, seed=seed))
+        return [await _code(faults, "get", PODS) for _ in range(50)]
+
+    assert await drawn(7) == await drawn(7) != await drawn(8)
+    assert set(await drawn(7)) == {200, 500}
+
+
+async def test_watches_are_cut_again_and_again() -> None:
+    clock, cuts = FakeClock(), 0
+
+    def cut() -> int:
+        nonlocal cuts
+        cuts += 1
+        return 2
+
+    faults = Faults(clock, cut)
+    faults.begin(Fault(fault="watch-cut", seconds=5, delay=2))
+    await clock.advance(4.5)
+    assert (cuts, faults.list()[0].met) == (3, 6)
+    await clock.advance(10)
+    assert cuts == 3
+    faults.begin(Fault(fault="watch-cut", seconds=5, delay=2))
+    faults.clear()
+    await clock.advance(10)
+    assert cuts == 3
+
+
+@pytest.mark.parametrize(
+    ("wanted", "message"),
+    [
+        ({"fault": "error", "seconds": 0}, "seconds: must be above 0 and at most 3600"),
+        ({"fault": "error", "seconds": 9999}, "seconds: must be above 0 and at most 3600"),
+        ({"fault": "latency", "seconds": 1, "delay": 2}, "delay: must be above 0 and at most seconds"),
+        ({"fault": "error", "seconds": 1, "share": 2}, "share: must be above 0 and at most 1"),
+        ({"fault": "error", "seconds": 1, "code": 418}, "Invalid enum value 418 - at `$.code`"),
+        ({"fault": "flood", "seconds": 1}, "Invalid enum value 'flood' - at `$.fault`"),
+        ({"fault": "error", "seconds": 1, "verb": "get"}, "unknown field `verb`"),
+    ],
+)
+async def test_a_body_that_is_no_fault_is_refused(
+    client: httpx.AsyncClient, wanted: dict[str, Any], message: str
+) -> None:
+    answer = await client.post("/faults", json=wanted)
+    assert answer.status_code == 400
+    assert message in answer.json()["message"]
+    assert (await client.get("/faults")).json() == {"items": []}
+
+
+async def test_clients_see_what_the_fault_does_until_it_is_cleared(client: httpx.AsyncClient) -> None:
+    made = {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "a"}}
+    assert (await client.post(MAPS, json=made)).status_code == 201
+    begun = await client.post("/faults", json={"fault": "conflict", "seconds": 600})
+    assert (begun.status_code, begun.json()["id"]) == (201, 1)
+    await client.post("/faults", json={"fault": "error", "code": 429, "seconds": 600, "verbs": ["get"]})
+    refused = await client.patch(f"{MAPS}/a", content=b'{"data":{"k":"v"}}', headers=MERGE)
+    assert (refused.status_code, refused.json()["reason"]) == (409, "Conflict")
+    assert refused.json()["message"].startswith('Operation cannot be fulfilled on configmaps "a"')
+    many = await client.get(f"{MAPS}/a")
+    assert (many.status_code, many.headers["retry-after"]) == (429, "1")
+    # The server's own endpoints are never met.
+    assert (await client.get("/readyz")).status_code == 200
+    assert [one["met"] for one in (await client.get("/faults")).json()["items"]] == [1, 1]
+    assert (await client.put("/faults")).status_code == 405
+    await client.delete("/faults")
+    assert (await client.get(f"{MAPS}/a")).json().get("data") is None
+
+
+async def test_a_watch_that_is_cut_ends_and_can_be_resumed(client: httpx.AsyncClient) -> None:
+    revision = (await client.get(MAPS)).json()["metadata"]["resourceVersion"]
+    watch = {"watch": "1", "resourceVersion": revision}
+    async with client.stream("GET", MAPS, params=watch) as stream:
+        await client.post("/faults", json={"fault": "watch-cut", "seconds": 600, "delay": 600})
+        assert [line async for line in stream.aiter_lines()] == []
+    await client.post(MAPS, json={"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "b"}})
+    async with client.stream("GET", MAPS, params=watch) as stream:
+        first = orjson.loads(await anext(stream.aiter_lines()))
+    assert (first["type"], first["object"]["metadata"]["name"]) == ("ADDED", "b")
+
+
+async def test_faults_need_a_right_where_rights_are_checked(tmp_path: Any) -> None:
+    config = Config(port=0, data=tmp_path, relaxed=True, authorization_mode="RBAC")
+    async with ApiServer(config) as server, httpx.AsyncClient(base_url=server.url) as client:
+        body, somebody = {"fault": "error", "seconds": 1}, {"Impersonate-User": "somebody"}
+        assert (await client.post("/faults", json=body, headers=somebody)).status_code == 403
+        assert (await client.post("/faults", json=body)).status_code == 201
