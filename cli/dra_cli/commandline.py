@@ -48,6 +48,10 @@ GROUPS: dict[str, dict[str, str]] = {
         "plan": "Say what the scheduler would do: whether pods fit into a cluster, a dump of one, or a description.",
         "export": "Write a cluster, a dump or a description as one file, under other names if wanted.",
     },
+    "Faults": {
+        "fault": "Make something go wrong for a time, and check that what is promised then was kept.",
+        "storm": "Let pods come and go in a cluster of its own while faults strike; at rest nothing may be broken.",
+    },
     "Development": {
         "bench": "Run a benchmark and print its numbers; its own options follow its name.",
         "docs": "Show the documentation in a browser, without network.",

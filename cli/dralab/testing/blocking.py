@@ -203,6 +203,14 @@ class Cluster:
         """Break a simulated GPU: ``xid=79``, ``lost=True``, ``uncorrected_ecc=1``, ``corrected_ecc=1``."""
         self.run(self.asynchronous.fault(node, gpu, **fault))
 
+    def disturb(self, fault: str, *, seconds: float, **options: Any) -> None:
+        """Let the API server's requests meet a fault: see :meth:`AsyncCluster.disturb`."""
+        self.run(self.asynchronous.disturb(fault, seconds=seconds, **options))
+
+    def calm(self) -> None:
+        """End what :meth:`disturb` began."""
+        self.run(self.asynchronous.calm())
+
     def advance(self, seconds: float) -> None:
         """Let time pass on the fake clock."""
         self.run(self.asynchronous.clock.advance(seconds))

@@ -252,6 +252,24 @@ class AsyncCluster:
         if response.status_code >= 400:
             raise CommandError(response.text.strip())
 
+    async def disturb(self, fault: str, *, seconds: float, **options: Any) -> None:
+        """Let the API server's requests meet a fault for so many seconds: see docs/faults.md.
+
+        ``fault`` is ``latency``, ``error``, ``conflict`` or ``watch-cut``; the options are ``delay``, ``code``,
+        ``share``, ``seed``, ``verbs``, ``resources`` and ``agents``.
+
+        Raises:
+            CommandError: there is no such fault or option.
+        """
+        body = {"fault": fault, "seconds": seconds, **options}
+        response = await self.client.raw("POST", "/faults", content=orjson.dumps(body))
+        if response.status_code != 201:
+            raise CommandError(response.json()["message"])
+
+    async def calm(self) -> None:
+        """End what :meth:`disturb` began."""
+        await self.client.raw("DELETE", "/faults")
+
     # Going back
 
     def snapshot(self) -> Snapshot:

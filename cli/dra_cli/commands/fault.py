@@ -1,0 +1,99 @@
+"""``dralab fault``: makes something go wrong for a time, says what is promised then, and whether it was kept."""
+
+import argparse
+import asyncio
+from typing import Any
+
+from dra_cli.access import data_option
+from dra_cli.commandline import Parser, number
+from dra_cli.errors import CommandError
+
+_LONGEST = 3600
+
+
+def options(parser: Parser) -> None:
+    """Declare what it takes."""
+    parser.add_argument(
+        "name", nargs="?", default="", help="which fault, or clear; without one all are shown"
+    )
+    parser.add_argument("service", nargs="?", default="", help="stop, kill: which service (apiserver)")
+    parser.add_argument("--for", dest="seconds", type=number(0.1, _LONGEST, float), default=10.0,
+                        metavar="SECONDS", help="how long (10)")  # fmt: skip
+    parser.add_argument(
+        "--delay", type=number(0.001, _LONGEST, float), help="latency, watch-cut: seconds (0.5)"
+    )
+    parser.add_argument("--code", type=int, choices=(429, 500, 503, 504), help="error: the answer (500)")
+    parser.add_argument("--share", type=number(0.001, 1, float), help="which share of the requests (1)")
+    parser.add_argument("--verb", action="append", default=[], help="only such requests: get, list, watch, …")
+    parser.add_argument("--resource", action="append", default=[], help="only for such resources: pods, …")
+    parser.add_argument(
+        "--agent", action="append", default=[], help="only of clients whose User-Agent has this"
+    )
+    parser.add_argument("--seed", type=int, help="draws the share (0)")
+    parser.switch("--check", default=True, help="wait for the end, and check that the promise was kept")
+    data_option(parser)
+
+
+def run(chosen: argparse.Namespace) -> int:
+    """Do it; gives 1 where the promise was broken.
+
+    Raises:
+        CommandError: there is no such fault, or the cluster does not run.
+    """
+    from dra_cli.faults.catalog import KINDS
+
+    if not chosen.name:
+        width = max(map(len, KINDS))
+        for kind in KINDS.values():
+            print(f"{kind.name:{width}}  {kind.what}")
+        return 0
+    if chosen.name != "clear" and chosen.name not in KINDS:
+        raise CommandError(f"there is no fault {chosen.name!r}: choose {', '.join(KINDS)}, clear", 2)
+    return asyncio.run(_run(chosen))
+
+
+async def _run(chosen: argparse.Namespace) -> int:
+    from dra_cli.cluster import Cluster
+    from dra_cli.faults.catalog import API_SERVER, KINDS
+    from dra_cli.faults.rest import Rest
+    from dra_cli.faults.striking import Striker
+
+    cluster = Cluster(chosen.data)
+    striker = Striker(cluster)
+    if chosen.name == "clear":
+        await striker.clear()
+        print("no fault is at work")
+        return 0
+    kind = KINDS[chosen.name]
+    where = chosen.service or API_SERVER
+    await striker.strike(kind.name, _of_process(chosen, where) if kind.of_process else _of_requests(chosen))
+    lasts = "" if kind.name == "kill" else f" for {chosen.seconds:g} s"
+    print(f"{kind.name} {where}{lasts}: {kind.what}")
+    print(f"promised: {kind.promise}", flush=True)
+    if not chosen.check:
+        return 0
+    try:
+        await asyncio.sleep(0 if kind.name == "kill" else chosen.seconds)
+    finally:
+        if kind.name != "kill":
+            await striker.clear()
+    broken = await Rest(cluster).wait(120)
+    print("\n".join(["broken:", *(f"  {line}" for line in broken)]) if broken else "kept")
+    return 1 if broken else 0
+
+
+def _of_process(chosen: argparse.Namespace, where: str) -> dict[str, Any]:
+    return {"service": where, "seconds": chosen.seconds}
+
+
+def _of_requests(chosen: argparse.Namespace) -> dict[str, Any]:
+    if chosen.service:
+        raise CommandError(f"{chosen.name} is of the API server's requests: leave {chosen.service!r} out", 2)
+    given: dict[str, Any] = {"seconds": chosen.seconds}
+    for name in ("delay", "code", "share", "seed"):
+        if getattr(chosen, name) is not None:
+            given[name] = getattr(chosen, name)
+    for name, field in (("verb", "verbs"), ("resource", "resources"), ("agent", "agents")):
+        if getattr(chosen, name):
+            given[field] = getattr(chosen, name)
+    return given

@@ -1,0 +1,77 @@
+"""``dralab storm``: pods come and go while faults strike at random; at rest nothing may be broken."""
+
+import argparse
+import asyncio
+import contextlib
+import sys
+import tempfile
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from dra_cli.commandline import Parser, number
+from dra_cli.commands import up
+from dra_cli.errors import CommandError
+
+if TYPE_CHECKING:
+    from dra_cli.faults.script import Step
+    from dra_cli.services import ClusterOptions
+
+
+def options(parser: Parser) -> None:
+    """Declare what it takes: a length, a seed, and what ``up`` does, for a cluster of its own."""
+    up.options(parser)
+    parser.set_defaults(data=None, port=0, relaxed=True)
+    parser.add_argument("--minutes", type=number(0.05, 24 * 60, float), default=5.0, help="how long (5)")
+    parser.add_argument("--seed", type=int, default=1, help="draws pods and faults (1)")
+    parser.add_argument("--class", dest="device_class", default="gpu.nvidia.com", help="class of the devices")
+    parser.switch("--script", help="print the seed's script, and start nothing")
+    parser.switch("--verbose", help="print each step as it is done")
+
+
+def run(chosen: argparse.Namespace) -> int:
+    """Do it; gives 1 where something is broken afterwards.
+
+    Raises:
+        CommandError: the cluster does not start.
+    """
+    from dra_cli.faults.script import script
+
+    if chosen.detach:
+        raise CommandError("a storm ends by itself: leave out --detach", 2)
+    asked = up.asked(chosen)
+    steps = script(chosen.seed, chosen.minutes * 60, sum(len(pool.nodes) for pool in asked.pools))
+    if chosen.script:
+        print("\n".join(map(str, steps)))
+        return 0
+    return asyncio.run(_run(chosen, asked, steps))
+
+
+async def _run(chosen: argparse.Namespace, asked: "ClusterOptions", steps: "list[Step]") -> int:
+    from dra_cli.cluster import Cluster
+    from dra_cli.faults.storm import Storm
+    from dra_cli.services import ClusterServices
+
+    def report(line: str) -> None:
+        if chosen.verbose:
+            print(line, flush=True)
+
+    with contextlib.ExitStack() as stack:
+        folder = chosen.data or Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="dralab-storm-")))
+        cluster = Cluster(folder)
+        stack.enter_context(cluster.locked())
+        stack.callback(cluster.forget)
+        async with ClusterServices(cluster, asked, report).running():
+            broken = await Storm(cluster, chosen.device_class, report).run(steps)
+    return _verdict(broken, steps, chosen.seed)
+
+
+def _verdict(broken: list[str], steps: "list[Step]", seed: int) -> int:
+    pods = sum(step.action == "create" for step in steps)
+    faults = sum(step.action not in ("create", "delete") for step in steps)
+    text = f"seed {seed}: {pods} pods and {faults} faults"
+    if not broken:
+        print(f"{text}: nothing is broken")
+        return 0
+    print("\n".join([f"{text}, broken:", *(f"  {line}" for line in broken)]))
+    print(f"the same again: --seed {seed} with the same --minutes and --nodes", file=sys.stderr)
+    return 1

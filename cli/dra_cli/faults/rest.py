@@ -1,0 +1,60 @@
+"""Whether a cluster at rest keeps what it promises: see :mod:`dra_cli.faults.invariants`."""
+
+import asyncio
+
+import httpx
+from dra_shared.api.resources import PODS, RESOURCE_CLAIMS
+from dra_shared.client.errors import ApiError
+from dra_shared.client.rest import Client
+
+from dra_cli.cluster import Cluster
+from dra_cli.errors import CommandError
+from dra_cli.faults.invariants import broken, waiting
+
+_EVERY = 0.5
+# Once could be by chance, between two steps of what still goes on.
+_CALM = 3
+
+
+class Rest:
+    """Looks at a cluster until nothing is broken."""
+
+    def __init__(self, cluster: Cluster) -> None:
+        self._cluster = cluster
+
+    async def wait(self, timeout: float) -> list[str]:
+        """Wait until all holds, three looks long; gives what still does not after ``timeout`` seconds."""
+        found, calm = ["nothing could be read"], 0
+        try:
+            async with asyncio.timeout(timeout):
+                while calm < _CALM:
+                    try:
+                        found = await self._look()
+                    except (ApiError, CommandError, httpx.HTTPError, OSError) as error:
+                        found = [f"the cluster cannot be read: {error}"]
+                    calm = 0 if found else calm + 1
+                    await asyncio.sleep(_EVERY)
+        except TimeoutError:
+            return found or ["it does not come to rest"]
+        return []
+
+    async def _look(self) -> list[str]:
+        async with self._cluster.client("dralab-fault") as client:
+            pods = (await client.list(PODS)).items
+            claims = (await client.list(RESOURCE_CLAIMS)).items
+        fitting = [pod.key for pod in waiting(pods) if await self._fits(pod.key)]
+        return broken(pods, claims, fitting)
+
+    async def _fits(self, pod: str) -> bool:
+        """Whether the scheduler has a node for a pod that waits."""
+        record = self._cluster.record()
+        if "scheduler" not in record.services:
+            return False
+        async with Client(
+            record.services["scheduler"].url, user_agent="dralab", token=record.token
+        ) as client:
+            response = await client.raw("GET", f"/explain/pod/{pod}")
+        if response.status_code != 200:
+            return False
+        report = response.json()
+        return any(node.get("fits") for node in report.get("nodes", ())) and not report.get("node")

@@ -1,0 +1,71 @@
+"""What a storm does and when, drawn from a seed: the same seed gives the same script."""
+
+import random
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from typing import Any
+
+from dra_cli.faults.catalog import KINDS, SERVICES
+
+_CODES = (429, 500, 503, 504)
+_MOST_PODS_A_NODE = 6
+
+
+@dataclass(frozen=True)
+class Step:
+    """One thing that happens ``at`` seconds after the start: ``create`` or ``delete`` a pod, or a fault's name."""
+
+    at: float
+    action: str
+    arguments: dict[str, Any] = field(default_factory=dict)
+
+    def __str__(self) -> str:
+        words = [f"{name}={value}" for name, value in self.arguments.items()]
+        return f"{self.at:7.2f} s  {' '.join((self.action, *words))}"
+
+
+def script(seed: int, seconds: float, nodes: int) -> list[Step]:
+    """The steps of ``seconds``, in order: pods that come and go, and faults that never outlast the storm."""
+    rng = random.Random(seed)
+    return sorted([*_churn(rng, seconds, nodes), *_faults(rng, seconds)], key=lambda step: step.at)
+
+
+def _churn(rng: random.Random, seconds: float, nodes: int) -> Iterator[Step]:
+    pods: list[str] = []
+    at, number = 0.0, 0
+    while at < seconds:
+        full = len(pods) >= nodes * _MOST_PODS_A_NODE
+        if pods and (full or rng.random() < 0.4):
+            yield Step(at, "delete", {"pod": pods.pop(rng.randrange(len(pods)))})
+        else:
+            name = f"storm-{number}"
+            number += 1
+            pods.append(name)
+            yield Step(at, "create", {"pod": name, "devices": rng.choice((1, 1, 1, 2, 4))})
+        at = round(at + rng.uniform(0.1, 1.0), 2)
+
+
+def _faults(rng: random.Random, seconds: float) -> Iterator[Step]:
+    at = round(rng.uniform(1, 3), 2)
+    while at < seconds - 1:
+        kind = KINDS[rng.choice(sorted(KINDS))]
+        lasts = round(min(rng.uniform(1, 6), seconds - at), 2)
+        yield Step(at, kind.name, _arguments(rng, kind.name, lasts))
+        at = round(at + lasts + rng.uniform(0.5, 4), 2)
+
+
+def _arguments(rng: random.Random, name: str, lasts: float) -> dict[str, Any]:
+    if KINDS[name].of_process:
+        service = rng.choice(SERVICES)
+        return {"service": service} if name == "kill" else {"service": service, "seconds": lasts}
+    arguments: dict[str, Any] = {"seconds": lasts, "seed": rng.randrange(1000)}
+    match name:
+        case "latency":
+            arguments |= {"delay": round(rng.uniform(0.05, 1.0), 2), "share": 0.5}
+        case "error":
+            arguments |= {"code": rng.choice(_CODES), "share": round(rng.uniform(0.1, 0.9), 2)}
+        case "conflict":
+            arguments["share"] = round(rng.uniform(0.1, 0.6), 2)
+        case "watch-cut":
+            arguments["delay"] = round(rng.uniform(0.3, 1.0), 2)
+    return arguments

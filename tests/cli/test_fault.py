@@ -1,0 +1,115 @@
+"""``dralab fault``: what it refuses, and that what it stops goes on again."""
+
+import asyncio
+import contextlib
+import os
+from collections.abc import AsyncIterator
+from pathlib import Path
+
+import pytest
+from dra_apiserver.config import Config
+from dra_apiserver.server import ApiServer
+from dra_cli import commandline
+from dra_cli.cluster import Cluster, Record, ServiceRecord
+from dra_cli.errors import CommandError
+from dra_cli.faults.catalog import KINDS
+from dra_cli.faults.rest import Rest
+from dra_cli.faults.striking import Striker
+
+from tests.support.waiting import until
+
+pytestmark = pytest.mark.system
+
+
+@contextlib.asynccontextmanager
+async def _sleeper() -> AsyncIterator[int]:
+    process = await asyncio.create_subprocess_exec("sleep", "600")
+    try:
+        yield process.pid
+    finally:
+        with contextlib.suppress(ProcessLookupError):
+            process.kill()
+        await process.wait()
+
+
+@contextlib.asynccontextmanager
+async def _cluster(folder: Path, pid: int) -> AsyncIterator[Cluster]:
+    """An API server, and a process that stands for the scheduler."""
+    cluster = Cluster(folder)
+    with cluster.locked():
+        async with ApiServer(Config(port=0, data=folder, relaxed=True)) as server:
+            services = {"scheduler": ServiceRecord(pid=pid, url=server.url)}
+            cluster.write(Record(pid=os.getpid(), server=server.url, services=services))
+            cluster.write_kubeconfig(server.url)
+            yield cluster
+
+
+def _state(pid: int) -> str:
+    """R, S, T and the like, as Linux has it."""
+    return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0]
+
+
+async def test_what_is_stopped_goes_on_when_the_time_is_over(tmp_path: Path) -> None:
+    async with _sleeper() as pid, _cluster(tmp_path, pid) as cluster:
+        await Striker(cluster).strike("stop", {"service": "scheduler", "seconds": 0.3})
+        await until(lambda: _state(pid) == "T")
+        await until(lambda: _state(pid) == "S")
+
+
+async def test_clear_ends_all_at_once(tmp_path: Path) -> None:
+    async with _sleeper() as pid, _cluster(tmp_path, pid) as cluster:
+        striker = Striker(cluster)
+        await striker.strike("stop", {"service": "scheduler", "seconds": 1})
+        await striker.strike("error", {"seconds": 600, "code": 503})
+        assert await Rest(cluster).wait(0.2) == ["the cluster cannot be read: a fault on demand"]
+        await until(lambda: _state(pid) == "T")
+        # Another program may do it.
+        await Striker(cluster).clear()
+        await until(lambda: _state(pid) == "S")
+        assert await Rest(cluster).wait(30) == []
+
+
+async def test_a_killed_service_is_gone(tmp_path: Path) -> None:
+    async with _cluster(tmp_path, 0) as cluster:
+        process = await asyncio.create_subprocess_exec("sleep", "600")
+        record = cluster.record()
+        record.services["scheduler"].pid = process.pid
+        cluster.write(record)
+        await Striker(cluster).strike("kill", {"service": "scheduler"})
+        assert await process.wait() == -9
+
+
+async def test_what_the_api_server_refuses_is_shown(tmp_path: Path) -> None:
+    async with _cluster(tmp_path, 0) as cluster:
+        with pytest.raises(CommandError, match="delay: must be above 0 and at most seconds"):
+            await Striker(cluster).strike("latency", {"seconds": 1, "delay": 2})
+        with pytest.raises(CommandError, match="there is no service 'kubelet': choose scheduler"):
+            await Striker(cluster).strike("stop", {"service": "kubelet", "seconds": 1})
+
+
+def test_without_a_name_all_are_shown(capsys: pytest.CaptureFixture[str]) -> None:
+    assert commandline.run("fault", []) == 0
+    assert [line.split()[0] for line in capsys.readouterr().out.splitlines()] == list(KINDS)
+
+
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        (["flood"], "there is no fault 'flood': choose latency, error, "),
+        (["error", "scheduler"], "error is of the API server's requests: leave 'scheduler' out"),
+        (["stop", "scheduler"], "no cluster is running in "),
+        (["error", "--code", "418"], "invalid choice: 418"),
+        (["error", "--for", "0"], "0 is not between 0.1 and 3600"),
+    ],
+)
+def test_mistakes_are_one_line(tmp_path: Path, words: list[str], message: str) -> None:
+    with pytest.raises(CommandError, match=message):
+        commandline.run("fault", [*words, "--data", str(tmp_path)])
+
+
+def test_a_script_is_shown_without_a_cluster(capsys: pytest.CaptureFixture[str]) -> None:
+    assert commandline.run("storm", ["--script", "--minutes", "0.2", "--seed", "3"]) == 0
+    shown = capsys.readouterr().out.splitlines()
+    assert shown[0].split() == ["0.00", "s", "create", "pod=storm-0", shown[0].split()[-1]]
+    with pytest.raises(CommandError, match="leave out --detach"):
+        commandline.run("storm", ["--detach"])

@@ -1,0 +1,81 @@
+"""What is broken in a cluster at rest is found, and nothing else."""
+
+from typing import Any
+
+import pytest
+from dra_cli.faults.invariants import broken, waiting
+from dra_shared.api.codec import convert
+from dra_shared.api.pod import Pod
+from dra_shared.api.resource import ResourceClaim
+from dra_shared.api.resources import PODS, RESOURCE_CLAIMS
+
+_SHARED: dict[str, Any] = {"shareID": "a671734a-e8e5-11e4-8fde-42010af09327"}
+
+
+def _pod(name: str, phase: str = "Running", node: str = "node-0", **meta: Any) -> Pod:
+    return convert(
+        PODS,
+        {
+            "metadata": {"name": name, "namespace": "a", "uid": name, **meta},
+            "spec": {"nodeName": node or None, "containers": [{"name": "c", "image": "i"}]},
+            "status": {"phase": phase},
+        },
+    )
+
+
+def _claim(name: str, pod: str, device: str = "gpu-0", **result: Any) -> ResourceClaim:
+    got = {"request": "it", "driver": "d", "pool": "node-0", "device": device, **result}
+    owner = {"apiVersion": "v1", "kind": "Pod", "name": pod, "uid": pod, "controller": True}
+    return convert(
+        RESOURCE_CLAIMS,
+        {
+            "metadata": {"name": name, "namespace": "a", "ownerReferences": [owner]},
+            "spec": {},
+            "status": {
+                "allocation": {"devices": {"results": [got]}},
+                "reservedFor": [{"resource": "pods", "name": pod, "uid": pod}],
+            },
+        },
+    )
+
+
+def test_a_cluster_that_is_well() -> None:
+    pods = [_pod("p"), _pod("q", "Succeeded"), _pod("w", "Pending", node="")]
+    assert broken(pods, [_claim("c", "p"), _claim("d", "q", "gpu-1")]) == []
+    assert [pod.metadata.name for pod in waiting(pods)] == ["w"]
+
+
+@pytest.mark.parametrize("result", [{"adminAccess": True}, _SHARED])
+def test_a_device_may_have_several_users_where_the_api_allows_it(result: dict[str, Any]) -> None:
+    assert broken([_pod("p"), _pod("q")], [_claim("c", "p"), _claim("d", "q", **result)]) == []
+
+
+@pytest.mark.parametrize(
+    ("pods", "claims", "fitting", "wanted"),
+    [
+        (
+            [_pod("p"), _pod("q")],
+            [_claim("c", "p"), _claim("d", "q")],
+            [],
+            ["device d/node-0/gpu-0 belongs to a/c and a/d"],
+        ),
+        (
+            [],
+            [_claim("c", "p")],
+            [],
+            ["claim a/c was made for pod p, which is gone", "claim a/c is reserved for pod p, which is gone"],
+        ),
+        ([_pod("w", "Pending", node="")], [], ["a/w"], ["pod a/w waits, and a node could take it"]),
+        ([_pod("p", "Pending")], [], [], ["pod a/p is on node-0 and does not run: Pending"]),
+        (
+            [_pod("p", deletionTimestamp="2026-01-01T00:00:00Z")],
+            [],
+            [],
+            ["pod a/p is being deleted, and does not go"],
+        ),
+    ],
+)
+def test_each_breach_is_named(
+    pods: list[Pod], claims: list[ResourceClaim], fitting: list[str], wanted: list[str]
+) -> None:
+    assert broken(pods, claims, fitting) == wanted

@@ -1,0 +1,32 @@
+"""The script of a storm: drawn from its seed alone, and never longer than the storm."""
+
+import pytest
+from dra_cli.faults.catalog import KINDS, SERVICES
+from dra_cli.faults.script import script
+
+
+def test_a_seed_gives_one_script() -> None:
+    assert script(7, 60, 3) == script(7, 60, 3) != script(8, 60, 3)
+
+
+@pytest.mark.parametrize("seed", range(20))
+def test_faults_end_with_the_storm_and_pods_are_deleted_once(seed: int) -> None:
+    steps = script(seed, 120, 3)
+    assert [step.at for step in steps] == sorted(step.at for step in steps)
+    alive: set[str] = set()
+    for step in steps:
+        assert 0 <= step.at < 120
+        match step.action:
+            case "create":
+                alive.add(step.arguments["pod"])
+            case "delete":
+                alive.remove(step.arguments["pod"])
+            case _:
+                assert step.at + step.arguments.get("seconds", 0) <= 120.01
+    assert len(alive) <= 18
+
+
+def test_every_fault_and_service_is_drawn_in_a_few_seeds() -> None:
+    steps = [step for seed in range(10) for step in script(seed, 120, 3)]
+    assert {step.action for step in steps} == {*KINDS, "create", "delete"}
+    assert {step.arguments["service"] for step in steps if step.action == "kill"} == set(SERVICES)
