@@ -107,6 +107,7 @@ def _watch(notebook: "Notebook", classroom: "Classroom", one: "Lesson") -> "Less
     print(f"Watching: the file is applied whenever you save it. Type a letter and Enter: {KEYS}", flush=True)
     ended = asyncio.run(follow())
     if ended == "q":
+        print("The lesson's cluster runs on: `dralab learn` goes on here, `dralab learn stop` ends it.")
         return None
     if ended == "r":
         _reset(notebook, classroom)
