@@ -5,8 +5,6 @@ import contextlib
 import functools
 import hashlib
 import math
-import os
-import tempfile
 from collections.abc import Container, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -34,6 +32,7 @@ from dra_node_agent.drivers.catalog import ensure_device_classes, find_driver, f
 from dra_node_agent.drivers.placement import placed
 from dra_node_agent.drivers.publisher import SLICE_HEADS
 from dra_node_agent.features import FeatureDiscovery
+from dra_node_agent.files import short_path
 from dra_node_agent.kubelet.kubelet import Kubelet, KubeletConfig
 from dra_node_agent.kubelet.node import NodeShape
 from dra_node_agent.kubelet.registration.watch import DirectoryWatcher
@@ -53,8 +52,6 @@ from dra_node_agent.tasks import Tasks
 if TYPE_CHECKING:
     from dra_node_agent.nvml.system import SimulatedSystem
 
-# The kernel takes 107 characters for a socket's path; drivers append about as many as this leaves.
-_LONGEST_ROOT = 50
 _CLASS_RETRY = 0.1
 _ROOT_CERTIFICATES = "kube-root-ca.crt"
 # Networks of 256 addresses in 10.128.0.0/9, clear of where services have theirs.
@@ -394,19 +391,3 @@ def pod_subnet(node_name: str, taken: Container[str]) -> str:
         if subnet not in taken:
             return subnet
     raise OSError(f"no network is left for node {node_name}")
-
-
-def short_path(directory: Path) -> Path:
-    """``directory``, or a link to it that is short enough for the sockets below it."""
-    if len(str(directory)) <= _LONGEST_ROOT:
-        return directory
-    name = hashlib.sha256(str(directory).encode()).hexdigest()[:12]
-    base = Path(os.environ.get("XDG_RUNTIME_DIR") or tempfile.gettempdir())
-    if len(str(base)) > _LONGEST_ROOT - 20 or not base.is_dir():
-        base = Path("/tmp")
-    link = base / f"dralab-{os.getuid()}-{name}"
-    with contextlib.suppress(FileExistsError):
-        link.symlink_to(directory)
-    if not link.is_symlink() or link.readlink() != directory:
-        raise OSError(f"{link} is in the way: it should be a link to {directory}")
-    return link

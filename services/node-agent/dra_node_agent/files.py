@@ -1,7 +1,13 @@
-"""Files that survive a crash as either their old or their new content."""
+"""Files that survive a crash as either their old or their new content, and paths short enough for sockets."""
 
+import contextlib
+import hashlib
 import os
+import tempfile
 from pathlib import Path
+
+# The kernel takes 107 characters for a socket's path; drivers append about as many as this leaves.
+_LONGEST_ROOT = 50
 
 
 def write_atomically(path: Path, data: bytes, *, durable: bool = True, mode: int = 0o600) -> None:
@@ -26,3 +32,19 @@ def write_atomically(path: Path, data: bytes, *, durable: bool = True, mode: int
     except OSError:
         temporary.unlink(missing_ok=True)
         raise
+
+
+def short_path(directory: Path) -> Path:
+    """``directory``, or a link to it that is short enough for the sockets below it."""
+    if len(str(directory)) <= _LONGEST_ROOT:
+        return directory
+    name = hashlib.sha256(str(directory).encode()).hexdigest()[:12]
+    base = Path(os.environ.get("XDG_RUNTIME_DIR") or tempfile.gettempdir())
+    if len(str(base)) > _LONGEST_ROOT - 20 or not base.is_dir():
+        base = Path("/tmp")
+    link = base / f"dralab-{os.getuid()}-{name}"
+    with contextlib.suppress(FileExistsError):
+        link.symlink_to(directory)
+    if not link.is_symlink() or link.readlink() != directory:
+        raise OSError(f"{link} is in the way: it should be a link to {directory}")
+    return link
