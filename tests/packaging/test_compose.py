@@ -6,6 +6,7 @@ from typing import Any
 import jsonschema
 import pytest
 import yaml
+from dra_apiserver.storage.catalog import Database, engine
 from dra_cli.services import DEFAULT_GATES
 
 from tests.support.reference import REPOSITORY
@@ -146,3 +147,27 @@ def test_health_checks_are_words_that_every_engine_keeps_apart(compose: dict[str
         command = service["healthcheck"]["test"]
         assert command[:4] == ["CMD", "python3", "-m", "dra_shared.health"], name
         assert all(re.fullmatch(r"[\w./:-]+", word) for word in command)
+
+
+def test_the_file_with_postgresql_completes_the_other_one() -> None:
+    plain = yaml.safe_load((REPOSITORY / "docker-compose.yml").read_text())
+    more = yaml.safe_load((REPOSITORY / "docker-compose.postgresql.yml").read_text())
+    services = {**plain["services"], **more["services"]}
+    volumes = {*plain["volumes"], *more["volumes"]}
+    servers = [service for name, service in more["services"].items() if name.startswith("apiserver")]
+    assert len(servers) == 2
+    for service in more["services"].values():
+        assert set(service.get("depends_on", ())) <= services.keys()
+        assert {volume.partition(":")[0] for volume in service.get("volumes", ())} <= volumes
+    for service in servers:
+        environment = service["environment"]
+        # What both files say is the same, so that both servers serve the same.
+        shared = environment.keys() & plain["services"]["apiserver"]["environment"].keys()
+        assert {"DRALAB_APISERVER_RUNTIME_CONFIG", "DRALAB_FEATURE_GATES"} <= shared
+        for name in shared - {"DRALAB_ALLOWED_HOSTS"}:
+            assert environment[name] == plain["services"]["apiserver"]["environment"][name]
+        url = re.sub(r"\$\{\w+:-(\w+)\}", r"\1", environment["DRALAB_APISERVER_DATABASE"])
+        database = engine(Database(url, REPOSITORY))
+        assert database.name == "postgresql://dralab:***@database/dralab"
+    settings = more["services"]["database"]["environment"]
+    assert (settings["POSTGRES_USER"], settings["POSTGRES_DB"]) == ("dralab", "dralab")
