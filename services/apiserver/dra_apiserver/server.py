@@ -31,7 +31,7 @@ from dra_apiserver.kinds.custom.follow import Definitions
 from dra_apiserver.kinds.metrics import handlers as metrics_server
 from dra_apiserver.kinds.rbac.authorizer import RBAC
 from dra_apiserver.metrics import Metrics
-from dra_apiserver.storage import Record, Store
+from dra_apiserver.storage import Record, Store, kubernetesversion
 from dra_apiserver.storage.catalog import Database
 from dra_apiserver.storage.catalog import engine as find_engine
 from dra_apiserver.storage.engine import DatabaseUnusable
@@ -70,6 +70,7 @@ class ApiServer:
         sys.setrecursionlimit(max(sys.getrecursionlimit(), _CALLS))
         listener = listening_socket(config.listen, config.port, _BACKLOG)
         try:
+            kubernetesversion.check(config.directory, config.features.version)
             engine = find_engine(Database(config.database, config.directory, config.relaxed))
             self.store = await self._stack.enter_async_context(store_for(engine, self._clock, config.history))
             metrics = Metrics()
@@ -80,6 +81,7 @@ class ApiServer:
                 metrics_server.serve(self.api)
             port = listener.getsockname()[1]
             await make_missing(self.api, port)
+            kubernetesversion.note(config.directory, config.features.version)
             definitions = Definitions(self.api)
             definitions.load()
             self._tasks.append(asyncio.create_task(definitions.run()))

@@ -5,7 +5,7 @@ The pages have a fact a line, and each page only what changed with its version:
     release 1.35.6                   the patch release that is followed
     gate NAME Alpha|Beta|GA|Deprecated on|off [locked] [< NEEDED …]
     serve GROUP/VERSION RESOURCE…    a resource or subresource that the version began to serve
-    store GROUP/RESOURCE VERSION     the version that objects are stored in
+    store GROUP/RESOURCE VERSION     the version that objects are stored in; ``apart``: no other version can read them
     field PACKAGE TYPE.NAME…         a field that a type of the Go package, such as core/v1, began to have
 
 ``gate -NAME``, ``serve GROUP/VERSION -RESOURCE`` and ``field PACKAGE -TYPE.NAME`` say what went away. What no page
@@ -54,6 +54,8 @@ class Release:
     gates: Mapping[str, Gate]
     storage: Mapping[str, str]
     """The version that objects are stored in, by ``GROUP/RESOURCE``; the schema data says it for others."""
+    apart: frozenset[str]
+    """Those of which no other version can read the objects."""
     _absent_resources: frozenset[Name]
     _absent_fields: frozenset[Name]
 
@@ -90,14 +92,15 @@ def release(version: Version) -> Release:
     if version not in VERSIONS:
         raise KeyError(version)
     gates: dict[str, Gate] = {}
-    patch, storage = "", dict[str, str]()
+    patch, storage, apart = "", dict[str, str](), set[str]()
     for one in VERSIONS[: VERSIONS.index(version) + 1]:
         for about, fact in page(one):
             if about == "release":
                 patch = fact
             elif about == "store":
-                resource, _, stored = fact.partition(" ")
+                resource, stored, *shape = fact.split()
                 storage[resource] = stored
+                apart.update([resource] if shape else [])
             elif about == "gate" and fact.startswith("-"):
                 del gates[fact[1:]]
             elif about == "gate":
@@ -108,6 +111,7 @@ def release(version: Version) -> Release:
         patch,
         dict(sorted(gates.items())),
         storage,
+        frozenset(apart),
         _absent("serve", version),
         _absent("field", version),
     )

@@ -155,6 +155,8 @@ class Kind:
     deprecated: Mapping[str, str] = field(default_factory=dict)
     schemas: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
     """By version, the schema that a definition gives; empty where the schema data has the kind's types."""
+    hashed_version: str = ""
+    """The version that upstream stores objects in, where that is another: discovery has its hash."""
     kubernetes: KubernetesVersion = DEFAULT
     """The version of Kubernetes whose types the objects have."""
     version_subresources: Mapping[str, frozenset[str]] = field(default_factory=dict)
@@ -260,7 +262,7 @@ class Kind:
 
     def storage_version_hash(self) -> str:
         """The opaque hash that discovery shows, equal to upstream's for equal storage versions."""
-        text = f"{self.storage[0]}/{self.storage_version}/{self.kind}"
+        text = f"{self.storage[0]}/{self.hashed_version or self.storage_version}/{self.kind}"
         return base64.b64encode(hashlib.sha256(text.encode()).digest()[:8]).decode()
 
 

@@ -53,12 +53,14 @@ def in_version(kind: Kind, kubernetes: Version) -> Kind | None:
         version: frozenset(name for name in kind.subresources if serves(version, f"{kind.plural}/{name}"))
         for version in versions
     }
+    stored = has.storage.get(f"{kind.group}/{kind.plural}", kind.storage_version)
     return replace(
         kind,
         kubernetes=kubernetes,
         versions=versions,
         all_versions=versions,
-        storage_version=has.storage.get(f"{kind.group}/{kind.plural}", kind.storage_version),
+        storage_version=stored if f"{kind.group}/{kind.plural}" in has.apart else kind.storage_version,
+        hashed_version=stored,
         version_subresources={
             version: names for version, names in subresources.items() if len(names) < len(kind.subresources)
         },

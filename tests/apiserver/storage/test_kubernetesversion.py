@@ -1,0 +1,55 @@
+"""A data directory and the versions of Kubernetes that use it, one after the other."""
+
+from pathlib import Path
+from typing import Any
+
+import httpx
+import pytest
+from dra_apiserver.config import Config
+from dra_apiserver.server import ApiServer
+from dra_apiserver.storage import kubernetesversion
+from dra_shared.features import FeatureGates
+from dra_shared.service import CannotRun
+from dra_shared.version import V1_34, V1_35, V1_36, Version
+
+_CLAIMS = "/apis/resource.k8s.io/v1/namespaces/default/resourceclaims"
+_CLAIM = {
+    "apiVersion": "resource.k8s.io/v1",
+    "kind": "ResourceClaim",
+    "metadata": {"name": "c"},
+    "spec": {"devices": {"requests": [{"name": "r", "exactly": {"deviceClassName": "d"}}]}},
+}
+
+
+async def _ask(data: Path, version: Version, method: str, path: str, body: Any = None) -> httpx.Response:
+    config = Config(port=0, data=data, relaxed=True, features=FeatureGates(version))
+    async with ApiServer(config) as server, httpx.AsyncClient(base_url=server.url) as client:
+        return await client.request(method, path, json=body)
+
+
+async def test_objects_of_an_older_version_stay(tmp_path: Path) -> None:
+    made = (await _ask(tmp_path, V1_34, "POST", _CLAIMS, _CLAIM)).json()
+    for version in (V1_34, V1_35, V1_36):
+        seen = (await _ask(tmp_path, version, "GET", f"{_CLAIMS}/c")).json()
+        assert seen == made, version
+    changed = {**made, "metadata": {**made["metadata"], "labels": {"a": "b"}}}
+    after = await _ask(tmp_path, V1_36, "PUT", f"{_CLAIMS}/c", changed)
+    assert (after.status_code, after.json()["spec"]) == (200, made["spec"])
+    with pytest.raises(
+        CannotRun, match=r"is of Kubernetes 1\.36, and 1\.35 is older: start it with --kubernetes"
+    ):
+        await _ask(tmp_path, V1_35, "GET", _CLAIMS)
+
+
+def test_a_directory_that_says_nothing_is_of_1_36(tmp_path: Path) -> None:
+    kubernetesversion.check(tmp_path, V1_34)
+    (tmp_path / "cluster.db").touch()
+    kubernetesversion.check(tmp_path, V1_36)
+    with pytest.raises(CannotRun):
+        kubernetesversion.check(tmp_path, V1_35)
+
+
+def test_a_version_that_is_not_known_is_newer(tmp_path: Path) -> None:
+    (tmp_path / "kubernetes-version").write_text("1.99\n")
+    with pytest.raises(CannotRun, match=r"is of Kubernetes 1\.99, and 1\.36 is older"):
+        kubernetesversion.check(tmp_path, V1_36)
