@@ -20,6 +20,7 @@ from dra_scheduler.framework.runtime import Framework
 from dra_scheduler.framework.state import CycleState
 from dra_scheduler.framework.status import Code, Status, error, unresolvable, unschedulable
 from dra_scheduler.plugins.budgets import split_by_budgets
+from dra_scheduler.plugins.dryruns import DryRuns
 from dra_scheduler.plugins.evictor import Evictor
 
 # Later than any time that a pod started at.
@@ -127,10 +128,16 @@ class DefaultPreemption:
         }
         enough = min(len(hopeful), max(len(hopeful) * self._percent // 100, self._least))
         budgets = tuple(self._budgets())
+        runs = self._runs(state, pod, budgets)
         harmless: list[_Candidate] = []
         harmful: list[_Candidate] = []
         for name in hopeful:
-            found = self._victims(state, pod, name, budgets)
+            found = runs.get(name)
+            if found is None:
+                state.sharing.allowed = True
+                found = self._victims(state, pod, name, budgets)
+                if state.sharing.allowed:
+                    runs.keep(name, found)
             if isinstance(found, Status):
                 refusals[name] = found
                 continue
@@ -138,6 +145,17 @@ class DefaultPreemption:
             if harmless and len(harmless) + len(harmful) >= enough:
                 break
         return harmless + harmful, refusals
+
+    def _runs(
+        self, state: CycleState, pod: Pod, budgets: Sequence[PodDisruptionBudget]
+    ) -> DryRuns[_Candidate | Status]:
+        """What is known of nodes from earlier pods of equal signature."""
+        runs: DryRuns[_Candidate | Status] = state.sharing.data.setdefault(self.name, DryRuns(self._cache))
+        # In a group's cycle pods have places that are not logged.
+        alone = object() if state.group is not None else None
+        versions = tuple((budget.key, budget.metadata.resource_version) for budget in budgets)
+        runs.refresh((_priority(pod), versions, alone))
+        return runs
 
     def _victims(
         self, state: CycleState, pod: Pod, name: str, budgets: Sequence[PodDisruptionBudget]

@@ -1,0 +1,74 @@
+"""Preemption keeps what it found out about nodes, and decides as if it did not."""
+
+import random
+from typing import Any
+
+import pytest
+from dra_scheduler.plan.simulation import Simulation
+from dra_scheduler.plugins.defaultpreemption import DefaultPreemption
+from dra_scheduler.plugins.dryruns import DryRuns
+from dra_shared.api.resources import PODS
+
+from tests.scheduler.objects import claim_json, class_json, node_json, pod_json, slice_json
+from tests.scheduler.plan.worlds import put
+from tests.support.fakeapi import Json
+
+_Fates = dict[str, str]
+
+
+def _full(nodes: int) -> Simulation:
+    """Nodes that are full of pods of low priority, each of which may go."""
+    world = Simulation(seed=1)
+    for index in range(nodes):
+        put(world, node_json(f"n{index}"))
+        for number in range(2):
+            put(world, _pod(f"low-{index}-{number}", "2", nodeName=f"n{index}"))
+    return world
+
+
+def _pod(name: str, cpu: str, priority: int = 0, **more: Any) -> Json:
+    return pod_json(name, requests={"cpu": cpu}, container={"image": "x"}, priority=priority, **more)
+
+
+def test_nodes_that_did_not_change_are_not_tried_again(monkeypatch: pytest.MonkeyPatch) -> None:
+    tried: list[str] = []
+    victims = DefaultPreemption._victims
+
+    def counted(self: DefaultPreemption, state: object, pod: object, name: str, budgets: object) -> object:
+        tried.append(name)
+        return victims(self, state, pod, name, budgets)  # type: ignore[arg-type]  # passed on as they came
+
+    monkeypatch.setattr(DefaultPreemption, "_victims", counted)
+    world = _full(20)
+    for index in range(6):
+        put(world, _pod(f"high-{index}", "2", priority=10))
+        world.settle()
+    assert all((pod := world.pod(f"default/high-{i}")) and pod.spec.node_name for i in range(6))
+    # All nodes twice (with and without other pods nominated), and then those that changed.
+    assert len(tried) < 3 * 20
+
+
+@pytest.mark.parametrize("seed", range(8))
+def test_decisions_are_those_of_trying_every_time(seed: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    kept = _random_fates(seed)
+    monkeypatch.setattr(DryRuns, "get", lambda self, name: None)
+    assert _random_fates(seed) == kept
+
+
+def _random_fates(seed: int) -> _Fates:
+    rng = random.Random(seed)
+    world = Simulation(seed=1)
+    put(world, class_json())
+    for index in range(rng.randint(3, 6)):
+        put(world, node_json(f"n{index}"), slice_json(f"n{index}", rng.randint(1, 2)))
+    for index in range(25):
+        claims: dict[str, str] = {}
+        if rng.random() < 0.4:
+            put(world, claim_json(f"p{index}"))
+            claims = {"gpu": f"p{index}"}
+        pod = _pod(f"p{index}", rng.choice(("1", "2", "3")), rng.choice((0, 0, 5, 10)), claims=claims)
+        put(world, pod)
+        if rng.random() < 0.7:
+            world.settle()
+    world.settle()
+    return {pod.metadata.name: pod.spec.node_name for pod in world.client.objects(PODS)}
