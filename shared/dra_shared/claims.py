@@ -10,6 +10,8 @@ from dra_shared.api.scheduling import PodGroup, PodGroupResourceClaim
 
 POD_CLAIM_ANNOTATION = "resource.kubernetes.io/pod-claim-name"
 EXTENDED_RESOURCE_ANNOTATION = "resource.kubernetes.io/extended-resource-claim"
+IMMEDIATE_ANNOTATION = "classic.resource.k8s.io/allocation-mode"
+"""Of claims behind classic ones: with the value ``Immediate`` they get their devices without a pod."""
 FINALIZER = "resource.kubernetes.io/delete-protection"
 RESERVED_FOR_MAX = 256
 SCHEDULING_GROUP = "scheduling.k8s.io"

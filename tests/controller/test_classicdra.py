@@ -15,6 +15,7 @@ from dra_controller.manager import ControllerManager
 from dra_shared.api.codec import convert
 from dra_shared.api.resource import ResourceClaim
 from dra_shared.api.resources import DEVICE_CLASSES, NODES, RESOURCE_CLAIM_TEMPLATES, RESOURCE_CLAIMS
+from dra_shared.claims import IMMEDIATE_ANNOTATION
 from dra_shared.client.errors import NotFound
 from dra_shared.client.rest import Client
 
@@ -210,6 +211,16 @@ async def test_a_pod_known_before_its_claim_has_a_context(cluster: Cluster) -> N
             return [one.status for one in contexts.items] == [{"resourceClaims": [{"name": "gpu"}]}]
 
         await cluster.until(there)
+
+
+async def test_an_immediate_claim_is_marked_for_the_scheduler(cluster: Cluster) -> None:
+    class_ = {"apiVersion": "resource.k8s.io/v1alpha3", "kind": "ResourceClass", "metadata": {"name": "c"}}
+    claim = {"apiVersion": "resource.k8s.io/v1alpha3", "kind": "ResourceClaim", "metadata": {"name": "now"}}
+    async with _translating(cluster):
+        await _post(cluster, {**class_, "driverName": "gpu.nvidia.com"})
+        await _post(cluster, {**claim, "spec": {"resourceClassName": "c", "allocationMode": "Immediate"}})
+        made = await _made(cluster, "now")
+    assert made.metadata.annotations[IMMEDIATE_ANNOTATION] == "Immediate"
 
 
 async def test_what_is_behind_a_classic_object_goes_with_it(cluster: Cluster) -> None:

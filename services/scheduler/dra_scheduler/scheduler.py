@@ -39,6 +39,7 @@ class Scheduler:
     """Runs from ``async with`` until that ends.
 
     ``elector``, if any, decides when it may schedule; ``on_synced`` is called once it knows the cluster.
+    ``while_leading`` runs for as long as it may schedule.
     """
 
     def __init__(
@@ -57,6 +58,7 @@ class Scheduler:
         explainer: Explainer,
         tasks: Tasks,
         extenders: Extenders,
+        while_leading: Callable[[], Coroutine[Any, Any, None]],
         elector: LeaderElector | None,
         on_synced: Callable[[], None],
     ) -> None:
@@ -73,6 +75,7 @@ class Scheduler:
         self._failures = failures
         self._tasks = tasks
         self._extenders = extenders
+        self._while_leading = while_leading
         self._elector = elector
         self._on_synced = on_synced
         self._synced = False
@@ -188,6 +191,7 @@ class Scheduler:
         watch_cache(self.cache)
         async with asyncio.TaskGroup() as tasks:
             tasks.create_task(self._flush())
+            tasks.create_task(self._while_leading())
             tasks.create_task(self._schedule_forever())
 
     async def _flush(self) -> None:

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from functools import partial
 
 from dra_shared.api.pod import Pod
-from dra_shared.api.resources import NAMESPACES, POD_DISRUPTION_BUDGETS, PODS
+from dra_shared.api.resources import NAMESPACES, POD_DISRUPTION_BUDGETS, PODS, RESOURCE_CLAIMS
 from dra_shared.client.events import Recorder
 from dra_shared.client.informer import InformerFactory
 from dra_shared.client.leader import LeaderElector
@@ -39,6 +39,7 @@ from dra_scheduler.framework.status import Status
 from dra_scheduler.groupcycle import GroupCycle
 from dra_scheduler.placement import Placement
 from dra_scheduler.plugins.dynamicresources.hints import claim_keys
+from dra_scheduler.plugins.dynamicresources.immediate import ImmediateClaims
 from dra_scheduler.plugins.dynamicresources.plugin import DynamicResources
 from dra_scheduler.plugins.registry import Parts, new_framework
 from dra_scheduler.plugins.siblings import SiblingSelectors
@@ -106,6 +107,11 @@ def new_scheduler(
         on_gone=pod_cycles.pod_deleted,
         on_placed=placed,
     ).register(base.informers, config.gates)
+    immediate = ImmediateClaims(base.manager, base.cache, client, base.clock)
+    # After the handlers by which the manager learns of claims.
+    base.informers.informer(RESOURCE_CLAIMS).add_handler(
+        immediate.noticed, lambda _, new: immediate.noticed(new), lambda _: None
+    )
     return Scheduler(
         config,
         base.clock,
@@ -120,6 +126,7 @@ def new_scheduler(
         explainer=explainer,
         tasks=base.tasks,
         extenders=base.extenders,
+        while_leading=immediate.run,
         elector=_elector(base),
         on_synced=on_synced,
     )

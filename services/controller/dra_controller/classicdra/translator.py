@@ -21,6 +21,7 @@ from dra_shared.api.resources import (
     RESOURCE_SLICES,
     Resource,
 )
+from dra_shared.claims import IMMEDIATE_ANNOTATION
 from dra_shared.classic.convert import converted
 from dra_shared.classic.notes import Notes
 from dra_shared.classic.status import old_status
@@ -169,6 +170,9 @@ class Translator:
             if kind is TEMPLATES:
                 meta = wanted["spec"].setdefault("metadata", {})
                 meta["annotations"] = {**meta.get("annotations", {}), TEMPLATE: origin.metadata.name}
+                _mark_immediate(origin.spec.get("spec", {}), meta)
+            elif kind is CLAIMS:
+                _mark_immediate(origin.spec, wanted["metadata"])
             if not await backing.ensure(origin, wanted) and wanted["kind"] != "DeviceClass":
                 text = f"a {wanted['kind']} of resource.k8s.io/v1 has this name"
                 self._recorder.event(reference(kind, origin), "Warning", "NotTranslated", text)
@@ -257,3 +261,9 @@ class Translator:
             return
         gone = {name: None for name in origin.status if name not in wanted}
         await write_status(self._client, CLAIMS, origin, {**wanted, **gone})
+
+
+def _mark_immediate(spec: dict[str, Any], meta: dict[str, Any]) -> None:
+    """Have the scheduler allocate a claim at once whose classic form wants that."""
+    if spec.get("allocationMode") == "Immediate":
+        meta["annotations"] = {**meta.get("annotations", {}), IMMEDIATE_ANNOTATION: "Immediate"}

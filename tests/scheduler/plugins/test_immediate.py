@@ -1,0 +1,69 @@
+"""Claims that are allocated without a pod."""
+
+from typing import Any
+
+from dra_shared.claims import IMMEDIATE_ANNOTATION
+
+from tests.scheduler.objects import claim_json, class_json, node_json, pod_json, slice_json
+from tests.scheduler.running import node_of, quiet, running
+from tests.support.fakeapi import FakeApi, Json
+from tests.support.waiting import eventually, until
+
+
+def _claim(name: str, mode: str = "Immediate", **more: Any) -> Json:
+    claim = claim_json(name, **more)
+    claim["metadata"]["annotations"] = {IMMEDIATE_ANNOTATION: mode}
+    return claim
+
+
+def _status(api: FakeApi, name: str) -> Json:
+    found: Json = api.get("resourceclaims", "default", name)["status"]
+    return found
+
+
+def _device(api: FakeApi, name: str) -> str:
+    (result,) = _status(api, name)["allocation"]["devices"]["results"]
+    return f"{result['pool']}/{result['device']}"
+
+
+async def test_it_is_allocated_and_pods_go_where_it_is() -> None:
+    api = FakeApi(node_json("full"), node_json("b"), slice_json("b", 1), class_json(), _claim("now"))
+    async with running(api):
+        await eventually(lambda: "allocation" in _status(api, "now"))
+        assert (_device(api, "now"), _status(api, "now").get("reservedFor")) == ("b/gpu-0", None)
+        finalizers = api.get("resourceclaims", "default", "now")["metadata"]["finalizers"]
+        assert finalizers == ["resource.kubernetes.io/delete-protection"]
+        api.add(pod_json("p", claims={"gpu": "now"}))
+        await eventually(lambda: node_of(api, "p"))
+    assert node_of(api, "p") == "b"
+    assert [user["name"] for user in _status(api, "now")["reservedFor"]] == ["p"]
+
+
+async def test_no_device_goes_to_two_of_them() -> None:
+    api = FakeApi(node_json("a"), slice_json("a", 2), class_json())
+    async with running(api) as (_, clock):
+        for name in ("one", "two", "three"):
+            api.add(_claim(name))
+        await eventually(
+            lambda: sum("allocation" in _status(api, name) for name in ("one", "two", "three")) == 2
+        )
+        await quiet(api)
+        held = [name for name in ("one", "two", "three") if "allocation" in _status(api, name)]
+        assert {_device(api, name) for name in held} == {"a/gpu-0", "a/gpu-1"}
+        # The third gets a device as soon as there is one more.
+        api.add(slice_json("b", 1))
+        api.add(node_json("b"))
+        await until(
+            lambda: all("allocation" in _status(api, name) for name in ("one", "two", "three")), clock=clock
+        )
+
+
+async def test_others_wait_for_a_pod() -> None:
+    api = FakeApi(
+        node_json("a"), slice_json("a", 2), class_json(), claim_json("plain"), _claim("late", "Other")
+    )
+    async with running(api) as (_, clock):
+        await quiet(api)
+        await clock.advance(10)
+        await quiet(api)
+    assert not api.writes("resourceclaims")
