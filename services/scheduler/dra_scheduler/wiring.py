@@ -107,11 +107,6 @@ def new_scheduler(
         on_gone=pod_cycles.pod_deleted,
         on_placed=placed,
     ).register(base.informers, config.gates)
-    immediate = ImmediateClaims(base.manager, base.cache, client, base.clock)
-    # After the handlers by which the manager learns of claims.
-    base.informers.informer(RESOURCE_CLAIMS).add_handler(
-        immediate.noticed, lambda _, new: immediate.noticed(new), lambda _: None
-    )
     return Scheduler(
         config,
         base.clock,
@@ -126,7 +121,7 @@ def new_scheduler(
         explainer=explainer,
         tasks=base.tasks,
         extenders=base.extenders,
-        while_leading=immediate.run,
+        while_leading=_immediate_claims(base).run,
         elector=_elector(base),
         on_synced=on_synced,
     )
@@ -267,6 +262,15 @@ def _pod_cycle(
         base.clock,
         measured=base.announces,
     )
+
+
+def _immediate_claims(base: _Base) -> ImmediateClaims:
+    """To be called after the handlers are registered by which the manager learns of claims."""
+    immediate = ImmediateClaims(base.manager, base.cache, base.client, base.clock)
+    base.informers.informer(RESOURCE_CLAIMS).add_handler(
+        immediate.noticed, lambda _, new: immediate.noticed(new), lambda _: None
+    )
+    return immediate
 
 
 def _connect_queue(queue: SchedulingQueue, profiles: Mapping[str, _Profile]) -> None:
