@@ -13,6 +13,7 @@ from typing import Any
 from dra_apiserver.kinds import catalog
 from dra_apiserver.schema import default
 from dra_scheduler.config import SchedulerConfig
+from dra_scheduler.plan.garbage import rarely_collected
 from dra_scheduler.plan.simulation import Simulation
 from dra_shared.api.codec import convert
 from dra_shared.api.resources import (
@@ -157,8 +158,14 @@ def main(arguments: list[str] | None = None) -> None:
     options.add_argument("--json", action="store_true", help="one JSON object instead of a sentence")
     configure("bench", "error")
     chosen = options.parse_args(arguments)
+    # As `dralab plan` runs.
+    with rarely_collected():
+        _measure_all(chosen, default=arguments == [])
+
+
+def _measure_all(chosen: argparse.Namespace, *, default: bool) -> None:
     runs = [(chosen.workload, chosen.nodes, chosen.pods)]
-    if arguments == []:
+    if default:
         runs = [("template", 100, 700), ("template", 5000, 20000)]
         runs += [(line, 500, 1500) for line in ("mig", "consumable-shares", "gangs")] + [
             ("preemption", 50, 100)

@@ -101,7 +101,10 @@ def run(chosen: argparse.Namespace) -> int:
     """
     if chosen.output not in _OUTPUTS:
         raise CommandError(f"unknown output {chosen.output!r}: choose json, yaml or html, or leave it out", 2)
-    code: int = chosen.answer(chosen)
+    from dra_scheduler.plan.garbage import rarely_collected
+
+    with rarely_collected():
+        code: int = chosen.answer(chosen)
     return code
 
 
