@@ -351,3 +351,20 @@ async def test_the_window_moves_with_the_clock(tmp_path: Path) -> None:
         assert store.compacted == old
         await clock.advance(10)
         assert store.compacted == store.revision
+
+
+async def test_a_cancelled_write_cancels_no_other_request(open_store: Callable[[], Store]) -> None:
+    def leave(current: Record | None) -> None:
+        assert current is not None
+
+    async with open_store() as store:
+        writer = asyncio.create_task(store.write(PODS, "ns/a", put("a")))
+        reader = asyncio.create_task(store.write(PODS, "ns/a", leave))
+        await asyncio.sleep(0)
+        writer.cancel()
+        seen = await reader
+        assert seen is not None
+        assert seen.object()["metadata"]["name"] == "a"
+        assert store.get(PODS, "ns/a") is not None
+        with pytest.raises(asyncio.CancelledError):
+            await writer

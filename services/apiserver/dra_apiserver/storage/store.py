@@ -205,7 +205,8 @@ class Store:
                     return current
                 return Record(key, current.revision if current else 0, dumps(outcome.obj))
             write = self._enqueue(resource, key, outcome, current, inflight)
-            if await write.done:
+            # Others may wait for it too, and go on where this request is cancelled.
+            if await asyncio.shield(write.done):
                 return write.change.event.record
 
     def _enqueue(
