@@ -8,7 +8,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from dra_shared.features import FeatureGates, read, with_defaults
-from dra_shared.version import DEFAULT, Version, release
+from dra_shared.version import DEFAULT, V1_36, Version, release
 
 # How many minor versions older than the API server a service may be.
 _SKEW = {"scheduler": 1, "controller": 1, "node-agent": 3}
@@ -33,6 +33,14 @@ LAB_GATES = dict.fromkeys(
     ),
     True,
 )
+
+# Those that need a kind which older versions lack: in 1.35 workloads have no PodGroups of their own.
+_POD_GROUPS = ("GangScheduling", "GenericWorkload")
+
+
+def lab_gates(version: Version) -> dict[str, bool]:
+    """The gates of ours that can be on in a version."""
+    return {name: on for name, on in LAB_GATES.items() if version >= V1_36 or name not in _POD_GROUPS}
 
 
 @dataclass(frozen=True)
@@ -77,7 +85,7 @@ class Versions:
         version = self.of(service)
         if version != self.cluster:
             wanted = _known(wanted, version)
-        gates = with_defaults(LAB_GATES, wanted, version)
+        gates = with_defaults(lab_gates(version), wanted, version)
         FeatureGates.parse(gates, version)
         return gates
 

@@ -50,6 +50,7 @@ def test_all_of_dra_is_on_where_a_version_has_it(version: Version) -> None:
     assert gates.enabled("DRADeviceTaints")
     assert gates.enabled("DRAConsumableCapacity")
     assert gates.enabled("DRAListTypeAttributes") is (version >= V1_36)
+    assert gates.enabled("GenericWorkload") is (version >= V1_36)
 
 
 def test_gates_that_an_older_service_lacks_are_left_out_for_it() -> None:

@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
-from dra_cli.versions import LAB_GATES
+from dra_cli.versions import lab_gates
 from dra_shared.features import FeatureGates, with_defaults
 from dra_shared.version import DEFAULT, Version
 
@@ -51,7 +51,8 @@ class Options:
     def gates_flag(self) -> str:
         """The gates as ``--feature-gates`` takes them."""
         wanted = ",".join(f"{name}={str(on).lower()}" for name, on in self.gates.items())
-        return with_defaults(LAB_GATES, wanted, Version.parse(self.version))
+        version = Version.parse(self.version)
+        return with_defaults(lab_gates(version), wanted, version)
 
     @property
     def key(self) -> tuple[object, ...]:
