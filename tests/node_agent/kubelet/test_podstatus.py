@@ -1,10 +1,14 @@
 """A pod's phase and conditions out of its containers."""
 
 from datetime import UTC, datetime
+from pathlib import Path
 from typing import Any
 
 import msgspec
+import orjson
 import pytest
+from dra_apiserver.config import Config
+from dra_apiserver.server import ApiServer
 from dra_node_agent.kubelet.observed import Observed
 from dra_node_agent.kubelet.podstatus import pod_status
 from dra_node_agent.kubelet.qos import qos_class
@@ -12,8 +16,9 @@ from dra_node_agent.kubelet.statuses import status_patch
 from dra_node_agent.runtime.base import ContainerRecord, State
 from dra_shared.api.codec import convert
 from dra_shared.api.container import ContainerStateWaiting
-from dra_shared.api.pod import Pod, PodStatus
+from dra_shared.api.pod import Pod, PodIP, PodStatus
 from dra_shared.api.resources import PODS
+from dra_shared.client.rest import Client
 
 _NOW = "2026-01-01T00:00:00Z"
 
@@ -151,6 +156,27 @@ def test_patch_has_only_what_changed() -> None:
         "metadata": {"uid": "uid"},
         "status": {"message": None},
     }
+
+
+async def test_a_new_address_takes_the_place_of_the_old_one(tmp_path: Path) -> None:
+    def at(address: str) -> PodStatus:
+        return PodStatus(phase="Running", pod_ip=address, pod_ips=(PodIP(ip=address),))
+
+    path = "/api/v1/namespaces/default/pods"
+    pod = {"metadata": {"name": "a"}, "spec": {"containers": [{"name": "c", "image": "x"}]}}
+    async with ApiServer(Config(port=0, data=tmp_path, relaxed=True)) as server, Client(server.url) as client:
+        made = (await client.raw("POST", path, content=orjson.dumps(pod))).json()
+        uid = made["metadata"]["uid"]
+        for old, new in ((PodStatus(), at("10.0.0.1")), (at("10.0.0.1"), at("10.0.0.2"))):
+            patch = status_patch(uid, old, new)
+            answer = await client.raw(
+                "PATCH",
+                f"{path}/a/status",
+                content=orjson.dumps(patch),
+                content_type="application/strategic-merge-patch+json",
+            )
+            assert answer.status_code == 200, answer.text
+        assert answer.json()["status"]["podIPs"] == [{"ip": "10.0.0.2"}]
 
 
 @pytest.mark.parametrize(

@@ -2,6 +2,7 @@
 
 import asyncio
 from collections import deque
+from collections.abc import Iterable
 from typing import Any
 
 import httpx
@@ -19,6 +20,8 @@ _FIRST_RETRY, _LONGEST_RETRY = 0.2, 10.0
 
 # Of a container that ends again and again while the server is away, only the newest ends are reported.
 _MOST_KEPT = 8
+
+_ADDRESSES = frozenset(("podIPs", "hostIPs"))
 
 _log = logger(__name__)
 
@@ -46,11 +49,21 @@ def status_patch(uid: str, old: PodStatus, new: PodStatus) -> dict[str, Any] | N
             if changed:
                 changes["$setElementOrder/conditions"] = [{"type": c["type"]} for c in wanted]
                 changes[name] = changed
+        elif name in _ADDRESSES:
+            changes |= _addresses(name, before.get(name, ()), after.get(name, ()))
         else:
             changes[name] = after.get(name)
     if not changes:
         return None
     return {"metadata": {"uid": uid}, "status": changes}
+
+
+def _addresses(name: str, old: Iterable[dict[str, Any]], new: Iterable[dict[str, Any]]) -> dict[str, Any]:
+    """A list that a patch merges by address: what is not deleted by name would stay beside the new one."""
+    kept = [one["ip"] for one in new]
+    gone = [{"$patch": "delete", "ip": one["ip"]} for one in old if one["ip"] not in kept]
+    wanted = [{"ip": ip} for ip in kept]
+    return {f"$setElementOrder/{name}": wanted, name: wanted + gone}
 
 
 def _with_nulls(old: dict[str, Any], new: dict[str, Any]) -> dict[str, Any]:
