@@ -16,6 +16,7 @@ from dra_apiserver.storage.records import ADDED, Change, Event, Record
 from dra_apiserver.storage.sqlite import SqliteEngine
 from dra_shared.lockfile import DirectoryInUse
 from sqlalchemy import create_engine, inspect
+from structlog.testing import capture_logs
 
 
 def shape(path: Path) -> dict[str, object]:
@@ -227,19 +228,19 @@ def objects_after_opening(path: Path) -> int:
         engine.close()
 
 
-def test_a_whole_log_is_taken_without_a_word(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    assert objects_after_opening(with_a_log(tmp_path)) == 10
-    assert "damaged" not in capsys.readouterr().out
+def test_a_whole_log_is_taken_without_a_word(tmp_path: Path) -> None:
+    with capture_logs() as logs:
+        assert objects_after_opening(with_a_log(tmp_path)) == 10
+    assert logs == []
 
 
-def test_writes_that_a_damaged_log_has_lost_are_reported(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_writes_that_a_damaged_log_has_lost_are_reported(tmp_path: Path) -> None:
     path = with_a_log(tmp_path)
     log = path.with_name("a.sqlite3-wal")
     spoil(log, log.stat().st_size - 5 * 4 * 4120)
-    assert objects_after_opening(path) < 10
-    assert "the database's log is damaged: writes are lost" in capsys.readouterr().out
+    with capture_logs() as logs:
+        assert objects_after_opening(path) < 10
+    assert [entry["event"] for entry in logs] == ["the database's log is damaged: writes are lost"]
 
 
 def test_a_log_whose_header_is_damaged_is_not_ignored(tmp_path: Path) -> None:

@@ -20,7 +20,7 @@ class Pending:
     the future, which its request may cancel. `basis` is the change on its way that this one was made from.
     """
 
-    __slots__ = ("basis", "change", "collection", "done", "stored")
+    __slots__ = ("_others", "basis", "change", "collection", "done", "stored")
 
     def __init__(
         self, collection: Collection, change: Change, done: asyncio.Future[bool], basis: Pending | None
@@ -30,6 +30,29 @@ class Pending:
         self.done = done
         self.basis = basis
         self.stored: bool | None = None
+        self._others: list[asyncio.Future[bool]] = []
+
+    async def settled(self) -> bool:
+        """What `done` gives, for other requests than the one that writes, which may be cancelled.
+
+        The one that writes awaits `done` itself: a shield would answer it a turn later, after the watchers.
+        """
+        waiter: asyncio.Future[bool] = self.done.get_loop().create_future()
+        self._others.append(waiter)
+        return await waiter
+
+    def settle(self, stored: bool) -> None:
+        """Answer all that wait."""
+        for future in (self.done, *self._others):
+            if not future.done():
+                future.set_result(stored)
+
+    def fail(self, error: Exception) -> None:
+        """Raise the error where they wait."""
+        for future in (self.done, *self._others):
+            if not future.done():
+                future.set_exception(error)
+                future.exception()
 
 
 class Collection:

@@ -35,6 +35,8 @@ def check(directory: Path, kubernetes: Version) -> None:
 
 def note(directory: Path, kubernetes: Version) -> None:
     """Note that ``kubernetes`` writes the directory from now on."""
+    # A database elsewhere has made no directory.
+    directory.mkdir(parents=True, exist_ok=True)
     (directory / _FILE).write_text(f"{kubernetes}\n")
 
 

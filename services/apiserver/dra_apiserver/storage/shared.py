@@ -166,8 +166,7 @@ class SharedStore(Store):
         write.stored = False
         if write.collection.inflight.get(write.change.event.key) is write:
             del write.collection.inflight[write.change.event.key]
-        if not write.done.done():
-            write.done.set_result(False)
+        write.settle(False)
 
     def _commit(self, batch: Sequence[Pending]) -> None:
         assert isinstance(batch, _Batch)
@@ -214,8 +213,7 @@ class SharedStore(Store):
             self._revision = event.revision
         if write.collection.inflight.get(event.key) is write:
             del write.collection.inflight[event.key]
-        if not write.done.done():
-            write.done.set_result(True)
+        write.settle(True)
 
     async def _reload(self) -> None:
         """Begin again from the objects: what happened since is compacted already."""

@@ -193,11 +193,11 @@ class Store:
             try:
                 outcome = change(current)
             except Exception:
-                if inflight is not None and not await asyncio.shield(inflight.done):
+                if inflight is not None and not await inflight.settled():
                     continue
                 raise
             if outcome is None or dry_run:
-                if inflight is not None and not await asyncio.shield(inflight.done):
+                if inflight is not None and not await inflight.settled():
                     continue
                 if inflight is not None:
                     current = inflight.change.event.stored
@@ -205,8 +205,7 @@ class Store:
                     return current
                 return Record(key, current.revision if current else 0, dumps(outcome.obj))
             write = self._enqueue(resource, key, outcome, current, inflight)
-            # Others may wait for it too, and go on where this request is cancelled.
-            if await asyncio.shield(write.done):
+            if await write.done:
                 return write.change.event.record
 
     def _enqueue(
@@ -275,8 +274,7 @@ class Store:
                 touched.add(write.collection)
                 if write.collection.inflight.get(event.key) is write:
                     del write.collection.inflight[event.key]
-                if not write.done.done():
-                    write.done.set_result(True)
+                write.settle(True)
             self._revision = batch[-1].change.event.revision
             assert self._loop is not None
             # The writers are answered before watchers are notified: the answers are scheduled already.
@@ -294,9 +292,7 @@ class Store:
         queued, self._queued = self._queued, []
         for write in [*batch, *queued]:
             write.collection.inflight.pop(write.change.event.key, None)
-            if not write.done.done():
-                write.done.set_exception(server_error(f"storage: {reason(failure)}"))
-                write.done.exception()
+            write.fail(server_error(f"storage: {reason(failure)}"))
         self._judge(failure)
 
     def _judge(self, failure: Exception | None) -> None:
