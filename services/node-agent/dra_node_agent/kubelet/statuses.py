@@ -59,7 +59,7 @@ def status_patch(uid: str, old: PodStatus, new: PodStatus) -> dict[str, Any] | N
 
 
 def _addresses(name: str, old: Iterable[dict[str, Any]], new: Iterable[dict[str, Any]]) -> dict[str, Any]:
-    """A list that a patch merges by address: what is not deleted by name would stay beside the new one."""
+    """A list that a patch merges by address: what is not deleted by name would stay in it."""
     kept = [one["ip"] for one in new]
     gone = [{"$patch": "delete", "ip": one["ip"]} for one in old if one["ip"] not in kept]
     wanted = [{"ip": ip} for ip in kept]

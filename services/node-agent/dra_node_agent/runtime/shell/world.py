@@ -6,16 +6,48 @@ import asyncio
 import posixpath
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
+from typing import Protocol
 
 from dra_node_agent.runtime.ports import PodPorts
 from dra_node_agent.runtime.shell.files import Files
-
-if TYPE_CHECKING:
-    from dra_node_agent.runtime.shell.interpreter import Shell
+from dra_node_agent.runtime.shell.syntax import Node
 
 Write = Callable[[str], None]
 Program = Callable[["Process"], Awaitable[int]]
+
+
+class Shell(Protocol):
+    """The shell that calls a program, as far as programs know it; ``interpreter.Shell`` is one."""
+
+    world: World
+    files: Files
+    name: str
+    directory: str
+    env: dict[str, str]
+    variables: dict[str, str]
+    traps: dict[str, str]
+    status: int
+    in_background: bool
+
+    def lookup(self, name: str) -> str | None:
+        """A variable's value."""
+        ...
+
+    def assign(self, name: str, value: str) -> None:
+        """Set a variable."""
+        ...
+
+    def signal(self, name: str) -> bool:
+        """Send a signal; whether the script heeds it."""
+        ...
+
+    async def execute(self, node: Node) -> int:
+        """Run a part of a script; gives its exit code."""
+        ...
+
+    async def wait(self) -> int:
+        """Wait for the jobs in the background."""
+        ...
 
 
 @dataclass
