@@ -4,6 +4,7 @@ import asyncio
 import atexit
 import contextlib
 import gc
+import inspect
 import os
 import tempfile
 from pathlib import Path
@@ -172,13 +173,33 @@ class Services:
         )
 
 
+_DEFAULT = [
+    structlog.contextvars.merge_contextvars,
+    structlog.processors.add_log_level,
+    structlog.processors.StackInfoRenderer,
+    structlog.dev.set_exc_info,
+    structlog.processors.TimeStamper,
+    structlog.dev.ConsoleRenderer,
+]
+"""What structlog does until it is set up; of an object its class."""
+
+
 def _quiet_logs(folder: Path) -> None:
     """Write the services' warnings to a file, unless the program that this runs in has structlog set up already.
 
     The file is of this process, as structlog is, and goes with it.
     """
-    if not structlog.is_configured():
+    if not _has_logging():
         descriptor, name = tempfile.mkstemp(prefix=f"dralab-{os.getpid()}-", suffix=".log", dir=folder.parent)
         log.configure("dralab", "warning", descriptor, final=False)
         WARNINGS.append(Path(name))
         atexit.register(Path(name).unlink, missing_ok=True)
+
+
+def _has_logging() -> bool:
+    """Whether the program has set structlog up. Its ``capture_logs`` sets up what is the default already."""
+    if not structlog.is_configured():
+        return False
+    config = structlog.get_config()
+    kinds = [one if inspect.isfunction(one) else type(one) for one in config["processors"]]
+    return kinds != _DEFAULT or not isinstance(config["logger_factory"], structlog.PrintLoggerFactory)

@@ -1,0 +1,47 @@
+"""The services of a cluster in the test's own process, and that process's logging."""
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+import structlog
+from dralab.testing.services import _quiet_logs
+from structlog.testing import capture_logs
+
+
+@pytest.fixture(autouse=True)
+def as_before() -> Iterator[None]:
+    configured, before = structlog.is_configured(), structlog.get_config()
+    structlog.reset_defaults()
+    yield
+    structlog.reset_defaults()
+    if configured:
+        structlog.configure(**before)
+
+
+def _is_printed(capfd: pytest.CaptureFixture[str]) -> bool:
+    structlog.get_logger().error("a service fails")
+    return "a service fails" in "".join(capfd.readouterr())
+
+
+def test_services_print_nothing_into_a_test(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
+    _quiet_logs(tmp_path)
+    assert not _is_printed(capfd)
+
+
+def test_a_test_that_captured_logs_before_makes_no_difference(
+    tmp_path: Path, capfd: pytest.CaptureFixture[str]
+) -> None:
+    with capture_logs():
+        structlog.get_logger().info("captured")
+    assert structlog.is_configured()
+    _quiet_logs(tmp_path)
+    assert not _is_printed(capfd)
+
+
+def test_logging_that_a_program_has_set_up_is_left_alone(
+    tmp_path: Path, capfd: pytest.CaptureFixture[str]
+) -> None:
+    structlog.configure(processors=[structlog.processors.JSONRenderer()])
+    _quiet_logs(tmp_path)
+    assert _is_printed(capfd)
