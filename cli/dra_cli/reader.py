@@ -1,8 +1,11 @@
 """A blocking client for commands that only read: the standard library's, for an instant answer."""
 
+import contextlib
 import http.client
 import json
+import signal
 import ssl
+import threading
 from collections.abc import Iterator, Mapping
 from types import TracebackType
 from typing import Any, Self
@@ -11,6 +14,7 @@ from urllib.parse import urlencode, urlsplit
 from dra_cli.errors import CommandError
 
 _TIMEOUT = 30.0
+_LOOK_EVERY = 0.5
 
 
 class Reader:
@@ -80,8 +84,9 @@ class Reader:
         response = self._ask(path, params, accept, timeout=None)
         if response.status >= 400:
             raise _refusal(response.status, response.read())
-        while line := response.readline():
-            yield line
+        with _noticing_signals():
+            while line := response.readline():
+                yield line
 
     def _ask(
         self,
@@ -123,6 +128,26 @@ class _Tls(http.client.HTTPSConnection):
     def connect(self) -> None:
         http.client.HTTPConnection.connect(self)
         self.sock = self._tls.wrap_socket(self.sock, server_hostname=self._name or self.host)
+
+
+@contextlib.contextmanager
+def _noticing_signals() -> Iterator[None]:
+    """Let Ctrl-C end a read that may wait without end.
+
+    Python's handlers run between two steps of the program: a signal that comes just before the read blocks would be
+    noticed with the next line only. A timer's signal interrupts the read, and Python then looks.
+    """
+    if threading.current_thread() is not threading.main_thread():
+        yield
+        return
+    before = signal.signal(signal.SIGALRM, lambda *_: None)
+    timer = signal.setitimer(signal.ITIMER_REAL, _LOOK_EVERY, _LOOK_EVERY)
+    try:
+        yield
+    finally:
+        signal.setitimer(signal.ITIMER_REAL, 0)
+        signal.signal(signal.SIGALRM, before)
+        signal.setitimer(signal.ITIMER_REAL, *timer)
 
 
 def _refusal(code: int, body: bytes) -> Exception:
