@@ -149,6 +149,15 @@ def _running(*words: str, **streams: Any) -> Iterator["subprocess.Popen[str]"]:
             process.kill()
 
 
+@pytest.fixture
+def heeds_ctrl_c() -> Iterator[None]:
+    """Programs that the test starts heed SIGINT, which a shell ignores for what it runs in the background."""
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)
+    yield
+    signal.signal(signal.SIGINT, before)
+
+
+@pytest.mark.usefixtures("heeds_ctrl_c")
 def test_watching_shows_every_change_until_ctrl_c(dralab: Command) -> None:
     command = [
         sys.executable,
