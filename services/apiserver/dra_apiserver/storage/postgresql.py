@@ -18,6 +18,7 @@ from sqlalchemy import Connection, create_engine, make_url
 from sqlalchemy.exc import ArgumentError, DBAPIError, SQLAlchemyError
 
 from dra_apiserver.storage import postgresqlstatements as sql
+from dra_apiserver.storage import rows
 from dra_apiserver.storage.engine import (
     Changes,
     Commit,
@@ -28,11 +29,10 @@ from dra_apiserver.storage.engine import (
     reason,
 )
 from dra_apiserver.storage.numbering import numbered
-from dra_apiserver.storage.records import ADDED, DELETED, MODIFIED, Change, Event, Record, Resource
+from dra_apiserver.storage.records import Change, Event, Record, Resource
+from dra_apiserver.storage.rows import Row
 from dra_apiserver.storage.upgrade import make_tables, migrate, version
 
-_TYPES = (ADDED, MODIFIED, DELETED)
-_CODES = {name: code for code, name in enumerate(_TYPES)}
 _NEWEST, _COMPACTED = "newest", "compacted"
 _CHANNEL = "dralab"
 # Advisory locks: any numbers that other programs in the same database don't use.
@@ -44,7 +44,6 @@ _HISTORY_ROWS = 200
 # The log survives the machine's crash: without it, an answered write could be lost.
 _SETTINGS = "-c synchronous_commit={} -c idle_in_transaction_session_timeout=60000 -c application_name=dralab"
 
-Row = tuple[Any, ...]
 Read = TypeVar("Read", bound=Callable[..., Any])
 
 
@@ -61,15 +60,6 @@ def _again(read: Read) -> Read:
         return read(*arguments, **named)
 
     return cast(Read, tried)
-
-
-def _text(resource: Resource) -> str:
-    return f"{resource[0]}/{resource[1]}"
-
-
-def _resource(text: str) -> Resource:
-    group, _, plural = text.partition("/")
-    return group, plural
 
 
 class PostgresqlEngine:
@@ -143,15 +133,11 @@ class PostgresqlEngine:
             connection, self._loading = self._loading, None
             assert connection is not None
             with connection:
-                resources: dict[str, Resource] = {}
-                rows = connection.execution_options(stream_results=True).exec_driver_sql(
-                    "SELECT resource, key, revision, data FROM objects"
+                yield from rows.objects(
+                    connection.execution_options(stream_results=True).exec_driver_sql(
+                        "SELECT resource, key, revision, data FROM objects"
+                    )
                 )
-                for name, key, revision, data in rows:
-                    resource = resources.get(name)
-                    if resource is None:
-                        resource = resources[name] = _resource(name)
-                    yield resource, Record(key, revision, data)
 
     def reopen(self) -> Revisions:
         """Begin to read again: what `objects` gives next is of this moment."""
@@ -192,27 +178,17 @@ class PostgresqlEngine:
         return Commit(before, written)
 
     def _store(self, connection: Connection, changes: Sequence[Change], compacted: int) -> None:
-        rows: list[Row] = []
-        before: list[Row] = []
-        final: dict[tuple[str, str], Event] = {}
-        for change in changes:
-            one = change.event
-            name = _text(change.resource)
-            known = one.previous
-            previous = known.revision if known is not None else 0
-            rows.append((one.revision, name, one.key, _CODES[one.type], previous, one.record.data))
-            if known is not None and previous <= compacted:
-                # Compaction has dropped the state before, which belongs to the window again.
-                before.append((previous, name, one.key, _CODES[MODIFIED], 0, known.data))
-            final[name, one.key] = one
-        gone = [place for place, one in final.items() if one.type == DELETED]
-        kept = [
-            (*place, one.revision, one.record.data) for place, one in final.items() if one.type != DELETED
-        ]
-        if before:
-            connection.exec_driver_sql(sql.KEEP_HISTORY, _columns(before, 6))
+        made = rows.rows_of(changes, compacted)
+        if made.before:
+            connection.exec_driver_sql(sql.KEEP_HISTORY, _columns(made.before, 6))
         newest = (_NEWEST, changes[-1].event.revision)
-        values = (*_columns(rows, 6), *_columns(kept, 4), *_columns(gone, 2), *newest, _CHANNEL)
+        values = (
+            *_columns(made.history, 6),
+            *_columns(made.kept, 4),
+            *_columns(made.gone, 2),
+            *newest,
+            _CHANNEL,
+        )
         connection.exec_driver_sql(sql.STORE, values)
 
     @_again
@@ -257,18 +233,12 @@ class PostgresqlEngine:
     @_again
     def history(self, resource: Resource, after: int, until: int, size: int) -> History:
         """The state before each event comes with it."""
-        events: list[Event] = []
         with self._read() as reader:
-            query = (_text(resource), after, until, _HISTORY_ROWS)
-            rows = reader.exec_driver_sql(sql.READ_HISTORY, query).all()
+            query = (rows.resource_text(resource), after, until, _HISTORY_ROWS)
+            found = reader.exec_driver_sql(sql.READ_HISTORY, query).all()
             self._note_compacted(reader)
-        for code, key, revision, data, earlier, before in rows:
-            previous = None if earlier is None else Record(key, earlier, before)
-            events.append(Event(_TYPES[code], Record(key, revision, data), previous))
-            size -= len(data) + len(before or b"")
-            if size <= 0:
-                return History(events, revision)
-        return History(events, until if len(rows) < _HISTORY_ROWS else events[-1].revision)
+        events, whole = rows.events(found, size)
+        return History(events, until if whole and len(found) < _HISTORY_ROWS else events[-1].revision)
 
     @_again
     def touched(self, resource: Resource, after: int, until: int) -> dict[str, int]:
@@ -278,25 +248,19 @@ class PostgresqlEngine:
             "WHERE resource = %s AND revision > %s AND revision <= %s ORDER BY key, revision"
         )
         with self._read() as reader:
-            rows = reader.exec_driver_sql(query, (_text(resource), after, until))
-            found: dict[str, int] = {row[0]: row[1] for row in rows}
+            changed = reader.exec_driver_sql(query, (rows.resource_text(resource), after, until))
+            found: dict[str, int] = {row[0]: row[1] for row in changed}
             self._note_compacted(reader)
         return found
 
     @_again
     def versions(self, revisions: Sequence[int], size: int) -> list[Record]:
         """One look-up for each."""
-        found: list[Record] = []
+        query = "SELECT key, data FROM history WHERE revision = %s"
         with self._read() as reader:
-            for revision in revisions:
-                query = "SELECT key, data FROM history WHERE revision = %s"
-                row = reader.exec_driver_sql(query, (revision,)).first()
-                if row is None:
-                    break
-                found.append(Record(row[0], revision, row[1]))
-                size -= len(row[1])
-                if size <= 0:
-                    break
+            found = rows.versions(
+                revisions, size, lambda revision: reader.exec_driver_sql(query, (revision,)).first()
+            )
             self._note_compacted(reader)
         return found
 
@@ -389,6 +353,6 @@ def _counters(connection: Connection) -> tuple[int, int]:
 def _read_log(connection: Connection, after: int, limit: int) -> list[Change]:
     """Changes as they are in the log; what was before each the store knows."""
     return [
-        Change(_resource(resource), Event(_TYPES[code], Record(key, revision, data), None))
+        Change(rows.resource_of(resource), Event(rows.TYPES[code], Record(key, revision, data), None))
         for revision, resource, key, code, data in connection.exec_driver_sql(sql.READ_LOG, (after, limit))
     ]

@@ -23,21 +23,18 @@ from sqlalchemy.dialects.sqlite import insert as upsert
 from sqlalchemy.exc import SQLAlchemyError
 from sqlalchemy.pool import NullPool
 
-from dra_apiserver.storage import schema
+from dra_apiserver.storage import rows, schema
 from dra_apiserver.storage.engine import DatabaseUnusable, History, Revisions, reason
-from dra_apiserver.storage.records import ADDED, DELETED, MODIFIED, Change, Event, Record, Resource
+from dra_apiserver.storage.records import Change, Record, Resource
+from dra_apiserver.storage.rows import Row
 from dra_apiserver.storage.upgrade import make_tables, migrate, version
 from dra_apiserver.storage.wal import DamagedLog, commits
 
-_TYPES = (ADDED, MODIFIED, DELETED)
-_CODES = {name: code for code, name in enumerate(_TYPES)}
 _COMPACTED = "compacted"
 _CHECKPOINT_BYTES = 16 << 20
 _TRUNCATE_BYTES = 256 << 20
 
 _log = logger(__name__)
-
-Row = tuple[Any, ...]
 
 # Statements with many rows each: one step of SQLite's for all of them, where executemany takes the interpreter's lock
 # from the event loop for every row.
@@ -71,15 +68,6 @@ def _execute(connection: Connection, statement: tuple[str, str, str], rows: Sequ
         part = rows[start : start + _MOST_ROWS]
         text = before + ",".join([row] * len(part)) + after
         connection.exec_driver_sql(text, tuple(chain.from_iterable(part)))
-
-
-def _text(resource: Resource) -> str:
-    return f"{resource[0]}/{resource[1]}"
-
-
-def _resource(text: str) -> Resource:
-    group, _, plural = text.partition("/")
-    return group, plural
 
 
 class SqliteEngine:
@@ -191,48 +179,22 @@ class SqliteEngine:
     def objects(self) -> Iterator[tuple[Resource, Record]]:
         """Every stored object, by resource and key."""
         with self._usable(), self._read() as reader:
-            resources: dict[str, Resource] = {}
-            rows = reader.execution_options(stream_results=True).exec_driver_sql(
-                "SELECT resource, key, revision, data FROM objects ORDER BY resource, key"
+            yield from rows.objects(
+                reader.execution_options(stream_results=True).exec_driver_sql(
+                    "SELECT resource, key, revision, data FROM objects ORDER BY resource, key"
+                )
             )
-            for name, key, revision, data in rows:
-                resource = resources.get(name)
-                if resource is None:
-                    resource = resources[name] = _resource(name)
-                yield resource, Record(key, revision, data)
 
     def write(self, changes: Sequence[Change]) -> None:
         """One transaction; each statement brings many rows."""
         assert self._writer is not None
-        rows: list[Row] = []
-        before: list[Row] = []
-        final: dict[tuple[str, str], Event] = {}
-        size = 0
-        for change in changes:
-            one = change.event
-            record = one.record
-            name = _text(change.resource)
-            known = one.previous
-            previous = known.revision if known is not None else 0
-            rows.append((record.revision, name, one.key, _CODES[one.type], previous, record.data))
-            if known is not None and previous <= self._compacted:
-                # Compaction has dropped the state before, which belongs to the window again.
-                before.append((previous, name, one.key, _CODES[MODIFIED], 0, known.data))
-            size += len(record.data)
-            final[name, one.key] = one
-        kept: list[Row] = []
-        gone: list[Row] = []
-        for place, one in final.items():
-            if one.type == DELETED:
-                gone.append(place)
-            else:
-                kept.append((*place, one.revision, one.record.data))
+        made = rows.rows_of(changes, self._compacted)
         with self._writer.begin():
-            _execute(self._writer, _ADD_HISTORY, rows)
-            _execute(self._writer, _KEEP_HISTORY, before)
-            _execute(self._writer, _PUT_OBJECTS, kept)
-            _execute(self._writer, _REMOVE_OBJECTS, gone)
-        self._unchecked += 2 * size
+            _execute(self._writer, _ADD_HISTORY, made.history)
+            _execute(self._writer, _KEEP_HISTORY, made.before)
+            _execute(self._writer, _PUT_OBJECTS, made.kept)
+            _execute(self._writer, _REMOVE_OBJECTS, made.gone)
+        self._unchecked += 2 * sum(len(change.event.record.data) for change in changes)
         if self._unchecked > _CHECKPOINT_BYTES:
             self._unchecked = 0
             self._due.set()
@@ -244,15 +206,10 @@ class SqliteEngine:
             "LEFT JOIN history p ON p.revision = h.previous "
             "WHERE h.resource = ? AND h.revision > ? AND h.revision <= ? ORDER BY h.revision"
         )
-        events: list[Event] = []
-        with self._read() as reader, reader.exec_driver_sql(query, (_text(resource), after, until)) as rows:
-            for code, key, revision, data, earlier, before in rows:
-                previous = None if earlier is None else Record(key, earlier, before)
-                events.append(Event(_TYPES[code], Record(key, revision, data), previous))
-                size -= len(data) + len(before or b"")
-                if size <= 0:
-                    return History(events, revision)
-        return History(events, until)
+        wanted = (rows.resource_text(resource), after, until)
+        with self._read() as reader, reader.exec_driver_sql(query, wanted) as found:
+            events, whole = rows.events(found, size)
+        return History(events, until if whole else events[-1].revision)
 
     def touched(self, resource: Resource, after: int, until: int) -> dict[str, int]:
         """One pass over the index; no object is read."""
@@ -262,23 +219,16 @@ class SqliteEngine:
             "WHERE resource = ? AND revision > ? AND revision <= ? GROUP BY key"
         )
         with self._read() as reader:
-            rows = reader.exec_driver_sql(query, (_text(resource), after, until))
-            return {key: previous for key, previous, _ in rows}
+            found = reader.exec_driver_sql(query, (rows.resource_text(resource), after, until))
+            return {key: previous for key, previous, _ in found}
 
     def versions(self, revisions: Sequence[int], size: int) -> list[Record]:
         """One look-up for each."""
-        found: list[Record] = []
+        query = "SELECT key, data FROM history WHERE revision = ?"
         with self._read() as reader:
-            for revision in revisions:
-                query = "SELECT key, data FROM history WHERE revision = ?"
-                row = reader.exec_driver_sql(query, (revision,)).first()
-                if row is None:
-                    break
-                found.append(Record(row[0], revision, row[1]))
-                size -= len(row[1])
-                if size <= 0:
-                    break
-        return found
+            return rows.versions(
+                revisions, size, lambda revision: reader.exec_driver_sql(query, (revision,)).first()
+            )
 
     @contextmanager
     def _read(self) -> Iterator[Connection]:

@@ -1,0 +1,104 @@
+"""The rows of the tables in ``schema.py``, as every SQL engine writes and reads them.
+
+A row of ``history`` is (revision, resource, key, type, revision before, data), one of ``objects`` (resource, key,
+revision, data).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from dra_apiserver.storage.records import ADDED, DELETED, MODIFIED, Change, Event, Record, Resource
+
+Row = tuple[Any, ...]
+
+#: The types of events; a row has a type's place here.
+TYPES = (ADDED, MODIFIED, DELETED)
+_CODES = {name: code for code, name in enumerate(TYPES)}
+
+
+@dataclass(slots=True)
+class Rows:
+    """What a transaction writes: events, states before them, objects that are kept, and keys of those that are gone."""
+
+    history: list[Row] = field(default_factory=list)
+    before: list[Row] = field(default_factory=list)
+    kept: list[Row] = field(default_factory=list)
+    gone: list[Row] = field(default_factory=list)
+
+
+def rows_of(changes: Sequence[Change], compacted: int) -> Rows:
+    """The rows of changes, where history is compacted up to a revision."""
+    made = Rows()
+    final: dict[tuple[str, str], Event] = {}
+    for change in changes:
+        one = change.event
+        name = resource_text(change.resource)
+        known = one.previous
+        previous = known.revision if known is not None else 0
+        made.history.append((one.revision, name, one.key, _CODES[one.type], previous, one.record.data))
+        if known is not None and previous <= compacted:
+            # Compaction has dropped the state before, which belongs to the window again.
+            made.before.append((previous, name, one.key, _CODES[MODIFIED], 0, known.data))
+        final[name, one.key] = one
+    for place, one in final.items():
+        if one.type == DELETED:
+            made.gone.append(place)
+        else:
+            made.kept.append((*place, one.revision, one.record.data))
+    return made
+
+
+def objects(rows: Iterable[Any]) -> Iterator[tuple[Resource, Record]]:
+    """The objects of rows, with one tuple for each resource, however many its objects."""
+    resources: dict[str, Resource] = {}
+    for name, key, revision, data in rows:
+        resource = resources.get(name)
+        if resource is None:
+            resource = resources[name] = resource_of(name)
+        yield resource, Record(key, revision, data)
+
+
+def events(rows: Iterable[Any], size: int) -> tuple[list[Event], bool]:
+    """The events of rows of (type, key, revision, data, revision before, data before), and whether all are there.
+
+    They end where their objects are more than ``size`` bytes, but not before the first.
+    """
+    found: list[Event] = []
+    for code, key, revision, data, earlier, before in rows:
+        previous = None if earlier is None else Record(key, earlier, before)
+        found.append(Event(TYPES[code], Record(key, revision, data), previous))
+        size -= len(data) + len(before or b"")
+        if size <= 0:
+            return found, False
+    return found, True
+
+
+def versions(revisions: Sequence[int], size: int, read: Callable[[int], Any]) -> list[Record]:
+    """The versions with these revisions; ``read`` gives the row of one, (key, data), or None where it is forgotten.
+
+    They end where one is forgotten, or as :func:`events` do.
+    """
+    found: list[Record] = []
+    for revision in revisions:
+        row = read(revision)
+        if row is None:
+            break
+        found.append(Record(row[0], revision, row[1]))
+        size -= len(row[1])
+        if size <= 0:
+            break
+    return found
+
+
+def resource_text(resource: Resource) -> str:
+    """A resource as the tables name it: ``group/plural``."""
+    return f"{resource[0]}/{resource[1]}"
+
+
+def resource_of(text: str) -> Resource:
+    """The resource that a table names."""
+    group, _, plural = text.partition("/")
+    return group, plural
