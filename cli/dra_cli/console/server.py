@@ -5,13 +5,13 @@ import secrets
 import socket
 import time
 import webbrowser
+from collections.abc import Mapping
 from typing import Any
 
 import msgspec
 import orjson
 import uvicorn
-from dra_apiserver.front import console, packed, workbench
-from dra_apiserver.front.models import ClassReport, PodReport
+from dra_apiserver.front import console, insight, packed, workbench
 from dra_scheduler.config import SchedulerConfig
 from dra_scheduler.plan.answers import complete
 from dra_scheduler.plan.asking import Asked
@@ -21,7 +21,7 @@ from dra_shared.api.resources import RESOURCE_SLICES
 from dra_shared.cel.workbench import Candidate, candidates
 from dra_shared.client.rest import Client
 from dra_shared.features import FeatureGates
-from fastapi import APIRouter, FastAPI, HTTPException, Request, Response
+from fastapi import FastAPI, HTTPException
 
 from dra_cli.access import ChosenCluster
 from dra_cli.console.doorkeeper import Doorkeeper
@@ -49,11 +49,24 @@ class _View:
                 self._read_at = time.monotonic()
             return self._snapshot
 
-    async def explain(self, kind: str, namespace: str, name: str, nodes: int) -> dict[str, Any]:
+    async def ask(self, path: str, params: Mapping[str, int], body: dict[str, Any] | None = None) -> Any:
+        """As a scheduler answers at its health port."""
+        snapshot = await self.snapshot()
+        question, *rest = path.strip("/").split("/")
+        if question == "free":
+            return orjson.loads(await snapshot.free("json"))
         try:
-            return (await self.snapshot()).explain(kind, namespace, name, nodes)[0]
+            if question == "explain":
+                kind, *names = rest
+                return snapshot.explain(kind, "/".join(names[:-1]), names[-1], params.get("nodes", 0))[0]
+            wanted, answered = QUESTIONS[rest[0]]
+            asked = Asked(snapshot.objects, SchedulerConfig())
+            answer = await asyncio.to_thread(answered, asked, msgspec.convert(body, wanted))
+            return msgspec.to_builtins(complete(answer))
         except CommandError as error:
             raise HTTPException(404, str(error)) from error
+        except (msgspec.ValidationError, ValueError) as error:
+            raise HTTPException(400, str(error)) from error
 
     async def devices(self) -> list[Candidate]:
         objects: Objects = (await self.snapshot()).objects
@@ -66,46 +79,10 @@ def application(cluster: ChosenCluster, client: Client, key: str, writes: bool) 
     view = _View(cluster)
     app.include_router(console.router(console.Settings(read_only=not writes, cluster=client.base_url)))
     app.include_router(packed.router())
-    app.include_router(_insight(view))
+    app.include_router(insight.router(view.ask))
     app.include_router(workbench.router(view.devices, FeatureGates()))
     app.include_router(proxy(client))
     return Doorkeeper(app, key, writes)
-
-
-def _insight(view: _View) -> APIRouter:
-    made = APIRouter(prefix="/insight")
-
-    @made.get("/explain/pod/{namespace}/{name}", response_model_exclude_unset=True)
-    async def pod(namespace: str, name: str, nodes: int = 20) -> PodReport:
-        return PodReport.model_validate(await view.explain("pod", namespace, name, nodes))
-
-    @made.get("/explain/claim/{namespace}/{name}", response_model_exclude_unset=True)
-    async def claim(namespace: str, name: str, nodes: int = 20) -> PodReport:
-        return PodReport.model_validate(await view.explain("claim", namespace, name, nodes))
-
-    @made.get("/explain/class/{name}", response_model_exclude_unset=True)
-    async def device_class(name: str) -> ClassReport:
-        return ClassReport.model_validate(await view.explain("class", "", name, 0))
-
-    @made.get("/free")
-    async def free() -> dict[str, Any]:
-        found: dict[str, Any] = orjson.loads(await (await view.snapshot()).free("json"))
-        return found
-
-    @made.post("/plan/{question}")
-    async def plan(question: str, request: Request) -> Response:
-        if question not in QUESTIONS:
-            raise HTTPException(404, f"there is no question {question}")
-        kind, ask = QUESTIONS[question]
-        objects = (await view.snapshot()).objects
-        try:
-            wanted = msgspec.json.decode(await request.body(), type=kind)
-            answer = await asyncio.to_thread(ask, Asked(objects, SchedulerConfig()), wanted)
-        except (msgspec.DecodeError, ValueError) as error:
-            raise HTTPException(400, str(error)) from error
-        return Response(msgspec.json.encode(complete(answer)), media_type="application/json")
-
-    return made
 
 
 async def serve(cluster: ChosenCluster, port: int, writes: bool, opens: bool) -> None:
@@ -115,21 +92,21 @@ async def serve(cluster: ChosenCluster, port: int, writes: bool, opens: bool) ->
         CommandError: the port is taken, or the cluster can't be reached with what the options say.
     """
     key = secrets.token_urlsafe(24)
-    listener = _listening(port)
-    url = f"http://127.0.0.1:{listener.getsockname()[1]}/console/?key={key}"
     async with cluster.client("dralab-console") as client:
-        config = uvicorn.Config(
-            application(cluster, client, key, writes),
-            ws="wsproto",
-            lifespan="off",
-            log_level="warning",
-            server_header=False,
-            timeout_graceful_shutdown=1,
-        )
-        print(f"{url}\n{client.base_url}{'' if writes else ', read only'}; Ctrl-C ends it", flush=True)
-        if opens:
-            webbrowser.open(url)
-        await uvicorn.Server(config).serve([listener])
+        with _listening(port) as listener:
+            url = f"http://127.0.0.1:{listener.getsockname()[1]}/console/?key={key}"
+            config = uvicorn.Config(
+                application(cluster, client, key, writes),
+                ws="wsproto",
+                lifespan="off",
+                log_level="warning",
+                server_header=False,
+                timeout_graceful_shutdown=1,
+            )
+            print(f"{url}\n{client.base_url}{'' if writes else ', read only'}; Ctrl-C ends it", flush=True)
+            if opens:
+                webbrowser.open(url)
+            await uvicorn.Server(config).serve([listener])
 
 
 def _listening(port: int) -> socket.socket:

@@ -16,6 +16,7 @@ from dra_apiserver.front import console, insight, packed, workbench
 from dra_apiserver.front.devices import stored_devices
 from dra_apiserver.front.models import StoreReport
 from dra_apiserver.front.paths import MOUNTED
+from dra_apiserver.front.scheduler import scheduler
 from dra_apiserver.health import Health
 
 _PAGE = ["GET", "HEAD"]
@@ -49,7 +50,7 @@ def build(api: Api, health: Health, kubernetes: Any) -> FastAPI:
     _add_pages(app)
     _add_health(app, health)
     _add_store(app, api)
-    app.include_router(insight.router(api.config))
+    app.include_router(insight.router(scheduler(api.config)))
     app.include_router(workbench.router(stored_devices(api), api.config.features))
     app.include_router(console.router(console.Settings()))
     app.include_router(packed.router())

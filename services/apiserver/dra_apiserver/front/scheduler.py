@@ -1,0 +1,36 @@
+"""Asks the scheduler that the API server knows, over its health port."""
+
+from collections.abc import Mapping
+from typing import Any
+
+import httpx
+from fastapi import HTTPException
+
+from dra_apiserver.config import Config
+from dra_apiserver.front.insight import Ask
+
+_TIMEOUT = 30.0
+# Plans may search for as long as they are asked to.
+_LONG = 3700.0
+
+
+def scheduler(config: Config) -> Ask:
+    """Asks the one at ``scheduler_url``; without it every answer is a 503."""
+    headers = {"Authorization": f"Bearer {config.kubelet_token}"} if config.kubelet_token else {}
+
+    async def ask(path: str, params: Mapping[str, int], body: dict[str, Any] | None = None) -> Any:
+        if not config.scheduler_url:
+            raise HTTPException(503, "no scheduler is known: --scheduler-url names it")
+        method, timeout = ("GET", _TIMEOUT) if body is None else ("POST", _LONG)
+        try:
+            async with httpx.AsyncClient(
+                base_url=config.scheduler_url, headers=headers, timeout=timeout
+            ) as client:
+                answer = await client.request(method, path, params=dict(params), json=body)
+        except httpx.HTTPError as error:
+            raise HTTPException(503, f"the scheduler does not answer: {error}") from error
+        if answer.status_code != 200:
+            raise HTTPException(answer.status_code, answer.text.strip())
+        return answer.json()
+
+    return ask
