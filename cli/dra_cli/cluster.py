@@ -157,9 +157,14 @@ class Cluster:
 
 
 def own_console(cluster: Cluster) -> str | None:
-    """The address of the console that the cluster serves; None where a browser has not the credentials for it."""
+    """The address of the console that the cluster serves; None where a browser has not the credentials for it.
+
+    Raises:
+        CommandError: the cluster does not run.
+    """
     from dra_shared.client.kubeconfig import load
 
+    cluster.record()
     access = load(cluster.kubeconfig)
     plain = access.token is None and access.server.startswith("http://")
     return f"{access.server}/console/" if plain else None
