@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from dra_cli.errors import CommandError
+from dra_cli.yamlfile import read_yaml
 
 SCHEMA = Path(__file__).with_name("fleet.schema.json")
 #: The pool that ``dralab up --nodes`` makes: its nodes are node-0, node-1, …
@@ -71,14 +72,7 @@ def read(path: Path) -> list[Pool]:
     Raises:
         CommandError: it cannot be read, or is no fleet; the message names the file and the pool.
     """
-    from dra_shared.yamltext import YamlError, load
-
-    try:
-        document = load(path.read_bytes()).value
-    except OSError as error:
-        raise CommandError(f"cannot read {path}: {error.strerror}") from error
-    except YamlError as error:
-        raise CommandError(f"{path} is no valid YAML: {error}") from error
+    document = read_yaml(path)
     given = document.get("pools") if isinstance(document, dict) else None
     if not isinstance(given, list) or not given or set(document) != {"pools"}:
         raise CommandError(f"{path}: a fleet is a list of pools: see {SCHEMA}")

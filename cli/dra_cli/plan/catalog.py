@@ -18,6 +18,7 @@ from dra_cli.plan.describe import NodeKind
 from dra_cli.plan.gaps import gaps
 from dra_cli.plan.reading import read as read_dump
 from dra_cli.plan.sources import Source
+from dra_cli.yamlfile import read_yaml
 
 _OWN = ("from", "node", "limit")
 
@@ -28,14 +29,7 @@ def catalog(path: Path, gpu_models: tuple[Path, ...] = ()) -> list[NodeType]:
     Raises:
         CommandError: it cannot be read, or a type is of no use; the message names it.
     """
-    from dra_shared.yamltext import YamlError, load
-
-    try:
-        document = load(path.read_bytes()).value
-    except OSError as error:
-        raise CommandError(f"cannot read {path}: {error.strerror}") from error
-    except YamlError as error:
-        raise CommandError(f"{path} is no valid YAML: {error}") from error
+    document = read_yaml(path)
     key = next((key for key in ("types", "pools") if isinstance(document, dict) and key in document), "types")
     given = document.get(key) if isinstance(document, dict) else None
     if not isinstance(given, list) or not given:

@@ -13,6 +13,7 @@ from dra_cli.errors import CommandError
 from dra_cli.plan.describe import described
 from dra_cli.plan.documents import Document
 from dra_cli.plan.reading import from_source, typed
+from dra_cli.yamlfile import read_yaml
 
 _FIELDS = ("name", "nodes", "remove", "objects", "featureGates", "config")
 
@@ -33,14 +34,7 @@ def changed(path: Path, start: Changed) -> Iterator[Changed]:
     Raises:
         CommandError: the file cannot be read, or a change is of no use.
     """
-    from dra_shared.yamltext import YamlError, load
-
-    try:
-        document = load(path.read_bytes()).value
-    except OSError as error:
-        raise CommandError(f"cannot read {path}: {error.strerror}") from error
-    except YamlError as error:
-        raise CommandError(f"{path} is no valid YAML: {error}") from error
+    document = read_yaml(path)
     given = document.get("changes") if isinstance(document, dict) else None
     if not isinstance(given, list) or not given:
         raise CommandError(f"{path}: changes are a list, each with {', '.join(_FIELDS)}")

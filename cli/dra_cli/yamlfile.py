@@ -1,0 +1,22 @@
+"""Files that a user writes for a command: a fleet, a catalog, a list of changes."""
+
+from pathlib import Path
+from typing import Any
+
+from dra_cli.errors import CommandError
+
+
+def read_yaml(path: Path) -> Any:
+    """The value of the file's first document.
+
+    Raises:
+        CommandError: it cannot be read, or is no YAML; the message names it.
+    """
+    from dra_shared.yamltext import YamlError, load
+
+    try:
+        return load(path.read_bytes()).value
+    except OSError as error:
+        raise CommandError(f"cannot read {path}: {error.strerror}") from error
+    except YamlError as error:
+        raise CommandError(f"{path} is no valid YAML: {error}") from error
