@@ -71,7 +71,7 @@ def test_each_recognised_mistake_is_one_that_is_tried(one: Lesson) -> None:
     """One of the wrong answers above at least gets each of them."""
     shown = [answer.shown for answer in WRONG[one.number]]
     unused = [mistake.say for mistake in one.mistakes if not any(part in mistake.say for part in shown)]
-    # Said where somebody changes what is no part of the file.
+    # For a change that is no part of the file.
     assert [say for say in unused if not say.startswith("The rule is gone")] == []
 
 

@@ -16,7 +16,7 @@ from dra_scheduler.plan.purchase.linear import Solution, maximize
 from dra_scheduler.plan.simulation import Stopped
 
 _TINY = 1e-7
-# Prices are told apart down to a millionth.
+# Prices that differ by less than a millionth are equal.
 _SCALE = 1_000_000
 # Dearer than any cover by nodes: what is left over of limited nodes.
 _OUTSIDE = 1e6
