@@ -1,7 +1,7 @@
 """dralab as a library: a Kubernetes DRA control plane in a box, for tests and programs.
 
-``dralab.testing`` starts clusters, in this process or as processes of their own. ``World`` is a cluster's objects as a
-value, and what the scheduler would do with them.
+``dralab.testing`` starts clusters, in this process or as processes of their own. ``dralab.driver`` is a kit for DRA
+drivers. ``World`` is a cluster's objects as a value, and what the scheduler would do with them.
 """
 
 from typing import TYPE_CHECKING, Any

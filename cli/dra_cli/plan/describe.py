@@ -5,8 +5,8 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import msgspec
+from dra_node_agent.driverkit.errors import DriverConfigError
 from dra_node_agent.drivers.base import DriverOptions
-from dra_node_agent.drivers.errors import DriverConfigError
 from dra_node_agent.drivers.nvidia import DRIVER_NAME, gates
 from dra_node_agent.drivers.nvidia.announce import Announcer
 from dra_node_agent.drivers.nvidia.discovery import DeviceLibrary

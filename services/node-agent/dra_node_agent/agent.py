@@ -27,10 +27,10 @@ from dra_shared.lockfile import DirectoryLock
 from dra_shared.log import logger
 
 from dra_node_agent.dcgm import DCGM_ROUTE, DcgmExporter
+from dra_node_agent.driverkit.publisher import SLICE_HEADS
 from dra_node_agent.drivers.base import Driver, DriverNode, DriverOptions
 from dra_node_agent.drivers.catalog import ensure_device_classes, find_driver, find_machines
 from dra_node_agent.drivers.placement import placed
-from dra_node_agent.drivers.publisher import SLICE_HEADS
 from dra_node_agent.features import FeatureDiscovery
 from dra_node_agent.files import short_path
 from dra_node_agent.kubelet.kubelet import Kubelet, KubeletConfig

@@ -14,9 +14,9 @@ from dra_shared.client import kubeconfig
 from dra_shared.log import logger
 from dra_shared.quantity import Quantity
 
+from dra_node_agent.driverkit.errors import DriverConfigError
 from dra_node_agent.drivers.base import DriverOptions
 from dra_node_agent.drivers.catalog import driver_options, find_driver
-from dra_node_agent.drivers.errors import DriverConfigError
 from dra_node_agent.drivers.placement import placed
 from dra_node_agent.kubelet.topologypolicies import NONE, POLICIES
 from dra_node_agent.runtime.catalog import RUNTIMES

@@ -7,9 +7,9 @@ from contextlib import AbstractAsyncContextManager
 
 from dra_shared.log import logger
 
+from dra_node_agent.driverkit.errors import DriverConfigError
 from dra_node_agent.drivers.base import DriverNode, DriverOptions, RunningDriver
 from dra_node_agent.drivers.catalog import find_driver, needs_machines, option_values
-from dra_node_agent.drivers.errors import DriverConfigError
 from dra_node_agent.runtime.shell.world import Process, Program
 
 _log = logger(__name__)

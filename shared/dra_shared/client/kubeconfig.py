@@ -6,9 +6,10 @@ Of what client-go knows, proxies, user names with passwords and impersonation ar
 
 import base64
 import binascii
+import os
 import ssl
 import tempfile
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -29,6 +30,32 @@ class Access:
     """The name that the server's certificate must have, where it isn't the host of ``server``."""
     authority: str = ""
     """The certificates, as PEM, that the server's is checked against; empty for the system's."""
+    token_file: Path | None = None
+    """The file that has the token and may get another; None where it stays."""
+
+
+#: Where a pod has its service account's token.
+SERVICE_ACCOUNT = Path("/var/run/secrets/kubernetes.io/serviceaccount")
+
+
+def in_cluster(directory: Path = SERVICE_ACCOUNT, environment: Mapping[str, str] = os.environ) -> Access:
+    """The access that a pod has (InClusterConfig of k8s.io/client-go/rest).
+
+    Raises:
+        KubeconfigError: this is no pod, or one without a service account's token.
+    """
+    host, port = environment.get("KUBERNETES_SERVICE_HOST"), environment.get("KUBERNETES_SERVICE_PORT")
+    if not host or not port:
+        raise KubeconfigError("no kubeconfig is given, and this process does not run in a pod")
+    token_file = directory / "token"
+    try:
+        token = token_file.read_text().strip()
+        authority = (directory / "ca.crt").read_text()
+        tls = ssl.create_default_context(cadata=authority)
+    except OSError as error:
+        raise KubeconfigError(f"cannot use the service account of this pod: {error}") from error
+    address = f"[{host}]" if ":" in host else host
+    return Access(f"https://{address}:{port}", token, tls, None, authority, token_file)
 
 
 def load(path: Path, context: str | None = None) -> Access:

@@ -7,13 +7,13 @@ from pathlib import Path
 
 import pytest
 from dra_node_agent.cdi import DeviceNode, Mount
+from dra_node_agent.driverkit.errors import DriverConfigError
 from dra_node_agent.drivers.deviceplugin import (
     Allocation,
     AllocationError,
     DevicePluginServer,
     PluginDevice,
 )
-from dra_node_agent.drivers.errors import DriverConfigError
 from dra_node_agent.proto import deviceplugin_v1beta1_pb2 as pb
 from dra_node_agent.proto import deviceplugin_v1beta1_pb2_grpc as pb_grpc
 from dra_shared.clock import FakeClock, SystemClock

@@ -13,7 +13,8 @@ from dra_shared.client.rest import Client
 from dra_shared.clock import Clock
 
 from dra_node_agent.cdi import ContainerEdits
-from dra_node_agent.drivers.publisher import SliceHead
+from dra_node_agent.driverkit.directories import Directories
+from dra_node_agent.driverkit.publisher import SliceHead
 from dra_node_agent.nvml.node import DEFAULT_GPUS
 
 if TYPE_CHECKING:
@@ -36,6 +37,10 @@ class DriverNode:
     client: Client
     clock: Clock
     slices: Informer[SliceHead] | None = None
+
+    def directories(self, driver: str) -> Directories:
+        """Where the driver of that name has its files."""
+        return Directories.below(driver, self.kubelet_root, self.cdi_directory)
 
 
 class RunningDriver(Protocol):

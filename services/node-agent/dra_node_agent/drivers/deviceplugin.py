@@ -18,7 +18,7 @@ from dra_shared.log import logger
 from grpc import aio
 
 from dra_node_agent.cdi import DeviceNode, Mount
-from dra_node_agent.drivers.errors import DriverConfigError, make_directory
+from dra_node_agent.driverkit.errors import DriverConfigError, make_directory
 from dra_node_agent.proto import deviceplugin_v1beta1_pb2 as pb
 from dra_node_agent.proto import deviceplugin_v1beta1_pb2_grpc as pb_grpc
 

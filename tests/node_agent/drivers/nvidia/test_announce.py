@@ -5,13 +5,13 @@ from pathlib import Path
 
 import msgspec
 import pytest
-from dra_node_agent.drivers.errors import DriverConfigError
+from dra_node_agent.driverkit.errors import DriverConfigError
+from dra_node_agent.driverkit.resources import PoolSlice
 from dra_node_agent.drivers.nvidia.announce import Announcer
 from dra_node_agent.drivers.nvidia.devices import Gpu
 from dra_node_agent.drivers.nvidia.discovery import DeviceLibrary
 from dra_node_agent.drivers.nvidia.gates import NvidiaGates
 from dra_node_agent.drivers.nvidia.host import SimulatedHost
-from dra_node_agent.drivers.resources import PoolSlice
 from dra_node_agent.nvml.node import open_system
 from dra_shared.api.resource import Device, DeviceTaint
 

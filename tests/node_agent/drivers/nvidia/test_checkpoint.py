@@ -3,10 +3,11 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from dra_node_agent.driverkit.errors import CheckpointError
 from dra_node_agent.drivers.gojson import checksum
-from dra_node_agent.drivers.nvidia.checkpoint import COMPLETED, Checkpoint, CorruptCheckpointError
+from dra_node_agent.drivers.nvidia.checkpoint import COMPLETED, Checkpoint
 
-from tests.node_agent.drivers.claims import claim, ref
+from tests.node_agent.driverkit.claims import claim, ref
 from tests.node_agent.drivers.nvidia.node import Crash, Node, crash_at
 
 
@@ -70,7 +71,7 @@ def test_a_damaged_file_is_an_error_not_a_fresh_start(tmp_path: Path) -> None:
     good = path.read_text()
     for bad in (good.replace("gpu-5", "gpu-6", 1), good[:-20], "[]", good.replace('"boot-1"', '"boot-9"')):
         path.write_text(bad)
-        with pytest.raises(CorruptCheckpointError, match="checkpoint is corrupted"):
+        with pytest.raises(CheckpointError, match="checkpoint is corrupted"):
             node.start()
     path.write_text(good)
     assert set(node.start().prepared()) == {"uid-1"}

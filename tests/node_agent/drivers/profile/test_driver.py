@@ -10,10 +10,11 @@ from typing import Any
 import msgspec
 import pytest
 from dra_node_agent.cdi import resolve
+from dra_node_agent.driverkit.directories import Directories
+from dra_node_agent.driverkit.errors import DriverConfigError, PrepareError
 from dra_node_agent.drivers.base import DriverNode, DriverOptions
 from dra_node_agent.drivers.catalog import ensure_device_classes, find_driver
 from dra_node_agent.drivers.deviceplugin import AllocationError
-from dra_node_agent.drivers.errors import DriverConfigError, PrepareError
 from dra_node_agent.drivers.profile import load_profile
 from dra_node_agent.drivers.profile.binding import BindingConditionSetter
 from dra_node_agent.drivers.profile.deviceplugin import RunningPlugin
@@ -23,8 +24,8 @@ from dra_node_agent.drivers.profile.factory import ProfileFactory
 from dra_node_agent.drivers.profile.model import BindingConditions
 from dra_shared.clock import FakeClock, SystemClock
 
-from tests.node_agent.drivers.claims import claim, ref, result
-from tests.node_agent.drivers.fakeapi import FakeApi
+from tests.node_agent.driverkit.claims import claim, ref, result
+from tests.node_agent.driverkit.fakeapi import FakeApi
 from tests.node_agent.drivers.pluginkubelet import PluginKubelet
 from tests.support.waiting import until
 
@@ -42,6 +43,10 @@ def api() -> FakeApi:
     fake = FakeApi()
     fake.put("nodes", {"metadata": {"name": "node-0"}})
     return fake
+
+
+def _below(root: Path) -> Directories:
+    return Directories.below(_GPU, root / "k", root / "cdi")
 
 
 async def test_publishes_prepares_and_tidies_up(root: Path, api: FakeApi) -> None:
@@ -72,7 +77,7 @@ async def test_reports_the_configured_health(root: Path, api: FakeApi) -> None:
     plain: dict[str, Any] = msgspec.to_builtins(wanted)
     stored = api.put("resourceclaims", plain)
     async with api.client() as client:
-        driver = ProfileDriver(profile, "node-0", root / "k", root / "cdi", client, SystemClock())
+        driver = ProfileDriver(profile, "node-0", _below(root), client, SystemClock())
         async with driver:
             # The claim changed since the kubelet read it: the second attempt works with the newer one.
             await driver.prepare(wanted)
@@ -86,7 +91,7 @@ async def test_a_damaged_checkpoint_stops_it(root: Path, api: FakeApi) -> None:
     plugin.mkdir(parents=True)
     (plugin / "checkpoint.json").write_text("{")
     async with api.client() as client:
-        driver = ProfileDriver(load_profile(_GPU), "node-0", root / "k", root / "cdi", client, SystemClock())
+        driver = ProfileDriver(load_profile(_GPU), "node-0", _below(root), client, SystemClock())
         with pytest.raises(DriverConfigError, match="checkpoint is corrupted"):
             await driver.__aenter__()
 

@@ -7,12 +7,13 @@ import msgspec
 import pytest
 from dra_apiserver.conformance import answer
 from dra_node_agent.cdi import resolve
+from dra_node_agent.driverkit.directories import Directories
 from dra_node_agent.drivers.profile import known_profiles, load_profile
 from dra_node_agent.drivers.profile.devices import loop_values, resources
 from dra_node_agent.drivers.profile.state import ProfileState
 from dra_shared.api.resource import Device
 
-from tests.node_agent.drivers.claims import claim, result
+from tests.node_agent.driverkit.claims import claim, result
 from tests.support.reference import REPOSITORY
 
 _FOLLOWED = [name for name in known_profiles() if load_profile(name).follows]
@@ -190,9 +191,8 @@ def test_containers_get_the_device_nodes_of_the_real_driver(
 ) -> None:
     profile = load_profile(name)
     devices = {("node-0", one.name): one for one in _devices(name)}
-    state = ProfileState(
-        profile, "node-0", devices, tmp_path, tmp_path / "cdi", loops=loop_values(profile, "node-0")
-    )
+    directories = Directories(tmp_path, tmp_path, tmp_path / "cdi")
+    state = ProfileState(profile, "node-0", devices, directories, loops=loop_values(profile, "node-0"))
     (tmp_path / "cdi").mkdir()
     state.open()
     answers = state.prepare(claim("uid-1", result(device, driver=name)))

@@ -7,7 +7,8 @@ import msgspec
 import pytest
 import yaml
 from dra_node_agent.cdi import resolve
-from dra_node_agent.drivers.errors import DriverConfigError, PrepareError
+from dra_node_agent.driverkit.directories import Directories
+from dra_node_agent.driverkit.errors import DriverConfigError, PrepareError
 from dra_node_agent.drivers.profile import Profile, known_profiles, load_profile
 from dra_node_agent.drivers.profile.configs import decode_config, default_config
 from dra_node_agent.drivers.profile.devices import resources
@@ -15,7 +16,7 @@ from dra_node_agent.drivers.profile.state import ProfileState
 from dra_shared.api.resource import Device
 
 from tests.node_agent.cdi.schema import check_file
-from tests.node_agent.drivers.claims import claim, opaque, ref, result
+from tests.node_agent.driverkit.claims import claim, opaque, ref, result
 from tests.node_agent.drivers.nvidia.node import Crash, crash_at
 
 _GPU_API = "gpu.resource.example.com/v1alpha1"
@@ -37,7 +38,8 @@ class _Node:
 
     def start(self, **fields: Any) -> ProfileState:
         devices = {("node-0", name): device for name, device in self.devices.items()}
-        state = ProfileState(self.profile, "node-0", devices, self.directory, self.cdi, **fields)
+        directories = Directories(self.directory, self.directory / "registry", self.cdi)
+        state = ProfileState(self.profile, "node-0", devices, directories, **fields)
         state.open()
         return state
 

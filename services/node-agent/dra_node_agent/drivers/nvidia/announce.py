@@ -17,12 +17,12 @@ from dra_shared.api.resource import (
 )
 from dra_shared.quantity import Format, Quantity
 
-from dra_node_agent.drivers.errors import DriverConfigError
+from dra_node_agent.driverkit.errors import DriverConfigError
+from dra_node_agent.driverkit.resources import DriverResources, Pool, PoolSlice
 from dra_node_agent.drivers.nvidia import gates
 from dra_node_agent.drivers.nvidia.devices import Allocatable, Gpu, MigDevice, VfioGpu, kebab
 from dra_node_agent.drivers.nvidia.discovery import PerGpu
 from dra_node_agent.drivers.nvidia.gates import NvidiaGates
-from dra_node_agent.drivers.resources import DriverResources, Pool, PoolSlice
 
 _MIB = 1024 * 1024
 _MODES = ("memory", "unlimited")

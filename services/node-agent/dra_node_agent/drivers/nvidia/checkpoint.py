@@ -4,22 +4,19 @@ The file is the NVIDIA driver's own, in its versions 1 and 2 side by side, so th
 the other.
 """
 
-import os
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import msgspec
 
+from dra_node_agent.driverkit.errors import CheckpointError
+from dra_node_agent.driverkit.statefile import StateFile
 from dra_node_agent.drivers.gojson import checksum, dumps
 
 STARTED = "PrepareStarted"
 COMPLETED = "PrepareCompleted"
 FILE_NAME = "checkpoint.json"
-
-
-class CorruptCheckpointError(Exception):
-    """The checkpoint's checksum or form is wrong: somebody has to look, nothing may be built on it."""
 
 
 class PreparedClaim(msgspec.Struct, frozen=True):
@@ -52,15 +49,15 @@ class Checkpoint:
 
     def __init__(self, path: Path) -> None:
         self._path = path
+        self._file = StateFile(path)
         self._claims: dict[str, PreparedClaim] | None = None
         self._boot_id = ""
-        self._seen: tuple[int, int, int] | None = None
 
     def open(self, boot_id: str) -> bool:
         """Take over what the last process left, unless the machine was booted since; returns whether it was kept.
 
         Raises:
-            CorruptCheckpointError: the file is damaged.
+            CheckpointError: the file is damaged.
         """
         if self._path.exists():
             claims = self.claims()
@@ -74,12 +71,9 @@ class Checkpoint:
         return False
 
     def claims(self) -> dict[str, PreparedClaim]:
-        """All claims by UID; raises CorruptCheckpointError."""
-        stat = self._path.stat()
-        seen = (stat.st_ino, stat.st_mtime_ns, stat.st_size)
-        if self._claims is None or seen != self._seen:
+        """All claims by UID; raises CheckpointError."""
+        if self._claims is None or self._file.changed():
             self._claims = self._read()
-            self._seen = seen
         return dict(self._claims)
 
     def update(self, change: Callable[[dict[str, PreparedClaim]], None]) -> None:
@@ -89,15 +83,15 @@ class Checkpoint:
         self._write(claims)
 
     def _read(self) -> dict[str, PreparedClaim]:
-        data = self._path.read_bytes()
+        data = self._file.read()
         try:
             content = msgspec.json.decode(data)
             second, first = content.get("v2"), content.get("v1")
             if checksum(dumps(_first_body(first))) != content["checksum"]:
-                raise CorruptCheckpointError(f"{self._path}: checkpoint is corrupted")
+                raise CheckpointError(f"{self._path}: checkpoint is corrupted")
             if second is not None:
                 if checksum(dumps({**second, "checksum": 0})) != second["checksum"]:
-                    raise CorruptCheckpointError(f"{self._path}: checkpoint is corrupted")
+                    raise CheckpointError(f"{self._path}: checkpoint is corrupted")
                 self._boot_id = second.get("nodeBootID", "")
             source = second if second is not None else first or {}
             return {
@@ -111,7 +105,7 @@ class Checkpoint:
                 for uid, claim in (source.get("preparedClaims") or {}).items()
             }
         except (msgspec.DecodeError, KeyError, AttributeError, TypeError) as error:
-            raise CorruptCheckpointError(f"{self._path}: checkpoint is corrupted: {error!r}") from error
+            raise CheckpointError(f"{self._path}: checkpoint is corrupted: {error!r}") from error
 
     def _write(self, claims: dict[str, PreparedClaim]) -> None:
         ordered = sorted(claims.items())
@@ -123,10 +117,8 @@ class Checkpoint:
             second["nodeBootID"] = self._boot_id
         second["checksum"] = checksum(dumps(second))
         body = {"checksum": checksum(dumps(_first_body(first))), "v1": first, "v2": second}
-        _replace(self._path, dumps(body))
+        self._file.write(dumps(body))
         self._claims = dict(ordered)
-        stat = self._path.stat()
-        self._seen = (stat.st_ino, stat.st_mtime_ns, stat.st_size)
 
 
 def _first(claims: dict[str, PreparedClaim]) -> dict[str, Any]:
@@ -151,16 +143,3 @@ def _second_claim(claim: PreparedClaim) -> dict[str, Any]:
     if claim.namespace:
         content["namespace"] = claim.namespace
     return content
-
-
-def _replace(path: Path, data: bytes) -> None:
-    temporary = path.with_name(f".{path.name}.tmp")
-    descriptor = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC, 0o600)
-    try:
-        view = memoryview(data)
-        while view:
-            view = view[os.write(descriptor, view) :]
-        os.fsync(descriptor)
-    finally:
-        os.close(descriptor)
-    os.replace(temporary, path)

@@ -2,12 +2,12 @@
 
 from dra_shared.api.resource import DeviceRequestAllocationResult, ResourceClaim
 
-from dra_node_agent.drivers.errors import PrepareError
+from dra_node_agent.driverkit.errors import PrepareError
+from dra_node_agent.driverkit.opaque import applies_to, configs_for
 from dra_node_agent.drivers.nvidia import DRIVER_NAME, config
 from dra_node_agent.drivers.nvidia.config import DeviceConfig, GpuConfig, MigDeviceConfig, VfioDeviceConfig
 from dra_node_agent.drivers.nvidia.devices import Allocatable, Gpu, MigDevice, VfioGpu, device_type
 from dra_node_agent.drivers.nvidia.gates import NvidiaGates
-from dra_node_agent.drivers.opaque import applies_to, configs_for
 
 Config = tuple[tuple[str, ...], DeviceConfig]
 """The requests that a configuration is for, none for all of them, and the configuration."""

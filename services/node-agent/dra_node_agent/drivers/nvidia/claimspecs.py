@@ -15,7 +15,7 @@ from dra_node_agent.cdi import (
     transient_name,
     write_spec,
 )
-from dra_node_agent.drivers.errors import PrepareError
+from dra_node_agent.driverkit.errors import PrepareError
 from dra_node_agent.drivers.nvidia import edits
 from dra_node_agent.drivers.nvidia.devices import Allocatable, Gpu, MigDevice, VfioGpu
 from dra_node_agent.drivers.nvidia.discovery import DeviceLibrary, PerGpu

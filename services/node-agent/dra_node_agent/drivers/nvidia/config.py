@@ -5,10 +5,10 @@ from typing import Any, dataclass_transform
 import msgspec
 from dra_shared.quantity import Quantity, QuantityError
 
-from dra_node_agent.drivers.errors import PrepareError
+from dra_node_agent.driverkit.errors import PrepareError
+from dra_node_agent.driverkit.opaque import decode_strict
 from dra_node_agent.drivers.nvidia import gates
 from dra_node_agent.drivers.nvidia.gates import NvidiaGates
-from dra_node_agent.drivers.opaque import decode_strict
 
 API_VERSION = "resource.nvidia.com/v1beta1"
 

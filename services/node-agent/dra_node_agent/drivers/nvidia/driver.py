@@ -2,7 +2,6 @@
 
 import asyncio
 from collections.abc import Sequence
-from pathlib import Path
 from types import TracebackType
 from typing import Self
 
@@ -12,20 +11,21 @@ from dra_shared.client.rest import Client
 from dra_shared.clock import Clock
 from dra_shared.log import logger
 
-from dra_node_agent.drivers.claims import ClaimRef, PreparedDevice
-from dra_node_agent.drivers.errors import DriverConfigError, PrepareError
-from dra_node_agent.drivers.locks import FileLock, LockTimeout
+from dra_node_agent.driverkit.claims import ClaimRef, PreparedDevice
+from dra_node_agent.driverkit.directories import Directories
+from dra_node_agent.driverkit.errors import CheckpointError, DriverConfigError, PrepareError
+from dra_node_agent.driverkit.health import Health, HealthBoard
+from dra_node_agent.driverkit.locks import FileLock, LockTimeout
+from dra_node_agent.driverkit.publisher import SliceHead
+from dra_node_agent.driverkit.server import DriverServer
 from dra_node_agent.drivers.nvidia import DRIVER_NAME, gates, taints
 from dra_node_agent.drivers.nvidia.announce import Announcer
-from dra_node_agent.drivers.nvidia.checkpoint import CorruptCheckpointError
 from dra_node_agent.drivers.nvidia.discovery import DeviceLibrary, DiscoveryError
 from dra_node_agent.drivers.nvidia.health import HealthMonitor
 from dra_node_agent.drivers.nvidia.host import Host
 from dra_node_agent.drivers.nvidia.options import NvidiaOptions
 from dra_node_agent.drivers.nvidia.state import CrashPoint, DeviceState
 from dra_node_agent.drivers.nvidia.taints import DeviceTaints
-from dra_node_agent.drivers.publisher import SliceHead
-from dra_node_agent.drivers.server import DriverServer, Health, HealthBoard
 
 LOCK_FILE = "pu.lock"
 
@@ -43,8 +43,7 @@ class NvidiaDriver:
         self,
         host: Host,
         node_name: str,
-        kubelet_root: Path,
-        cdi_directory: Path,
+        directories: Directories,
         client: Client,
         clock: Clock,
         options: NvidiaOptions,
@@ -53,33 +52,43 @@ class NvidiaDriver:
         reached: CrashPoint = lambda point: None,
     ) -> None:
         self._node = node_name
+        self._directories = directories
         self._gates = options.gates
         library = DeviceLibrary(host, options.gates)
         self._announcer = Announcer(options.gates, options.shares, options.split_slices)
         self._board = HealthBoard() if options.gates.enabled(gates.HEALTH_CHECK) else None
         self.server = DriverServer(
-            DRIVER_NAME, node_name, kubelet_root, self, client, clock, health=self._board, slices=slices
+            DRIVER_NAME,
+            node_name,
+            directories,
+            self,
+            client,
+            clock,
+            health=self._board,
+            # The lock below excludes the driver's other processes, too, and is held for a shorter time.
+            serialize=False,
+            slices=slices,
         )
         self.state = DeviceState(
             library,
             options.gates,
-            self.server.directory,
-            cdi_directory,
+            directories.plugin,
+            directories.cdi,
             reached,
             shared=self._announcer.shared,
             monotonic=clock.monotonic,
         )
-        self._lock = FileLock(self.server.directory / LOCK_FILE, clock)
-        self._taints = DeviceTaints(self.server.directory / taints.FILE_NAME)
+        self._lock = FileLock(directories.plugin / LOCK_FILE, clock)
+        self._taints = DeviceTaints(directories.plugin / taints.FILE_NAME)
         self._boot_id = host.nvml.boot_id
         self._monitor = HealthMonitor(host.nvml, clock, options.ignored_xids) if self._board else None
         self._watching: asyncio.Task[None] | None = None
 
     async def __aenter__(self) -> Self:
-        self.server.make_directory()
+        self._directories.make(DRIVER_NAME)
         try:
             self.state.open()
-        except (CorruptCheckpointError, DiscoveryError, OSError) as error:
+        except (CheckpointError, DiscoveryError, OSError) as error:
             raise DriverConfigError(f"driver {DRIVER_NAME} on node {self._node}: {error}") from error
         self._taints.open(self._boot_id())
         await self.server.start()
@@ -113,12 +122,12 @@ class NvidiaDriver:
                 devices = self.state.prepare(claim)
         except LockTimeout as error:
             raise PrepareError(f"error acquiring prep/unprep lock: {error}") from error
-        except PrepareError as error:
-            raise PrepareError(f"error preparing devices for claim {where}: {error}") from error
-        except (OSError, CorruptCheckpointError) as error:
+        except (OSError, CheckpointError) as error:
             raise PrepareError(
                 f"error preparing devices for claim {where}: unable to update checkpoint: {error}"
             ) from error
+        except PrepareError as error:
+            raise PrepareError(f"error preparing devices for claim {where}: {error}") from error
         if self._gates.enabled(gates.PASSTHROUGH):
             await self._publish()
         _log.info("prepared", claim=where, devices=[device.device for device in devices])
@@ -130,7 +139,7 @@ class NvidiaDriver:
                 self.state.unprepare(claim)
         except LockTimeout as error:
             raise PrepareError(f"error acquiring prep/unprep lock: {error}") from error
-        except (PrepareError, OSError, CorruptCheckpointError) as error:
+        except (PrepareError, OSError) as error:
             raise PrepareError(f"error unpreparing devices for claim {claim}: {error}") from error
         if self._gates.enabled(gates.PASSTHROUGH):
             await self._publish()

@@ -36,8 +36,7 @@ class NvidiaFactory(NvidiaMachines):
         return NvidiaDriver(
             self.host(node.name),
             node.name,
-            node.kubelet_root,
-            node.cdi_directory,
+            node.directories(DRIVER_NAME),
             node.client,
             node.clock,
             self._own,

@@ -8,8 +8,8 @@ import pynvml
 from dra_shared.log import logger
 
 from dra_node_agent.cdi import ContainerEdits
+from dra_node_agent.driverkit.errors import DriverConfigError
 from dra_node_agent.drivers.base import DriverOptions
-from dra_node_agent.drivers.errors import DriverConfigError
 from dra_node_agent.drivers.nvidia import containerruntime
 from dra_node_agent.drivers.nvidia.discovery import DeviceLibrary, DiscoveryError
 from dra_node_agent.drivers.nvidia.features import node_labels

@@ -4,7 +4,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from dra_node_agent.cdi import ContainerEdits
-from dra_node_agent.drivers.claims import PreparedDevice
+from dra_node_agent.driverkit.claims import PreparedDevice
 from dra_node_agent.drivers.nvidia.devices import Allocatable, Gpu, MigLive, VfioGpu
 
 

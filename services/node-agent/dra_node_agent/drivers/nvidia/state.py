@@ -13,8 +13,8 @@ from dra_shared.api.resource import DeviceRequestAllocationResult, ResourceClaim
 from dra_shared.api.resources import RESOURCE_CLAIMS
 from dra_shared.log import logger
 
-from dra_node_agent.drivers.claims import ClaimRef, PreparedDevice
-from dra_node_agent.drivers.errors import PrepareError
+from dra_node_agent.driverkit.claims import ClaimRef, PreparedDevice
+from dra_node_agent.driverkit.errors import PrepareError
 from dra_node_agent.drivers.gojson import claim_status
 from dra_node_agent.drivers.nvidia import DRIVER_NAME, config, edits, gates, holders
 from dra_node_agent.drivers.nvidia.checkpoint import COMPLETED, FILE_NAME, STARTED, Checkpoint, PreparedClaim
@@ -85,7 +85,7 @@ class DeviceState:
 
         Raises:
             DiscoveryError: NVML failed.
-            CorruptCheckpointError: the checkpoint is damaged.
+            CheckpointError: the checkpoint is damaged.
         """
         self.per_gpu = self._library.enumerate()
         kept = self._checkpoint.open(self._library.host.nvml.boot_id())

@@ -15,11 +15,11 @@ from dra_shared.client.rest import Client
 from dra_shared.clock import Clock
 from dra_shared.log import logger
 
-from dra_node_agent.drivers.pools import PoolPublishers
+from dra_node_agent.driverkit.pools import PoolPublishers
+from dra_node_agent.driverkit.publisher import SlicePublisher
+from dra_node_agent.driverkit.resources import DriverResources
 from dra_node_agent.drivers.profile.binding import BindingConditionSetter
 from dra_node_agent.drivers.profile.model import BindingConditions
-from dra_node_agent.drivers.publisher import SlicePublisher
-from dra_node_agent.drivers.resources import DriverResources
 
 _log = logger(__name__)
 

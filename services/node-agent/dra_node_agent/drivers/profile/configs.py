@@ -6,7 +6,7 @@ from typing import Any
 
 import msgspec
 
-from dra_node_agent.drivers.errors import PrepareError
+from dra_node_agent.driverkit.errors import PrepareError
 from dra_node_agent.drivers.profile.model import ConfigField, ConfigKind
 
 _TYPES: Mapping[str, tuple[type, ...]] = {"string": (str,), "integer": (int,), "boolean": (bool,)}

@@ -9,14 +9,12 @@ import msgspec
 from dra_shared.api.node import NodeSelector
 from dra_shared.api.resource import Counter, CounterSet, Device
 
-from dra_node_agent.drivers.errors import DriverConfigError
+from dra_node_agent.driverkit.devices import pool
+from dra_node_agent.driverkit.errors import DriverConfigError
+from dra_node_agent.driverkit.resources import DriverResources, Pool, PoolError, PoolSlice, validate
 from dra_node_agent.drivers.profile.model import CounterTemplate, DeviceTemplate, PoolTemplate, Profile
 from dra_node_agent.drivers.profile.template import MissingValue, fill
-from dra_node_agent.drivers.resources import DriverResources, Pool, PoolError, PoolSlice, validate
 
-_DEVICES_PER_SLICE = 128
-_DEVICES_PER_HEAVY_SLICE = 64
-_COUNTER_SETS_PER_SLICE = 8
 _SERIAL_DIGITS = 18
 
 
@@ -110,18 +108,7 @@ def _slices(
 ) -> tuple[PoolSlice, ...]:
     counters = list(_counter_sets(profile, counter_templates, base))
     devices = [d for template in templates for d, _ in _expand(profile, template, base)]
-    heavy = any(device.consumes_counters or device.taints for device in devices)
-    slices = [PoolSlice(shared_counters=part) for part in _parts(counters, _COUNTER_SETS_PER_SLICE)]
-    slices += [
-        PoolSlice(devices=part)
-        for part in _parts(devices, _DEVICES_PER_HEAVY_SLICE if heavy else _DEVICES_PER_SLICE)
-    ]
-    return tuple(slices)
-
-
-def _parts(things: list[Any], size: int) -> Iterator[tuple[Any, ...]]:
-    for start in range(0, len(things), size):
-        yield tuple(things[start : start + size])
+    return pool(devices, counters).slices
 
 
 def _loops(each: Mapping[str, int]) -> Iterator[dict[str, int]]:

@@ -2,7 +2,6 @@
 
 import asyncio
 from collections.abc import Sequence
-from pathlib import Path
 from types import TracebackType
 from typing import Self
 
@@ -15,14 +14,16 @@ from dra_shared.client.rest import Client
 from dra_shared.clock import Clock
 from dra_shared.log import logger
 
-from dra_node_agent.drivers.claims import ClaimRef, PreparedDevice
-from dra_node_agent.drivers.errors import DriverConfigError, PrepareError
+from dra_node_agent.driverkit.claims import ClaimRef, PreparedDevice
+from dra_node_agent.driverkit.directories import Directories
+from dra_node_agent.driverkit.errors import DriverConfigError, PrepareError
+from dra_node_agent.driverkit.health import Health, HealthBoard
+from dra_node_agent.driverkit.publisher import SliceHead
+from dra_node_agent.driverkit.server import DriverServer
 from dra_node_agent.drivers.profile.binding import BindingConditionSetter
 from dra_node_agent.drivers.profile.devices import cluster_resources, loop_values, resources
 from dra_node_agent.drivers.profile.model import Profile
 from dra_node_agent.drivers.profile.state import ProfileState
-from dra_node_agent.drivers.publisher import SliceHead
-from dra_node_agent.drivers.server import DriverServer, Health, HealthBoard
 
 _STATUS_ATTEMPTS = 5
 
@@ -40,8 +41,7 @@ class ProfileDriver:
         self,
         profile: Profile,
         node_name: str,
-        kubelet_root: Path,
-        cdi_directory: Path,
+        directories: Directories,
         client: Client,
         clock: Clock,
         *,
@@ -60,17 +60,9 @@ class ProfileDriver:
         }
         self._board = HealthBoard() if profile.serve_health else None
         self.server = DriverServer(
-            profile.driver, node_name, kubelet_root, self, client, clock, health=self._board, slices=slices
+            profile.driver, node_name, directories, self, client, clock, health=self._board, slices=slices
         )
-        self.state = ProfileState(
-            profile,
-            node_name,
-            self._devices,
-            self.server.directory,
-            cdi_directory,
-            loops=loop_values(profile, node_name),
-        )
-        self._lock = asyncio.Lock()
+        self.state = self._state(directories)
         self._setter = (
             BindingConditionSetter(
                 client, clock, profile.driver, self._resources.pools, profile.binding_conditions
@@ -81,7 +73,6 @@ class ProfileDriver:
         self._setting: asyncio.Task[None] | None = None
 
     async def __aenter__(self) -> Self:
-        self.server.make_directory()
         try:
             self.state.open()
         except (PrepareError, OSError) as error:
@@ -113,24 +104,27 @@ class ProfileDriver:
 
     async def prepare(self, claim: ResourceClaim) -> Sequence[PreparedDevice]:
         where = f"{claim.metadata.namespace}/{claim.metadata.name}:{claim.metadata.uid}"
-        async with self._lock:
-            try:
-                devices = self.state.prepare(claim)
-            except (PrepareError, OSError) as error:
-                raise PrepareError(
-                    f"error preparing devices for claim {claim.metadata.uid}: {error}"
-                ) from error
+        try:
+            devices = self.state.prepare(claim)
+        except (PrepareError, OSError) as error:
+            raise PrepareError(f"error preparing devices for claim {claim.metadata.uid}: {error}") from error
         if self._profile.device_status:
             await self._report_status(claim)
         _log.info("prepared", driver=self._profile.driver, claim=where, devices=[d.device for d in devices])
         return devices
 
     async def unprepare(self, claim: ClaimRef) -> None:
-        async with self._lock:
-            try:
-                self.state.unprepare(claim)
-            except OSError as error:
-                raise PrepareError(f"error unpreparing devices for claim {claim.uid}: {error}") from error
+        try:
+            self.state.unprepare(claim)
+        except (PrepareError, OSError) as error:
+            raise PrepareError(f"error unpreparing devices for claim {claim.uid}: {error}") from error
+
+    def _state(self, directories: Directories) -> ProfileState:
+        profile, node = self._profile, self._node
+        try:
+            return ProfileState(profile, node, self._devices, directories, loops=loop_values(profile, node))
+        except PrepareError as error:
+            raise DriverConfigError(f"driver {profile.driver} on node {node}: {error}") from error
 
     async def _report_status(self, claim: ResourceClaim) -> None:
         """Copy what users may want to know of the devices into the claim; only logged if that fails."""

@@ -8,7 +8,7 @@ import msgspec
 from dra_shared.api.resource import Device
 
 from dra_node_agent.cdi import ContainerEdits
-from dra_node_agent.drivers.errors import PrepareError
+from dra_node_agent.driverkit.errors import PrepareError
 from dra_node_agent.drivers.profile.model import Edits, Profile
 from dra_node_agent.drivers.profile.template import fill_entries, fill_texts
 

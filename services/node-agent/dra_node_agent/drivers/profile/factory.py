@@ -50,8 +50,7 @@ class ProfileFactory:
         driver = ProfileDriver(
             self._profile,
             node.name,
-            node.kubelet_root,
-            node.cdi_directory,
+            node.directories(self.name),
             node.client,
             node.clock,
             slices=node.slices,

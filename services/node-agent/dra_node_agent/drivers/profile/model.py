@@ -8,7 +8,7 @@ import msgspec
 from dra_shared.api.resource import DeviceClassSpec
 from dra_shared.yamltext import YamlError, load
 
-from dra_node_agent.drivers.errors import DriverConfigError
+from dra_node_agent.driverkit.errors import DriverConfigError
 
 _DATA = Path(__file__).parent / "data"
 

@@ -7,10 +7,10 @@ from typing import Any
 
 import pytest
 from dra_node_agent.cdi import resolve
+from dra_node_agent.driverkit.errors import DriverConfigError
 from dra_node_agent.drivers.base import DriverNode, DriverOptions
 from dra_node_agent.drivers.catalog import find_driver
 from dra_node_agent.drivers.deviceplugin import AllocationError
-from dra_node_agent.drivers.errors import DriverConfigError
 from dra_node_agent.drivers.nvidia.devices import MigDevice
 from dra_node_agent.drivers.nvidia.discovery import DeviceLibrary
 from dra_node_agent.drivers.nvidia.gates import NvidiaGates

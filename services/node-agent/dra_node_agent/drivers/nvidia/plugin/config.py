@@ -9,8 +9,8 @@ import msgspec
 from dra_shared.log import logger
 from dra_shared.yamltext import YamlError, load
 
+from dra_node_agent.driverkit.errors import DriverConfigError
 from dra_node_agent.drivers.base import DriverOption
-from dra_node_agent.drivers.errors import DriverConfigError
 from dra_node_agent.drivers.nvidia.health import APPLICATION_XIDS
 
 NONE, SINGLE, MIXED = "none", "single", "mixed"

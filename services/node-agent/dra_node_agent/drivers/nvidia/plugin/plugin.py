@@ -13,8 +13,8 @@ from dra_shared.clock import Clock
 from dra_shared.log import logger
 
 from dra_node_agent.cdi import CdiDevice, DeviceNode, Mount, Spec, SpecError, qualified_name, write_spec
+from dra_node_agent.driverkit.errors import DriverConfigError, make_directory
 from dra_node_agent.drivers.deviceplugin import Allocation, AllocationError, DevicePluginServer, PluginDevice
-from dra_node_agent.drivers.errors import DriverConfigError, make_directory
 from dra_node_agent.drivers.nvidia import edits, taints
 from dra_node_agent.drivers.nvidia.containerruntime import (
     MOUNTS_ROOT,

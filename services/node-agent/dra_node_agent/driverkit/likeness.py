@@ -13,7 +13,7 @@ from dra_shared.api.resource import (
 )
 from dra_shared.quantity import amount_text
 
-from dra_node_agent.drivers.resources import PoolSlice
+from dra_node_agent.driverkit.resources import PoolSlice
 
 
 def same_content(wanted: PoolSlice, stored: PoolSlice) -> bool:

@@ -11,6 +11,10 @@ class PrepareError(Exception):
     """A claim cannot be prepared or unprepared; the message goes to the kubelet and into the pod's events."""
 
 
+class CheckpointError(PrepareError):
+    """A driver's checkpoint is damaged: somebody has to look, nothing may be built on it."""
+
+
 def make_directory(driver: str, path: Path) -> None:
     """Make a directory of ``driver``.
 

@@ -21,9 +21,9 @@ from dra_shared.client.informer import Informer
 from dra_shared.client.rest import Client
 from dra_shared.clock import Clock
 
-from dra_node_agent.drivers.likeness import same_content
-from dra_node_agent.drivers.problems import DroppedFieldsError, HandleError, log_error
-from dra_node_agent.drivers.resources import DriverResources, Pool, PoolError, PoolSlice, validate
+from dra_node_agent.driverkit.likeness import same_content
+from dra_node_agent.driverkit.problems import DroppedFieldsError, HandleError, log_error
+from dra_node_agent.driverkit.resources import DriverResources, Pool, PoolError, PoolSlice, validate
 
 _INDEX_LENGTH = 5
 _FIRST_RETRY, _LONGEST_RETRY = 0.2, 30.0

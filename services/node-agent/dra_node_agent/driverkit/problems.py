@@ -10,7 +10,7 @@ from dra_shared.api.resource import Device
 from dra_shared.log import logger
 from dra_shared.quoting import go_quote
 
-from dra_node_agent.drivers.resources import PoolSlice
+from dra_node_agent.driverkit.resources import PoolSlice
 
 #: Called with an error and what was being done.
 HandleError = Callable[[Exception, str], None]

@@ -8,9 +8,11 @@ from typing import Any
 
 import grpc
 import pytest
-from dra_node_agent.drivers.claims import ClaimRef, PreparedDevice
-from dra_node_agent.drivers.errors import DriverConfigError, PrepareError
-from dra_node_agent.drivers.server import DriverServer, Health, HealthBoard
+from dra_node_agent.driverkit.claims import ClaimRef, PreparedDevice
+from dra_node_agent.driverkit.directories import Directories
+from dra_node_agent.driverkit.errors import DriverConfigError, PrepareError
+from dra_node_agent.driverkit.health import Health, HealthBoard
+from dra_node_agent.driverkit.server import DriverServer
 from dra_node_agent.kubelet.dra.health import Health as KubeletHealth
 from dra_node_agent.kubelet.dra.health import HealthInfoCache, device_health
 from dra_node_agent.proto import (
@@ -27,7 +29,7 @@ from dra_shared.api.resource import ResourceClaim
 from dra_shared.clock import FakeClock, SystemClock
 from grpc import aio
 
-from tests.node_agent.drivers.fakeapi import FakeApi
+from tests.node_agent.driverkit.fakeapi import FakeApi
 
 _OPTIONS = (("grpc.default_authority", "localhost"), ("grpc.use_local_subchannel_pool", 1))
 
@@ -39,12 +41,18 @@ class _Handler:
     async def prepare(self, claim: ResourceClaim) -> Sequence[PreparedDevice]:
         if claim.metadata.name == "broken":
             raise PrepareError("no luck today")
+        if claim.metadata.name == "buggy":
+            raise KeyError("nowhere")
         return [PreparedDevice(("main/sub",), "node-0", "gpu-0", ("a.b/c=d",), "share-1")]
 
     async def unprepare(self, claim: ClaimRef) -> None:
         if claim.name == "broken":
             raise PrepareError("still in use")
         self.unprepared.append(claim)
+
+
+def _below(root: Path) -> Directories:
+    return Directories.below("gpu.example.com", root, root / "cdi")
 
 
 @pytest.fixture
@@ -57,7 +65,7 @@ def root() -> Iterator[Path]:
 @pytest.fixture
 def api() -> FakeApi:
     fake = FakeApi()
-    for name, allocated in (("good", True), ("broken", True), ("pending", False)):
+    for name, allocated in (("good", True), ("broken", True), ("buggy", True), ("pending", False)):
         status: dict[str, Any] = {"allocation": {"devices": {}}} if allocated else {}
         fake.put(
             "resourceclaims",
@@ -77,7 +85,7 @@ async def plugin(root: Path, api: FakeApi, board: HealthBoard) -> AsyncIterator[
     async with (
         api.client() as client,
         DriverServer(
-            "gpu.example.com", "node-0", root, handler, client, SystemClock(), health=board
+            "gpu.example.com", "node-0", _below(root), handler, client, SystemClock(), health=board
         ) as running,
     ):
         yield running
@@ -124,6 +132,65 @@ async def test_prepares_each_claim_by_itself(channel: aio.Channel) -> None:
     assert list(device.request_names) == ["main"]
     assert (device.pool_name, device.device_name, device.share_id) == ("node-0", "gpu-0", "share-1")
     assert list(device.cdi_device_ids) == ["a.b/c=d"]
+
+
+async def test_a_bug_of_the_driver_fails_one_claim(channel: aio.Channel) -> None:
+    stub = dra_v1_pb2_grpc.DRAPluginStub(channel)
+    request = dra_v1_pb2.NodePrepareResourcesRequest(claims=_claims(dra_v1_pb2, "buggy", "good"))
+    answer = await stub.NodePrepareResources(request)
+    assert answer.claims["uid-buggy"].error == "prepare of claim uid-buggy failed: KeyError: 'nowhere'"
+    assert len(answer.claims["uid-good"].devices) == 1
+
+
+class _Busy(_Handler):
+    """Counts how many calls are at work at once."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.now = self.most = 0
+
+    async def prepare(self, claim: ResourceClaim) -> Sequence[PreparedDevice]:
+        self.now += 1
+        self.most = max(self.most, self.now)
+        await asyncio.sleep(0)
+        self.now -= 1
+        return []
+
+
+@pytest.mark.parametrize(("serialize", "most"), [(True, 1), (False, 2)])
+async def test_calls_take_turns_unless_the_driver_takes_care(
+    root: Path, api: FakeApi, serialize: bool, most: int
+) -> None:
+    busy = _Busy()
+    async with api.client() as client:
+        plugin = DriverServer(
+            "gpu.example.com", "node-0", _below(root), busy, client, SystemClock(), serialize=serialize
+        )
+        await asyncio.gather(*(plugin.prepare([ClaimRef("ns", "good", "uid-good")]) for _ in range(2)))
+    assert busy.most == most
+
+
+async def test_two_instances_serve_at_once_and_take_turns(root: Path, api: FakeApi) -> None:
+    busy = _Busy()
+    async with api.client() as client:
+        old, new = (
+            DriverServer("gpu.example.com", "n", _below(root), busy, client, SystemClock(), instance=uid)
+            for uid in ("old", "new")
+        )
+        async with old:
+            async with new:
+                names = _sockets(root)
+                await asyncio.gather(
+                    *(plugin.prepare([ClaimRef("ns", "good", "uid-good")]) for plugin in (old, new))
+                )
+            assert _sockets(root) == ["dra-old.sock", "gpu.example.com-old-reg.sock"]
+    assert names == [
+        "dra-new.sock",
+        "dra-old.sock",
+        "gpu.example.com-new-reg.sock",
+        "gpu.example.com-old-reg.sock",
+    ]
+    assert busy.most == 1
 
 
 async def test_speaks_v1beta1_too(channel: aio.Channel) -> None:
@@ -218,16 +285,19 @@ async def test_health_is_repeated_before_the_kubelet_takes_it_for_out_of_date(bo
 
 
 async def test_its_sockets_go_with_it_and_replace_stale_ones(root: Path, api: FakeApi) -> None:
-    def sockets() -> list[str]:
-        return sorted(path.name for path in root.rglob("*.sock"))
-
     async with api.client() as client:
         for _ in range(2):
-            plugin = DriverServer("gpu.example.com", "node-0", root, _Handler(), client, SystemClock())
+            plugin = DriverServer(
+                "gpu.example.com", "node-0", _below(root), _Handler(), client, SystemClock()
+            )
             async with plugin:
-                assert sockets() == ["dra.sock", "gpu.example.com-reg.sock"]
-            assert sockets() == []
+                assert _sockets(root) == ["dra.sock", "gpu.example.com-reg.sock"]
+            assert _sockets(root) == []
             _leave_behind(plugin.endpoint)
+
+
+def _sockets(root: Path) -> list[str]:
+    return sorted(path.name for path in root.rglob("*.sock"))
 
 
 def _leave_behind(path: str) -> None:
@@ -236,6 +306,8 @@ def _leave_behind(path: str) -> None:
 
 async def test_a_path_too_long_for_a_socket_is_reported(root: Path, api: FakeApi) -> None:
     async with api.client() as client:
-        plugin = DriverServer("gpu.example.com", "n", root / ("x" * 100), _Handler(), client, SystemClock())
+        plugin = DriverServer(
+            "gpu.example.com", "n", _below(root / ("x" * 100)), _Handler(), client, SystemClock()
+        )
         with pytest.raises(DriverConfigError, match="socket path is longer than 107 bytes"):
             await plugin.start()

@@ -3,17 +3,81 @@
 import json
 import types
 import typing
-from collections.abc import Mapping, Sequence
-from typing import Any, TypeVar
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, Generic, TypeVar, dataclass_transform
 
 import msgspec
-from dra_shared.api.resource import DeviceAllocationConfiguration
+from dra_shared.api.resource import (
+    DeviceAllocationConfiguration,
+    DeviceRequestAllocationResult,
+    ResourceClaim,
+)
 
-from dra_node_agent.drivers.errors import PrepareError
+from dra_node_agent.driverkit.errors import PrepareError
 
 T = TypeVar("T", bound=msgspec.Struct)
+V = TypeVar("V")
 
 _SOURCES = ("FromClass", "FromClaim")
+
+
+@dataclass_transform(frozen_default=True, kw_only_default=True, field_specifiers=(msgspec.field,))
+class Config(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
+    """A config object that claims may have: fields with their types and defaults.
+
+    ``__post_init__`` may check values; a ValueError from it is the claim's fault.
+    """
+
+
+class Configs(Generic[T]):
+    """Which config counts for a device of a claim.
+
+    Args:
+        kinds: the types of config objects, each by its kind; none where claims may not have any.
+        default: what counts where neither class nor claim say anything.
+    """
+
+    def __init__(self, driver: str, api_version: str, kinds: Mapping[str, type[T]], default: T) -> None:
+        self._driver = driver
+        self._api_version = api_version
+        self._kinds = kinds
+        self._default = default
+
+    def of(self, claim: ResourceClaim, result: DeviceRequestAllocationResult) -> T:
+        """The config of one device that the claim was given.
+
+        Raises:
+            PrepareError: any of the claim's configs is malformed.
+        """
+        assert claim.status.allocation is not None
+        given = configs_for(self._driver, claim.status.allocation.devices.config)
+        every = [((), self._default), *((requests, self._decode(raw)) for requests, raw in given)]
+        return chosen(every, result.request)
+
+    def _decode(self, parameters: Any) -> T:
+        if not self._kinds:
+            raise PrepareError("configuration not allowed")
+        return decode_strict(parameters, self._api_version, self._kinds)
+
+
+def chosen(
+    configs: Sequence[tuple[Sequence[str], V]],
+    request: str,
+    fits: Callable[[V], bool] = lambda config: True,
+) -> V:
+    """The config that counts for a request: the last that names it or is for all of them.
+
+    Args:
+        configs: with the requests they are for, none for all; lowest precedence first.
+        fits: whether a config without requests is for such a device.
+
+    Raises:
+        LookupError: there is none.
+    """
+    for requests, config in reversed(configs):
+        if applies_to(requests, request) if requests else fits(config):
+            return config
+    raise LookupError(request)
 
 
 def configs_for(

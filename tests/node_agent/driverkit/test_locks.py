@@ -2,7 +2,7 @@ import asyncio
 from pathlib import Path
 
 import pytest
-from dra_node_agent.drivers.locks import FileLock, LockTimeout
+from dra_node_agent.driverkit.locks import FileLock, LockTimeout
 from dra_shared.clock import FakeClock, SystemClock
 
 

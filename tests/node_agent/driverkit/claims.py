@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from dra_node_agent.drivers.claims import ClaimRef
+from dra_node_agent.driverkit.claims import ClaimRef
 from dra_shared.api.meta import ObjectMeta
 from dra_shared.api.resource import (
     AllocationResult,

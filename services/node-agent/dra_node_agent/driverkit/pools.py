@@ -7,8 +7,8 @@ their slices have no node name, so the pool's name tells whose they are.
 import asyncio
 from collections.abc import Callable
 
-from dra_node_agent.drivers.publisher import SlicePublisher
-from dra_node_agent.drivers.resources import DriverResources
+from dra_node_agent.driverkit.publisher import SlicePublisher
+from dra_node_agent.driverkit.resources import DriverResources
 
 
 class PoolPublishers:

@@ -4,8 +4,8 @@ from typing import Any
 
 import msgspec
 import pytest
-from dra_node_agent.drivers.publisher import SlicePublisher
-from dra_node_agent.drivers.resources import DriverResources, Pool, PoolSlice
+from dra_node_agent.driverkit.publisher import SlicePublisher
+from dra_node_agent.driverkit.resources import DriverResources, Pool, PoolSlice
 from dra_shared.api.resource import (
     CapacityRequestPolicy,
     CapacityRequestPolicyRange,
@@ -21,7 +21,7 @@ from dra_shared.api.resource import (
 from dra_shared.clock import FakeClock, settle
 from structlog.testing import capture_logs
 
-from tests.node_agent.drivers.fakeapi import FakeApi
+from tests.node_agent.driverkit.fakeapi import FakeApi
 
 
 class _Events:

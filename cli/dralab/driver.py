@@ -1,0 +1,85 @@
+"""The driver kit: DRA drivers in Python, as ``k8s.io/dynamic-resource-allocation/kubeletplugin`` makes them in Go.
+
+A driver is a :class:`Handler`, which prepares claims, and a :class:`DriverServer` around it, which registers with the
+kubelet and publishes devices. :class:`ClaimStore` remembers what is prepared and writes CDI files, :class:`Configs`
+decodes what claims ask for, and :func:`run` is the driver's process. docs/writing-a-driver.md shows a whole one.
+"""
+
+from dra_node_agent.cdi import ContainerEdits, DeviceNode, Hook, Mount, NetDevice
+from dra_node_agent.driverkit.claims import ClaimHandler as Handler
+from dra_node_agent.driverkit.claims import ClaimRef, PreparedDevice
+from dra_node_agent.driverkit.devices import attribute, capacity, node_pool, pool
+from dra_node_agent.driverkit.directories import Directories
+from dra_node_agent.driverkit.errors import CheckpointError, DriverConfigError, PrepareError
+from dra_node_agent.driverkit.health import Health, HealthBoard
+from dra_node_agent.driverkit.locks import FileLock, LockTimeout
+from dra_node_agent.driverkit.opaque import Config, Configs
+from dra_node_agent.driverkit.problems import DroppedFieldsError, HandleError
+from dra_node_agent.driverkit.program import Surroundings, run
+from dra_node_agent.driverkit.resources import DriverResources, Pool, PoolError, PoolSlice
+from dra_node_agent.driverkit.server import DriverServer
+from dra_node_agent.driverkit.statefile import StateFile
+from dra_node_agent.driverkit.store import ClaimStore, Ready, own_results
+from dra_shared.api.resource import (
+    Counter,
+    CounterSet,
+    Device,
+    DeviceAttribute,
+    DeviceCapacity,
+    DeviceCounterConsumption,
+    DeviceRequestAllocationResult,
+    DeviceTaint,
+    ResourceClaim,
+)
+from dra_shared.client.rest import Client
+from dra_shared.clock import Clock, SystemClock
+
+__all__ = [
+    "CheckpointError",
+    "ClaimRef",
+    "ClaimStore",
+    "Client",
+    "Clock",
+    "Config",
+    "Configs",
+    "ContainerEdits",
+    "Counter",
+    "CounterSet",
+    "Device",
+    "DeviceAttribute",
+    "DeviceCapacity",
+    "DeviceCounterConsumption",
+    "DeviceNode",
+    "DeviceRequestAllocationResult",
+    "DeviceTaint",
+    "Directories",
+    "DriverConfigError",
+    "DriverResources",
+    "DriverServer",
+    "DroppedFieldsError",
+    "FileLock",
+    "HandleError",
+    "Handler",
+    "Health",
+    "HealthBoard",
+    "Hook",
+    "LockTimeout",
+    "Mount",
+    "NetDevice",
+    "Pool",
+    "PoolError",
+    "PoolSlice",
+    "PrepareError",
+    "PreparedDevice",
+    "Ready",
+    "ResourceClaim",
+    "StateFile",
+    "Surroundings",
+    "SystemClock",
+    "attribute",
+    "capacity",
+    "node_pool",
+    "own_results",
+    "pool",
+    "run",
+]

@@ -1,0 +1,250 @@
+"""A driver's side of the kubelet's protocols (k8s.io/dynamic-resource-allocation/kubeletplugin).
+
+One gRPC server on two unix sockets: ``dra.sock`` in the driver's directory for the DRA and health services, and
+``<driver>-reg.sock`` among the plugins' sockets, which the kubelet finds and asks what is there.
+"""
+
+import asyncio
+import contextlib
+import os
+from collections.abc import AsyncIterator, Sequence
+from pathlib import Path
+from types import TracebackType
+from typing import Any, Self
+
+import httpx
+from dra_shared.api.resource import ResourceClaim
+from dra_shared.api.resources import RESOURCE_CLAIMS
+from dra_shared.client.errors import ApiError
+from dra_shared.client.informer import Informer
+from dra_shared.client.rest import Client
+from dra_shared.clock import Clock, SystemClock
+from dra_shared.log import logger
+from grpc import aio
+
+from dra_node_agent.driverkit.claims import ClaimHandler, ClaimRef, PreparedDevice
+from dra_node_agent.driverkit.directories import Directories
+from dra_node_agent.driverkit.errors import DriverConfigError, PrepareError
+from dra_node_agent.driverkit.health import HealthBoard
+from dra_node_agent.driverkit.locks import FileLock, LockTimeout
+from dra_node_agent.driverkit.pools import PoolPublishers
+from dra_node_agent.driverkit.problems import HandleError, log_error
+from dra_node_agent.driverkit.publisher import SliceHead, SlicePublisher
+from dra_node_agent.driverkit.resources import DriverResources
+from dra_node_agent.driverkit.services import (
+    DRA_SERVICES,
+    HEALTH_SERVICES,
+    add_dra,
+    add_health,
+    add_registration,
+)
+
+_SOCKET_PATH_MAX = 107
+_STOP_GRACE = 0.2
+#: How long the other instance of a driver may hold the lock, in seconds: as long as the kubelet waits for an answer.
+_LOCK_SECONDS = 45.0
+_OPTIONS: Sequence[tuple[str, Any]] = (("grpc.so_reuseport", 0),)
+
+_log = logger(__name__)
+
+
+class DriverServer:
+    """Runs a driver on a node: serves the kubelet, publishes slices. An ``async with`` object.
+
+    Args:
+        client: for claims and slices; it may outlive the server.
+        health: given by drivers that watch their devices.
+        instance: the UID of the driver's pod, for rolling updates: the sockets bear it, so that the instance of before
+            and its successor serve at once, and calls of both take turns (RollingUpdate).
+        serialize: whether claims are prepared and unprepared one after another; without it the driver takes care.
+        slices: an informer of all slices to share.
+        handle_error: called with what goes wrong in the background.
+    """
+
+    def __init__(
+        self,
+        driver: str,
+        node_name: str,
+        directories: Directories,
+        handler: ClaimHandler,
+        client: Client,
+        clock: Clock | None = None,
+        *,
+        health: HealthBoard | None = None,
+        instance: str = "",
+        serialize: bool = True,
+        slices: Informer[SliceHead] | None = None,
+        handle_error: HandleError = log_error,
+    ) -> None:
+        self.driver = driver
+        self.node_name = node_name
+        self.directories = directories
+        self.registered = asyncio.Event()
+        self.registration_error = ""
+        part = f"-{instance}" if instance else ""
+        self._dra_socket = directories.plugin / f"dra{part}.sock"
+        self._registration_socket = directories.registrar / f"{driver}{part}-reg.sock"
+        self._handler = handler
+        self._client = client
+        self._clock = clock = clock or SystemClock()
+        self._health = health
+        self._serialize = serialize
+        self._turn = asyncio.Lock()
+        self._lock = FileLock(directories.plugin / "serialize.lock", clock) if instance else None
+        self._publishers = PoolPublishers(
+            lambda pool: SlicePublisher(
+                client, driver, node_name, clock, slices, pool=pool, handle_error=handle_error
+            )
+        )
+        self._server: aio.Server | None = None
+
+    @property
+    def directory(self) -> Path:
+        """The driver's own directory."""
+        return self.directories.plugin
+
+    async def __aenter__(self) -> Self:
+        await self.start()
+        return self
+
+    async def __aexit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        await self.stop()
+
+    async def start(self) -> None:
+        """Serve, and show the kubelet the registration socket.
+
+        Raises:
+            DriverConfigError: a socket cannot be made.
+        """
+        self.directories.make(self.driver)
+        server = aio.server(options=_OPTIONS)
+        add_dra(server, self)
+        add_registration(server, self)
+        if self._health is not None:
+            add_health(server, self._health, self._clock)
+        # The registration socket last: a client that sees it may connect to the other at once.
+        for socket in (self._dra_socket, self._registration_socket):
+            _listen(server, socket)
+        await server.start()
+        self._server = server
+        self._publishers.start()
+        _log.info("driver is serving", driver=self.driver, node=self.node_name, socket=str(self._dra_socket))
+
+    async def stop(self) -> None:
+        """Take the sockets away and stop serving; the slices stay, for the kubelet to wipe or a successor to use."""
+        await self._publishers.stop()
+        for socket in (self._registration_socket, self._dra_socket):
+            socket.unlink(missing_ok=True)
+        if self._server is not None:
+            await self._server.stop(_STOP_GRACE)
+
+    def publish(self, resources: DriverResources) -> None:
+        """Publish these slices from now on; those of before that are not among them go."""
+        self._publishers.publish(resources)
+
+    async def published(self) -> None:
+        """Wait until the slices last asked for are in the API server."""
+        await self._publishers.published()
+
+    async def prepare(self, claims: Sequence[ClaimRef]) -> dict[str, list[PreparedDevice] | str]:
+        """Prepare claims; devices, or what went wrong, by UID.
+
+        Raises:
+            PrepareError: a claim cannot be had from the API server, or the lock; none is prepared.
+        """
+        found = [await self._claim(claim) for claim in claims]
+        answers: dict[str, list[PreparedDevice] | str] = {}
+        async with self._serialized():
+            for claim in found:
+                try:
+                    answers[claim.metadata.uid] = list(await self._handler.prepare(claim))
+                except PrepareError as error:
+                    answers[claim.metadata.uid] = str(error)
+                except Exception as error:
+                    answers[claim.metadata.uid] = self._unexpected("prepare", claim.metadata.uid, error)
+        return answers
+
+    async def unprepare(self, claims: Sequence[ClaimRef]) -> dict[str, str]:
+        """Unprepare claims; what went wrong (empty: nothing) by UID.
+
+        Raises:
+            PrepareError: the lock cannot be had; none is unprepared.
+        """
+        answers = {}
+        async with self._serialized():
+            for claim in claims:
+                try:
+                    await self._handler.unprepare(claim)
+                    answers[claim.uid] = ""
+                except PrepareError as error:
+                    answers[claim.uid] = str(error)
+                except Exception as error:
+                    answers[claim.uid] = self._unexpected("unprepare", claim.uid, error)
+        return answers
+
+    def registration_answered(self, registered: bool, error: str) -> None:
+        """What the kubelet says of the driver's registration."""
+        self.registration_error = error
+        if registered:
+            self.registered.set()
+        else:
+            self.registered.clear()
+
+    @property
+    def services(self) -> tuple[str, ...]:
+        """The gRPC services that the kubelet may call."""
+        return DRA_SERVICES + (HEALTH_SERVICES if self._health is not None else ())
+
+    @property
+    def endpoint(self) -> str:
+        """The socket of the DRA service."""
+        return str(self._dra_socket)
+
+    @contextlib.asynccontextmanager
+    async def _serialized(self) -> AsyncIterator[None]:
+        if not self._serialize:
+            yield
+            return
+        async with self._turn:
+            if self._lock is None:
+                yield
+                return
+            async with contextlib.AsyncExitStack() as stack:
+                try:
+                    await stack.enter_async_context(self._lock.held(_LOCK_SECONDS))
+                except (LockTimeout, OSError) as error:
+                    raise PrepareError(f"serialize gRPC: {error}") from error
+                yield
+
+    def _unexpected(self, action: str, uid: str, error: Exception) -> str:
+        """A bug of the driver fails the one claim, and the log says where it is."""
+        _log.exception("driver failed", driver=self.driver, action=action, claim=uid)
+        return f"{action} of claim {uid} failed: {type(error).__name__}: {error}"
+
+    async def _claim(self, ref: ClaimRef) -> ResourceClaim:
+        where = f"{ref.namespace}/{ref.name}"
+        try:
+            claim = await self._client.get(RESOURCE_CLAIMS, ref.name, ref.namespace)
+        except (ApiError, httpx.HTTPError, OSError, TimeoutError) as error:
+            raise PrepareError(f"get resource claims: retrieve claim {where}: {error}") from error
+        if claim.status.allocation is None:
+            raise PrepareError(f"get resource claims: claim {where} not allocated")
+        if claim.metadata.uid != ref.uid:
+            raise PrepareError(f"get resource claims: claim {where} got replaced")
+        return claim
+
+
+def _listen(server: aio.Server, socket: Path) -> None:
+    path = str(socket)
+    if len(os.fsencode(path)) > _SOCKET_PATH_MAX:
+        raise DriverConfigError(f"socket path is longer than {_SOCKET_PATH_MAX} bytes: {path}")
+    socket.unlink(missing_ok=True)
+    try:
+        server.add_insecure_port(f"unix:{path}")
+    except RuntimeError as error:
+        raise DriverConfigError(f"cannot listen on {path}: {error}") from error
