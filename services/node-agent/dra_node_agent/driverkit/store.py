@@ -258,7 +258,7 @@ class ClaimStore:
             raise
 
     def _load(self) -> None:
-        """Read the checkpoint if another instance wrote it, or nobody has read it yet."""
+        """Read the checkpoint if another instance wrote it, or it was not read yet."""
         if not self._file.changed():
             return
         try:
