@@ -7,7 +7,7 @@ import pytest
 from dra_node_agent.driverkit import program
 from dra_node_agent.driverkit.errors import DriverConfigError
 from dra_node_agent.driverkit.program import Surroundings, run
-from dra_shared.client.kubeconfig import KubeconfigError, in_cluster
+from dra_shared.client.kubeconfig import Access, KubeconfigError, in_cluster
 from dra_shared.clock import FakeClock
 from dra_shared.listening import CANNOT_RUN
 
@@ -84,7 +84,7 @@ async def test_the_token_of_the_pod_is_read_again(tmp_path: Path, monkeypatch: p
     file = tmp_path / "token"
     file.write_text("first\n")
     clock = FakeClock()
-    access = program.Access("http://api", "first", token_file=file)
+    access = Access("http://api", "first", token_file=file)
     monkeypatch.setattr(program, "in_cluster", lambda: access)
     options = program._parser("d", {"NODE_NAME": "a"}).parse_args([])
     async with program.surroundings("d", options, clock) as found:
