@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import functools
 from collections.abc import Awaitable, Callable
 from datetime import UTC, datetime
@@ -25,6 +26,7 @@ from dra_apiserver.response import Presenter
 from dra_apiserver.storage import Record, Store, object_key
 from dra_apiserver.storage.guaranteedupdate import Confirm, Run, guaranteed_update
 from dra_apiserver.storage.store import ChangeFunction
+from dra_apiserver.storage.timeline import Timeline
 from dra_apiserver.target import Target
 from dra_apiserver.tokens import Tokens
 from dra_apiserver.user import UserInfo
@@ -52,6 +54,9 @@ class Api:
         self.metrics = metrics
         self.features = config.features
         self.streams: set[WatchStream] = set()
+        #: Watches of moments, which end with the server.
+        self.silent: set[asyncio.Future[None]] = set()
+        self.timeline = Timeline(store)
         self.offload = Offload()
         #: The policies and webhooks that are registered.
         self.dynamic: Dynamic = NoDynamic()

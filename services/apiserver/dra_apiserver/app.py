@@ -27,9 +27,10 @@ from dra_apiserver.errors import (
 )
 from dra_apiserver.faults import Faults
 from dra_apiserver.front.paths import MOUNTED, PATHS
-from dra_apiserver.handlers import faults
+from dra_apiserver.handlers import faults, views
 from dra_apiserver.handlers.deprecations import deprecation
 from dra_apiserver.handlers.documents import Documents
+from dra_apiserver.handlers.options import manager_of
 from dra_apiserver.handlers.routes import NotResource, resolve
 from dra_apiserver.health import Health
 from dra_apiserver.http import Disconnected, Receive, Request, Scope, Send
@@ -37,6 +38,7 @@ from dra_apiserver.kinds.kind import Handler
 from dra_apiserver.metrics import Labels, Sample
 from dra_apiserver.patch import ApplyConflict, PatchError
 from dra_apiserver.schema import DecodeError
+from dra_apiserver.storage.authors import Author, set_author
 from dra_apiserver.storage.shared import SharedStore
 from dra_apiserver.target import Target
 
@@ -85,6 +87,14 @@ def _labels(verb: str, target: Target, *more: str) -> Labels:
         scope,
         "apiserver",
     )
+
+
+def _author(verb: str, request: Request, target: Target) -> Author:
+    if verb == "patch" and request.header(b"content-type").startswith("application/apply-patch"):
+        verb = "apply"
+    agent = request.header(b"user-agent")
+    manager = request.query.get("fieldManager", "") or manager_of(agent)
+    return Author(request.user.name, agent, manager, verb, target.subresource)
 
 
 def _sees_all(request: Request) -> bool:
@@ -138,6 +148,7 @@ class Application:
         verb, target = "", None
         self._running += 1
         try:
+            views.enter(request)
             if self._shared and _sees_all(request):
                 await self._api.store.fresh()
             self._admit(request)
@@ -194,6 +205,8 @@ class Application:
             request.user = impersonated(wanted)
 
     async def _handle(self, verb: str, handler: Handler, request: Request, target: Target) -> None:
+        if request.view is not None:
+            handler = views.handler(request.view, verb, handler, target)
         if verb == "watch":
             labels = _labels(verb, target)
             self._longrunning[labels] += 1
@@ -205,6 +218,7 @@ class Application:
             await handler(self._api, request, target)
         else:
             self._mutating += 1
+            set_author(_author(verb, request, target))
             try:
                 await self._api.dynamic.ready()
                 await handler(self._api, request, target)
@@ -260,11 +274,13 @@ class Application:
             await request.respond(code, text.encode(), "text/plain; charset=utf-8")
         elif request.path == "/metrics":
             await request.respond(200, self._api.metrics.render(), "text/plain; version=0.0.4; charset=utf-8")
+        elif request.path == views.HISTORY:
+            await views.bounds(self._api, request)
         elif request.path == "/faults":
             await faults.answer(self._faults, request)
         elif await self._documents.answer(request, parts):
             return
-        elif parts[0] in PATHS and MOUNTED not in request.scope:
+        elif parts[0] in PATHS and MOUNTED not in request.scope and request.view is None:
             if self._pages is None:
                 try:
                     from dra_apiserver.front.application import build

@@ -127,6 +127,7 @@ class Request:
         "scope",
         "send",
         "user",
+        "view",
         "warnings",
     )
 
@@ -140,6 +141,8 @@ class Request:
         self.code = 0
         self._direct: Direct | None = scope["extensions"].get(DIRECT) if "extensions" in scope else None
         self.user: UserInfo = ADMINISTRATOR
+        #: What of the past is asked for (`handlers/views.py`).
+        self.view: Any = None
         self.warnings: dict[str, None] = {}
         self._query: dict[str, str] | None = None if scope["query_string"] else {}
         self._parameters: list[tuple[str, str]] | None = None

@@ -149,6 +149,8 @@ class ApiServer:
             self._server.close()
         for stream in list(self.api.streams):
             stream.stop()
+        for silent in list(self.api.silent):
+            silent.cancel()
         for connection in list(self._state.connections):
             connection.shutdown()
         with contextlib.suppress(TimeoutError):

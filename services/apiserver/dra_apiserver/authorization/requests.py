@@ -26,7 +26,8 @@ _VERBS = {
     "PATCH": "patch",
     "DELETE": "delete",
 }
-_ALWAYS_ALLOWED = frozenset({"/healthz", "/livez", "/readyz"})
+# The history itself has revisions and times alone.
+_ALWAYS_ALLOWED = frozenset({"/healthz", "/livez", "/readyz", "/history"})
 # Verbs that a path may begin with.
 _PREFIXES = frozenset({"proxy", "watch"})
 _OF_NAMESPACES = frozenset({"status", "finalize"})

@@ -204,15 +204,16 @@ def write_options(request: Request, options_kind: str, apply: bool = False) -> W
         errors.append(not_supported("fieldValidation", validation, ("", "Ignore", "Strict", "Warn")))
     if errors:
         raise invalid_object(_META_GROUP, options_kind, "", errors)
-    return WriteOptions(bool(dry_run), manager or _manager(agent), validation or "Warn", force)
+    return WriteOptions(bool(dry_run), manager or manager_of(agent), validation or "Warn", force)
 
 
 @functools.lru_cache(maxsize=256)
 def _plain_options(agent: str) -> WriteOptions:
-    return WriteOptions(False, _manager(agent), "Warn", None)
+    return WriteOptions(False, manager_of(agent), "Warn", None)
 
 
-def _manager(agent: str) -> str:
-    # Upstream's default: the first part of the User-Agent, cut to what a manager's name may be.
+@functools.lru_cache(maxsize=256)
+def manager_of(agent: str) -> str:
+    """Upstream's default of a manager: the first part of the User-Agent, cut to what a manager's name may be."""
     name = agent.partition("/")[0]
     return "".join(char for char in name if char.isprintable())[:128] or "unknown"

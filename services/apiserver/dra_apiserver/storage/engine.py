@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from typing import Protocol, runtime_checkable
+
+from sqlalchemy import Connection
 
 from dra_apiserver.storage.records import Change, Event, Record, Resource
 
@@ -114,6 +117,10 @@ class Engine(Protocol):
 
     def compact(self, revision: int, limit: int) -> bool:
         """Forget events up to `revision`, about `limit` of them; whether any are left to forget."""
+        ...
+
+    def reading(self) -> AbstractContextManager[Connection]:
+        """A connection of its own, to read `storage/schema.py`'s tables in any thread."""
         ...
 
     def check(self) -> list[str]:

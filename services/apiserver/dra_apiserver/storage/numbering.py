@@ -27,6 +27,7 @@ def numbered(
         if record.revision != newest:
             record = again[id(record)] = Record(record.key, newest, with_revision(record.data, newest))
         if record is not event.record or previous is not event.previous:
-            change = Change(change.resource, Event(event.type, record, previous))
+            moved = Event(event.type, record, previous)
+            change = Change(change.resource, moved, change.time, change.author)
         found.append(change)
     return found

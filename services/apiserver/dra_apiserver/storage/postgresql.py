@@ -10,7 +10,7 @@ from __future__ import annotations
 import functools
 import threading
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager, suppress
+from contextlib import AbstractContextManager, contextmanager, suppress
 from typing import Any, TypeVar, cast
 
 import psycopg
@@ -180,10 +180,10 @@ class PostgresqlEngine:
     def _store(self, connection: Connection, changes: Sequence[Change], compacted: int) -> None:
         made = rows.rows_of(changes, compacted)
         if made.before:
-            connection.exec_driver_sql(sql.KEEP_HISTORY, _columns(made.before, 6))
+            connection.exec_driver_sql(sql.KEEP_HISTORY, _columns(made.before, 8))
         newest = (_NEWEST, changes[-1].event.revision)
         values = (
-            *_columns(made.history, 6),
+            *_columns(made.history, 8),
             *_columns(made.kept, 4),
             *_columns(made.gone, 2),
             *newest,
@@ -272,6 +272,10 @@ class PostgresqlEngine:
     def _read(self) -> Iterator[Connection]:
         with self._engine.connect().execution_options(isolation_level="AUTOCOMMIT") as reader:
             yield reader
+
+    def reading(self) -> AbstractContextManager[Connection]:
+        """A connection of the pool."""
+        return self._read()
 
     def compact(self, revision: int, limit: int) -> bool:
         """As SQLite's; where another server compacts just now, it does the work.

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 ADD_HISTORY = (
-    "INSERT INTO history (revision, resource, key, type, previous, data) SELECT * FROM unnest("
-    "%s::bigint[], %s::text[], %s::text[], %s::smallint[], %s::bigint[], %s::bytea[])"
+    "INSERT INTO history (revision, resource, key, type, previous, data, time, author) SELECT * FROM unnest("
+    "%s::bigint[], %s::text[], %s::text[], %s::smallint[], %s::bigint[], %s::bytea[], "
+    "%s::bigint[], %s::text[])"
 )
 KEEP_HISTORY = ADD_HISTORY + " ON CONFLICT (revision) DO NOTHING"
 PUT_OBJECTS = (

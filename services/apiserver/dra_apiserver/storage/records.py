@@ -58,13 +58,18 @@ class Event:
 
 
 class Change:
-    """An event as it is written to history, with the resource that it belongs to."""
+    """An event as it is written to history, with the resource that it belongs to.
 
-    __slots__ = ("event", "resource")
+    `time` is when it was written, in milliseconds since 1970, and `author` by whom, as `storage/authors.py` has it.
+    """
 
-    def __init__(self, resource: Resource, event: Event) -> None:
+    __slots__ = ("author", "event", "resource", "time")
+
+    def __init__(self, resource: Resource, event: Event, time: int = 0, author: str = "") -> None:
         self.resource = resource
         self.event = event
+        self.time = time
+        self.author = author
 
 
 def object_key(namespace: str, name: str) -> str:

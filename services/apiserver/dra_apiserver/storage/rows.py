@@ -1,7 +1,7 @@
 """The rows of the tables in ``schema.py``, as every SQL engine writes and reads them.
 
-A row of ``history`` is (revision, resource, key, type, revision before, data), one of ``objects`` (resource, key,
-revision, data).
+A row of ``history`` is (revision, resource, key, type, revision before, data, time, author), one of ``objects``
+(resource, key, revision, data). A state before the oldest event that is kept has time 0: it is no event.
 """
 
 from __future__ import annotations
@@ -38,10 +38,11 @@ def rows_of(changes: Sequence[Change], compacted: int) -> Rows:
         name = resource_text(change.resource)
         known = one.previous
         previous = known.revision if known is not None else 0
-        made.history.append((one.revision, name, one.key, _CODES[one.type], previous, one.record.data))
+        code, data = _CODES[one.type], one.record.data
+        made.history.append((one.revision, name, one.key, code, previous, data, change.time, change.author))
         if known is not None and previous <= compacted:
             # Compaction has dropped the state before, which belongs to the window again.
-            made.before.append((previous, name, one.key, _CODES[MODIFIED], 0, known.data))
+            made.before.append((previous, name, one.key, _CODES[MODIFIED], 0, known.data, 0, ""))
         final[name, one.key] = one
     for place, one in final.items():
         if one.type == DELETED:

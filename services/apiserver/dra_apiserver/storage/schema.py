@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from sqlalchemy import BigInteger, Column, Index, Integer, LargeBinary, MetaData, SmallInteger, String, Table
 
-REVISION = "0001"
+REVISION = "0002"
 """The newest migration; a test keeps it equal to Alembic's head."""
 
 metadata = MetaData()
@@ -29,6 +29,8 @@ history = Table(
     Column("type", SmallInteger, nullable=False),
     Column("previous", _Number, nullable=False),
     Column("data", LargeBinary, nullable=False),
+    Column("time", _Number, nullable=False, server_default="0"),
+    Column("author", String, nullable=False, server_default=""),
     Index("history_by_resource", "resource", "revision"),
 )
 # PostgreSQL looks here for what compaction has to keep; SQLite is quicker without.

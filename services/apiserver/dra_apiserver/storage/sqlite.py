@@ -40,13 +40,13 @@ _log = logger(__name__)
 # from the event loop for every row.
 _MOST_ROWS = 50
 _ADD_HISTORY = (
-    "INSERT INTO history (revision, resource, key, type, previous, data) VALUES ",
-    "(?,?,?,?,?,?)",
+    "INSERT INTO history (revision, resource, key, type, previous, data, time, author) VALUES ",
+    "(?,?,?,?,?,?,?,?)",
     "",
 )
 _KEEP_HISTORY = (
-    "INSERT INTO history (revision, resource, key, type, previous, data) VALUES ",
-    "(?,?,?,?,?,?)",
+    "INSERT INTO history (revision, resource, key, type, previous, data, time, author) VALUES ",
+    "(?,?,?,?,?,?,?,?)",
     " ON CONFLICT (revision) DO NOTHING",
 )
 _PUT_OBJECTS = (
@@ -238,6 +238,12 @@ class SqliteEngine:
                 yield self._reader
             finally:
                 self._reader.rollback()
+
+    @contextmanager
+    def reading(self) -> Iterator[Connection]:
+        """A connection of its own, so that other reads do not wait for what takes long."""
+        with self._engine.connect() as connection:
+            yield connection
 
     def compact(self, revision: int, limit: int) -> bool:
         """Forget in steps, so that writers wait for one step at most.

@@ -18,6 +18,7 @@ from dra_shared.jsontext import dumps
 from dra_shared.log import logger
 
 from dra_apiserver.errors import expired, server_error, too_large_resource_version
+from dra_apiserver.storage.authors import current_author
 from dra_apiserver.storage.collection import Collection, Pending
 from dra_apiserver.storage.engine import Engine, History, reason
 from dra_apiserver.storage.records import ADDED, DELETED, MODIFIED, Change, Event, Record, Resource
@@ -115,6 +116,11 @@ class Store:
             found.setdefault(resource, []).append(record)
         for resource, records in found.items():
             self.collection(resource).load(records)
+
+    @property
+    def engine(self) -> Engine:
+        """The database, for what is not about the objects as they are."""
+        return self._engine
 
     @property
     def database(self) -> str:
@@ -225,7 +231,8 @@ class Store:
         loop = self._loop
         assert loop is not None
         collection = self.collection(resource)
-        change = Change(resource, Event(kind, record, current))
+        time = int(self._clock.now().timestamp() * 1000)
+        change = Change(resource, Event(kind, record, current), time, current_author())
         write = Pending(collection, change, loop.create_future(), basis)
         collection.inflight[key] = write
         self._queued.append(write)

@@ -1,0 +1,258 @@
+"""The API as it was, below ``/at/MOMENT``, and who changed what, below ``/history``. No counterpart upstream.
+
+Both prefixes stand before an API path, which says what is asked for and what the caller must be allowed to get or
+list. A client of a moment is one of a cluster that stands still: it reads, and its watches stay silent.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import math
+from dataclasses import replace
+from datetime import UTC, datetime
+from functools import partial
+from typing import Any, NamedTuple
+
+import orjson
+from dra_shared.clock import FakeClock
+from dra_shared.moments import parse_moment
+
+from dra_apiserver.api import Api
+from dra_apiserver.errors import bad_request, method_not_allowed, not_found
+from dra_apiserver.handlers.get import select
+from dra_apiserver.handlers.options import list_options
+from dra_apiserver.handlers.outlet import outlet
+from dra_apiserver.http import Request
+from dra_apiserver.kinds.kind import Handler
+from dra_apiserver.negotiation import Accepted
+from dra_apiserver.patch.fields import changed_fields
+from dra_apiserver.response import Presenter
+from dra_apiserver.storage import MODIFIED, Record
+from dra_apiserver.storage.authors import author_of
+from dra_apiserver.storage.timeline import Entry, Moment, Range
+from dra_apiserver.target import Target
+from dra_apiserver.watch import Selection
+
+JsonObject = dict[str, Any]
+
+HISTORY = "/history"
+_AT = "/at/"
+_PREFIXES = (_AT, HISTORY)
+_LIMIT, _MOST = 500, 5000
+_MANY = 20
+_PARTS = frozenset({"", "status"})
+
+
+class View(NamedTuple):
+    """What a prefix asks for: the changes, or the objects of a ``moment``."""
+
+    moment: str | None
+
+
+def enter(request: Request) -> None:
+    """Have the request be about the API path behind the prefix.
+
+    Raises:
+        StatusError: 400, there is none.
+    """
+    path = request.path
+    if not path.startswith(_PREFIXES):
+        return
+    if path.startswith(_AT):
+        moment, slash, rest = path.removeprefix(_AT).partition("/")
+        if not moment:
+            raise bad_request("a moment must follow /at/, such as /at/-5m/api/v1/pods")
+        request.view, request.path = View(moment), slash + rest or "/"
+    elif path.startswith(f"{HISTORY}/"):
+        request.view, request.path = View(None), path.removeprefix(HISTORY)
+
+
+def handler(view: View, verb: str, found: Handler, target: Target) -> Handler:
+    """What answers a request for the target in the view.
+
+    Raises:
+        StatusError: 405, it would change something, or is of what is not stored.
+    """
+    kind = target.kind
+    if view.moment is not None and verb == "create" and "list" not in kind.verbs:
+        # Reviews are answered, not stored: clients ask what they may do.
+        return found
+    own = "GET" in kind.collection_routes or "GET" in kind.object_routes
+    if own or target.subresource not in _PARTS:
+        raise method_not_allowed()
+    if view.moment is None:
+        if verb not in {"get", "list"}:
+            raise method_not_allowed()
+        return _changes
+    handlers: dict[str, Handler] = {
+        "get": partial(_get, view.moment),
+        "list": partial(_list, view.moment),
+        "watch": partial(_watch, view.moment),
+    }
+    if verb not in handlers:
+        raise method_not_allowed()
+    return handlers[verb]
+
+
+async def bounds(api: Api, request: Request) -> None:
+    """``/history``: the oldest and the newest moment, and with ``?at=`` the moment that this names.
+
+    Raises:
+        StatusError: 400, 410 or 504, there is no such moment.
+    """
+    if request.method not in {"GET", "HEAD"}:
+        raise method_not_allowed()
+    timeline = api.timeline
+    answer = {
+        "oldest": _shown(await timeline.moment(timeline.oldest)),
+        "newest": _shown(await timeline.moment(api.store.revision)),
+    }
+    if "at" in request.query:
+        answer["at"] = _shown(await _moment(api, request.query["at"]))
+    await request.respond(200, orjson.dumps(answer))
+
+
+def _shown(moment: Moment) -> JsonObject:
+    return {"revision": str(moment.revision), "time": _time(moment.time)}
+
+
+def _time(milliseconds: int) -> str | None:
+    if not milliseconds:
+        return None
+    text = datetime.fromtimestamp(milliseconds / 1000, UTC).isoformat(timespec="milliseconds")
+    return text.replace("+00:00", "Z")
+
+
+async def _moment(api: Api, text: str) -> Moment:
+    try:
+        wanted = parse_moment(text, api.clock.now())
+    except ValueError as error:
+        raise bad_request(str(error)) from None
+    return await api.timeline.moment(wanted)
+
+
+async def _still(api: Api, request: Request, target: Target, text: str) -> tuple[Moment, Presenter]:
+    """The moment, and how objects look then: ages are as of it."""
+    moment = await _moment(api, text)
+    usual = api.presenter(target, request)
+    now = datetime.fromtimestamp(moment.time / 1000, UTC) if moment.time else api.clock.now()
+    clock = FakeClock(now)
+    return moment, Presenter(target.kind, target.version, usual.accepted, usual.include_object, clock)
+
+
+async def _get(text: str, api: Api, request: Request, target: Target) -> None:
+    moment, presenter = await _still(api, request, target, text)
+    record = await api.timeline.at(target.resource, moment.revision, target.key)
+    if record is None:
+        raise not_found(target.qualified, target.name)
+    await request.respond(200, await api.one(presenter, record), presenter.accepted.media_type)
+
+
+async def _list(text: str, api: Api, request: Request, target: Target) -> None:
+    moment, presenter = await _still(api, request, target, text)
+    options = list_options(request, target.kind, watch=False, version=target.version)
+    if not options.continue_token:
+        revision = moment.revision
+        options = replace(options, match="Exact", revision=revision, resource_version=str(revision))
+    selection = Selection(target.kind, target.namespace, options.labels, options.fields)
+    records, metadata = await select(api, target, options, selection)
+    body = await api.offload.run(partial(presenter.listing, records, metadata))
+    await request.respond(200, body, presenter.accepted.media_type)
+
+
+async def _watch(text: str, api: Api, request: Request, target: Target) -> None:
+    """Nothing happens any more: the objects, where the client wants them, and then silence."""
+    moment, presenter = await _still(api, request, target, text)
+    options = list_options(request, target.kind, watch=True, version=target.version)
+    selection = Selection(target.kind, target.namespace, options.labels, options.fields)
+    wants_objects = options.send_initial_events
+    if wants_objects is None:
+        wants_objects = not options.revision
+    revision = moment.revision
+    records: list[Record] = []
+    if wants_objects:
+        exact = replace(options, match="Exact", revision=revision, limit=0, continue_token="")
+        records, _ = await select(api, target, exact, selection)
+    sink = outlet(request)
+    if not await sink.start():
+        return
+    for record in records:
+        await sink.send(presenter.event("ADDED", record.data))
+    if options.bookmarks and options.send_initial_events:
+        await sink.send(presenter.bookmark(revision, initial_end=True))
+    timeout = options.timeout if math.isfinite(options.timeout) else 3600.0
+    gone = asyncio.ensure_future(sink.gone())
+    api.silent.add(gone)
+    try:
+        await asyncio.wait([gone], timeout=timeout)
+    finally:
+        api.silent.discard(gone)
+        gone.cancel()
+    await sink.end()
+
+
+async def _changes(api: Api, request: Request, target: Target) -> None:
+    """The changes of an object or of a collection, oldest first: who changed which fields, and when."""
+    query = request.query
+    after = (await _moment(api, query["from"])).revision if "from" in query else 0
+    until = (await _moment(api, query["to"])).revision if "to" in query else api.store.revision
+    limit = _number(request, "limit") or _LIMIT
+    order = query.get("order", "newest")
+    if order not in {"newest", "oldest"}:
+        raise bad_request(f"order must be newest or oldest, not {order!r}")
+    wanted = Range(
+        target.resource,
+        f"{target.namespace}/" if target.namespace else "",
+        target.key if target.name else None,
+        after,
+        until,
+        min(limit, _MOST),
+        order == "newest",
+    )
+    entries = await api.timeline.entries(wanted)
+    presenter = Presenter(target.kind, target.version, Accepted(), "", api.clock)
+    fields = "changes" not in query or request.flag("changes")
+    shown = partial(_all_shown, presenter, entries, fields, request.flag("objects"))
+    items = shown() if len(entries) < _MANY else await api.offload.run(shown)
+    answer = {
+        "kind": "ChangeList",
+        "from": str(after),
+        "to": str(until),
+        "more": len(entries) == wanted.limit,
+        "items": items,
+    }
+    await request.respond(200, orjson.dumps(answer))
+
+
+def _number(request: Request, name: str) -> int:
+    text = request.query.get(name, "") or "0"
+    if not text.isdecimal() or len(text) > 9:
+        raise bad_request(f"{name} must be a number, not {text!r}")
+    return int(text)
+
+
+def _all_shown(presenter: Presenter, entries: list[Entry], fields: bool, objects: bool) -> list[JsonObject]:
+    return [_entry(presenter, entry, fields, objects) for entry in entries]
+
+
+def _entry(presenter: Presenter, entry: Entry, fields: bool, objects: bool) -> JsonObject:
+    """An entry for clients; of a version whose predecessor is not kept no fields are known."""
+    event = entry.event
+    namespace, _, name = event.key.rpartition("/")
+    shown: JsonObject = {
+        "revision": str(event.revision),
+        "time": _time(entry.time),
+        "type": event.type,
+        **({"namespace": namespace} if namespace else {}),
+        "name": name,
+        **{key: value for key, value in author_of(entry.author)._asdict().items() if value},
+    }
+    if fields and event.type == MODIFIED and event.previous is not None:
+        versions = (presenter.decoded(event.previous.data), presenter.decoded(event.record.data))
+        changes = changed_fields(presenter.kind, presenter.version, *versions)
+        shown["changes"] = [
+            {key: value for key, value in change._asdict().items() if value is not None} for change in changes
+        ]
+    if objects:
+        shown["object"] = orjson.Fragment(presenter.json(event.record.data))
+    return shown
