@@ -32,22 +32,13 @@ from dra_apiserver.storage import Record, object_key
 from dra_apiserver.storage.records import canonical
 from dra_apiserver.target import Target
 from dra_apiserver.user import ADMINISTRATOR, UserInfo
+from dra_apiserver.verdict import Warnings
 
 JsonObject = dict[str, Any]
 NOW: Final = "2000-01-01T00:00:00Z"
 _UID: Final = "00000000-0000-0000-0000-000000000001"
 # What a server makes up itself.
 _OWN = ("uid", "creationTimestamp", "resourceVersion")
-
-
-class _Warnings:
-    """The part of a request that hears warnings."""
-
-    def __init__(self) -> None:
-        self.texts: list[str] = []
-
-    def warn(self, texts: list[str]) -> None:
-        self.texts += texts
 
 
 @functools.cache
@@ -74,7 +65,7 @@ def answer(case: JsonObject) -> JsonObject:
         obj = request.decoded(case["object"])
     except DecodeError as error:
         return {**out, "oracleError": str(error)}
-    warnings = _Warnings()
+    warnings = Warnings()
     try:
         stored = request.stored(obj, warnings)
     except StatusError as error:
@@ -163,7 +154,7 @@ class _Case:
         default(self._kind, version, found, NOW)
         return to_storage(self._kind, found, version) if not strict else found
 
-    def stored(self, obj: JsonObject, warnings: _Warnings) -> JsonObject:
+    def stored(self, obj: JsonObject, warnings: Warnings) -> JsonObject:
         """What would be stored.
 
         Raises:

@@ -1,0 +1,211 @@
+"""What an API server of one version and configuration makes of an object: refused, shortened, warned of.
+
+Nothing is stored, and no admission plugin is asked. Mirrors the way of a request through
+``k8s.io/apiserver/pkg/registry/rest`` (create.go and update.go).
+"""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Final, NamedTuple, cast
+
+import orjson
+from dra_shared.features import FeatureGates
+
+from dra_apiserver.admission import Chain
+from dra_apiserver.conversion import convert, to_storage
+from dra_apiserver.errors import StatusError
+from dra_apiserver.http import Request
+from dra_apiserver.kinds import catalog
+from dra_apiserver.kinds.kind import Kind, split_api_version
+from dra_apiserver.kinds.strategy import Context
+from dra_apiserver.rest.create import before_create
+from dra_apiserver.rest.meta import fill_system_fields
+from dra_apiserver.rest.update import before_update
+from dra_apiserver.schema import DecodeError, decode, default
+from dra_apiserver.target import Target
+
+JsonObject = dict[str, Any]
+_NOW: Final = "2000-01-01T00:00:00Z"
+# What admin access needs. A namespace that nobody gave may have it.
+_ANY_NAMESPACE: Final = {"metadata": {"labels": {"resource.kubernetes.io/admin-access": "true"}}}
+_UNKNOWN: Final = "unknown field "
+
+
+@dataclass
+class Warnings:
+    """The part of a request that takes warnings."""
+
+    texts: list[str] = field(default_factory=list)
+
+    def warn(self, texts: list[str]) -> None:
+        """Add these."""
+        self.texts += texts
+
+
+class Place(NamedTuple):
+    """Whether a kind is served in a version, and where else it is."""
+
+    known: bool
+    """Kubernetes has the kind in that version, served or not."""
+    served: bool
+    elsewhere: tuple[str, ...]
+    """The API versions of the kind that are served, the preferred one first."""
+    gate: str
+    """The feature gate that the kind needs; empty for most."""
+
+
+class Verdict(NamedTuple):
+    """What becomes of an object."""
+
+    refused: tuple[str, ...] = ()
+    """Why it is refused, a text for each error."""
+    dropped: tuple[str, ...] = ()
+    """Paths of the fields that are not stored."""
+    warnings: tuple[str, ...] = ()
+    stored: JsonObject | None = None
+    """The object with its defaults, in the version that it was given in; None if it is refused."""
+
+
+class Judge:
+    """An API server's registry with its gates; ``namespaces`` are those that the objects are in, by name."""
+
+    def __init__(
+        self,
+        gates: FeatureGates,
+        runtime_config: str = "",
+        namespaces: Mapping[str, JsonObject] | None = None,
+    ) -> None:
+        self.gates = gates
+        self._registry = catalog.registry(runtime_config, gates)
+        self._every = catalog.registry("api/all=true", kubernetes=gates.version)
+        self._namespaces = namespaces or {}
+
+    def place(self, api_version: str, kind: str) -> Place:
+        """Where the kind of an object is served."""
+        group, version = split_api_version(api_version)
+        known = self._every.kind(group, version, kind)
+        gated = known or next((one for one in self._every if (one.group, one.kind) == (group, kind)), None)
+        elsewhere = tuple(
+            one.api_version(found)
+            for one in self._registry
+            if (one.group, one.kind) == (group, kind)
+            for found in one.versions
+        )
+        served = self._registry.kind(group, version, kind) is not None
+        return Place(known is not None, served, elsewhere, gated.feature_gate if gated is not None else "")
+
+    def readable(self, api_version: str, kind: str) -> bool:
+        """Whether objects that are stored as ``kind`` of ``api_version`` can be read."""
+        group, version = split_api_version(api_version)
+        return self._every.known_kind(group, version, kind) is not None
+
+    def stored_as(self, api_version: str, kind: str) -> str:
+        """The API version in which this server stores such objects; empty for a kind that it does not know."""
+        group, version = split_api_version(api_version)
+        known = self._every.kind(group, version, kind)
+        return known.api_version(known.hashed_version) if known is not None else ""
+
+    def create(self, obj: JsonObject) -> Verdict:
+        """What becomes of a new object, of a kind that is known in its version."""
+        return self._judge(obj, update=False)
+
+    def keep(self, obj: JsonObject) -> Verdict:
+        """What becomes of an object that an older or newer server has stored, with the next change of it."""
+        return self._judge(obj, update=True)
+
+    def _judge(self, obj: JsonObject, *, update: bool) -> Verdict:
+        group, version = split_api_version(obj["apiVersion"])
+        kind = self._every.kind(group, version, obj["kind"])
+        assert kind is not None
+        try:
+            decoded = decode(self._every, kind, version, orjson.dumps(obj), field_validation="Warn")
+        except DecodeError as error:
+            return Verdict((str(error),))
+        wanted = _named(kind, version, decoded.obj)
+        warnings = Warnings([text for text in decoded.warnings if not text.startswith(_UNKNOWN)])
+        unknown = [
+            text.removeprefix(_UNKNOWN).strip('"') for text in decoded.warnings if text.startswith(_UNKNOWN)
+        ]
+        try:
+            stored = self._written(kind, version, wanted, warnings, update=update)
+        except StatusError as error:
+            return Verdict(_reasons(error), tuple(unknown))
+        default(kind, version, wanted, _NOW)
+        shown = convert(kind, stored, version)
+        gone = _gone(wanted, shown, "" if update else "status")
+        return Verdict((), (*unknown, *gone), tuple(warnings.texts), shown)
+
+    def _written(
+        self, kind: Kind, version: str, given: JsonObject, warnings: Warnings, *, update: bool
+    ) -> JsonObject:
+        obj = copy.deepcopy(given)
+        default(kind, version, obj, _NOW)
+        to_storage(kind, obj, version)
+        meta = obj["metadata"]
+        target = Target(kind, version, meta.get("namespace") or "", meta.get("name") or "")
+        ctx = Context(
+            kind=kind,
+            version=version,
+            namespace=target.namespace,
+            now=_NOW,
+            features=self.gates,
+            lookup=self._lookup,
+        )
+        request = cast("Request", warnings)
+        if not update:
+            meta.pop("resourceVersion", None)
+            fill_system_fields(obj, _NOW)
+            return before_create(request, target, obj, ctx, Chain())
+        old = copy.deepcopy(obj)
+        change = before_update(request, target, obj, old, ctx, Chain())
+        return change.obj if change is not None else obj
+
+    def _lookup(self, group: str, plural: str, namespace: str, name: str) -> JsonObject | None:
+        if (group, plural) != ("", "namespaces"):
+            return None
+        return self._namespaces.get(name, _ANY_NAMESPACE)
+
+
+def _named(kind: Kind, version: str, obj: JsonObject) -> JsonObject:
+    """The object with the namespace that kubectl would give it."""
+    meta = obj.setdefault("metadata", {})
+    if kind.namespaced:
+        meta["namespace"] = meta.get("namespace") or "default"
+    else:
+        meta.pop("namespace", None)
+    return obj
+
+
+def _reasons(error: StatusError) -> tuple[str, ...]:
+    causes: Sequence[Mapping[str, str]] = (error.status.get("details") or {}).get("causes") or ()
+    return tuple(f"{cause.get('field', '')}: {cause['message']}" for cause in causes) or (error.message,)
+
+
+def _gone(before: Any, after: Any, besides: str) -> Iterator[str]:
+    """Paths of what only ``before`` has, but for metadata and the member ``besides``."""
+    for name, value in before.items():
+        if name not in ("metadata", besides):
+            yield from _missing(value, after.get(name), name)
+
+
+def _missing(before: Any, after: Any, path: str) -> Iterator[str]:
+    if _is_empty(before):
+        return
+    if isinstance(before, dict) and (isinstance(after, dict) or after is None):
+        for name, value in before.items():
+            yield from _missing(value, (after or {}).get(name), f"{path}.{name}")
+    elif _is_empty(after):
+        yield path
+    elif isinstance(before, list) and isinstance(after, list):
+        if len(before) != len(after):
+            yield path
+            return
+        for position, (one, other) in enumerate(zip(before, after, strict=True)):
+            yield from _missing(one, other, f"{path}[{position}]")
+
+
+def _is_empty(value: Any) -> bool:
+    return value is None or (isinstance(value, str | dict | list) and not value)
