@@ -7,14 +7,17 @@ import contextlib
 import socket
 import ssl
 import sys
+from collections.abc import Iterable
 from email.utils import formatdate
 from types import TracebackType
 from typing import Any, Self
 
 from dra_shared.clock import Clock, SystemClock, parse_rfc3339
+from dra_shared.features import FeatureGates
 from dra_shared.httpserver import IDLE_TIMEOUT
 from dra_shared.listening import address, listening_socket
 from dra_shared.log import logger
+from dra_shared.version import release
 from uvicorn.config import Config as UvicornConfig
 from uvicorn.server import ServerState
 
@@ -30,7 +33,7 @@ from dra_apiserver.kinds.bootstrap import Followers, Restorer, make_missing
 from dra_apiserver.kinds.custom.follow import Definitions
 from dra_apiserver.kinds.metrics import handlers as metrics_server
 from dra_apiserver.kinds.rbac.authorizer import RBAC
-from dra_apiserver.metrics import Metrics
+from dra_apiserver.metrics import Metrics, Sample
 from dra_apiserver.storage import Record, Store, kubernetesversion
 from dra_apiserver.storage.catalog import Database
 from dra_apiserver.storage.catalog import engine as find_engine
@@ -206,6 +209,12 @@ class ApiServer:
             ("group", "resource"),
             lambda: [(resource, float(count)) for resource, count in store.resources().items()],
         )
+        metrics.gauge(
+            "kubernetes_feature_enabled",
+            "Feature gates by name and stage: 1 where the gate is on.",
+            ("name", "stage"),
+            lambda: _gates(self.config.features),
+        )
         for name, help, read in (
             ("dralab_store_queued_writes", "Writes that wait for the database.", lambda: store.queued),
             ("dralab_store_revision", "The newest durable revision.", lambda: store.revision),
@@ -218,6 +227,13 @@ class ApiServer:
             ("dralab_store_writes_total", "Writes in those transactions.", lambda: store.committed_writes),
         ):
             metrics.gauge(name, help, (), lambda read=read: [((), float(read()))])  # type: ignore[misc]  # a default binds the loop's value
+
+
+def _gates(features: FeatureGates) -> Iterable[Sample]:
+    """Each gate with its stage as ``k8s.io/component-base/metrics/prometheus/feature`` has it, without one when GA."""
+    for name, gate in release(features.version).gates.items():
+        stage = "" if gate.stage == "GA" else gate.stage.upper()
+        yield (name, stage), float(features.enabled(name))
 
 
 def _tls(config: Config) -> ssl.SSLContext | None:

@@ -413,6 +413,7 @@ async def test_health_and_metrics(server: ApiServer, client: httpx.AsyncClient) 
     )
     assert 'apiserver_request_duration_seconds_bucket{verb="LIST"' in metrics
     assert 'apiserver_storage_objects{resource="namespaces"} 4' in metrics
+    assert 'kubernetes_feature_enabled{name="DRAAdminAccess",stage=""} 1' in metrics
     assert 'apiserver_resource_objects{group="",resource="namespaces"} 4' in metrics
     assert 'apiserver_current_inflight_requests{request_kind="mutating"} 0' in metrics
     assert 'apiserver_current_inflight_requests{request_kind="readOnly"} 1' in metrics
