@@ -46,6 +46,7 @@ GROUPS: dict[str, dict[str, str]] = {
     },
     "Plans": {
         "plan": "Say what the scheduler would do: whether pods fit into a cluster, a dump of one, or a description.",
+        "check": "Say what another version of Kubernetes refuses, drops or does otherwise, and what to do.",
         "export": "Write a cluster, a dump or a description as one file, under other names if wanted.",
     },
     "Faults": {

@@ -1,0 +1,1 @@
+"""``dralab check``: what another version of Kubernetes refuses, drops or does otherwise."""

@@ -1,0 +1,84 @@
+"""What was found, as text and JSON have it."""
+
+from collections.abc import Iterable, Iterator
+from typing import Any
+
+import msgspec
+
+REFUSED, DROPPED, OTHERWISE, WARNED, NOTED = "refused", "dropped", "otherwise", "warned", "noted"
+LEVELS = (REFUSED, DROPPED, OTHERWISE, WARNED, NOTED)
+# A pipeline stops at these; the others are worth a look.
+_GRAVE = frozenset({REFUSED, DROPPED, OTHERWISE})
+
+
+class Finding(msgspec.Struct, frozen=True, omit_defaults=True):
+    """One thing that changes with the version.
+
+    ``about`` is object, gate, driver, node or pod, and ``subject`` its name. ``advice`` is what to do. ``before``: the
+    version of today refuses or drops it, too, so that it is no matter of the version.
+    """
+
+    level: str
+    about: str
+    subject: str
+    text: str
+    advice: str = ""
+    where: str = ""
+    before: bool = False
+
+
+class Report(msgspec.Struct, frozen=True):
+    """All that was found. ``checked`` counts what was looked at, ``unknown`` are the kinds that were not judged."""
+
+    current: str
+    against: str
+    checked: dict[str, int]
+    unknown: tuple[str, ...]
+    findings: tuple[Finding, ...]
+
+    @property
+    def good(self) -> bool:
+        """Whether nothing is refused, dropped or done otherwise that is not so today."""
+        return not any(each.level in _GRAVE and not each.before for each in self.findings)
+
+    def builtins(self) -> dict[str, Any]:
+        """As JSON has it."""
+        return {**msgspec.to_builtins(self), "good": self.good}
+
+
+def ordered(findings: Iterable[Finding]) -> tuple[Finding, ...]:
+    """The gravest first, each once."""
+    return tuple(sorted(dict.fromkeys(findings), key=lambda one: (one.before, LEVELS.index(one.level))))
+
+
+def text(report: Report) -> str:
+    """For people: a paragraph a level, a line or two a finding."""
+    counted = ", ".join(f"{count} {name}" for name, count in report.checked.items() if count)
+    lines = [f"Kubernetes {report.current} -> {report.against}: {counted or 'gates alone'}"]
+    for before, level in [(before, level) for before in (False, True) for level in LEVELS]:
+        found = [one for one in report.findings if (one.before, one.level) == (before, level)]
+        if found:
+            title = f"{level}, in {report.current} as well:" if before else f"{level}:"
+            lines += ["", title, *(_gates(found) if level == NOTED else _lines(found))]
+    if report.unknown:
+        lines += ["", f"not judged, not kinds of Kubernetes: {', '.join(report.unknown)}"]
+    if not report.findings:
+        lines.append("nothing is refused, dropped or done otherwise")
+    return "\n".join(lines)
+
+
+def _lines(found: Iterable[Finding]) -> Iterator[str]:
+    for one in found:
+        where = f" ({one.where})" if one.where else ""
+        yield f"  {one.subject}{where}: {one.text}"
+        if one.advice:
+            yield f"    to do: {one.advice}"
+
+
+def _gates(found: Iterable[Finding]) -> Iterator[str]:
+    """Gates whose defaults change are many: a line for each way."""
+    names: dict[str, list[str]] = {}
+    for one in found:
+        names.setdefault(one.text.partition(" (")[0], []).append(one.subject)
+    for became, gates in names.items():
+        yield f"  {became}: {', '.join(gates)}"

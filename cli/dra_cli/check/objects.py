@@ -1,0 +1,164 @@
+"""Objects in another version: refused, without some of their fields, completed otherwise, warned of.
+
+Two API servers' judgements are compared (``dra_apiserver.verdict``), so that what is wrong in both is kept apart.
+"""
+
+import importlib
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+from dra_shared.features import FeatureGates
+from dra_shared.version import Version, release
+
+from dra_cli.check.finding import DROPPED, OTHERWISE, REFUSED, WARNED, Finding
+
+JsonObject = dict[str, Any]
+
+
+class Checker:
+    """The API server of today, that of the other version, and what is found of each object.
+
+    Both have the same ``runtime_config``. ``namespaces`` are the namespaces among the objects, by name.
+    """
+
+    def __init__(
+        self,
+        now: FeatureGates,
+        then: FeatureGates,
+        runtime_config: str,
+        namespaces: Mapping[str, JsonObject],
+    ) -> None:
+        # By its name: only this needs an API server.
+        self._verdicts = importlib.import_module("dra_apiserver.verdict")
+        self._namespaces = namespaces
+        self._now = self._verdicts.Judge(now, runtime_config, namespaces)
+        self._then = self._verdicts.Judge(then, runtime_config, namespaces)
+        self._runtime_config = runtime_config
+        self._others: dict[str, Any] = {}
+        self.unknown: dict[str, None] = {}
+
+    @property
+    def against(self) -> Version:
+        """The other version."""
+        version: Version = self._then.gates.version
+        return version
+
+    def place(self, api_version: str, kind: str) -> Any:
+        """Where the other version serves the kind."""
+        return self._then.place(api_version, kind)
+
+    def findings(self, obj: JsonObject, where: str = "") -> Iterator[Finding]:
+        """What changes for an object: one that a server has stored if it has a uid, else a manifest."""
+        api_version, kind = str(obj["apiVersion"]), str(obj["kind"])
+        subject = _subject(obj)
+        now, then = self._now.place(api_version, kind), self._then.place(api_version, kind)
+        if not now.known and not then.known and not then.elsewhere:
+            self.unknown[f"{kind} ({api_version})"] = None
+            return
+        stored = bool((obj.get("metadata") or {}).get("uid"))
+        if stored and (lost := self._lost(api_version, kind)):
+            yield Finding(REFUSED, "object", subject, lost, "delete it before, and create it again", where)
+        elif not stored and not then.served:
+            text = f'no matches for kind "{kind}" in version "{api_version}"'
+            yield Finding(
+                REFUSED, "object", subject, text, self._way(api_version, then), where, not now.served
+            )
+        if then.known:
+            yield from self._judged(obj, subject, where, stored, now.known)
+
+    def _lost(self, api_version: str, kind: str) -> str:
+        written = self._now.stored_as(api_version, kind)
+        if not written or self._then.readable(written, kind):
+            return ""
+        return f"it is stored as {written}, which {self.against} cannot read"
+
+    def _way(self, api_version: str, place: Any) -> str:
+        if place.elsewhere:
+            return f"use apiVersion: {place.elsewhere[0]}"
+        if place.gate and not self._then.gates.enabled(place.gate):
+            return f"--feature-gates={place.gate}=true --runtime-config={api_version}=true"
+        return f"--runtime-config={api_version}=true" if place.known else f"{self.against} has no such kind"
+
+    def _judged(
+        self, obj: JsonObject, subject: str, where: str, stored: bool, known: bool
+    ) -> Iterator[Finding]:
+        then = _asked(self._then, obj, stored)
+        now = _asked(self._now, obj, stored) if known else self._verdicts.Verdict()
+        for text in then.refused:
+            yield Finding(REFUSED, "object", subject, text, where=where, before=text in now.refused)
+        for path in then.dropped:
+            before = path in now.dropped
+            advice = self._gate_for(obj, stored, path)
+            yield Finding(DROPPED, "object", subject, path, advice, where, before)
+        for text in then.warnings:
+            if text not in now.warnings:
+                yield Finding(WARNED, "object", subject, text, where=where)
+        if now.stored is not None and then.stored is not None and not stored:
+            lost = [*now.dropped, *then.dropped]
+            for path, text in _differences(now.stored, then.stored, ""):
+                if not any(one == path or one.startswith(f"{path}.") for one in lost):
+                    yield Finding(OTHERWISE, "object", subject, f"{path}: {text}", where=where)
+
+    def _gate_for(self, obj: JsonObject, stored: bool, path: str) -> str:
+        """The gate that keeps the field, if one does: that which needs the fewest others."""
+        gates = self._then.gates
+        off = [
+            name
+            for name, gate in release(gates.version).gates.items()
+            if not (gates.enabled(name) or gate.locked or gate.stage == "Deprecated")
+        ]
+        for name in sorted(off, key=lambda name: len(_needed(gates.version, name))):
+            if path not in _asked(self._with(name), obj, stored).dropped:
+                return f"--feature-gates={name}=true"
+        return f"{gates.version} does not have the field"
+
+    def _with(self, name: str) -> Any:
+        """The other version with one more gate, and what that needs."""
+        if name not in self._others:
+            gates = self._then.gates
+            on = dict.fromkeys((*gates, *_needed(gates.version, name)), True)
+            judge = self._verdicts.Judge(
+                FeatureGates(gates.version, **on), self._runtime_config, self._namespaces
+            )
+            self._others[name] = judge
+        return self._others[name]
+
+
+def _asked(judge: Any, obj: JsonObject, stored: bool) -> Any:
+    # Drivers publish their slices again, and claims are made again: what counts is what becomes of new ones.
+    stored = stored and not str(obj["apiVersion"]).startswith("resource.k8s.io/")
+    return judge.keep(obj) if stored else judge.create(obj)
+
+
+def _needed(version: Version, name: str) -> set[str]:
+    """The gate with all that it needs."""
+    known = release(version).gates
+    on, wanted = {name}, [name]
+    while wanted:
+        needs = [other for other in known[wanted.pop()].needs if other not in on]
+        on.update(needs)
+        wanted += needs
+    return on
+
+
+def _differences(now: Any, then: Any, path: str) -> Iterator[tuple[str, str]]:
+    if isinstance(now, dict) and isinstance(then, dict):
+        for name in dict.fromkeys([*now, *then]):
+            if not (path == "" and name in ("metadata", "status")):
+                yield from _differences(now.get(name), then.get(name), f"{path}.{name}".lstrip("."))
+    elif isinstance(now, list) and isinstance(then, list) and len(now) == len(then):
+        for position, (one, other) in enumerate(zip(now, then, strict=True)):
+            yield from _differences(one, other, f"{path}[{position}]")
+    elif now != then and (now or then):
+        yield path, f"{_shown(then)}, and {_shown(now)} today"
+
+
+def _shown(value: Any) -> str:
+    return "absent" if value is None else str(value)
+
+
+def _subject(obj: JsonObject) -> str:
+    meta = obj.get("metadata") or {}
+    name = str(meta.get("name") or f"{meta.get('generateName', '')}…")
+    namespace = meta.get("namespace")
+    return f"{obj['kind']} {namespace}/{name}" if namespace else f"{obj['kind']} {name}"

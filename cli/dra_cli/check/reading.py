@@ -1,0 +1,123 @@
+"""What is checked: manifests, a dump or a running cluster, with the version and the feature gates that it has now."""
+
+import argparse
+import asyncio
+import re
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+import orjson
+from dra_shared.api.resources import DAEMON_SETS, PRIORITY_CLASSES, WORKLOADS
+from dra_shared.features import read
+from dra_shared.version import DEFAULT, VERSIONS, Version, release
+
+from dra_cli.access import ChosenCluster, chosen_cluster
+from dra_cli.errors import CommandError
+from dra_cli.manifests import Manifest, load
+from dra_cli.plan.documents import Document
+from dra_cli.plan.live import listed
+from dra_cli.plan.reading import from_source
+from dra_cli.plan.sources import is_kubeconfig, kubeconfig_cluster
+
+JsonObject = dict[str, Any]
+
+_ENABLED = re.compile(r'^kubernetes_feature_enabled\{name="(\w+)",stage="\w*"\} ([01])', re.MULTILINE)
+_KUBELET = re.compile(r"v?(1\.\d+)")
+
+
+@dataclass
+class Subject:
+    """All that is checked. ``manifests`` and ``documents`` are objects; those of manifests know their line.
+
+    ``gates`` are those that differ from the version's defaults, or that the caller set. ``problems`` are what could
+    not be read.
+    """
+
+    manifests: list[Manifest] = field(default_factory=list)
+    documents: list[Document] = field(default_factory=list)
+    version: Version = DEFAULT
+    gates: dict[str, bool] = field(default_factory=dict)
+    problems: list[str] = field(default_factory=list)
+
+    def objects(self) -> Iterable[tuple[JsonObject, str]]:
+        """Each object with where it is; empty for those of a cluster."""
+        for manifest in self.manifests:
+            yield manifest, manifest.where
+        for document in self.documents:
+            value = orjson.loads(bytes(document.data))
+            where = "" if document.where.startswith("http") else document.where
+            yield {"apiVersion": document.api_version, "kind": document.kind, **value}, where
+
+
+def subject(chosen: argparse.Namespace) -> Subject:
+    """What the options mean.
+
+    Raises:
+        CommandError: it cannot be read, or a gate or version is not known.
+    """
+    found = Subject()
+    if chosen.files:
+        found.manifests = load(chosen.files)
+    named = any(getattr(chosen, name) for name in ("data", "kubeconfig", "context", "server"))
+    live = ""
+    if chosen.source is not None and not is_kubeconfig(chosen.source):
+        found.documents = list(from_source(chosen.source, found.problems))
+    elif chosen.source is not None or named or not chosen.files:
+        cluster = chosen_cluster(chosen)
+        if chosen.source is not None:
+            cluster = kubeconfig_cluster(chosen.source, chosen.context)
+        live, found.gates = asyncio.run(_cluster(cluster, found))
+    found.version = _version(chosen.kubernetes_version or live, found.documents)
+    try:
+        found.gates |= read(chosen.feature_gates, found.version)
+    except ValueError as error:
+        raise CommandError(str(error), 2) from error
+    defaults = release(found.version).gates
+    wanted = read(chosen.feature_gates, found.version)
+    found.gates = {
+        name: on
+        for name, on in found.gates.items()
+        if name in wanted or (name in defaults and defaults[name].default != on)
+    }
+    return found
+
+
+async def _cluster(cluster: ChosenCluster, found: Subject) -> tuple[str, dict[str, bool]]:
+    """The version of a running cluster and its gates; ``found`` gets the objects."""
+    async with cluster.client("dralab-check") as client:
+        version = await client.raw("GET", "/version")
+        metrics = await client.raw("GET", "/metrics")
+        more = (PRIORITY_CLASSES, DAEMON_SETS, WORKLOADS)
+        for _, documents in await listed(client, found.problems, more=more):
+            found.documents += documents
+    gates = {name: on == "1" for name, on in _ENABLED.findall(metrics.content.decode(errors="replace"))}
+    if not gates:
+        found.problems.append(
+            "its feature gates are not known: /metrics names none; name those that are set with --feature-gates"
+        )
+    version_info: Mapping[str, Any] = orjson.loads(version.content) if version.status_code == 200 else {}
+    return str(version_info.get("gitVersion") or ""), gates
+
+
+def _version(text: str, documents: Iterable[Document]) -> Version:
+    """The version that is named, else that of the newest kubelet among the objects, else ours."""
+    if text:
+        try:
+            return Version.parse(text.partition("-")[0].partition("+")[0])
+        except ValueError as error:
+            raise CommandError(str(error), 2) from error
+    kubelets = {
+        found[1]
+        for document in documents
+        if document.kind == "Node"
+        for found in [_KUBELET.match(_kubelet(document))]
+        if found is not None
+    }
+    known = [version for version in VERSIONS if str(version) in kubelets]
+    return known[-1] if known else DEFAULT
+
+
+def _kubelet(node: Document) -> str:
+    status = orjson.loads(bytes(node.data)).get("status") or {}
+    return str((status.get("nodeInfo") or {}).get("kubeletVersion") or "")

@@ -1,0 +1,76 @@
+"""``dralab check``."""
+
+import argparse
+import sys
+
+from dra_cli.commandline import Parser
+from dra_cli.errors import CommandError
+
+
+def options(parser: Parser) -> None:
+    """Declare what it takes."""
+    from dra_cli.access import cluster_options
+
+    parser.add_argument(
+        "files", nargs="*", metavar="FILE", help="manifests: files, folders, or - for standard input"
+    )
+    parser.add_argument("--against", required=True, metavar="VERSION", help="the other version, such as 1.37")
+    parser.add_argument(
+        "--from",
+        dest="source",
+        metavar="SOURCE",
+        help="a kubeconfig, or a dump: a file, folder, zip or tar of YAML or JSON",
+    )
+    parser.add_argument(
+        "--kubernetes-version",
+        default="",
+        help="the version of today (default: the cluster's, that of a dump's newest kubelet, or dralab's own)",
+    )
+    parser.add_argument(
+        "--feature-gates", default="", help="gates that are set today, besides those that the cluster reports"
+    )
+    parser.add_argument("--gates-after", default="", help="gates that are set in the other version")
+    parser.add_argument(
+        "--runtime-config", default="", help="API versions that are switched on, as kube-apiserver's"
+    )
+    parser.switch("--pods", default=True, help="place the pods of a dump or cluster again, in both versions")
+    parser.add_argument("--output", "-o", default="", help="json or yaml instead of text")
+    cluster_options(parser)
+
+
+def run(chosen: argparse.Namespace) -> int:
+    """Report; 1 if something is refused, dropped or done otherwise.
+
+    Raises:
+        CommandError: there is no such output, version or gate.
+    """
+    from dra_shared.features import read
+    from dra_shared.version import Version
+
+    from dra_cli.check.checking import report
+    from dra_cli.check.finding import text
+    from dra_cli.check.reading import subject
+
+    if chosen.output not in ("", "json", "yaml"):
+        raise CommandError(f"unknown output {chosen.output!r}: choose json or yaml, or leave it out", 2)
+    try:
+        against = Version.parse(chosen.against)
+        after = read(chosen.gates_after, against)
+    except ValueError as error:
+        raise CommandError(str(error), 2) from error
+    checked = subject(chosen)
+    found = report(checked, against, after, chosen.runtime_config, with_pods=chosen.pods)
+    for problem in checked.problems:
+        print(f"dralab: {problem}", file=sys.stderr)
+    print(_plain(found.builtins(), chosen.output) if chosen.output else text(found))
+    return 0 if found.good else 1
+
+
+def _plain(value: object, output: str) -> str:
+    if output == "json":
+        import orjson
+
+        return orjson.dumps(value, option=orjson.OPT_INDENT_2).decode()
+    import yaml
+
+    return yaml.safe_dump(value, sort_keys=False, allow_unicode=True).rstrip()

@@ -1,0 +1,187 @@
+"""``dralab check``: what changes with the version, and the exit code."""
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+from dra_cli import commandline
+from dra_cli.check import gates
+from dra_cli.errors import CommandError
+from dra_shared.version import V1_34, V1_36, V1_37
+
+from tests.cli.plan.objects import Json, claim, cluster, pod
+
+Checked = tuple[int, Json]
+Check = Callable[..., Checked]
+
+_CLAIM = """
+apiVersion: resource.k8s.io/v1
+kind: ResourceClaim
+metadata: {name: a}
+spec:
+  devices:
+    requests:
+    - name: gpu
+      exactly: {deviceClassName: gpu, tolerations: [{key: x, operator: Exists}]}
+"""
+
+
+@pytest.fixture
+def check(tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> Check:
+    """Runs the command on a manifest or a dump; gives its exit code and its report."""
+    monkeypatch.chdir(tmp_path)
+
+    def checked(given: str | list[Json], against: str, *options: str) -> Checked:
+        if isinstance(given, str):
+            (tmp_path / "it.yaml").write_text(given)
+            words = ["it.yaml"]
+        else:
+            (tmp_path / "dump.json").write_text(
+                json.dumps({"apiVersion": "v1", "kind": "List", "items": given})
+            )
+            words = ["--from", "dump.json"]
+        code = commandline.run("check", [*words, "--against", against, "-o", "json", *options])
+        return code, json.loads(capsys.readouterr().out)
+
+    return checked
+
+
+def _found(report: Json, level: str, *, before: bool = False) -> list[Json]:
+    return [one for one in report["findings"] if (one["level"], one.get("before", False)) == (level, before)]
+
+
+def test_a_dropped_field_names_its_line_and_the_gate_that_keeps_it(check: Check) -> None:
+    code, report = check(_CLAIM, "1.34")
+    (found,) = _found(report, "dropped")
+    assert code == 1
+    assert found["text"] == "spec.devices.requests[0].exactly.tolerations"
+    assert found["advice"] == "--feature-gates=DRADeviceTaints=true"
+    assert found["where"] == "it.yaml:2"
+
+
+def test_the_gate_of_the_advice_helps(check: Check) -> None:
+    code, report = check(_CLAIM, "1.34", "--gates-after", "DRADeviceTaints=true")
+    assert (code, _found(report, "dropped")) == (0, [])
+
+
+def test_what_is_the_same_in_both_versions_is_no_matter_of_the_version(check: Check) -> None:
+    code, report = check(_CLAIM.replace("gpu,", "gpu, allocationMode: Some,"), "1.37")
+    assert code == 0
+    assert [one["about"] for one in _found(report, "refused", before=True)] == ["object"]
+
+
+def test_an_api_version_that_is_not_served_has_a_successor(check: Check) -> None:
+    workload = "apiVersion: storage.k8s.io/v1beta1\nkind: VolumeAttributesClass\nmetadata: {name: a}\ndriverName: x\n"
+    code, report = check(workload, "1.37", "--runtime-config", "storage.k8s.io/v1beta1=true")
+    (found,) = _found(report, "refused")
+    assert code == 1
+    assert found["text"] == 'no matches for kind "VolumeAttributesClass" in version "storage.k8s.io/v1beta1"'
+    assert found["advice"] == "use apiVersion: storage.k8s.io/v1"
+
+
+def test_custom_resources_are_named_and_not_judged(check: Check) -> None:
+    code, report = check("apiVersion: example.com/v1\nkind: Foo\nmetadata: {name: a}\n", "1.37")
+    assert (code, report["unknown"]) == (0, ["Foo (example.com/v1)"])
+
+
+def _published(api_version: str, kubelet: str) -> list[Json]:
+    objects = cluster()
+    for obj in objects:
+        if obj["kind"] == "Node":
+            obj["status"]["nodeInfo"] = {"kubeletVersion": kubelet}
+        if obj["kind"] == "ResourceSlice":
+            obj["metadata"]["managedFields"] = [
+                {"manager": "driver", "apiVersion": api_version, "operation": "Update"}
+            ]
+    return objects
+
+
+def test_a_driver_that_writes_what_is_not_served_is_named(check: Check) -> None:
+    code, report = check(_published("resource.k8s.io/v1beta1", "v1.35.1"), "1.36")
+    (found,) = _found(report, "refused")
+    assert (code, report["current"]) == (1, "1.35")
+    assert (found["about"], found["subject"]) == ("driver", "gpu.example.com")
+    assert found["advice"] == (
+        "use a release of it that writes resource.k8s.io/v1, or --runtime-config=resource.k8s.io/v1beta1=true"
+    )
+
+
+@pytest.mark.parametrize(
+    ("kubelet", "against", "text"),
+    [
+        ("v1.33.0", "1.36", ""),
+        ("v1.33.0", "1.37", "is more than three minor versions older than an API server of 1.37"),
+        ("v1.36.0", "1.35", "is newer than an API server of 1.35"),
+    ],
+)
+def test_kubelets_outside_the_version_skew_policy(
+    check: Check, kubelet: str, against: str, text: str
+) -> None:
+    _, report = check(
+        _published("resource.k8s.io/v1", kubelet), against, "--kubernetes-version", "1.36", "--no-pods"
+    )
+    found = [one["text"] for one in _found(report, "refused") if one["about"] == "node"]
+    assert found == ([f"kubelet {kubelet} {text}"] if text else [])
+
+
+def _waiting() -> list[Json]:
+    """A pod that wants a device, where all are tainted."""
+    node, piece, device_class, *_ = cluster()
+    for device in piece["spec"]["devices"]:
+        device["basic"]["taints"] = [{"key": "broken", "effect": "NoSchedule"}]
+    return [node, piece, device_class, claim("wanted"), pod("waiting", "", "wanted")]
+
+
+def test_pods_are_placed_again_by_both_versions(check: Check) -> None:
+    code, report = check(_waiting(), "1.34", "--kubernetes-version", "1.36")
+    (found,) = _found(report, "otherwise")
+    assert (code, report["checked"]["pods placed again"]) == (1, 1)
+    assert found["subject"] == "Pod default/waiting"
+    assert found["text"].startswith(
+        "node-0 with gpu.example.com/node-0/gpu-0; today: 0/1 nodes are available"
+    )
+
+
+def test_text_says_what_to_do(check: Check, capsys: pytest.CaptureFixture[str]) -> None:
+    check(_CLAIM, "1.34")
+    assert commandline.run("check", ["it.yaml", "--against", "1.34"]) == 1
+    lines = capsys.readouterr().out.splitlines()
+    assert lines[:5] == [
+        "Kubernetes 1.36 -> 1.34: 1 objects",
+        "",
+        "dropped:",
+        "  ResourceClaim a (it.yaml:2): spec.devices.requests[0].exactly.tolerations",
+        "    to do: --feature-gates=DRADeviceTaints=true",
+    ]
+
+
+@pytest.mark.parametrize("words", [["--against", "1.12"], ["--against", "1.37", "--gates-after", "X=true"]])
+def test_unknown_versions_and_gates_are_refused(check: Check, words: list[str]) -> None:
+    with pytest.raises(CommandError) as caught:
+        commandline.run("check", ["it.yaml", *words])
+    assert caught.value.code == 2
+
+
+def test_a_gate_that_is_gone_is_refused_with_what_became_of_it() -> None:
+    found = list(gates.findings({"GangScheduling": True}, V1_36, V1_37))
+    assert [(one.text, one.advice) for one in found if one.level == "refused"] == [
+        (
+            "unrecognized feature gate: GangScheduling",
+            "leave GangScheduling out of --feature-gates: it is gone",
+        )
+    ]
+
+
+def test_a_gate_that_is_locked_is_refused() -> None:
+    found = list(gates.findings({"DRAPrioritizedList": False}, V1_36, V1_37))
+    assert found[0].text == "cannot set feature gate DRAPrioritizedList to false, feature is locked to true"
+    assert gates.chosen({"DRAPrioritizedList": False, "DRAAdminAccess": True}, V1_37) == {
+        "DRAAdminAccess": True
+    }
+
+
+def test_a_gate_whose_need_is_off_is_left_out() -> None:
+    assert gates.chosen({"DRADeviceTaintRules": True, "DRADeviceTaints": False}, V1_34) == {
+        "DRADeviceTaints": False
+    }
