@@ -54,6 +54,7 @@ GROUPS: dict[str, dict[str, str]] = {
         "storm": "Let pods come and go in a cluster of its own while faults strike; at rest nothing may be broken.",
     },
     "Development": {
+        "new": "Write a project to begin with: dralab new driver NAME, with tests, manifests and CI.",
         "bench": "Run a benchmark and print its numbers; its own options follow its name.",
         "docs": "Show the documentation in a browser, without network.",
         "completion": "Print what makes a shell complete commands and options.",

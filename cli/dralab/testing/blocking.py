@@ -3,7 +3,8 @@
 import asyncio
 import contextlib
 import threading
-from collections.abc import Callable, Coroutine
+from collections.abc import Callable, Coroutine, Iterator
+from contextlib import AbstractAsyncContextManager
 from dataclasses import dataclass
 from pathlib import Path
 from types import TracebackType
@@ -11,6 +12,7 @@ from typing import Any, Self, TypeVar
 
 import httpx
 import uvloop
+from dra_node_agent.driverkit.program import Surroundings
 
 from dralab.testing.cluster import AsyncCluster, JsonObject, Objects
 from dralab.testing.conditions import TIMEOUT, Condition
@@ -52,6 +54,14 @@ async def _cancel_all() -> None:
         task.cancel()
     await asyncio.gather(*others, return_exceptions=True)
     await asyncio.get_running_loop().shutdown_default_executor()
+
+
+async def _enter(what: AbstractAsyncContextManager[T]) -> T:
+    return await what.__aenter__()
+
+
+async def _leave(what: AbstractAsyncContextManager[Any]) -> None:
+    await what.__aexit__(None, None, None)
 
 
 class Cluster:
@@ -115,6 +125,19 @@ class Cluster:
             work.close()
             raise RuntimeError("the cluster does not run: use it in a with block")
         return await self._thread.run_from(work)
+
+    @contextlib.contextmanager
+    def running(self, what: AbstractAsyncContextManager[T]) -> Iterator[T]:
+        """Be within an asynchronous context on the cluster's loop: that of a driver, for example."""
+        entered = self.run(_enter(what))
+        try:
+            yield entered
+        finally:
+            self.run(_leave(what))
+
+    def surroundings(self, driver: str, node: str = "node-0") -> Surroundings:
+        """Where a driver of one's own runs on a node: its directories, and a client for the cluster's loop."""
+        return self.asynchronous.surroundings(driver, node)
 
     @property
     def options(self) -> Options:

@@ -16,6 +16,8 @@ import orjson
 from dra_cli import manifests, objects
 from dra_cli.discovery import Discovery, ServedResource
 from dra_cli.errors import CommandError
+from dra_node_agent.driverkit.directories import Directories
+from dra_node_agent.driverkit.program import Surroundings
 from dra_shared.client.errors import from_response
 from dra_shared.client.rest import Client
 from dra_shared.clock import FakeClock
@@ -97,6 +99,11 @@ class AsyncCluster:
         if not isinstance(clock, FakeClock):
             raise RuntimeError("this cluster has the machine's clock: ask for one with fake_clock=True")
         return clock
+
+    def surroundings(self, driver: str, node: str = "node-0") -> Surroundings:
+        """Where a driver of one's own runs on a node: its directories, and a client."""
+        home = self.data / "nodes" / node
+        return Surroundings(node, Directories.below(driver, home / "kubelet", home / "cdi"), self.client)
 
     # Objects
 

@@ -1,0 +1,73 @@
+"""``dralab new driver``: what it writes is a project that works."""
+
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from dra_cli import commandline
+from dra_cli.errors import CommandError
+from dra_cli.project.writer import Names
+
+
+def _new(*words: str) -> int:
+    return commandline.run("new", ["driver", *words])
+
+
+def _run(folder: Path, *words: str) -> None:
+    ended = subprocess.run([sys.executable, "-m", *words], cwd=folder, capture_output=True, text=True)
+    assert ended.returncode == 0, ended.stdout + ended.stderr
+
+
+@pytest.fixture
+def project(tmp_path: Path) -> Path:
+    folder = tmp_path / "project"
+    assert _new("a-card.acme.io", "-o", str(folder)) == 0
+    return folder
+
+
+@pytest.mark.slow
+@pytest.mark.system
+def test_its_own_tests_pass(project: Path) -> None:
+    _run(project, "pytest", "-q", "-p", "no:cacheprovider", "-p", "no:xdist")
+
+
+@pytest.mark.system
+def test_it_is_formatted_and_without_findings(project: Path) -> None:
+    _run(project, "ruff", "check", "--no-cache", "--select", "E,F,W,I,B,UP", ".")
+    _run(project, "ruff", "format", "--no-cache", "--check", ".")
+
+
+def test_it_speaks_of_the_new_driver_alone(project: Path) -> None:
+    files = [path for path in project.rglob("*") if path.is_file()]
+    assert (project / ".github/workflows/ci.yml") in files
+    assert (project / "src/a_card_driver/driver.py") in files
+    assert not [path for path in files if "dongle" in (str(path) + path.read_text()).lower()]
+    text = (project / "deploy/driver.yaml").read_text()
+    assert "name: a-card-driver\n" in text
+    assert "class ACardDriver:" in (project / "src/a_card_driver/driver.py").read_text()
+
+
+def test_what_is_there_already_stays(project: Path) -> None:
+    with pytest.raises(CommandError, match="is there already"):
+        _new("other.acme.io", "-o", str(project))
+
+
+@pytest.mark.parametrize(
+    ("name", "message"),
+    [
+        ("dongle", "must end with a domain of yours"),
+        ("Dongle.example.com", "a lowercase RFC 1123 subdomain"),
+        ("0dongle.example.com", "'0dongle' cannot name devices"),
+        (f"{'d' * 60}.example.com", "must be no more than 63"),
+    ],
+)
+def test_a_name_that_cannot_be_one_is_refused(name: str, message: str) -> None:
+    with pytest.raises(CommandError, match=message):
+        Names.of(name)
+
+
+def test_the_short_name_can_be_another() -> None:
+    assert Names.of("gpu.acme.io", "card").applied("dongle_driver of dongle.example.com: DongleDriver") == (
+        "card_driver of gpu.acme.io: CardDriver"
+    )
