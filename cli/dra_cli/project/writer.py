@@ -79,4 +79,4 @@ def write(chosen: Names, folder: Path) -> list[Path]:
             written.append(target)
     except OSError as error:
         raise CommandError(f"cannot write {error.filename}: {error.strerror}") from error
-    return written
+    return sorted(written)
