@@ -1,10 +1,13 @@
 """The services of a cluster in the test's own process, and that process's logging."""
 
+import gc
+import weakref
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 import structlog
+from dralab.testing import AsyncCluster, services
 from dralab.testing.services import _quiet_logs
 from structlog.testing import capture_logs
 
@@ -45,3 +48,31 @@ def test_logging_that_a_program_has_set_up_is_left_alone(
     structlog.configure(processors=[structlog.processors.JSONRenderer()])
     _quiet_logs(tmp_path)
     assert _is_printed(capfd)
+
+
+@pytest.fixture
+def thawed() -> Iterator[None]:
+    """Without what the tests' own process keeps from the collector: a program that does so is left alone."""
+    gc.unfreeze()
+    yield
+    gc.freeze()
+
+
+@pytest.mark.usefixtures("thawed")
+async def test_a_new_cluster_is_no_work_for_the_collector_and_an_ended_one_is_gone(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(services, "_COLLECT_AFTER", 1)
+    async with AsyncCluster() as cluster:
+        # A cluster is some 100,000 objects.
+        young = sum(len(gc.get_objects(generation)) for generation in (0, 1))
+        server = weakref.ref(cluster._services.server)  # type: ignore[union-attr]  # in this process
+        assert server() is not None
+        before = gc.get_stats()[2]["collections"]
+    assert young < 20_000
+    assert gc.isenabled()
+    assert gc.get_freeze_count() == 0
+    assert gc.get_stats()[2]["collections"] > before
+    del cluster
+    gc.collect()
+    assert server() is None

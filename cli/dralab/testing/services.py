@@ -5,8 +5,10 @@ import atexit
 import contextlib
 import gc
 import inspect
+import itertools
 import os
 import tempfile
+from collections.abc import Iterator
 from pathlib import Path
 from types import TracebackType
 from typing import Self
@@ -36,6 +38,10 @@ _SCHEDULER = "kube-scheduler/v{} dralab-scheduler"
 _ACCOUNTS = ("", "serviceaccounts")
 _POLL = 0.002
 _START_TIMEOUT = 60.0
+# So many clusters that ended are garbage together: each is a web of cycles of about 5 MiB.
+_COLLECT_AFTER = 8
+
+_ended = itertools.count(1)
 
 
 class Services:
@@ -67,20 +73,15 @@ class Services:
 
     async def __aenter__(self) -> Self:
         _quiet_logs(self.data)
-        # What is made now lives as long as the cluster: looking through it for garbage would find nothing.
-        collects = gc.isenabled()
-        gc.disable()
         try:
-            await self._start()
-            async with asyncio.timeout(_START_TIMEOUT):
-                while not self._ready():
-                    await self.pause(_POLL)
+            with _no_collection():
+                await self._start()
+                async with asyncio.timeout(_START_TIMEOUT):
+                    while not self._ready():
+                        await self.pause(_POLL)
         except BaseException:
             await self._stack.aclose()
             raise
-        finally:
-            if collects:
-                gc.enable()
         return self
 
     async def __aexit__(
@@ -90,6 +91,8 @@ class Services:
         traceback: TracebackType | None,
     ) -> None:
         await self._stack.aclose()
+        if next(_ended) % _COLLECT_AFTER == 0 and gc.isenabled():
+            gc.collect()
 
     async def pause(self, seconds: float) -> None:
         """Let the services work for a moment; on a fake clock some time passes too."""
@@ -171,6 +174,24 @@ class Services:
             and account is not None
             and not any(node.spec.taints for node in nodes)
         )
+
+
+@contextlib.contextmanager
+def _no_collection() -> Iterator[None]:
+    """Look for no garbage meanwhile: what a cluster makes at its start lives as long as the cluster.
+
+    Afterwards it counts as old: else the next object that anyone makes has all of it looked through.
+    """
+    collects = gc.isenabled()
+    gc.disable()
+    try:
+        yield
+    finally:
+        if gc.get_freeze_count() == 0:
+            gc.freeze()
+            gc.unfreeze()
+        if collects:
+            gc.enable()
 
 
 _DEFAULT = [

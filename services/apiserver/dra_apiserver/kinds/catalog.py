@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Sequence
 
 from dra_shared.features import FeatureGates
@@ -74,9 +75,10 @@ def runtime_config(text: str) -> RuntimeConfig:
     return config
 
 
+@functools.cache
 def kinds(kubernetes: Version) -> Sequence[Kind]:
     """The built-in kinds of a version of Kubernetes."""
-    return [found for kind in KINDS if (found := names.in_version(kind, kubernetes)) is not None]
+    return tuple(found for kind in KINDS if (found := names.in_version(kind, kubernetes)) is not None)
 
 
 def registry(

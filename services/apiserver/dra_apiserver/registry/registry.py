@@ -59,7 +59,7 @@ class Registry:
                 continue
             versions = tuple(v for v in kind.versions if config.serves(kind.group, v, kind.plural))
             if versions:
-                served.append(replace(kind, versions=versions))
+                served.append(kind if versions == kind.versions else replace(kind, versions=versions))
         return cls(served, group_versions, all_kinds=kinds, kubernetes=kubernetes)
 
     def add(self, info: Kind) -> None:

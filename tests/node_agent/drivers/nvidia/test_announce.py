@@ -1,14 +1,16 @@
 """What is published for every kind of GPU and setting, against section 2 of the driver's facts."""
 
 import uuid
+from collections.abc import Iterator
 from pathlib import Path
 
 import msgspec
 import pytest
 from dra_node_agent.driverkit.errors import DriverConfigError
 from dra_node_agent.driverkit.resources import PoolSlice
+from dra_node_agent.drivers.nvidia import discovery
 from dra_node_agent.drivers.nvidia.announce import Announcer
-from dra_node_agent.drivers.nvidia.devices import Gpu
+from dra_node_agent.drivers.nvidia.devices import GiProfile, Gpu
 from dra_node_agent.drivers.nvidia.discovery import DeviceLibrary
 from dra_node_agent.drivers.nvidia.gates import NvidiaGates
 from dra_node_agent.drivers.nvidia.host import SimulatedHost
@@ -258,3 +260,20 @@ def test_taints_are_published_with_their_device(tmp_path: Path) -> None:
     taint = DeviceTaint(key="gpu.nvidia.com/xid", value="79", effect="NoSchedule")
     (slice_,) = _publish(tmp_path, "2xL4", taints={"gpu-1": (taint,)})
     assert [device.taints for device in slice_.devices] == [(), (taint,)]
+
+
+def test_nvml_is_asked_once_for_the_profiles_of_gpus_of_one_product(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    asked: list[object] = []
+    profiles = discovery._profiles
+
+    def counted(handle: object) -> Iterator[GiProfile]:
+        asked.append(handle)
+        return profiles(handle)
+
+    monkeypatch.setattr(discovery, "_profiles", counted)
+    system = open_system("6xA100-SXM4-40GB:whole,2xH100", "node-0")
+    gpus = DeviceLibrary(SimulatedHost(system, tmp_path), NvidiaGates()).gpus()
+    assert len(asked) == 2
+    assert [gpu.profiles == gpus[0].profiles for gpu in gpus] == [True] * 6 + [False] * 2

@@ -3,7 +3,7 @@
 import ctypes
 import functools
 import uuid
-from collections.abc import Iterator
+from collections.abc import Hashable, Iterator
 from contextlib import contextmanager
 from typing import Any
 
@@ -56,6 +56,7 @@ _log = logger(__name__)
 
 #: The devices of a node by the PCI address of their GPU, then by name.
 PerGpu = dict[str, dict[str, Allocatable]]
+Profiles = tuple[GiProfile, ...]
 
 
 class DiscoveryError(Exception):
@@ -92,8 +93,10 @@ class DeviceLibrary:
 
     def gpus(self) -> list[Gpu]:
         """The GPUs that NVML sees, by index; raises DiscoveryError."""
+        # GPUs of one product in one mode have the same: NVML is asked once for them.
+        profiles: dict[Hashable, Profiles] = {}
         with self._nvml():
-            return [self._gpu(index) for index in range(pynvml.nvmlDeviceGetCount())]
+            return [self._gpu(index, profiles) for index in range(pynvml.nvmlDeviceGetCount())]
 
     def clique(self) -> str | None:
         """The NVLink domain that all GPUs are in, as ``CLUSTER-UUID.CLIQUE``; None without one of several machines.
@@ -282,7 +285,7 @@ class DeviceLibrary:
             for uuid in uuids:
                 self.host.nvml.set_time_slice(uuid, interval)
 
-    def _gpu(self, index: int) -> Gpu:
+    def _gpu(self, index: int, known: dict[Hashable, Profiles]) -> Gpu:
         handle = pynvml.nvmlDeviceGetHandleByIndex(index)
         uuid = _text(pynvml.nvmlDeviceGetUUID(handle))
         try:
@@ -299,6 +302,10 @@ class DeviceLibrary:
         architecture = pynvml.nvmlDeviceGetArchitecture(handle)
         pci = pynvml.nvmlDeviceGetPciInfo(handle)
         bus = f"{pci.domain:04x}:{pci.bus:02x}:{pci.device:02x}.0"
+        product = _text(pynvml.nvmlDeviceGetName(handle))
+        kind = (product, pci.pciDeviceId, memory, current)
+        if capable and kind not in known:
+            known[kind] = _shared(tuple(_profiles(handle)))
         return Gpu(
             uuid=uuid,
             minor=pynvml.nvmlDeviceGetMinorNumber(handle),
@@ -308,7 +315,7 @@ class DeviceLibrary:
             toggles_mig=architecture >= pynvml.NVML_DEVICE_ARCH_HOPPER,
             virtual=_virtual(handle),
             memory_bytes=memory,
-            product_name=_text(pynvml.nvmlDeviceGetName(handle)),
+            product_name=product,
             brand=_BRANDS.get(pynvml.nvmlDeviceGetBrand(handle), "Unknown"),
             architecture=_ARCHITECTURES.get(architecture, "Unknown"),
             cuda_compute_capability=f"{major}.{minor}",
@@ -318,7 +325,7 @@ class DeviceLibrary:
             pcie_root=self.host.pcie_root(bus),
             numa_node=self.host.numa_node(bus),
             addressing_mode=_addressing_mode(handle),
-            profiles=_shared(tuple(_profiles(handle))) if capable else (),
+            profiles=known.get(kind, ()),
         )
 
     @contextmanager
@@ -368,7 +375,7 @@ def _profiles(handle: Any) -> Iterator[GiProfile]:
 
 
 @functools.lru_cache(maxsize=64)
-def _shared(profiles: tuple[GiProfile, ...]) -> tuple[GiProfile, ...]:
+def _shared(profiles: Profiles) -> Profiles:
     """One copy for all GPUs that have the same profiles."""
     return profiles
 
