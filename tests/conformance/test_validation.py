@@ -13,7 +13,7 @@ from dra_apiserver.kinds.resource import claimspec as requests
 from dra_apiserver.kinds.resource import claimstatus, deviceclass, poolstatus, taintrule
 from dra_apiserver.kinds.resource import slice as resourceslice
 from dra_apiserver.kinds.resource.capacity import check_shared_capacity
-from dra_apiserver.kinds.resource.goshapes import CLAIM_SPEC, CLAIM_TEMPLATE_SPEC
+from dra_apiserver.kinds.resource.goshapes import claim_spec, claim_template_spec
 from dra_apiserver.kinds.resource.strategy import ResourceSliceStrategy
 from dra_apiserver.kinds.strategy import Context
 from dra_shared.features import FeatureGates
@@ -105,12 +105,14 @@ def _validated(case: Json) -> list[FieldError]:
             return created + requests.check_claim_spec(spec, "spec", gates)
         if operation == "statusUpdate":
             return changed + claimstatus.check_status(obj, old, V1_36)
-        immutable = [] if spec == old_spec else [invalid("spec", show(spec, CLAIM_SPEC), IMMUTABLE)]
+        immutable = [] if spec == old_spec else [invalid("spec", show(spec, claim_spec(V1_36)), IMMUTABLE)]
         return created + changed + immutable
     if kind == "ResourceClaimTemplate":
         if create:
             return created + requests.check_claim_spec(spec.get("spec") or {}, "spec.spec", gates)
-        immutable = [] if spec == old_spec else [invalid("spec", show(spec, CLAIM_TEMPLATE_SPEC), IMMUTABLE)]
+        immutable = (
+            [] if spec == old_spec else [invalid("spec", show(spec, claim_template_spec(V1_36)), IMMUTABLE)]
+        )
         return changed + immutable
     if kind == "ResourceSlice":
         before = None if create else old_spec
@@ -144,7 +146,7 @@ def test_validators(case: Json) -> None:
 def test_capacity(case: Json) -> None:
     ours = [
         (str(error.type), error.field, error.body())
-        for error in check_shared_capacity(case["capacity"], case["path"])
+        for error in check_shared_capacity(case["capacity"], case["path"], FeatureGates())
     ]
     assert ours == _errors(case["actualErrors"])
 

@@ -68,6 +68,7 @@ class Counter(Struct):
 
 
 class DeviceCounterConsumption(Struct):
+    compatibility_groups: tuple[str, ...] = ()
     counter_set: str = ""
     counters: dict[str, Counter] = field(default_factory=dict)
 
@@ -75,6 +76,22 @@ class DeviceCounterConsumption(Struct):
 class NodeAllocatableResourceMapping(Struct):
     allocation_multiplier: str | None = None
     capacity_key: str | None = None
+
+
+class NodeAllocatableMapping(Struct):
+    capacity_key: str | None = None
+    capacity_multiplier: str | None = None
+    device_multiplier: str | None = None
+
+
+class NodeAllocatableOverhead(Struct):
+    per_container: str | None = None
+    per_pod: str | None = None
+
+
+class NodeAllocatableResource(Struct):
+    mapping: NodeAllocatableMapping | None = None
+    overhead: NodeAllocatableOverhead | None = None
 
 
 class DeviceTaint(Struct):
@@ -97,6 +114,7 @@ class Device(Struct):
     node_allocatable_resource_mappings: dict[str, NodeAllocatableResourceMapping] = field(
         default_factory=dict
     )
+    node_allocatable_resources: dict[str, NodeAllocatableResource] = field(default_factory=dict)
     node_name: str | None = None
     node_selector: NodeSelector | None = None
     taints: tuple[DeviceTaint, ...] = ()
@@ -119,9 +137,11 @@ class ResourceSliceSpec(Struct):
     driver: str = ""
     node_name: str | None = None
     node_selector: NodeSelector | None = None
+    partition_type_attribute: str | None = None
     per_device_node_selection: bool | None = None
     pool: ResourcePool = field(default_factory=ResourcePool)
     shared_counters: tuple[CounterSet, ...] = ()
+    skip_node_operations: tuple[str, ...] = ()
 
 
 class ResourceSlice(Object):
@@ -151,11 +171,17 @@ class DeviceToleration(Struct):
     value: str = ""
 
 
+class DeviceDerivedAttribute(Struct):
+    expression: str = ""
+    name: str = ""
+
+
 class ExactDeviceRequest(Struct):
     admin_access: bool | None = None
     allocation_mode: str = ""
     capacity: CapacityRequirements | None = None
     count: int | None = None
+    derived_attributes: tuple[DeviceDerivedAttribute, ...] = ()
     device_class_name: str = ""
     selectors: tuple[DeviceSelector, ...] = ()
     tolerations: tuple[DeviceToleration, ...] = ()
@@ -165,6 +191,7 @@ class DeviceSubRequest(Struct):
     allocation_mode: str = ""
     capacity: CapacityRequirements | None = None
     count: int | None = None
+    derived_attributes: tuple[DeviceDerivedAttribute, ...] = ()
     device_class_name: str = ""
     name: str = ""
     selectors: tuple[DeviceSelector, ...] = ()
@@ -203,6 +230,7 @@ class DeviceRequestAllocationResult(Struct):
     pool: str = ""
     request: str = ""
     share_id: str | None = field(default=None, name="shareID")
+    skip_node_operations: tuple[str, ...] = ()
     tolerations: tuple[DeviceToleration, ...] = ()
 
 

@@ -5,12 +5,14 @@ from collections.abc import Collection
 from dataclasses import dataclass
 from typing import Any, Final
 
+from dra_shared.api.resource import DeviceAttribute
 from dra_shared.cel import types as t
 from dra_shared.cel.attributes import Frame, Run
 from dra_shared.cel.checker import check
 from dra_shared.cel.compiler import compile_tree, may_panic
 from dra_shared.cel.cost_estimator import estimate_cost
 from dra_shared.cel.depth import room
+from dra_shared.cel.derived import attribute_of
 from dra_shared.cel.device import CelDevice
 from dra_shared.cel.environment import functions
 from dra_shared.cel.errors import (
@@ -31,6 +33,7 @@ from dra_shared.cel.types import Kind, Type
 from dra_shared.cel.validators import validate
 from dra_shared.cel.values import OptionalValue, type_name
 from dra_shared.features import FeatureGates
+from dra_shared.version import V1_37
 
 #: What a selector may cost (resource.k8s.io CELSelectorExpressionMaxCost).
 MAX_COST: Final = 1_000_000
@@ -89,6 +92,11 @@ class Program:
             return bool(result)
         return _as_bool(result)
 
+    def value(self, device: CelDevice) -> DeviceAttribute:
+        """What a derived attribute is for the device. Raises EvaluationError."""
+        frame = [device.view(self._lists), *self._rest]
+        return attribute_of(_guarded(self._run, frame))
+
     def cost(self, device: CelDevice) -> int:
         """The exact cost of evaluating the expression for this device, also when that fails."""
         return self.evaluate(device).cost
@@ -140,9 +148,13 @@ def _as_bool(result: Any) -> bool:
 
 
 def compile_expression(
-    expression: str, *, features: FeatureGates | Collection[str], stored: bool = True
+    expression: str,
+    *,
+    features: FeatureGates | Collection[str],
+    stored: bool = True,
+    derived: bool = False,
 ) -> Program:
-    """The program of a selector; compiled once, then remembered.
+    """The program of a selector, or of a ``derived`` attribute; compiled once, then remembered.
 
     ``features`` are the gates, or the names of those that are on (``DRAConsumableCapacity``,
     ``DRAListTypeAttributes``). ``stored`` is for expressions that an object has already; those may use what a gate
@@ -152,19 +164,23 @@ def compile_expression(
     """
     if isinstance(features, FeatureGates):
         lists, consumable = features.enabled(_LISTS), features.enabled(_CONSUMABLE)
+        # Since 1.37 what is stored is typed as if all gates were on.
+        lists = lists or (stored and features.version >= V1_37)
     else:
         lists, consumable = _LISTS in features, _CONSUMABLE in features
     cached = _short if len(expression) <= _SHORT else _long
-    result = cached(expression, lists, consumable or stored, lists or stored)
+    result = cached(expression, lists, consumable or stored, lists or stored, derived)
     if isinstance(result, CompileError):
         raise CompileError(result.text, result.kind, result.issues)
     return result
 
 
-def _compile_once(expression: str, lists: bool, multiple: bool, includes: bool) -> Program | CompileError:
+def _compile_once(
+    expression: str, lists: bool, multiple: bool, includes: bool, derived: bool
+) -> Program | CompileError:
     try:
         with room():
-            return _compile(expression, lists, multiple, includes)
+            return _compile(expression, lists, multiple, includes, derived)
     except CompileError as error:
         return error
 
@@ -193,7 +209,25 @@ def _failed(expression: str, issues: list[Issue]) -> CompileError:
     return CompileError(text, ErrorKind.INVALID, tuple(issues))
 
 
-def _compile(expression: str, lists: bool, multiple: bool, includes: bool) -> Program:
+def _check_output(output: Type, lists: bool) -> None:
+    """Raises CompileError unless a selector may give values of this type."""
+    unknown = (t.ANY, t.DYN) if lists else (t.ANY,)
+    if output.nullable or output not in (t.BOOL, *unknown):
+        raise CompileError(f"must evaluate to bool or the unknown type, not {output.declared}")
+
+
+def _check_derived(output: Type, lists: bool) -> None:
+    """Raises CompileError unless a derived attribute may be of this type."""
+    element = output.params[0] if lists and output.kind is Kind.LIST else output
+    if not element.nullable and element in (t.BOOL, t.INT, t.STRING, t.ANY, t.DYN, t.SEMVER):
+        return
+    wanted = "a primitive scalar (string, integer, boolean, semver)"
+    if lists:
+        wanted += " or a list of these scalars"
+    raise CompileError(f"must evaluate to {wanted}, not {output.declared}")
+
+
+def _compile(expression: str, lists: bool, multiple: bool, includes: bool, derived: bool) -> Program:
     try:
         tree, issues = check(parse(expression), functions(includes=includes), _device_fields(lists, multiple))
         issues = issues or validate(tree)
@@ -203,9 +237,7 @@ def _compile(expression: str, lists: bool, multiple: bool, includes: bool) -> Pr
         raise _failed(expression, [Issue(-1, _TOO_DEEP)]) from None
     if issues:
         raise _failed(expression, issues)
-    unknown = (t.ANY, t.DYN) if lists else (t.ANY,)
-    if tree.type.nullable or tree.type not in (t.BOOL, *unknown):
-        raise CompileError(f"must evaluate to bool or the unknown type, not {tree.type.declared}")
+    (_check_derived if derived else _check_output)(tree.type, lists)
     try:
         return Program(expression, tree, lists, includes, estimate_cost(tree, functions(includes=includes)))
     except (EvaluationError, Panic, RegexError) as error:

@@ -7,6 +7,7 @@ The pages have a fact a line, and each page only what changed with its version:
     serve GROUP/VERSION RESOURCE…    a resource or subresource that the version began to serve
     store GROUP/RESOURCE VERSION     the version that objects are stored in; ``apart``: no other version can read them
     field PACKAGE TYPE.NAME…         a field that a type of the Go package, such as core/v1, began to have
+    select GROUP/RESOURCE PATH…      a field that field selectors may name from then on
 
 ``gate -NAME``, ``serve GROUP/VERSION -RESOURCE`` and ``field PACKAGE -TYPE.NAME`` say what went away. What no page
 names is the same in all versions. Mirrors ``pkg/features/kube_features.go`` (the versioned specs of gates), the
@@ -58,6 +59,7 @@ class Release:
     """Those of which no other version can read the objects."""
     _absent_resources: frozenset[Name]
     _absent_fields: frozenset[Name]
+    _absent_selectors: frozenset[Name]
 
     @property
     def git_version(self) -> str:
@@ -71,6 +73,10 @@ class Release:
     def has_field(self, package: str, type_name: str, name: str) -> bool:
         """Whether the type of a Go package, such as ``PodSpec`` of ``core/v1``, has the field ``name``."""
         return (package, f"{type_name}.{name}") not in self._absent_fields
+
+    def selects(self, resource: str, path: str) -> bool:
+        """Whether field selectors may name the field of a ``GROUP/RESOURCE``."""
+        return (resource, path) not in self._absent_selectors
 
 
 def page(version: Version) -> Iterator[tuple[str, str]]:
@@ -114,6 +120,7 @@ def release(version: Version) -> Release:
         frozenset(apart),
         _absent("serve", version),
         _absent("field", version),
+        _absent("select", version),
     )
 
 
@@ -125,7 +132,7 @@ def _gate(fact: str) -> tuple[str, Gate]:
 
 @functools.cache
 def changes(about: str) -> Mapping[Name, Sequence[Change]]:
-    """What came and went, of resources (``serve``) or fields (``field``), the oldest change first."""
+    """What came and went, of resources (``serve``), fields or field selectors (``select``), the oldest change first."""
     found: dict[Name, list[Change]] = {}
     for version in VERSIONS:
         for kind, fact in page(version):

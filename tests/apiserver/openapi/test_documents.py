@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 from dra_apiserver.kinds import catalog
 from dra_apiserver.openapi import OpenApi
+from dra_shared.version import V1_37
 
 from tests.support.reference import reference_path
 from tests.support.somekinds import widget
@@ -31,8 +32,8 @@ RECORDED = (
 )
 
 
-def document(group: str, version: str) -> Any:
-    made = OPENAPI.v3(f"apis/{group}/{version}" if group else f"api/{version}")
+def document(group: str, version: str, openapi: OpenApi = OPENAPI) -> Any:
+    made = openapi.v3(f"apis/{group}/{version}" if group else f"api/{version}")
     assert made is not None
     return json.loads(made)
 
@@ -133,9 +134,13 @@ def test_enumerations_are_listed() -> None:
     assert claim["accessModes"]["items"]["enum"] == modes
 
 
+NEWEST = OpenApi(catalog.registry("api/all=true", kubernetes=V1_37))
+
+
+@pytest.mark.parametrize("openapi", [OPENAPI, NEWEST], ids=["1.36", "1.37"])
 @pytest.mark.parametrize("version", ["v1", "v1beta2", "v1beta1", "v1alpha3"])
-def test_everything_in_resource_k8s_io_is_described(version: str) -> None:
-    schemas = document("resource.k8s.io", version)["components"]["schemas"]
+def test_everything_in_resource_k8s_io_is_described(version: str, openapi: OpenApi) -> None:
+    schemas = document("resource.k8s.io", version, openapi)["components"]["schemas"]
     mine = {name: schema for name, schema in schemas.items() if name.startswith("io.k8s.api.resource.")}
     silent = [name for name, schema in mine.items() if not schema.get("description")]
     silent += [
@@ -153,9 +158,12 @@ def test_descriptions_are_of_what_there_is() -> None:
 
     schemas: dict[str, Any] = {}
     for version in ("v1alpha3", "v1beta1", "v1beta2", "v1"):
-        for name, schema in document("resource.k8s.io", version)["components"]["schemas"].items():
-            members = schemas.setdefault(name.rpartition(".")[2], set())
-            members.update(schema.get("properties", {}))
+        for openapi in (OPENAPI, NEWEST):
+            for name, schema in document("resource.k8s.io", version, openapi)["components"][
+                "schemas"
+            ].items():
+                members = schemas.setdefault(name.rpartition(".")[2], set())
+                members.update(schema.get("properties", {}))
     unknown = [
         f"{kind}.{key}"
         for kind, described in texts().items()

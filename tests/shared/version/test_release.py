@@ -33,7 +33,7 @@ def test_a_page_says_each_thing_once(version: Version) -> None:
         for kind, fact in page(version)
     )
     assert not [entry for entry, times in about.items() if times > 1]
-    assert {kind for kind, _ in page(version)} <= {"release", "gate", "serve", "store", "field"}
+    assert {kind for kind, _ in page(version)} <= {"release", "gate", "serve", "store", "field", "select"}
     assert release(version).patch.startswith(f"{version}.")
 
 
@@ -45,6 +45,14 @@ def test_resources_and_fields_come_and_go() -> None:
     assert had == [False, True, False, False]
     had = [release(version).has_field("core/v1", "PodSpec", "schedulingGroup") for version in VERSIONS]
     assert had == [False, False, True, True]
+
+
+def test_selectors_come_with_a_version() -> None:
+    slices = "resource.k8s.io/resourceslices"
+    assert [release(version).selects(slices, "spec.pool.name") for version in VERSIONS] == [False] * 3 + [
+        True
+    ]
+    assert release(V1_34).selects(slices, "spec.nodeName")
 
 
 def test_a_version_stores_what_older_ones_can_read() -> None:

@@ -61,6 +61,11 @@ def in_version(kind: Kind, kubernetes: Version) -> Kind | None:
         all_versions=versions,
         storage_version=stored if f"{kind.group}/{kind.plural}" in has.apart else kind.storage_version,
         hashed_version=stored,
+        selectable_fields={
+            label: one
+            for label, one in kind.selectable_fields.items()
+            if has.selects(f"{kind.group}/{kind.plural}", label)
+        },
         version_subresources={
             version: names for version, names in subresources.items() if len(names) < len(kind.subresources)
         },

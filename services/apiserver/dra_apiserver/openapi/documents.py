@@ -138,7 +138,13 @@ def _schemas(kinds: list[Kind], version: str, paths: Mapping[str, Any], kubernet
 def _present(name: str, raw: Mapping[str, Any], kubernetes: Version) -> Mapping[str, Any]:
     """A type's schema with the fields that this version of Kubernetes has."""
     properties = raw.get("properties")
-    return raw if not properties else {**raw, "properties": present(name, properties, kubernetes)}
+    if not properties:
+        return raw
+    has = present(name, properties, kubernetes)
+    made = {**raw, "properties": has}
+    if "required" in raw:
+        made["required"] = [field for field in raw["required"] if field in has]
+    return made
 
 
 def _custom_schemas(info: Kind, version: str) -> Json:

@@ -9,6 +9,7 @@ from dra_shared.api.resource import (
     CounterSet,
     Device,
     DeviceCapacity,
+    NodeAllocatableResource,
     NodeAllocatableResourceMapping,
 )
 from dra_shared.quantity import amount_text
@@ -40,6 +41,9 @@ def _device(device: Device) -> Device:
         taints=tuple(msgspec.structs.replace(taint, time_added=None) for taint in device.taints),
         node_allocatable_resource_mappings={
             name: _mapping(mapping) for name, mapping in device.node_allocatable_resource_mappings.items()
+        },
+        node_allocatable_resources={
+            name: _resource(entry) for name, entry in device.node_allocatable_resources.items()
         },
     )
 
@@ -73,6 +77,21 @@ def _mapping(mapping: NodeAllocatableResourceMapping) -> NodeAllocatableResource
     return msgspec.structs.replace(
         mapping, allocation_multiplier=amount_text(mapping.allocation_multiplier or "1")
     )
+
+
+def _resource(entry: NodeAllocatableResource) -> NodeAllocatableResource:
+    mapping, overhead = entry.mapping, entry.overhead
+    if mapping is not None:
+        mapping = msgspec.structs.replace(
+            mapping,
+            capacity_multiplier=_optional(mapping.capacity_multiplier),
+            device_multiplier=_optional(mapping.device_multiplier),
+        )
+    if overhead is not None:
+        overhead = msgspec.structs.replace(
+            overhead, per_pod=_optional(overhead.per_pod), per_container=_optional(overhead.per_container)
+        )
+    return NodeAllocatableResource(mapping=mapping, overhead=overhead)
 
 
 def _optional(text: str | None) -> str | None:

@@ -6,7 +6,7 @@ import re
 import uuid
 
 from dra_shared.names import dns_label, dns_subdomain, label_key, label_value, regex_message
-from dra_shared.version import DEFAULT, V1_35, Version
+from dra_shared.version import DEFAULT, V1_35, V1_37, Version
 
 from dra_apiserver.errors import FieldError, invalid, required, too_long
 
@@ -76,14 +76,14 @@ def c_identifier(value: str, path: str) -> list[FieldError]:
 
 
 def qualified_name(value: str, path: str, kubernetes: Version = DEFAULT) -> list[FieldError]:
-    """An attribute's or capacity's name, with or without its domain. More than one slash is let through."""
+    """An attribute's or capacity's name, with or without its domain. Before 1.37 more than one slash is let through."""
     if kubernetes < V1_35 and not value:
         return [required(path, "name required")]
     parts = value.split("/")
     if len(parts) == 1:
         return c_identifier(value, path)
     if len(parts) > 2:
-        return []
+        return [invalid(path, value, "must not contain more than one slash")] if kubernetes >= V1_37 else []
     domain, name = parts
     errors = driver_name(domain, path, kubernetes) if domain else [_empty(path, "domain", kubernetes)]
     return errors + (c_identifier(name, path) if name else [_empty(path, "name", kubernetes)])

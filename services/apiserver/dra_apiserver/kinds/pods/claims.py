@@ -6,9 +6,7 @@ from bisect import bisect_left, insort
 from collections.abc import Sequence
 from typing import Any
 
-from dra_shared.quantity import Quantity
-
-from dra_apiserver.errors import ErrorType, FieldError, duplicate, invalid, json_value, required
+from dra_apiserver.errors import ErrorType, FieldError, duplicate, invalid, required
 from dra_apiserver.kinds.common import names
 from dra_apiserver.kinds.common.goshapes import Shape, show
 
@@ -131,28 +129,3 @@ def check_extended_resources(status: JsonObject, spec: JsonObject, path: str) ->
     name = status.get("resourceClaimName", "")
     at = f"{path}.resourceClaimName"
     return errors + (names.subdomain(name, at) if name else [required(at)])
-
-
-def check_node_allocatable(
-    statuses: Sequence[JsonObject], claims: Sequence[JsonObject], path: str
-) -> list[FieldError]:
-    """What claims of the pod take of the node's own resources."""
-    errors: list[FieldError] = []
-    mapped = {claim.get("resourceClaimName") for claim in claims}
-    for index, status in enumerate(statuses):
-        at = f"{path}[{index}]"
-        name = status.get("resourceClaimName", "")
-        if not name:
-            errors.append(required(f"{at}.resourceClaimName", "must not be empty"))
-        if name not in mapped:
-            errors.append(invalid(f"{at}.resourceClaimName", name, "no mapping found in pod reference"))
-        missing = [field for field in ("containers", "resources") if not status.get(field)]
-        errors += [required(f"{at}.{field}", "must not be empty") for field in missing]
-        for resource, amount in (status.get("resources") or {}).items():
-            where = f"{at}.resources[{resource}]"
-            if "/" in resource and "kubernetes.io/" not in resource:
-                text = "must be a node allocatable resource name"
-                errors.append(invalid(where, json_value(resource), text))
-            if Quantity.parse(str(amount)) < Quantity.parse("0"):
-                errors.append(invalid(where, str(amount), "must be non-negative"))
-    return errors

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
+from dra_shared.version import V1_37, Version
+
 from dra_apiserver.errors import FieldError, forbidden_field
 from dra_apiserver.kinds.pods.update import same
 
@@ -14,7 +16,9 @@ _FIELDS = ("containers", "initContainers")
 _KINDS = ("requests", "limits")
 
 
-def check_resize(pod: JsonObject, old: JsonObject, path: str = "spec") -> list[FieldError]:
+def check_resize(
+    pod: JsonObject, old: JsonObject, kubernetes: Version, path: str = "spec"
+) -> list[FieldError]:
     """What is wrong with the change, if the pod as such is valid and keeps its quality of service."""
     if "kubernetes.io/config.mirror" in (old["metadata"].get("annotations") or {}):
         return [forbidden_field("", "static pods cannot be resized")]
@@ -25,7 +29,7 @@ def check_resize(pod: JsonObject, old: JsonObject, path: str = "spec") -> list[F
     if not _is_supported(old):
         errors.append(forbidden_field(path, "Pod running on node without support for resize"))
     errors += _check_pod_level(spec, before, path)
-    if (old.get("status") or {}).get("nodeAllocatableResourceClaimStatuses"):
+    if kubernetes < V1_37 and (old.get("status") or {}).get("nodeAllocatableResourceClaimStatuses"):
         text = "pods with node allocatable resource claims cannot be resized"
         errors.append(forbidden_field(path, text))
     if moved := _check_order(spec, before, path):

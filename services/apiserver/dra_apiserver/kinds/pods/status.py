@@ -5,16 +5,15 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
+from dra_shared.version import Version
+
 from dra_apiserver.errors import FieldError, forbidden_field, invalid, json_value
 from dra_apiserver.kinds.common import names
 from dra_apiserver.kinds.common.addresses import check_legacy_address, parse_address
 from dra_apiserver.kinds.common.goshapes import Shape, show
 from dra_apiserver.kinds.common.objectmeta import IMMUTABLE
-from dra_apiserver.kinds.pods.claims import (
-    check_claim_statuses,
-    check_extended_resources,
-    check_node_allocatable,
-)
+from dra_apiserver.kinds.pods.allocatable import check_node_allocatable
+from dra_apiserver.kinds.pods.claims import check_claim_statuses, check_extended_resources
 from dra_apiserver.kinds.pods.health import check_allocated_resources, check_users
 
 JsonObject = dict[str, Any]
@@ -23,7 +22,9 @@ _ADDRESS: Shape = [("IP", "ip", None, "")]
 _NEGATIVE = "must be a non-negative integer"
 
 
-def check_status_update(pod: JsonObject, old: JsonObject, path: str = "status") -> list[FieldError]:
+def check_status_update(
+    pod: JsonObject, old: JsonObject, kubernetes: Version, path: str = "status"
+) -> list[FieldError]:
     """What is wrong with the new status, also as a change of the old one."""
     status, before = pod.get("status") or {}, old.get("status") or {}
     spec = old.get("spec") or {}
@@ -47,7 +48,7 @@ def check_status_update(pod: JsonObject, old: JsonObject, path: str = "status") 
         errors += check_extended_resources(extended, spec, f"{path}.extendedResourceClaimStatus")
     allocatable = status.get("nodeAllocatableResourceClaimStatuses") or ()
     where = f"{path}.nodeAllocatableResourceClaimStatuses"
-    errors += check_node_allocatable(allocatable, [*claims, *made], where)
+    errors += check_node_allocatable(allocatable, [*claims, *made], where, kubernetes)
     errors += _check_addresses(status, before, "podIPs", path)
     hosts = status.get("hostIPs") or ()
     if hosts and hosts[0].get("ip", "") != status.get("hostIP", ""):

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from dra_shared.quantity import Quantity
+from dra_shared.version import V1_37, Version
 
 from dra_apiserver.errors import FieldError, invalid, json_value
 from dra_apiserver.kinds.common.generic import GenericStrategy
@@ -18,6 +19,11 @@ JsonObject = dict[str, Any]
 
 _CONTAINERS = ("containers", "initContainers")
 _RESIZED = ("resources", "resizePolicy")
+_CLAIM_FIELDS = (
+    "resourceClaimStatuses",
+    "extendedResourceClaimStatus",
+    "nodeAllocatableResourceClaimStatuses",
+)
 
 
 # Until a scheduler, which leaves gated pods alone, could say so.
@@ -97,12 +103,30 @@ class PodStatusStrategy(GenericStrategy):
         status = obj.setdefault("status", {})
         if qos and not status.get("qosClass"):
             status["qosClass"] = qos
+        if _omitted_claims_stay(ctx.features.version):
+            _keep_claims(status, old.get("status") or {})
         _align_addresses(status)
         _keep_generations(status, old.get("status") or {})
 
     def validate_update(self, obj: JsonObject, old: JsonObject, ctx: Context) -> list[FieldError]:
         """The errors of metadata and status."""
-        return super().validate_update(obj, old, ctx) + check_status_update(obj, old)
+        return super().validate_update(obj, old, ctx) + check_status_update(obj, old, ctx.features.version)
+
+
+def _omitted_claims_stay(kubernetes: Version) -> bool:
+    """Whether a status that says nothing of the pod's claims leaves them as they were: the client may not know them."""
+    return kubernetes >= V1_37
+
+
+def _keep_claims(status: JsonObject, before: JsonObject) -> None:
+    """Only an empty value takes them away."""
+    for name in _CLAIM_FIELDS:
+        if status.get(name) is None:
+            status.pop(name, None)
+            if before.get(name) is not None:
+                status[name] = before[name]
+        elif not status[name]:
+            del status[name]
 
 
 def _align_addresses(status: JsonObject) -> None:
@@ -163,7 +187,7 @@ class PodResizeStrategy(GenericStrategy):
             text = "Pod QOS Class may not change as a result of resizing"
             shown = json_value((obj.get("status") or {}).get("qosClass", ""))
             errors.append(invalid("spec", shown, text))
-        return errors + check_resize({**obj, "spec": spec}, old)
+        return errors + check_resize({**obj, "spec": spec}, old, ctx.features.version)
 
 
 def _resized(before: list[JsonObject], wanted: list[JsonObject]) -> list[JsonObject]:

@@ -3,23 +3,28 @@
 from __future__ import annotations
 
 import itertools
+from collections.abc import Callable
 from typing import Any
 
+from dra_shared.features import FeatureGates
 from dra_shared.quantity import Quantity
+from dra_shared.version import V1_37
 
 from dra_apiserver.errors import FieldError, forbidden_field, invalid, required
 from dra_apiserver.kinds.common.lists import check_set
+from dra_apiserver.kinds.resource.capacityrange import CapacityRange, check_steps
 
 JsonObject = dict[str, Any]
 _VALID_VALUES = 10
+_FRACTIONS = "DRAFractionalCapacityRange"
 
 
-def check_shared_capacity(capacity: JsonObject, path: str) -> list[FieldError]:
+def check_shared_capacity(capacity: JsonObject, path: str, gates: FeatureGates) -> list[FieldError]:
     """A capacity of a device that allows multiple allocations."""
     policy = capacity.get("requestPolicy")
     if policy is None:
         return []
-    return _check_policy(_parsed(capacity.get("value", "0")), policy, f"{path}.requestPolicy")
+    return _check_policy(_parsed(capacity.get("value", "0")), policy, f"{path}.requestPolicy", gates)
 
 
 def check_exclusive_capacity(capacity: JsonObject, path: str) -> list[FieldError]:
@@ -33,7 +38,7 @@ def _parsed(value: Any) -> Quantity:
     return Quantity.parse(str(value))
 
 
-def _check_policy(limit: Quantity, policy: JsonObject, path: str) -> list[FieldError]:
+def _check_policy(limit: Quantity, policy: JsonObject, path: str, gates: FeatureGates) -> list[FieldError]:
     values, range_ = policy.get("validValues") or [], policy.get("validRange")
     default = policy.get("default")
     if values and range_ is not None:
@@ -43,15 +48,31 @@ def _check_policy(limit: Quantity, policy: JsonObject, path: str) -> list[FieldE
         if default is None:
             return [required(f"{path}.default", "required when validValues is defined")]
         options = [_parsed(value) for value in values]
-        return _check_values(_parsed(default), limit, options, f"{path}.validValues")
+        key = _decimal if gates.enabled(_FRACTIONS) else _whole
+        return _check_values(_parsed(default), limit, options, f"{path}.validValues", key)
     if range_ is not None:
         if default is None:
             return [required(f"{path}.default", "required when validRange is defined")]
-        return _check_range(_parsed(default), limit, range_, f"{path}.validRange")
+        return _check_range(_parsed(default), limit, range_, f"{path}.validRange", gates)
     return []
 
 
-def _check_values(default: Quantity, limit: Quantity, options: list[Quantity], path: str) -> list[FieldError]:
+def _whole(value: Quantity) -> str:
+    return str(value.value())
+
+
+def _decimal(value: Quantity) -> str:
+    """All digits that it was written with, as Go's inf.Dec has them: 1.5 is another text than 1500m."""
+    if value.exponent >= 0:
+        return str(value.number * 10**value.exponent)
+    digits = str(abs(value.number)).rjust(1 - value.exponent, "0")
+    sign = "-" if value.number < 0 else ""
+    return f"{sign}{digits[: value.exponent]}.{digits[value.exponent :]}"
+
+
+def _check_values(
+    default: Quantity, limit: Quantity, options: list[Quantity], path: str, key: Callable[[Quantity], str]
+) -> list[FieldError]:
     errors = [
         invalid(f"{path}[{index}]", str(after), "values must be sorted in ascending order")
         for index, (before, after) in enumerate(itertools.pairwise(options), start=1)
@@ -63,45 +84,40 @@ def _check_values(default: Quantity, limit: Quantity, options: list[Quantity], p
             return [invalid(at, str(option), f"option is larger than capacity value: {limit}")]
         return []
 
-    errors += check_set(options, _VALID_VALUES, check, lambda option: str(option.value()), path)
+    errors += check_set(options, _VALID_VALUES, check, key, path)
     if len(options) > _VALID_VALUES or not any(option.compare(default) == 0 for option in options):
         text = "default value is not valid according to the requestPolicy"
         errors.append(invalid(path, str(default), text))
     return errors
 
 
-def _check_range(default: Quantity, limit: Quantity, range_: JsonObject, path: str) -> list[FieldError]:
+def _default_path_is_its_own(gates: FeatureGates) -> bool:
+    """Whether a default out of bounds is reported as the default, and not as the bound."""
+    return gates.version >= V1_37
+
+
+def _check_range(
+    default: Quantity, limit: Quantity, range_: JsonObject, path: str, gates: FeatureGates
+) -> list[FieldError]:
     if range_.get("min") is None:
         return [required(f"{path}.min", "required when validRange is defined")]
     errors: list[FieldError] = []
     low = _parsed(range_["min"])
     high = _parsed(range_["max"]) if range_.get("max") is not None else None
     step = _parsed(range_["step"]) if range_.get("step") is not None else None
+    own = _default_path_is_its_own(gates)
     if low.compare(limit) > 0:
         errors.append(invalid(f"{path}.min", str(low), f"min is larger than capacity value: {limit}"))
     if default.compare(low) < 0:
-        errors.append(invalid(f"{path}.min", str(default), f"default is less than min: {low}"))
+        at = f"{path}.{'default' if own else 'min'}"
+        errors.append(invalid(at, str(default), f"default is less than min: {low}"))
     if high is not None:
         if low.compare(high) > 0:
             errors.append(invalid(f"{path}.max", str(low), f"min is larger than max: {high}"))
         if high.compare(limit) > 0:
             errors.append(invalid(f"{path}.max", str(high), f"max is larger than capacity value: {limit}"))
         if default.compare(high) > 0:
-            errors.append(invalid(f"{path}.max", str(default), f"default is more than max: {high}"))
-    if step is not None:
-        one = low.add(step)
-        if one.compare(limit) > 0:
-            text = f"one step {one} is larger than capacity value: {limit}"
-            errors.append(invalid(f"{path}.step", str(step), text))
-        errors += _check_step(default, low, step, f"{path}.step")
-        if high is not None:
-            errors += _check_step(high, low, step, f"{path}.step")
-    return errors
-
-
-def _check_step(value: Quantity, low: Quantity, step: Quantity, path: str) -> list[FieldError]:
-    # A step of zero would stop upstream's server with a division by zero; here nothing is a multiple of it.
-    if step.value() != 0 and (value.value() - low.value()) % step.value() == 0:
-        return []
-    text = f"value is not a multiple of a given step ({step}) from ({low})"
-    return [invalid(path, str(value), text)]
+            at = f"{path}.{'default' if own else 'max'}"
+            errors.append(invalid(at, str(default), f"default is more than max: {high}"))
+    known = CapacityRange(default, low, high, step)
+    return errors + check_steps(known, limit, path, gates.version, fractions=gates.enabled(_FRACTIONS))

@@ -11,6 +11,7 @@ from dra_apiserver.errors import FieldError, Verbatim, invalid, not_supported, r
 from dra_apiserver.kinds.common import names
 from dra_apiserver.kinds.common.validspecs import KnownGood
 from dra_apiserver.kinds.resource.declared import limit, values
+from dra_apiserver.kinds.resource.derived import DerivedAttributes
 from dra_apiserver.kinds.resource.lists import Lists
 from dra_apiserver.kinds.resource.opaque import check_configuration
 from dra_apiserver.kinds.resource.selectors import check_selectors
@@ -71,10 +72,11 @@ def _check_spec(spec: JsonObject, path: str, gates: FeatureGates) -> list[FieldE
     path = f"{path}.devices"
     known = RequestNames(devices, gates.version)
     lists = Lists(gates.version)
+    derived = DerivedAttributes(devices.get("constraints") or (), gates)
     errors = lists.check_set(
         devices.get("requests"),
         _REQUESTS,
-        lambda request, at: _check_request(request, at, gates),
+        lambda request, at: _check_request(request, at, gates, derived),
         lambda request: request.get("name", ""),
         f"{path}.requests",
         "name",
@@ -90,10 +92,13 @@ def _check_spec(spec: JsonObject, path: str, gates: FeatureGates) -> list[FieldE
         found = known.check_references(config.get("requests"), f"{at}.requests")
         return found + check_configuration(config, at, gates.version)
 
-    return errors + lists.check_list(devices.get("config"), _CONFIGS, check_config, f"{path}.config")
+    errors += lists.check_list(devices.get("config"), _CONFIGS, check_config, f"{path}.config")
+    return errors + derived.check_total(path)
 
 
-def _check_request(request: JsonObject, path: str, gates: FeatureGates) -> list[FieldError]:
+def _check_request(
+    request: JsonObject, path: str, gates: FeatureGates, derived: DerivedAttributes
+) -> list[FieldError]:
     errors = names.label(request.get("name", ""), f"{path}.name")
     exactly, alternatives = request.get("exactly"), request.get("firstAvailable") or []
     text = "exactly one of `exactly` or `firstAvailable` is required"
@@ -101,8 +106,10 @@ def _check_request(request: JsonObject, path: str, gates: FeatureGates) -> list[
     if exactly is None and not alternatives:
         return [*errors, required(path, text)]
     if not both or _both_members_are_checked(gates.version):
-        errors += _check_alternatives(alternatives, f"{path}.firstAvailable", gates)
-        errors += _check_exact(exactly, f"{path}.exactly", gates) if exactly is not None else []
+        name = request.get("name", "")
+        errors += _check_alternatives(alternatives, f"{path}.firstAvailable", gates, derived, name)
+        if exactly is not None:
+            errors += _check_exact(exactly, f"{path}.exactly", gates, derived, name)
     if both:
         errors.append(invalid(path, Verbatim("null"), f"{text}, but multiple fields are set"))
     return errors
@@ -113,13 +120,15 @@ def _both_members_are_checked(kubernetes: Version) -> bool:
     return kubernetes < V1_35
 
 
-def _check_alternatives(alternatives: list[JsonObject], path: str, gates: FeatureGates) -> list[FieldError]:
+def _check_alternatives(
+    alternatives: list[JsonObject], path: str, gates: FeatureGates, derived: DerivedAttributes, parent: str
+) -> list[FieldError]:
     return Lists(gates.version).check_set(
         alternatives,
         _ALTERNATIVES,
         lambda entry, at: [
             *names.label(entry.get("name", ""), f"{at}.name"),
-            *_check_exact(entry, at, gates),
+            *_check_exact(entry, at, gates, derived, f"{parent}/{entry.get('name', '')}"),
         ],
         lambda entry: entry.get("name", ""),
         path,
@@ -127,9 +136,12 @@ def _check_alternatives(alternatives: list[JsonObject], path: str, gates: Featur
     )
 
 
-def _check_exact(request: JsonObject, path: str, gates: FeatureGates) -> list[FieldError]:
+def _check_exact(
+    request: JsonObject, path: str, gates: FeatureGates, derived: DerivedAttributes, name: str
+) -> list[FieldError]:
     errors = names.class_name(request.get("deviceClassName", ""), f"{path}.deviceClassName")
     errors += check_selectors(request.get("selectors"), f"{path}.selectors", gates)
+    errors += derived.check(request.get("derivedAttributes"), f"{path}.derivedAttributes", name)
     mode, count = request.get("allocationMode", ""), request.get("count") or 0
     if mode == "All":
         if count != 0:

@@ -7,7 +7,7 @@ import re
 from typing import Any
 
 from dra_shared.numerals import integer
-from dra_shared.version import V1_35, Version
+from dra_shared.version import V1_35, V1_37, Version
 
 from dra_apiserver.errors import (
     FieldError,
@@ -25,10 +25,12 @@ from dra_apiserver.kinds.common.objectmeta import IMMUTABLE
 from dra_apiserver.kinds.resource.binding import check_binding
 from dra_apiserver.kinds.resource.claimspec import RequestNames
 from dra_apiserver.kinds.resource.declared import limit, values
-from dra_apiserver.kinds.resource.goshapes import ALLOCATION
+from dra_apiserver.kinds.resource.goshapes import allocation as allocation_shape
 from dra_apiserver.kinds.resource.lists import Lists
 from dra_apiserver.kinds.resource.opaque import check_configuration, check_object
 from dra_apiserver.kinds.resource.selectors import check_node_selector
+from dra_apiserver.kinds.resource.skips import check_skips
+from dra_apiserver.kinds.resource.taints import check_toleration
 
 JsonObject = dict[str, Any]
 _RESERVED_FOR = limit("ResourceClaimStatus", "reservedFor")
@@ -84,7 +86,9 @@ def check_status(
         if before.get("allocation") is None:
             errors += _check_allocation(allocation, f"{path}.allocation", known, kubernetes)
         elif before["allocation"] != allocation:
-            errors.append(invalid(f"{path}.allocation", show(allocation, ALLOCATION), IMMUTABLE))
+            errors.append(
+                invalid(f"{path}.allocation", show(allocation, allocation_shape(kubernetes)), IMMUTABLE)
+            )
     return errors
 
 
@@ -190,9 +194,12 @@ def _check_result(
     errors += names.pool_name(result.get("pool", ""), f"{path}.pool")
     errors += names.label(result.get("device", ""), f"{path}.device")
     errors += check_binding(result, path, kubernetes)
+    if kubernetes >= V1_37:
+        for index, toleration in enumerate(result.get("tolerations") or ()):
+            errors += check_toleration(toleration, f"{path}.tolerations[{index}]", kubernetes)
     if result.get("shareID") is not None:
         errors += names.uid(result["shareID"], f"{path}.shareID")
-    return errors
+    return errors + check_skips(result.get("skipNodeOperations"), f"{path}.skipNodeOperations")
 
 
 def _check_config(

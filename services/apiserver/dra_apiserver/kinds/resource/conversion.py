@@ -10,7 +10,16 @@ from typing import Any
 JsonObject = dict[str, Any]
 Convert = Callable[[JsonObject], None]
 
-_EXACT = ("deviceClassName", "selectors", "allocationMode", "count", "adminAccess", "tolerations", "capacity")
+_EXACT = (
+    "deviceClassName",
+    "selectors",
+    "allocationMode",
+    "count",
+    "adminAccess",
+    "tolerations",
+    "capacity",
+    "derivedAttributes",
+)
 
 
 def _requests(spec: JsonObject) -> list[JsonObject]:

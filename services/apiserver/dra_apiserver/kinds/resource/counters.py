@@ -14,6 +14,7 @@ from dra_apiserver.kinds.resource.lists import Lists
 JsonObject = dict[str, Any]
 CONSUMPTIONS = limit("Device", "consumesCounters")
 """Of how many counter sets a device may consume."""
+_GROUPS = limit("DeviceCounterConsumption", "compatibilityGroups")
 _COUNTERS = 32
 _COUNTER_KEY_LENGTH = 63
 _COUNTERS_PER_SLICE = 1024
@@ -39,7 +40,10 @@ def check_consumption(consumption: JsonObject, path: str, kubernetes: Version) -
     # Where a name that is no label is none of the slice's sets, either, that alone is an error.
     named = counters_and_devices_are_apart(kubernetes) or not name
     errors = _check_set_name(name, at) if named else []
-    return errors + _check_counters(consumption.get("counters"), f"{path}.counters", kubernetes)
+    errors += _check_counters(consumption.get("counters"), f"{path}.counters", kubernetes)
+    groups = consumption.get("compatibilityGroups")
+    at = f"{path}.compatibilityGroups"
+    return errors + Lists(kubernetes).check_set(groups, _GROUPS, lambda *_: (), lambda group: group, at)
 
 
 def check_consumption_of(

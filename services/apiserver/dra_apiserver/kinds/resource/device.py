@@ -7,20 +7,12 @@ import re
 from typing import Any
 
 from dra_shared.features import FeatureGates
-from dra_shared.quantity import Quantity
-from dra_shared.version import V1_35, Version
+from dra_shared.version import V1_35, V1_37, Version
 
-from dra_apiserver.errors import (
-    FieldError,
-    Verbatim,
-    field_not_found,
-    invalid,
-    json_value,
-    required,
-    too_long,
-)
+from dra_apiserver.errors import FieldError, Verbatim, invalid, required, too_long
 from dra_apiserver.kinds.common import names
 from dra_apiserver.kinds.common.goshapes import show
+from dra_apiserver.kinds.resource.allocatable import check_allocatable
 from dra_apiserver.kinds.resource.binding import check_binding
 from dra_apiserver.kinds.resource.capacity import check_exclusive_capacity, check_shared_capacity
 from dra_apiserver.kinds.resource.counters import (
@@ -60,7 +52,12 @@ def check_device(
     if entries > _ATTRIBUTES_AND_CAPACITIES:
         text = f"the total number of attributes and capacities must not exceed {_ATTRIBUTES_AND_CAPACITIES}"
         errors.append(invalid(path, entries, text))
-    errors += lists.check_map(
+    values = sum(_value_count(attribute) for attribute in attributes.values())
+    too_many_values: list[FieldError] = []
+    if values > _ATTRIBUTE_VALUES:
+        text = f"the total number of attribute values must not exceed {_ATTRIBUTE_VALUES}"
+        too_many_values.append(invalid(path, values, text))
+    bad_attributes = lists.check_map(
         attributes,
         None,
         names.KEY_LENGTH,
@@ -68,12 +65,15 @@ def check_device(
         lambda attribute, at: check_attribute(attribute, at, kubernetes),
         f"{path}.attributes",
     )
-    values = sum(_value_count(attribute) for attribute in attributes.values())
-    if values > _ATTRIBUTE_VALUES:
-        text = f"the total number of attribute values must not exceed {_ATTRIBUTE_VALUES}"
-        errors.append(invalid(path, values, text))
-    check = check_shared_capacity if device.get("allowMultipleAllocations") else check_exclusive_capacity
-    errors += lists.check_map(capacity, None, names.KEY_LENGTH, qualified_name, check, f"{path}.capacity")
+    first, second = too_many_values, bad_attributes
+    errors += first + second if _counts_are_first(kubernetes) else second + first
+    if old is None or not _unchanged_capacity_stays(kubernetes) or (old.get("capacity") or {}) != capacity:
+        check = (
+            functools.partial(check_shared_capacity, gates=gates)
+            if device.get("allowMultipleAllocations")
+            else check_exclusive_capacity
+        )
+        errors += lists.check_map(capacity, None, names.KEY_LENGTH, qualified_name, check, f"{path}.capacity")
     taints = device.get("taints") or []
     if old is None or kubernetes < V1_35 or (old.get("taints") or []) != taints:
         errors += lists.check_list(
@@ -89,7 +89,17 @@ def check_device(
     )
     errors += _check_nodes(device, per_device, path)
     errors += check_binding(device, path, kubernetes)
-    return errors + _check_allocatable(device, f"{path}.nodeAllocatableResourceMappings")
+    return errors + check_allocatable(device, path)
+
+
+def _counts_are_first(kubernetes: Version) -> bool:
+    """Whether the number of attribute values is looked at before the attributes."""
+    return kubernetes >= V1_37
+
+
+def _unchanged_capacity_stays(kubernetes: Version) -> bool:
+    """Whether capacity that an update leaves as it was is not looked at again."""
+    return kubernetes >= V1_37
 
 
 def _value_count(attribute: JsonObject) -> int:
@@ -170,29 +180,3 @@ def _check_nodes(device: JsonObject, per_device: bool, path: str) -> list[FieldE
     elif len(given) > 1:
         errors.append(invalid(path, f"{{{', '.join(given)}}}", text))
     return errors
-
-
-def _check_allocatable(device: JsonObject, path: str) -> list[FieldError]:
-    errors: list[FieldError] = []
-    for resource, mapping in (device.get("nodeAllocatableResourceMappings") or {}).items():
-        at = f"{path}[{resource}]"
-        key, multiplier = mapping.get("capacityKey"), mapping.get("allocationMultiplier")
-        if not _is_node_allocatable(resource):
-            text = "must be a node allocatable resource name"
-            errors.append(invalid(at, json_value(resource), text))
-        if key is None and multiplier is None:
-            text = "at least one of allocationMultiplier or capacityKey must be set"
-            errors.append(invalid(at, "", text))
-        if multiplier is not None:
-            quantity = Quantity.parse(str(multiplier))
-            if quantity.sign() <= 0:
-                errors.append(invalid(f"{at}.allocationMultiplier", str(quantity), "must be positive"))
-        if key == "":
-            errors.append(invalid(f"{at}.capacityKey", "", "capacityKey must not be an empty string"))
-        elif key is not None and key not in (device.get("capacity") or {}):
-            errors.append(field_not_found(f"{at}.capacityKey", json_value(key)))
-    return errors
-
-
-def _is_node_allocatable(resource: str) -> bool:
-    return "/" not in resource or "kubernetes.io/" in resource

@@ -20,6 +20,9 @@ def claim_spec_fields(at: str) -> tuple[GatedFields, ...]:
                 f"{at}.devices.constraints.*.distinctAttribute",
             ),
         ),
+        GatedFields(
+            ("DRADerivedAttributes",), (f"{exact}.derivedAttributes", f"{alternative}.derivedAttributes")
+        ),
     )
 
 
@@ -36,6 +39,7 @@ CLAIM_STATUS = (
         CLAIM[3].fields,
     ),
     GatedFields(_BINDING, (f"{_RESULT}.bindingConditions", f"{_RESULT}.bindingFailureConditions")),
+    GatedFields(("DRAOptionalNodeOperations",), (f"{_RESULT}.skipNodeOperations",)),
 )
 CLAIM_TEMPLATE = claim_spec_fields("spec.spec")
 SLICE = (
@@ -67,6 +71,14 @@ SLICE = (
         ("DRAListTypeAttributes",),
         tuple(f"spec.devices.*.attributes.*.{kind}" for kind in ("bools", "ints", "strings", "versions")),
     ),
-    GatedFields(("DRANodeAllocatableResources",), ("spec.devices.*.nodeAllocatableResourceMappings",)),
+    GatedFields(
+        ("DRANodeAllocatableResources",),
+        ("spec.devices.*.nodeAllocatableResourceMappings", "spec.devices.*.nodeAllocatableResources"),
+    ),
+    GatedFields(
+        ("DRADeviceCompatibilityGroups",), ("spec.devices.*.consumesCounters.*.compatibilityGroups",)
+    ),
+    GatedFields(("DRAOptionalNodeOperations",), ("spec.skipNodeOperations",)),
+    GatedFields(("DRAPartitionableDevicesType",), ("spec.partitionTypeAttribute",)),
 )
 CLASS = (GatedFields(("DRAExtendedResource",), ("spec.extendedResourceName",)),)

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from dra_shared.version import V1_36, Version
+from typing import Any
+
+from dra_shared.version import V1_36, V1_37, Version
 
 from dra_apiserver.kinds.common.goshapes import MAP, NODE_SELECTOR_TERM, Shape
 
@@ -15,6 +17,7 @@ _TOLERATION: Shape = [
     ("TolerationSeconds", "tolerationSeconds", None, "null"),
 ]
 _CAPACITY: Shape = [("Requests", "requests", MAP, "null")]
+_DERIVED: Shape = [("Name", "name", None, ""), ("Expression", "expression", None, "")]
 _EXACT: Shape = [
     ("DeviceClassName", "deviceClassName", None, ""),
     ("Selectors", "selectors", [_SELECTOR], "null"),
@@ -23,6 +26,7 @@ _EXACT: Shape = [
     ("AdminAccess", "adminAccess", None, "null"),
     ("Tolerations", "tolerations", [_TOLERATION], "null"),
     ("Capacity", "capacity", _CAPACITY, "null"),
+    ("DerivedAttributes", "derivedAttributes", [_DERIVED], "null"),
 ]
 _SUBREQUEST: Shape = [
     ("Name", "name", None, ""),
@@ -32,6 +36,7 @@ _SUBREQUEST: Shape = [
     ("Count", "count", None, "0"),
     ("Tolerations", "tolerations", [_TOLERATION], "null"),
     ("Capacity", "capacity", _CAPACITY, "null"),
+    ("DerivedAttributes", "derivedAttributes", [_DERIVED], "null"),
 ]
 _REQUEST: Shape = [
     ("Name", "name", None, ""),
@@ -45,7 +50,7 @@ _CONSTRAINT: Shape = [
 ]
 _OPAQUE: Shape = [("Driver", "driver", None, ""), ("Parameters", "parameters", None, "null")]
 _CLAIM_CONFIG: Shape = [("Requests", "requests", None, "null"), ("Opaque", "opaque", _OPAQUE, "null")]
-CLAIM_SPEC: Shape = [
+_CLAIM_SPEC: Shape = [
     (
         "Devices",
         "devices",
@@ -68,13 +73,14 @@ _RESULT: Shape = [
     ("BindingFailureConditions", "bindingFailureConditions", None, "null"),
     ("ShareID", "shareID", None, "null"),
     ("ConsumedCapacity", "consumedCapacity", MAP, "null"),
+    ("SkipNodeOperations", "skipNodeOperations", None, "null"),
 ]
 _RESULT_CONFIG: Shape = [
     ("Source", "source", None, ""),
     ("Requests", "requests", None, "null"),
     ("Opaque", "opaque", _OPAQUE, "null"),
 ]
-ALLOCATION: Shape = [
+_ALLOCATION: Shape = [
     (
         "Devices",
         "devices",
@@ -89,8 +95,42 @@ ALLOCATION: Shape = [
     ),
     ("AllocationTimestamp", "allocationTimestamp", None, "null"),
 ]
-# Go's encoder keeps the names of ObjectMeta's json tags, and omits what is empty.
-CLAIM_TEMPLATE_SPEC: Shape = [("", "metadata", None, "inline"), ("Spec", "spec", CLAIM_SPEC, "struct")]
+_SINCE_1_37 = frozenset({"derivedAttributes", "skipNodeOperations"})
+
+
+def claim_spec(kubernetes: Version) -> Shape:
+    """The spec of a claim."""
+    return _known(_CLAIM_SPEC, kubernetes)
+
+
+def claim_template_spec(kubernetes: Version) -> Shape:
+    """The spec of a template: Go's encoder keeps the names of ObjectMeta's json tags, and omits what is empty."""
+    return [("", "metadata", None, "inline"), ("Spec", "spec", claim_spec(kubernetes), "struct")]
+
+
+def allocation(kubernetes: Version) -> Shape:
+    """A claim's allocation."""
+    return _known(_ALLOCATION, kubernetes)
+
+
+def _known(shape: Shape, kubernetes: Version) -> Shape:
+    """The fields that the version has."""
+    absent = frozenset() if kubernetes >= V1_37 else _SINCE_1_37
+    return [
+        (go_name, name, _known_inside(inner, kubernetes), zero)
+        for go_name, name, inner, zero in shape
+        if name not in absent
+    ]
+
+
+def _known_inside(inner: Any, kubernetes: Version) -> Any:
+    if not isinstance(inner, list):
+        return inner
+    if inner and isinstance(inner[0], list):
+        return [_known(inner[0], kubernetes)]
+    return _known(inner, kubernetes)
+
+
 _DEVICE_ATTRIBUTE: Shape = [
     ("IntValue", "int", None, "null"),
     ("BoolValue", "bool", None, "null"),

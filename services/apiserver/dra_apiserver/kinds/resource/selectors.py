@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from typing import Any
 
-from dra_shared.cel import CompileError, compile_expression
+from dra_shared.cel import CompileError, Program, compile_expression
 from dra_shared.features import FeatureGates
+from dra_shared.version import V1_37
 
 from dra_apiserver.errors import (
     FieldError,
@@ -40,19 +41,27 @@ def _check_selector(selector: JsonObject, path: str, gates: FeatureGates, stored
     cel = selector.get("cel")
     if cel is None:
         return [required(f"{path}.cel")]
-    expression = cel.get("expression", "")
+    if stored and gates.version >= V1_37:
+        return []
     at = f"{path}.cel.expression"
+    program, errors = compiled(cel.get("expression", ""), at, gates, stored=stored)
+    if program is not None and program.estimated_cost > EXPRESSION_COST:
+        return [forbidden_field(at, "too complex, exceeds cost limit")]
+    return errors
+
+
+def compiled(
+    expression: str, path: str, gates: FeatureGates, *, stored: bool = False, derived: bool = False
+) -> tuple[Program | None, list[FieldError]]:
+    """The program of an expression at the path, or (None and) why there is none."""
     if len(expression.encode()) > EXPRESSION_LENGTH:
-        return [too_long(at, EXPRESSION_LENGTH)]
+        return None, [too_long(path, EXPRESSION_LENGTH)]
     try:
-        program = compile_expression(expression, features=gates, stored=stored)
+        return compile_expression(expression, features=gates, stored=stored, derived=derived), []
     except CompileError as error:
         if error.kind == "internal":
-            return [internal_field(at, str(error))]
-        return [invalid(at, expression, str(error))]
-    if program.estimated_cost > EXPRESSION_COST:
-        return [forbidden_field(at, "too complex, exceeds cost limit")]
-    return []
+            return None, [internal_field(path, str(error))]
+        return None, [invalid(path, expression, str(error))]
 
 
 def check_node_selector(selector: JsonObject, path: str) -> list[FieldError]:

@@ -19,7 +19,9 @@ from dra_apiserver.kinds.resource.counters import (
 from dra_apiserver.kinds.resource.declared import limit
 from dra_apiserver.kinds.resource.device import check_device
 from dra_apiserver.kinds.resource.lists import Lists
+from dra_apiserver.kinds.resource.partitiontype import check_partition_type
 from dra_apiserver.kinds.resource.selectors import check_node_selector
+from dra_apiserver.kinds.resource.skips import check_skips
 
 JsonObject = dict[str, Any]
 _DEVICES = 128
@@ -62,7 +64,7 @@ def check_slice(
     )
     if not apart:
         errors += check_totals(spec, path)
-    return errors + lists.check_set(
+    errors += lists.check_set(
         spec.get("sharedCounters"),
         _COUNTER_SETS if apart else None,
         lambda counter_set, at: check_counter_set(counter_set, at, gates.version),
@@ -70,6 +72,8 @@ def check_slice(
         f"{path}.sharedCounters",
         "name",
     )
+    errors += check_partition_type(spec, old, path, gates)
+    return errors + check_skips(spec.get("skipNodeOperations"), f"{path}.skipNodeOperations")
 
 
 def _any_detailed(devices: list[JsonObject]) -> bool:

@@ -5,6 +5,8 @@ from __future__ import annotations
 import functools
 from typing import Any
 
+from dra_shared.version import V1_37, Version
+
 from dra_apiserver.equality import differs
 from dra_apiserver.errors import FieldError, forbidden_field, internal_field, invalid, quote
 from dra_apiserver.kinds.common.declarative.rules import DeclaredRules
@@ -22,7 +24,7 @@ from dra_apiserver.kinds.resource import deviceclass, poolstatus, taintrule
 from dra_apiserver.kinds.resource import slice as resourceslice
 from dra_apiserver.kinds.resource.claimstatus import check_status
 from dra_apiserver.kinds.resource.gates import CLAIM, CLAIM_STATUS, CLAIM_TEMPLATE, CLASS, SLICE
-from dra_apiserver.kinds.resource.goshapes import CLAIM_SPEC, CLAIM_TEMPLATE_SPEC
+from dra_apiserver.kinds.resource.goshapes import claim_spec, claim_template_spec
 from dra_apiserver.kinds.resource.statusauthorization import check_binding, check_drivers
 from dra_apiserver.kinds.strategy import Context
 
@@ -82,7 +84,7 @@ class ResourceClaimStrategy(_Gated):
         errors = super().validate_create(obj, ctx) + super().validate_update(obj, old, ctx)
         spec = obj.get("spec") or {}
         if differs(spec, old.get("spec") or {}):
-            errors.append(invalid("spec", show(spec, CLAIM_SPEC), IMMUTABLE))
+            errors.append(invalid("spec", show(spec, claim_spec(ctx.features.version)), IMMUTABLE))
         return errors
 
 
@@ -153,12 +155,19 @@ class ResourceClaimTemplateStrategy(_Gated):
         return errors + requests.check_claim_spec(spec.get("spec") or {}, "spec.spec", ctx.features)
 
     def validate_update(self, obj: JsonObject, old: JsonObject, ctx: Context) -> list[FieldError]:
-        """All as at creation but admin access, and that the spec is as it was."""
-        errors = self._check(obj, ctx) + super().validate_update(obj, old, ctx)
+        """The metadata, and that the spec is as it was; before 1.37 also all as at creation but admin access."""
+        kubernetes = ctx.features.version
+        errors = [] if _stored_specs_stay(kubernetes) else self._check(obj, ctx)
+        errors += super().validate_update(obj, old, ctx)
         spec = obj.get("spec") or {}
         if differs(spec, old.get("spec") or {}):
-            errors.append(invalid("spec", show(spec, CLAIM_TEMPLATE_SPEC), IMMUTABLE))
+            errors.append(invalid("spec", show(spec, claim_template_spec(kubernetes)), IMMUTABLE))
         return errors
+
+
+def _stored_specs_stay(kubernetes: Version) -> bool:
+    """Whether a template's spec, which can not change, is not looked at again."""
+    return kubernetes >= V1_37
 
 
 # ObjectMeta's fields in their order, without labels and annotations.

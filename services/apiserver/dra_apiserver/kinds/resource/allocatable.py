@@ -1,0 +1,100 @@
+"""What a device takes of its node's own resources: ``nodeAllocatableResources``, and the mappings of 1.36."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from dra_shared.quantity import Quantity
+
+from dra_apiserver.errors import FieldError, field_not_found, invalid, json_value, required
+
+JsonObject = dict[str, Any]
+
+
+def check_allocatable(device: JsonObject, path: str) -> list[FieldError]:
+    """Both ways to say it; a version of Kubernetes has one of them."""
+    errors = _check_mappings(device, f"{path}.nodeAllocatableResourceMappings")
+    for name, entry in (device.get("nodeAllocatableResources") or {}).items():
+        at = f"{path}.nodeAllocatableResources[{name}]"
+        errors += _check_name(name, at)
+        mapping, overhead = entry.get("mapping"), entry.get("overhead")
+        if mapping is None and overhead is None:
+            errors.append(required(at, "at least one of mapping or overhead must be set"))
+        if mapping is not None:
+            errors += _check_mapping(mapping, device, f"{at}.mapping")
+        if overhead is not None:
+            errors += _check_overhead(overhead, f"{at}.overhead")
+    return errors
+
+
+def _check_mapping(mapping: JsonObject, device: JsonObject, path: str) -> list[FieldError]:
+    key, each = mapping.get("capacityKey"), mapping.get("capacityMultiplier")
+    errors: list[FieldError] = []
+    if key is not None:
+        errors += _check_key(key, device, f"{path}.capacityKey")
+        at = f"{path}.capacityMultiplier"
+        if each is None:
+            errors.append(required(at, "capacityMultiplier is required when capacityKey is set"))
+        else:
+            errors += _check_sign(each, at, positive=True)
+    if mapping.get("deviceMultiplier") is not None:
+        errors += _check_sign(mapping["deviceMultiplier"], f"{path}.deviceMultiplier", positive=True)
+    if each is not None and key is None:
+        text = "capacityKey is required when capacityMultiplier is set"
+        errors.append(required(f"{path}.capacityKey", text))
+    return errors + _check_choice(mapping, path)
+
+
+def _check_choice(mapping: JsonObject, path: str) -> list[FieldError]:
+    """Capacity counts, or devices do."""
+    given = [name for name in ("capacityKey", "deviceMultiplier") if mapping.get(name) is not None]
+    if not given:
+        return [invalid(path, "", "must specify one of: `capacityKey`, `deviceMultiplier`")]
+    if len(given) > 1:
+        text = "must specify exactly one of: `capacityKey`, `deviceMultiplier`"
+        return [invalid(path, f"{{{', '.join(given)}}}", text)]
+    return []
+
+
+def _check_overhead(overhead: JsonObject, path: str) -> list[FieldError]:
+    given = [name for name in ("perPod", "perContainer") if overhead.get(name) is not None]
+    if not given:
+        return [invalid(path, "", "at least one of perPod or perContainer must be set")]
+    return [
+        error for name in given for error in _check_sign(overhead[name], f"{path}.{name}", positive=False)
+    ]
+
+
+def _check_mappings(device: JsonObject, path: str) -> list[FieldError]:
+    errors: list[FieldError] = []
+    for name, mapping in (device.get("nodeAllocatableResourceMappings") or {}).items():
+        at = f"{path}[{name}]"
+        key, multiplier = mapping.get("capacityKey"), mapping.get("allocationMultiplier")
+        errors += _check_name(name, at)
+        if key is None and multiplier is None:
+            text = "at least one of allocationMultiplier or capacityKey must be set"
+            errors.append(invalid(at, "", text))
+        if multiplier is not None:
+            errors += _check_sign(multiplier, f"{at}.allocationMultiplier", positive=True)
+        if key is not None:
+            errors += _check_key(key, device, f"{at}.capacityKey")
+    return errors
+
+
+def _check_name(name: str, path: str) -> list[FieldError]:
+    if "/" not in name or "kubernetes.io/" in name:
+        return []
+    return [invalid(path, json_value(name), "must be a node allocatable resource name")]
+
+
+def _check_key(key: str, device: JsonObject, path: str) -> list[FieldError]:
+    if not key:
+        return [invalid(path, "", "capacityKey must not be an empty string")]
+    return [] if key in (device.get("capacity") or {}) else [field_not_found(path, json_value(key))]
+
+
+def _check_sign(value: Any, path: str, *, positive: bool) -> list[FieldError]:
+    quantity = Quantity.parse(str(value))
+    if quantity.sign() > 0 or (quantity.sign() == 0 and not positive):
+        return []
+    return [invalid(path, str(quantity), f"must be {'positive' if positive else 'non-negative'}")]

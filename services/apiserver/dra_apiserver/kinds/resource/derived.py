@@ -1,0 +1,74 @@
+"""Derived attributes of requests: names that constraints compare, and expressions within the claim's budget."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Any
+
+from dra_shared.features import FeatureGates
+
+from dra_apiserver.errors import FieldError, forbidden_field, invalid, required
+from dra_apiserver.kinds.common import names
+from dra_apiserver.kinds.resource.declared import limit
+from dra_apiserver.kinds.resource.lists import Lists
+from dra_apiserver.kinds.resource.selectors import EXPRESSION_COST, compiled
+
+JsonObject = dict[str, Any]
+_MOST = limit("ExactDeviceRequest", "derivedAttributes")
+_UNUSED = (
+    "must be referenced by at least one matchAttribute or distinctAttribute constraint targeting this request"
+)
+_TOTAL = "too complex, total cost of derived attribute CEL expressions in the claim exceeds cost limit"
+
+
+class DerivedAttributes:
+    """Checks the derived attributes of one claim, and adds up their costs (DeviceClaimDerivedAttributeCELMaxCost)."""
+
+    def __init__(self, constraints: Iterable[JsonObject], gates: FeatureGates) -> None:
+        self._gates = gates
+        # What is compared, by the request that a constraint is for; "" stands for all.
+        self._compared: dict[str, set[str]] = {}
+        self._cost = 0
+        for constraint in constraints:
+            match, distinct = constraint.get("matchAttribute"), constraint.get("distinctAttribute")
+            attribute = distinct if match is None else match
+            if attribute is not None:
+                for request in constraint.get("requests") or ("",):
+                    self._compared.setdefault(request, set()).add(attribute)
+
+    def check(self, attributes: list[JsonObject] | None, path: str, request: str) -> list[FieldError]:
+        """Those of one request, or of the alternative REQUEST/NAME."""
+        return Lists(self._gates.version).check_set(
+            attributes,
+            _MOST,
+            lambda attribute, at: self._check(attribute, at, request),
+            lambda attribute: attribute.get("name", ""),
+            path,
+        )
+
+    def _check(self, attribute: JsonObject, path: str, request: str) -> list[FieldError]:
+        name, expression = attribute.get("name", ""), attribute.get("expression", "")
+        errors: list[FieldError] = []
+        if not name:
+            errors.append(required(f"{path}.name"))
+        else:
+            errors += names.fully_qualified_name(name, f"{path}.name", self._gates.version)
+            if not self._is_compared(name, request):
+                errors.append(invalid(f"{path}.name", name, _UNUSED))
+        at = f"{path}.expression"
+        if not expression:
+            return [*errors, required(at)]
+        program, problems = compiled(expression, at, self._gates, derived=True)
+        if program is not None:
+            self._cost += program.estimated_cost
+            if program.estimated_cost > EXPRESSION_COST:
+                problems = [forbidden_field(at, "too complex, exceeds cost limit")]
+        return errors + problems
+
+    def _is_compared(self, name: str, request: str) -> bool:
+        parent = request.partition("/")[0]
+        return any(name in self._compared.get(target, ()) for target in ("", request, parent))
+
+    def check_total(self, path: str) -> list[FieldError]:
+        """That all expressions together are not too costly; asked after the others."""
+        return [forbidden_field(path, _TOTAL)] if self._cost > EXPRESSION_COST else []

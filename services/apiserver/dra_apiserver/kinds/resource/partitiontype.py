@@ -1,0 +1,52 @@
+"""The attribute by which a slice says of what type its partitions are (validatePartitionTypeAttribute)."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from dra_shared.features import FeatureGates
+
+from dra_apiserver.errors import FieldError, forbidden_field, invalid, required
+from dra_apiserver.kinds.common import names
+from dra_apiserver.kinds.common.goshapes import show
+from dra_apiserver.kinds.resource.goshapes import device_attribute
+
+JsonObject = dict[str, Any]
+_NO_PARTITIONS = "may only be set on a slice which declares devices that consume counters"
+_MISSING = "device consumes counters and `partitionTypeAttribute` names this attribute, so it must be set"
+_NO_TEXT = "must be a string value because `partitionTypeAttribute` names this attribute"
+
+
+def check_partition_type(
+    spec: JsonObject, old: JsonObject | None, path: str, gates: FeatureGates
+) -> list[FieldError]:
+    """Every device that consumes counters has the attribute, as a text. Its name is judged where it is new."""
+    name = spec.get("partitionTypeAttribute")
+    if name is None:
+        return []
+    at = f"{path}.partitionTypeAttribute"
+    problems = names.fully_qualified_name(name, at, gates.version)
+    errors: list[FieldError] = []
+    if not any(device.get("consumesCounters") for device in spec.get("devices") or ()):
+        errors.append(invalid(at, name, _NO_PARTITIONS))
+    elif not problems:
+        errors += _check_devices(spec, name, path, gates)
+    if old is not None and old.get("partitionTypeAttribute") == name:
+        return errors
+    return errors + (problems if gates.enabled("DRAPartitionableDevicesType") else [forbidden_field(at, "")])
+
+
+def _check_devices(spec: JsonObject, name: str, path: str, gates: FeatureGates) -> list[FieldError]:
+    bare = name.removeprefix(f"{spec.get('driver', '')}/")
+    errors: list[FieldError] = []
+    for index, device in enumerate(spec.get("devices") or ()):
+        if not device.get("consumesCounters"):
+            continue
+        attributes = device.get("attributes") or {}
+        attribute = attributes.get(name, attributes.get(bare))
+        at = f"{path}.devices[{index}].attributes[{name}]"
+        if attribute is None:
+            errors.append(required(at, _MISSING))
+        elif attribute.get("string") is None:
+            errors.append(invalid(at, show(attribute, device_attribute(gates.version)), _NO_TEXT))
+    return errors
