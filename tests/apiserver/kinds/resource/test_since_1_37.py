@@ -303,7 +303,9 @@ def test_node_operations_that_can_be_skipped(operations: list[str], wanted: Erro
         (PARTITION, "profile", [("FieldValueInvalid", "spec.partitionTypeAttribute")]),
     ],
 )
-def test_partitions_have_the_attribute_that_says_their_type(device: Json, name: str, wanted: Errors) -> None:
+def test_partitions_have_the_attribute_that_says_their_type(
+    device: Json, name: str, wanted: list[tuple[str, str]]
+) -> None:
     gates = ("DRAResourcePoolStatus", "DRAPartitionableDevicesType", "DRAPartitionableDevices")
     found = errors(slice_of(device, partitionTypeAttribute=name), *gates)
     assert [(type_, field) for type_, field, _ in found] == wanted
