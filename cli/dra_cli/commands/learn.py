@@ -2,10 +2,11 @@
 
 import argparse
 import asyncio
+import contextlib
 import sys
 from typing import TYPE_CHECKING
 
-from dra_cli.commandline import Parser
+from dra_cli.commandline import Parser, number
 from dra_cli.errors import CommandError
 
 if TYPE_CHECKING:
@@ -26,6 +27,9 @@ def options(parser: Parser) -> None:
     parser.add_argument("--list", action="store_true", help="list the lessons")
     parser.add_argument("--output", "-o", default="", help="with --list: json has all texts")
     parser.switch("--watch", default=None, help="go on watching (default: on a terminal)")
+    parser.add_argument("--console", action="store_true", help="show the lessons in the browser")
+    parser.add_argument("--port", type=number(0), default=0, help="the console's port (any free one)")
+    parser.switch("--open", default=True, help="with --console: open the browser")
 
 
 def run(chosen: argparse.Namespace) -> int:
@@ -52,6 +56,8 @@ def run(chosen: argparse.Namespace) -> int:
             return 0
     else:
         wanted = lesson(chosen.what) if chosen.what else notebook.resumed
+    if chosen.console:
+        return _console(notebook, classroom, wanted, chosen)
     watch = sys.stdin.isatty() and sys.stdout.isatty() if chosen.watch is None else chosen.watch
     return _learn(notebook, classroom, wanted, watch)
 
@@ -68,6 +74,21 @@ def _learn(notebook: "Notebook", classroom: "Classroom", wanted: "Lesson | None"
         if not watch:
             return 0
         wanted = _watch(notebook, classroom, wanted)
+    return 0
+
+
+def _console(
+    notebook: "Notebook", classroom: "Classroom", wanted: "Lesson", chosen: argparse.Namespace
+) -> int:
+    """Serve the lessons until Ctrl-C."""
+    try:
+        from dra_cli.console.learning import serve
+    except ModuleNotFoundError as error:
+        raise CommandError(f"the console needs {error.name}: pip install 'dralab[console]'") from error
+    notebook.choose(wanted)
+    _open(notebook, classroom, wanted)
+    with contextlib.suppress(KeyboardInterrupt):
+        asyncio.run(serve(notebook, classroom, chosen.port, chosen.open))
     return 0
 
 

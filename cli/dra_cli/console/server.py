@@ -73,16 +73,16 @@ class _View:
         return candidates(objects.of(RESOURCE_SLICES).values())
 
 
-def application(cluster: ChosenCluster, client: Client, key: str, writes: bool) -> Doorkeeper:
-    """Everything, behind the key."""
+def pages(cluster: ChosenCluster, client: Client, settings: console.Settings) -> FastAPI:
+    """The console's pages, and what they ask of the cluster."""
     app = FastAPI(title="dralab console", docs_url=None, redoc_url=None)
     view = _View(cluster)
-    app.include_router(console.router(console.Settings(read_only=not writes, cluster=client.base_url)))
+    app.include_router(console.router(settings))
     app.include_router(packed.router())
     app.include_router(insight.router(view.ask))
     app.include_router(workbench.router(view.devices, FeatureGates()))
     app.include_router(proxy(client))
-    return Doorkeeper(app, key, writes)
+    return app
 
 
 async def serve(cluster: ChosenCluster, port: int, writes: bool, opens: bool) -> None:
@@ -93,20 +93,31 @@ async def serve(cluster: ChosenCluster, port: int, writes: bool, opens: bool) ->
     """
     key = secrets.token_urlsafe(24)
     async with cluster.client("dralab-console") as client:
-        with _listening(port) as listener:
-            url = f"http://127.0.0.1:{listener.getsockname()[1]}/console/?key={key}"
-            config = uvicorn.Config(
-                application(cluster, client, key, writes),
-                ws="wsproto",
-                lifespan="off",
-                log_level="warning",
-                server_header=False,
-                timeout_graceful_shutdown=1,
-            )
-            print(f"{url}\n{client.base_url}{'' if writes else ', read only'}; Ctrl-C ends it", flush=True)
-            if opens:
-                webbrowser.open(url)
-            await uvicorn.Server(config).serve([listener])
+        app = pages(cluster, client, console.Settings(read_only=not writes, cluster=client.base_url))
+        note = f"{client.base_url}{'' if writes else ', read only'}; Ctrl-C ends it"
+        await listen(Doorkeeper(app, key, writes), port, f"?key={key}", note, opens)
+
+
+async def listen(application: Doorkeeper, port: int, query: str, note: str, opens: bool) -> None:
+    """Serve an application until Ctrl-C; prints the console's address, with ``query``, and a line about it.
+
+    Raises:
+        CommandError: the port is taken.
+    """
+    with _listening(port) as listener:
+        url = f"http://127.0.0.1:{listener.getsockname()[1]}/console/{query}"
+        config = uvicorn.Config(
+            application,
+            ws="wsproto",
+            lifespan="off",
+            log_level="warning",
+            server_header=False,
+            timeout_graceful_shutdown=1,
+        )
+        print(f"{url}\n{note}", flush=True)
+        if opens:
+            webbrowser.open(url)
+        await uvicorn.Server(config).serve([listener])
 
 
 def _listening(port: int) -> socket.socket:

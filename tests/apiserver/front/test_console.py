@@ -36,7 +36,11 @@ async def test_the_page_and_every_module_that_it_imports_are_served(client: http
 async def test_nothing_besides_the_files_is_served(client: httpx.AsyncClient) -> None:
     for path in ("nothing.js", "../console.py", "..%2fconsole.py", "web/main.js"):
         assert (await client.get(f"/console/{path}")).status_code == 404
-    assert (await client.get("/console/settings.json")).json() == {"read_only": False, "cluster": ""}
+    assert (await client.get("/console/settings.json")).json() == {
+        "read_only": False,
+        "cluster": "",
+        "learn": False,
+    }
 
 
 def test_the_policy_permits_the_import_map_and_no_other_inline_script() -> None:

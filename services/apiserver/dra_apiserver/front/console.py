@@ -25,10 +25,11 @@ _READ = ["GET", "HEAD"]
 
 
 class Settings(BaseModel):
-    """What the page learns of the server: whether it refuses all writes, and the cluster's name."""
+    """What the page learns of the server: whether it refuses all writes, the cluster's name, and if it has lessons."""
 
     read_only: bool = False
     cluster: str = ""
+    learn: bool = False
 
 
 def router(settings: Settings) -> APIRouter:

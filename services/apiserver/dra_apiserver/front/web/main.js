@@ -5,8 +5,10 @@ import { ClaimPage, Claims } from "./claims.js";
 import { loading, pods, start, trouble, world } from "./cluster.js";
 import { Fleet } from "./fleetview.js";
 import { html } from "./html.js";
+import { Learn } from "./learn.js";
 import { address, place } from "./links.js";
 import { PodPage, Pods } from "./pods.js";
+import { settings } from "./settings.js";
 import { Workbench } from "./workbench.js";
 
 const VIEWS = {
@@ -15,19 +17,22 @@ const VIEWS = {
   claims: { title: "Claims", view: (name) => (name ? html`<${ClaimPage} key=${name} name=${name} />` : html`<${Claims} />`) },
   cel: { title: "CEL", view: () => html`<${Workbench} />` },
 };
+// Where the server has lessons.
+const LEARN = { title: "Learn", view: () => html`<${Learn} />` };
 
 function App() {
   const [first, ...rest] = place.value.split("/");
-  const chosen = first in VIEWS ? first : "fleet";
-  document.title = `${VIEWS[chosen].title} · dralab`;
+  const views = settings.value.learn ? { learn: LEARN, ...VIEWS } : VIEWS;
+  const chosen = first in views ? first : "fleet";
+  document.title = `${views[chosen].title} · dralab`;
   const waiting = pods.value.filter((pod) => pod.phase === "Pending").length;
   const devices = Object.values(world.value.totals).reduce((sum, count) => sum + count, 0);
   return html`<a class="skip" href="#main">Skip to the content</a>
     <header class="top"><b>dralab</b>
-      <nav aria-label="Views">${Object.entries(VIEWS).map(([name, { title }]) => html`<a href=${address(name)} aria-current=${name === chosen ? "page" : undefined}>${title}${name === "pods" && waiting > 0 ? html` <span class="count">${waiting}</span>` : ""}</a>`)}</nav>
+      <nav aria-label="Views">${Object.entries(views).map(([name, { title }]) => html`<a href=${address(name)} aria-current=${name === chosen ? "page" : undefined}>${title}${name === "pods" && waiting > 0 ? html` <span class="count">${waiting}</span>` : ""}</a>`)}</nav>
       <p role="status">${loading.value ? "loading…" : `${world.value.nodes.length} nodes, ${devices} devices`}</p></header>
     ${trouble.value.map((text) => html`<p class="trouble" role="alert">${text}</p>`)}
-    <main id="main" tabindex="-1">${VIEWS[chosen].view(rest.join("/"))}</main>`;
+    <main id="main" tabindex="-1">${views[chosen].view(rest.join("/"))}</main>`;
 }
 
 start();
