@@ -4,7 +4,7 @@ from pathlib import Path
 
 import orjson
 import pytest
-from dra_cli.conformance import SUBJECTS, answers, compare
+from dra_cli.conformance.recorded import SUBJECTS, answers, compare
 from dra_cli.errors import CommandError
 from dra_cli.progress import Progress
 
@@ -124,7 +124,7 @@ def test_a_long_comparison_shows_how_far_it_is(
         def __init__(self, what: str, total: int) -> None:
             super().__init__(what, total, monotonic=count(step=5).__next__)
 
-    monkeypatch.setattr("dra_cli.conformance.Progress", EverySecond)
+    monkeypatch.setattr("dra_cli.conformance.recorded.Progress", EverySecond)
     (right,) = answers("cel", _cel_lines(tmp_path / "in.jsonl", {}))
     summary, _ = compare("cel", _cel_lines(tmp_path / "many.jsonl", *[right] * 12))
     assert summary["cases"] == 12

@@ -3,38 +3,73 @@
 import argparse
 from pathlib import Path
 
-from dra_cli.commandline import Parser
+from dra_cli.commandline import Parser, number
+from dra_cli.errors import CommandError
+
+_DRIVER = "driver"
 
 
 def options(parser: Parser) -> None:
     """Declare what it takes."""
-    parser.add_argument("subject", help="alloc, cel, devicemanager, scheduler-config or validate")
+    parser.add_argument(
+        "subject",
+        help="alloc, cel, devicemanager, scheduler-config or validate, with a FILE; driver, with -- COMMAND",
+    )
     parser.add_argument(
         "file",
         type=Path,
+        nargs="?",
         help='lines of {"in": …, "out": …}, or {"cases": […]}, perhaps gzipped; - for standard input',
     )
     parser.add_argument(
         "--kubernetes-version",
         default="",
-        help="the version of Kubernetes that the cases are of: 1.34, 1.35, 1.36 (alloc, cel and validate)",
+        help="the version of Kubernetes that the cases are of, or that the driver meets: 1.34, 1.35, 1.36"
+        " (alloc, cel, validate and driver)",
     )
     parser.add_argument("--answers", action="store_true", help="print our answer to each case instead")
+    driver = parser.add_argument_group("driver", "a DRA driver's side of the contract")
+    driver.add_argument("--list", action="store_true", help="list the checks, and try none")
+    driver.add_argument("--explain", metavar="CHECK", default="", help="what a check is about")
+    driver.add_argument(
+        "-k", default="", metavar="WORDS", help="checks with one of these words: prepare,-health"
+    )
+    driver.add_argument("--output", "-o", choices=("table", "json", "junit", "markdown"), default="table")
+    driver.add_argument("--strict", action="store_true", help="fail for what is only recommended, too")
+    driver.add_argument("--role", type=Path, metavar="FILE", help="manifests with the driver's ClusterRole")
+    driver.add_argument("--config", type=Path, metavar="FILE", help="opaque parameters that the driver takes")
+    driver.add_argument(
+        "--metrics-url", default="", metavar="URL", help="where the driver serves its metrics"
+    )
+    driver.add_argument("--attach", action="store_true", help="a driver that you start: needs --directory")
+    driver.add_argument(
+        "--directory", type=Path, metavar="DIR", help="for sockets, CDI files and data; short"
+    )
+    driver.add_argument("--node-name", default="node-0", help="the node (node-0)")
+    driver.add_argument("--port", type=number(0, 65535), default=0, help="the API server's port (any)")
+    driver.add_argument("--cycles", type=number(10), default=1000, help="claims in a row (1000)")
+    driver.add_argument(
+        "--start-timeout", type=number(1.0, None, float), default=30.0, help="seconds to register (30)"
+    )
 
 
 def run(chosen: argparse.Namespace) -> int:
-    """Compare; 1 where they differ."""
+    """Compare; 1 where they differ, or where the driver breaks a promise."""
     import orjson
     from dra_shared import log
 
-    from dra_cli import conformance
+    from dra_cli.conformance import driver, recorded
 
     # What is compared logs as it does in a service; standard output is for the answers.
     log.configure("dralab", "error", final=False)
+    if chosen.subject == _DRIVER:
+        return driver.run(chosen)
+    if chosen.file is None:
+        raise CommandError("the following arguments are required: file; see dralab conformance --help", 2)
     if chosen.answers:
-        for answer in conformance.answers(chosen.subject, chosen.file, chosen.kubernetes_version):
+        for answer in recorded.answers(chosen.subject, chosen.file, chosen.kubernetes_version):
             print(orjson.dumps(answer).decode())
         return 0
-    summary, agree = conformance.compare(chosen.subject, chosen.file, chosen.kubernetes_version)
+    summary, agree = recorded.compare(chosen.subject, chosen.file, chosen.kubernetes_version)
     print(orjson.dumps(summary).decode())
     return 0 if agree else 1

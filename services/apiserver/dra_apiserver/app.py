@@ -41,6 +41,7 @@ from dra_apiserver.schema import DecodeError
 from dra_apiserver.storage.authors import Author, set_author
 from dra_apiserver.storage.shared import SharedStore
 from dra_apiserver.target import Target
+from dra_apiserver.traffic import Traffic, Visit
 
 _METRIC_VERBS = {
     "get": "GET",
@@ -106,11 +107,26 @@ def _sees_all(request: Request) -> bool:
     return True
 
 
+def _visit(request: Request, verb: str) -> Visit:
+    return Visit(
+        user=request.user.name,
+        agent=request.header(b"user-agent"),
+        method=request.method,
+        path=request.path,
+        query=request.scope["query_string"].decode("latin-1"),
+        verb=verb,
+        code=request.code,
+    )
+
+
 class Application:
     """Answers every request; nothing that a handler raises gets past it."""
 
-    def __init__(self, api: Api, health: Health, access_log: bool = False) -> None:
+    def __init__(
+        self, api: Api, health: Health, access_log: bool = False, traffic: Traffic | None = None
+    ) -> None:
         self._api = api
+        self._traffic = traffic
         self._health = health
         self._documents = Documents(api)
         self._authorizer = None if api.authorizer is None else RequestAuthorizer(api.authorizer)
@@ -163,10 +179,8 @@ class Application:
                     raise too_many_requests("too many watches, please try again later")
             elif self._running - len(self._api.streams) > _MAX_REQUESTS:
                 raise too_many_requests("too many requests, please try again later")
-            if self._faults.active:
-                resource = GroupResource(target.kind.group, target.kind.plural)
-                agent = request.header(b"user-agent")
-                await self._faults.meet(verb, resource, target.name or "", agent)
+            if self._faults.active or self._traffic is not None:
+                await self._stopped(request, verb, target)
             warning = deprecation(target.kind, target.version)
             if warning is not None:
                 request.warn([warning])
@@ -203,6 +217,19 @@ class Application:
             self._authorizer.check(request, wanted)
         elif wanted is not None:
             request.user = impersonated(wanted)
+
+    async def _stopped(self, request: Request, verb: str, target: Target) -> None:
+        """Let the request meet the faults at work, and wait for whoever looks at the traffic.
+
+        Raises:
+            StatusError: it is answered with that.
+        """
+        if self._traffic is not None:
+            await self._traffic.arrive(_visit(request, verb))
+        if self._faults.active:
+            resource = GroupResource(target.kind.group, target.kind.plural)
+            agent = request.header(b"user-agent")
+            await self._faults.meet(verb, resource, target.name or "", agent)
 
     async def _handle(self, verb: str, handler: Handler, request: Request, target: Target) -> None:
         if request.view is not None:
@@ -243,6 +270,8 @@ class Application:
         await request.stream(b"", more=False)
 
     def _record(self, request: Request, verb: str, target: Target | None, code: int, seconds: float) -> None:
+        if self._traffic is not None:
+            self._traffic.depart(_visit(request, verb))
         if target is not None:
             if verb == "patch" and request.header(b"content-type").startswith("application/apply-patch"):
                 verb = "apply"

@@ -39,6 +39,7 @@ from dra_apiserver.storage.catalog import Database
 from dra_apiserver.storage.catalog import engine as find_engine
 from dra_apiserver.storage.engine import DatabaseUnusable
 from dra_apiserver.storage.shared import store_for
+from dra_apiserver.traffic import Traffic
 
 _CALLS = 3000
 _SWEEP_EVERY = 60.0
@@ -53,10 +54,14 @@ JsonObject = dict[str, Any]
 
 
 class ApiServer:
-    """`async with ApiServer(config) as server:` serves at `server.url` until the block ends."""
+    """`async with ApiServer(config) as server:` serves at `server.url` until the block ends.
 
-    def __init__(self, config: Config, clock: Clock | None = None) -> None:
+    `traffic` sees every request, and may stop it.
+    """
+
+    def __init__(self, config: Config, clock: Clock | None = None, traffic: Traffic | None = None) -> None:
         self.config = config
+        self._traffic = traffic
         self._clock = clock or SystemClock()
         self._stack = contextlib.AsyncExitStack()
         self._state = ServerState()
@@ -106,7 +111,7 @@ class ApiServer:
                 "shutdown", lambda: "the server is stopping" if self.api.stopping else None, live=False
             )
             self._gauges(metrics)
-            await self._serve(Application(self.api, health, config.access_log), listener)
+            await self._serve(Application(self.api, health, config.access_log, self._traffic), listener)
         except BaseException as error:
             listener.close()
             await self._stack.aclose()

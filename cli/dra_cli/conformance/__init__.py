@@ -1,0 +1,1 @@
+"""``dralab conformance``: our answers held against recorded ones, and drivers against the contract."""

@@ -1,0 +1,126 @@
+"""``dralab conformance driver``: what a DRA driver keeps of its contract with kubelet and API server."""
+
+import argparse
+import asyncio
+import importlib
+import shlex
+import time
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from dra_shared import __version__
+from dra_shared.version import DEFAULT, Version
+
+from dra_cli import manifests
+from dra_cli.errors import CommandError
+from dra_cli.yamlfile import read_yaml
+
+Json = dict[str, Any]
+
+
+def run(chosen: argparse.Namespace) -> int:
+    """Do what the options say; 1 where a promise is broken.
+
+    Raises:
+        CommandError: the options contradict each other, a file cannot be used, or the driver cannot be started.
+    """
+    # The suite runs an API server in this process, whose database the command must not import.
+    conformance = importlib.import_module("dralab.conformance")
+    show = importlib.import_module("dralab.conformance.show")
+    if chosen.explain:
+        print(show.explanation(_named(conformance, chosen.explain)))
+        return 0
+    checks = conformance.select(chosen.k)
+    if not checks:
+        raise CommandError(f"no check has {chosen.k!r}; see dralab conformance driver --list", 2)
+    if chosen.list:
+        print(show.listing(checks))
+        return 0
+    return _try(chosen, conformance, show, checks)
+
+
+def _try(chosen: argparse.Namespace, conformance: Any, show: Any, checks: Any) -> int:
+    pace = importlib.import_module("dralab.conformance.pace")
+    options = conformance.Options(
+        command=_command(chosen),
+        checks=checks,
+        directory=chosen.directory,
+        node=chosen.node_name,
+        version=_version(chosen.kubernetes_version),
+        port=chosen.port,
+        rules=_rules(chosen.role) if chosen.role else None,
+        parameters=_parameters(chosen.config) if chosen.config else None,
+        metrics_url=chosen.metrics_url,
+        pace=pace.Pace(start=chosen.start_timeout, cycles=chosen.cycles),
+        report=(lambda result: print(show.line(result), flush=True)) if chosen.output == "table" else None,
+        announce=_announce if chosen.attach else None,
+    )
+    began = time.monotonic()
+    results = asyncio.run(conformance.run(options))
+    seconds = time.monotonic() - began
+    if chosen.output == "table":
+        print(f"\n{show.summary(results, seconds)}")
+    else:
+        about = {
+            "command": shlex.join(options.command) or "a driver that was running",
+            "kubernetesVersion": str(options.version),
+            "dralab": __version__,
+        }
+        print(show.FORMATS[chosen.output](results, seconds, about))
+    return 0 if show.passed(results, strict=chosen.strict) else 1
+
+
+def _named(conformance: Any, name: str) -> Any:
+    for check in conformance.CHECKS:
+        if check.id == name:
+            return check
+    raise CommandError(f"unknown check {name!r}; see dralab conformance driver --list", 2)
+
+
+def _command(chosen: argparse.Namespace) -> list[str]:
+    command = list(chosen.rest)
+    if chosen.file is not None:
+        raise CommandError("the driver's command follows --: dralab conformance driver -- COMMAND", 2)
+    if chosen.attach and command:
+        raise CommandError("--attach is for a driver that you start yourself: leave out the command", 2)
+    if chosen.attach and chosen.directory is None:
+        raise CommandError("--attach needs --directory, which the driver is started with", 2)
+    if not chosen.attach and not command:
+        raise CommandError("give the driver's command after --, or --attach", 2)
+    return command
+
+
+def _version(text: str) -> Version:
+    try:
+        return Version.parse(text) if text else DEFAULT
+    except ValueError as error:
+        raise CommandError(str(error), 2) from error
+
+
+def _rules(path: Path) -> list[Json]:
+    """The rules of all ClusterRoles and Roles in the manifests."""
+    found = [
+        rule
+        for one in manifests.load([str(path)])
+        if one.get("kind") in ("ClusterRole", "Role")
+        for rule in one.get("rules") or ()
+    ]
+    if not found:
+        raise CommandError(f"{path} has no ClusterRole with rules", 2)
+    return found
+
+
+def _parameters(path: Path) -> Json:
+    """Opaque parameters: the file's object itself."""
+    found = read_yaml(path)
+    if not isinstance(found, dict):
+        raise CommandError(f"{path} is no object", 2)
+    return found
+
+
+def _announce(values: Mapping[str, str]) -> None:
+    print("Start the driver now, with:")
+    for name, value in values.items():
+        print(f"  {name:14} {value}")
+    print(flush=True)

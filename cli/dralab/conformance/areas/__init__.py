@@ -1,0 +1,1 @@
+"""The checks, an area a module."""

@@ -1,0 +1,223 @@
+"""The health stream (k8s.io/kubelet/pkg/apis/dra-health, KEP-4680)."""
+
+import asyncio
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from dra_node_agent.kubelet.dra.health import DEFAULT_TIMEOUT
+from dra_node_agent.kubelet.dra.wire import CallError
+
+from dralab.conformance.check import Area, Breach, NotOffered, Stage, Unmet
+from dralab.conformance.kubelet import HEALTH_SERVICES, health_reports
+from dralab.conformance.restarts import killed
+from dralab.conformance.session import Session
+
+AREA = Area("health")
+
+_PROTO = "staging/src/k8s.io/kubelet/pkg/apis/dra-health/v1/api.proto"
+_CACHE = "pkg/kubelet/cm/dra/healthinfo.go"
+_SOON = 5.0
+
+
+@dataclass
+class Reports:
+    """The first reports of a stream, and when the second came."""
+
+    first: Sequence[Any] = ()
+    again: float | None = None
+    timeout: float = DEFAULT_TIMEOUT
+    problem: str = ""
+    waited: float = 0.0
+
+
+@dataclass
+class _Opened:
+    devices: Sequence[Any] | None = None
+    problem: str = ""
+    seconds: float = field(default=0.0)
+
+
+async def reports(session: Session) -> Reports:
+    """Open a stream and wait for its second report."""
+    service = _service(session)
+    loop = asyncio.get_running_loop()
+    seen = Reports()
+    began = loop.time()
+    try:
+        async with asyncio.timeout(_SOON + session.pace.health):
+            async for devices in health_reports(session.registration, service):
+                if seen.first:
+                    seen.again = loop.time() - began
+                    break
+                seen.first = list(devices)
+                given = [one.health_check_timeout_seconds for one in devices]
+                seen.timeout = float(min([value for value in given if value > 0], default=DEFAULT_TIMEOUT))
+                began = loop.time()
+            else:
+                seen.problem = "the driver ended the stream"
+    except TimeoutError:
+        pass
+    except CallError as error:
+        seen.problem = str(error)
+    seen.waited = loop.time() - began
+    return seen
+
+
+async def first_report(session: Session) -> _Opened:
+    """Open a stream for its first report."""
+    service = _service(session)
+    loop = asyncio.get_running_loop()
+    began = loop.time()
+    try:
+        async with asyncio.timeout(_SOON):
+            async for devices in health_reports(session.registration, service):
+                return _Opened(list(devices), seconds=loop.time() - began)
+    except TimeoutError:
+        return _Opened(problem=f"no report within {_SOON:g} s")
+    except CallError as error:
+        return _Opened(problem=str(error))
+    return _Opened(problem="the driver ended the stream")
+
+
+@AREA.check(
+    "first-report",
+    "a new stream begins with a report",
+    promise="The first report comes at once, without a change of any device.",
+    source=_PROTO,
+    cost="Health is Unknown for every pod until something breaks.",
+)
+async def _first_report(session: Session) -> None:
+    seen = await session.once(first_report)
+    if seen.problem:
+        raise Breach(seen.problem)
+
+
+@AREA.check(
+    "every-device",
+    "a report has every device",
+    promise="Each report is complete: all devices that the driver publishes are in it.",
+    source=_PROTO + "; " + _CACHE,
+    cost="Devices that are left out become Unknown when their last report is stale.",
+)
+async def _every_device(session: Session) -> None:
+    given = {(one.device.pool_name, one.device.device_name) for one in await _devices(session)}
+    missing = [device.name for device in session.devices if device.key not in given]
+    if missing:
+        raise Breach(f"{len(missing)} of {len(session.devices)} devices are missing, such as {missing[0]}")
+
+
+@AREA.check(
+    "known-devices",
+    "a report has no other devices",
+    promise="Pool and name in a report are those of the slices.",
+    source=_PROTO,
+    cost="The report is for no device; the kubelet's cache fills up.",
+)
+async def _known_devices(session: Session) -> None:
+    known = {device.key for device in session.devices}
+    given = {(one.device.pool_name, one.device.device_name) for one in await _devices(session)}
+    if unknown := sorted(given - known):
+        raise Breach(f"unknown: {unknown[0][0]}/{unknown[0][1]}")
+
+
+@AREA.check(
+    "states",
+    "states are healthy, unhealthy or unknown",
+    promise="The health of a device is a value of HealthStatus; a device that works is HEALTHY.",
+    source=_PROTO + " (HealthStatus)",
+    cost="The kubelet shows Unknown.",
+)
+async def _states(session: Session) -> None:
+    devices = await _devices(session)
+    if odd := [one for one in devices if one.health not in (0, 1, 2)]:
+        raise Breach(f"device {odd[0].device.device_name}: {odd[0].health}")
+    if devices and all(one.health == 0 for one in devices):
+        raise Breach("every device is UNKNOWN")
+
+
+@AREA.check(
+    "times",
+    "reports carry their time",
+    promise="last_updated_time is the time of the report in seconds since 1970.",
+    source=_PROTO,
+    cost="Milliseconds or zero make the report one of the far future, or of 1970.",
+    recommended=True,
+)
+async def _times(session: Session) -> None:
+    now = session.now()
+    for one in await _devices(session):
+        if abs(one.last_updated_time - now) > 3600:
+            raise Breach(f"device {one.device.device_name}: {one.last_updated_time}, and it is {now:.0f}")
+
+
+@AREA.check(
+    "again",
+    "reports come before the last one is stale",
+    promise="A report comes at least every 30 seconds, or within the timeout that the report itself gives.",
+    source=_CACHE + " (DefaultHealthTimeout)",
+    cost="Every pod's health flips to Unknown half a minute after it was Healthy.",
+    stage=Stage.BACKGROUND,
+)
+async def _again(session: Session) -> None:
+    seen = await session.once(reports)
+    if not seen.first:
+        raise Unmet(seen.problem or "there was no report")
+    if seen.problem:
+        raise Breach(seen.problem)
+    if seen.again is None and seen.waited < seen.timeout:
+        raise NotOffered(f"none in {seen.waited:.0f} s, which is within the timeout of {seen.timeout:g} s")
+    if seen.again is None or seen.again > seen.timeout:
+        raise Breach(
+            f"the next report took {seen.again or seen.waited:.0f} s, the timeout is {seen.timeout:g} s"
+        )
+
+
+@AREA.check(
+    "resumed",
+    "a second stream works after the first",
+    promise="A kubelet that opens the stream again gets a report again.",
+    source="pkg/kubelet/cm/dra/plugin/dra_plugin.go (NodeWatchResources is called again)",
+    cost="After a restart of the kubelet all health is Unknown.",
+)
+async def _resumed(session: Session) -> None:
+    if (await session.once(first_report)).problem:
+        raise Unmet("not even the first stream works")
+    again = await first_report(session)
+    if again.problem:
+        raise Breach(again.problem)
+
+
+@AREA.check(
+    "after-restart",
+    "the stream is there after a restart",
+    promise="After a crash and a new start the stream reports every device again.",
+    source=_PROTO,
+    cost="All health is Unknown until somebody looks.",
+    stage=Stage.RESTART,
+)
+async def _after_restart(session: Session) -> None:
+    before = await session.once(first_report)
+    if before.problem:
+        raise Unmet(before.problem)
+    if (await session.once(killed)).problem:
+        raise Unmet("the driver did not come back")
+    again = await first_report(session)
+    if again.problem:
+        raise Breach(again.problem)
+    if len(again.devices or ()) < len(before.devices or ()):
+        raise Breach(f"{len(before.devices or ())} devices before, {len(again.devices or ())} after")
+
+
+async def _devices(session: Session) -> Sequence[Any]:
+    seen = await session.once(first_report)
+    if seen.devices is None:
+        raise Unmet(seen.problem)
+    return seen.devices
+
+
+def _service(session: Session) -> str:
+    for service in HEALTH_SERVICES:
+        if service in session.registration.versions:
+            return service
+    raise NotOffered("the driver announces no health service")

@@ -1,0 +1,180 @@
+"""The driver as a process: that it lives, ends when asked, keeps nothing open, and what it writes to its log."""
+
+from dralab.conformance.check import Area, Breach, NotOffered, Stage, Unmet
+from dralab.conformance.observations import cycles, outage
+from dralab.conformance.restarts import stopped
+from dralab.conformance.session import Session
+
+PROCESS = Area("process", Stage.END)
+RESOURCES = Area("resources", Stage.CALLS)
+LOGS = Area("logs", Stage.END)
+
+_PODS = "https://kubernetes.io/docs/concepts/workloads/pods/pod-lifecycle/#pod-termination"
+_LEAKS = "https://github.com/kubernetes/enhancements/tree/master/keps/sig-node/4381-dra-structured-parameters"
+_SPARE_FILES, _SPARE_THREADS = 8, 8
+_SPARE_MEMORY = 24 << 20
+_PANICS = ("panic: ", "goroutine 1 [", "Traceback (most recent call last)", "WARNING: DATA RACE", "SIGSEGV")
+
+
+@PROCESS.check(
+    "alive",
+    "it never ended by itself",
+    promise="No call, claim or error of the API server ends the driver.",
+    source=_PODS,
+    cost="The node has no devices while the driver restarts, and after some crashes for minutes.",
+)
+async def _alive(session: Session) -> None:
+    if session.deaths:
+        raise Breach(f"it ended {session.deaths} times; the results above say during which checks")
+
+
+@PROCESS.check(
+    "outage",
+    "it survives an API server that fails",
+    promise="While all requests are answered with 503 the driver runs on, and works again afterwards.",
+    source="https://kubernetes.io/docs/reference/using-api/api-concepts/ (retries)",
+    cost="An update of the control plane takes all drivers of the cluster down.",
+    stage=Stage.OUTAGE,
+)
+async def _outage(session: Session) -> None:
+    if not (await session.once(outage)).alive:
+        raise Breach("it ended meanwhile")
+
+
+@PROCESS.check(
+    "ends",
+    "it ends when it is asked to",
+    promise="After SIGTERM the driver ends within a pod's grace period of 30 seconds.",
+    source=_PODS,
+    cost="Each update waits half a minute on each node, and ends with kill -9.",
+    stage=Stage.RESTART,
+)
+async def _ends(session: Session) -> None:
+    seen = await session.once(stopped)
+    if seen.ended.code is None:
+        raise Breach(f"it ran on for {seen.ended.seconds:.0f} s")
+
+
+@PROCESS.check(
+    "exit-code",
+    "it ends with 0",
+    promise="After SIGTERM the exit code is 0, or that of the signal.",
+    source=_PODS,
+    cost="Updates look like crashes in the pod's status and in alerts.",
+    recommended=True,
+    stage=Stage.RESTART,
+)
+async def _exit_code(session: Session) -> None:
+    seen = await session.once(stopped)
+    if seen.ended.code is None:
+        raise Unmet("it had to be killed")
+    if seen.ended.code not in (0, 143, -15):
+        raise Breach(f"exit code {seen.ended.code}")
+
+
+@RESOURCES.check(
+    "cycles",
+    "many claims in a row",
+    promise="Claims can be prepared and unprepared as often as pods come: 1,000 times here, or for 20 seconds.",
+    source=_LEAKS,
+    cost="The driver works for a week, and then for no pod any more.",
+)
+async def _cycles(session: Session) -> None:
+    seen = await session.once(cycles)
+    if seen.problem:
+        raise Breach(seen.problem)
+
+
+@RESOURCES.check(
+    "files",
+    "no open files are left",
+    promise="Files and sockets that a claim needed are closed when it is unprepared.",
+    source=_LEAKS,
+    cost="After some hundred pods: too many open files.",
+)
+async def _files(session: Session) -> None:
+    seen = await session.once(cycles)
+    if seen.before is None or seen.after is None:
+        raise NotOffered("the driver's process is not to be seen")
+    if seen.after.files > seen.before.files + _SPARE_FILES:
+        raise Breach(f"{seen.before.files} open files, {seen.after.files} after {seen.count} claims")
+
+
+@RESOURCES.check(
+    "threads",
+    "no threads or processes are left",
+    promise="Threads and child processes that a claim needed end with it.",
+    source=_LEAKS,
+    cost="The pod's limit of processes is reached, and nothing can be prepared.",
+)
+async def _threads(session: Session) -> None:
+    seen = await session.once(cycles)
+    if seen.before is None or seen.after is None:
+        raise NotOffered("the driver's process is not to be seen")
+    if seen.after.threads > seen.before.threads + _SPARE_THREADS:
+        raise Breach(f"{seen.before.threads} threads, {seen.after.threads} after {seen.count} claims")
+
+
+@RESOURCES.check(
+    "memory",
+    "memory does not grow with claims",
+    promise="Memory stays bounded over 1,000 cycles: less than 24 MiB more.",
+    source=_LEAKS,
+    cost="The driver is killed for its memory limit, every few days.",
+)
+async def _memory(session: Session) -> None:
+    seen = await session.once(cycles)
+    if seen.before is None or seen.after is None:
+        raise NotOffered("the driver's process is not to be seen")
+    if seen.after.memory > seen.before.memory + _SPARE_MEMORY:
+        grown = (seen.after.memory - seen.before.memory) >> 20
+        raise Breach(f"{grown} MiB more after {seen.count} claims")
+
+
+@RESOURCES.check(
+    "directories",
+    "no files are left on the node",
+    promise="In the plugin's directory, the registry and the CDI directory is as much as before.",
+    source=_LEAKS,
+    cost="The node's disk, or the tmpfs of /var/run, fills up.",
+)
+async def _directories(session: Session) -> None:
+    seen = await session.once(cycles)
+    if seen.problem:
+        raise Unmet(seen.problem)
+    if seen.files_after > seen.files_before:
+        raise Breach(f"{seen.files_before} files, {seen.files_after} after {seen.count} claims")
+
+
+@LOGS.check(
+    "no-token",
+    "its log has no credentials",
+    promise="Tokens of the kubeconfig are not in the log, at any verbosity.",
+    source="https://kubernetes.io/docs/concepts/security/rbac-good-practices/",
+    cost="Whoever may read logs acts as the driver on every node.",
+)
+async def _no_token(session: Session) -> None:
+    if session.world.token in _output(session):
+        raise Breach("the bearer token is in the log")
+
+
+@LOGS.check(
+    "no-panics",
+    "its log has no panics",
+    promise="Nothing that the suite did made the driver panic, also not in one goroutine or request.",
+    source="https://kubernetes.io/docs/concepts/workloads/pods/pod-lifecycle/",
+    cost="What is locked when a handler panics stays locked; the next calls hang.",
+)
+async def _no_panics(session: Session) -> None:
+    output = _output(session)
+    for sign in _PANICS:
+        if sign in output:
+            line = output[output.index(sign) :].splitlines()[0]
+            raise Breach(line[:200])
+
+
+def _output(session: Session) -> str:
+    output = session.driver.output()
+    if not output:
+        raise NotOffered("the driver logs nothing that the suite sees")
+    return output

@@ -1,0 +1,98 @@
+"""Devices that several claims may have at a time (KEP-5075, consumable capacity)."""
+
+from dralab.conformance.check import Area, Breach, Unmet
+from dralab.conformance.claims import Result
+from dralab.conformance.session import Session, cdi_ids
+
+AREA = Area("shares")
+
+_KEP = (
+    "https://github.com/kubernetes/enhancements/tree/master/keps/sig-scheduling/5075-dra-consumable-capacity"
+)
+_PROTO = "staging/src/k8s.io/kubelet/pkg/apis/dra/v1/api.proto (Device.share_id)"
+
+
+@AREA.check(
+    "two-claims",
+    "two claims share a device",
+    promise="A device with allowMultipleAllocations is prepared for two claims at a time.",
+    source=_KEP,
+    cost="The scheduler places a second pod, which never starts.",
+)
+async def _two_claims(session: Session) -> None:
+    device = session.pick(shared=True)[0]
+    async with session.claim([Result(device)], prepare=True), session.claim([Result(device)]) as other:
+        answer = await session.attempt(other)
+        if isinstance(answer, str):
+            raise Breach(answer)
+
+
+@AREA.check(
+    "share-id",
+    "the answer has the share's ID",
+    promise="A device that is prepared as a share is answered with the shareID of the allocation.",
+    source=_PROTO,
+    cost="Health and status of a share are those of no share.",
+)
+async def _share_id(session: Session) -> None:
+    device = session.pick(shared=True)[0]
+    if "v1.DRAPlugin" not in session.registration.versions:
+        raise Unmet("v1beta1 has no share IDs")
+    async with session.claim([Result(device)]) as claim:
+        answer = await session.ready(claim)
+        wanted = claim.results[0]["shareID"]
+        for one in answer.devices:
+            if one.device_name == device.name and one.share_id != wanted:
+                raise Breach(f"shareID {one.share_id!r}, not {wanted!r}")
+
+
+@AREA.check(
+    "same-claim",
+    "a claim may have two shares of one device",
+    promise="Two results of a claim with one device and two shareIDs are prepared both.",
+    source=_KEP,
+    cost="A pod that asks for two shares gets one.",
+)
+async def _same_claim(session: Session) -> None:
+    device = session.pick(shared=True)[0]
+    async with session.claim([Result(device), Result(device, "r1")]) as claim:
+        answer = await session.attempt(claim)
+        if isinstance(answer, str):
+            raise Breach(answer)
+        requests = {name for one in answer.devices for name in one.request_names}
+        if requests and requests != {"r0", "r1"}:
+            raise Breach(f"shares for r0 and r1, answered for {sorted(requests)}")
+
+
+@AREA.check(
+    "independent",
+    "the end of one share leaves the others",
+    promise="Unpreparing one claim's share leaves the device with the other claim.",
+    source=_KEP,
+    cost="When one pod ends, its neighbours on the device lose it.",
+)
+async def _independent(session: Session) -> None:
+    device = session.pick(shared=True)[0]
+    async with session.claim([Result(device)]) as one, session.claim([Result(device)]) as other:
+        await session.ready(one)
+        answer = await session.ready(other)
+        if session.cdi.missing(cdi_ids(answer)):
+            raise Unmet("the other share's CDI devices are not there at all")
+        await session.undone(one)
+        if missing := session.cdi.missing(cdi_ids(answer)):
+            raise Breach(f"the other share lost {', '.join(missing)}")
+
+
+@AREA.check(
+    "capacity",
+    "what can be shared has a capacity",
+    promise="A device with allowMultipleAllocations has a capacity to divide.",
+    source=_KEP,
+    cost="Any number of pods is placed on one device.",
+    recommended=True,
+)
+async def _capacity(session: Session) -> None:
+    for device in session.devices:
+        if device.shared and not device.spec.get("capacity"):
+            raise Breach(f"device {device.name} has none")
+    session.pick(shared=True)

@@ -1,0 +1,61 @@
+"""All checks, in the order in which they are shown."""
+
+from collections.abc import Sequence
+
+from dralab.conformance.areas import (
+    admin,
+    binding,
+    cdi,
+    config,
+    counters,
+    health,
+    metrics,
+    permissions,
+    prepare,
+    process,
+    registration,
+    shares,
+    slices,
+    status,
+    taints,
+    unprepare,
+)
+from dralab.conformance.check import Area, Check
+
+AREAS: Sequence[Area] = (
+    registration.AREA,
+    slices.AREA,
+    prepare.AREA,
+    unprepare.AREA,
+    cdi.AREA,
+    config.AREA,
+    admin.AREA,
+    shares.AREA,
+    counters.AREA,
+    binding.AREA,
+    taints.AREA,
+    status.AREA,
+    health.AREA,
+    metrics.AREA,
+    permissions.AREA,
+    process.RESOURCES,
+    process.PROCESS,
+    process.LOGS,
+)
+CHECKS: Sequence[Check] = tuple(check for area in AREAS for check in area.checks)
+
+
+def select(expression: str) -> list[Check]:
+    """The checks whose id has one of the words, separated by commas, and none of those after a minus.
+
+    ``prepare,cdi`` chooses two areas, ``-health`` all but one.
+    """
+    words = [word for word in (part.strip() for part in expression.split(",")) if word]
+    wanted = [word for word in words if not word.startswith("-")]
+    unwanted = [word[1:] for word in words if word.startswith("-")]
+    return [
+        check
+        for check in CHECKS
+        if (not wanted or any(word in check.id for word in wanted))
+        and not any(word in check.id for word in unwanted)
+    ]

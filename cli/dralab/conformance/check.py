@@ -1,0 +1,123 @@
+"""What a check is: one promise of the contract between kubelet, API server and DRA driver, and how it is tried."""
+
+import enum
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from dralab.conformance.session import Session
+
+Try = Callable[["Session"], Awaitable[None]]
+
+
+class Breach(Exception):
+    """The driver does not keep the promise; the message says what it did."""
+
+
+class NotOffered(Exception):
+    """The driver has no feature that the promise is about, or the suite was not given what it needs."""
+
+
+class Unmet(Exception):
+    """The check could not be tried, because something else failed that another check names."""
+
+
+class Stage(enum.IntEnum):
+    """When a check runs. Stages follow each other; those that end the driver come last."""
+
+    START = 0
+    """Right after the first start: what the driver registered and published."""
+    BACKGROUND = 1
+    """Takes long and disturbs nobody: runs while the next stage does."""
+    CALLS = 2
+    """Claims are prepared and unprepared."""
+    OUTAGE = 3
+    """The API server fails, the kubelet goes away."""
+    RESTART = 4
+    """The driver is killed, stopped and started."""
+    END = 5
+    """What the whole run has shown."""
+
+
+@dataclass(frozen=True)
+class Check:
+    """One promise.
+
+    Args:
+        id: ``area.name``.
+        title: what holds, in a few words.
+        promise: what exactly a driver promises.
+        source: where upstream says so.
+        cost: what a breach costs users.
+        recommended: whether upstream recommends it and does not demand it.
+        attempt: tries it; raises Breach, NotOffered or Unmet.
+    """
+
+    id: str
+    title: str
+    promise: str
+    source: str
+    cost: str
+    stage: Stage
+    recommended: bool
+    attempt: Try
+
+    @property
+    def area(self) -> str:
+        """What it is about."""
+        return self.id.partition(".")[0]
+
+
+class Area:
+    """The checks of one area, in the order in which they are declared."""
+
+    def __init__(self, name: str, stage: Stage = Stage.CALLS) -> None:
+        self.name = name
+        self.checks: list[Check] = []
+        self._stage = stage
+
+    def check(
+        self,
+        name: str,
+        title: str,
+        *,
+        promise: str,
+        source: str,
+        cost: str,
+        stage: Stage | None = None,
+        recommended: bool = False,
+    ) -> Callable[[Try], Try]:
+        """Declare what follows as a check of the area."""
+
+        def declare(attempt: Try) -> Try:
+            chosen = self._stage if stage is None else stage
+            self.checks.append(
+                Check(f"{self.name}.{name}", title, promise, source, cost, chosen, recommended, attempt)
+            )
+            return attempt
+
+        return declare
+
+
+class Outcome(enum.StrEnum):
+    """How a check ended."""
+
+    KEPT = "kept"
+    BROKEN = "broken"
+    WARNING = "warning"
+    """Recommended, and not kept."""
+    SKIPPED = "skipped"
+    """Not offered by the driver."""
+    UNTRIED = "untried"
+    """It could not be tried."""
+
+
+@dataclass(frozen=True)
+class Result:
+    """How one check ended, and how many seconds it took."""
+
+    check: Check
+    outcome: Outcome
+    message: str = ""
+    seconds: float = 0.0

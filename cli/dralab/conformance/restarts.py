@@ -1,0 +1,210 @@
+"""The driver is killed, stopped, interrupted and doubled, each observed once for all checks that look at it.
+
+An observation leaves the driver running and its claims gone.
+"""
+
+import asyncio
+import contextlib
+import itertools
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from dra_node_agent.kubelet.dra.connection import DriverError
+
+from dralab.conformance.check import NotOffered, Unmet
+from dralab.conformance.claims import Result
+from dralab.conformance.driverprocess import Ended
+from dralab.conformance.session import Session, cdi_ids, plain
+from dralab.conformance.traffic import about
+
+Json = dict[str, Any]
+
+_SETTLING = 20
+
+
+@dataclass
+class Restarted:
+    """A restart with claims prepared.
+
+    Args:
+        problem: why the driver did not come back; the rest is empty then.
+        before, after: the answer for the first claim, as it was and when it was asked for again.
+        missing: CDI ids of the first claim that were not defined after the restart, before it was prepared again.
+        unprepared: what went wrong when the second claim was unprepared without being prepared again.
+        left: CDI files of the second claim that are still there.
+        slices_before, slices_after: the slices once all are published again.
+    """
+
+    ended: Ended = field(default_factory=lambda: Ended(0, 0.0))
+    problem: str = ""
+    sockets: list[Path] = field(default_factory=list)
+    before: list[Any] = field(default_factory=list)
+    after: Any = ""
+    missing: list[str] = field(default_factory=list)
+    missing_again: list[str] = field(default_factory=list)
+    second: bool = False
+    unprepared: str = ""
+    left: set[str] = field(default_factory=set)
+    slices_before: list[Json] = field(default_factory=list)
+    slices_at_exit: list[Json] = field(default_factory=list)
+    slices_after: list[Json] = field(default_factory=list)
+
+
+async def killed(session: Session) -> Restarted:
+    """kill -9 and a new start, with two claims prepared."""
+    return await _restarted(session, kill=True)
+
+
+async def stopped(session: Session) -> Restarted:
+    """SIGTERM and a new start, with two claims prepared."""
+    return await _restarted(session, kill=False)
+
+
+async def _restarted(session: Session, *, kill: bool) -> Restarted:
+    session.need_restarts()
+    seen = Restarted(slices_before=await session.look())
+    devices = session.pick()
+    with contextlib.suppress(NotOffered):
+        devices = session.pick(2)
+    async with contextlib.AsyncExitStack() as stack:
+        claims = [await stack.enter_async_context(session.claim([Result(device)])) for device in devices]
+        first = await session.ready(claims[0])
+        seen.before = plain(first)
+        files = session.cdi.names()
+        seen.second = len(claims) > 1
+        if seen.second:
+            await session.ready(claims[1])
+        of_second = session.cdi.names() - files
+        if kill:
+            await session.driver.kill()
+        else:
+            seen.ended = await session.driver.stop(session.pace.stop)
+        seen.sockets = session.kubelet.sockets()
+        seen.slices_at_exit = await session.look()
+        try:
+            await session.back()
+        except Unmet as problem:
+            seen.problem = str(problem)
+            return seen
+        await _settle(session)
+        seen.slices_after = await session.look()
+        seen.missing = session.cdi.missing(cdi_ids(first))
+        again = await session.attempt(claims[0])
+        seen.after = again if isinstance(again, str) else plain(again)
+        if not isinstance(again, str):
+            seen.missing_again = session.cdi.missing(cdi_ids(again))
+        if seen.second:
+            seen.unprepared = await session.undo(claims[1])
+            seen.left = session.cdi.names() & of_second
+    return seen
+
+
+async def _settle(session: Session) -> None:
+    """Wait until the driver has written what it writes at its start."""
+    await session.published(session.pace.start)
+    known, now = -1, session.writes()
+    for _ in range(_SETTLING):
+        if known == now:
+            return
+        await asyncio.sleep(min(1.0, session.pace.quiet / 2))
+        known, now = now, session.writes()
+
+
+@dataclass
+class Interrupted:
+    """A preparation during which the driver was killed: at which moment, and what came of it afterwards."""
+
+    moment: str
+    prepared: Any = ""
+    missing: list[str] = field(default_factory=list)
+    unprepared: str = ""
+    left: set[str] = field(default_factory=set)
+
+
+async def interrupted(session: Session) -> list[Interrupted]:
+    """Kill the driver while it reads the claim, when its CDI file appears, and right after its answer."""
+    session.need_restarts()
+    return [await _interrupt(session, moment) for moment in ("reads the claim", "has written its CDI file")]
+
+
+async def _interrupt(session: Session, moment: str) -> Interrupted:
+    seen = Interrupted(moment)
+    async with session.claim() as claim:
+        files = session.cdi.names()
+        if moment == "reads the claim":
+            with session.world.requests.held(lambda visit: about(visit, "resourceclaims")) as hold:
+                call = asyncio.create_task(session.attempt(claim))
+                await _first(call, hold.reached.wait(), session.pace.start)
+                await session.driver.kill()
+        else:
+            call = asyncio.create_task(session.attempt(claim))
+            await _first(call, _appeared(session, files), session.pace.start)
+            await session.driver.kill()
+        await asyncio.wait([call])
+        await session.back()
+        answer = await session.attempt(claim)
+        seen.prepared = answer if isinstance(answer, str) else plain(answer)
+        if not isinstance(answer, str):
+            seen.missing = session.cdi.missing(cdi_ids(answer))
+        seen.unprepared = await session.undo(claim)
+        seen.left = session.cdi.names() - files
+    return seen
+
+
+async def _first(call: "asyncio.Task[Any]", moment: Any, within: float) -> None:
+    waiting = asyncio.ensure_future(moment)
+    await asyncio.wait([call, waiting], timeout=within, return_when=asyncio.FIRST_COMPLETED)
+    waiting.cancel()
+
+
+async def _appeared(session: Session, files: set[str]) -> None:
+    for _ in itertools.count():
+        if session.cdi.names() - files:
+            return
+        await asyncio.sleep(0)
+
+
+@dataclass
+class Instances:
+    """Two instances at a time: what went wrong with the takeover, and with the claims of the older one."""
+
+    problem: str = ""
+    claims: str = ""
+
+
+async def instances(session: Session) -> Instances:
+    """Start a second instance, end the first, and go on with the second; the first is back at the end."""
+    session.need_restarts()
+    if not session.driver.instances:
+        raise NotOffered("the command has no {pod_uid}, which gives each instance sockets of its own")
+    seen = Instances()
+    async with session.claim(prepare=True) as claim:
+        answer = plain(await session.ready(claim))
+        old = session.registration
+        await session.driver.start("1")
+        try:
+            new = await session.kubelet.find(session.pace.start, apart_from=[old.socket])
+            await session.kubelet.notify(new.socket)
+            if new.endpoint == old.endpoint:
+                seen.problem = f"both instances have the endpoint {old.endpoint}"
+            else:
+                await session.driver.stop(session.pace.stop)
+                await session.register(new)
+                again = await session.attempt(claim)
+                if not new.is_there():
+                    seen.problem = "the old instance took the new one's sockets away"
+                elif isinstance(again, str):
+                    seen.claims = f"a claim of the old instance: {again}"
+                elif plain(again) != answer:
+                    seen.claims = f"a claim of the old instance was {answer}, and is {plain(again)}"
+                elif not await session.published(session.pace.start):
+                    seen.problem = "the slices are gone"
+        except DriverError as error:
+            seen.problem = f"the second instance does not register: {error}"
+        finally:
+            for instance in ("0", "1"):
+                with contextlib.suppress(KeyError):
+                    await session.driver.stop(session.pace.stop, instance)
+        await session.back()
+    return seen

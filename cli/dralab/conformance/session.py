@@ -1,0 +1,341 @@
+"""What a check works with: the driver as it runs, the kubelet's calls to it, claims, and what was seen before.
+
+What several checks look at, such as a restart, is observed once: :meth:`Session.once`.
+"""
+
+import asyncio
+import contextlib
+import time
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
+from typing import Any, TypeVar
+
+from dra_node_agent.kubelet.dra import wire
+from dra_node_agent.kubelet.dra.connection import DriverConnection, DriverError
+from dra_shared.client.errors import ApiError
+from dra_shared.quantity import Quantity
+from dra_shared.version import Version
+
+from dralab.conformance.cdifiles import CdiFiles
+from dralab.conformance.check import NotOffered, Unmet
+from dralab.conformance.claims import Claim, Claims, Device, Result, devices_of, together
+from dralab.conformance.driverprocess import Driver
+from dralab.conformance.kubelet import Kubelet, Registration
+from dralab.conformance.pace import Pace
+from dralab.conformance.traffic import about, is_write
+from dralab.conformance.world import World
+
+T = TypeVar("T")
+Json = dict[str, Any]
+
+
+class Session:
+    """One run of the suite against one driver.
+
+    Args:
+        parameters: opaque parameters that the driver takes; None where the user gave none.
+        metrics_url: where the driver serves its metrics; empty where the user gave none.
+    """
+
+    def __init__(
+        self,
+        world: World,
+        kubelet: Kubelet,
+        driver: Driver,
+        cdi: CdiFiles,
+        pace: Pace,
+        *,
+        parameters: Json | None = None,
+        metrics_url: str = "",
+    ) -> None:
+        self.world = world
+        self.kubelet = kubelet
+        self.driver = driver
+        self.cdi = cdi
+        self.pace = pace
+        self.parameters = parameters
+        self.metrics_url = metrics_url
+        self.claims = Claims(world)
+        self.slices: list[Json] = []
+        self.devices: list[Device] = []
+        self.deaths = 0
+        self.start_problem = self.notify_problem = self.publish_problem = ""
+        self.writes_at_start = 0
+        self._registration: Registration | None = None
+        self._connection: DriverConnection | None = None
+        self._seen: dict[Any, asyncio.Task[Any]] = {}
+
+    @property
+    def version(self) -> Version:
+        """The version of Kubernetes that the driver meets."""
+        return self.world.version
+
+    @property
+    def registration(self) -> Registration:
+        """How the driver registered last.
+
+        Raises:
+            Unmet: it has not.
+        """
+        if self._registration is None:
+            raise Unmet("the driver is not registered")
+        return self._registration
+
+    @property
+    def name(self) -> str:
+        """The driver's name."""
+        return self.registration.name
+
+    @property
+    def connection(self) -> DriverConnection:
+        """For calls to the driver.
+
+        Raises:
+            Unmet: there is none.
+        """
+        if self._connection is None:
+            raise Unmet("the driver offers no service that the kubelet calls")
+        return self._connection
+
+    async def once(self, observe: "Callable[[Session], Awaitable[T]]") -> T:
+        """What ``observe`` gives, or raises; it runs once in a session."""
+        if observe not in self._seen:
+
+            async def run() -> T:
+                return await observe(self)
+
+            self._seen[observe] = asyncio.create_task(run())
+        found: T = await asyncio.shield(self._seen[observe])
+        return found
+
+    async def close(self) -> None:
+        """End what is still observed, the connection and the driver."""
+        for task in self._seen.values():
+            task.cancel()
+        await asyncio.gather(*self._seen.values(), return_exceptions=True)
+        await self._disconnect()
+        await self.driver.kill()
+
+    # The driver's life
+
+    async def open(self) -> None:
+        """Start the driver for the first time; what goes wrong is kept for the checks that are about it."""
+        try:
+            await self.start()
+        except DriverError as error:
+            last = self.driver.output().strip().splitlines()[-1:]
+            self.start_problem = "; its last line: ".join([str(error), *last])
+            return
+        try:
+            await self.kubelet.notify(self.registration.socket)
+        except wire.CallError as error:
+            self.notify_problem = str(error)
+        if not await self.published(self.pace.start):
+            pools = incomplete(self.slices)
+            self.publish_problem = f"incomplete pools: {', '.join(pools)}" if pools else "there are no slices"
+
+    async def start(self) -> Registration:
+        """Start the driver and register it as the kubelet does.
+
+        Raises:
+            DriverError: it does not register in time.
+        """
+        await self.driver.start()
+        registration = await self.kubelet.find(self.pace.start)
+        await self.register(registration)
+        return registration
+
+    async def register(self, registration: Registration) -> None:
+        """Use this registration from now on."""
+        await self._disconnect()
+        self._registration = registration
+        with contextlib.suppress(DriverError):
+            self._connection = self.kubelet.connect(registration, self.pace.call)
+
+    async def restart(self, *, kill: bool) -> None:
+        """End the driver and start it again.
+
+        Raises:
+            NotOffered: it was started by somebody else.
+            Unmet: it does not come back.
+        """
+        self.need_restarts()
+        if kill:
+            await self.driver.kill()
+        else:
+            await self.driver.stop(self.pace.stop)
+        await self.back()
+
+    async def back(self) -> None:
+        """Start the driver again.
+
+        Raises:
+            Unmet: it does not come back.
+        """
+        await self._disconnect()
+        try:
+            await self.start()
+            await self.kubelet.notify(self.registration.socket)
+        except Exception as error:
+            raise Unmet(f"the driver does not come back: {error}") from error
+
+    def need_restarts(self) -> None:
+        """Raise NotOffered where the driver must not be ended."""
+        if not self.driver.restarts:
+            raise NotOffered("the driver was started by somebody else (--attach)")
+
+    async def _disconnect(self) -> None:
+        if self._connection is not None:
+            await self._connection.close()
+            self._connection = None
+
+    # Slices and devices
+
+    async def look(self) -> list[Json]:
+        """The driver's slices as they are now."""
+        return await self.world.slices(self.name)
+
+    async def published(self, within: float) -> bool:
+        """Wait until every pool has all its slices; takes them as those of the session."""
+        loop = asyncio.get_running_loop()
+        end = loop.time() + within
+        while True:
+            self.slices = await self.look()
+            if self.slices and not incomplete(self.slices):
+                self.devices = devices_of(self.slices)
+                return True
+            if loop.time() > end:
+                self.devices = devices_of(self.slices)
+                return False
+            await asyncio.sleep(self.pace.poll)
+
+    def now(self) -> float:
+        """The time, in seconds since 1970."""
+        return time.time()
+
+    def counters(self) -> dict[tuple[str, str, str], Quantity]:
+        """What each counter of the pools has: by pool, counter set and name."""
+        return {
+            (one["spec"]["pool"]["name"], group["name"], name): Quantity.parse(counter["value"])
+            for one in self.slices
+            for group in one["spec"].get("sharedCounters") or ()
+            for name, counter in group["counters"].items()
+        }
+
+    def pick(self, number: int = 1, *, shared: bool | None = None) -> list[Device]:
+        """Devices that can be prepared at the same time.
+
+        Raises:
+            NotOffered: the driver has not as many.
+        """
+        usable = [one for one in self.devices if shared is None or one.shared is shared]
+        found = together(usable, self.counters())[:number]
+        if len(found) < number:
+            if not self.devices:
+                raise Unmet("the driver has published no devices")
+            what = "device that several claims may share" if shared else "device"
+            raise NotOffered(f"needs {number} {what}{'s' if number > 1 else ''}, and there are {len(found)}")
+        return found
+
+    def writes(self) -> int:
+        """How many requests of the driver's have changed slices, or tried to."""
+        answered = self.world.requests.answered
+        return sum(1 for visit in answered if about(visit, "resourceslices") and is_write(visit))
+
+    # Claims
+
+    @contextlib.asynccontextmanager
+    async def claim(
+        self, results: Sequence[Result] = (), config: Sequence[Json] = (), *, prepare: bool = False
+    ) -> AsyncIterator[Claim]:
+        """A claim, of any one device unless ``results`` say otherwise; unprepared and gone at the end."""
+        made = await self.claims.make(results or [Result(self.pick()[0])], config)
+        try:
+            if prepare:
+                await self.ready(made)
+            yield made
+        finally:
+            with contextlib.suppress(DriverError, Unmet):
+                await self.connection.unprepare([made.message])
+            with contextlib.suppress(ApiError):
+                await self.claims.delete(made)
+
+    async def prepare(self, *claims: Claim) -> Mapping[str, Any]:
+        """NodePrepareResources; answers by UID.
+
+        Raises:
+            DriverError: the call failed.
+        """
+        return await self.connection.prepare([claim.message for claim in claims])
+
+    async def unprepare(self, *claims: Claim) -> Mapping[str, str]:
+        """NodeUnprepareResources; errors by UID.
+
+        Raises:
+            DriverError: the call failed.
+        """
+        return await self.connection.unprepare([claim.message for claim in claims])
+
+    async def ready(self, claim: Claim) -> Any:
+        """Prepare the claim for a check that is about something else.
+
+        Raises:
+            Unmet: it cannot be prepared.
+        """
+        answer = await self.attempt(claim)
+        if isinstance(answer, str):
+            raise Unmet(f"the claim is not prepared: {answer}")
+        return answer
+
+    async def undone(self, claim: Claim) -> None:
+        """Unprepare the claim for a check that is about something else.
+
+        Raises:
+            Unmet: it cannot be unprepared.
+        """
+        if problem := await self.undo(claim):
+            raise Unmet(f"the claim is not unprepared: {problem}")
+
+    async def attempt(self, claim: Claim) -> Any:
+        """The driver's answer for one claim, or as a text what went wrong."""
+        try:
+            answers = await self.prepare(claim)
+        except DriverError as error:
+            return str(error)
+        if claim.uid not in answers:
+            return "the driver's answer leaves the claim out"
+        return answers[claim.uid].error or answers[claim.uid]
+
+    async def undo(self, claim: Claim) -> str:
+        """What went wrong when one claim was to be unprepared; empty for nothing."""
+        try:
+            answers = await self.unprepare(claim)
+        except DriverError as error:
+            return str(error)
+        return answers.get(claim.uid, "the driver's answer leaves the claim out")
+
+
+def incomplete(slices: Sequence[Json]) -> list[str]:
+    """The pools that have not as many slices as they say, in their newest generation."""
+    pools: dict[str, list[Json]] = {}
+    for one in slices:
+        pools.setdefault(one["spec"]["pool"]["name"], []).append(one["spec"]["pool"])
+    found = []
+    for name, parts in pools.items():
+        newest = max(part.get("generation", 0) for part in parts)
+        current = [part for part in parts if part.get("generation", 0) == newest]
+        if any(part["resourceSliceCount"] != len(current) for part in current):
+            found.append(name)
+    return found
+
+
+def cdi_ids(answer: Any) -> list[str]:
+    """The CDI ids of an answer for one claim."""
+    return [one for device in answer.devices for one in device.cdi_device_ids]
+
+
+def plain(answer: Any) -> list[tuple[Any, ...]]:
+    """An answer for one claim so that it can be compared."""
+    return sorted(
+        (one.pool_name, one.device_name, sorted(one.request_names), sorted(one.cdi_device_ids), one.share_id)
+        for one in answer.devices
+    )
