@@ -58,7 +58,7 @@ GROUPS: dict[str, dict[str, str]] = {
         "bench": "Run a benchmark and print its numbers; its own options follow its name.",
         "docs": "Show the documentation in a browser, without network.",
         "completion": "Print what makes a shell complete commands and options.",
-        "conformance": "Compare our answers with recorded ones of the real Kubernetes code.",
+        "conformance": "Try what a DRA driver promises, or compare our answers with the real Kubernetes'.",
     },
 }
 COMMANDS: dict[str, str] = {name: text for group in GROUPS.values() for name, text in group.items()}

@@ -29,7 +29,7 @@ class Stage(enum.IntEnum):
     START = 0
     """Right after the first start: what the driver registered and published."""
     BACKGROUND = 1
-    """Takes long and disturbs nobody: runs while the next stage does."""
+    """Takes long and changes nothing for other checks: runs while the next stage does."""
     CALLS = 2
     """Claims are prepared and unprepared."""
     OUTAGE = 3

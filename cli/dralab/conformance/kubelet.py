@@ -34,7 +34,7 @@ HEALTH_SERVICES = ("v1.DRAResourceHealth", "v1alpha1.DRAResourceHealth")
 
 @dataclass(frozen=True)
 class Registration:
-    """What a driver said when the kubelet found its socket, and after how many seconds that was."""
+    """A driver's answer when the kubelet found its socket, and after how many seconds that was."""
 
     socket: Path
     type: str
@@ -82,7 +82,7 @@ class Kubelet:
         """Wait for a socket and ask who is there, as often as it takes.
 
         Raises:
-            DriverError: there is none in that time, or nobody answers.
+            DriverError: there is none in that time, or it does not answer.
         """
         loop = asyncio.get_running_loop()
         began = loop.time()

@@ -27,22 +27,6 @@ async def _other_drivers(session: Session) -> None:
 
 
 @AREA.check(
-    "other-requests",
-    "configuration of other requests is left alone",
-    promise="Configuration that names requests counts for the devices of these requests alone.",
-    source=_TYPES + "; DeviceAllocationConfiguration.requests",
-    cost="What is meant for one device changes another, or fails because of it.",
-)
-async def _other_requests(session: Session) -> None:
-    if session.parameters is None:
-        raise NotOffered("needs --config, with parameters that the driver takes")
-    mine = config(session.name, session.parameters, ["r0"])
-    other = config("other.example.com", {"apiVersion": "other.example.com/v1", "kind": "Theirs"}, ["r1"])
-    if isinstance(answer := await _answer(session, mine, other), str):
-        raise Breach(answer)
-
-
-@AREA.check(
     "unknown-kind",
     "an unknown kind is refused",
     promise="Parameters of a kind that the driver does not know are an error of the claim, not ignored.",

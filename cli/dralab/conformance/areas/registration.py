@@ -176,9 +176,9 @@ async def _asked_again(session: Session) -> None:
         await session.kubelet.notify(known.socket)
     except CallError as error:
         raise Breach(f"after the kubelet came back: {error}") from error
-    said = (info.type, info.name, info.endpoint or str(known.socket), tuple(info.supported_versions))
-    if said != (known.type, known.name, known.endpoint, known.versions):
-        raise Breach(f"first {known.name} at {known.endpoint}, then {said[1]} at {said[2]}")
+    answered = (info.type, info.name, info.endpoint or str(known.socket), tuple(info.supported_versions))
+    if answered != (known.type, known.name, known.endpoint, known.versions):
+        raise Breach(f"first {known.name} at {known.endpoint}, then {answered[1]} at {answered[2]}")
 
 
 @AREA.check(

@@ -1,0 +1,451 @@
+"""A driver as a vendor might write it by hand, on plain gRPC and HTTP: it keeps every promise of the suite.
+
+Mutants are subclasses with one method of their own. It runs in the test's process; :class:`LocalDriver` starts, stops
+and kills it as the suite asks.
+"""
+
+import asyncio
+import contextlib
+import json
+import os
+import time
+from collections.abc import AsyncIterator, Sequence
+from pathlib import Path
+from typing import Any
+
+from dra_node_agent.proto import (
+    dra_v1_pb2,
+    dra_v1_pb2_grpc,
+    dra_v1beta1_pb2,
+    dra_v1beta1_pb2_grpc,
+    health_v1_pb2,
+    health_v1_pb2_grpc,
+    registration_v1_pb2,
+    registration_v1_pb2_grpc,
+)
+from dra_shared.client.rest import Client
+from dralab.conformance.driverprocess import Ended, Usage
+from grpc import StatusCode, aio
+
+Json = dict[str, Any]
+
+_API = "/apis/resource.k8s.io/v1"
+_SHARED = "board"
+
+
+class Refused(Exception):
+    """A claim cannot be prepared; the message is the driver's answer."""
+
+
+class Reference:
+    """See the module's docstring.
+
+    Args:
+        root: with ``kubelet`` and ``cdi``, as the suite lays them out.
+        log: what the driver writes to its log; it outlives the driver.
+    """
+
+    name = "mutant.example.com"
+    kind = "mutant.example.com/device"
+    period = 0.1
+    report_every = 0.2
+
+    def __init__(self, root: Path, node: str, client: Client, log: list[str], instance: str = "0") -> None:
+        self.node = node
+        self.client = client
+        self.alive = True
+        self.plugins = root / "kubelet" / "plugins" / self.name
+        self.cdi = root / "cdi"
+        self.registry = root / "kubelet" / "plugins_registry"
+        self.socket = self.plugins / f"dra-{instance}.sock"
+        self.registration_socket = self.registry / f"{self.name}-{instance}.sock"
+        self.log = log
+        self.prepared: dict[str, list[Json]] = {}
+        self.lock = asyncio.Lock()
+        self.files: list[int] = []
+        self.threads = 1
+        self.memory = 0
+        self._server: aio.Server | None = None
+        self._tasks: list[asyncio.Task[None]] = []
+
+    # Its life
+
+    async def start(self) -> None:
+        self.plugins.mkdir(parents=True, exist_ok=True)
+        self.load()
+        await self.serve()
+        self._tasks = [asyncio.create_task(self.keep_publishing())]
+
+    async def serve(self) -> None:
+        server = self._server = aio.server(options=(("grpc.so_reuseport", 0),))
+        dra_v1_pb2_grpc.add_DRAPluginServicer_to_server(_Dra(self, dra_v1_pb2), server)
+        dra_v1beta1_pb2_grpc.add_DRAPluginServicer_to_server(_Dra(self, dra_v1beta1_pb2), server)
+        health_v1_pb2_grpc.add_DRAResourceHealthServicer_to_server(_Health(self), server)
+        registration_v1_pb2_grpc.add_RegistrationServicer_to_server(_Registration(self), server)
+        for socket in (self.socket, self.registration_socket):
+            self.listen(server, socket)
+        await server.start()
+
+    def listen(self, server: aio.Server, socket: Path) -> None:
+        socket.unlink(missing_ok=True)
+        server.add_insecure_port(f"unix:{socket}")
+
+    async def stop(self) -> int | None:
+        """End in an orderly way; gives the exit code, None for a driver that does not end."""
+        await self.crash()
+        for socket in (self.socket, self.registration_socket):
+            socket.unlink(missing_ok=True)
+        return 0
+
+    async def crash(self) -> None:
+        """End on the spot."""
+        self.alive = False
+        for task in self._tasks:
+            task.cancel()
+        await asyncio.gather(*self._tasks, return_exceptions=True)
+        if self._server is not None:
+            await self._server.stop(None)
+        for descriptor in self.files:
+            os.close(descriptor)
+        self.files.clear()
+
+    # Registration
+
+    def services(self) -> Sequence[str]:
+        return ("v1.DRAPlugin", "v1beta1.DRAPlugin", "v1.DRAResourceHealth")
+
+    def info(self) -> Any:
+        return registration_v1_pb2.PluginInfo(
+            type="DRAPlugin", name=self.name, endpoint=str(self.socket), supported_versions=self.services()
+        )
+
+    async def notified(self, request: Any) -> None:
+        self.log.append(f"registered: {request.plugin_registered} {request.error}")
+
+    # Slices
+
+    def devices(self) -> list[Json]:
+        attributes = {
+            "model": {"string": "mutant"},
+            "resource.kubernetes.io/pciBusID": {"string": "0000:65:00.0"},
+            "resource.kubernetes.io/numaNode": {"int": 0},
+        }
+        plain: list[Json] = [{"name": f"dev-{number}", "attributes": attributes} for number in range(3)]
+        shared = {
+            "name": "shared-0",
+            "allowMultipleAllocations": True,
+            "capacity": {"memory": {"value": "8Gi", "requestPolicy": {"default": "1Gi"}}},
+        }
+        parts = [
+            {
+                "name": name,
+                "consumesCounters": [{"counterSet": _SHARED, "counters": {"units": {"value": units}}}],
+            }
+            for name, units in (("whole", "4"), ("part-0", "2"), ("part-1", "2"))
+        ]
+        # The effect says nothing yet: the driver only wants it to be seen.
+        taint = {"key": f"{self.name}/worn", "effect": "None", "value": "true"}
+        return [*plain, shared, *parts, {"name": "worn-0", "taints": [taint]}]
+
+    def contents(self) -> list[Json]:
+        """What each slice has."""
+        counters = [{"name": _SHARED, "counters": {"units": {"value": "4"}}}]
+        return [{"devices": self.devices()}, {"sharedCounters": counters}]
+
+    async def keep_publishing(self) -> None:
+        owner = await self.get(f"/api/v1/nodes/{self.node}")
+        while True:
+            with contextlib.suppress(OSError, RuntimeError):
+                await self.publish(owner["metadata"]["uid"])
+            await asyncio.sleep(self.period)
+
+    async def publish(self, owner: str) -> None:
+        contents = self.contents()
+        found = await self.own_slices()
+        generation = max((one["spec"]["pool"].get("generation", 1) for one in found), default=1)
+        kept: list[Json] = []
+        for one in found:
+            place = int(one["metadata"]["name"].split("-")[0]) if one["metadata"]["name"][0].isdigit() else -1
+            pool = one["spec"]["pool"]
+            good = 0 <= place < len(contents) and pool["resourceSliceCount"] == len(contents)
+            if good and self.same(one["spec"], contents[place]):
+                kept.append(one)
+            else:
+                await self.send("DELETE", f"{_API}/resourceslices/{one['metadata']['name']}")
+        have = {int(one["metadata"]["name"].split("-")[0]) for one in kept}
+        for place, content in enumerate(contents):
+            if place not in have:
+                body = self.slice(place, content, generation, len(contents), owner)
+                await self.send("POST", f"{_API}/resourceslices", body)
+
+    async def own_slices(self) -> list[Json]:
+        selector = f"spec.nodeName={self.node},spec.driver={self.name}"
+        listed = await self.get(f"{_API}/resourceslices?fieldSelector={selector.replace('=', '%3D')}")
+        found: list[Json] = listed["items"]
+        return found
+
+    def same(self, spec: Json, content: Json) -> bool:
+        names = [one["name"] for one in spec.get("devices") or ()]
+        return names == [one["name"] for one in content.get("devices") or ()]
+
+    def slice(self, place: int, content: Json, generation: int, count: int, owner: str) -> Json:
+        node = {"apiVersion": "v1", "kind": "Node", "name": self.node, "uid": owner, "controller": True}
+        pool = {"name": self.node, "generation": generation, "resourceSliceCount": count}
+        return {
+            "metadata": {"generateName": f"{place}-{self.node}-", "ownerReferences": [node]},
+            "spec": {"driver": self.name, "nodeName": self.node, "pool": pool, **content},
+        }
+
+    # Claims
+
+    async def prepare(self, claims: Sequence[Any]) -> dict[str, list[Json] | str]:
+        """Devices, or what went wrong, by UID."""
+        answers: dict[str, list[Json] | str] = {}
+        for claim in claims:
+            try:
+                answers[claim.uid] = await self.prepare_one(claim)
+            except Refused as error:
+                answers[claim.uid] = str(error)
+        return answers
+
+    async def prepare_one(self, claim: Any) -> list[Json]:
+        found = await self.read(claim)
+        async with self.lock:
+            known = self.prepared.get(claim.uid)
+            devices = known if known is not None else self.ready(found)
+            self.write_cdi(claim.uid, self.spec(claim.uid, devices))
+            self.prepared[claim.uid] = devices
+            self.save()
+            return devices
+
+    async def read(self, claim: Any) -> Json:
+        try:
+            found = await self.get(f"{_API}/namespaces/{claim.namespace}/resourceclaims/{claim.name}")
+        except RuntimeError as error:
+            raise Refused(f"claim {claim.name}: {error}") from error
+        if found["metadata"]["uid"] != claim.uid:
+            raise Refused(f"claim {claim.name} was replaced")
+        if not found.get("status", {}).get("allocation"):
+            raise Refused(f"claim {claim.name} is not allocated")
+        return found
+
+    def ready(self, claim: Json) -> list[Json]:
+        """The claim's devices as the driver answers with them."""
+        devices = claim["status"]["allocation"]["devices"]
+        color = self.color(devices.get("config") or ())
+        known = {one["name"] for one in self.devices()}
+        answers = []
+        for result in devices["results"]:
+            if result["driver"] != self.name:
+                continue
+            if result["device"] not in known:
+                raise Refused(f"unknown device {result['device']}")
+            answers.append(self.answer(claim["metadata"]["uid"], result, color))
+        return answers
+
+    def answer(self, uid: str, result: Json, color: str) -> Json:
+        part = "-".join(filter(None, (uid, result["device"], result.get("shareID"))))
+        return {
+            "request_names": [result["request"].partition("/")[0]],
+            "pool_name": result["pool"],
+            "device_name": result["device"],
+            "cdi_device_ids": [f"{self.kind}={part}"],
+            "share_id": result.get("shareID"),
+            "color": color,
+        }
+
+    def color(self, configs: Sequence[Json]) -> str:
+        color = "grey"
+        for config in configs:
+            if config["opaque"]["driver"] != self.name:
+                continue
+            parameters = config["opaque"]["parameters"]
+            if (parameters.get("apiVersion"), parameters.get("kind")) != (f"{self.name}/v1", "Paint"):
+                raise Refused("unknown kind of parameters")
+            if unknown := parameters.keys() - {"apiVersion", "kind", "color"}:
+                raise Refused(f"unknown fields: {', '.join(sorted(unknown))}")
+            color = parameters.get("color", color)
+            if not isinstance(color, str):
+                raise Refused("color is no string")
+        return color
+
+    async def unprepare(self, claims: Sequence[Any]) -> dict[str, str]:
+        """What went wrong by UID; empty for nothing."""
+        return {claim.uid: await self.unprepare_one(claim) for claim in claims}
+
+    async def unprepare_one(self, claim: Any) -> str:
+        async with self.lock:
+            self.remove_cdi(claim.uid)
+            self.prepared.pop(claim.uid, None)
+            self.save()
+        return ""
+
+    # Files
+
+    def spec(self, uid: str, devices: Sequence[Json]) -> Json:
+        return {
+            "cdiVersion": "0.5.0",
+            "kind": self.kind,
+            "devices": [self.cdi_device(one) for one in devices],
+        }
+
+    def cdi_device(self, device: Json) -> Json:
+        name = device["device_name"].upper().replace("-", "_")
+        return {
+            "name": device["cdi_device_ids"][0].partition("=")[2],
+            "containerEdits": {
+                # Needs 0.5.0: the path on the host is another one.
+                "deviceNodes": [{"path": f"/dev/{device['device_name']}", "hostPath": "/dev/null"}],
+                "env": [f"{name}_COLOR={device['color']}"],
+                "mounts": [{"hostPath": "/tmp", "containerPath": "/mutant", "options": ["ro"]}],
+                "hooks": [{"hookName": "createContainer", "path": "/bin/sh", "args": ["sh", "-c", "true"]}],
+            },
+        }
+
+    def cdi_path(self, uid: str) -> Path:
+        return self.cdi / f"mutant.example.com-device_{uid}.json"
+
+    def write_cdi(self, uid: str, document: Json) -> None:
+        path = self.cdi_path(uid)
+        part = path.with_name(f".{path.name}.part")
+        part.write_text(json.dumps(document))
+        part.replace(path)
+
+    def remove_cdi(self, uid: str) -> None:
+        self.cdi_path(uid).unlink(missing_ok=True)
+
+    @property
+    def checkpoint(self) -> Path:
+        return self.plugins / "checkpoint.json"
+
+    def save(self) -> None:
+        part = self.checkpoint.with_suffix(".part")
+        part.write_text(json.dumps(self.prepared))
+        part.replace(self.checkpoint)
+
+    def load(self) -> None:
+        if self.checkpoint.exists():
+            self.prepared = json.loads(self.checkpoint.read_text())
+        for path in self.cdi.glob("mutant.example.com-device_*.json"):
+            if path.stem.rpartition("_")[2] not in self.prepared:
+                path.unlink()
+
+    # Health
+
+    async def reports(self) -> AsyncIterator[list[Any]]:
+        while True:
+            yield [self.health(device["name"]) for device in self.devices()]
+            await asyncio.sleep(self.report_every)
+
+    def health(self, device: str) -> Any:
+        return health_v1_pb2.DeviceHealth(
+            device=health_v1_pb2.DeviceIdentifier(pool_name=self.node, device_name=device),
+            health=health_v1_pb2.HealthStatus.Value("HEALTHY"),
+            last_updated_time=int(time.time()),
+        )
+
+    # The API server
+
+    async def get(self, path: str) -> Json:
+        return await self.send("GET", path)
+
+    async def send(self, method: str, path: str, body: Json | None = None) -> Json:
+        content = None if body is None else json.dumps(body).encode()
+        answer = await self.client.raw(method, path, content=content)
+        if answer.status_code >= 400 and not (method == "DELETE" and answer.status_code == 404):
+            raise RuntimeError(f"{method} {path}: {answer.status_code}")
+        found: Json = json.loads(answer.content)
+        return found
+
+
+class LocalDriver:
+    """Starts, stops and kills such a driver for the suite."""
+
+    restarts = True
+    instances = True
+
+    def __init__(self, made: type[Reference], root: Path, node: str, client: Client) -> None:
+        self._made = made
+        self._root, self._node, self._client = root, node, client
+        self._log: list[str] = []
+        self._running: dict[str, Reference] = {}
+
+    async def start(self, instance: str = "0") -> None:
+        driver = self._made(self._root, self._node, self._client, self._log, instance)
+        self._running[instance] = driver
+        await driver.start()
+
+    async def stop(self, within: float, instance: str = "0") -> Ended:
+        driver = self._running.pop(instance)
+        code = await driver.stop()
+        if code is None:
+            await driver.crash()
+        return Ended(code, 0.0)
+
+    async def kill(self, instance: str = "0") -> None:
+        driver = self._running.pop(instance, None)
+        if driver is not None:
+            await driver.crash()
+
+    def alive(self) -> bool:
+        return all(driver.alive for driver in self._running.values())
+
+    def output(self) -> str:
+        return "\n".join(self._log)
+
+    def usage(self) -> Usage | None:
+        driver = self._running["0"]
+        return Usage(len(driver.files), driver.threads, driver.memory)
+
+
+class _Dra(dra_v1_pb2_grpc.DRAPluginServicer):
+    def __init__(self, driver: Reference, messages: Any) -> None:
+        self._driver, self._messages = driver, messages
+
+    async def NodePrepareResources(self, request: Any, context: Any) -> Any:
+        response = self._messages.NodePrepareResourcesResponse()
+        try:
+            answers = await self._driver.prepare(request.claims)
+        except Refused as error:
+            await context.abort(StatusCode.UNKNOWN, str(error))
+        for uid, answer in answers.items():
+            entry = response.claims[uid]
+            if isinstance(answer, str):
+                entry.error = answer
+                continue
+            for device in answer:
+                message = entry.devices.add()
+                known = message.DESCRIPTOR.fields_by_name
+                for field, value in device.items():
+                    if field in known and isinstance(value, list):
+                        getattr(message, field).extend(value)
+                    elif field in known and value is not None:
+                        setattr(message, field, value)
+        return response
+
+    async def NodeUnprepareResources(self, request: Any, context: Any) -> Any:
+        response = self._messages.NodeUnprepareResourcesResponse()
+        for uid, error in (await self._driver.unprepare(request.claims)).items():
+            response.claims[uid].error = error
+        return response
+
+
+class _Registration(registration_v1_pb2_grpc.RegistrationServicer):
+    def __init__(self, driver: Reference) -> None:
+        self._driver = driver
+
+    async def GetInfo(self, request: Any, context: Any) -> Any:
+        return self._driver.info()
+
+    async def NotifyRegistrationStatus(self, request: Any, context: Any) -> Any:
+        await self._driver.notified(request)
+        return registration_v1_pb2.RegistrationStatusResponse()
+
+
+class _Health(health_v1_pb2_grpc.DRAResourceHealthServicer):
+    def __init__(self, driver: Reference) -> None:
+        self._driver = driver
+
+    async def NodeWatchResources(self, request: Any, context: Any) -> AsyncIterator[Any]:
+        async for devices in self._driver.reports():
+            yield health_v1_pb2.NodeWatchResourcesResponse(devices=devices)

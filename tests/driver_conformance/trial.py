@@ -1,0 +1,48 @@
+"""A run of the suite against a driver in the test's own process, at a quick pace."""
+
+import contextlib
+import tempfile
+from collections.abc import Sequence
+from pathlib import Path
+
+from dra_shared.client.kubeconfig import load
+from dra_shared.client.rest import Client
+from dra_shared.version import DEFAULT
+from dralab.conformance import CHECKS, Check, Outcome, Result
+from dralab.conformance.cdifiles import CdiFiles
+from dralab.conformance.kubelet import Kubelet
+from dralab.conformance.pace import Pace
+from dralab.conformance.runner import run
+from dralab.conformance.session import Session
+from dralab.conformance.world import World, default_rules
+
+from tests.driver_conformance.reference import LocalDriver, Reference
+
+PACE = Pace(
+    start=2.0, call=1.0, quiet=0.4, restored=2.0, stop=1.0, health=0.8, outage=0.3, poll=0.005, cycles=60
+)
+BAD = frozenset({Outcome.BROKEN, Outcome.WARNING, Outcome.UNTRIED})
+
+
+async def tried(made: type[Reference], checks: Sequence[Check] = CHECKS) -> list[Result]:
+    """The results of a driver of that class."""
+    async with contextlib.AsyncExitStack() as stack:
+        # Below /tmp, because a unix socket's path must be short.
+        root = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="d", dir="/tmp")))
+        world = await stack.enter_async_context(World(root, "node-0", DEFAULT, default_rules(), tls=False))
+        access = load(world.kubeconfig)
+        client = await stack.enter_async_context(
+            Client(access.server, user_agent="mutant/1.0", token=access.token)
+        )
+        cdi = await stack.enter_async_context(CdiFiles(root / "cdi"))
+        driver = LocalDriver(made, root, "node-0", client)
+        parameters = {"apiVersion": f"{made.name}/v1", "kind": "Paint", "color": "red"}
+        kubelet = Kubelet(root / "kubelet", PACE.poll)
+        session = Session(world, kubelet, driver, cdi, PACE, parameters=parameters)
+        stack.push_async_callback(session.close)
+        return await run(session, checks)
+
+
+def bad(results: Sequence[Result]) -> dict[str, str]:
+    """The checks that were not kept, and why."""
+    return {one.check.id: f"{one.outcome}: {one.message}" for one in results if one.outcome in BAD}
