@@ -219,7 +219,7 @@ class Application:
             request.user = impersonated(wanted)
 
     async def _stopped(self, request: Request, verb: str, target: Target) -> None:
-        """Let the request wait for whoever looks at the traffic, and meet the faults that are active.
+        """Let the request wait for the one who looks at the traffic, and meet the faults that are active.
 
         Raises:
             StatusError: it is answered with that.
