@@ -340,7 +340,7 @@ class Reference:
     def health(self, device: str) -> Any:
         return health_v1_pb2.DeviceHealth(
             device=health_v1_pb2.DeviceIdentifier(pool_name=self.node, device_name=device),
-            health=health_v1_pb2.HealthStatus.Value("HEALTHY"),
+            health="HEALTHY",
             last_updated_time=int(time.time()),
         )
 

@@ -223,7 +223,7 @@ async def _concurrent_claims(session: Session) -> None:
     "a claim that does not exist is refused",
     promise="The driver reads the claim from the API server; one that is not there is an error.",
     source=_PLUGIN + " (get resource claims)",
-    cost="Devices are prepared for a claim that was deleted, and nobody unprepares them.",
+    cost="Devices are prepared for a claim that was deleted, and stay prepared.",
 )
 async def _unknown_claim(session: Session) -> None:
     async with session.claim() as claim:
@@ -399,7 +399,7 @@ async def _timely(session: Session) -> None:
 
 @AREA.check(
     "cancelled",
-    "a call that is given up harms nobody",
+    "a call that is given up does no harm",
     promise="When the kubelet gives a call up (its deadline), the next one for the claim succeeds.",
     source="pkg/kubelet/cm/dra/plugin/dra_plugin.go (timeout)",
     cost="One slow answer of the API server makes a claim unusable until the driver is restarted.",

@@ -229,7 +229,7 @@ async def _rolling_update(session: Session) -> None:
 @AREA.check(
     "rolling-update-claims",
     "the newer instance knows the older one's claims",
-    promise="What the old instance prepared the new one answers alike, and unprepares.",
+    promise="The new instance gives the same answers for what the old one prepared, and unprepares it.",
     source=_KUBELETPLUGIN + " (RollingUpdate)",
     cost="Pods that span an update cannot be restarted, or leave devices behind.",
     stage=Stage.RESTART,

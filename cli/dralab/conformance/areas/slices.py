@@ -108,7 +108,7 @@ async def _own_driver(session: Session) -> None:
     "slices are for the node that the driver runs on",
     promise="Devices of the node are published with its nodeName; the kubelet deletes them by it.",
     source="pkg/kubelet/cm/dra/plugin/dra_plugin_manager.go (wipeResourceSlices)",
-    cost="Slices of a node that is gone mislead the scheduler: nobody cleans them up.",
+    cost="Slices of a node that is gone mislead the scheduler: nothing cleans them up.",
 )
 async def _node(session: Session) -> None:
     _need_slices(session)
@@ -304,7 +304,7 @@ async def _kept_over_restart(session: Session) -> None:
         raise Unmet(seen.problem)
     before, after = _identities(seen.slices_before), _identities(seen.slices_after)
     if _content(seen.slices_before) == _content(seen.slices_after) and before != after:
-        raise Breach("the same devices were published anew")
+        raise Breach("the same devices were published again")
 
 
 @AREA.check(

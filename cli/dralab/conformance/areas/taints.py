@@ -35,7 +35,7 @@ async def _keys(session: Session) -> None:
     "the time of a taint stays",
     promise="timeAdded stays what it was for as long as the taint is there: tolerationSeconds counts from it.",
     source="staging/src/k8s.io/dynamic-resource-allocation/resourceslice/resourceslicecontroller.go (timeAdded)",
-    cost="Pods with tolerationSeconds are never evicted, as each update begins the time anew.",
+    cost="Pods with tolerationSeconds are never evicted, as each update begins the time again.",
     stage=Stage.RESTART,
 )
 async def _times(session: Session) -> None:
