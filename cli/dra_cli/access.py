@@ -96,16 +96,7 @@ class ChosenCluster:
         Raises:
             CommandError: as for :meth:`access`.
         """
-        from dra_shared.client.rest import Client
-
-        access = self.access()
-        return Client(
-            access.server,
-            user_agent=user_agent,
-            token=access.token,
-            ssl_context=access.ssl_context,
-            server_name=access.server_name,
-        )
+        return self.access().client(user_agent)
 
 
 def chosen_cluster(chosen: argparse.Namespace) -> ChosenCluster:

@@ -1,14 +1,22 @@
-"""The API server's certificate: made at each start, signed by itself, trusted by the kubeconfigs that name it."""
+"""A cluster's certificate authority and what it signs, laid out as kubeadm's `/etc/kubernetes/pki`."""
 
+import contextlib
 import datetime
 import ipaddress
 import socket
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from dra_shared.files import private_folder
 
 from dra_cli.cluster import replace
+from dra_cli.errors import CommandError
+
+if TYPE_CHECKING:
+    from cryptography import x509
+    from cryptography.hazmat.primitives.asymmetric.types import CertificateIssuerPrivateKeyTypes
 
 _NAMES = (
     "localhost",
@@ -20,49 +28,170 @@ _NAMES = (
 # Loopback, and the address of the service `kubernetes`.
 _ADDRESSES = ("127.0.0.1", "::1", "10.96.0.1")
 _DAYS = 365
+_AUTHORITY_DAYS = 3650
+_SKEW = datetime.timedelta(hours=1)
 
 
 @dataclass(frozen=True)
 class Certificate:
-    """The files of a certificate and its key."""
+    """A certificate and its key, both PEM."""
 
-    certificate: Path
-    key: Path
+    certificate: bytes
+    key: bytes
 
-    def authority(self) -> str:
-        """What clients check the server's certificate against, as PEM."""
-        return self.certificate.read_text()
+    def write(self, file: Path) -> tuple[Path, Path]:
+        """Write both, to ``file`` with the suffixes .crt and .key, for their owner alone; gives the two files."""
+        private_folder(file.parent)
+        written = file.with_name(f"{file.name}.crt"), file.with_name(f"{file.name}.key")
+        # The key first: a server that reads them between the two finds that they don't fit, and waits.
+        replace(written[1], self.key)
+        replace(written[0], self.certificate)
+        return written
 
 
-def make_certificate(folder: Path, now: datetime.datetime) -> Certificate:
-    """A new certificate for this machine, in files below ``folder`` that only their owner reads."""
+class Authority:
+    """Signs certificates of servers and users."""
+
+    def __init__(
+        self, certificate: "x509.Certificate", key: "CertificateIssuerPrivateKeyTypes", now: datetime.datetime
+    ) -> None:
+        self._certificate, self._key, self._now = certificate, key, now
+
+    @classmethod
+    def kept(cls, folder: Path, now: datetime.datetime) -> "Authority":
+        """The one whose files are ``ca.crt`` and ``ca.key`` in the folder; made there if they are not.
+
+        Raises:
+            CommandError: the files are of no use.
+        """
+        from cryptography import x509
+        from cryptography.hazmat.primitives.serialization import load_pem_private_key
+
+        files = folder / "ca.crt", folder / "ca.key"
+        if not files[0].exists() and not files[1].exists():
+            _new_authority(now).write(folder / "ca")
+        try:
+            certificate = x509.load_pem_x509_certificate(files[0].read_bytes())
+            key = load_pem_private_key(files[1].read_bytes(), None)
+        except (OSError, ValueError, TypeError) as error:
+            raise CommandError(f"cannot use the certificate authority in {folder}: {error}") from error
+        if certificate.public_key() != key.public_key():
+            raise CommandError(f"{files[1]} is not the key of {files[0]}")
+        if certificate.not_valid_after_utc < now:
+            raise CommandError(f"{files[0]} has expired: remove it and its key to have new ones")
+        return cls(certificate, key, now)  # type: ignore[arg-type]  # of the kinds of keys, those that agree cannot sign
+
+    @property
+    def pem(self) -> str:
+        """What servers and clients check certificates against."""
+        from cryptography.hazmat.primitives.serialization import Encoding
+
+        return self._certificate.public_bytes(Encoding.PEM).decode()
+
+    def user(self, name: str, groups: Sequence[str] = ()) -> Certificate:
+        """A client's certificate, as the API server reads it: a user in groups."""
+        from cryptography.x509.oid import ExtendedKeyUsageOID
+
+        return self._issue(name, groups, ExtendedKeyUsageOID.CLIENT_AUTH, ())
+
+    def server(self, name: str, hosts: Sequence[str] = ()) -> Certificate:
+        """The certificate of a server that is reached as this machine, or by these names and addresses."""
+        from cryptography.x509.oid import ExtendedKeyUsageOID
+
+        known = (*_NAMES, socket.gethostname().lower(), *_ADDRESSES, *hosts)
+        return self._issue(name, (), ExtendedKeyUsageOID.SERVER_AUTH, known)
+
+    def _issue(
+        self, name: str, groups: Sequence[str], usage: "x509.ObjectIdentifier", hosts: Sequence[str]
+    ) -> Certificate:
+        from cryptography import x509
+        from cryptography.hazmat.primitives import hashes
+        from cryptography.hazmat.primitives.asymmetric import ec
+
+        key = ec.generate_private_key(ec.SECP256R1())
+        until = min(self._now + datetime.timedelta(days=_DAYS), self._certificate.not_valid_after_utc)
+        builder = (
+            x509.CertificateBuilder()
+            .subject_name(_subject(name, groups))
+            .issuer_name(self._certificate.subject)
+            .public_key(key.public_key())
+            .serial_number(x509.random_serial_number())
+            .not_valid_before(self._now - _SKEW)
+            .not_valid_after(until)
+            .add_extension(x509.BasicConstraints(ca=False, path_length=None), critical=True)
+            .add_extension(_usage(signs=False), critical=True)
+            .add_extension(x509.ExtendedKeyUsage([usage]), critical=False)
+        )
+        with contextlib.suppress(x509.ExtensionNotFound):
+            known = self._certificate.extensions.get_extension_for_class(x509.SubjectKeyIdentifier).value
+            issuer = x509.AuthorityKeyIdentifier.from_issuer_subject_key_identifier(known)
+            builder = builder.add_extension(issuer, critical=False)
+        if hosts:
+            names = [_host(each) for each in dict.fromkeys(hosts)]
+            builder = builder.add_extension(x509.SubjectAlternativeName(names), critical=False)
+        return _pem(builder.sign(self._key, hashes.SHA256()), key)
+
+
+def _new_authority(now: datetime.datetime) -> Certificate:
     from cryptography import x509
-    from cryptography.hazmat.primitives import hashes, serialization
+    from cryptography.hazmat.primitives import hashes
     from cryptography.hazmat.primitives.asymmetric import ec
 
     key = ec.generate_private_key(ec.SECP256R1())
-    name = x509.Name([x509.NameAttribute(x509.NameOID.COMMON_NAME, "kube-apiserver")])
-    names = [x509.DNSName(each) for each in dict.fromkeys((*_NAMES, socket.gethostname().lower()))]
-    addresses = [x509.IPAddress(ipaddress.ip_address(each)) for each in _ADDRESSES]
+    name = _subject("kubernetes", ())
     signed = (
         x509.CertificateBuilder()
         .subject_name(name)
         .issuer_name(name)
         .public_key(key.public_key())
         .serial_number(x509.random_serial_number())
-        .not_valid_before(now - datetime.timedelta(hours=1))
-        .not_valid_after(now + datetime.timedelta(days=_DAYS))
-        .add_extension(x509.SubjectAlternativeName([*names, *addresses]), critical=False)
-        .add_extension(x509.BasicConstraints(ca=True, path_length=0), critical=True)
+        .not_valid_before(now - _SKEW)
+        .not_valid_after(now + datetime.timedelta(days=_AUTHORITY_DAYS))
+        .add_extension(x509.BasicConstraints(ca=True, path_length=None), critical=True)
+        .add_extension(_usage(signs=True), critical=True)
+        .add_extension(x509.SubjectKeyIdentifier.from_public_key(key.public_key()), critical=False)
         .sign(key, hashes.SHA256())
     )
-    private_folder(folder)
-    made = Certificate(folder / "apiserver.crt", folder / "apiserver.key")
-    replace(made.certificate, signed.public_bytes(serialization.Encoding.PEM))
-    replace(
-        made.key,
+    return _pem(signed, key)
+
+
+def _subject(name: str, groups: Sequence[str]) -> "x509.Name":
+    from cryptography import x509
+
+    organizations = [x509.NameAttribute(x509.NameOID.ORGANIZATION_NAME, group) for group in groups]
+    return x509.Name([*organizations, x509.NameAttribute(x509.NameOID.COMMON_NAME, name)])
+
+
+def _usage(*, signs: bool) -> "x509.KeyUsage":
+    from cryptography import x509
+
+    return x509.KeyUsage(
+        digital_signature=True,
+        content_commitment=False,
+        key_encipherment=not signs,
+        data_encipherment=False,
+        key_agreement=False,
+        key_cert_sign=signs,
+        crl_sign=signs,
+        encipher_only=False,
+        decipher_only=False,
+    )
+
+
+def _host(text: str) -> "x509.GeneralName":
+    from cryptography import x509
+
+    with contextlib.suppress(ValueError):
+        return x509.IPAddress(ipaddress.ip_address(text))
+    return x509.DNSName(text)
+
+
+def _pem(certificate: "x509.Certificate", key: "CertificateIssuerPrivateKeyTypes") -> Certificate:
+    from cryptography.hazmat.primitives import serialization
+
+    return Certificate(
+        certificate.public_bytes(serialization.Encoding.PEM),
         key.private_bytes(
             serialization.Encoding.PEM, serialization.PrivateFormat.PKCS8, serialization.NoEncryption()
         ),
     )
-    return made

@@ -8,6 +8,7 @@ import os
 import shlex
 from collections.abc import Iterator, Mapping
 from dataclasses import asdict, dataclass, field
+from dataclasses import replace as replace_fields
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -130,24 +131,39 @@ class Cluster:
             CommandError: none is running here, or its kubeconfig is of no use.
         """
         from dra_shared.client.kubeconfig import KubeconfigError, load
-        from dra_shared.client.rest import Client
 
         record = self.record()
         try:
             access = load(self.kubeconfig)
         except KubeconfigError as error:
             raise CommandError(str(error)) from error
-        return Client(
-            record.server, user_agent=user_agent, token=access.token, ssl_context=access.ssl_context
-        )
+        return replace_fields(access, server=record.server).client(user_agent)
+
+    def service_client(self, service: str, user_agent: str) -> "Client":
+        """A client of one of the running cluster's services, by its own port.
+
+        Raises:
+            CommandError: none is running here, or its kubeconfig is of no use.
+        """
+        from dra_shared.client.kubeconfig import KubeconfigError, load
+
+        record = self.record()
+        try:
+            access = load(self.kubeconfig)
+        except KubeconfigError as error:
+            raise CommandError(str(error)) from error
+        url = record.services[service].url
+        return replace_fields(access, server=url, token=record.token).client(user_agent)
 
     def forget(self) -> None:
         """The cluster stops: nothing is to be reached any more."""
         self._record.unlink(missing_ok=True)
 
-    def write_kubeconfig(self, server: str, token: str = "", authority: str = "") -> None:
+    def write_kubeconfig(
+        self, server: str, credential: Mapping[str, str] | None = None, authority: str = ""
+    ) -> None:
         """Write the kubeconfig that points kubectl and every other client here."""
-        replace(self.kubeconfig, kubeconfig(server, {"dralab": token}, authority))
+        replace(self.kubeconfig, kubeconfig(server, {"dralab": credential or {}}, authority))
 
     def _holder(self) -> str:
         try:
@@ -182,8 +198,8 @@ def replace(path: Path, content: bytes) -> None:
         raise
 
 
-def kubeconfig(server: str, users: Mapping[str, str], authority: str = "") -> bytes:
-    """A kubeconfig for the server and these users, with their tokens; the first one's context is the current.
+def kubeconfig(server: str, users: Mapping[str, Mapping[str, str]], authority: str = "") -> bytes:
+    """A kubeconfig for the server and these users, with their credentials; the first one's context is the current.
 
     ``authority`` is the certificate, as PEM, that the server's is checked against.
     """
@@ -201,7 +217,7 @@ def kubeconfig(server: str, users: Mapping[str, str], authority: str = "") -> by
             for number, user in enumerate(users)
         ],
         "current-context": _context(0),
-        "users": [{"name": user, "user": {"token": token} if token else {}} for user, token in users.items()],
+        "users": [{"name": user, "user": dict(credential)} for user, credential in users.items()],
     }
     return yaml.safe_dump(document, sort_keys=False).encode()
 

@@ -1,9 +1,10 @@
-"""Users and tokens of a cluster's services, named as upstream's components are, and what lets them work."""
+"""Users of a cluster's services, named as upstream's components are, their credentials, and what lets them work."""
 
+import base64
 import csv
 import io
 import secrets
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -11,12 +12,15 @@ from dra_shared.client.errors import AlreadyExists
 from dra_shared.client.rest import Client
 from dra_shared.files import private_folder
 
+from dra_cli.certificates import Authority
 from dra_cli.cluster import kubeconfig, replace
 
 _MASTERS, _NODES = "system:masters", "system:nodes"
 #: Who runs the cluster: the user of the cluster's kubeconfig.
 ADMINISTRATOR = "kubernetes-admin"
-_DRIVERS = "dralab:drivers"
+#: The node agent, and the drivers that it runs.
+AGENT = "dralab:drivers"
+_NODE = "system:node:"
 _COMPONENTS = {"scheduler": "system:kube-scheduler", "controller": "system:kube-controller-manager"}
 _RBAC = "rbac.authorization.k8s.io"
 
@@ -36,19 +40,43 @@ _DRIVER_RULES: Sequence[dict[str, Any]] = (
     },
     {"apiGroups": ["resource.k8s.io"], "resources": ["deviceclasses"], "verbs": ["create"]},
     {"apiGroups": [""], "resources": ["nodes"], "verbs": ["get"]},
+    # One watch for all of an agent's nodes: by its own identity, each would watch for itself.
+    {"apiGroups": [""], "resources": ["pods"], "verbs": ["list", "watch"]},
+    {
+        "apiGroups": [""],
+        "resources": ["configmaps"],
+        "resourceNames": ["kube-root-ca.crt"],
+        "verbs": ["list", "watch"],
+    },
 )
 
 
 class Identities:
-    """A token for each service and node, new at every start, in files below ``folder`` that only their owner reads."""
+    """Credentials for each service and node, new at every start, in files below ``folder`` that only their owner reads.
 
-    def __init__(self, folder: Path, nodes: Sequence[str]) -> None:
+    They are certificates of the ``authority`` where there is one, else tokens.
+    """
+
+    def __init__(self, folder: Path, nodes: Sequence[str], authority: Authority | None = None) -> None:
         self._folder = folder
-        names = [ADMINISTRATOR, _DRIVERS, *_COMPONENTS.values()]
-        names += [f"system:node:{name}" for name in nodes]
-        self._tokens = {name: secrets.token_urlsafe(32) for name in names}
-        self.serving = secrets.token_urlsafe(32)
-        """What requests to the services' own ports need."""
+        self._authority = authority
+        self._users: dict[str, Mapping[str, str]] = {}
+        self._server = self._trusted = ""
+        for name in (ADMINISTRATOR, AGENT, *_COMPONENTS.values(), *map(node_user, nodes)):
+            self.credential(name)
+        self.serving = secrets.token_urlsafe(32) if authority is None else ""
+        """What requests to the services' own ports need; empty where a certificate will do."""
+
+    def credential(self, user: str) -> Mapping[str, str]:
+        """The user's entry in a kubeconfig."""
+        if user not in self._users:
+            self._users[user] = self._make(user)
+        return self._users[user]
+
+    def _make(self, user: str) -> Mapping[str, str]:
+        if self._authority is None:
+            return {"token": secrets.token_urlsafe(32)}
+        return certified(self._authority, user, groups_of(user))
 
     @property
     def token_file(self) -> Path:
@@ -61,9 +89,9 @@ class Identities:
         return self._folder / "serving.token"
 
     @property
-    def administrator(self) -> str:
-        """The administrator's token."""
-        return self._tokens[ADMINISTRATOR]
+    def administrator(self) -> Mapping[str, str]:
+        """The administrator's credential."""
+        return self.credential(ADMINISTRATOR)
 
     def kubeconfig_of(self, service: str) -> Path:
         """The service's ``--kubeconfig``."""
@@ -72,21 +100,35 @@ class Identities:
     def write(self, server: str, authority: str = "") -> None:
         """Write the files, for services that reach the API server at that URL and know it by that certificate."""
         private_folder(self._folder)
+        self._server, self._trusted = server, authority
+        for service, user in _COMPONENTS.items():
+            self._write_kubeconfig(service, [user])
+        if self._authority is not None:
+            # Of a start with tokens.
+            self.token_file.unlink(missing_ok=True)
+            self.serving_file.unlink(missing_ok=True)
+            return
         rows = io.StringIO()
-        csv.writer(rows).writerows((token, name, "", _groups(name)) for name, token in self._tokens.items())
+        csv.writer(rows).writerows(
+            (entry["token"], name, "", ",".join(groups_of(name))) for name, entry in self._users.items()
+        )
         replace(self.token_file, rows.getvalue().encode())
-        for service, user in (*_COMPONENTS.items(), ("node-agent", _DRIVERS)):
-            others = [name for name in self._tokens if service == "node-agent" and _groups(name) == _NODES]
-            users = {name: self._tokens[name] for name in (user, *others)}
-            replace(self.kubeconfig_of(service), kubeconfig(server, users, authority))
         replace(self.serving_file, self.serving.encode())
+
+    def write_agent(self, service: str, nodes: Sequence[str]) -> None:
+        """Write the kubeconfig of a node agent, which has the credentials of its nodes and of their drivers."""
+        self._write_kubeconfig(service, [AGENT, *map(node_user, nodes)])
+
+    def _write_kubeconfig(self, service: str, users: Sequence[str]) -> None:
+        entries = {user: self.credential(user) for user in users}
+        replace(self.kubeconfig_of(service), kubeconfig(self._server, entries, self._trusted))
 
     async def grant(self, client: Client) -> None:
         """Let nodes and drivers work: no default role is bound to them, as upstream has an authorizer for nodes."""
-        role = {"metadata": {"name": _DRIVERS}, "rules": list(_DRIVER_RULES)}
+        role = {"metadata": {"name": AGENT}, "rules": list(_DRIVER_RULES)}
         await _create(client, "ClusterRole", "clusterroles", role)
         for name, given, subject in (
-            (_DRIVERS, _DRIVERS, {"kind": "User", "name": _DRIVERS, "apiGroup": _RBAC}),
+            (AGENT, AGENT, {"kind": "User", "name": AGENT, "apiGroup": _RBAC}),
             ("dralab:nodes", "system:node", {"kind": "Group", "name": _NODES, "apiGroup": _RBAC}),
         ):
             binding = {
@@ -97,10 +139,25 @@ class Identities:
             await _create(client, "ClusterRoleBinding", "clusterrolebindings", binding)
 
 
-def _groups(name: str) -> str:
-    if name == ADMINISTRATOR:
-        return _MASTERS
-    return _NODES if name.startswith("system:node:") else ""
+def node_user(name: str) -> str:
+    """The user that the node's kubelet is."""
+    return f"{_NODE}{name}"
+
+
+def groups_of(user: str) -> Sequence[str]:
+    """The groups that the user's credential has to name."""
+    if user == ADMINISTRATOR:
+        return (_MASTERS,)
+    return (_NODES,) if user.startswith(_NODE) else ()
+
+
+def certified(authority: Authority, user: str, groups: Sequence[str]) -> Mapping[str, str]:
+    """A new certificate for the user, as a kubeconfig has it."""
+    made = authority.user(user, groups)
+    return {
+        "client-certificate-data": base64.b64encode(made.certificate).decode(),
+        "client-key-data": base64.b64encode(made.key).decode(),
+    }
 
 
 async def _create(client: Client, kind: str, plural: str, obj: dict[str, Any]) -> None:

@@ -5,7 +5,6 @@ from typing import Any
 
 import httpx
 import orjson
-from dra_shared.client.rest import Client
 
 from dra_cli.access import ChosenCluster
 from dra_cli.cluster import Cluster
@@ -31,10 +30,9 @@ _NODES = 20
 
 @dataclass(frozen=True)
 class Service:
-    """Where a scheduler answers."""
+    """The scheduler of a cluster of ours."""
 
-    url: str
-    token: str | None
+    cluster: Cluster
 
 
 async def explain(
@@ -112,15 +110,15 @@ async def _asked(cluster: ChosenCluster, source: str | None) -> Service | Snapsh
     if source is not None:
         return await Snapshot.read(source, cluster)
     if cluster.data is not None:
-        record = Cluster(cluster.data).record()
-        if "scheduler" in record.services:
-            return Service(record.services["scheduler"].url, record.token)
+        home = Cluster(cluster.data)
+        if "scheduler" in home.record().services:
+            return Service(home)
     return await Snapshot.read(None, cluster)
 
 
 async def _ask(service: Service, path: str, params: dict[str, str]) -> str:
     try:
-        async with Client(service.url, user_agent="dralab", token=service.token) as client:
+        async with service.cluster.service_client("scheduler", "dralab") as client:
             response = await client.raw("GET", path, params=params)
     except httpx.HTTPError as error:
         raise CommandError(f"the scheduler does not answer ({error}); see `dralab status`") from error

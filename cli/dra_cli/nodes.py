@@ -46,8 +46,7 @@ async def add(cluster: ChosenCluster, given: dict[str, object], timeout: float) 
     """
     assert cluster.data is not None
     home = Cluster(cluster.data)
-    record = home.record()
-    if record.token or (home.data / "auth").is_dir():
+    if home.record().token or (home.data / "auth" / "tokens.csv").exists():
         raise CommandError(
             "the nodes' tokens of this cluster are made when it starts: name all pools in `up -f`"
         )

@@ -13,7 +13,6 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 import httpx
-from dra_shared.client.rest import Client
 
 from dra_cli.cluster import Cluster, own_console
 from dra_cli.errors import CommandError
@@ -165,7 +164,8 @@ async def status(data: Path) -> None:
     failing = []
     widest = max(map(len, record.services), default=0)
     for name, service in record.services.items():
-        async with cluster.client("dralab") if name == "apiserver" else Client(service.url) as client:
+        reached = cluster.client("dralab") if name == "apiserver" else cluster.service_client(name, "dralab")
+        async with reached as client:
             try:
                 response = await client.raw("GET", "/readyz", params={"verbose": ""})
                 ready = response.status_code == 200

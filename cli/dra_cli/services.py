@@ -3,7 +3,6 @@
 import asyncio
 import contextlib
 import os
-import ssl
 import time
 from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -11,16 +10,15 @@ from pathlib import Path
 from typing import Any
 
 from dra_shared.api.resources import Resource
-from dra_shared.clock import SPEED, SystemClock
+from dra_shared.clock import SPEED
 from dra_shared.features import with_defaults
 
-from dra_cli.certificates import Certificate, make_certificate
 from dra_cli.cluster import Cluster, Record, ServiceRecord
 from dra_cli.errors import CommandError
 from dra_cli.fleet import DEFAULT_POOL, Pool, Pools
 from dra_cli.forkserver import ForkServer
-from dra_cli.identities import Identities
 from dra_cli.ports import Port, PortTaken
+from dra_cli.protection import Protection, Wanted
 from dra_cli.restore.writer import Writer
 from dra_cli.supervisor import ServiceSpec, Supervisor
 from dra_cli.versions import LAB_GATES, Versions
@@ -56,8 +54,13 @@ class ClusterOptions:
     """Which Kubernetes to follow, as :mod:`dra_cli.versions` reads it; empty for the default."""
     feature_gates: str = ""
     runtime_config: str = ""
-    authorization_mode: str = "AlwaysAllow"
+    authorization_mode: str = ""
+    """Empty for the default: everybody may do everything, but with ``tls``."""
     anonymous_auth: bool | None = None
+    tls: bool = False
+    """Whether services know each other by certificates, and users by theirs."""
+    tls_hosts: Sequence[str] = ()
+    """More names and addresses of the API server, for its certificate."""
     driver_options: Mapping[str, str] = field(default_factory=dict)
     gpu_models: Sequence[str] = field(default_factory=tuple)
     images: Sequence[str] = field(default_factory=tuple)
@@ -81,7 +84,24 @@ class ClusterOptions:
     @property
     def needs_token(self) -> bool:
         """Whether the API server answers only those who have a token: by default where pods run on a real engine."""
-        return self.runtime == "docker" if self.anonymous_auth is None else not self.anonymous_auth
+        if self.anonymous_auth is None:
+            return self.runtime == "docker" and not self.tls
+        return not self.anonymous_auth
+
+    @property
+    def authorizes(self) -> str:
+        """The mode of authorization."""
+        return self.authorization_mode or ("RBAC" if self.tls else "AlwaysAllow")
+
+    @property
+    def has_roles(self) -> bool:
+        """Whether roles and bindings say who may do what."""
+        return "RBAC" in self.authorizes.split(",")
+
+    @property
+    def protection(self) -> Wanted:
+        """How the cluster is to be protected."""
+        return Wanted(self.tls, self.needs_token, self.has_roles, self.tls_hosts, self.listen)
 
 
 class ClusterServices:
@@ -105,17 +125,10 @@ class ClusterServices:
         self._clients = self._choose_clients()
         self._versions = _versions(options, self.names)
         self._ready = False
-        self._identities: Identities | None = None
-        self._certificate: Certificate | None = None
-        self._token = self._authority = self._server = ""
+        self._server = ""
         self._environment = {SPEED: f"{options.speed:g}@{time.time():.3f}"} if options.speed != 1 else {}
-        if options.authorization_mode == "RBAC" or options.needs_token:
-            nodes = [name for pool in options.pools for name in pool.nodes]
-            self._identities = Identities(cluster.data / "auth", nodes)
-        if self._identities is not None and options.needs_token:
-            # kubectl and client-go keep tokens to themselves where there is no TLS.
-            self._certificate = make_certificate(cluster.data / "auth", SystemClock().now())
-            self._token, self._authority = self._identities.administrator, self._certificate.authority()
+        nodes = [name for pool in options.pools for name in pool.nodes]
+        self._protection = Protection(cluster.data / "auth", options.protection, nodes)
 
     @property
     def names(self) -> list[str]:
@@ -158,12 +171,13 @@ class ClusterServices:
                 forks=self._forks,
             )
             await stack.enter_async_context(supervisor)
-            self.cluster.write_kubeconfig(server, self._token, self._authority)
+            protection = self._protection
+            self.cluster.write_kubeconfig(server, protection.administrator, protection.trusted)
             self._publish(specs, supervisor)
-            if self._identities is not None and self._options.authorization_mode == "RBAC":
+            if self._options.has_roles:
                 await supervisor.ready(only=("apiserver",))
                 async with self.cluster.client("dralab") as client:
-                    await self._identities.grant(client)
+                    await protection.grant(client)
             if later:
                 await supervisor.ready(only=("apiserver",))
                 await self._restore()
@@ -209,6 +223,7 @@ class ClusterServices:
                     self._publish(specs, supervisor)
                 for name in [name for name in wanted if name not in known]:
                     known[name] = wanted[name]
+                    self._identify(wanted[name])
                     agent = self._agent(wanted[name])
                     specs.append(self._client(agent_name(name), "dra_node_agent.main", agent, ports))
                     await supervisor.add(specs[-1])
@@ -222,34 +237,32 @@ class ClusterServices:
             for spec in specs
         }
         server = specs[0].port.url
-        token = self._identities.serving if self._identities is not None and self._token else ""
         self.cluster.write(
-            Record(pid=os.getpid(), server=server, ready=self._ready, token=token, services=services)
+            Record(
+                pid=os.getpid(),
+                server=server,
+                ready=self._ready,
+                token=self._protection.serving_token,
+                services=services,
+            )
         )
 
     def _specify(self, stack: contextlib.AsyncExitStack) -> list[ServiceSpec]:
         options, data = self._options, self.cluster.data
-        port = stack.enter_context(Port(options.port, "https" if self._token else "http"))
+        port = stack.enter_context(Port(options.port, self._protection.scheme))
         self._server = port.url
-        identities = self._identities
-        if identities is not None:
-            identities.write(port.url, self._authority)
+        self._protection.write(port.url)
         common = self._common("apiserver")
         apiserver = ["--data", str(data), "--metrics-server", *common]
         served = ",".join(filter(None, (_DEFAULT_VERSIONS, options.runtime_config)))
         apiserver += ["--runtime-config", served, "--listen", options.listen]
-        apiserver += ["--authorization-mode", options.authorization_mode]
-        if identities is not None:
-            apiserver += ["--token-auth-file", str(identities.token_file)]
-            if self._certificate is not None:
-                apiserver += ["--anonymous-auth", "false"]
-                apiserver += ["--tls-cert-file", str(self._certificate.certificate)]
-                apiserver += ["--tls-private-key-file", str(self._certificate.key)]
-                apiserver += ["--kubelet-token-file", str(identities.serving_file)]
+        apiserver += ["--authorization-mode", options.authorizes, *self._protection.of_apiserver()]
         if options.relaxed:
             apiserver.append("--relaxed")
         if options.database:
             apiserver += ["--database", options.database]
+        for pool in options.pools:
+            self._identify(pool)
         clients = [
             self._client(name, module, arguments, stack)
             for name, (module, arguments) in self._clients.items()
@@ -269,11 +282,15 @@ class ClusterServices:
                 port_flag="--port",
                 known=True,
                 environment=self._environment,
-                token=self._token,
-                tls=ssl.create_default_context(cadata=self._authority) if self._authority else None,
+                token=self._protection.administrator.get("token", ""),
+                tls=self._protection.context(),
             ),
             *clients,
         ]
+
+    def _identify(self, pool: Pool) -> None:
+        """Give the pool's node agent its credentials."""
+        self._protection.write_agent(agent_name(pool.name), pool.nodes)
 
     def _common(self, service: str) -> list[str]:
         versions, wanted = self._versions, self._options.feature_gates
@@ -291,14 +308,11 @@ class ClusterServices:
         stack: contextlib.AsyncExitStack | contextlib.ExitStack,
     ) -> ServiceSpec:
         """A service that is a client of the API server."""
-        identities, reached = self._identities, ["--server", self._server]
-        if identities is not None:
-            role = "node-agent" if name.startswith("node-agent") else name
-            reached = ["--kubeconfig", str(identities.kubeconfig_of(role))]
-            if self._token:
-                reached += ["--serving-token-file", str(identities.serving_file)]
-        flags = [*reached, *arguments, *self._common(name)]
-        return ServiceSpec(name, module, stack.enter_context(Port()), flags, environment=self._environment)
+        protection = self._protection
+        flags = [*protection.of_client(name, self._server), *arguments, *self._common(name)]
+        port = stack.enter_context(Port(scheme=protection.service_scheme))
+        tls = protection.service_context()
+        return ServiceSpec(name, module, port, flags, environment=self._environment, tls=tls)
 
     def _choose_clients(self) -> dict[str, tuple[str, Sequence[str]]]:
         clients: dict[str, tuple[str, Sequence[str]]] = {
@@ -315,7 +329,7 @@ class ClusterServices:
 
     def _controller(self) -> list[str]:
         # Roles are given to its controllers, and not to itself.
-        return ["--use-service-account-credentials"] if self._options.authorization_mode == "RBAC" else []
+        return ["--use-service-account-credentials"] if self._options.has_roles else []
 
     def _scheduler(self) -> list[str]:
         file = self._options.scheduler_config

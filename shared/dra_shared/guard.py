@@ -11,6 +11,8 @@ import ipaddress
 import socket
 from collections.abc import Iterable, Mapping
 
+from dra_shared.clientcertificate import ClientCertificate
+
 #: The names of the service ``kubernetes`` that pods know.
 _IN_CLUSTER = (
     "kubernetes",
@@ -19,6 +21,7 @@ _IN_CLUSTER = (
     "kubernetes.default.svc.cluster.local",
 )
 _ANY = "*"
+_PRIVILEGED = "system:masters"
 _OWN_SITES = frozenset({b"same-origin", b"none"})
 _BROWSERS = frozenset({b"sec-fetch-site", b"origin"})
 _READS = frozenset({"GET", "HEAD"})
@@ -32,11 +35,13 @@ class Guard:
     """Knows the server's names: addresses, this machine's, ``localhost``, those of pods, and ``hosts``.
 
     A name in ``hosts`` that begins with a dot stands for the domain and all below it; ``*`` for every name. With a
-    ``token``, requests need it as their bearer token too.
+    ``token`` requests need it as their bearer token too; where clients are ``certified``, a certificate of a member of
+    ``system:masters`` will do, and without a token nothing else.
     """
 
-    def __init__(self, hosts: Iterable[str] = (), token: str = "") -> None:
+    def __init__(self, hosts: Iterable[str] = (), token: str = "", *, certified: bool = False) -> None:
         self._token = f"Bearer {token}".encode() if token else b""
+        self._certified = certified
         given = {host.strip().lower().rstrip(".") for host in hosts if host.strip()}
         machine = socket.gethostname().lower()
         # Every request asks: reading an address costs more than all the rest.
@@ -46,10 +51,16 @@ class Guard:
         names = {host.removeprefix(".") for host in given}
         self._names = frozenset({*names, *_IN_CLUSTER, "localhost", machine, machine.partition(".")[0]})
 
-    def refusal(self, method: str, headers: Headers) -> str | None:
-        """Why a request has no right to an answer; None where it may pass. ``headers`` have lower-case names."""
-        if self._token and not hmac.compare_digest(headers.get(b"authorization", b""), self._token):
-            return "the request has not the token that this server needs"
+    def refusal(
+        self, method: str, headers: Headers, certificate: ClientCertificate | None = None
+    ) -> str | None:
+        """Why a request has no right to an answer; None where it may pass.
+
+        ``headers`` have lower-case names; ``certificate`` is whom the connection's certificate names.
+        """
+        if not self._knows_client(headers, certificate):
+            needed = "certificate" if self._certified else "token"
+            return f"the request has not the {needed} that this server needs"
         host = headers.get(b"host", b"")
         if host not in self._known and not self._knows(host):
             shown = host.decode("latin-1")[:_LONGEST_NAME]
@@ -57,6 +68,13 @@ class Guard:
         if not _BROWSERS.isdisjoint(headers):
             return _cross_origin(method, headers, host)
         return None
+
+    def _knows_client(self, headers: Headers, certificate: ClientCertificate | None) -> bool:
+        if self._token and hmac.compare_digest(headers.get(b"authorization", b""), self._token):
+            return True
+        if self._certified:
+            return certificate is not None and _PRIVILEGED in certificate.groups
+        return not self._token
 
     def _knows(self, host: bytes) -> bool:
         known = self._is_ours(host.decode("latin-1"))

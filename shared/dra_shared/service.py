@@ -13,6 +13,7 @@ from types import TracebackType
 from typing import TYPE_CHECKING, Any, Self, cast
 
 from dra_shared import log
+from dra_shared.clientcertificate import client_certificate
 from dra_shared.features import FeatureGates
 from dra_shared.guard import Guard
 from dra_shared.listening import ADDRESS_IN_USE, CANNOT_RUN, AddressInUse, listening_socket
@@ -20,12 +21,15 @@ from dra_shared.version import DEFAULT, VERSIONS, Version
 
 if TYPE_CHECKING:
     from dra_shared.client.rest import Client
+    from dra_shared.servingtls import ServingTLS
 
 Check = Callable[[], bool]
 
 # Probes and Prometheus come by whatever name they know, and learn nothing of the cluster's objects.
 _OPEN = frozenset({"/healthz", "/livez", "/readyz", "/metrics"})
 _MOST_BODY = 1 << 20
+# In a request's scope: whom the connection's certificate names.
+_CERTIFICATE = "dralab.certificate"
 _UPGRADES = frozenset({b"websocket", b"spdy/3.1"})
 
 
@@ -67,9 +71,21 @@ class Options(argparse.ArgumentParser):
             help="comma-separated names that clients reach this server by; .NAME with all below it, * any",
         )
 
+    def tls_options(self, who: str) -> None:
+        """Add what every server takes that may speak HTTPS; see :func:`serving`."""
+        self.option(
+            "--tls-cert-file",
+            default=None,
+            type=Path,
+            help="certificate to serve HTTPS with; read again when it changes",
+        )
+        self.option("--tls-private-key-file", default=None, type=Path, help="the certificate's key")
+        self.option("--client-ca-file", default=None, type=Path, help=f"CA of the certificates of {who}")
+
     def client_options(self) -> None:
         """Add what every client of the API server takes, which serves its health."""
         self.guard_options()
+        self.tls_options("clients: those in system:masters alone are answered, but for health and metrics")
         self.option(
             "--serving-token-file",
             default=None,
@@ -115,9 +131,12 @@ def guard(options: argparse.Namespace, *names: str) -> Guard:
     Raises:
         OSError: the token's file can't be read.
     """
-    file: Path | None = getattr(options, "serving_token_file", None)
+    hosts = [*options.allowed_hosts.split(","), *names]
+    if not hasattr(options, "serving_token_file"):
+        return Guard(hosts)
+    file: Path | None = options.serving_token_file
     token = file.read_text().strip() if file is not None else ""
-    return Guard([*options.allowed_hosts.split(","), *names], token)
+    return Guard(hosts, token, certified=options.client_ca_file is not None)
 
 
 def connect(options: argparse.Namespace, user_agent: str) -> "Client":
@@ -132,14 +151,27 @@ def connect(options: argparse.Namespace, user_agent: str) -> "Client":
         return Client(options.server, user_agent=user_agent, token=options.token)
     from dra_shared.client import kubeconfig
 
-    access = kubeconfig.load(Path(options.kubeconfig))
-    return Client(
-        access.server,
-        user_agent=user_agent,
-        token=options.token or access.token,
-        ssl_context=access.ssl_context,
-        server_name=access.server_name,
-    )
+    client = kubeconfig.load(Path(options.kubeconfig)).client(user_agent)
+    return client.with_token(options.token) if options.token else client
+
+
+def serving(options: argparse.Namespace) -> "ServingTLS | None":
+    """The TLS that :meth:`Options.tls_options` describe; None for plain HTTP.
+
+    Raises:
+        ValueError: they don't go together.
+        OSError: a file is of no use.
+    """
+    from dra_shared.servingtls import ServingTLS
+
+    certificate, key, client_ca = options.tls_cert_file, options.tls_private_key_file, options.client_ca_file
+    if (certificate is None) != (key is None):
+        raise ValueError("--tls-cert-file and --tls-private-key-file go together")
+    if certificate is None:
+        if client_ca is not None:
+            raise ValueError("--client-ca-file needs --tls-cert-file")
+        return None
+    return ServingTLS(certificate, key, client_ca)
 
 
 class CannotRun(Exception):
@@ -209,7 +241,7 @@ class HealthServer:
     A route's key is its path, after the method and a space where that isn't GET: ``POST /things``.
     ``checks`` are named conditions for readiness; ``/readyz?verbose`` lists them. ``upgraded`` makes the protocol for
     a connection that a client wants to be a WebSocket or SPDY; uvicorn says with what arguments. ``guard`` keeps web
-    pages from the added routes; the protocol has to ask it by itself.
+    pages from the added routes; the protocol has to ask it by itself. With ``tls`` it speaks HTTPS alone.
     """
 
     def __init__(
@@ -220,8 +252,10 @@ class HealthServer:
         routes: Mapping[str, Callable[[Any], Awaitable[Any]]] | None = None,
         upgraded: Callable[..., asyncio.Protocol] | None = None,
         guard: Guard | None = None,
+        tls: "ServingTLS | None" = None,
     ) -> None:
         self._guard = guard or Guard()
+        self._tls = tls
         self._upgraded = upgraded
         self._address, self._port = address, port
         self._checks = dict(checks)
@@ -266,6 +300,8 @@ class HealthServer:
             timeout_keep_alive=IDLE_TIMEOUT,
             timeout_graceful_shutdown=1,
         )
+        config.load()
+        config.ssl = None if self._tls is None else self._tls.context
         sock = listening_socket(self._address, self._port)
         self._port = sock.getsockname()[1]
         self._server = uvicorn.Server(config)
@@ -306,7 +342,7 @@ class HealthServer:
 
 def _guarded(app: Any, guard: Guard) -> Any:
     async def answer(scope: Any, receive: Any, send: Any) -> None:
-        reason = guard.refusal(scope["method"], dict(scope["headers"]))
+        reason = guard.refusal(scope["method"], dict(scope["headers"]), scope.get(_CERTIFICATE))
         if reason is None or scope["path"] in _OPEN:
             await app(scope, receive, send)
             return
@@ -323,6 +359,14 @@ def _upgrading() -> type[Any]:
 
     class Upgrading(BoundedConnection):
         body_limit = _MOST_BODY
+
+        def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]  # uvicorn narrows it
+            super().connection_made(transport)
+            self._certificate = client_certificate(transport)
+
+        def on_headers_complete(self) -> None:
+            self.scope[_CERTIFICATE] = self._certificate  # type: ignore[literal-required]  # our own key
+            super().on_headers_complete()
 
         def _should_upgrade(self) -> bool:
             return self._get_upgrade() in _UPGRADES and self.ws_protocol_class is not None

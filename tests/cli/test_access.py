@@ -43,7 +43,9 @@ def test_a_server_needs_no_kubeconfig() -> None:
 
 def test_a_context_is_of_the_kubeconfig(tmp_path: Path) -> None:
     file = tmp_path / "config"
-    file.write_bytes(kubeconfig("http://127.0.0.1:1", {"one": "token-1", "two": "token-2"}))
+    file.write_bytes(
+        kubeconfig("http://127.0.0.1:1", {"one": {"token": "token-1"}, "two": {"token": "token-2"}})
+    )
     assert _chosen("--kubeconfig", str(file)).access().token == "token-1"
     access = _chosen("--kubeconfig", str(file), "--context", "dralab-1", "--server", "http://x/").access()
     assert (access.token, access.server) == ("token-2", "http://x")

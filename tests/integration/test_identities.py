@@ -1,9 +1,7 @@
 """Every service with an identity of its own, and no more rights than upstream's roles give it."""
 
-import csv
-import os
-import subprocess
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 
 import orjson
@@ -11,8 +9,7 @@ import pytest
 from dra_cli.cluster import Cluster
 from dra_shared.api.resources import NODES, RESOURCE_SLICES, SERVICE_ACCOUNTS
 from dra_shared.client.errors import Forbidden
-from dra_shared.client.kubeconfig import load
-from dra_shared.client.rest import Client
+from dra_shared.client.kubeconfig import Access, load, users
 
 from tests.integration.lab import dralab, lab
 from tests.support.reference import REPOSITORY
@@ -71,7 +68,7 @@ spec: {hard: {pods: "20"}}
 @pytest.fixture(scope="module")
 def data(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
     path = tmp_path_factory.mktemp("i")
-    dralab(path, "up", "--detach", "--port", "0", "--nodes", "2", "--relaxed", "--authorization-mode", "RBAC")
+    dralab(path, "up", "--detach", "--port", "0", "--nodes", "2", "--relaxed", "--tls")
     yield path
     dralab(path, "down")
 
@@ -123,19 +120,20 @@ async def test_workloads_run_with_the_rights_of_upstreams_roles(data: Path, tmp_
 
 
 async def test_services_are_who_upstreams_components_are(data: Path) -> None:
-    with (data / "auth" / "tokens.csv").open() as file:
-        tokens = {row[1]: (row[0], row[3]) for row in csv.reader(file)}
-    assert {name: groups for name, (_, groups) in tokens.items()} == {
-        "kubernetes-admin": "system:masters",
-        "dralab:drivers": "",
-        "system:kube-scheduler": "",
-        "system:kube-controller-manager": "",
-        "system:node:node-0": "system:nodes",
-        "system:node:node-1": "system:nodes",
+    known = {
+        name: (access, groups)
+        for file in ("scheduler", "controller", "node-agent")
+        for name, access in users(data / "auth" / f"{file}.kubeconfig").items()
+        for groups in [await _groups(access)]
     }
-    access = load(data / "auth" / "scheduler.kubeconfig")
-    assert access.token == tokens["system:kube-scheduler"][0]
-    async with Client(access.server, token=access.token) as scheduler:
+    assert {name: groups for name, (_, groups) in known.items()} == {
+        "dralab:drivers": ["system:authenticated"],
+        "system:kube-scheduler": ["system:authenticated"],
+        "system:kube-controller-manager": ["system:authenticated"],
+        "system:node:node-0": ["system:nodes", "system:authenticated"],
+        "system:node:node-1": ["system:nodes", "system:authenticated"],
+    }
+    async with known["system:kube-scheduler"][0].client("test") as scheduler:
         assert len((await scheduler.list(NODES)).items) == 2
         with pytest.raises(
             Forbidden, match='User "system:kube-scheduler" cannot delete resource "resourceslices"'
@@ -143,12 +141,24 @@ async def test_services_are_who_upstreams_components_are(data: Path) -> None:
             await scheduler.delete(RESOURCE_SLICES, "any")
 
 
-def test_no_token_is_seen_in_the_list_of_processes(data: Path) -> None:
-    with (data / "auth" / "tokens.csv").open() as file:
-        tokens = [row[0] for row in csv.reader(file)]
-    pids = [service.pid for service in Cluster(data).record().services.values()]
-    listed = subprocess.run(
-        ["cat", *(f"/proc/{pid}/cmdline" for pid in pids)], capture_output=True, check=True, env=os.environ
-    ).stdout.decode()
-    assert str(data) in listed
-    assert not any(token in listed for token in tokens)
+async def _groups(access: Access) -> list[str]:
+    body = {"apiVersion": "authentication.k8s.io/v1", "kind": "SelfSubjectReview"}
+    path = "/apis/authentication.k8s.io/v1/selfsubjectreviews"
+    async with access.client("test") as client:
+        answer = await client.raw("POST", path, content=orjson.dumps(body))
+    groups: list[str] = answer.json()["status"]["userInfo"]["groups"]
+    return groups
+
+
+async def test_services_answer_the_administrators_and_no_nodes_certificate(data: Path) -> None:
+    agent = Cluster(data).record().services["node-agent"].url
+    node = users(data / "auth" / "node-agent.kubeconfig")["system:node:node-0"]
+    for access, expected in ((node, 403), (load(data / "kubeconfig"), 200)):
+        async with replace(access, server=agent).client("test") as client:
+            assert (await client.raw("GET", "/pods")).status_code == expected
+            assert (await client.raw("GET", "/readyz")).status_code == 200
+    async with lab(data) as house:
+        listed = await house.client.raw("GET", "/api/v1/nodes/node-1/proxy/pods")
+        assert listed.json()["kind"] == "PodList"
+    dralab(data, "status")
+    dralab(data, "free")

@@ -1,6 +1,7 @@
 """A cluster whose every port needs a token: what ``dralab up`` starts with a real container engine."""
 
 import asyncio
+import csv
 import os
 import shutil
 import ssl
@@ -31,7 +32,8 @@ _POD = {
 @pytest.fixture(scope="module")
 def data(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
     path = tmp_path_factory.mktemp("s")
-    dralab(path, "up", "--detach", "--port", "0", "--nodes", "1", "--relaxed", "--no-anonymous-auth")
+    words = ("--no-anonymous-auth", "--authorization-mode", "RBAC")
+    dralab(path, "up", "--detach", "--port", "0", "--nodes", "1", "--relaxed", *words)
     yield path
     dralab(path, "down")
 
@@ -39,7 +41,7 @@ def data(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
 async def test_nothing_is_answered_without_the_token(data: Path) -> None:
     record = Cluster(data).record()
     assert record.server.startswith("https://127.0.0.1:")
-    authority = ssl.create_default_context(cafile=str(data / "auth" / "apiserver.crt"))
+    authority = ssl.create_default_context(cafile=str(data / "auth" / "ca.crt"))
     async with httpx.AsyncClient(verify=authority, trust_env=False) as client:
         for path in ("/api/v1/pods", "/version", "/readyz"):
             assert (await client.get(record.server + path)).status_code == 401
@@ -101,3 +103,14 @@ async def test_kubectl_needs_nothing_but_the_kubeconfig(data: Path) -> None:
             check=False,
         )
         assert result.stdout == output, result.stderr
+
+
+def test_no_token_is_seen_in_the_list_of_processes(data: Path) -> None:
+    with (data / "auth" / "tokens.csv").open() as file:
+        tokens = [row[0] for row in csv.reader(file)]
+    pids = [service.pid for service in Cluster(data).record().services.values()]
+    listed = subprocess.run(
+        ["cat", *(f"/proc/{pid}/cmdline" for pid in pids)], capture_output=True, check=True, env=os.environ
+    ).stdout.decode()
+    assert str(data) in listed
+    assert not any(token in listed for token in tokens)

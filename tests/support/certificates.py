@@ -2,6 +2,7 @@
 
 import datetime
 import ipaddress
+from collections.abc import Sequence
 
 from cryptography import x509
 from cryptography.hazmat.primitives import hashes, serialization
@@ -12,13 +13,22 @@ _UNTIL = datetime.datetime(2120, 1, 1, tzinfo=datetime.UTC)
 
 
 class Party:
-    """A certificate and its key, signed by ``issuer`` or by itself."""
+    """A certificate and its key, signed by ``issuer`` or by itself; ``more`` comes before the name in its subject."""
 
-    def __init__(self, name: str, issuer: "Party | None" = None, address: str | None = None) -> None:
+    def __init__(
+        self,
+        name: str,
+        issuer: "Party | None" = None,
+        address: str | None = None,
+        more: Sequence[tuple[str, str]] = (),
+    ) -> None:
         self.key = ec.generate_private_key(ec.SECP256R1())
-        self.name = x509.Name([x509.NameAttribute(x509.NameOID.COMMON_NAME, name)])
+        attributes = [*more, *([(x509.NameOID.COMMON_NAME.dotted_string, name)] if name else ())]
+        self.name = x509.Name(
+            [x509.NameAttribute(x509.ObjectIdentifier(oid), value) for oid, value in attributes]
+        )
         signer = issuer or self
-        names: list[x509.GeneralName] = [x509.DNSName(name)]
+        names: list[x509.GeneralName] = [x509.DNSName(name or "nameless")]
         if address is not None:
             names.append(x509.IPAddress(ipaddress.ip_address(address)))
         builder = (

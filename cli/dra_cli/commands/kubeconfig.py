@@ -1,6 +1,7 @@
 """``dralab kubeconfig``."""
 
 import argparse
+import sys
 
 from dra_cli.access import data_option
 from dra_cli.cluster import Cluster
@@ -11,15 +12,37 @@ from dra_cli.errors import CommandError
 def options(parser: Parser) -> None:
     """Declare what it takes."""
     data_option(parser)
+    parser.add_argument(
+        "--client-name", metavar="USER", help="print a kubeconfig with a new certificate for this user"
+    )
+    parser.add_argument(
+        "--org",
+        action="append",
+        default=[],
+        metavar="GROUP",
+        help="with --client-name: a group; may be repeated",
+    )
+    parser.add_argument(
+        "--server",
+        metavar="URL",
+        help="with --client-name: where the API server is reached (default: as here)",
+    )
 
 
 def run(chosen: argparse.Namespace) -> None:
-    """Print the path.
+    """Print the path, or a new kubeconfig.
 
     Raises:
-        CommandError: there is no kubeconfig.
+        CommandError: there is no kubeconfig, or no certificate authority to sign for a new one.
     """
     cluster = Cluster(chosen.data)
     if not cluster.kubeconfig.exists():
         raise CommandError(f"no cluster was ever started in {cluster.data}")
+    if chosen.client_name:
+        from dra_cli.protection import user_kubeconfig
+
+        sys.stdout.write(user_kubeconfig(cluster, chosen.client_name, chosen.org, chosen.server).decode())
+        return
+    if chosen.org or chosen.server:
+        raise CommandError("--org and --server are for --client-name", 2)
     print(cluster.kubeconfig)

@@ -1,13 +1,17 @@
-"""``dralab node``: add and remove nodes of a running cluster; cordon, uncordon and drain those of any."""
+"""``dralab node``: add and remove nodes of a running cluster; cordon, uncordon and drain those of any.
+
+``credentials`` writes what a node's agent on another machine needs.
+"""
 
 import argparse
 import asyncio
+from pathlib import Path
 
-from dra_cli.access import chosen_cluster, cluster_options
+from dra_cli.access import ChosenCluster, chosen_cluster, cluster_options
 from dra_cli.commandline import Parser, number
 from dra_cli.errors import CommandError
 
-_ACTIONS = ("add", "remove", "cordon", "uncordon", "drain")
+_ACTIONS = ("add", "remove", "credentials", "cordon", "uncordon", "drain")
 
 
 def options(parser: Parser) -> None:
@@ -27,6 +31,9 @@ def options(parser: Parser) -> None:
     )
     parser.add_argument("--zone", default="", help="add: the nodes' zone")
     parser.add_argument("--price", type=float, help="add: what a node costs an hour")
+    parser.add_argument("--address", help="credentials: where the node will be reached")
+    parser.add_argument("--url", help="credentials: where it reaches the API server (default: as here)")
+    parser.add_argument("--out", type=Path, metavar="FOLDER", help="credentials: where the files go")
     parser.switch("--ignore-daemonsets", help="drain: leave DaemonSets' pods where they are")
     parser.switch("--force", help="drain: delete pods too that nothing will make again")
     parser.add_argument("--grace-period", "--grace", type=int, help="drain: seconds that pods get to stop")
@@ -43,8 +50,11 @@ def run(chosen: argparse.Namespace) -> None:
     from dra_cli import nodes
 
     cluster = chosen_cluster(chosen)
-    if chosen.action in ("add", "remove") and cluster.data is None:
+    if chosen.action in ("add", "remove", "credentials") and cluster.data is None:
         raise CommandError(f"`node {chosen.action}` is for a cluster of dralab: name it with --data")
+    if chosen.action == "credentials":
+        _credentials(chosen, cluster)
+        return
     if chosen.action == "add":
         work = nodes.add(cluster, _pool(chosen), chosen.timeout)
     elif not chosen.names:
@@ -57,6 +67,19 @@ def run(chosen: argparse.Namespace) -> None:
     else:
         work = nodes.cordon(cluster, chosen.names, unschedulable=chosen.action == "cordon")
     asyncio.run(work)
+
+
+def _credentials(chosen: argparse.Namespace, cluster: ChosenCluster) -> None:
+    from dra_cli.cluster import Cluster
+    from dra_cli.protection import write_node
+
+    if len(chosen.names) != 1 or chosen.address is None or chosen.out is None:
+        raise CommandError("say for which: dralab node credentials NAME --address ADDRESS --out FOLDER", 2)
+    assert cluster.data is not None
+    home = Cluster(cluster.data)
+    home.record()
+    command = write_node(home, chosen.out, chosen.names[0], chosen.address, chosen.url)
+    print(f"in {chosen.out}; take it to the node's machine, and there: {command}")
 
 
 def _pool(chosen: argparse.Namespace) -> dict[str, object]:

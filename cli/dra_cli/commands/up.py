@@ -75,8 +75,16 @@ def _services(parser: Parser) -> None:
     )
     parser.add_argument(
         "--authorization-mode",
-        default="AlwaysAllow",
-        help="AlwaysAllow, or RBAC: roles tell what service accounts may do",
+        default="",
+        help="AlwaysAllow, or RBAC: roles tell who may do what (default: RBAC with --tls)",
+    )
+    parser.switch("--tls", help="know everybody by a certificate; a CA in DIR/auth signs them")
+    parser.add_argument(
+        "--tls-san",
+        action="append",
+        default=[],
+        metavar="NAME",
+        help="with --tls: another name or address of the API server; may be repeated",
     )
     parser.switch(
         "--anonymous-auth",
@@ -182,6 +190,8 @@ def asked(chosen: argparse.Namespace) -> "ClusterOptions":
         runtime_config=chosen.runtime_config,
         authorization_mode=chosen.authorization_mode,
         anonymous_auth=chosen.anonymous_auth,
+        tls=chosen.tls,
+        tls_hosts=tuple(chosen.tls_san),
         driver_options={
             "nvidia-gates": chosen.nvidia_gates,
             "consumable-shares": chosen.consumable_shares,

@@ -5,7 +5,6 @@ import asyncio
 import httpx
 from dra_shared.api.resources import PODS, RESOURCE_CLAIMS
 from dra_shared.client.errors import ApiError
-from dra_shared.client.rest import Client
 
 from dra_cli.cluster import Cluster
 from dra_cli.errors import CommandError
@@ -47,12 +46,9 @@ class Rest:
 
     async def _fits(self, pod: str) -> bool:
         """Whether the scheduler has a node for a pod that waits."""
-        record = self._cluster.record()
-        if "scheduler" not in record.services:
+        if "scheduler" not in self._cluster.record().services:
             return False
-        async with Client(
-            record.services["scheduler"].url, user_agent="dralab", token=record.token
-        ) as client:
+        async with self._cluster.service_client("scheduler", "dralab") as client:
             response = await client.raw("GET", f"/explain/pod/{pod}")
         if response.status_code != 200:
             return False

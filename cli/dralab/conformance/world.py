@@ -16,13 +16,14 @@ import orjson
 from dra_apiserver.config import Config
 from dra_apiserver.server import ApiServer
 from dra_apiserver.user import ADMINISTRATOR, UserInfo, service_account_groups
-from dra_cli.certificates import make_certificate
+from dra_cli.certificates import Authority
 from dra_cli.cluster import kubeconfig, replace
 from dra_cli.versions import lab_gates
 from dra_shared.client.errors import from_response
 from dra_shared.client.kubeconfig import load
 from dra_shared.client.rest import Client
 from dra_shared.features import FeatureGates, with_defaults
+from dra_shared.servingtls import ServingTLS
 from dra_shared.version import Version
 
 from dralab.conformance.traffic import Recorder
@@ -102,7 +103,9 @@ class World:
         await self._stack.aclose()
 
     async def _start(self) -> None:
-        certificate = make_certificate(self.root / "pki", datetime.now(UTC)) if self._tls else None
+        pki = self.root / "pki"
+        authority = Authority.kept(pki, datetime.now(UTC)) if self._tls else None
+        own = authority.server("kube-apiserver").write(pki / "apiserver") if authority is not None else None
         master = secrets.token_urlsafe(32)
         groups = (*service_account_groups(NAMESPACE), "system:authenticated")
         gates = with_defaults(lab_gates(self.version), "", self.version)
@@ -114,17 +117,16 @@ class World:
             features=FeatureGates.parse(gates, self.version),
             authorization_mode="RBAC",
             anonymous_auth=False,
-            tls=None if certificate is None else (certificate.certificate, certificate.key),
+            tls=None if own is None else ServingTLS(*own),
             known_tokens={
                 master: ADMINISTRATOR,
                 self.token: UserInfo(USER, groups, extra={_NODE_NAME: (self.node,)}),
             },
         )
         server = await self._stack.enter_async_context(ApiServer(config, traffic=self.requests))
-        authority = "" if certificate is None else certificate.authority()
-        await asyncio.to_thread(
-            replace, self.kubeconfig, kubeconfig(server.url, {"driver": self.token}, authority)
-        )
+        trusted = "" if authority is None else authority.pem
+        users = {"driver": {"token": self.token}}
+        await asyncio.to_thread(replace, self.kubeconfig, kubeconfig(server.url, users, trusted))
         access = load(self.kubeconfig)
         self.admin = await self._stack.enter_async_context(
             Client(server.url, user_agent="dralab-conformance", token=master, ssl_context=access.ssl_context)

@@ -111,7 +111,7 @@ class Services:
             metrics_server=True,
         )
         self.server = await enter(ApiServer(config, self.clock))
-        (self.data / "kubeconfig").write_bytes(kubeconfig(self.url, {"dralab": ""}))
+        (self.data / "kubeconfig").write_bytes(kubeconfig(self.url, {"dralab": {}}))
         self.controllers = await enter(
             ControllerManager(
                 ControllerConfig(features=features),

@@ -29,7 +29,7 @@ from dra_apiserver.storage.store import ChangeFunction
 from dra_apiserver.storage.timeline import Timeline
 from dra_apiserver.target import Target
 from dra_apiserver.tokens import Tokens
-from dra_apiserver.user import UserInfo
+from dra_apiserver.user import ADMINISTRATOR, ANONYMOUS, UserInfo
 from dra_apiserver.watch import WatchStream
 
 JsonObject = dict[str, Any]
@@ -65,7 +65,8 @@ class Api:
             self.tokens,
             config.known_tokens,
             required=not config.anonymous_auth,
-            checked=config.authorization_mode == "RBAC",
+            checked=config.authorization_mode == "RBAC" or config.client_certificates,
+            anonymous=ANONYMOUS if config.client_certificates else ADMINISTRATOR,
         )
         #: Who may do what; None while everybody may do everything.
         self.authorizer = authorizer

@@ -1,5 +1,6 @@
-"""Who asks: a user by its token, whom a client pretends to be, or else the administrator.
+"""Who asks: a user by its certificate or its token, whom a client pretends to be, or who brings no credentials.
 
+As upstream, a connection's certificate decides before a request's token does (pkg/kubeapiserver/authenticator).
 Where everybody may do everything, a token that is not one of this server's is as good as none.
 """
 
@@ -8,9 +9,11 @@ from __future__ import annotations
 from dataclasses import replace
 from urllib.parse import unquote
 
+from dra_shared.clientcertificate import ClientCertificate
+
 from dra_apiserver.credentials import Credentials
 from dra_apiserver.errors import StatusError, bad_request, quote
-from dra_apiserver.http import Request
+from dra_apiserver.http import CERTIFICATE, Request
 from dra_apiserver.tokens import InvalidToken
 from dra_apiserver.user import UserInfo, service_account, service_account_groups
 
@@ -30,11 +33,15 @@ def identify(request: Request, credentials: Credentials) -> UserInfo | None:
         StatusError: 400, it impersonates a group without a user; 401, it has no token where it needs one, or one
             that does not hold.
     """
-    if not request.has_any(_TELLING):
+    certificate: ClientCertificate | None = request.scope.get(CERTIFICATE)
+    certified = credentials.certified(certificate) if certificate is not None else None
+    if certified is None and not request.has_any(_TELLING):
         if credentials.required:
             raise _unauthorized()
+        request.user = credentials.anonymous
         return None
-    if credentials.required or request.has_any(_WITH_TOKEN):
+    request.user = certified or credentials.anonymous
+    if certified is None and (credentials.required or request.has_any(_WITH_TOKEN)):
         request.user = _holder(request, credentials) or request.user
     if request.header(_USER) or request.header(_GROUP) or request.header(_UID):
         return _wanted(request.scope["headers"])

@@ -8,7 +8,9 @@ from pathlib import Path
 
 from dra_shared.features import FeatureGates
 from dra_shared.guard import Guard
+from dra_shared.servingtls import ServingTLS
 
+from dra_apiserver.nodeaccess import NodeAccess
 from dra_apiserver.storage.catalog import IN_DIRECTORY
 from dra_apiserver.user import UserInfo
 
@@ -18,9 +20,10 @@ class Config:
     """`history` is how long revisions stay readable, in seconds; port 0 takes a free one.
 
     `database` is the URL of the database (`storage/catalog.py`).
-    `kubelet_token` goes with requests to nodes and to the scheduler at `scheduler_url`.
+    `nodes` is how nodes are reached, and the scheduler at `scheduler_url`.
     `metrics_server` serves metrics.k8s.io.
-    `tls` has the files of a certificate and its key.
+    `tls` has the server's certificate. With `client_certificates` a request without credentials is upstream's
+    `system:anonymous`; else it is the administrator's.
     """
 
     listen: str = "127.0.0.1"
@@ -36,10 +39,11 @@ class Config:
     authorization_mode: str = "AlwaysAllow"
     disabled_plugins: frozenset[str] = frozenset()
     anonymous_auth: bool = True
-    kubelet_token: str = ""
+    nodes: NodeAccess = field(default_factory=NodeAccess)
     scheduler_url: str = ""
     metrics_server: bool = False
-    tls: tuple[Path, Path] | None = None
+    tls: ServingTLS | None = None
+    client_certificates: bool = False
     known_tokens: Mapping[str, UserInfo] = field(default_factory=dict)
     guard: Guard = field(default_factory=Guard)
 

@@ -6,11 +6,12 @@ import asyncio
 from collections.abc import Callable
 from typing import Any, Protocol
 
+from dra_shared.clientcertificate import ClientCertificate, client_certificate
 from dra_shared.httpserver import BoundedConnection
 from uvicorn.protocols.http.flow_control import FlowControl
 from uvicorn.protocols.http.httptools_impl import STATUS_LINE
 
-from dra_apiserver.http import DIRECT, Headers, Scope
+from dra_apiserver.http import CERTIFICATE, DIRECT, Headers, Scope
 
 #: The key in a request's scope under which an upgrade's connection can be had, and the message that it was taken.
 TAKE_OVER = "dralab.take_over"
@@ -113,8 +114,11 @@ class Connection(BoundedConnection):
     _received: Callable[[bytes], None] | None = None
     _ended: Callable[[], None] | None = None
 
+    _certificate: ClientCertificate | None = None
+
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]  # uvicorn narrows it
         super().connection_made(JoiningTransport(transport, self.loop))
+        self._certificate = client_certificate(transport)
 
     def read(self, scope: Scope) -> bytes | None:
         """The request's whole body; None where some of it is still to come."""
@@ -169,6 +173,8 @@ class Connection(BoundedConnection):
         return True
 
     def on_headers_complete(self) -> None:
+        if self._certificate is not None:
+            self.scope[CERTIFICATE] = self._certificate  # type: ignore[literal-required]  # our own key
         self.scope["extensions"] = {DIRECT: self}  # type: ignore[dict-item]  # an object, as only this server has it
         if self.parser.should_upgrade():
             self.scope[TAKE_OVER] = self._take_over  # type: ignore[literal-required]  # our own key

@@ -1,14 +1,21 @@
-"""Every token that the server knows: service accounts', and those of the token file (kube-apiserver's tokenfile)."""
+"""Every user that the server knows: by a service account's token, by the token file's, or by a certificate.
+
+Mirrors kube-apiserver's tokenfile and apiserver's pkg/authentication/request/x509.
+"""
 
 from __future__ import annotations
 
 import csv
 import io
-from collections.abc import Mapping, Sequence
+import time
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 
-from dra_apiserver.tokens import ISSUER, Identity, Tokens
-from dra_apiserver.user import UserInfo
+from dra_shared.clientcertificate import ClientCertificate
+
+from dra_apiserver.errors import StatusError
+from dra_apiserver.tokens import CREDENTIAL_ID, ISSUER, Identity, Tokens
+from dra_apiserver.user import ADMINISTRATOR, UserInfo
 
 _AUTHENTICATED = "system:authenticated"
 _COLUMNS = 3
@@ -39,18 +46,45 @@ def read_token_file(path: Path) -> dict[str, UserInfo]:
 
 
 class Credentials:
-    """Who has which token.
+    """Who has which token or certificate.
 
-    ``required`` says that a caller needs one; ``checked``, that one which is not known is refused and not ignored.
+    ``required`` says that a caller needs one; ``checked``, that a token which is not known is refused and not ignored;
+    ``anonymous`` is who brings none. ``now`` is the time that certificates go by, in seconds since the epoch.
     """
 
     def __init__(
-        self, tokens: Tokens, known: Mapping[str, UserInfo], *, required: bool, checked: bool
+        self,
+        tokens: Tokens,
+        known: Mapping[str, UserInfo],
+        *,
+        required: bool,
+        checked: bool,
+        anonymous: UserInfo = ADMINISTRATOR,
+        now: Callable[[], float] = time.time,
     ) -> None:
+        self.anonymous = anonymous
+        self._now = now
         self._tokens = tokens
         self._known = known
         self.required = required
         self.checked = checked or required
+
+    def certified(self, certificate: ClientCertificate) -> UserInfo | None:
+        """The user that a certificate names; None where it names none.
+
+        Raises:
+            StatusError: 401, it holds no longer, though its connection goes on, or has no usable UID.
+        """
+        if not certificate.name:
+            return None
+        if self._now() > certificate.until or len(certificate.uids) > 1 or "" in certificate.uids:
+            raise StatusError(401, "Unauthorized", "Unauthorized")
+        return UserInfo(
+            certificate.name,
+            (*certificate.groups, *(() if _AUTHENTICATED in certificate.groups else (_AUTHENTICATED,))),
+            {CREDENTIAL_ID: (f"X509SHA256={certificate.fingerprint}",)},
+            uid=next(iter(certificate.uids), ""),
+        )
 
     def holder(self, token: str, audiences: Sequence[str] = API_AUDIENCES) -> Identity | None:
         """Who has the token, and for which of the audiences it is; None where it is not known.

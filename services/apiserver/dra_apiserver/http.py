@@ -41,6 +41,8 @@ _MOST_PARAMETERS = 10_000
 
 # In a request's scope, among `extensions`: its `Direct`, where the server has one.
 DIRECT = "dralab.direct"
+# The key in a request's scope under which the client's certificate is, where it showed one.
+CERTIFICATE = "dralab.certificate"
 
 JSON = "application/json"
 _JSON_HEADER = (b"content-type", b"application/json")

@@ -2,19 +2,21 @@
 
 from __future__ import annotations
 
+import argparse
 import asyncio
 import re
 import sys
 from collections.abc import Sequence
 from pathlib import Path
 
-from dra_shared.service import Options, guard, run
+from dra_shared.service import Options, guard, run, serving
 from dra_shared.service import features as service_features
 
 from dra_apiserver import admission
 from dra_apiserver.config import Config
 from dra_apiserver.credentials import read_token_file
 from dra_apiserver.kinds import catalog
+from dra_apiserver.nodeaccess import NodeAccess
 from dra_apiserver.registry import RuntimeConfigError
 from dra_apiserver.storage.catalog import IN_DIRECTORY, Database
 from dra_apiserver.storage.catalog import engine as find_engine
@@ -92,7 +94,8 @@ def options() -> Options:
         "--anonymous-auth",
         default=True,
         type=boolean,
-        help="false: every request needs a token; true: who brings none is the administrator",
+        help="false: every request needs credentials; true: who brings none is the administrator, or, "
+        "with --client-ca-file, system:anonymous",
     )
     made.option(
         "--token-auth-file",
@@ -100,13 +103,27 @@ def options() -> Options:
         type=Path,
         help='tokens of users, one a line: token,user,uid,"group1,group2"',
     )
-    made.option("--tls-cert-file", default=None, type=Path, help="certificate to serve HTTPS with")
-    made.option("--tls-private-key-file", default=None, type=Path, help="the certificate's key")
+    made.tls_options(
+        "users: the common name is the user, organizations are groups; read again when it changes"
+    )
     made.option(
         "--kubelet-token-file",
         default=None,
         type=Path,
         help="file with the token that goes with requests to nodes: their --serving-token-file",
+    )
+    made.option(
+        "--kubelet-client-certificate",
+        default=None,
+        type=Path,
+        help="certificate that nodes know this server by: their --client-ca-file; they are asked by HTTPS then",
+    )
+    made.option("--kubelet-client-key", default=None, type=Path, help="that certificate's key")
+    made.option(
+        "--kubelet-certificate-authority",
+        default=None,
+        type=Path,
+        help="CA of the nodes' certificates (default: they are not checked)",
     )
     made.option(
         "--scheduler-url",
@@ -118,6 +135,22 @@ def options() -> Options:
     return made
 
 
+def _node_access(chosen: argparse.Namespace) -> NodeAccess:
+    """What the options say of nodes.
+
+    Raises:
+        OSError: a file is of no use.
+        ValueError: they don't go together.
+    """
+    certificate, key = chosen.kubelet_client_certificate, chosen.kubelet_client_key
+    if (certificate is None) != (key is None):
+        raise ValueError("--kubelet-client-certificate and --kubelet-client-key go together")
+    token = chosen.kubelet_token_file.read_text().strip() if chosen.kubelet_token_file else ""
+    access = NodeAccess(token, certificate, key, chosen.kubelet_certificate_authority)
+    access.context()
+    return access
+
+
 def main(arguments: Sequence[str] | None = None) -> None:
     """Serve until SIGTERM or SIGINT."""
     parser = options()
@@ -126,10 +159,8 @@ def main(arguments: Sequence[str] | None = None) -> None:
         features = service_features(chosen)
         catalog.runtime_config(chosen.runtime_config)
         disabled_plugins = admission.disabled_plugins(chosen.disable_admission_plugins, catalog.KINDS)
-        if (chosen.tls_cert_file is None) != (chosen.tls_private_key_file is None):
-            raise ValueError("--tls-cert-file and --tls-private-key-file go together")
-        tls = chosen.tls_cert_file and (chosen.tls_cert_file, chosen.tls_private_key_file)
-        kubelet_token = chosen.kubelet_token_file.read_text().strip() if chosen.kubelet_token_file else ""
+        tls = serving(chosen)
+        nodes = _node_access(chosen)
         find_engine(Database(chosen.database, chosen.data, chosen.relaxed))
         known_tokens = read_token_file(chosen.token_auth_file) if chosen.token_auth_file else {}
     except (OSError, ValueError, RuntimeConfigError) as error:
@@ -148,10 +179,11 @@ def main(arguments: Sequence[str] | None = None) -> None:
         disabled_plugins=disabled_plugins,
         anonymous_auth=chosen.anonymous_auth,
         known_tokens=known_tokens,
-        kubelet_token=kubelet_token,
+        nodes=nodes,
         scheduler_url=chosen.scheduler_url,
         metrics_server=chosen.metrics_server,
         tls=tls,
+        client_certificates=chosen.client_ca_file is not None,
         guard=guard(chosen),
     )
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import socket
-import ssl
 import sys
 from collections.abc import Iterable
 from email.utils import formatdate
@@ -141,7 +140,7 @@ class ApiServer:
         def protocol() -> asyncio.Protocol:
             return Connection(config=settings, server_state=state, app_state={}, _loop=loop)
 
-        tls = _tls(self.config)
+        tls = None if self.config.tls is None else self.config.tls.context
         self._server = await loop.create_server(protocol, sock=listener, backlog=_BACKLOG, ssl=tls)
         self._tasks += [asyncio.create_task(self._date()), asyncio.create_task(self._expire_events())]
         self.url = f"http{'s' if tls else ''}://{address(*listener.getsockname()[:2])}"
@@ -239,16 +238,6 @@ def _gates(features: FeatureGates) -> Iterable[Sample]:
     for name, gate in release(features.version).gates.items():
         stage = "" if gate.stage == "GA" else gate.stage.upper()
         yield (name, stage), float(features.enabled(name))
-
-
-def _tls(config: Config) -> ssl.SSLContext | None:
-    if config.tls is None:
-        return None
-    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
-    # kubectl's streams and WebSockets are HTTP/1.1 alone.
-    context.set_alpn_protocols(["http/1.1"])
-    context.load_cert_chain(*config.tls)
-    return context
 
 
 def _remove_if(revision: int) -> Any:

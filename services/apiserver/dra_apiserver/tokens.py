@@ -29,6 +29,7 @@ _KEY_LENGTH = 32
 _LEEWAY = 60
 _EVERY_PODS, _YEAR = 3607, 365 * 24 * 3600
 _EXTRA = "authentication.kubernetes.io/"
+CREDENTIAL_ID = _EXTRA + "credential-id"
 # What a token may be bound to, and where it is.
 _BOUND = (("pod", "pods"), ("secret", "secrets"), ("node", "nodes"))
 
@@ -167,16 +168,16 @@ def _listed(audiences: Sequence[str]) -> str:
 
 
 def _user(claims: JsonObject, own: JsonObject) -> UserInfo:
-    extra = {"credential-id": (f"JTI={claims['jti']}",)}
+    extra = {CREDENTIAL_ID: (f"JTI={claims['jti']}",)}
     for kind in ("node", "pod"):
         reference = own.get(kind) or {}
         if "name" in reference:
-            extra[f"{kind}-name"] = (reference["name"],)
-            extra[f"{kind}-uid"] = (reference.get("uid", ""),)
+            extra[f"{_EXTRA}{kind}-name"] = (reference["name"],)
+            extra[f"{_EXTRA}{kind}-uid"] = (reference.get("uid", ""),)
     groups = (*service_account_groups(own["namespace"]), "system:authenticated")
     return UserInfo(
         claims["sub"],
         groups,
-        {_EXTRA + key: values for key, values in extra.items()},
+        extra,
         uid=own["serviceaccount"]["uid"],
     )

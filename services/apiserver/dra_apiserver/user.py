@@ -30,4 +30,5 @@ def service_account_groups(namespace: str) -> tuple[str, ...]:
     return "system:serviceaccounts", f"system:serviceaccounts:{namespace}"
 
 
+ANONYMOUS = UserInfo("system:anonymous", ("system:unauthenticated",))
 ADMINISTRATOR = UserInfo("system:admin", ("system:masters", "system:authenticated"))

@@ -18,6 +18,7 @@ from dra_shared.api.pod import Pod
 from dra_shared.api.resources import CONFIG_MAPS, PODS
 from dra_shared.client.errors import ApiError
 from dra_shared.client.informer import Informer
+from dra_shared.client.kubeconfig import Access
 from dra_shared.client.rest import Client
 from dra_shared.clock import Clock, SystemClock
 from dra_shared.features import FeatureGates
@@ -52,6 +53,8 @@ from dra_node_agent.tasks import Tasks
 if TYPE_CHECKING:
     from dra_node_agent.nvml.system import SimulatedSystem
 
+USER_AGENT = "dralab-node-agent"
+
 _CLASS_RETRY = 0.1
 _ROOT_CERTIFICATES = "kube-root-ca.crt"
 # Networks of 256 addresses in 10.128.0.0/9, clear of where services have theirs.
@@ -77,7 +80,7 @@ class NodeAgentConfig:
         root: the kubelet's directory in place of the one below ``data``; for a single node.
         cdi: the CDI directory in place of the one below ``data``; for a single node.
         address: where the nodes are to be reached.
-        tokens: tokens of users; the kubelet of node NAME acts as the user ``system:node:NAME``.
+        identities: users' credentials; the kubelet of node NAME acts as the user ``system:node:NAME``.
         guard: keeps web pages away from exec and attach.
         labels: labels of each node, besides those that describe its devices.
         taints: taints that each node registers with.
@@ -100,7 +103,7 @@ class NodeAgentConfig:
     cdi: Path | None = None
     address: str = "127.0.0.1"
     features: FeatureGates = field(default_factory=FeatureGates)
-    tokens: Mapping[str, str] = field(default_factory=dict)
+    identities: Mapping[str, Access] = field(default_factory=dict)
     guard: Guard = field(default_factory=Guard)
     durable: bool = True
     labels: Mapping[str, str] = field(default_factory=dict)
@@ -127,6 +130,8 @@ class NodeAgent:
         self._client = client
         self._clock = clock or SystemClock()
         self._port = 10250
+        self._stack = contextlib.AsyncExitStack()
+        self._kubelet_clients: dict[str, Client] = {}
         data = config.data.absolute()
         self._options = DriverOptions(
             driver_root=data / "driver-root",
@@ -145,16 +150,16 @@ class NodeAgent:
         self._by_name: dict[str, Kubelet] = {}
         self._cdi: dict[str, Path] = {}
         selector = f"spec.nodeName={config.names[0]}" if len(config.names) == 1 else "spec.nodeName!="
-        kubelet = self._kubelet_client(config.names[0])
-        self._pods: Informer[Pod] = Informer(kubelet, PODS, field_selector=selector, clock=self._clock)
+        # A node sees its own pods alone; one watch for many is the agent's.
+        watcher = self._kubelet_client(config.names[0]) if len(config.names) == 1 else client
+        self._pods: Informer[Pod] = Informer(watcher, PODS, field_selector=selector, clock=self._clock)
         # Heads only: publishers must see that a slice was touched, nothing here reads its devices.
         self._slices = Informer(client, SLICE_HEADS, clock=self._clock)
         # In every pod's token volume: one watch saves a request for each pod.
         self._root_certificates = Informer(
-            kubelet, CONFIG_MAPS, field_selector=f"metadata.name={_ROOT_CERTIFICATES}", clock=self._clock
+            client, CONFIG_MAPS, field_selector=f"metadata.name={_ROOT_CERTIFICATES}", clock=self._clock
         )
         self._subnets: set[str] = set()
-        self._stack = contextlib.AsyncExitStack()
         self._tasks = Tasks()
         self._driver_failed: asyncio.Future[None] | None = None
         self._drivers_ready = 0
@@ -282,9 +287,18 @@ class NodeAgent:
         await kubelet.start()
 
     def _kubelet_client(self, name: str) -> Client:
-        """The client that acts as the node; the agent's own where the node has no token."""
-        token = self._config.tokens.get(f"system:node:{name}")
-        return self._client.with_token(token) if token else self._client
+        """The client that acts as the node; the agent's own where the node has no identity."""
+        client = self._kubelet_clients.get(name)
+        if client is None:
+            access = self._config.identities.get(f"system:node:{name}")
+            if access is None:
+                return self._client
+            certified = access.ssl_context is not access.bare_context
+            # Tokens may share connections, certificates may not.
+            client = access.client(USER_AGENT) if certified else self._client.with_token(access.token or "")
+            self._kubelet_clients[name] = client
+            self._stack.push_async_callback(client.aclose)
+        return client
 
     def _runtime(self, name: str, home: Path, root: Path, cdi: Path, subnet: str) -> Runtime:
         config = self._config

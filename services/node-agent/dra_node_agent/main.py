@@ -77,6 +77,7 @@ def main() -> int:
     args = parser.parse_args()
     try:
         service.features(args)
+        service.serving(args)
         if args.nodes < 0 or args.nodes > 2000:
             raise ValueError("--nodes must be between 1 and 2000")
         if args.nodes > 1 and (args.root_dir or args.cdi_dir):
@@ -87,7 +88,7 @@ def main() -> int:
             Quantity.parse(quantity)
         _check_drivers(args)
         load_images(_images(args))
-    except (ValueError, DriverConfigError, ImagesError) as error:
+    except (OSError, ValueError, DriverConfigError, ImagesError) as error:
         parser.error(str(error))
     return service.run("node-agent", args.log_level, lambda: _serve(args))
 
@@ -183,7 +184,7 @@ def _raise_file_limit() -> None:
 
 
 async def _serve(args: argparse.Namespace) -> None:
-    from dra_node_agent.agent import NodeAgent, NodeAgentConfig
+    from dra_node_agent.agent import USER_AGENT, NodeAgent, NodeAgentConfig
     from dra_node_agent.kubelet.websocket import WebSocket
 
     _raise_file_limit()
@@ -208,10 +209,10 @@ async def _serve(args: argparse.Namespace) -> None:
         memory=args.node_memory,
         address=args.address or _own_address(args.health_address),
         features=service.features(args),
-        tokens=kubeconfig.tokens(Path(args.kubeconfig)) if args.kubeconfig else {},
+        identities=kubeconfig.users(Path(args.kubeconfig)) if args.kubeconfig else {},
         guard=service.guard(args, args.address),
     )
-    async with service.connect(args, "dralab-node-agent") as client:
+    async with service.connect(args, USER_AGENT) as client:
         with _plainly():
             agent = NodeAgent(config, client)
         listener = service.HealthServer(
@@ -221,6 +222,7 @@ async def _serve(args: argparse.Namespace) -> None:
             agent.routes(),
             lambda config, server_state, app_state: WebSocket(agent.stream, server_state),
             config.guard,
+            service.serving(args),
         )
         async with listener:
             agent.listen_on(listener.port)

@@ -6,6 +6,7 @@ from dataclasses import dataclass, field, replace
 from dra_shared.client.terms import Terms
 from dra_shared.features import FeatureGates
 from dra_shared.guard import Guard
+from dra_shared.servingtls import ServingTLS
 
 from dra_scheduler.componentconfig.load import Loaded, default_profile
 from dra_scheduler.componentconfig.profiles import Profile
@@ -53,6 +54,7 @@ class SchedulerConfig:
     health_address: str = "127.0.0.1"
     health_port: int | None = 0
     guard: Guard = field(default_factory=Guard)
+    tls: ServingTLS | None = None
     leader_elect: bool = False
     lease: Lease = field(default_factory=Lease)
     identity: str = "scheduler"

@@ -8,9 +8,8 @@ import sys
 from pathlib import Path
 
 from dra_shared.features import FeatureGates
-from dra_shared.guard import Guard
 from dra_shared.log import logger
-from dra_shared.service import Options, connect, features, guard, run
+from dra_shared.service import Options, connect, features, guard, run, serving
 
 from dra_scheduler.componentconfig.load import Loaded, load
 from dra_scheduler.config import DEFAULT_SCHEDULER_NAME, Lease, SchedulerConfig, lease
@@ -39,9 +38,8 @@ def main(arguments: list[str] | None = None) -> int:
     chosen = parser.parse_args(arguments)
     try:
         gates = features(chosen)
-        guarded = guard(chosen)
         loaded = _load(chosen.config, gates) if chosen.config is not None else None
-        config = _config(chosen, gates, guarded, loaded)
+        config = _config(chosen, gates, loaded)
     except (OSError, ValueError) as problem:
         parser.error(str(problem))
     return run("scheduler", chosen.log_level, lambda: serve(config, chosen))
@@ -55,9 +53,7 @@ def _load(file: Path, gates: FeatureGates) -> Loaded:
     return load(text, gates)
 
 
-def _config(
-    chosen: argparse.Namespace, gates: FeatureGates, guarded: Guard, loaded: Loaded | None
-) -> SchedulerConfig:
+def _config(chosen: argparse.Namespace, gates: FeatureGates, loaded: Loaded | None) -> SchedulerConfig:
     elects = loaded is not None and bool(loaded.config.leader_election.leader_elect)
     if loaded is not None and loaded.config.client_connection.kubeconfig:
         chosen.kubeconfig = chosen.kubeconfig or loaded.config.client_connection.kubeconfig
@@ -67,7 +63,8 @@ def _config(
         gates=gates,
         health_address=chosen.health_address,
         health_port=chosen.health_port,
-        guard=guarded,
+        guard=guard(chosen),
+        tls=serving(chosen),
         leader_elect=chosen.leader_elect or elects,
         lease=lease(loaded.config.leader_election) if loaded is not None else Lease(),
         identity=f"{socket.gethostname()}_{os.getpid()}",

@@ -111,6 +111,7 @@ class Scheduler:
                 {"informers": lambda: self._synced},
                 self._routes,
                 guard=self.config.guard,
+                tls=self.config.tls,
             )
             await self._health.__aenter__()
         return self

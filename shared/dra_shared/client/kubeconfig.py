@@ -12,7 +12,10 @@ import tempfile
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from dra_shared.client.rest import Client
 
 
 class KubeconfigError(ValueError):
@@ -26,12 +29,27 @@ class Access:
     server: str
     token: str | None = None
     ssl_context: ssl.SSLContext | None = None
+    bare_context: ssl.SSLContext | None = None
+    """As ``ssl_context``, without the user's certificate: by that a server would know everybody who uses it."""
     server_name: str | None = None
     """The name that the server's certificate must have, where it isn't the host of ``server``."""
     authority: str = ""
     """The certificates, as PEM, that the server's is checked against; empty for the system's."""
     token_file: Path | None = None
     """The file that has the token and may get another; None where it stays."""
+
+    def client(self, user_agent: str) -> "Client":
+        """A client of the server that has the credentials."""
+        from dra_shared.client.rest import Client
+
+        return Client(
+            self.server,
+            user_agent=user_agent,
+            token=self.token,
+            ssl_context=self.ssl_context,
+            bare_context=self.bare_context,
+            server_name=self.server_name,
+        )
 
 
 #: Where a pod has its service account's token.
@@ -55,7 +73,7 @@ def in_cluster(directory: Path = SERVICE_ACCOUNT, environment: Mapping[str, str]
     except OSError as error:
         raise KubeconfigError(f"cannot use the service account of this pod: {error}") from error
     address = f"[{host}]" if ":" in host else host
-    return Access(f"https://{address}:{port}", token, tls, None, authority, token_file)
+    return Access(f"https://{address}:{port}", token, tls, tls, authority=authority, token_file=token_file)
 
 
 def load(path: Path, context: str | None = None) -> Access:
@@ -64,6 +82,32 @@ def load(path: Path, context: str | None = None) -> Access:
     Raises:
         KubeconfigError: see there.
     """
+
+    file = _read(path)
+    cluster, user = file.chosen(context)
+    return file.access(cluster, file.named("user", user) if user else {})
+
+
+def users(path: Path) -> dict[str, Access]:
+    """The access to the current context's cluster of each user in the file who has a credential, by name.
+
+    Raises:
+        KubeconfigError: see there.
+    """
+    file = _read(path)
+    cluster, _ = file.chosen(None)
+    found: dict[str, Access] = {}
+    for name in file.names("user"):
+        user = file.named("user", name)
+        if any(user.get(credential) for credential in _CREDENTIALS):
+            found[name] = file.access(cluster, user)
+    return found
+
+
+_CREDENTIALS = ("token", "tokenFile", "client-certificate-data", "client-certificate")
+
+
+def _read(path: Path) -> "_File":
     from dra_shared.yamltext import YamlError
     from dra_shared.yamltext import load as load_yaml
 
@@ -75,35 +119,23 @@ def load(path: Path, context: str | None = None) -> Access:
         raise KubeconfigError(f"{path}: {error}") from error
     if not isinstance(document, dict):
         raise KubeconfigError(f"{path}: is no kubeconfig")
-    file = _File(path, document)
-    wanted = context or str(document.get("current-context") or "")
-    chosen = file.named("context", wanted)
-    cluster = file.named("cluster", str(chosen.get("cluster", "")))
-    user = file.named("user", str(chosen["user"])) if chosen.get("user") else {}
-    return file.access(cluster, user)
-
-
-def tokens(path: Path) -> dict[str, str]:
-    """The tokens in the file, by the names that it gives their users.
-
-    Raises:
-        KubeconfigError: see there.
-    """
-    from dra_shared.yamltext import YamlError
-    from dra_shared.yamltext import load as load_yaml
-
-    try:
-        document: Any = load_yaml(path.read_bytes()).value
-        users = document.get("users") or ()
-        return {str(user["name"]): str(user["user"]["token"]) for user in users if user["user"].get("token")}
-    except (OSError, YamlError, AttributeError, KeyError, TypeError) as error:
-        raise KubeconfigError(f"{path}: {error}") from error
+    return _File(path, document)
 
 
 @dataclass(frozen=True)
 class _File:
     path: Path
     document: dict[str, Any]
+
+    def chosen(self, context: str | None) -> tuple[dict[str, Any], str]:
+        """The context's cluster, and its user's name."""
+        found = self.named("context", context or str(self.document.get("current-context") or ""))
+        return self.named("cluster", str(found.get("cluster", ""))), str(found.get("user") or "")
+
+    def names(self, what: str) -> list[str]:
+        entries = self.document.get(f"{what}s")
+        listed = entries if isinstance(entries, list) else []
+        return [str(entry["name"]) for entry in listed if isinstance(entry, dict) and "name" in entry]
 
     def named(self, what: str, name: str) -> dict[str, Any]:
         entries = self.document.get(f"{what}s")
@@ -122,12 +154,14 @@ class _File:
                 raise KubeconfigError(f"{self.path}: the user's {unknown} is not supported: give a token")
         name = cluster.get("tls-server-name")
         try:
-            tls = self._tls(cluster, user) if str(server).startswith("https:") else None
+            secure = str(server).startswith("https:")
+            bare = self._tls(cluster) if secure else None
+            tls = self._identified(cluster, user) or bare if secure else None
             token = self._token(user)
             authority = (self._content(cluster, "certificate-authority") or b"").decode()
         except (OSError, binascii.Error, UnicodeDecodeError) as error:
             raise KubeconfigError(f"{self.path}: {error}") from error
-        return Access(str(server), token, tls, str(name) if name else None, authority)
+        return Access(str(server), token, tls, bare, str(name) if name else None, authority)
 
     def _token(self, user: dict[str, Any]) -> str | None:
         if user.get("token"):
@@ -136,15 +170,21 @@ class _File:
             return self._relative(user["tokenFile"]).read_text().strip()
         return None
 
-    def _tls(self, cluster: dict[str, Any], user: dict[str, Any]) -> ssl.SSLContext:
+    def _identified(self, cluster: dict[str, Any], user: dict[str, Any]) -> ssl.SSLContext | None:
+        """What shows the user's certificate; None where it has none."""
+        certificate, key = self._content(user, "client-certificate"), self._content(user, "client-key")
+        if not (certificate and key):
+            return None
+        context = self._tls(cluster)
+        load_chain(context, (certificate, key))
+        return context
+
+    def _tls(self, cluster: dict[str, Any]) -> ssl.SSLContext:
         authority = self._content(cluster, "certificate-authority")
         context = ssl.create_default_context(cadata=authority.decode() if authority else None)
         if cluster.get("insecure-skip-tls-verify"):
             context.check_hostname = False
             context.verify_mode = ssl.CERT_NONE
-        certificate, key = self._content(user, "client-certificate"), self._content(user, "client-key")
-        if certificate and key:
-            load_chain(context, (certificate, key))
         return context
 
     def _content(self, entry: dict[str, Any], name: str) -> bytes | None:

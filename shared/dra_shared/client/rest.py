@@ -74,9 +74,17 @@ class Client:
         transport: httpx.AsyncBaseTransport | None = None,
         ssl_context: ssl.SSLContext | None = None,
         server_name: str | None = None,
+        bare_context: ssl.SSLContext | None = None,
     ) -> None:
         self.base_url = base_url.rstrip("/")
         self._transport = transport or HttpTransport(ssl_context=ssl_context, server_name=server_name)
+        # Servers look at a connection's certificate before they look at a request's token.
+        identified = bare_context is not None and bare_context is not ssl_context
+        self._bare = (
+            HttpTransport(ssl_context=bare_context, server_name=server_name)
+            if identified
+            else self._transport
+        )
         self._user_agent = user_agent
         base = httpx.URL(self.base_url)
         self._origin = (base.scheme, base.host, base.port or (443 if base.scheme == "https" else 80))
@@ -93,8 +101,8 @@ class Client:
         self._fields = b"".join(b"\r\n%b: %b" % (k.encode(), v.encode()) for k, v in fields.items())
 
     def with_token(self, token: str) -> "Client":
-        """A client of the same server for the holder of the token; it shares this one's connections."""
-        return Client(self.base_url, user_agent=self._user_agent, token=token, transport=self._transport)
+        """A client of the same server for the holder of the token; they all share connections without a certificate."""
+        return Client(self.base_url, user_agent=self._user_agent, token=token, transport=self._bare)
 
     async def __aenter__(self) -> Self:
         return self
@@ -110,6 +118,7 @@ class Client:
     async def aclose(self) -> None:
         """Close the idle connections."""
         await self._transport.aclose()
+        await self._bare.aclose()
 
     async def get(self, resource: Resource[T], name: str, namespace: str | None = None) -> T:
         """The object as it is now."""

@@ -9,7 +9,7 @@ from typing import Any
 import httpx
 import pytest
 import yaml
-from dra_shared.client.kubeconfig import KubeconfigError, load
+from dra_shared.client.kubeconfig import KubeconfigError, load, users
 from dra_shared.client.transport import HttpTransport
 
 from tests.shared.client.fake_server import reply, serving
@@ -121,3 +121,49 @@ def test_a_file_that_is_not_there_is_named_once(tmp_path: Path) -> None:
     with pytest.raises(KubeconfigError) as caught:
         load(tmp_path / "config")
     assert str(caught.value) == f"cannot read kubeconfig {tmp_path / 'config'}: No such file or directory"
+
+
+def test_each_user_has_its_own_credentials_for_the_cluster(tmp_path: Path) -> None:
+    authority = Party("authority")
+    user = Party("node", authority)
+    certified = {"client-certificate-data": _data(user.pem), "client-key-data": _data(user.key_pem)}
+    file = _write(tmp_path, {"server": "https://a.test", "certificate-authority-data": _data(authority.pem)})
+    document = yaml.safe_load(file.read_text())
+    document["users"] += [{"name": "joe", "user": {"token": "s"}}, {"name": "jane", "user": certified}]
+    file.write_text(yaml.safe_dump(document))
+    found = users(file)
+    assert sorted(found) == ["jane", "joe"]
+    assert found["joe"].token == "s"
+    assert found["joe"].ssl_context is found["joe"].bare_context is not None
+    assert found["jane"].ssl_context is not found["jane"].bare_context is not None
+
+
+async def test_a_token_is_not_sent_where_a_certificate_speaks_first(tmp_path: Path) -> None:
+    authority = Party("authority")
+    server, user = Party("localhost", authority, "127.0.0.1"), Party("controller", authority)
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    pem = tmp_path / "server.pem"
+    pem.write_bytes(server.pem + server.key_pem)
+    context.load_cert_chain(pem)
+    context.load_verify_locations(cadata=authority.pem.decode())
+    context.verify_mode = ssl.CERT_OPTIONAL
+    seen: list[bool] = []
+
+    async def answer(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        await reader.readuntil(b"\r\n\r\n")
+        seen.append(bool(writer.get_extra_info("peercert")))
+        writer.write(b"HTTP/1.1 200 OK\r\ncontent-length: 0\r\nconnection: close\r\n\r\n")
+        writer.close()
+
+    listening = await asyncio.start_server(answer, "127.0.0.1", 0, ssl=context)
+    port = listening.sockets[0].getsockname()[1]
+    certified = {"client-certificate-data": _data(user.pem), "client-key-data": _data(user.key_pem)}
+    cluster = {
+        "server": f"https://127.0.0.1:{port}",
+        "certificate-authority-data": _data(authority.pem),
+    }
+    async with listening, load(_write(tmp_path, cluster, certified)).client("test") as client:
+        await client.raw("GET", "/")
+        await client.with_token("account").raw("GET", "/")
+        await client.raw("GET", "/")
+    assert seen == [True, False, True]

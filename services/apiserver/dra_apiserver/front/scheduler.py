@@ -16,7 +16,6 @@ _LONG = 3700.0
 
 def scheduler(config: Config) -> Ask:
     """Asks the one at ``scheduler_url``; without it every answer is a 503."""
-    headers = {"Authorization": f"Bearer {config.kubelet_token}"} if config.kubelet_token else {}
 
     async def ask(path: str, params: Mapping[str, int], body: dict[str, Any] | None = None) -> Any:
         if not config.scheduler_url:
@@ -24,7 +23,10 @@ def scheduler(config: Config) -> Ask:
         method, timeout = ("GET", _TIMEOUT) if body is None else ("POST", _LONG)
         try:
             async with httpx.AsyncClient(
-                base_url=config.scheduler_url, headers=headers, timeout=timeout
+                base_url=config.scheduler_url,
+                headers=config.nodes.headers,
+                timeout=timeout,
+                verify=config.nodes.context() or False,
             ) as client:
                 answer = await client.request(method, path, params=dict(params), json=body)
         except httpx.HTTPError as error:

@@ -96,7 +96,7 @@ class KubeletServer:
         """
         given = socket.request.headers
         headers = {name.encode("latin-1"): value.encode("latin-1") for name, value in given.items()}
-        if reason := self._guard.refusal("GET", headers):
+        if reason := self._guard.refusal("GET", headers, socket.certificate):
             raise Refused(403, f"forbidden: {reason}")
         _, action, *parts = socket.request.path.split("/")
         if action == "portForward" and len(parts) in (2, 3):

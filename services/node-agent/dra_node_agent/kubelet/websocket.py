@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from typing import Any, cast
 from urllib.parse import parse_qsl, unquote, urlsplit
 
+from dra_shared.clientcertificate import ClientCertificate, client_certificate
 from dra_shared.websocket import (
     BINARY,
     CLOSE,
@@ -74,6 +75,11 @@ class WebSocket(asyncio.Protocol):
         self._writable = asyncio.Event()
         self._writable.set()
         self._task: asyncio.Task[None] | None = None
+
+    @property
+    def certificate(self) -> ClientCertificate | None:
+        """Whom the client's certificate names."""
+        return None if self._transport is None else client_certificate(self._transport)
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         self._transport = cast(asyncio.Transport, transport)

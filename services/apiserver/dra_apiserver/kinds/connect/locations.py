@@ -9,6 +9,7 @@ import asyncio
 import ipaddress
 import random
 import socket
+import ssl
 from collections.abc import Awaitable, Callable, Iterator
 from dataclasses import dataclass, field
 from typing import Any
@@ -25,7 +26,7 @@ from dra_apiserver.errors import (
     service_unavailable,
 )
 from dra_apiserver.http import Headers
-from dra_apiserver.kinds.connect.logs import kubelet_headers, node_address
+from dra_apiserver.kinds.connect.logs import node_address
 from dra_apiserver.kinds.connect.tunnel import Streams, Tunnel
 from dra_apiserver.target import Target
 
@@ -87,9 +88,9 @@ def _node(api: Api, scheme: str, name: str, port: str) -> Location:
             "http",
             address,
             kubelet,
-            lambda: _dial(address, kubelet),
+            lambda: _dial(address, kubelet, api.config.nodes.context()),
             own_host=True,
-            headers=[(NODE_HEADER, name.encode()), *kubelet_headers(api)],
+            headers=[(NODE_HEADER, name.encode()), *api.config.nodes.headers],
         )
     number = _number(port)
     return Location(scheme, address, number, lambda: _dial_allowed(address, number))
@@ -101,7 +102,7 @@ def _pod(api: Api, pod: JsonObject, scheme: str, port: str) -> Location:
     number = _number(port) if port else 443 if scheme == "https" else 80
     meta, spec = pod["metadata"], pod["spec"]
     host, kubelet = node_address(api, spec.get("nodeName") or "")
-    tunnel = Tunnel(host, kubelet, meta["namespace"], meta["name"], number, address, kubelet_headers(api))
+    tunnel = Tunnel(host, kubelet, meta["namespace"], meta["name"], number, address, api.config.nodes)
     return Location(scheme, address, number, tunnel.connect, tunnel.failure)
 
 
@@ -221,6 +222,6 @@ async def _dial_allowed(host: str, port: int) -> Streams:
     return await _dial(str(found[0][-1][0]), port)
 
 
-async def _dial(address: str, port: int) -> Streams:
+async def _dial(address: str, port: int, tls: ssl.SSLContext | None = None) -> Streams:
     async with asyncio.timeout(_CONNECT_TIMEOUT):
-        return await asyncio.open_connection(address, port)
+        return await asyncio.open_connection(address, port, ssl=tls)

@@ -8,7 +8,8 @@ from urllib.parse import urlencode
 
 from dra_apiserver.api import Api
 from dra_apiserver.errors import GroupResource, StatusError, bad_request, internal, not_found, server_error
-from dra_apiserver.http import Headers, Request
+from dra_apiserver.http import Request
+from dra_apiserver.nodeaccess import NodeAccess
 from dra_apiserver.target import Target
 
 JsonObject = dict[str, Any]
@@ -75,12 +76,6 @@ def node_address(api: Api, host: str) -> tuple[str, int]:
     raise server_error(f"no preferred addresses found; known addresses: [{known}]")
 
 
-def kubelet_headers(api: Api) -> Headers:
-    """What tells nodes that a request is the API server's."""
-    token = api.config.kubelet_token
-    return [(b"authorization", f"Bearer {token}".encode())] if token else []
-
-
 async def logs(api: Api, request: Request, target: Target) -> None:
     """Stream the log; with follow until the container or the client ends it."""
     record = api.store.get(target.resource, target.key)
@@ -96,10 +91,11 @@ async def logs(api: Api, request: Request, target: Target) -> None:
     address, port = node_address(api, host)
     passed = {name: request.query[name] for name in _PASSED if name in request.query}
     path = f"/containerLogs/{target.namespace}/{target.name}/{container}"
-    url = f"http://{f'[{address}]' if ':' in address else address}:{port}{path}"
+    access = api.config.nodes
+    url = f"{access.scheme}://{f'[{address}]' if ':' in address else address}:{port}{path}"
     if passed:
         url += f"?{urlencode(passed)}"
-    await _forward(request, url, target.name, kubelet_headers(api))
+    await _forward(request, url, target.name, access)
 
 
 def _refusal(code: int, text: str, pod: str) -> StatusError:
@@ -113,15 +109,15 @@ def _refusal(code: int, text: str, pod: str) -> StatusError:
     return internal(text or f"the node answered {code}")
 
 
-async def _forward(request: Request, url: str, pod: str, headers: Headers) -> None:
+async def _forward(request: Request, url: str, pod: str, access: NodeAccess) -> None:
     import httpx
 
     started = False
     timeout = httpx.Timeout(None, connect=_CONNECT_TIMEOUT)
     try:
         async with (
-            httpx.AsyncClient(timeout=timeout, trust_env=False) as client,
-            client.stream("GET", url, headers=headers) as answer,
+            httpx.AsyncClient(timeout=timeout, trust_env=False, verify=access.context() or False) as client,
+            client.stream("GET", url, headers=access.headers) as answer,
         ):
             if answer.status_code != 200:
                 text = (await answer.aread()).decode(errors="replace").strip()

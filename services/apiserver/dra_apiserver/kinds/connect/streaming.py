@@ -17,7 +17,7 @@ from dra_apiserver.api import Api
 from dra_apiserver.connection import TAKE_OVER, Peer, TakeOver
 from dra_apiserver.errors import bad_request, forbidden, not_found, quote, server_error
 from dra_apiserver.http import Headers, Request
-from dra_apiserver.kinds.connect.logs import choose_container, kubelet_headers, node_address
+from dra_apiserver.kinds.connect.logs import choose_container, node_address
 from dra_apiserver.kinds.kind import Route
 from dra_apiserver.target import Target
 
@@ -96,10 +96,10 @@ async def stream(api: Api, request: Request, target: Target) -> None:
         raise bad_request("Upgrade request required")
     try:
         async with asyncio.timeout(_CONNECT_TIMEOUT):
-            reader, writer = await asyncio.open_connection(address, port)
+            reader, writer = await asyncio.open_connection(address, port, ssl=api.config.nodes.context())
     except (OSError, TimeoutError) as error:
         raise server_error(f"error dialing backend: dial tcp {address}:{port}: {error}") from None
-    writer.write(upgrade_head(request, path, f"{address}:{port}", kubelet_headers(api)))
+    writer.write(upgrade_head(request, path, f"{address}:{port}", api.config.nodes.headers))
     await hand_through(request, reader, writer)
 
 

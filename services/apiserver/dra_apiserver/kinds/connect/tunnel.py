@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 from dra_shared.websocket import BINARY, CLOSE, PING, PONG, Frames, frame
 
-from dra_apiserver.http import Headers
+from dra_apiserver.nodeaccess import NodeAccess
 
 if TYPE_CHECKING:
     import httpcore
@@ -30,10 +30,10 @@ class Tunnel:
     """One connection to a port of a pod by the kubelet's port-forward, a WebSocket with a channel for data."""
 
     def __init__(
-        self, host: str, kubelet: int, namespace: str, pod: str, port: int, address: str, headers: Headers
+        self, host: str, kubelet: int, namespace: str, pod: str, port: int, address: str, access: NodeAccess
     ) -> None:
         self._host, self._kubelet = host, kubelet
-        self._headers = [f"{name.decode()}: {value.decode()}" for name, value in headers]
+        self._access = access
         self._path = f"/portForward/{namespace}/{pod}?port={port}"
         self._place = f"{address}:{port}"
         self._failed = False
@@ -50,7 +50,9 @@ class Tunnel:
             OSError: the node can't be reached, or does not forward ports.
         """
         async with asyncio.timeout(_CONNECT_TIMEOUT):
-            reader, writer = await asyncio.open_connection(self._host, self._kubelet)
+            reader, writer = await asyncio.open_connection(
+                self._host, self._kubelet, ssl=self._access.context()
+            )
             try:
                 await self._upgrade(reader, writer)
             except BaseException:
@@ -70,7 +72,7 @@ class Tunnel:
             "Sec-WebSocket-Version: 13",
             f"Sec-WebSocket-Key: {base64.b64encode(os.urandom(16)).decode()}",
             f"Sec-WebSocket-Protocol: {_PROTOCOL}",
-            *self._headers,
+            *(f"{name.decode()}: {value.decode()}" for name, value in self._access.headers),
         )
         writer.write("\r\n".join((*lines, "", "")).encode())
         try:

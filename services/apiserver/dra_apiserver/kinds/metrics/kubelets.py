@@ -9,7 +9,7 @@ from dra_shared.log import logger
 from dra_apiserver.api import Api
 from dra_apiserver.errors import StatusError
 from dra_apiserver.kinds.connect.locations import NODE_HEADER
-from dra_apiserver.kinds.connect.logs import kubelet_headers, node_address
+from dra_apiserver.kinds.connect.logs import node_address
 from dra_apiserver.kinds.metrics.samples import Sample, parse
 
 _TIMEOUT = 10.0
@@ -30,14 +30,16 @@ class Kubelets:
         api = self._api
         try:
             host, port = node_address(api, node)
-            headers = [(NODE_HEADER, node.encode()), *kubelet_headers(api)]
-            url = f"http://{f'[{host}]' if ':' in host else host}:{port}/metrics/resource"
+            access = api.config.nodes
+            headers = [(NODE_HEADER, node.encode()), *access.headers]
+            url = f"{access.scheme}://{f'[{host}]' if ':' in host else host}:{port}/metrics/resource"
             # Without TLS there is nothing to verify, and no certificates to load.
-            async with httpx.AsyncClient(timeout=_TIMEOUT, trust_env=False, verify=False) as client:
+            verify = access.context() or False
+            async with httpx.AsyncClient(timeout=_TIMEOUT, trust_env=False, verify=verify) as client:
                 answer = await client.get(url, headers=headers)
                 answer.raise_for_status()
             work = functools.partial(parse, answer.text, api.clock.now().timestamp())
             return await api.offload.run(work)
-        except (StatusError, httpx.HTTPError, ValueError) as error:
+        except (StatusError, httpx.HTTPError, OSError, ValueError) as error:
             _log.info("no resource metrics of a node", node=node, error=str(error) or type(error).__name__)
             return None
