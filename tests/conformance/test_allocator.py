@@ -1,11 +1,12 @@
 """The allocator against the real one: upstream's own cases, and random worlds."""
 
+import json
 from typing import Any
 
 import pytest
 from dra_scheduler.allocator.conformance import agrees, answer
 
-from tests.support.reference import load_vectors
+from tests.support.reference import REFERENCE, load_vectors
 
 _CASES = load_vectors("allocator.json.gz")
 _WORLDS = load_vectors("random-alloc.jsonl.gz")
@@ -28,6 +29,71 @@ def test_upstream_case(case: dict[str, Any]) -> None:
     ours, theirs = answer(case), _expected(case)
 
     assert agrees(ours, theirs), f"ours: {ours}\ntheirs: {theirs}"
+
+
+# What upstream's cases expect since 1.37 where that is something else.
+_LIMIT = "claim claim-0, request {}: adding {} devices exceeds the claim limit of 32, with {} already accounted for"
+_ON_DEVICE = "class class-a: selector #0 on device driver-a/pool-1/device-1: CEL runtime error"
+_ERRORS_SINCE_1_37 = {
+    "all-devices-invalid-CEL": _LIMIT.format("req-0", 500, 0),
+    "too-many-devices-single-request": _LIMIT.format("req-0", 500, 0),
+    "too-many-devices-total": _LIMIT.format("req-1", 1, 32),
+    "consumable-capacity-multi-allocatable-device-allocation-mode-all-in-use-insufficient": "",
+    "list-attributes-disabled-distinct-constraint-with-lists": "",
+    "list-attributes-disabled-match-constraint-with-lists": "",
+    "list-attributes-distinct-constaint-with-empty-or-unknown-type": (
+        f"{_ON_DEVICE}: attribute driverVersion: unsupported attribute value"
+    ),
+    "list-attributes-match-constaint-with-empty-or-unknown-type": (
+        f"{_ON_DEVICE}: attribute stringAttribute: unsupported attribute value"
+    ),
+    "with-distinct-constraints-unknown-type-attribute": (
+        f"{_ON_DEVICE}: attribute boolAttribute: unsupported attribute value"
+    ),
+}
+_FOR_ALL_SINCE_1_37 = (
+    "prioritized-list-class-config",
+    "prioritized-list-device-config",
+    "with-class-device-config",
+)
+
+
+def _since_1_37(case: dict[str, Any]) -> dict[str, Any]:
+    expected = json.loads(json.dumps(_expected(case)))
+    if case["name"] in _ERRORS_SINCE_1_37:
+        return {"allocated": False, "results": None, "error": _ERRORS_SINCE_1_37[case["name"]]}
+    if case["name"] in _FOR_ALL_SINCE_1_37:
+        for result in expected["results"]:
+            for config in result["devices"]["config"]:
+                assert config.pop("requests")
+    return dict(expected)
+
+
+def test_upstream_cases_of_1_37() -> None:
+    differing = {
+        case["name"]: (ours, theirs)
+        for case in _CASES
+        if not agrees(ours := answer({**case, "kubernetesVersion": "1.37"}), theirs := _since_1_37(case))
+    }
+
+    assert differing == {}
+
+
+def _new_cases() -> list[dict[str, Any]]:
+    path = REFERENCE / "reference/kubernetes-1.37/allocator-new-since-1.36.2.json"
+    found: list[dict[str, Any]] = json.loads(path.read_text())["cases"] if path.exists() else []
+    return found
+
+
+@pytest.mark.parametrize("case", _new_cases(), ids=_name)
+def test_new_upstream_case_of_1_37(case: dict[str, Any]) -> None:
+    wanted = case["expect"]["results"]
+    theirs = {"allocated": bool(wanted), "results": [result["allocation"] for result in wanted]}
+
+    assert agrees(answer({**case, "kubernetesVersion": "1.37"}), theirs)
+    # Before, the configurations of these had another form.
+    changed = {"claim-config-covering-all-requests-is-cleared", "with-claim-config-for-two-requests"}
+    assert agrees(answer(case), theirs) == (case["name"] not in changed)
 
 
 @pytest.mark.parametrize("start", range(0, len(_WORLDS), _BATCH))

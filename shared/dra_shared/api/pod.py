@@ -186,8 +186,21 @@ class HostIP(Struct):
     ip: str = ""
 
 
+class NodeAllocatableMappedResources(Struct):
+    name: str = ""
+    quantity: str = "0"
+
+
+class NodeAllocatableOverheadResources(Struct):
+    name: str = ""
+    per_container: str | None = None
+    per_pod: str | None = None
+
+
 class NodeAllocatableResourceClaimStatus(Struct):
     containers: tuple[str, ...] = ()
+    mapping: tuple[NodeAllocatableMappedResources, ...] = ()
+    overhead: tuple[NodeAllocatableOverheadResources, ...] = ()
     resource_claim_name: str = ""
     resources: dict[str, str] = field(default_factory=dict)
 

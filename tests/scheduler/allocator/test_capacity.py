@@ -4,7 +4,9 @@ from typing import Any
 
 import pytest
 from dra_scheduler.allocator.amounts import amount
-from dra_scheduler.allocator.capacity import Shortage, consumed_amount, consumption, shortage
+from dra_scheduler.allocator.capacity import Shortage, consumption, shortage
+from dra_scheduler.allocator.capacityrange import CapacityError
+from dra_scheduler.allocator.features import Arithmetic
 from dra_shared.api.resource import DeviceCapacity
 from msgspec import convert
 
@@ -13,6 +15,24 @@ G = 10**9
 
 def _capacity(value: str = "10Gi", **policy: Any) -> DeviceCapacity:
     return convert({"value": value, **({"requestPolicy": policy} if policy else {})}, DeviceCapacity)
+
+
+WRAPPING, WHOLE, FRACTIONS = Arithmetic.WRAPPING, Arithmetic.WHOLE, Arithmetic.FRACTIONS
+DRIVER = "gpu.example.com"
+
+
+def _taken(
+    capacity: DeviceCapacity, requested: str | None, arithmetic: Arithmetic = WRAPPING
+) -> tuple[int, str]:
+    requests = {} if requested is None else {"memory": requested}
+    amounts, texts = consumption({"memory": capacity}, requests, arithmetic, DRIVER)
+    return amounts["memory"], texts["memory"]
+
+
+def _fits(
+    capacity: DeviceCapacity, requested: str, arithmetic: Arithmetic = WRAPPING, name: str = "memory"
+) -> bool:
+    return shortage({name: capacity}, {"memory": requested}, {}, {}, arithmetic, DRIVER) is None
 
 
 @pytest.mark.parametrize(
@@ -35,19 +55,21 @@ def _capacity(value: str = "10Gi", **policy: Any) -> DeviceCapacity:
     ],
 )
 def test_what_a_request_takes(capacity: DeviceCapacity, requested: str | None, text: str) -> None:
-    assert consumed_amount(capacity, requested)[:2] == (amount(text), text)
+    assert _taken(capacity, requested) == (amount(text), text)
 
 
 def test_what_has_no_64_bits_is_rounded_up_from_below_the_minimum() -> None:
     capacity = _capacity("20", default="4", validRange={"min": "1", "step": "3", "max": "10"})
 
-    assert consumed_amount(capacity, "12E") == (4 * G, "4", True)
+    assert _taken(capacity, "12E") == (4 * G, "4")
+    assert _fits(capacity, "12E")
 
 
 def test_steps_are_taken_in_64_bits() -> None:
     capacity = _capacity("10Gi", validRange={"min": "2", "step": "3", "max": "8"})
 
-    assert consumed_amount(capacity, "9223372036854775807") == (-(2**63) * G, "-9223372036854775808", True)
+    assert _taken(capacity, "9223372036854775807") == (-(2**63) * G, "-9223372036854775808")
+    assert _fits(capacity, "9223372036854775807")
 
 
 @pytest.mark.parametrize(
@@ -108,13 +130,88 @@ def test_what_is_short(
     allocating: dict[str, int],
     expected: Shortage | None,
 ) -> None:
-    assert shortage({"memory": capacity}, requests, used, allocating) == expected
+    assert shortage({"memory": capacity}, requests, used, allocating, WRAPPING, DRIVER) == expected
 
 
 def test_every_capacity_is_consumed_mentioned_or_not() -> None:
     capacities = {"memory": _capacity("10"), "bandwidth": _capacity("1G", default="100M")}
 
-    assert consumption(capacities, {"memory": "2"}) == (
+    assert consumption(capacities, {"memory": "2"}, WRAPPING, DRIVER) == (
         {"memory": 2 * G, "bandwidth": 10**8 * G},
         {"memory": "2", "bandwidth": "100M"},
+    )
+
+
+@pytest.mark.parametrize(
+    ("valid_range", "requested", "arithmetic", "text"),
+    [
+        ({"min": "500m", "step": "500m"}, "1200m", FRACTIONS, "1500m"),
+        ({"min": "500m", "step": "500m"}, "1700m", FRACTIONS, "2"),
+        ({"min": "500m", "step": "500m"}, "100m", FRACTIONS, "500m"),
+        # In whole units both the minimum and the step are rounded up.
+        ({"min": "500m", "step": "500m"}, "1200m", WHOLE, "2"),
+        # A whole number of steps is written as the step is.
+        ({"min": "1M", "step": "1M"}, "1500k", WHOLE, "2M"),
+        ({"min": "1Gi", "step": "1Gi"}, "1500Mi", FRACTIONS, "2Gi"),
+    ],
+)
+def test_steps_since_1_37(
+    valid_range: dict[str, str], requested: str, arithmetic: Arithmetic, text: str
+) -> None:
+    capacity = _capacity("10Gi", default=valid_range["min"], validRange=valid_range)
+
+    assert _taken(capacity, requested, arithmetic) == (amount(text), text)
+
+
+_NO_NUMBER = "capacity request cannot be represented in the device's range arithmetic"
+
+
+@pytest.mark.parametrize(
+    ("requested", "arithmetic", "text"),
+    [
+        ("9223372036854775808", WHOLE, "request 9223372036854775808 exceeds MaxInt64"),
+        (
+            "9223372036854775807",
+            WHOLE,
+            "rounding request 9223372036854775807 up to the next step passes MaxInt64",
+        ),
+        ("1u", FRACTIONS, None),
+        ("2000001u", FRACTIONS, "request 2000001u is not a representable milli value"),
+        (
+            "9223372036854775",
+            FRACTIONS,
+            "rounding request 9223372036854775 up to the next step passes the milli-value range",
+        ),
+    ],
+)
+def test_what_has_no_64_bits_ends_the_allocation_since_1_37(
+    requested: str, arithmetic: Arithmetic, text: str | None
+) -> None:
+    capacity = _capacity("20", default="4", validRange={"min": "1", "step": "5"})
+    if text is None:
+        assert _taken(capacity, requested, arithmetic) == (G, "1")
+        return
+    with pytest.raises(CapacityError, match=_NO_NUMBER) as caught:
+        _fits(capacity, requested, arithmetic)
+    assert str(caught.value) == f'capacity "memory": {_NO_NUMBER}: {text}'
+
+
+def test_amounts_below_zero_end_the_allocation_since_1_37() -> None:
+    with pytest.raises(CapacityError, match=r'^capacity "memory": capacity value is negative$'):
+        _fits(_capacity("10"), "-1", WHOLE)
+    assert _fits(_capacity("10"), "-1", WRAPPING)
+
+
+def test_capacity_has_the_domain_of_its_driver_or_none_since_1_37() -> None:
+    assert _fits(_capacity("10"), "4", WHOLE, f"{DRIVER}/memory")
+    assert not _fits(_capacity("10"), "4", WRAPPING, f"{DRIVER}/memory")
+    assert not _fits(_capacity("10"), "4", WHOLE, "other.example.com/memory")
+    both = {"memory": "1", f"{DRIVER}/memory": "2"}
+    assert consumption({"memory": _capacity("10")}, both, WHOLE, DRIVER) == (
+        {"memory": 2 * G},
+        {"memory": "2"},
+    )
+    used = {f"{DRIVER}/memory": 8 * G}
+    assert shortage({"memory": _capacity("10")}, {"memory": "4"}, used, {}, WHOLE, DRIVER) == Shortage(
+        "capacity", "memory", 4 * G, 2 * G
     )

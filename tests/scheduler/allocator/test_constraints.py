@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 from dra_scheduler.allocator import Features
-from dra_scheduler.allocator.constraints import Constraint, new_constraint
+from dra_scheduler.allocator.constraints import Constraint, lookup_attribute, new_constraint
 from dra_scheduler.allocator.pools import PoolDevice, SliceEntry
 from dra_shared.api.resource import DeviceConstraint
 
@@ -29,6 +29,10 @@ def _constraint(kind: str, *, lists: bool = False, requests: tuple[str, ...] = (
     return found
 
 
+def _add(constraint: Constraint, request: str, subrequest: str, device: PoolDevice) -> bool:
+    return constraint.add(request, subrequest, device, lookup_attribute(device, constraint.attribute_name))
+
+
 @pytest.mark.parametrize(
     ("kind", "first", "second", "accepted"),
     [
@@ -48,8 +52,8 @@ def test_single_values(kind: str, first: dict[str, Any], second: dict[str, Any],
     for lists in (False, True):
         constraint = _constraint(kind, lists=lists)
 
-        assert constraint.add("r0", "", _device(**first))
-        assert constraint.add("r1", "", _device(**second)) is accepted
+        assert _add(constraint, "r0", "", _device(**first))
+        assert _add(constraint, "r1", "", _device(**second)) is accepted
 
 
 @pytest.mark.parametrize(
@@ -64,7 +68,7 @@ def test_single_values(kind: str, first: dict[str, Any], second: dict[str, Any],
 def test_lists(kind: str, sets: list[str], accepted: bool) -> None:
     constraint = _constraint(kind, lists=True)
 
-    added = [constraint.add(f"r{i}", "", _device(strings=list(values))) for i, values in enumerate(sets)]
+    added = [_add(constraint, f"r{i}", "", _device(strings=list(values))) for i, values in enumerate(sets)]
 
     assert all(added) is accepted
 
@@ -72,43 +76,43 @@ def test_lists(kind: str, sets: list[str], accepted: bool) -> None:
 def test_a_value_and_a_list_can_share() -> None:
     constraint = _constraint("match", lists=True)
 
-    assert constraint.add("r0", "", _device(string="x"))
-    assert constraint.add("r1", "", _device(strings=["x", "y"]))
-    assert not constraint.add("r2", "", _device(strings=["y"]))
+    assert _add(constraint, "r0", "", _device(string="x"))
+    assert _add(constraint, "r1", "", _device(strings=["x", "y"]))
+    assert not _add(constraint, "r2", "", _device(strings=["y"]))
 
 
 def test_an_intersection_stays_narrowed() -> None:
     constraint = _constraint("match", lists=True)
-    constraint.add("r0", "", _device(strings=["x", "y"]))
-    constraint.add("r1", "", _device(strings=["x"]))
+    _add(constraint, "r0", "", _device(strings=["x", "y"]))
+    _add(constraint, "r1", "", _device(strings=["x"]))
 
     assert not constraint.remove("r1", "", _device(strings=["x"]))
-    assert not constraint.add("r1", "", _device(strings=["y"]))
+    assert not _add(constraint, "r1", "", _device(strings=["y"]))
 
     constraint.remove("r0", "", _device(strings=["x", "y"]))
-    assert constraint.add("r0", "", _device(strings=["y"]))
+    assert _add(constraint, "r0", "", _device(strings=["y"]))
 
 
 def test_of_two_devices_of_one_request_only_the_last_is_remembered() -> None:
     constraint = _constraint("distinct")
-    constraint.add("r0", "", _device(string="x"))
-    constraint.add("r0", "", _device(string="y"))
+    _add(constraint, "r0", "", _device(string="x"))
+    _add(constraint, "r0", "", _device(string="y"))
 
-    assert constraint.add("r0", "", _device(string="x"))
+    assert _add(constraint, "r0", "", _device(string="x"))
     assert not constraint.remove("r0", "", _device(string="x"))
     assert constraint.seen() == ()
-    assert constraint.add("r1", "", _device(string="y"))
+    assert _add(constraint, "r1", "", _device(string="y"))
     assert constraint.remove("r1", "", _device(string="y"))
 
 
 def test_only_the_named_requests_are_concerned() -> None:
     constraint = _constraint("match", requests=("r0", "r1/small"))
 
-    assert constraint.add("r0", "", _device(string="x"))
-    assert constraint.add("r2", "", _device(string="y"))
-    assert constraint.add("r1", "large", _device(string="y"))
-    assert not constraint.add("r1", "small", _device(string="y"))
-    assert constraint.add("r0", "any", _device(string="x"))
+    assert _add(constraint, "r0", "", _device(string="x"))
+    assert _add(constraint, "r2", "", _device(string="y"))
+    assert _add(constraint, "r1", "large", _device(string="y"))
+    assert not _add(constraint, "r1", "small", _device(string="y"))
+    assert _add(constraint, "r0", "any", _device(string="x"))
 
 
 def test_attributes_of_other_domains_need_their_full_name() -> None:
@@ -117,8 +121,8 @@ def test_attributes_of_other_domains_need_their_full_name() -> None:
     other = new_constraint(spec, Features())
     assert other is not None
 
-    assert own.add("r0", "", _device(string="x"))
-    assert not other.add("r0", "", _device(string="x"))
+    assert _add(own, "r0", "", _device(string="x"))
+    assert not _add(other, "r0", "", _device(string="x"))
 
 
 def test_an_unknown_kind_is_no_constraint() -> None:

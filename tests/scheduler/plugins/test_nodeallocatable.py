@@ -1,10 +1,14 @@
 """Devices that stand for a part of the node's own resources."""
 
+from typing import Any
+
+import pytest
 from dra_shared.features import FeatureGates
+from dra_shared.version import V1_37
 
 from tests.scheduler.objects import claim_json, class_json, node_json, pod_json, slice_json
-from tests.scheduler.running import condition, running
-from tests.support.fakeapi import FakeApi
+from tests.scheduler.running import condition, node_of, running
+from tests.support.fakeapi import FakeApi, Json
 from tests.support.waiting import eventually
 
 
@@ -21,3 +25,86 @@ async def test_a_device_whose_capacity_counts_but_is_not_consumed_is_an_error() 
         'running "DynamicResources" filter plugin: claim default/c, device gpu-0: ConsumedCapacity is nil, but '
         "Capacity key 'cores' is set in NodeAllocatableResourceMappings for resource cpu"
     )
+
+
+SINCE_1_37 = FeatureGates(V1_37, DRANodeAllocatableResources=True)
+MAPPED = {"mapping": {"deviceMultiplier": "1500m"}, "overhead": {"perPod": "100m", "perContainer": "200m"}}
+
+
+def devices(**resources: Any) -> Json:
+    slice_ = slice_json("a", 1)
+    slice_["spec"]["devices"][0]["nodeAllocatableResources"] = resources
+    return slice_
+
+
+def using(name: str, cpu: str = "0", **spec: Any) -> Json:
+    """A pod with one container, which uses the claim c."""
+    resources = {"requests": {"cpu": cpu}, "claims": [{"name": "gpu"}]}
+    return pod_json(name, claims={"gpu": "c"}, container={"resources": resources}, **spec)
+
+
+@pytest.mark.parametrize(
+    ("cpu", "fits"),
+    # Of 4 CPUs the claim takes 1.5, 0.1 for the pod and 0.2 for its container.
+    [("2200m", True), ("2201m", False)],
+)
+async def test_mapping_and_overhead_count(cpu: str, fits: bool) -> None:
+    api = FakeApi(node_json("a"), class_json(), devices(cpu=MAPPED), claim_json("c"))
+    async with running(api, gates=SINCE_1_37):
+        api.add(using("p", cpu))
+        await eventually(lambda: node_of(api, "p") == "a" if fits else condition(api, "p"))
+        status = api.get("pods", "default", "p")["status"].get("nodeAllocatableResourceClaimStatuses")
+    if fits:
+        assert status == [
+            {
+                "resourceClaimName": "c",
+                "containers": ["main"],
+                "mapping": [{"name": "cpu", "quantity": "1500m"}],
+                "overhead": [{"name": "cpu", "perPod": "100m", "perContainer": "200m"}],
+            }
+        ]
+    else:
+        assert condition(api, "p")["message"].startswith("0/1 nodes are available: 1 Insufficient cpu.")
+        assert not status
+
+
+@pytest.mark.parametrize(
+    ("resources", "shared"),
+    [({"overhead": {"perPod": "1"}}, True), ({"mapping": {"deviceMultiplier": "1"}}, False)],
+)
+async def test_only_overhead_can_be_shared(resources: Json, shared: bool) -> None:
+    """The second pod's claim is allocated already, and takes of the node what it does for the first."""
+    api = FakeApi(node_json("a"), class_json(), devices(cpu=resources), claim_json("c"))
+    async with running(api, gates=SINCE_1_37):
+        api.add(using("first"))
+        await eventually(lambda: node_of(api, "first"))
+        api.add(using("second", "2"))
+        await eventually(lambda: node_of(api, "second") or condition(api, "second"))
+    assert bool(node_of(api, "second")) == shared
+    if shared:
+        (status,) = api.get("pods", "default", "second")["status"]["nodeAllocatableResourceClaimStatuses"]
+        assert status["overhead"] == [{"name": "cpu", "perPod": "1"}]
+    else:
+        assert condition(api, "second")["message"].startswith(
+            "0/1 nodes are available: 1 node allocatable resource claim c has a mapped device and cannot be shared "
+            "across pods."
+        )
+
+
+LIMITS = {
+    "requests": "pod level request for cpu is insufficient to cover the aggregated container and node-allocatable "
+    "DRA requests",
+    "limits": "pod level limit for cpu is insufficient to cover the limit and DRA overhead for container main",
+}
+
+
+@pytest.mark.parametrize("kind", ["requests", "limits"])
+async def test_what_the_pod_as_a_whole_may_use_covers_its_claims(kind: str) -> None:
+    api = FakeApi(node_json("a"), class_json(), devices(cpu=MAPPED), claim_json("c"))
+    resources = {"requests": {"cpu": "3"}, "limits": {"cpu": "3"}, kind: {"cpu": "1100m"}}
+    pod = using("p", "1", resources=resources)
+    pod["spec"]["containers"][0]["resources"]["limits"] = {"cpu": "1"}
+    async with running(api, gates=SINCE_1_37):
+        api.add(pod)
+        await eventually(lambda: condition(api, "p"))
+    assert condition(api, "p")["message"].startswith(f"0/1 nodes are available: 1 {LIMITS[kind]}.")

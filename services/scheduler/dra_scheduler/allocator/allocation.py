@@ -10,6 +10,7 @@ from dra_shared.api.node import Node
 from dra_shared.api.resource import AllocationResult, DeviceClass, ResourceClaim, ResourceSlice
 
 from dra_scheduler.allocator.capacity import Shortage
+from dra_scheduler.allocator.capacityrange import CapacityError
 from dra_scheduler.allocator.equivalence import DeviceEquivalence
 from dra_scheduler.allocator.errors import AllocationError
 from dra_scheduler.allocator.feasibility import infeasible
@@ -19,7 +20,15 @@ from dra_scheduler.allocator.offers import Group, Offer, claim_for, offers
 from dra_scheduler.allocator.picks import Picks
 from dra_scheduler.allocator.pools import Pool, PoolDevice
 from dra_scheduler.allocator.reasons import CapacityShort, OtherNode
-from dra_scheduler.allocator.requests import MAX_RESULTS, Attempt, ClaimEnd, Request, check_claims
+from dra_scheduler.allocator.requests import (
+    MAX_RESULTS,
+    Attempt,
+    ClaimEnd,
+    Entry,
+    Request,
+    RequestEnd,
+    check_claims,
+)
 from dra_scheduler.allocator.result import ShareIds, derived_share_id, results
 from dra_scheduler.allocator.search import Outcome, Search, selector_error
 from dra_scheduler.allocator.selectors import Candidate, Compile, Rejection, Selectors
@@ -181,13 +190,15 @@ class _Run:
         self._trace = trace
         self._candidates: dict[int, Sequence[Candidate]] = {}
         self._all_devices: dict[int, list[tuple[PoolDevice, Pool]]] = {}
-        self.picks = Picks(features, allocated, attempt.claims, trace)
+        self.picks = Picks(features, allocated, attempt.claims, trace, node.status.declared_features)
 
     def prepare(self) -> dict[int, list[tuple[PoolDevice, Pool]]]:
         """The checks that depend on the node; returns the devices of requests for all devices."""
         for check in self._attempt.checks:
             if isinstance(check, Request):
                 self._all_devices[check.number] = self._everything(check)
+            elif isinstance(check, RequestEnd):
+                self._count_request(check)
             elif isinstance(check, ClaimEnd):
                 self._count(check)
             else:
@@ -204,7 +215,7 @@ class _Run:
                 )
             for device, _, failing in self._of_pool(request, pool):
                 if failing is not None:
-                    raise AllocationError(selector_error(request, failing))
+                    raise AllocationError(selector_error(request, device, failing, self._features))
                 short = self._shortage(request, device)
                 if short is None:
                     found.append((device, pool))
@@ -215,17 +226,32 @@ class _Run:
     def _shortage(self, request: Request, device: PoolDevice) -> Shortage | None:
         if not self._features.consumable_capacity:
             return None
-        return self.picks.capacity_shortage(request, device)
+        whole = self._features.whole_capacity_counts_for_all
+        try:
+            return self.picks.capacity_shortage(request, device, whole=whole)
+        except CapacityError as error:
+            name = device.spec.name
+            raise AllocationError(f"{request.where}: checking capacity for device {name}: {error}") from None
+
+    def _least(self, entry: Entry) -> int:
+        """How many devices the entry needs at least."""
+        return min(
+            len(self._all_devices[request.number]) if request.all_devices else request.count
+            for request in entry.alternatives
+        )
+
+    def _count_request(self, end: RequestEnd) -> None:
+        *before, last = end.entries
+        known, more = sum(map(self._least, before)), self._least(last)
+        if more > MAX_RESULTS - known:
+            raise AllocationError(
+                f"claim {end.claim.key}, request {last.spec.name}: adding {more} devices exceeds the claim limit of "
+                f"{MAX_RESULTS}, with {known} already accounted for"
+            )
 
     def _count(self, end: ClaimEnd) -> None:
-        total = sum(
-            min(
-                len(self._all_devices[request.number]) if request.all_devices else request.count
-                for request in entry.alternatives
-            )
-            for entry in end.entries
-        )
-        if total > MAX_RESULTS:
+        total = sum(map(self._least, end.entries))
+        if total > MAX_RESULTS and not self._features.requests_are_counted:
             raise AllocationError(
                 f"claim {end.claim.key}: number of requested devices {total} "
                 f"exceeds the claim limit of {MAX_RESULTS}"

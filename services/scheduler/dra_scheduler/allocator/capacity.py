@@ -1,6 +1,6 @@
 """Consumable capacity: what a request consumes of a device, and whether that is left.
 
-Mirrors upstream's ``structured/internal/incubating/consumable_capacity.go``.
+Mirrors upstream's ``structured/internal/*/consumable_capacity.go``.
 """
 
 import functools
@@ -11,6 +11,8 @@ from dra_shared.api.resource import CapacityRequestPolicy, CapacityRequestPolicy
 from dra_shared.quantity import Format, Quantity
 
 from dra_scheduler.allocator.amounts import amount, in_billionths
+from dra_scheduler.allocator.capacityrange import CapacityError, round_up, violates_step
+from dra_scheduler.allocator.features import Arithmetic
 
 NOTHING: Mapping[str, int] = {}
 
@@ -30,16 +32,23 @@ class Shortage:
 
 
 @functools.lru_cache(maxsize=16384)
-def consumed_amount(capacity: DeviceCapacity, requested: str | None) -> tuple[int, str, bool]:
+def _consumed_amount(
+    capacity: DeviceCapacity, requested: str | None, arithmetic: Arithmetic
+) -> tuple[int, str, bool]:
     """What a request for ``requested`` (None: not mentioned) consumes.
 
     In billionths, as canonical text, and whether the request policy allows to consume just that much.
+
+    Raises:
+        CapacityError: it cannot be said how much.
     """
-    quantity = _consumed(capacity, requested)
-    return in_billionths(quantity), str(quantity), _allowed(capacity.request_policy, quantity)
+    quantity = _consumed(capacity, requested, arithmetic)
+    if arithmetic is not Arithmetic.WRAPPING and quantity.sign() < 0:
+        raise CapacityError("capacity value is negative")
+    return in_billionths(quantity), str(quantity), _allowed(capacity.request_policy, quantity, arithmetic)
 
 
-def _consumed(capacity: DeviceCapacity, requested: str | None) -> Quantity:
+def _consumed(capacity: DeviceCapacity, requested: str | None, arithmetic: Arithmetic) -> Quantity:
     policy = capacity.request_policy
     if requested is None:
         default = policy.default if policy is not None else None
@@ -52,20 +61,27 @@ def _consumed(capacity: DeviceCapacity, requested: str | None) -> Quantity:
         least = Quantity.parse(valid_range.min)
         if wanted < least:
             return least
-        step = _step(valid_range)
-        if not step:
-            return wanted
-        # In whole units, rounded up. What exceeds 64 bits has none and comes before the minimum, where Go's division
-        # rounds up once more.
-        low = least.value()
-        above = wanted.value() - low
-        steps = abs(above) // step * (1 if above > 0 else -1) + (above % step != 0)
-        return Quantity(_int64(low + steps * step), 0, Format.BINARY_SI)
+        if arithmetic is not Arithmetic.WRAPPING:
+            return round_up(wanted, valid_range, fractions=arithmetic is Arithmetic.FRACTIONS)
+        return _rounded(wanted, least, _step(valid_range))
     for text in policy.valid_values:
         valid = Quantity.parse(text)
         if wanted <= valid:
             return valid
     return wanted
+
+
+def _rounded(wanted: Quantity, least: Quantity, step: int) -> Quantity:
+    """In whole units, rounded up.
+
+    What exceeds 64 bits has none and comes before the minimum, where Go's division rounds up once more.
+    """
+    if not step:
+        return wanted
+    low = least.value()
+    above = wanted.value() - low
+    steps = abs(above) // step * (1 if above > 0 else -1) + (above % step != 0)
+    return Quantity(_int64(low + steps * step), 0, Format.BINARY_SI)
 
 
 def _step(valid_range: CapacityRequestPolicyRange) -> int:
@@ -76,7 +92,7 @@ def _int64(value: int) -> int:
     return (value + 2**63) % 2**64 - 2**63
 
 
-def _allowed(policy: CapacityRequestPolicy | None, consumed: Quantity) -> bool:
+def _allowed(policy: CapacityRequestPolicy | None, consumed: Quantity, arithmetic: Arithmetic) -> bool:
     if policy is None:
         return True
     # Upstream compares the structs: a default that was written differently is none.
@@ -86,6 +102,8 @@ def _allowed(policy: CapacityRequestPolicy | None, consumed: Quantity) -> bool:
     if valid_range is not None:
         if valid_range.max is not None and consumed > Quantity.parse(valid_range.max):
             return False
+        if arithmetic is not Arithmetic.WRAPPING:
+            return not violates_step(consumed, valid_range, fractions=arithmetic is Arithmetic.FRACTIONS)
         step = _step(valid_range)
         low = Quantity.parse(valid_range.min or "0").value()
         return not step or _int64(consumed.value() - low) % step == 0
@@ -99,16 +117,28 @@ def shortage(
     requests: Mapping[str, str],
     used: Mapping[str, int],
     allocating: Mapping[str, int],
+    arithmetic: Arithmetic,
+    driver: str,
 ) -> Shortage | None:
-    """The first reason why the requests don't fit; None when they do.
+    """The first reason why the requests don't fit a device of the driver; None when they do.
 
     ``used`` is what allocated claims consume, ``allocating`` what this attempt has taken already.
+
+    Raises:
+        CapacityError: an amount cannot be worked out.
     """
+    if arithmetic is not Arithmetic.WRAPPING:
+        requests, unknown = _resolved(capacities, requests, driver)
+        if unknown:
+            return Shortage("undefined", unknown)
+        used = {name: _spent(used, name, driver) for name in capacities} if used else used
+        # An amount that cannot be worked out counts for more than one that does not fit.
+        consumption(capacities, requests, arithmetic, driver)
     for name in requests:
         if name not in capacities:
             return Shortage("undefined", name)
     for name, capacity in capacities.items():
-        needed, _, allowed = consumed_amount(capacity, requests.get(name))
+        needed, _, allowed = _amount(name, capacity, requests.get(name), arithmetic)
         if not allowed:
             return Shortage("policy", name, needed)
         left = amount(capacity.value) - used.get(name, 0) - allocating.get(name, 0)
@@ -118,10 +148,56 @@ def shortage(
 
 
 def consumption(
-    capacities: Mapping[str, DeviceCapacity], requests: Mapping[str, str]
+    capacities: Mapping[str, DeviceCapacity],
+    requests: Mapping[str, str],
+    arithmetic: Arithmetic,
+    driver: str,
 ) -> tuple[dict[str, int], dict[str, str]]:
-    """What a request takes of every capacity of the device: in billionths, and as quantities."""
-    taken = {name: consumed_amount(capacity, requests.get(name)) for name, capacity in capacities.items()}
+    """What a request takes of every capacity of the device: in billionths, and as quantities.
+
+    Raises:
+        CapacityError: an amount cannot be worked out.
+    """
+    if arithmetic is not Arithmetic.WRAPPING:
+        requests, _ = _resolved(capacities, requests, driver)
+    taken = {
+        name: _amount(name, capacity, requests.get(name), arithmetic) for name, capacity in capacities.items()
+    }
     return {name: value for name, (value, _, _) in taken.items()}, {
         name: text for name, (_, text, _) in taken.items()
     }
+
+
+def _amount(
+    name: str, capacity: DeviceCapacity, requested: str | None, arithmetic: Arithmetic
+) -> tuple[int, str, bool]:
+    try:
+        return _consumed_amount(capacity, requested, arithmetic)
+    except CapacityError as error:
+        raise CapacityError(f'capacity "{name}": {error}') from None
+
+
+def _resolved(
+    capacities: Mapping[str, DeviceCapacity], requests: Mapping[str, str], driver: str
+) -> tuple[dict[str, str], str]:
+    """The requests by the names that the device has for what they ask; or one that it does not have."""
+    found: dict[str, str] = {}
+    # Of two names for one capacity, the one with the domain counts.
+    for name in sorted(requests, key=lambda one: not one.startswith(f"{driver}/")):
+        known = _spelled(capacities, name, driver)
+        if known is None:
+            return {}, name
+        found.setdefault(known, requests[name])
+    return found, ""
+
+
+def _spelled(capacities: Mapping[str, DeviceCapacity], name: str, driver: str) -> str | None:
+    """The name that a device has for a capacity: the driver's own may have its domain or not."""
+    bare = name.removeprefix(f"{driver}/")
+    options = (bare,) if "/" in bare else (f"{driver}/{bare}", bare)
+    return next((known for known in options if known in capacities), None)
+
+
+def _spent(used: Mapping[str, int], name: str, driver: str) -> int:
+    bare = name.removeprefix(f"{driver}/")
+    return used.get(bare, 0) + (0 if "/" in bare else used.get(f"{driver}/{bare}", 0))

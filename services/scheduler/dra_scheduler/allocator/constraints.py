@@ -1,10 +1,11 @@
 """matchAttribute and distinctAttribute, with upstream's bookkeeping.
 
-That bookkeeping does not always come back to where it was when a device is taken back: an intersection of lists stays
-narrowed, and a second device of the same request replaces what was remembered of the first. Upstream's search goes on
-from there, so this one must, too: ``remove`` says whether something was left behind.
+Until 1.36 that bookkeeping does not always come back to where it was when a device is taken back: an intersection of
+lists stays narrowed, and a second device of the same request replaces what was remembered of the first. Upstream's
+search goes on from there, so this one must, too: ``remove`` says whether something was left behind.
 """
 
+from collections import Counter
 from collections.abc import Hashable
 from typing import Protocol
 
@@ -71,14 +72,16 @@ class Constraint(Protocol):
     def kind(self) -> str:
         """``matchAttribute`` or ``distinctAttribute``."""
 
-    def value(self, device: PoolDevice) -> Value:
-        """What the device has of the attribute."""
+    def value(self, attribute: DeviceAttribute | None) -> Value:
+        """What counts of the attribute; None: nothing, or it is of no known kind."""
 
     def applies(self, request: str, subrequest: str) -> bool:
         """Whether the constraint is about the (sub)request; the last is empty for a plain request."""
 
-    def add(self, request: str, subrequest: str, device: PoolDevice) -> bool:
-        """Whether the device may join; if so, it is counted."""
+    def add(
+        self, request: str, subrequest: str, device: PoolDevice, attribute: DeviceAttribute | None
+    ) -> bool:
+        """Whether the device may join with what it has of the attribute; if so, it is counted."""
 
     def remove(self, request: str, subrequest: str, device: PoolDevice) -> bool:
         """Takes back the last ``add``. False: the constraint is not what it was before."""
@@ -105,8 +108,7 @@ class _Base:
             or (subrequest != "" and f"{request}/{subrequest}" in requests)
         )
 
-    def value(self, device: PoolDevice) -> Value:
-        attribute = lookup_attribute(device, self.attribute_name)
+    def value(self, attribute: DeviceAttribute | None) -> Value:
         return None if attribute is None else self._value(attribute)
 
     def _value(self, attribute: DeviceAttribute) -> Value:
@@ -123,10 +125,11 @@ class MatchAttribute(_Base):
         self._common: Value = None
         self._narrowed: list[bool] = []
 
-    def add(self, request: str, subrequest: str, device: PoolDevice) -> bool:
+    def add(
+        self, request: str, subrequest: str, device: PoolDevice, attribute: DeviceAttribute | None
+    ) -> bool:
         if not self.applies(request, subrequest):
             return True
-        attribute = lookup_attribute(device, self.attribute_name)
         if attribute is None:
             return False
         value = self._value(attribute)
@@ -172,10 +175,11 @@ class DistinctAttribute(_Base):
         self._values: dict[str, Value] = {}
         self._replaced: list[bool] = []
 
-    def add(self, request: str, subrequest: str, device: PoolDevice) -> bool:
+    def add(
+        self, request: str, subrequest: str, device: PoolDevice, attribute: DeviceAttribute | None
+    ) -> bool:
         if not self.applies(request, subrequest):
             return True
-        attribute = lookup_attribute(device, self.attribute_name)
         if attribute is None:
             return False
         value = self._value(attribute)
@@ -218,10 +222,84 @@ def _intersection(left: Value, right: Value) -> Value:
     return (left[0], both) if both else None
 
 
+class ExactMatchAttribute(MatchAttribute):
+    """Since 1.37 every device that leaves is forgotten, and values must be of a known kind."""
+
+    def __init__(self, spec: DeviceConstraint, attribute_name: str, features: Features) -> None:
+        super().__init__(spec, attribute_name, features)
+        self._before: list[Value] = []
+
+    def add(
+        self, request: str, subrequest: str, device: PoolDevice, attribute: DeviceAttribute | None
+    ) -> bool:
+        if not self.applies(request, subrequest):
+            return True
+        value = self.value(attribute)
+        if value is None:
+            return False
+        if self._count:
+            common = _intersection(self._common, value) if self._lists else value
+            if common is None or (not self._lists and value != self._common):
+                return False
+            value = common
+        self._before.append(self._common)
+        self._common = value
+        self._count += 1
+        return True
+
+    def remove(self, request: str, subrequest: str, device: PoolDevice) -> bool:
+        if self.applies(request, subrequest):
+            self._count -= 1
+            self._common = self._before.pop()
+        return True
+
+
+class ExactDistinctAttribute(DistinctAttribute):
+    """Since 1.37 each device is compared with every other one."""
+
+    def __init__(self, spec: DeviceConstraint, attribute_name: str, features: Features) -> None:
+        super().__init__(spec, attribute_name, features)
+        self._all: list[Value] = []
+
+    def add(
+        self, request: str, subrequest: str, device: PoolDevice, attribute: DeviceAttribute | None
+    ) -> bool:
+        if not self.applies(request, subrequest):
+            return True
+        if attribute is None:
+            return False
+        value = self.value(attribute)
+        if value is None:
+            if self._lists or self._all:
+                return False
+        elif any(_clash(value, other) if self._lists else value == other for other in self._all):
+            return False
+        self._all.append(value)
+        return True
+
+    def remove(self, request: str, subrequest: str, device: PoolDevice) -> bool:
+        if self.applies(request, subrequest):
+            self._all.pop()
+        return True
+
+    def state(self) -> Hashable:
+        return frozenset(Counter(self._all).items())
+
+    def seen(self) -> tuple[Value, ...]:
+        return tuple(self._all)
+
+
+def _clash(left: Value, right: Value) -> bool:
+    return _intersection(left, right) is not None
+
+
 def new_constraint(spec: DeviceConstraint, features: Features) -> Constraint | None:
     """The constraint that the spec describes; None: of a kind not known here."""
+    exact = features.takes_all_back
     if spec.match_attribute is not None:
-        return MatchAttribute(spec, spec.match_attribute, features)
+        return (ExactMatchAttribute if exact else MatchAttribute)(spec, spec.match_attribute, features)
     if spec.distinct_attribute is not None:
-        return DistinctAttribute(spec, spec.distinct_attribute, features)
+        return (ExactDistinctAttribute if exact else DistinctAttribute)(
+            spec, spec.distinct_attribute, features
+        )
     return None

@@ -31,21 +31,23 @@ def available_counters(pool: Pool, state: AllocatedState, features: Features) ->
 class Counters:
     """What one attempt consumes, on top of what is allocated.
 
-    Upstream keeps both by the bare name of the pool: of several drivers' pools with one name, the counters of the
-    first one asked for stand for all.
+    Until 1.36 upstream keeps both by the bare name of the pool: of several drivers' pools with one name, the counters
+    of the first one asked for stand for all.
     """
 
     def __init__(self, state: AllocatedState, features: Features) -> None:
         self._state = state
         self._features = features
-        self._available: dict[str, dict[CounterKey, int]] = {}
-        self._broken: dict[str, bool] = {}
-        self.consumed: dict[str, dict[CounterKey, int]] = {}
+        self._available: dict[Hashable, dict[CounterKey, int]] = {}
+        self._broken: dict[Hashable, bool] = {}
+        self.consumed: dict[Hashable, dict[CounterKey, int]] = {}
 
-    def _scope(self, pool: Pool, device: PoolDevice) -> str:
+    def _scope(self, pool: Pool, device: PoolDevice) -> Hashable:
+        if self._features.counters_have_drivers:
+            return pool.id
         return device.slice.metadata.name if self._features.counters_are_the_slices else pool.id[1]
 
-    def _of_scope(self, pool: Pool, name: str) -> dict[CounterKey, int]:
+    def _of_scope(self, pool: Pool, name: Hashable) -> dict[CounterKey, int]:
         left = available_counters(pool, self._state, self._features)
         if not self._features.counters_are_the_slices:
             return left

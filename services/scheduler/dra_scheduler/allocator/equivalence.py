@@ -3,9 +3,12 @@
 Upstream tries every device; :mod:`.search` skips equivalent ones after a dead end.
 """
 
-from collections.abc import Hashable, Iterable
+from collections.abc import Hashable, Iterable, Sequence
 
+from dra_scheduler.allocator.compatibility import groups_of
 from dra_scheduler.allocator.constraints import lookup_attribute
+from dra_scheduler.allocator.derived import attribute_for
+from dra_scheduler.allocator.errors import AllocationError
 from dra_scheduler.allocator.features import Features
 from dra_scheduler.allocator.picks import Picks
 from dra_scheduler.allocator.pools import Pool, PoolDevice
@@ -25,7 +28,7 @@ class DeviceEquivalence:
         features: Features,
         state: AllocatedState,
         picks: Picks,
-        requests: Iterable[Request],
+        requests: Sequence[Request],
         wanted_by_all: Iterable[PoolDevice],
     ) -> None:
         self._features = features
@@ -33,6 +36,8 @@ class DeviceEquivalence:
         self._attributes = picks.constraint_names()
         self._picks = picks
         self._selections = tuple({request.selection: None for request in requests})
+        # What requests derive: expressions, and by which attribute constraints know them.
+        self._derived = tuple({item: None for request in requests for item in request.derived.items()})
         self._unique = frozenset(wanted_by_all)
         self._keys: dict[PoolDevice, Hashable] = {}
 
@@ -70,7 +75,17 @@ class DeviceEquivalence:
             tuple(lookup_attribute(device, name) for name in self._attributes),
             spec.taints if self._features.device_taints else (),
             bool(self._features.device_binding or not spec.binding_conditions),
-            (pool.id, device.counters, len(spec.consumes_counters)) if spec.consumes_counters else None,
+            tuple(self._derived_value(device, name, expression) for name, expression in self._derived),
+            (pool.id, device.counters, groups_of(device)) if spec.consumes_counters else None,
+            device.slice.spec.skip_node_operations != (),
             device.id in self._state.dedicated,
+            device.id in self._state.shared,
             capacity,
         )
+
+    @staticmethod
+    def _derived_value(device: PoolDevice, name: str, expression: str) -> Hashable:
+        try:
+            return attribute_for({name: expression}, device, name)
+        except AllocationError as error:
+            return str(error)

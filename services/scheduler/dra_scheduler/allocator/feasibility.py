@@ -10,6 +10,7 @@ from collections.abc import Callable, Container, Hashable, Iterable, Iterator, S
 from dra_shared.taints import untolerated
 
 from dra_scheduler.allocator.capacity import NOTHING, shortage
+from dra_scheduler.allocator.capacityrange import CapacityError
 from dra_scheduler.allocator.constraints import Constraint, MatchAttribute, lookup_attribute, new_constraint
 from dra_scheduler.allocator.counters import available_counters
 from dra_scheduler.allocator.features import Features
@@ -45,6 +46,9 @@ def infeasible(
 ) -> bool:
     """Returns True if there is no solution and the search would find none without an error; False if unknown."""
     for request in attempt.requests:
+        if request.derived:
+            # What constraints compare may be different for each request.
+            return False
         if request.all_devices and request.claim.spec.devices.constraints:
             return False
         if any(failing is not None for _, _, failing in candidates(request)):
@@ -116,8 +120,13 @@ class _Look:
             return False
         if features.consumable_capacity:
             used = self._state.consumed.get(device.id, NOTHING)
-            if shortage(spec.capacity, request.capacity, used, NOTHING) is not None:
-                return False
+            try:
+                if shortage(
+                    spec.capacity, request.capacity, used, NOTHING, features.arithmetic, device.id.driver
+                ):
+                    return False
+            except CapacityError:
+                return True
         if spec.consumes_counters:
             if not features.partitionable_devices:
                 return False
@@ -164,7 +173,7 @@ def _counters_suffice(features: Features, state: AllocatedState, demands: Sequen
         device: pool for demand in demands if demand.exclusive for device, pool in demand.devices.items()
     }
     pools = {pool.id: pool for pool in devices.values()}
-    if len({name for _, name in pools}) < len(pools):
+    if len({name for _, name in pools}) < len(pools) and not features.counters_have_drivers:
         # Upstream mixes up the counters of pools with one name.
         return True
     # Each counter for itself, and all those of one name together: partitions of several devices are often equal.
@@ -221,9 +230,10 @@ def _can_differ(constraint: Constraint, concerned: Iterable[_Demand]) -> bool:
 
 def _values(constraint: Constraint, device: PoolDevice) -> Iterator[Hashable]:
     """What of the device counts for the constraint, one by one."""
-    if lookup_attribute(device, constraint.attribute_name) is None:
+    attribute = lookup_attribute(device, constraint.attribute_name)
+    if attribute is None:
         return
-    value = constraint.value(device)
+    value = constraint.value(attribute)
     if value is None:
         # Of no known kind, so never equal to anything.
         yield device

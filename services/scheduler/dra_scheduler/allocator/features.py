@@ -4,15 +4,24 @@ The properties are named after what a version of Kubernetes does, and mirror the
 ``structured/internal/*/allocator_*.go`` and ``pools_*.go``.
 """
 
+import enum
 from collections.abc import Iterable
 from dataclasses import dataclass
 
-from dra_shared.version import DEFAULT, V1_35, V1_36, Version
+from dra_shared.version import DEFAULT, V1_35, V1_36, V1_37, Version
 
 # Upstream's combined name, next to the plain gates: binding conditions need the device status, too.
 _BINDING = "DRADeviceBindingConditions+DRAResourceClaimDeviceStatus"
 # In 1.34 this gate alone, which is on by default, asks for the newest of upstream's allocators.
 _STATUS = "DRAResourceClaimDeviceStatus"
+
+
+class Arithmetic(enum.Enum):
+    """How amounts of capacity are rounded: in 64 bits, with errors for what does not fit, or in thousandths, too."""
+
+    WRAPPING = enum.auto()
+    WHOLE = enum.auto()
+    FRACTIONS = enum.auto()
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,6 +40,10 @@ class Features:
     prioritized_list: bool = False
     stable: bool = False
     kubernetes: Version = DEFAULT
+    compatibility_groups: bool = False
+    derived_attributes: bool = False
+    fractional_capacity: bool = False
+    optional_node_operations: bool = False
 
     @property
     def pools_are_sorted(self) -> bool:
@@ -89,6 +102,68 @@ class Features:
         """Whether an allocated device's result says which taints the request tolerates."""
         return self.kubernetes >= V1_35
 
+    @property
+    def arithmetic(self) -> Arithmetic:
+        """How amounts of capacity are worked out."""
+        if self.kubernetes < V1_37:
+            return Arithmetic.WRAPPING
+        return Arithmetic.FRACTIONS if self.fractional_capacity else Arithmetic.WHOLE
+
+    @property
+    def takes_all_back(self) -> bool:
+        """Whether a device that is rejected or given back leaves nothing behind."""
+        return self.kubernetes >= V1_37
+
+    @property
+    def shares_exclude_whole_devices(self) -> bool:
+        """Whether a device of which claims have shares cannot be had as a whole, if it allows no more shares."""
+        return self.kubernetes >= V1_37
+
+    @property
+    def whole_capacity_counts_for_all(self) -> bool:
+        """Whether a request for all devices wants also those whose capacity is used up, and so fails."""
+        return self.kubernetes >= V1_37
+
+    @property
+    def requests_are_counted(self) -> bool:
+        """Whether a claim's devices are counted request by request."""
+        return self.kubernetes >= V1_37
+
+    @property
+    def counters_have_drivers(self) -> bool:
+        """Whether pools of one name, but of several drivers, have counters of their own."""
+        return self.kubernetes >= V1_37
+
+    @property
+    def counter_sets_have_nodes(self) -> bool:
+        """Whether a slice with counter sets is shown to its own nodes; the others find it when the pool needs it."""
+        return self.kubernetes >= V1_37
+
+    @property
+    def groups_are_known(self) -> bool:
+        """Whether devices with compatibility groups are left alone where the feature is off."""
+        return self.kubernetes >= V1_37
+
+    @property
+    def configurations_are_merged(self) -> bool:
+        """Whether a configuration is in the result once, and names no requests if it is for all of them."""
+        return self.kubernetes >= V1_37
+
+    @property
+    def errors_name_the_device(self) -> bool:
+        """Whether the error of a selector says for which device it was evaluated."""
+        return self.kubernetes >= V1_37
+
+    @property
+    def lists_are_readable(self) -> bool:
+        """Whether selectors can read attributes that are lists."""
+        return self.list_type_attributes or self.kubernetes >= V1_37
+
+    @property
+    def unknown_values_match(self) -> bool:
+        """Whether a first device may have a value that matchAttribute does not know, such as a list."""
+        return self.kubernetes < V1_37
+
     @classmethod
     def from_gates(cls, enabled: Iterable[str], kubernetes: Version = DEFAULT) -> "Features":
         """From the names of the gates that are on; a ``FeatureGates`` iterates over just those."""
@@ -105,6 +180,10 @@ class Features:
             prioritized_list="DRAPrioritizedList" in names,
             stable=not (capacity or binding or lists or (kubernetes < V1_35 and _STATUS in names)),
             kubernetes=kubernetes,
+            compatibility_groups="DRADeviceCompatibilityGroups" in names,
+            derived_attributes="DRADerivedAttributes" in names,
+            fractional_capacity="DRAFractionalCapacityRange" in names,
+            optional_node_operations="DRAOptionalNodeOperations" in names,
         )
 
     @classmethod

@@ -1,19 +1,22 @@
 """The devices that the current attempt has picked, and whether another can join them.
 
 Mirrors ``allocateDevice`` in upstream's ``structured/internal/*/allocator_*.go``. The order of checks (counters,
-taints, constraints, capacity) is part of the answer: what an earlier check has reserved stays reserved when a later
-one fails.
+taints, constraints, capacity) is part of the answer: until 1.36 what an earlier check has reserved stays reserved when
+a later one fails.
 """
 
 from collections.abc import Hashable, Mapping, Sequence
 from typing import Protocol
 
-from dra_shared.api.resource import ResourceClaim
+from dra_shared.api.resource import DeviceAttribute, ResourceClaim
 from dra_shared.taints import untolerated
 
 from dra_scheduler.allocator.capacity import NOTHING, Shortage, consumption, shortage
-from dra_scheduler.allocator.constraints import Constraint, new_constraint
+from dra_scheduler.allocator.capacityrange import CapacityError
+from dra_scheduler.allocator.compatibility import CompatibilityGroups, Undo
+from dra_scheduler.allocator.constraints import Constraint, lookup_attribute, new_constraint
 from dra_scheduler.allocator.counters import Counters
+from dra_scheduler.allocator.derived import attribute_for
 from dra_scheduler.allocator.errors import AllocationError
 from dra_scheduler.allocator.features import Features
 from dra_scheduler.allocator.pools import Pool, PoolDevice
@@ -21,13 +24,18 @@ from dra_scheduler.allocator.reasons import (
     CapacityShort,
     ConstraintUnmet,
     CountersUnsupported,
+    GroupsClash,
     InUse,
+    OperationsNotSkipped,
     Picked,
     Reason,
     Tainted,
 )
 from dra_scheduler.allocator.requests import Request
 from dra_scheduler.allocator.state import AllocatedState
+
+_SKIPS = "DRAOptionalNodeOperations"
+"""The feature that nodes declare which can skip node operations."""
 
 
 class Recorder(Protocol):
@@ -40,7 +48,17 @@ class Recorder(Protocol):
 class Pick:
     """One picked device."""
 
-    __slots__ = ("consumed", "consumed_texts", "device", "had_capacity", "pool", "request", "shared")
+    __slots__ = (
+        "consumed",
+        "consumed_texts",
+        "counted",
+        "device",
+        "groups",
+        "had_capacity",
+        "pool",
+        "request",
+        "shared",
+    )
 
     def __init__(self, request: Request, pool: Pool, device: PoolDevice, shared: bool) -> None:
         self.request = request
@@ -51,6 +69,9 @@ class Pick:
         self.consumed: Mapping[str, int] = NOTHING
         self.consumed_texts: Mapping[str, str] = {}
         self.had_capacity = False
+        # Whether its counters are reserved, and how compatibility groups were before.
+        self.counted = False
+        self.groups: Undo = []
 
 
 class Picks:
@@ -62,7 +83,9 @@ class Picks:
         state: AllocatedState,
         claims: Sequence[ResourceClaim],
         recorder: Recorder | None,
+        declared_features: Sequence[str] = (),
     ) -> None:
+        self._skips_operations = features.optional_node_operations and _SKIPS in declared_features
         self._features = features
         self._state = state
         self._claims = claims
@@ -81,6 +104,7 @@ class Picks:
         self._holders: dict[PoolDevice, int] = {}
         self._capacity: dict[PoolDevice, dict[str, int]] = {}
         self.counters = Counters(state, features)
+        self.groups = CompatibilityGroups(state)
         self.of_claim: list[list[Pick]] = [[] for _ in claims]
         self.leaks = 0
 
@@ -101,19 +125,34 @@ class Picks:
             return Picked(tuple(claim.key for i, claim in enumerate(self._claims) if holders >> i & 1))
         return InUse(self._state.dedicated[device.id])
 
-    def capacity_shortage(self, request: Request, device: PoolDevice) -> Shortage | None:
-        """What the device lacks of the capacity that the request takes."""
-        capacities = device.spec.capacity
+    def capacity_shortage(
+        self, request: Request, device: PoolDevice, *, whole: bool = False
+    ) -> Shortage | None:
+        """What the device lacks of the capacity that the request takes; ``whole``: as if nothing were in use.
+
+        Raises:
+            CapacityError: it cannot be said what the request takes.
+        """
+        capacities, features = device.spec.capacity, self._features
         if not capacities and not request.capacity:
             return None
-        used = self._state.consumed.get(device.id, NOTHING)
-        return shortage(capacities, request.capacity, used, self._capacity.get(device, NOTHING))
+        used = NOTHING if whole else self._state.consumed.get(device.id, NOTHING)
+        allocating = NOTHING if whole else self._capacity.get(device, NOTHING)
+        return shortage(capacities, request.capacity, used, allocating, features.arithmetic, device.id.driver)
 
     def fits_capacity(self, request: Request, pool: Pool, device: PoolDevice) -> bool:
-        """Whether the device has the capacity that the request takes."""
+        """Whether the device has the capacity that the request takes.
+
+        Raises:
+            AllocationError: it cannot be said what the request takes.
+        """
         if not self._features.consumable_capacity:
             return True
-        short = self.capacity_shortage(request, device)
+        try:
+            short = self.capacity_shortage(request, device)
+        except CapacityError as error:
+            where = f"{request.where}: checking capacity for device {device.id}"
+            raise AllocationError(f"{where}: {error}") from None
         if short is not None and self._recorder is not None:
             self._recorder.turned_away(request, pool, device, CapacityShort(short))
         return short is None
@@ -124,43 +163,109 @@ class Picks:
         It is the request's device number ``index``, counted from 0.
 
         Raises:
-            AllocationError: the request is for all devices, and a constraint keeps them from going together.
+            AllocationError: the request is for all devices and a constraint keeps them from going together, or what
+                the request derives or takes of the device cannot be worked out.
         """
         shared = self._features.consumable_capacity and device.allow_multiple
-        counted = False
-        if device.spec.consumes_counters:
-            if not self._features.partitionable_devices:
-                self._record(request, pool, device, CountersUnsupported())
-                return False
-            again = self._features.shares_consume_counters_again
-            if again or not (shared and self._partly_consumed(device)):
-                if not self.counters.take(pool, device):
-                    if self._recorder is not None:
-                        self._record(request, pool, device, self.counters.shortage(pool, device))
-                    return False
-                counted = True
-        if self._features.device_taints and device.spec.taints:
-            any_effect = self._features.any_taint_prevents
-            taint = untolerated(device.spec.taints, request.tolerations, any_effect=any_effect)
-            if taint is not None:
-                self.leaks += counted
-                self._record(request, pool, device, Tainted(taint))
-                return False
-        if not self._satisfies_constraints(request, pool, device):
-            self.leaks += counted
+        pick = Pick(request, pool, device, shared)
+        if not self._is_usable(request, pool, device, shared) or not self._reserve(pick):
+            return False
+        try:
+            accepted = self._is_tolerated(request, pool, device) and self._satisfies_constraints(
+                request, pool, device
+            )
+        except AllocationError:
+            self._release(pick)
+            raise
+        if not accepted:
+            self._release(pick)
             return False
         claim = request.claim_index
         if not shared:
             self._holders[device] = self._holders.get(device, 0) | 1 << claim
         if not self._fits_at_last(request, pool, device, index):
-            # Constraints, counters and the mark on the device stay, as upstream.
-            self.leaks += 1
+            if self._features.takes_all_back:
+                self._leave(pick)
+            else:
+                # Constraints, counters and the mark on the device stay, as upstream.
+                self.leaks += 1
             return False
-        pick = Pick(request, pool, device, shared)
         if shared:
             self._consume(pick)
         self.of_claim[claim].append(pick)
         return True
+
+    def _is_usable(self, request: Request, pool: Pool, device: PoolDevice, shared: bool) -> bool:
+        """Whether nothing about the device itself speaks against it."""
+        if (
+            self._features.shares_exclude_whole_devices
+            and not shared
+            and not request.admin_access
+            and self._partly_consumed(device)
+        ):
+            self._record(request, pool, device, InUse(self._state.shared.get(device.id, ())))
+            return False
+        if device.slice.spec.skip_node_operations and not self._skips_operations:
+            disabled = not self._features.optional_node_operations
+            self._record(request, pool, device, OperationsNotSkipped(disabled))
+            return False
+        if device.spec.consumes_counters and not self._features.partitionable_devices:
+            self._record(request, pool, device, CountersUnsupported())
+            return False
+        return True
+
+    def _reserve(self, pick: Pick) -> bool:
+        """Reserves counters for the device, if there are enough and the other devices on them are compatible."""
+        request, pool, device = pick.request, pick.pool, pick.device
+        if not device.spec.consumes_counters:
+            return True
+        again = self._features.shares_consume_counters_again
+        if not again and pick.shared and self._partly_consumed(device):
+            return True
+        if self._features.compatibility_groups:
+            before = self.groups.take(pool, device)
+            if before is None:
+                if self._recorder is not None:
+                    name, mine, others = self.groups.clash(pool, device)
+                    clash = GroupsClash(name, tuple(sorted(mine)), tuple(sorted(others)))
+                    self._record(request, pool, device, clash)
+                return False
+            pick.groups = before
+        if not self.counters.take(pool, device):
+            if self._recorder is not None:
+                self._record(request, pool, device, self.counters.shortage(pool, device))
+            self.groups.give_back(pick.groups)
+            return False
+        pick.counted = True
+        return True
+
+    def _release(self, pick: Pick) -> None:
+        """Takes back what was reserved for a device that was rejected then."""
+        if not self._features.takes_all_back:
+            self.leaks += pick.counted
+            return
+        self.groups.give_back(pick.groups)
+        if pick.counted:
+            self.counters.give_back(pick.pool, pick.device)
+
+    def _leave(self, pick: Pick) -> None:
+        """Takes back all that :meth:`take` did for a device that is not shared, or not yet."""
+        request, device = pick.request, pick.device
+        name, subrequest = request.names
+        for constraint in self._constraints[request.claim_index]:
+            constraint.remove(name, subrequest, device)
+        if not pick.shared:
+            self._unmark(device, request.claim_index)
+        self._release(pick)
+
+    def _is_tolerated(self, request: Request, pool: Pool, device: PoolDevice) -> bool:
+        if not self._features.device_taints or not device.spec.taints:
+            return True
+        any_effect = self._features.any_taint_prevents
+        taint = untolerated(device.spec.taints, request.tolerations, any_effect=any_effect)
+        if taint is not None:
+            self._record(request, pool, device, Tainted(taint))
+        return taint is None
 
     def _fits_at_last(self, request: Request, pool: Pool, device: PoolDevice, index: int) -> bool:
         """The last check of capacity; where one device is wanted it was made before."""
@@ -174,7 +279,9 @@ class Picks:
             self._recorder.turned_away(request, pool, device, reason)
 
     def _partly_consumed(self, device: PoolDevice) -> bool:
-        return device.id in self._state.consumed or device in self._capacity
+        if device.id in self._state.consumed or device in self._capacity:
+            return True
+        return self._features.takes_all_back and device.id in self._state.shared
 
     def _satisfies_constraints(self, request: Request, pool: Pool, device: PoolDevice) -> bool:
         constraints = self._constraints[request.claim_index]
@@ -182,15 +289,18 @@ class Picks:
             return True
         name, subrequest = request.names
         for index, constraint in enumerate(constraints):
+            if not constraint.applies(name, subrequest):
+                continue
+            attribute = self._attribute(request, device, constraint, constraints[:index])
             if self._recorder is not None:
                 unmet = ConstraintUnmet(
                     index,
                     constraint.kind,
                     constraint.attribute_name,
-                    constraint.value(device),
+                    constraint.value(attribute),
                     constraint.seen(),
                 )
-            if constraint.add(name, subrequest, device):
+            if constraint.add(name, subrequest, device, attribute):
                 continue
             if self._recorder is not None:
                 self._recorder.turned_away(request, pool, device, unmet)
@@ -199,15 +309,33 @@ class Picks:
                     f"{request.where}: cannot add device {device.id} "
                     "because a claim constraint would not be satisfied"
                 )
-            for earlier in constraints[:index]:
-                if not earlier.remove(name, subrequest, device):
-                    self.leaks += 1
+            self._forget(request, device, constraints[:index])
             return False
         return True
 
+    def _attribute(
+        self, request: Request, device: PoolDevice, constraint: Constraint, earlier: Sequence[Constraint]
+    ) -> DeviceAttribute | None:
+        """What the constraint compares of the device; ``earlier`` ones have counted it already."""
+        if not request.derived:
+            return lookup_attribute(device, constraint.attribute_name)
+        try:
+            return attribute_for(request.derived, device, constraint.attribute_name)
+        except AllocationError:
+            self._forget(request, device, earlier)
+            raise
+
+    def _forget(self, request: Request, device: PoolDevice, constraints: Sequence[Constraint]) -> None:
+        name, subrequest = request.names
+        for constraint in constraints:
+            if not constraint.remove(name, subrequest, device):
+                self.leaks += 1
+
     def _consume(self, pick: Pick) -> None:
         device = pick.device
-        pick.consumed, pick.consumed_texts = consumption(device.spec.capacity, pick.request.capacity)
+        pick.consumed, pick.consumed_texts = consumption(
+            device.spec.capacity, pick.request.capacity, self._features.arithmetic, device.id.driver
+        )
         pick.had_capacity = device in self._capacity
         totals = self._capacity.setdefault(device, {})
         for name, value in pick.consumed.items():
@@ -224,21 +352,34 @@ class Picks:
                 if not constraint.remove(name, subrequest, device):
                     self.leaks += 1
         if not pick.shared:
-            holders = self._holders[device] & ~(1 << claim_index)
-            if holders:
-                self._holders[device] = holders
-            else:
-                del self._holders[device]
-            if device.spec.consumes_counters:
+            self._unmark(device, claim_index)
+            self.groups.give_back(pick.groups)
+            if pick.counted:
                 self.counters.give_back(pick.pool, device)
             return
+        self._return_share(pick)
+
+    def _unmark(self, device: PoolDevice, claim_index: int) -> None:
+        holders = self._holders[device] & ~(1 << claim_index)
+        if holders:
+            self._holders[device] = holders
+        else:
+            del self._holders[device]
+
+    def _return_share(self, pick: Pick) -> None:
+        device, exact = pick.device, self._features.takes_all_back
         totals = self._capacity.get(device)
-        if pick.consumed and totals is not None:
+        if totals is not None and (pick.consumed or exact):
             for name, value in pick.consumed.items():
                 totals[name] -= value
             if not any(totals.values()):
                 del self._capacity[device]
-        if (device in self._capacity) != pick.had_capacity or device.spec.consumes_counters:
+        if exact:
+            if pick.had_capacity:
+                # Another share of the device is still there, and has its counters.
+                self._capacity.setdefault(device, {})
+            self._release(pick)
+        elif (device in self._capacity) != pick.had_capacity or device.spec.consumes_counters:
             self.leaks += 1
 
     def touched(self) -> list[tuple[PoolDevice, Pool, Hashable]]:

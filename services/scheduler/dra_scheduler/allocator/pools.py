@@ -8,7 +8,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Protocol
 
-from dra_shared.api.resource import Device, ResourceSlice
+from dra_shared.api.resource import Device, DeviceAttribute, ResourceSlice
 
 from dra_scheduler.allocator.amounts import amount
 from dra_scheduler.allocator.features import Features
@@ -25,7 +25,17 @@ class PoolDevice:
     Compared by identity: a changed slice makes new ones. ``verdicts`` and ``well_formed`` belong to the selectors.
     """
 
-    __slots__ = ("allow_multiple", "counters", "id", "siblings", "slice", "spec", "verdicts", "well_formed")
+    __slots__ = (
+        "allow_multiple",
+        "counters",
+        "derived",
+        "id",
+        "siblings",
+        "slice",
+        "spec",
+        "verdicts",
+        "well_formed",
+    )
 
     def __init__(self, slice_: ResourceSlice, spec: Device, *, own_counters: bool = False) -> None:
         self.slice = slice_
@@ -42,6 +52,8 @@ class PoolDevice:
         self.siblings: tuple[PoolDevice, ...] = ()
         self.verdicts: dict[object, bool | str] = {}
         self.well_formed: bool | None = None
+        # Belongs to the derived attributes: what expressions give, or why they fail.
+        self.derived: dict[str, DeviceAttribute | tuple[bool, str]] = {}
 
     def __repr__(self) -> str:
         return f"PoolDevice({self.id})"
@@ -55,7 +67,7 @@ def counter_key(slice_: ResourceSlice, counter_set: str, name: str, own: bool) -
 class SliceEntry:
     """A slice and its devices."""
 
-    __slots__ = ("arrival", "consuming", "devices", "has_binding_conditions", "slice")
+    __slots__ = ("arrival", "consuming", "counting", "devices", "has_binding_conditions", "slice")
 
     def __init__(self, slice_: ResourceSlice, arrival: int, features: Features) -> None:
         self.slice = slice_
@@ -67,6 +79,10 @@ class SliceEntry:
         for device in self.devices:
             device.siblings = self.devices
         self.consuming = any(device.consumes_counters for device in slice_.spec.devices)
+        # Whether the pool's counters cannot be known without the slice.
+        self.counting = self.consuming or (
+            features.counter_sets_have_nodes and bool(slice_.spec.shared_counters)
+        )
 
     @property
     def generation(self) -> int:
@@ -80,8 +96,8 @@ class Siblings(Protocol):
     def generations(self) -> Mapping[int, int]:
         """How many there are of each generation."""
 
-    def consuming(self) -> Iterable[SliceEntry]:
-        """Those with devices that consume counters."""
+    def counting(self) -> Iterable[SliceEntry]:
+        """Those that the pool's counters depend on."""
 
 
 @dataclass(slots=True, eq=False)
@@ -157,7 +173,7 @@ def view_pool(
         names = {entry.slice.metadata.name for entry in current}
         beyond = [
             entry
-            for entry in siblings.consuming()
+            for entry in siblings.counting()
             if entry.generation == generation and entry.slice.metadata.name not in names
         ]
     if features.pools_are_sorted:
@@ -222,18 +238,20 @@ def _build(
 
     sets: dict[str, set[str]] = {}
     counters: dict[CounterKey, int] = {}
-    for entry in current:
+    for entry in (*current, *beyond) if features.counter_sets_have_nodes else current:
         for counter_set in entry.slice.spec.shared_counters:
             if counter_set.name in sets:
                 return invalid(f"duplicate counter set name {counter_set.name}")
             sets[counter_set.name] = set(counter_set.counters)
             for name, counter in counter_set.counters.items():
                 counters[counter_set.name, name] = amount(counter.value)
-    for group in (current, beyond):
+    for group in (with_devices, beyond) if features.counter_sets_have_nodes else (current, beyond):
         reason = _consumption_problem(sets, group)
         if reason is not None:
             return invalid(reason)
-    others = tuple(device for entry in beyond for device in entry.devices)
+    others = tuple(
+        device for entry in beyond if not entry.slice.spec.shared_counters for device in entry.devices
+    )
     return Pool(
         pool_id,
         generation,

@@ -42,10 +42,20 @@ class CelProgram:
             return f"CEL runtime error: {error}"
 
 
+def hint(error: str) -> str:
+    """What to do about an error that missing attributes cause (upstream's ``cel/errors.go``, since 1.37)."""
+    if "no such key:" not in error:
+        return ""
+    return (
+        ". consider using CEL optional chaining (.? followed by orValue()) "
+        "or guarding the check with has() for optional fields"
+    )
+
+
 def cel_features(features: Features) -> frozenset[str]:
-    """The gates that matter to CEL."""
+    """The gates that matter to CEL; since 1.37 expressions that are stored are typed as if all were on."""
     gates = {
-        "DRAConsumableCapacity": features.consumable_capacity,
-        "DRAListTypeAttributes": features.list_type_attributes,
+        "DRAConsumableCapacity": features.consumable_capacity or features.lists_are_readable,
+        "DRAListTypeAttributes": features.lists_are_readable,
     }
     return frozenset(name for name, on in gates.items() if on)

@@ -48,6 +48,37 @@ class CountersUnsupported:
 
 
 @dataclass(frozen=True, slots=True)
+class OperationsNotSkipped:
+    """The device's slice says that node operations can be skipped: ``disabled`` in the cluster, or the node can't."""
+
+    disabled: bool
+
+    def __str__(self) -> str:
+        text = "node operations are to be skipped, but "
+        if self.disabled:
+            return f"{text}the DRAOptionalNodeOperations feature is disabled"
+        return f"{text}the node does not declare DRAOptionalNodeOperations"
+
+
+@dataclass(frozen=True, slots=True)
+class GroupsClash:
+    """Other devices that draw from the counter set have no group in common with the device, or have none at all."""
+
+    counter_set: str
+    groups: tuple[str, ...]
+    others: tuple[str, ...]
+
+    def __str__(self) -> str:
+        def shown(names: tuple[str, ...]) -> str:
+            return f"[{', '.join(names)}]" if names else "none"
+
+        return (
+            f"counter set {self.counter_set}: compatibility groups are {shown(self.groups)}, "
+            f"those of the devices in use {shown(self.others)}"
+        )
+
+
+@dataclass(frozen=True, slots=True)
 class SelectorRejected:
     """A selector is not true for the device or, with ``error``, cannot be evaluated.
 
@@ -149,6 +180,8 @@ Reason = (
     | Picked
     | BindingUnsupported
     | CountersUnsupported
+    | OperationsNotSkipped
+    | GroupsClash
     | SelectorRejected
     | OtherNode
     | Tainted

@@ -44,6 +44,8 @@ class Request:
     tolerations: tuple[DeviceToleration, ...]
     capacity: Mapping[str, str]
     need: Need
+    # Expressions by the attribute that they stand for.
+    derived: Mapping[str, str]
 
     @property
     def full_name(self) -> str:
@@ -74,6 +76,14 @@ class Entry:
 
 
 @dataclass(frozen=True, slots=True)
+class RequestEnd:
+    """The last of the ``entries`` has been looked at, and is to be counted with those of its claim before it."""
+
+    claim: ResourceClaim
+    entries: tuple[Entry, ...]
+
+
+@dataclass(frozen=True, slots=True)
 class ClaimEnd:
     """All requests of a claim have been looked at: its devices are to be counted, and ``error`` raised if set."""
 
@@ -86,13 +96,13 @@ class ClaimEnd:
 class Attempt:
     """The claims of one scheduling attempt, checked as far as that doesn't depend on the node.
 
-    ``checks`` are what is left to do for each node, in upstream's order: a request for all devices, a claim whose
-    devices are to be counted, or the error at which to stop.
+    ``checks`` are what is left to do for each node, in upstream's order: a request for all devices, a request or claim
+    whose devices are to be counted, or the error at which to stop.
     """
 
     claims: tuple[ResourceClaim, ...]
     entries: tuple[Entry, ...]
-    checks: tuple["Request | ClaimEnd | AllocationError", ...]
+    checks: tuple["Request | RequestEnd | ClaimEnd | AllocationError", ...]
     requests: tuple[Request, ...]
     classes: tuple[tuple[str, DeviceClass | None], ...]
 
@@ -108,7 +118,7 @@ class _Checker:
 
     def attempt(self, claims: Sequence[ResourceClaim]) -> Attempt:
         entries: list[Entry] = []
-        checks: list[Request | ClaimEnd | AllocationError] = []
+        checks: list[Request | RequestEnd | ClaimEnd | AllocationError] = []
         try:
             for index, claim in enumerate(claims):
                 mine: list[Entry] = []
@@ -129,6 +139,8 @@ class _Checker:
                             index > 0 and not mine,
                         )
                     )
+                    if self._features.requests_are_counted:
+                        checks.append(RequestEnd(claim, tuple(mine)))
                 checks.append(ClaimEnd(claim, tuple(mine), self._constraint_error(claim)))
                 entries.extend(mine)
         except AllocationError as error:
@@ -167,6 +179,10 @@ class _Checker:
         if isinstance(part, DeviceSubRequest):
             name, parent = part.name, spec.name
         where = f"claim {claim.key}, request {name}"
+        if part.derived_attributes and not self._features.derived_attributes:
+            raise AllocationError(
+                f"{where}: cannot handle request with derived attributes, the feature is disabled"
+            )
         expressions = []
         for index, selector in enumerate(part.selectors):
             if selector.cel is None:
@@ -203,6 +219,7 @@ class _Checker:
             tolerations=part.tolerations,
             capacity=capacity,
             need=self._needs.need(selection, capacity, part.tolerations),
+            derived={attribute.name: attribute.expression for attribute in part.derived_attributes},
         )
         self._requests.append(request)
         return request

@@ -53,7 +53,7 @@ def results(
         AllocationResult(
             devices=DeviceAllocationResult(
                 results=tuple(_device(pick, features, share_id) for pick in picks[index]),
-                config=_configuration(claim, chosen[index]),
+                config=_configuration(claim, chosen[index], features),
             ),
             node_selector=_node_selector(claim, picks[index], node_name, features),
         )
@@ -72,15 +72,17 @@ def _device(pick: Pick, features: Features, share_id: ShareIds) -> DeviceRequest
         tolerations=request.tolerations if features.results_have_tolerations else (),
         share_id=share_id(pick) if pick.shared else None,
         consumed_capacity=dict(pick.consumed_texts),
+        skip_node_operations=device.slice.spec.skip_node_operations,
         binding_conditions=device.spec.binding_conditions if features.device_binding else (),
         binding_failure_conditions=device.spec.binding_failure_conditions if features.device_binding else (),
     )
 
 
 def _configuration(
-    claim: ResourceClaim, chosen: Iterable[tuple[Entry, Request]]
+    claim: ResourceClaim, chosen: Sequence[tuple[Entry, Request]], features: Features
 ) -> tuple[DeviceAllocationConfiguration, ...]:
     """Each class's configurations, once, for the requests that use it; then the claim's own."""
+    merged = features.configurations_are_merged
     by_class: dict[str, list[Request]] = {}
     for _, request in chosen:
         by_class.setdefault(request.device_class.metadata.name, []).append(request)
@@ -94,17 +96,30 @@ def _configuration(
     for config in claim.spec.devices.config:
         copies = 1
         if config.requests:
-            # Once for each request that it names, as 1.36 does.
-            copies = sum(
-                entry.spec.name in config.requests
-                or (entry.prioritized and request.full_name in config.requests)
-                for entry, request in chosen
-            )
+            # Until 1.36 once for each request that it names.
+            named = sum(_is_named(one, config.requests) for one in chosen)
+            copies = min(1, named) if merged else named
         copy = DeviceAllocationConfiguration(
             source="FromClaim", requests=config.requests, opaque=config.opaque
         )
         found.extend([copy] * copies)
+    if merged:
+        found = [_for_all(config, chosen) for config in found]
     return tuple(found)
+
+
+def _is_named(one: tuple[Entry, Request], requests: Sequence[str]) -> bool:
+    entry, request = one
+    return entry.spec.name in requests or (entry.prioritized and request.full_name in requests)
+
+
+def _for_all(
+    config: DeviceAllocationConfiguration, chosen: Iterable[tuple[Entry, Request]]
+) -> DeviceAllocationConfiguration:
+    """One for all requests names none."""
+    if not all(_is_named(one, config.requests) for one in chosen):
+        return config
+    return DeviceAllocationConfiguration(source=config.source, opaque=config.opaque)
 
 
 def _node_selector(

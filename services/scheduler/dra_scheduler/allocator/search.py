@@ -3,8 +3,9 @@
 Upstream recurses a level a device. Here each open decision is a frame on a list, so that neither many devices nor many
 claims meet an interpreter limit.
 
-Upstream does not always undo everything when it takes a device back (see ``constraints``; reserved counters also stay
-reserved when a taint or constraint turns the device away, or when the device can be shared), and goes on from there.
+Until 1.36 upstream does not always undo everything when it takes a device back (see ``constraints``; reserved counters
+also stay reserved when a taint or constraint turns the device away, or when the device can be shared), and goes on from
+there.
 The same happens here, and is counted in ``Picks.leaks``: as long as a failed branch left nothing behind, the same
 branch with an equal device, or from an equal position, would fail as well and is skipped; else it is walked.
 """
@@ -20,6 +21,7 @@ from dra_scheduler.allocator.errors import AllocationError
 from dra_scheduler.allocator.features import Features
 from dra_scheduler.allocator.picks import Picks, Recorder
 from dra_scheduler.allocator.pools import Pool, PoolDevice
+from dra_scheduler.allocator.programs import hint
 from dra_scheduler.allocator.reasons import DeadEnd
 from dra_scheduler.allocator.requests import MAX_RESULTS, Attempt, Request
 from dra_scheduler.allocator.selectors import Candidate, Rejection
@@ -274,7 +276,7 @@ class Search:
             if not picks.free(request, pool, device):
                 continue
             if failing is not None:
-                raise AllocationError(selector_error(request, failing))
+                raise AllocationError(selector_error(request, device, failing, self._features))
             if not picks.fits_capacity(request, pool, device):
                 continue
             if (
@@ -338,12 +340,15 @@ class Search:
             frozenset(devices.items()),
             picks.constraint_states(claim_index),
             picks.counters.state(),
+            picks.groups.state(),
         )
 
 
-def selector_error(request: Request, failing: Rejection) -> str:
+def selector_error(request: Request, device: PoolDevice, failing: Rejection, features: Features) -> str:
     """How upstream reports a selector that cannot be compiled or evaluated."""
     if failing.index < 0:
         return failing.error
     of = f"class {request.device_class.metadata.name}" if failing.of_class else f"claim {request.claim.key}"
-    return f"{of}: selector #{failing.index}: {failing.error}"
+    if not features.errors_name_the_device or not failing.error.startswith("CEL runtime error"):
+        return f"{of}: selector #{failing.index}: {failing.error}"
+    return f"{of}: selector #{failing.index} on device {device.id}: {failing.error}{hint(failing.error)}"

@@ -183,7 +183,7 @@ class Selection:
 
     def rejection(self, device: PoolDevice) -> Rejection | None:
         """The first selector that does not accept the device."""
-        lists = self._features.list_type_attributes
+        lists = self._features.lists_are_readable
         for of_class, expressions in ((True, self._of_class), (False, self._of_request)):
             for index, expression in enumerate(expressions):
                 verdict = expression.verdict(device, lists=lists)

@@ -9,6 +9,7 @@ from weakref import WeakValueDictionary
 from dra_shared.api.node import Node
 from dra_shared.api.resource import ResourceSlice
 
+from dra_scheduler.allocator.compatibility import uses_groups
 from dra_scheduler.allocator.errors import AllocationError
 from dra_scheduler.allocator.features import Features
 from dra_scheduler.allocator.nodes import node_matches
@@ -30,7 +31,7 @@ class _PoolSlices:
         self.for_all: dict[SliceEntry, None] = {}
         self.selective: set[SliceEntry] = set()
         self.common: dict[SliceEntry, None] = {}
-        self._consuming: dict[SliceEntry, None] = {}
+        self._counting: dict[SliceEntry, None] = {}
         self._views: dict[tuple[SliceEntry, ...], Pool | None] = {}
 
     def add(self, key: object, entry: SliceEntry, features: Features) -> None:
@@ -38,15 +39,15 @@ class _PoolSlices:
         self._views.clear()
         self.entries[key] = entry
         self.generations[entry.generation] = self.generations.get(entry.generation, 0) + 1
-        if entry.consuming:
-            self._consuming[entry] = None
+        if entry.counting:
+            self._counting[entry] = None
         spec = entry.slice.spec
         own = features.counters_are_the_slices
         if not features.partitionable_devices and (
             spec.per_device_node_selection is not None or (spec.shared_counters and not own)
         ):
             return
-        if spec.shared_counters and not own:
+        if spec.shared_counters and not own and not features.counter_sets_have_nodes:
             self.for_all[entry] = self.common[entry] = None
         elif spec.node_name:
             self.by_node.setdefault(spec.node_name, {})[entry] = None
@@ -61,7 +62,7 @@ class _PoolSlices:
         self.generations[entry.generation] -= 1
         if not self.generations[entry.generation]:
             del self.generations[entry.generation]
-        for table in (self._consuming, self.for_all, self.common):
+        for table in (self._counting, self.for_all, self.common):
             table.pop(entry, None)
         self.selective.discard(entry)
         name = entry.slice.spec.node_name
@@ -70,9 +71,9 @@ class _PoolSlices:
             if not self.by_node[name]:
                 del self.by_node[name]
 
-    def consuming(self) -> Iterable[SliceEntry]:
-        """Those with devices that consume counters."""
-        return self._consuming
+    def counting(self) -> Iterable[SliceEntry]:
+        """Those that the pool's counters depend on."""
+        return self._counting
 
     def view(self, pool_id: PoolID, relevant: Sequence[SliceEntry], features: Features) -> Pool | None:
         """The pool as nodes see it that can reach just these slices; those nodes share the object."""
@@ -176,7 +177,7 @@ class Snapshot:
         pools = self._gather(node)
         found = self._shared_views.get(pools)
         if found is None:
-            found = self._shared_views[pools] = View(pools)
+            found = self._shared_views[pools] = View(pools, self.features)
         self._node_views[name] = _NodeView(node, local, shared, found)
         return found
 
@@ -201,6 +202,11 @@ class Snapshot:
         self._node_views.pop(node_name, None)
 
     def _put(self, key: object, slice_: ResourceSlice) -> None:
+        if (self.features.groups_are_known and not self.features.compatibility_groups) and uses_groups(
+            slice_
+        ):
+            self._remove(key)
+            return
         pool_id = (slice_.spec.driver, slice_.spec.pool.name)
         old_id = self._where.get(key)
         names = {slice_.spec.node_name}

@@ -6,6 +6,7 @@ from dra_shared.api.resource import DeviceToleration
 from dra_shared.taints import untolerated
 
 from dra_scheduler.allocator.capacity import NOTHING, shortage
+from dra_scheduler.allocator.capacityrange import CapacityError
 from dra_scheduler.allocator.counters import available_counters
 from dra_scheduler.allocator.features import Features
 from dra_scheduler.allocator.pools import Pool, PoolDevice
@@ -65,8 +66,13 @@ class Need:
         features, spec = self._features, device.spec
         if features.consumable_capacity and (spec.capacity or self._capacity):
             used = state.consumed.get(device.id, NOTHING)
-            if shortage(spec.capacity, self._capacity, used, NOTHING) is not None:
-                return False
+            try:
+                if shortage(
+                    spec.capacity, self._capacity, used, NOTHING, features.arithmetic, device.id.driver
+                ):
+                    return False
+            except CapacityError:
+                return True
         if not spec.consumes_counters:
             return not (
                 features.device_taints
@@ -113,16 +119,16 @@ class View:
         "pools",
     )
 
-    def __init__(self, pools: tuple[Pool, ...]) -> None:
+    def __init__(self, pools: tuple[Pool, ...], features: Features) -> None:
         self.pools = pools
         self.any_invalid = any(pool.invalid_reason is not None for pool in pools)
         self.any_per_device = any(pool.per_device for pool in pools)
         self.any_unparsable = any(pool.unparsable for pool in pools)
         # Whether getting to some device may end the search with an error.
         self.needs_care = self.any_unparsable or any(pool.barrier is not None for pool in pools)
-        # Upstream counts for pools of one name together, whatever their drivers.
+        # Until 1.36 upstream counts for pools of one name together, whatever their drivers.
         names = [pool.id[1] for pool in pools if pool.counters]
-        self._shared_names = len(set(names)) < len(names)
+        self._shared_names = len(set(names)) < len(names) and not features.counters_have_drivers
         self._candidates: dict[Need, tuple[AllocatedState, int, Sequence[Candidate]]] = {}
 
     def candidates(self, need: Need, state: AllocatedState) -> Sequence[Candidate]:

@@ -20,6 +20,8 @@ from dra_scheduler.allocator.reasons import (
     CapacityShort,
     CounterShort,
     CountersUnsupported,
+    GroupsClash,
+    OperationsNotSkipped,
     OtherNode,
     Tainted,
 )
@@ -155,7 +157,7 @@ def _found(manager: DRAManager, offer: Offer) -> _Found:
 
 def _room(manager: DRAManager, device: PoolDevice) -> int | None:
     used = manager.claims.state.consumed.get(device.id, {})
-    needs, _ = consumption(device.spec.capacity, {})
+    needs, _ = consumption(device.spec.capacity, {}, manager.features.arithmetic, device.id.driver)
     left = [
         (amount(device.spec.capacity[name].value) - used.get(name, 0)) // need
         for name, need in needs.items()
@@ -170,6 +172,10 @@ def _why(offer: Offer) -> str:
             return f"taint {taint.key}:{taint.effect}"
         case CounterShort():
             return "counters used up"
+        case GroupsClash():
+            return "not compatible with devices in use"
+        case OperationsNotSkipped():
+            return "node cannot skip operations"
         case Instead():
             return "only instead of a free one"
         case CapacityShort():

@@ -6,8 +6,9 @@ Mirrors upstream's ``component-helpers/resource``.
 import functools
 from collections.abc import Iterable, Mapping
 
+import msgspec
 from dra_shared.api.container import Container
-from dra_shared.api.pod import Pod
+from dra_shared.api.pod import NodeAllocatableResourceClaimStatus, Pod
 from dra_shared.quantity import Quantity
 
 # CPU in thousandths, everything else in whole units, rounded up.
@@ -79,13 +80,35 @@ def pod_requests(
         _add_init_containers(total, pod.spec.init_containers, defaults)
     if claims:
         for status in pod.status.node_allocatable_resource_claim_statuses:
-            add(total, amounts(status.resources))
+            _add_claim(total, status)
     if pod_level and pod.spec.resources is not None:
         for name, quantity in pod.spec.resources.requests.items():
             if name in _POD_LEVEL or name.startswith("hugepages-"):
                 total[name] = amount(name, quantity)
     if pod.spec.overhead:
         add(total, amounts(pod.spec.overhead))
+    return total
+
+
+def _add_claim(total: Amounts, status: NodeAllocatableResourceClaimStatus) -> None:
+    """What a claim takes: once what it stands for, and its overhead for the pod and each container that uses it."""
+    add(total, amounts(status.resources))
+    for mapped in status.mapping:
+        add(total, {mapped.name: amount(mapped.name, mapped.quantity)})
+    for overhead in status.overhead:
+        once, each = overhead.per_pod or "0", overhead.per_container or "0"
+        name, users = overhead.name, len(status.containers)
+        add(total, {name: amount(name, once) + amount(name, each) * users})
+
+
+def container_overhead(pod: Pod, container: str) -> Amounts:
+    """What a container's own limits have to bear of the overhead of its claims."""
+    total: Amounts = {}
+    for status in pod.status.node_allocatable_resource_claim_statuses:
+        if container in status.containers:
+            for overhead in status.overhead:
+                for text in (overhead.per_pod, overhead.per_container):
+                    add(total, {overhead.name: amount(overhead.name, text or "0")})
     return total
 
 
@@ -104,6 +127,22 @@ def _add_init_containers(
             add(needs, sidecars)
             _raise_to(highest, needs)
     _raise_to(total, highest)
+
+
+def pod_limits(pod: Pod) -> Amounts:
+    """The sum of the limits of containers, and of what claims take (component-helpers' AggregateContainerLimits)."""
+
+    def limited(container: Container) -> Container:
+        resources = msgspec.structs.replace(container.resources, requests=container.resources.limits)
+        return msgspec.structs.replace(container, resources=resources)
+
+    spec = msgspec.structs.replace(
+        pod.spec,
+        containers=tuple(map(limited, pod.spec.containers)),
+        init_containers=tuple(map(limited, pod.spec.init_containers)),
+        overhead={},
+    )
+    return pod_requests(msgspec.structs.replace(pod, spec=spec), pod_level=False)
 
 
 def scoring_requests(pod: Pod) -> Amounts:

@@ -1,4 +1,4 @@
-"""Devices that consume the node's own CPU, memory and the like (DRANodeAllocatableResources, alpha in 1.36).
+"""Devices that consume the node's own CPU, memory and the like (DRANodeAllocatableResources, alpha since 1.36).
 
 Mirrors upstream's ``pkg/scheduler/framework/plugins/dynamicresources/nodeallocatabledynamicresources.go``.
 """
@@ -6,7 +6,12 @@ Mirrors upstream's ``pkg/scheduler/framework/plugins/dynamicresources/nodealloca
 from collections.abc import Iterable, Sequence
 
 import msgspec
-from dra_shared.api.pod import NodeAllocatableResourceClaimStatus, Pod
+from dra_shared.api.pod import (
+    NodeAllocatableMappedResources,
+    NodeAllocatableOverheadResources,
+    NodeAllocatableResourceClaimStatus,
+    Pod,
+)
 from dra_shared.api.resource import (
     AllocationResult,
     Device,
@@ -17,11 +22,18 @@ from dra_shared.api.resource import (
 from dra_shared.quantity import Quantity
 
 from dra_scheduler.framework.nodeinfo import NodeInfo
-from dra_scheduler.framework.resources import Amounts, amounts, pod_requests
+from dra_scheduler.framework.resources import (
+    Amounts,
+    amounts,
+    container_overhead,
+    pod_limits,
+    pod_requests,
+)
 from dra_scheduler.framework.status import Status, unresolvable, unschedulable
 from dra_scheduler.plugins.noderesources import shortfalls
 
 _NANO = 9
+_HUGE_PAGES = "hugepages-"
 
 
 class NeedsUnknown(Exception):
@@ -38,6 +50,17 @@ def find_device(slices: Iterable[ResourceSlice], result: DeviceRequestAllocation
     return None
 
 
+def takes_from_node(device: Device) -> bool:
+    """Whether an allocated device takes anything from its node."""
+    return bool(device.node_allocatable_resource_mappings or device.node_allocatable_resources)
+
+
+def is_mapped(device: Device) -> bool:
+    """Whether the device stands for resources of the node, and not only adds to what its users take."""
+    mapped = any(entry.mapping is not None for entry in device.node_allocatable_resources.values())
+    return mapped or bool(device.node_allocatable_resource_mappings)
+
+
 def claim_statuses(
     pod: Pod,
     allocations: Sequence[tuple[ResourceClaim, AllocationResult, str]],
@@ -52,8 +75,10 @@ def claim_statuses(
     """
     statuses = []
     for claim, allocation, pod_claim in allocations:
-        taken = _taken(claim, allocation, slices)
-        if taken:
+        taken = _Taken()
+        for result in allocation.devices.results:
+            taken.add(claim, result, slices)
+        if taken.resources or taken.mapped or taken.overhead:
             statuses.append(
                 NodeAllocatableResourceClaimStatus(
                     resource_claim_name=claim.metadata.name,
@@ -62,45 +87,82 @@ def claim_statuses(
                         for container in (*pod.spec.init_containers, *pod.spec.containers)
                         if any(use.name == pod_claim for use in container.resources.claims)
                     ),
-                    resources={name: str(quantity) for name, quantity in taken.items()},
+                    resources={name: str(quantity) for name, quantity in taken.resources.items()},
+                    mapping=tuple(
+                        NodeAllocatableMappedResources(name=name, quantity=str(quantity))
+                        for name, quantity in sorted(taken.mapped.items())
+                    ),
+                    overhead=tuple(taken.overhead[name] for name in sorted(taken.overhead)),
                 )
             )
     return tuple(sorted(statuses, key=lambda status: status.resource_claim_name))
 
 
-def _taken(
-    claim: ResourceClaim, allocation: AllocationResult, slices: Sequence[ResourceSlice]
-) -> dict[str, Quantity]:
-    taken: dict[str, Quantity] = {}
-    for result in allocation.devices.results:
+class _Taken:
+    """What the devices of one claim take, by resource: as 1.36 has it, and what they stand for and add since 1.37."""
+
+    def __init__(self) -> None:
+        self.resources: dict[str, Quantity] = {}
+        self.mapped: dict[str, Quantity] = {}
+        self.overhead: dict[str, NodeAllocatableOverheadResources] = {}
+
+    def add(
+        self, claim: ResourceClaim, result: DeviceRequestAllocationResult, slices: Sequence[ResourceSlice]
+    ) -> None:
         where = f"claim {claim.metadata.namespace}/{claim.metadata.name}, device {result.device}"
         device = find_device(slices, result)
         if device is None:
             raise NeedsUnknown(f"{where}: device {result.device} not found in pool {result.pool}")
         for resource, mapping in sorted(device.node_allocatable_resource_mappings.items()):
-            factor = (
-                Quantity.parse(mapping.allocation_multiplier)
-                if mapping.allocation_multiplier is not None
-                else None
-            )
-            if mapping.capacity_key:
-                if not result.consumed_capacity:
-                    raise NeedsUnknown(
-                        f"{where}: ConsumedCapacity is nil, but Capacity key '{mapping.capacity_key}' is set in "
-                        f"NodeAllocatableResourceMappings for resource {resource}"
-                    )
-                consumed = result.consumed_capacity.get(mapping.capacity_key)
-                if consumed is None:
-                    continue
-                quantity = Quantity.parse(consumed)
-                if factor is not None:
-                    quantity = multiply(quantity, factor)
-            elif factor is not None:
-                quantity = factor
-            else:
-                continue
-            taken[resource] = taken[resource].add(quantity) if resource in taken else quantity
-    return taken
+            about = f"NodeAllocatableResourceMappings for resource {resource}"
+            key, factor = mapping.capacity_key, mapping.allocation_multiplier
+            _sum(self.resources, resource, _amount(result, key, factor, factor, where, about))
+        for resource, entry in sorted(device.node_allocatable_resources.items()):
+            if entry.mapping is not None:
+                about = f"NodeAllocatableResources for resource {resource}"
+                key, factor = entry.mapping.capacity_key, entry.mapping.capacity_multiplier
+                each = entry.mapping.device_multiplier
+                _sum(self.mapped, resource, _amount(result, key, factor, each, where, about))
+            if entry.overhead is not None:
+                known = self.overhead.get(resource, NodeAllocatableOverheadResources(name=resource))
+                self.overhead[resource] = NodeAllocatableOverheadResources(
+                    name=resource,
+                    per_pod=_plus(known.per_pod, entry.overhead.per_pod),
+                    per_container=_plus(known.per_container, entry.overhead.per_container),
+                )
+
+
+def _amount(
+    result: DeviceRequestAllocationResult,
+    key: str | None,
+    factor: str | None,
+    each: str | None,
+    where: str,
+    about: str,
+) -> Quantity | None:
+    """``factor`` times what is consumed of the capacity ``key``; without a key ``each``."""
+    if not key:
+        return None if each is None else Quantity.parse(each)
+    if not result.consumed_capacity:
+        raise NeedsUnknown(f"{where}: ConsumedCapacity is nil, but Capacity key '{key}' is set in {about}")
+    bare = key.removeprefix(f"{result.driver}/")
+    names = (key,) if "/" in bare else (f"{result.driver}/{bare}", bare)
+    consumed = next((result.consumed_capacity[n] for n in names if n in result.consumed_capacity), None)
+    if consumed is None:
+        return None
+    quantity = Quantity.parse(consumed)
+    return quantity if factor is None else multiply(quantity, Quantity.parse(factor))
+
+
+def _sum(totals: dict[str, Quantity], resource: str, more: Quantity | None) -> None:
+    if more is not None:
+        totals[resource] = totals[resource].add(more) if resource in totals else more
+
+
+def _plus(known: str | None, more: str | None) -> str | None:
+    if known is None or more is None:
+        return more if known is None else known
+    return str(Quantity.parse(known).add(Quantity.parse(more)))
 
 
 def multiply(quantity: Quantity, factor: Quantity) -> Quantity:
@@ -120,7 +182,7 @@ def needs_with(pod: Pod, statuses: Sequence[NodeAllocatableResourceClaimStatus])
 
 
 def check_pod_level(pod: Pod) -> Status | None:
-    """Whether pod-level requests, where there are any, cover containers and claims together."""
+    """Whether requests and limits of the pod as a whole, where there are any, cover containers and claims together."""
     if pod.spec.resources is None:
         return None
     bare = msgspec.structs.replace(pod, spec=msgspec.structs.replace(pod.spec, overhead={}))
@@ -131,6 +193,32 @@ def check_pod_level(pod: Pod) -> Status | None:
                 f"pod level request for {name} is insufficient to cover the aggregated container and "
                 "node-allocatable DRA requests"
             )
+    if any(status.resources for status in pod.status.node_allocatable_resource_claim_statuses):
+        # In 1.36 limits are not looked at.
+        return None
+    return _check_limits(bare, amounts(pod.spec.resources.limits))
+
+
+def _check_limits(pod: Pod, most: Amounts) -> Status | None:
+    together = pod_limits(pod)
+    for name in sorted(most):
+        if name.startswith(_HUGE_PAGES) and together.get(name, 0) > most[name]:
+            return unresolvable(
+                f"pod level limit for {name} is insufficient to cover the aggregated container and "
+                "node-allocatable DRA limits"
+            )
+    for container in pod.spec.containers:
+        overhead = container_overhead(pod, container.name)
+        for name, value in sorted(amounts(container.resources.limits).items()):
+            if (
+                name in most
+                and not name.startswith(_HUGE_PAGES)
+                and value + overhead.get(name, 0) > most[name]
+            ):
+                return unresolvable(
+                    f"pod level limit for {name} is insufficient to cover the limit and DRA overhead for "
+                    f"container {container.name}"
+                )
     return None
 
 

@@ -4,16 +4,17 @@ Mirrors ``Filter`` in upstream's ``pkg/scheduler/framework/plugins/dynamicresour
 """
 
 import functools
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 
 import msgspec
 from dra_shared.api.node import Node
 from dra_shared.api.pod import NodeAllocatableResourceClaimStatus, Pod
-from dra_shared.api.resource import AllocationResult, DeviceRequest, ResourceClaim
+from dra_shared.api.resource import AllocationResult, Device, DeviceRequest, ResourceClaim
 from dra_shared.claims import ClaimReferenceError, claim_name, is_reserved_for_pod
 from dra_shared.clock import Clock
 from dra_shared.features import FeatureGates
 from dra_shared.nodeselector import matches
+from dra_shared.version import V1_37
 
 from dra_scheduler.allocator import AllocationError, TimeLimit, Trace
 from dra_scheduler.dra.manager import DRAManager
@@ -31,7 +32,9 @@ from dra_scheduler.plugins.dynamicresources.nodeallocatable import (
     check_pod_level,
     claim_statuses,
     find_device,
+    is_mapped,
     needs_with,
+    takes_from_node,
 )
 
 # After so many seconds a search goes on in a thread; one that is for explanations ends after so many.
@@ -69,6 +72,8 @@ class NodeFilter:
             "DRAResourceClaimDeviceStatus"
         )
         self._node_allocatable = gates.enabled("DRANodeAllocatableResources")
+        # Devices have mappings and overhead then, which count for claims that are allocated already, too.
+        self._mapping_since_1_37 = gates.version >= V1_37
         self._with_groups = gates.enabled("DRAWorkloadResourceClaims")
 
     def check(self, state: CycleState, memory: AttemptMemory, pod: Pod, node: NodeInfo) -> Status | None:
@@ -97,6 +102,11 @@ class NodeFilter:
                     return taken
                 statuses = taken
             found = NodeAllocation(allocated, requests, mappings, statuses)
+        elif self._node_allocatable and self._mapping_since_1_37:
+            taken = self._node_resources(memory, pod, node, (), requests)
+            if isinstance(taken, Status):
+                return taken
+            found = NodeAllocation(node_statuses=taken) if taken else None
         if unavailable:
             memory.unavailable |= unavailable
             return unresolvable("resourceclaim not available on the node")
@@ -126,13 +136,19 @@ class NodeFilter:
                     unavailable.add(index)
             except BindingFailed:
                 unavailable.add(index)
-        if self._node_allocatable and self._takes_from_node(claim, claim.status.allocation):
-            others = [ref for ref in claim.status.reserved_for if ref.uid != pod.metadata.uid]
-            if others and not is_reserved_for_pod(pod, claim, pod_groups=self._with_groups):
-                return unresolvable(
-                    f"node allocatable resource claim {claim.metadata.name} cannot be shared across pods"
-                )
-        return None
+        return self._check_sharing(pod, claim, claim.status.allocation) if self._node_allocatable else None
+
+    def _check_sharing(self, pod: Pod, claim: ResourceClaim, allocation: AllocationResult) -> Status | None:
+        """A claim that stands for a part of the node cannot be another pod's, too."""
+        wanted = is_mapped if self._mapping_since_1_37 else takes_from_node
+        if not any(map(wanted, self._devices(allocation))):
+            return None
+        others = [ref for ref in claim.status.reserved_for if ref.uid != pod.metadata.uid]
+        if not others or is_reserved_for_pod(pod, claim, pod_groups=self._with_groups):
+            return None
+        why = "has a mapped device and cannot" if self._mapping_since_1_37 else "cannot"
+        name = claim.metadata.name
+        return unresolvable(f"node allocatable resource claim {name} {why} be shared across pods")
 
     def _extended(self, memory: AttemptMemory, pod: Pod, node: NodeInfo) -> _Extended | Status:
         claim = memory.claims.extended
@@ -299,10 +315,10 @@ class NodeFilter:
 
         return check
 
-    def _takes_from_node(self, claim: ResourceClaim, allocation: AllocationResult) -> bool:
+    def _devices(self, allocation: AllocationResult) -> Iterator[Device]:
         slices = self._manager.slices.list()
-        devices = (find_device(slices, result) for result in allocation.devices.results)
-        return any(device is not None and device.node_allocatable_resource_mappings for device in devices)
+        found = (find_device(slices, result) for result in allocation.devices.results)
+        return (device for device in found if device is not None)
 
     def _node_resources(
         self,
@@ -318,7 +334,7 @@ class NodeFilter:
             if claim is memory.claims.extended and requests is None:
                 continue
             allocation = claim.status.allocation or next(fresh)
-            if self._takes_from_node(claim, allocation):
+            if any(map(takes_from_node, self._devices(allocation))):
                 allocations.append((claim, allocation, _called(pod, index)))
         if not allocations:
             return ()

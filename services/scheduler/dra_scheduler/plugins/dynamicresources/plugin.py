@@ -243,9 +243,11 @@ class DynamicResources:
         if memory is None or not memory.claims:
             return None
         wanted = list(memory.claims.unallocated())
-        if not wanted:
-            return None
         found = memory.shared.allocations.get(node_name)
+        if not wanted:
+            # What claims that are allocated already take from the node is for PreBind.
+            memory.reserved = found
+            return None
         if found is None or not found.results:
             if all(claim is memory.claims.extended for _, claim in wanted):
                 return None  # the node's device plugin serves the extended resources

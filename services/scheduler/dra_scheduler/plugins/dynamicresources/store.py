@@ -6,12 +6,17 @@ schedulers only one succeeds.
 """
 
 import asyncio
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Iterable
 from typing import TypeVar
 
 import httpx
 import msgspec
-from dra_shared.api.pod import Pod, PodExtendedResourceClaimStatus, PodStatus
+from dra_shared.api.pod import (
+    NodeAllocatableResourceClaimStatus,
+    Pod,
+    PodExtendedResourceClaimStatus,
+    PodStatus,
+)
 from dra_shared.api.resource import AllocationResult, ResourceClaim, ResourceClaimConsumerReference
 from dra_shared.api.resources import PODS, RESOURCE_CLAIMS
 from dra_shared.claims import FINALIZER, is_reserved_for_pod
@@ -21,6 +26,7 @@ from dra_shared.client.rest import Client, PatchType
 from dra_shared.clock import Clock, rfc3339, wait_for
 from dra_shared.features import FeatureGates
 from dra_shared.log import logger
+from dra_shared.version import V1_37
 
 from dra_scheduler.dra.claimtracker import ClaimNotFound, ClaimOutdated, revision
 from dra_scheduler.dra.manager import DRAManager
@@ -32,7 +38,7 @@ from dra_scheduler.plugins.dynamicresources.bindingconditions import (
     has_timed_out,
     is_ready,
 )
-from dra_scheduler.plugins.dynamicresources.extended import is_in_memory
+from dra_scheduler.plugins.dynamicresources.extended import IN_MEMORY_NAME, is_in_memory
 from dra_scheduler.plugins.dynamicresources.memory import AttemptMemory, GroupMemory
 
 # client-go's retry.DefaultRetry.
@@ -75,6 +81,8 @@ class ClaimStore:
             "DRAResourceClaimDeviceStatus"
         )
         self._node_allocatable = gates.enabled("DRANodeAllocatableResources")
+        # Until 1.36 a claim that was made for extended resources has its placeholder's name in pods' statuses.
+        self._names_are_real = gates.version >= V1_37
         self._with_groups = gates.enabled("DRAWorkloadResourceClaims")
 
     async def pre_bind(
@@ -220,7 +228,10 @@ class ClaimStore:
     async def patch_node_statuses(self, pod: Pod, memory: AttemptMemory) -> None:
         """Write to the pod's status what its claims take from the node; the assumed ``pod`` has it already."""
         assert memory.reserved is not None
-        status = PodStatus(node_allocatable_resource_claim_statuses=memory.reserved.node_statuses)
+        statuses = memory.reserved.node_statuses
+        if self._names_are_real:
+            statuses = _with_real_names(statuses, memory.claims.extended)
+        status = PodStatus(node_allocatable_resource_claim_statuses=statuses)
         try:
             await self._patch_pod(pod, {"status": status})
         except REQUEST_ERRORS as failure:
@@ -229,9 +240,18 @@ class ClaimStore:
             ) from failure
 
     async def clear_node_statuses(self, pod: Pod) -> None:
-        """Take that back."""
+        """Take that back: what is only left out stays since 1.37, so the list is empty."""
+        meta = pod.metadata
+        body = {"metadata": {"uid": meta.uid}, "status": {"nodeAllocatableResourceClaimStatuses": []}}
         try:
-            await self._patch_pod(pod, {"status": {"nodeAllocatableResourceClaimStatuses": None}})
+            await self._client.patch(
+                PODS.unread,
+                meta.name,
+                body,
+                meta.namespace,
+                patch_type=PatchType.MERGE,
+                subresource="status",
+            )
         except REQUEST_ERRORS as failure:
             _log.warning("node-allocatable status not cleared", pod=pod.key, error=str(failure))
 
@@ -345,3 +365,18 @@ def with_finalizer(claim: ResourceClaim) -> ResourceClaim:
         return claim
     meta = msgspec.structs.replace(meta, finalizers=(*meta.finalizers, FINALIZER))
     return msgspec.structs.replace(claim, metadata=meta)
+
+
+def _with_real_names(
+    statuses: Iterable[NodeAllocatableResourceClaimStatus], extended: ResourceClaim | None
+) -> tuple[NodeAllocatableResourceClaimStatus, ...]:
+    """The statuses with the name of the claim that was made for extended resources."""
+    if extended is None or is_in_memory(extended):
+        return tuple(statuses)
+    real = extended.metadata.name
+    return tuple(
+        msgspec.structs.replace(status, resource_claim_name=real)
+        if status.resource_claim_name == IN_MEMORY_NAME
+        else status
+        for status in statuses
+    )

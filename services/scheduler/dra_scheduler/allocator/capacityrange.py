@@ -1,0 +1,76 @@
+"""Ranges of capacity since 1.37: in thousandths where fractions are allowed, and an error instead of an overflow.
+
+Mirrors ``roundUpRange`` and ``violateValidRange`` of ``structured/internal/*/consumable_capacity.go``.
+"""
+
+from dra_shared.api.resource import CapacityRequestPolicyRange
+from dra_shared.quantity import Quantity
+
+_MAX_INT64 = (1 << 63) - 1
+_NO_NUMBER = "capacity request cannot be represented in the device's range arithmetic"
+
+
+class CapacityError(Exception):
+    """How much a request takes cannot be worked out, which ends an allocation."""
+
+
+def round_up(wanted: Quantity, valid_range: CapacityRequestPolicyRange, *, fractions: bool) -> Quantity:
+    """The least amount of the range that is enough; ``wanted`` is not below its minimum.
+
+    Raises:
+        CapacityError: numbers of 64 bits don't reach that far.
+    """
+    if valid_range.step is None:
+        return wanted
+    step, low = Quantity.parse(valid_range.step), Quantity.parse(valid_range.min or "0")
+    if _in_thousandths(valid_range, fractions):
+        asked = _thousandths(wanted)
+        if asked is None:
+            raise CapacityError(f"{_NO_NUMBER}: request {wanted} is not a representable milli value")
+        total = _stepped(asked, low.milli_value(), step.milli_value())
+        if total > _MAX_INT64:
+            text = f"rounding request {wanted} up to the next step passes the milli-value range"
+            raise CapacityError(f"{_NO_NUMBER}: {text}")
+        whole = total % 1000 == 0
+        return Quantity(total // 1000, 0, step.format) if whole else Quantity(total, -3, step.format)
+    if wanted > Quantity(_MAX_INT64):
+        raise CapacityError(f"{_NO_NUMBER}: request {wanted} exceeds MaxInt64")
+    if step.value() == 0:
+        return wanted
+    total = _stepped(wanted.value(), low.value(), step.value())
+    if low.value() >= 0 and total > _MAX_INT64:
+        text = f"rounding request {wanted} up to the next step passes MaxInt64"
+        raise CapacityError(f"{_NO_NUMBER}: {text}")
+    return Quantity(total, 0, step.format)
+
+
+def violates_step(amount: Quantity, valid_range: CapacityRequestPolicyRange, *, fractions: bool) -> bool:
+    """Whether the amount is no number of steps away from the minimum."""
+    if valid_range.step is None:
+        return False
+    step, low = Quantity.parse(valid_range.step), Quantity.parse(valid_range.min or "0")
+    if not _in_thousandths(valid_range, fractions):
+        return step.value() != 0 and (amount.value() - low.value()) % step.value() != 0
+    asked = _thousandths(amount)
+    return asked is None or (asked - low.milli_value()) % step.milli_value() != 0
+
+
+def _stepped(wanted: int, low: int, step: int) -> int:
+    return low + -(-(wanted - low) // step) * step
+
+
+def _in_thousandths(valid_range: CapacityRequestPolicyRange, fractions: bool) -> bool:
+    """Whether all bounds have so many of them, and a step at least one."""
+    if not fractions:
+        return False
+    bounds = (valid_range.min, valid_range.max, valid_range.step)
+    numbers = [None if text is None else _thousandths(Quantity.parse(text)) for text in bounds]
+    if any(number is None and text is not None for number, text in zip(numbers, bounds, strict=True)):
+        return False
+    step = numbers[2]
+    return step is None or step >= 1
+
+
+def _thousandths(quantity: Quantity) -> int | None:
+    number = quantity.milli_value()
+    return number if quantity.compare(Quantity(number, -3, quantity.format)) == 0 else None

@@ -1,0 +1,117 @@
+"""Compatibility groups: which devices may draw from the same counter set at the same time.
+
+Mirrors upstream's ``structured/internal/experimental/compatibility_groups.go`` (1.37).
+"""
+
+from collections.abc import Hashable, Iterable, Mapping
+from typing import NamedTuple
+
+from dra_shared.api.resource import ResourceSlice
+
+from dra_scheduler.allocator.pools import Pool, PoolDevice
+from dra_scheduler.allocator.state import AllocatedState, PoolID
+
+
+class Common(NamedTuple):
+    """What the devices on a counter set have in common: no groups at all (``none``), or these ``groups``."""
+
+    none: bool
+    groups: frozenset[str] = frozenset()
+
+    def admits(self, groups: frozenset[str]) -> bool:
+        """Whether a device with these groups can join."""
+        if not groups:
+            return self.none
+        return not self.none and not self.groups.isdisjoint(groups)
+
+    def joined(self, groups: frozenset[str]) -> "Common":
+        """With one more device."""
+        return self if self.none or not groups else Common(False, self.groups & groups)
+
+
+# By counter set; one without devices admits all.
+_Sets = Mapping[str, Common]
+
+
+def uses_groups(slice_: ResourceSlice) -> bool:
+    """Whether a device of the slice has groups: then nothing of it can be allocated while the feature is off."""
+    return any(
+        consumption.compatibility_groups
+        for device in slice_.spec.devices
+        for consumption in device.consumes_counters
+    )
+
+
+def groups_of(device: PoolDevice) -> tuple[tuple[str, frozenset[str]], ...]:
+    """The device's groups by counter set."""
+    return tuple(
+        (consumption.counter_set, frozenset(consumption.compatibility_groups))
+        for consumption in device.spec.consumes_counters
+    )
+
+
+class CompatibilityGroups:
+    """The groups on the counter sets of all pools: those of allocated devices, and of what the attempt has picked."""
+
+    def __init__(self, state: AllocatedState) -> None:
+        self._state = state
+        self._allocated: dict[PoolID, _Sets] = {}
+        self._picked: dict[tuple[PoolID, str], Common] = {}
+
+    def take(self, pool: Pool, device: PoolDevice) -> "Undo | None":
+        """Counts the device, if it goes together with the others; what to hand to :meth:`give_back`, or None."""
+        before: Undo = []
+        for name, groups in groups_of(device):
+            key = (pool.id, name)
+            known = self._picked.get(key)
+            common = self._on(pool).get(name) if known is None else known
+            if common is not None and not common.admits(groups):
+                self.give_back(before)
+                return None
+            before.append((key, known))
+            self._picked[key] = _first(groups) if common is None else common.joined(groups)
+        return before
+
+    def give_back(self, before: "Undo") -> None:
+        """Makes it as it was before a :meth:`take`."""
+        for key, known in reversed(before):
+            if known is None:
+                del self._picked[key]
+            else:
+                self._picked[key] = known
+
+    def clash(self, pool: Pool, device: PoolDevice) -> tuple[str, frozenset[str], frozenset[str]]:
+        """Why :meth:`take` just failed: the counter set, the device's groups there, and what the others share."""
+        for name, groups in groups_of(device):
+            common = self._picked.get((pool.id, name), self._on(pool).get(name))
+            if common is not None and not common.admits(groups):
+                return name, groups, common.groups
+        raise LookupError(f"device {device.id} is compatible")
+
+    def state(self) -> Hashable:
+        """What is picked, in comparable form."""
+        return frozenset(self._picked.items())
+
+    def _on(self, pool: Pool) -> _Sets:
+        known = self._allocated.get(pool.id)
+        if known is None:
+            devices = (*pool.devices, *pool.other_devices)
+            known = _together(device for device in devices if self._state.in_use(device.id))
+            self._allocated[pool.id] = known
+        return known
+
+
+Undo = list[tuple[tuple[PoolID, str], Common | None]]
+
+
+def _first(groups: frozenset[str]) -> Common:
+    return Common(not groups, groups)
+
+
+def _together(devices: Iterable[PoolDevice]) -> _Sets:
+    found: dict[str, Common] = {}
+    for device in devices:
+        for name, groups in groups_of(device):
+            common = found.get(name)
+            found[name] = _first(groups) if common is None else common.joined(groups)
+    return found
