@@ -40,7 +40,7 @@ def _consumed_amount(
     In billionths, as canonical text, and whether the request policy allows to consume just that much.
 
     Raises:
-        CapacityError: it cannot be said how much.
+        CapacityError: how much is unknown.
     """
     quantity = _consumed(capacity, requested, arithmetic)
     if arithmetic is not Arithmetic.WRAPPING and quantity.sign() < 0:

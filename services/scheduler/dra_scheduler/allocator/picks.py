@@ -131,7 +131,7 @@ class Picks:
         """What the device lacks of the capacity that the request takes; ``whole``: as if nothing were in use.
 
         Raises:
-            CapacityError: it cannot be said what the request takes.
+            CapacityError: what the request takes cannot be worked out.
         """
         capacities, features = device.spec.capacity, self._features
         if not capacities and not request.capacity:
@@ -144,7 +144,7 @@ class Picks:
         """Whether the device has the capacity that the request takes.
 
         Raises:
-            AllocationError: it cannot be said what the request takes.
+            AllocationError: what the request takes cannot be worked out.
         """
         if not self._features.consumable_capacity:
             return True
