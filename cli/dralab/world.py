@@ -342,7 +342,7 @@ def _documents(given: Manifests, problems: list[str]) -> Iterator[Document]:
             yield from documents("the manifest", text.encode(), problems)
             return
         try:
-            for where, content in texts(text):
+            for where, content in texts(text, problems):
                 yield from documents(where, content, problems)
         except CommandError as error:
             raise WorldError(str(error)) from error

@@ -10,7 +10,9 @@ TAKES_ALL = True
 
 def options(parser: Parser) -> None:
     """Declare what it takes."""
-    parser.add_argument("name", help="everyday, scheduling, apiserver, allocator, nodes, cluster")
+    parser.add_argument(
+        "name", help="allocator, apiserver, cluster, dump, everyday, nodes, plan, podstart, scheduling"
+    )
     parser.add_argument("arguments", nargs="...", help="the benchmark's own options")
 
 

@@ -2,7 +2,9 @@
 
 import argparse
 import sys
+from collections.abc import Iterator
 from pathlib import Path
+from typing import IO, Any
 
 from dra_cli.commandline import Parser
 
@@ -20,19 +22,37 @@ def options(parser: Parser) -> None:
 
 def run(chosen: argparse.Namespace) -> None:
     """Write the world's objects as one List; what could not be read is named on standard error."""
-    import orjson
-
     from dra_cli.plan.anonymous import anonymized
     from dra_cli.plan.sources import chosen_documents, plain_objects
 
     problems: list[str] = []
-    objects = list(plain_objects(chosen_documents(chosen, problems)))
-    for problem in problems:
-        print(f"dralab: {problem}", file=sys.stderr)
+    objects = plain_objects(chosen_documents(chosen, problems))
     if chosen.anonymize:
         objects = anonymized(objects)
-    text = orjson.dumps({"apiVersion": "v1", "kind": "List", "items": objects}, option=orjson.OPT_INDENT_2)
     if chosen.output is None:
-        sys.stdout.write(text.decode() + "\n")
+        _write(objects, sys.stdout.buffer)
+        sys.stdout.flush()
     else:
-        chosen.output.write_bytes(text + b"\n")
+        # A file of that name is there only once it is whole.
+        part = chosen.output.with_name(f"{chosen.output.name}.part")
+        with part.open("wb") as file:
+            try:
+                _write(objects, file)
+            except BaseException:
+                part.unlink()
+                raise
+        part.replace(chosen.output)
+    for problem in problems:
+        print(f"dralab: {problem}", file=sys.stderr)
+
+
+def _write(objects: Iterator[dict[str, Any]], file: IO[bytes]) -> None:
+    """A List, object by object: a large one is never in memory as a whole."""
+    import orjson
+
+    between = b'{\n  "apiVersion": "v1",\n  "kind": "List",\n  "items": ['
+    for obj in objects:
+        text = orjson.dumps(obj, option=orjson.OPT_INDENT_2).replace(b"\n", b"\n    ")
+        file.write(between + b"\n    " + text)
+        between = b","
+    file.write(b"\n  ]\n}\n" if between == b"," else between + b"]\n}\n")

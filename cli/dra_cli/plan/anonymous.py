@@ -9,6 +9,8 @@ import uuid
 from collections.abc import Iterable, Iterator
 from typing import Any
 
+import orjson
+
 Json = dict[str, Any]
 
 _KNOWN_DOMAINS = ("kubernetes.io", "k8s.io", "nvidia.com", "openshift.io")
@@ -34,13 +36,13 @@ _IDENTITIES = frozenset({"uuid", "parentUUID", "serial", "serialNumber", "pciBus
 _QUOTED = re.compile(r"""(["'])(.*?)\1""")
 
 
-def anonymized(objects: Iterable[Json]) -> list[Json]:
-    """The objects under other names."""
-    found = list(objects)
-    names = _Names()
-    for obj in found:
+def anonymized(objects: Iterable[Json]) -> Iterator[Json]:
+    """The objects under other names, once the names of all are known; until then they are kept as texts."""
+    names, kept = _Names(), []
+    for obj in objects:
         names.learn(obj)
-    return [names.renamed(_shortened(obj)) for obj in found]
+        kept.append(orjson.dumps(_shortened(obj)))
+    return (names.renamed(orjson.loads(text)) for text in kept)
 
 
 class _Names:

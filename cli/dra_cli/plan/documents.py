@@ -3,24 +3,34 @@
 An object stays JSON until its kind is known to matter: a large dump is read object by object.
 """
 
+import json
 import mmap
 import re
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 
 import msgspec
 import orjson
-from dra_shared.yamltext import YamlError, load_all
 
 from dra_cli.plan.files import Text
+from dra_cli.plan.yamllists import values
 
-# An object or list in kubectl's text output, which indents what is in it: `kubectl cluster-info dump`.
-_OBJECT = re.compile(rb"^\{\r?$.*?^\}\r?$", re.MULTILINE | re.DOTALL)
-_MANAGED = re.compile(r"^( *)(- )?managedFields: *(\[\])?$", re.MULTILINE)
+# Where an object or list begins and ends in kubectl's text output, which indents what is in it: `kubectl cluster-info
+# dump`.
+_BEGIN = re.compile(rb"^\{\r?$", re.MULTILINE)
+_END = b"\n}"
+_BOM = b"\xef\xbb\xbf"
+_START = re.compile(rb"\s*([{\[])?")
+_SPACE = re.compile(r"[\s,]*")
 
 # A list as kubectl and jq write it. Its items are one level below, each from a line of its own to another.
 _INDENTED_LIST = re.compile(rb'\{\r?\n( +)"[a-z]')
+_ITEMS = re.compile(r'"items"\s*:\s*\[')
+_KIND = re.compile(r'"kind"\s*:\s*"(\w+)"')
+_VERSION = re.compile(r'"apiVersion"\s*:\s*"([^"]+)"')
+# How much of a file is in memory at a time, and how much of it a list's own fields take.
 _RELEASED = 16 << 20
+_HEAD = 4 << 10
 
 
 class _Meta(msgspec.Struct, gc=False):
@@ -60,98 +70,174 @@ class Document:
 
 def documents(where: str, text: Text, problems: list[str]) -> Iterator[Document]:
     """The objects of a text; what cannot be read is named in ``problems``."""
-    if isinstance(text, mmap.mmap):
-        listed = _INDENTED_LIST.match(text)
-        if listed is not None:
-            yield from _large_list(where, text, len(listed[1]), problems)
-            return
-        text = text[:]
-    start = text.lstrip(b"\xef\xbb\xbf \t\r\n")[:1]
-    if start in (b"{", b"["):
-        yield from _json(where, text, problems)
-    elif re.search(rb"^\{\r?$", text, re.MULTILINE):
+    if text[:2] in (b"\xff\xfe", b"\xfe\xff"):
+        # So PowerShell writes what it is to write to a file.
+        text = text[:].decode("utf-16", errors="replace").encode()
+    elif text[:3] == _BOM:
+        text = text[3:]
+    found = _documents(where, text, problems)
+    return _releasing(found, text) if isinstance(text, mmap.mmap) else found
+
+
+def _documents(where: str, text: Text, problems: list[str]) -> Iterator[Document]:
+    start = _START.match(text)
+    if isinstance(text, mmap.mmap) and (listed := _INDENTED_LIST.match(text)) is not None:
+        yield from _large_list(where, text, len(listed[1]), problems)
+    elif start is not None and start[1]:
+        yield from _json(where, text, start[1] == b"[", problems)
+    elif _BEGIN.search(text):
         yield from _pieces(where, text, problems)
     else:
         yield from _yaml(where, text, problems)
 
 
+def _releasing(found: Iterable[Document], text: mmap.mmap) -> Iterator[Document]:
+    """The documents; now and then the file leaves memory, as far as it is there."""
+    read = 0
+    for document in found:
+        yield document
+        read += len(memoryview(document.data))
+        if read > _RELEASED and hasattr(mmap, "MADV_DONTNEED"):
+            text.madvise(mmap.MADV_DONTNEED)
+            read = 0
+
+
 def _large_list(where: str, text: mmap.mmap, indent: int, problems: list[str]) -> Iterator[Document]:
-    """The items of an indented list, one at a time: a part of the file that is done with leaves memory again."""
+    """The items of an indented list, one at a time."""
     own = b" " * indent
-    kind = re.search(rb'^%b"kind": "(\w+)"' % own, text, re.MULTILINE)
-    version = re.search(rb'^%b"apiVersion": "([^"]+)"' % own, text, re.MULTILINE)
-    listed = _Head(
-        kind[1].decode() if kind is not None else "List", version[1].decode() if version is not None else "v1"
+    # kubectl sorts keys: a list's version comes before its items, and its kind after them.
+    ends = text[:_HEAD], text[-_HEAD:]
+    kind, version = (
+        next((each for end in ends if (each := _after(end, b'\n%b"%b": "' % (own, name)))), "")
+        for name in (b"kind", b"apiVersion")
     )
-    begin, end = b"\n%b{" % (own * 2), b"\n%b}" % (own * 2)
-    released = ended = 0
-    while (start := text.find(begin, ended)) >= 0:
-        closed = text.find(end, start)
-        if closed < 0:
+    listed = _Head(kind or "List", version or "v1")
+    for item in _indented_items(text, own * 2):
+        if item is None:
             problems.append(f"{where}: it ends within an object; that one is missing")
             return
-        ended = closed + len(end)
-        try:
-            yield from _objects(where, text[start:ended], listed)
-        except msgspec.ValidationError:
-            continue
-        except msgspec.DecodeError as error:
-            problems.append(f"{where}: an object in it is broken: {_reason(error)}")
-        if ended - released > _RELEASED and hasattr(mmap, "MADV_DONTNEED"):
-            pages = (ended - released) // mmap.PAGESIZE * mmap.PAGESIZE
-            text.madvise(mmap.MADV_DONTNEED, released, pages)
-            released += pages
+        head = _indented_head(item, own)
+        if head is not None:
+            yield Document(*head, where)
+        else:
+            yield from _checked(where, item, listed, problems)
 
 
-def _json(where: str, text: bytes, problems: list[str]) -> Iterator[Document]:
+def _indented_items(text: mmap.mmap, indent: bytes) -> Iterator[bytes | None]:
+    """Each item from brace to brace; None at last if the text ends within one."""
+    begin, end = b"\n%b{" % indent, b"\n%b}" % indent
+    part = b""
+    for position in range(0, len(text), _RELEASED):
+        part += text[position : position + _RELEASED]
+        ended = 0
+        while (start := part.find(begin, ended)) >= 0 and (closed := part.find(end, start)) >= 0:
+            ended = closed + len(end)
+            yield part[start:ended]
+        part = part[ended:]
+    if begin in part:
+        yield None
+
+
+def _indented_head(item: bytes, own: bytes) -> tuple[str, str, bytes, bool] | None:
+    """The item's version, kind, text, and whether it has a uid, without reading all of it; None: it has to be."""
+    key, inner = b"\n%b" % (own * 3), b"\n%b" % (own * 4)
+    version, kind = (_after(item, b'%b"%b": "' % (key, name)) for name in (b"apiVersion", b"kind"))
+    meta = item.find(b'%b"metadata": {' % key)
+    if not version or not kind or kind.endswith("List") or meta < 0:
+        return None
+    uid = item.find(b'%b"uid": "' % inner, meta, item.find(key + b"}", meta) % (len(item) + 1))
+    return version, kind, item, uid >= 0
+
+
+def _after(item: bytes, begin: bytes) -> str:
+    """The text between what it begins with and the next quote."""
+    start = item.find(begin)
+    return "" if start < 0 else item[start + len(begin) : item.find(b'"', start + len(begin))].decode()
+
+
+def _json(where: str, text: Text, bare: bool, problems: list[str]) -> Iterator[Document]:
     try:
-        if text.lstrip()[:1] == b"[":
+        if bare:
             for raw in msgspec.json.decode(text, type=list[msgspec.Raw]):
-                yield from _objects(where, raw, None)
-            return
-        yield from _objects(where, text, None)
+                yield from _checked(where, raw, None, problems)
+        else:
+            yield from _objects(where, text, None)
     except msgspec.ValidationError:
         # JSON, but no object of the API.
         return
-    except msgspec.DecodeError as error:
-        if _OBJECT.search(text):
+    except msgspec.DecodeError:
+        if _BEGIN.search(text):
             yield from _pieces(where, text, problems)
         else:
-            problems.append(f"{where}: {_reason(error)}; nothing of it is used")
+            yield from _one_by_one(where, text[:].decode(errors="replace"), problems)
 
 
-def _pieces(where: str, text: bytes, problems: list[str]) -> Iterator[Document]:
+def _pieces(where: str, text: Text, problems: list[str]) -> Iterator[Document]:
     """Objects one after the other, with other text such as logs between them."""
-    ended = 0
-    for found in _OBJECT.finditer(text):
-        ended = found.end()
+    position = 0
+    while (begin := _BEGIN.search(text, position)) is not None:
+        end = text.find(_END, begin.start())
+        if end < 0:
+            problems.append(f"{where}: it ends within an object; that one is missing")
+            return
+        position = end + len(_END)
+        found = len(problems)
+        yield from _checked(where, text[begin.start() : position], None, problems)
+        if len(problems) > found:
+            # A log may have a brace that nothing closes; what follows counts.
+            position = begin.end()
+
+
+def _one_by_one(where: str, text: str, problems: list[str]) -> Iterator[Document]:
+    """Compact JSON: values one after the other, or a list that ends early or is broken, as far as it can be read."""
+    position, listed = 0, None
+    scan = json.JSONDecoder().raw_decode
+    while (position := _end_of_space(text, position)) < len(text):
         try:
-            yield from _objects(where, found.group(), None)
-        except msgspec.ValidationError:
-            continue
-        except msgspec.DecodeError as error:
-            problems.append(f"{where}: an object in it is broken: {_reason(error)}")
-    if re.search(rb"^\{\r?$", text[ended:], re.MULTILINE):
-        problems.append(f"{where}: it ends within an object; that one is missing")
+            value, position = scan(text, position)
+        except (ValueError, RecursionError) as error:
+            items = _ITEMS.search(text, position) if listed is None else None
+            if items is None:
+                problems.append(f"{where}: {_how_it_ends(error, text)}")
+                return
+            kind, version = (found.search(text, position, items.start()) for found in (_KIND, _VERSION))
+            listed = _Head(kind[1] if kind else "List", version[1] if version else "v1")
+            position = items.end()
+        else:
+            yield from _checked(where, orjson.dumps(value), listed, problems)
 
 
-def _yaml(where: str, text: bytes, problems: list[str]) -> Iterator[Document]:
+def _end_of_space(text: str, position: int) -> int:
+    space = _SPACE.match(text, position)
+    return space.end() if space is not None else position
+
+
+def _how_it_ends(error: Exception, text: str) -> str:
+    if isinstance(error, json.JSONDecodeError):
+        unfinished = error.msg.startswith("Unterminated") or error.pos >= len(text.rstrip())
+        if unfinished:
+            return "it ends within an object; that one is missing"
+    return f"{_reason(error)}; what comes after it is not used"
+
+
+def _yaml(where: str, text: Text, problems: list[str]) -> Iterator[Document]:
+    for value, listed in values(where, text, problems):
+        yield from _checked(where, orjson.dumps(value), _Head(*listed) if listed else None, problems)
+
+
+def _checked(
+    where: str, data: bytes | msgspec.Raw, listed: _Head | None, problems: list[str]
+) -> Iterator[Document]:
+    """As :func:`_objects`; what is no object of the API is left out, what is broken is named."""
     try:
-        plain = _without_managed_fields(text.decode())
-    except UnicodeDecodeError:
-        problems.append(f"{where}: not UTF-8 text; nothing of it is used")
-        return
-    try:
-        for document in load_all(plain):
-            if isinstance(document.value, dict):
-                yield from _objects(where, orjson.dumps(document.value), None)
-    except (YamlError, TypeError) as error:
-        problems.append(f"{where}: {_reason(error)}; what comes after it is not used")
+        yield from _objects(where, data, listed)
     except msgspec.ValidationError:
         return
+    except msgspec.DecodeError as error:
+        problems.append(f"{where}: an object in it is broken: {_reason(error)}")
 
 
-def _objects(where: str, data: bytes | msgspec.Raw, listed: _Head | None) -> Iterator[Document]:
+def _objects(where: str, data: Text | msgspec.Raw, listed: _Head | None) -> Iterator[Document]:
     head = _heads.decode(data)
     kind, version = head.kind, head.api_version
     if listed is not None and not kind and listed.kind is not None:
@@ -167,33 +253,8 @@ def _objects(where: str, data: bytes | msgspec.Raw, listed: _Head | None) -> Ite
                 continue
         return
     stored = head.metadata is not None and bool(head.metadata.uid)
-    yield Document(version, kind, data, stored, where)
-
-
-def _without_managed_fields(text: str) -> str:
-    """The YAML without managedFields, half of what kubectl writes and of no use here."""
-    parts, position = [], 0
-    while (found := _MANAGED.search(text, position)) is not None:
-        parts.append(text[position : found.start()])
-        indent = len(found[1]) + len(found[2] or "")
-        position = found.end() + 1
-        if found[2]:
-            parts.append(f"{found[1]}-\n")
-        if not found[3]:
-            position = _end_of_block(text, position, indent)
-    return "".join([*parts, text[position:]]) if parts else text
-
-
-def _end_of_block(text: str, position: int, indent: int) -> int:
-    """Where the lines end that belong to a key at that indentation; its list may begin at the same."""
-    while position < len(text):
-        line = text[position : text.find("\n", position) % (len(text) + 1)]
-        bare = line.lstrip(" ")
-        depth = len(line) - len(bare)
-        if bare and (depth < indent or (depth == indent and not bare.startswith("- "))):
-            return position
-        position += len(line) + 1
-    return position
+    own = data[:] if isinstance(data, mmap.mmap) else data
+    yield Document(version, kind, own, stored, where)
 
 
 def _reason(error: Exception) -> str:

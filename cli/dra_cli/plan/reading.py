@@ -14,6 +14,7 @@ from dra_shared.api.resources import DAEMON_SETS, PRIORITY_CLASSES, WORKLOADS, R
 
 from dra_cli.plan.documents import Document, documents
 from dra_cli.plan.files import texts
+from dra_cli.plan.sharing import Shared
 
 # What manifests may have beyond a world's objects.
 _IN_MANIFESTS = {(r.group, r.kind): r for r in (DAEMON_SETS, PRIORITY_CLASSES, WORKLOADS)}
@@ -32,7 +33,7 @@ def read(source: str, problems: list[str]) -> Objects:
 
 def from_source(source: str, problems: list[str]) -> Iterator[Document]:
     """The documents of a file, folder or archive."""
-    for where, text in texts(source):
+    for where, text in texts(source, problems):
         yield from documents(where, text, problems)
 
 
@@ -43,6 +44,7 @@ def world(found: Iterable[Document], problems: list[str]) -> Objects:
 
 def typed(found: Iterable[Document], problems: list[str], *, manifests: bool = False) -> Iterator[Typed]:
     """The objects that matter; ``problems`` gets those that cannot be read."""
+    shared = Shared()
     for document in found:
         known = (document.group, document.kind)
         resource = BY_KIND.get(known) or (_IN_MANIFESTS.get(known) if manifests else None)
@@ -56,7 +58,7 @@ def typed(found: Iterable[Document], problems: list[str], *, manifests: bool = F
         if not obj.metadata.name and not obj.metadata.generate_name:
             problems.append(f"{document.where}: a {document.kind} without a name is left out")
             continue
-        yield resource, obj
+        yield resource, shared.of(obj)
 
 
 def _typed(resource: Resource[Any], document: Document) -> Object:

@@ -6,7 +6,7 @@ import json
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from datetime import datetime
-from pathlib import Path
+from itertools import chain
 from typing import Any
 
 import msgspec
@@ -26,9 +26,9 @@ from dra_shared.api.resources import POD_GROUPS, PODS, RESOURCE_CLAIM_TEMPLATES,
 from dra_shared.clock import parse_rfc3339
 
 from dra_cli.errors import CommandError
-from dra_cli.plan.documents import Document
+from dra_cli.plan.documents import Document, documents
 from dra_cli.plan.files import texts
-from dra_cli.plan.reading import from_source, typed, world
+from dra_cli.plan.reading import typed, world
 from dra_cli.plan.wanted import of
 
 _replace = msgspec.structs.replace
@@ -44,13 +44,16 @@ def timeline(source: str, objects: Objects, shapes: Wanted | None) -> tuple[Time
         CommandError: it cannot be read, or has no pods.
     """
     problems: list[str] = []
-    ((where, text), *more) = texts(source) if not Path(source).is_dir() else [("", b""), ("", b"")]
-    if not more and source.endswith(".csv"):
+    read = texts(source, problems)
+    where, text = next(read, (source, b""))
+    if source.endswith(".csv"):
         found = _from_csv(where, bytes(text).decode(errors="replace"), shapes)
-    elif not more and _WATCHED.match(bytes(text[:64])):
+    elif _WATCHED.match(text):
         found = _from_dump(world(_watched(where, bytes(text)), problems), objects)
     else:
-        found = _from_dump(world(from_source(source, problems), problems), objects)
+        parts = chain([(where, text)], read)
+        dump = chain.from_iterable(documents(where, text, problems) for where, text in parts)
+        found = _from_dump(world(dump, problems), objects)
     if not found.arrivals:
         raise CommandError(f"no pods in {source}{f': {problems[0]}' if problems else ''}")
     return found, problems

@@ -1,8 +1,11 @@
 """Worlds from files, folders and archives."""
 
+import bz2
 import gzip
 import io
 import json
+import lzma
+import secrets
 import tarfile
 import zipfile
 from pathlib import Path
@@ -13,6 +16,7 @@ from dra_cli.errors import CommandError
 from dra_cli.plan.gaps import gaps
 from dra_cli.plan.reading import read
 from dra_scheduler.plan.objects import Objects
+from dra_shared.api.codec import convert
 from dra_shared.api.resources import DEVICE_CLASSES, NODES, PODS, RESOURCE_CLAIMS, RESOURCE_SLICES
 
 from tests.cli.plan.objects import SECRET, UNKNOWN, Json, claim, cluster, pod
@@ -52,7 +56,7 @@ def test_large_files_are_read_item_by_item(
     indent: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("dra_cli.plan.files._LARGE", 0)
-    monkeypatch.setattr("dra_cli.plan.documents._RELEASED", 0)
+    monkeypatch.setattr("dra_cli.plan.documents._RELEASED", 100)
     path = tmp_path / "all.json"
     text = json.dumps(_list(*cluster(), SECRET, UNKNOWN), indent=indent)
     path.write_text(text)
@@ -115,6 +119,125 @@ def test_what_is_broken_is_named_and_the_rest_is_used(tmp_path: Path) -> None:
     _check(read(str(tmp_path), problems))
     assert ["half.json" in problems[0], "wrong.json" in problems[1]] == [True, True]
     assert len(problems) == 2
+
+
+def _problems(path: Path, found: dict[str, int]) -> list[str]:
+    problems: list[str] = []
+    assert {resource.plural: len(each) for resource, each in read(str(path), problems)} == found
+    return problems
+
+
+def test_large_compact_files_are_mapped(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("dra_cli.plan.files._LARGE", 0)
+    monkeypatch.setattr("dra_cli.plan.documents._RELEASED", 100)
+    text = json.dumps(_list(*cluster(), SECRET, UNKNOWN))
+    path = tmp_path / "all.json"
+    path.write_text(text)
+    _check(_read(path))
+    path = tmp_path / "dump.txt"
+    path.write_text("Cluster:\n" + json.dumps(_list(*cluster()), indent=4))
+    _check(_read(path))
+    # What comes out of an archive lies in a file meanwhile.
+    for name, opened in (("a.json.gz", gzip.open), ("a.json.bz2", bz2.open), ("a.json.xz", lzma.open)):
+        with opened(tmp_path / name, "wt") as file:
+            file.write(text)
+        _check(_read(tmp_path / name))
+
+
+def test_archives_in_archives(tmp_path: Path) -> None:
+    text = json.dumps(_list(*cluster())).encode()
+    inner = io.BytesIO()
+    with tarfile.open(fileobj=inner, mode="w:gz") as tar:
+        info = tarfile.TarInfo("must-gather/all.json")
+        info.size = len(text)
+        tar.addfile(info, io.BytesIO(text))
+    with zipfile.ZipFile(tmp_path / "case.zip", "w") as archive:
+        archive.writestr("attachments/must-gather.tar.gz", inner.getvalue())
+        archive.writestr("attachments/broken.json.gz", gzip.compress(text)[:40])
+    problems: list[str] = []
+    _check(read(str(tmp_path / "case.zip"), problems))
+    assert len(problems) == 1
+    assert "broken.json.gz" in problems[0]
+
+
+def test_half_an_archive(tmp_path: Path) -> None:
+    path = tmp_path / "half.tar.gz"
+    with tarfile.open(path, "w:gz") as tar:
+        for number, obj in enumerate([*cluster(), pod("more", "node-0", "held")]):
+            # Noise, so that halves of the packed file are halves of the content.
+            text = json.dumps(obj | {"noise": secrets.token_hex(20_000)}).encode()
+            info = tarfile.TarInfo(f"dump/{number}.json")
+            info.size = len(text)
+            tar.addfile(info, io.BytesIO(text))
+    path.write_bytes(path.read_bytes()[:-10_000])
+    problems: list[str] = []
+    _check(read(str(path), problems))
+    assert problems
+    assert all(str(path) in problem for problem in problems)
+
+
+def test_half_a_compact_list(tmp_path: Path) -> None:
+    path = tmp_path / "half.json"
+    whole = json.dumps(_list(*cluster()))
+    path.write_text(whole[: whole.rindex('"holder"')])
+    found = {"nodes": 1, "deviceclasses": 1, "resourceslices": 1, "resourceclaims": 1}
+    assert _problems(path, found) == [f"{path}: it ends within an object; that one is missing"]
+    path.write_text(json.dumps({"kind": "PodList", "apiVersion": "v1", "items": [pod("p"), pod("q")]})[:-40])
+    assert len(_problems(path, {"pods": 1})) == 1
+
+
+def test_json_values_one_after_the_other(tmp_path: Path) -> None:
+    path = tmp_path / "lines.json"
+    path.write_text("\n".join(json.dumps(obj) for obj in cluster()))
+    _check(_read(path))
+
+
+def test_yaml_lists_are_read_item_by_item(tmp_path: Path) -> None:
+    path = tmp_path / "all.yaml"
+    good = yaml.safe_dump(_list(*cluster(), SECRET, UNKNOWN))
+    assert good.startswith("apiVersion: v1\nitems:\n- ")
+    # Two lists, the second indented, as others than kubectl write them.
+    path.write_text(
+        f"---\n{good}--- # more\nkind: PodList\napiVersion: v1\nitems:\n  - metadata: {{name: q}}\n"
+    )
+    assert len(_read(path).of(PODS)) == 2
+    broken = good.replace("- apiVersion: v1\n", '- "apiVersion: v1\n', 1)
+    path.write_text(broken)
+    found = {"deviceclasses": 1, "resourceslices": 1, "resourceclaims": 1, "pods": 1}
+    assert len(_problems(path, found)) == 1
+    path.write_text(good[: good.index("    namespace: default\n    uid: uid-holder")])
+    found = {"nodes": 1, "deviceclasses": 1, "resourceslices": 1, "resourceclaims": 1}
+    assert _problems(path, found) == [f"{path}: it ends within an object; that one is missing"]
+
+
+def test_a_brace_in_a_log_takes_no_object_with_it(tmp_path: Path) -> None:
+    path = tmp_path / "dump"
+    parts = [json.dumps(obj, indent=4) for obj in cluster()]
+    path.write_text("\n".join(["==== START logs ====", "{", "no end", *parts]))
+    problems: list[str] = []
+    _check(read(str(path), problems))
+    assert len(problems) == 1
+
+
+def test_files_of_powershell(tmp_path: Path) -> None:
+    path = tmp_path / "all.json"
+    path.write_text(json.dumps(_list(*cluster())), encoding="utf-16")
+    _check(_read(path))
+    path.write_text(yaml.safe_dump_all(cluster()), encoding="utf-8-sig")
+    _check(_read(path))
+
+
+def test_equal_parts_are_held_once(tmp_path: Path) -> None:
+    path = tmp_path / "all.json"
+    path.write_text(
+        json.dumps(_list(*cluster(), pod("a", "node-0", "x"), pod("b", "node-0", "x"), claim("x")))
+    )
+    objects = _read(path)
+    first, second = (objects.of(PODS)[f"default/{name}"] for name in "ab")
+    assert first.spec.containers is second.spec.containers
+    assert first.metadata.name != second.metadata.name
+    plain = {obj["metadata"]["name"]: obj for obj in (pod("a", "node-0", "x"), pod("b", "node-0", "x"))}
+    assert [convert(PODS, plain[each.metadata.name]) for each in (first, second)] == [first, second]
 
 
 def test_what_does_not_exist(tmp_path: Path) -> None:

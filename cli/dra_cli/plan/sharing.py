@@ -1,0 +1,70 @@
+"""Equal parts of objects, held once: replicas have equal containers, nodes of one kind equal images and attributes.
+
+A large cluster takes much less memory so. Objects never change, so sharing makes no other difference.
+"""
+
+from typing import Any, TypeVar
+
+import msgspec
+from dra_shared.api.meta import Object, Struct
+
+T = TypeVar("T", bound=Object)
+
+_replace = msgspec.structs.replace
+_encode = msgspec.msgpack.Encoder().encode
+# Parts of more bytes than this are hardly ever equal, but what they consist of may be.
+_LARGE = 4096
+# So many parts are remembered, which bounds what remembering takes.
+_MOST = 20_000
+_PLAIN = frozenset({str, type(None), bool, int, float})
+
+
+class Shared:
+    """The parts seen lately."""
+
+    def __init__(self) -> None:
+        self._known: dict[Any, Any] = {}
+
+    def of(self, obj: T) -> T:
+        """An equal object that shares what it can with those before it."""
+        if len(self._known) > _MOST:
+            self._known.clear()
+        pieces = ((name, getattr(obj, name)) for name in obj.__struct_fields__)
+        return _replace(
+            obj, **{name: self._fields(each) for name, each in pieces if isinstance(each, Struct)}
+        )
+
+    def _fields(self, piece: Struct) -> Struct:
+        """The piece with its compound fields shared."""
+        found, kind = {}, type(piece)
+        for name in piece.__struct_fields__:
+            value = getattr(piece, name)
+            if value and type(value) not in _PLAIN:
+                found[name] = self._part(kind, name, value)
+        return _replace(piece, **found) if found else piece
+
+    def _part(self, kind: type, name: str, value: Any) -> Any:
+        encoded = _encode(value)
+        if len(encoded) > _LARGE:
+            return self._elements(value)
+        # Equal texts are equal values only of the same field.
+        key = kind, name, encoded
+        known = self._known.get(key)
+        if known is None:
+            known = self._known[key] = self._elements(value)
+        return known
+
+    def _elements(self, value: Any) -> Any:
+        """Parts that differ have elements in common."""
+        if isinstance(value, tuple) and isinstance(value[0], Struct):
+            return tuple(map(self._element, value))
+        if isinstance(value, dict) and isinstance(next(iter(value.values())), Struct):
+            return {key: self._element(each) for key, each in value.items()}
+        return value
+
+    def _element(self, value: Struct) -> Struct:
+        try:
+            known: Struct = self._known.setdefault(value, value)
+        except TypeError:  # it has dicts
+            return self._fields(value)
+        return known
