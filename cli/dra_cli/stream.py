@@ -22,7 +22,7 @@ from dra_shared.websocket import BINARY, CLOSE, PING, PONG, TEXT, Frames, frame
 from dra_cli.errors import CommandError
 from dra_cli.reader import Reader
 
-_PROTOCOL = "v5.channel.k8s.io"
+PROTOCOL = "v5.channel.k8s.io"
 _STDIN, _STDOUT, _STDERR, _STATUS, _SIZE, _CLOSED = 0, 1, 2, 3, 4, 255
 _CHUNK = 65536
 
@@ -45,6 +45,33 @@ def execute(reader: Reader, path: str, params: Sequence[tuple[str, str]], *, std
         return _receive(connection, early)
 
 
+def upgrade_request(reader: Reader, path: str) -> bytes:
+    """The head of the request that wants the path as a WebSocket, with the reader's credentials."""
+    parts = urlsplit(reader.server)
+    headers = {
+        "Host": parts.netloc,
+        "Upgrade": "websocket",
+        "Connection": "Upgrade",
+        "Sec-WebSocket-Key": base64.b64encode(os.urandom(16)).decode(),
+        "Sec-WebSocket-Version": "13",
+        "Sec-WebSocket-Protocol": PROTOCOL,
+        **reader.headers,
+    }
+    lines = [
+        f"GET {parts.path.rstrip('/')}{path} HTTP/1.1",
+        *(f"{name}: {value}" for name, value in headers.items()),
+    ]
+    return "\r\n".join([*lines, "", ""]).encode()
+
+
+def refusal_message(head: bytes, body: bytes) -> str:
+    """Why a server did not open a WebSocket: what its Status says, or the answer's first line."""
+    try:
+        return str(json.loads(body)["message"])
+    except (ValueError, KeyError, TypeError):
+        return head.split(b"\r\n")[0].decode(errors="replace")
+
+
 def _connect(reader: Reader, path: str) -> tuple[socket.socket, bytes]:
     parts = urlsplit(reader.server)
     port = parts.port or (443 if parts.scheme == "https" else 80)
@@ -56,20 +83,7 @@ def _connect(reader: Reader, path: str) -> tuple[socket.socket, bytes]:
     if parts.scheme == "https":
         tls = reader.tls or ssl.create_default_context()
         connection = tls.wrap_socket(connection, server_hostname=reader.server_name or host)
-    headers = {
-        "Host": parts.netloc,
-        "Upgrade": "websocket",
-        "Connection": "Upgrade",
-        "Sec-WebSocket-Key": base64.b64encode(os.urandom(16)).decode(),
-        "Sec-WebSocket-Version": "13",
-        "Sec-WebSocket-Protocol": _PROTOCOL,
-        **reader.headers,
-    }
-    lines = [
-        f"GET {parts.path.rstrip('/')}{path} HTTP/1.1",
-        *(f"{name}: {value}" for name, value in headers.items()),
-    ]
-    connection.sendall("\r\n".join([*lines, "", ""]).encode())
+    connection.sendall(upgrade_request(reader, path))
     answer = b""
     while b"\r\n\r\n" not in answer:
         chunk = connection.recv(_CHUNK)
@@ -78,12 +92,12 @@ def _connect(reader: Reader, path: str) -> tuple[socket.socket, bytes]:
         answer += chunk
     head, _, early = answer.partition(b"\r\n\r\n")
     if not head.startswith(b"HTTP/1.1 101"):
-        raise CommandError(f"Error from server: {_message(connection, head, early)}")
+        body = _body(connection, head, early)
+        raise CommandError(f"Error from server: {refusal_message(head, body)}")
     return connection, early
 
 
-def _message(connection: socket.socket, head: bytes, body: bytes) -> str:
-    """What a Status says, or the answer's first line."""
+def _body(connection: socket.socket, head: bytes, body: bytes) -> bytes:
     connection.settimeout(2)
     with contextlib.suppress(OSError, ValueError):
         length = next(
@@ -91,10 +105,7 @@ def _message(connection: socket.socket, head: bytes, body: bytes) -> str:
         )
         while len(body) < length and (chunk := connection.recv(_CHUNK)):
             body += chunk
-    try:
-        return str(json.loads(body)["message"])
-    except (ValueError, KeyError, TypeError):
-        return head.split(b"\r\n")[0].decode(errors="replace")
+    return body
 
 
 def _feed(connection: socket.socket) -> None:

@@ -230,6 +230,34 @@ def test_a_pod_has_its_phases_devices_and_log(page: Page, server: _Server) -> No
     expect(page.locator("tbody tr")).to_have_count(2)
 
 
+def test_a_terminal_in_the_browser_is_a_shell_in_the_container(page: Page, server: _Server) -> None:
+    server.claim("train", "true")
+    said: list[str] = []
+    page.on("console", lambda message: said.append(f"{message.text[:60]} {message.location}"))
+    _open(page, server, f"#/pods/{server.namespace}/train")
+    page.get_by_text(re.compile("^What its devices brought: ")).click()
+    expect(page.get_by_role("cell", name="device node").first).to_be_visible()
+    expect(page.locator(".injected code", has_text=re.compile("^/dev/nvidia[0-9] "))).to_have_count(2)
+    page.get_by_role("button", name="Open a terminal").click()
+    rows = page.locator(".xterm-rows")
+    expect(rows).to_contain_text("/ #")
+    page.keyboard.type("nvidia-smi -L | wc -l; stty size\n")
+    expect(rows).to_contain_text(re.compile(r"wc -l; stty size\s*2\s*(\d+) (\d+)"))
+    page.locator(".shell").scroll_into_view_if_needed()
+    _shoot(page, "terminal")
+    page.set_viewport_size({"width": 700, "height": 800})
+    page.keyboard.type("clear; echo $COLUMNS is narrow; printf '\\033[38;2;1;2;3mdeep\\033[0m\\n'\n")
+    expect(rows).to_contain_text(re.compile(r"\b[4-7]\d is narrow\s*deep"))
+    assert Axe().run(page).violations_count == 0
+    page.keyboard.press("Shift+Tab")
+    expect(page.get_by_role("button", name="Close it")).to_be_focused()
+    page.locator(".xterm").click()
+    page.keyboard.type("exit 3\n")
+    expect(page.get_by_text("ended with exit code 3")).to_be_visible()
+    # The page's policy forbids nothing that the terminal does.
+    assert said == []
+
+
 def test_the_workbench_answers_at_each_keystroke(page: Page, server: _Server) -> None:
     _open(page, server, "#/cel")
     field = page.get_by_role("textbox", name="Selector")

@@ -8,6 +8,8 @@ from urllib.parse import parse_qs
 
 from dra_shared.guard import Guard
 
+from dra_cli.console.proxy import EXEC
+
 Scope = MutableMapping[str, Any]
 Receive = Callable[[], Awaitable[MutableMapping[str, Any]]]
 Send = Callable[[MutableMapping[str, Any]], Awaitable[None]]
@@ -52,7 +54,9 @@ class Doorkeeper:
 
     async def _pass(self, scope: Scope, receive: Receive, send: Send, method: str) -> None:
         asks = scope["path"].startswith("/insight/")
-        if method in _READS or asks or self._writes:
+        # By GET, but what is typed there acts.
+        terminal = scope["type"] == "websocket" and scope["path"].endswith(EXEC)
+        if (method in _READS and not terminal) or asks or self._writes:
             await self._application(scope, receive, send)
         else:
             await _answer(scope, send, 403, "the console is read only; start it with --write")

@@ -1,4 +1,4 @@
-"""Hands requests for the Kubernetes API to the cluster, with the user's credentials; a watch may come by WebSocket."""
+"""Hands requests for the Kubernetes API to the cluster, with the user's credentials, and WebSockets too."""
 
 import contextlib
 from collections.abc import AsyncIterator
@@ -9,14 +9,19 @@ from fastapi import APIRouter, Request, WebSocket, WebSocketDisconnect
 from fastapi.responses import PlainTextResponse, Response, StreamingResponse
 from starlette.datastructures import URL
 
+from dra_cli.console.relay import relay
+from dra_cli.reader import Reader
+
 _READS = frozenset({"GET", "HEAD"})
 _METHODS = [*sorted(_READS), "POST", "PUT", "PATCH", "DELETE"]
 _JSON = "application/json"
 _TRY_AGAIN = 1013
+#: How the path of a terminal ends.
+EXEC = "/exec"
 
 
-def router(client: Client) -> APIRouter:
-    """The paths of the Kubernetes API."""
+def router(client: Client, reader: Reader) -> APIRouter:
+    """The paths of the Kubernetes API; ``reader`` has the same credentials, for terminals."""
     made = APIRouter(include_in_schema=False)
 
     async def passed(request: Request) -> Response:
@@ -24,6 +29,9 @@ def router(client: Client) -> APIRouter:
             return await (_read if request.method in _READS else _written)(client, request)
         except (httpx.HTTPError, TimeoutError) as error:
             return PlainTextResponse(f"the cluster does not answer: {error}\n", status_code=502)
+
+    async def socket(socket: WebSocket) -> None:
+        await (relay(reader, socket) if socket.url.path.endswith(EXEC) else watched(socket))
 
     async def watched(socket: WebSocket) -> None:
         await socket.accept()
@@ -38,7 +46,7 @@ def router(client: Client) -> APIRouter:
     for path in ("/api", "/apis", "/version"):
         made.add_api_route(path, passed, methods=_METHODS)
         made.add_api_route(path + "/{rest:path}", passed, methods=_METHODS)
-        made.add_api_websocket_route(path + "/{rest:path}", watched)
+        made.add_api_websocket_route(path + "/{rest:path}", socket)
     return made
 
 

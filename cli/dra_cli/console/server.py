@@ -81,7 +81,7 @@ def pages(cluster: ChosenCluster, client: Client, settings: console.Settings) ->
     app.include_router(packed.router())
     app.include_router(insight.router(view.ask))
     app.include_router(workbench.router(view.devices, FeatureGates()))
-    app.include_router(proxy(client))
+    app.include_router(proxy(client, cluster.reader()))
     return app
 
 

@@ -171,3 +171,38 @@ async def test_pod_resources() -> None:
                     podresources_v1_pb2.GetPodResourcesRequest(pod_name="other", pod_namespace="ns")
                 )
             await stub.GetAllocatableResources(podresources_v1_pb2.AllocatableResourcesRequest())
+
+
+async def test_what_a_containers_devices_brought() -> None:
+    bench = Bench()
+    async with FakeDriver(registry=bench.registry, cdi=bench.cdi) as driver, bench, _served(bench) as client:
+        await driver.registered.get()
+        bench.add_claim(claim("gpu", "pod"))
+        container = {"name": "main", "image": "x", "resources": {"claims": [{"name": "gpu"}]}}
+        plain = {"name": "plain", "image": "x"}
+        bench.create(
+            pod("pod", container, plain, resourceClaims=[{"name": "gpu", "resourceClaimName": "gpu"}])
+        )
+        await until(lambda: bench.phase() == "Running")
+        main, other = (await client.get("/containerEdits/ns/pod")).json()["containers"]
+        named = "test-driver/claim=gpu-uid"
+        assert main == {
+            "name": "main",
+            "devices": [
+                {
+                    "claim": "gpu",
+                    "driver": "test-driver",
+                    "pool": "pool",
+                    "device": "gpu",
+                    "requests": ["request"],
+                    "cdiDevices": [named],
+                }
+            ],
+            "pluginDevices": {},
+            "injected": [{"name": named, "edits": {"env": ["DEVICE=gpu-uid"]}}],
+        }
+        assert other == {"name": "plain", "devices": [], "pluginDevices": {}, "injected": []}
+        driver.unmake("gpu-uid")
+        (gone,) = (await client.get("/containerEdits/ns/pod")).json()["containers"][0]["injected"]
+        assert gone == {"name": named, "problem": f"unresolvable CDI devices {named}"}
+        assert (await client.get("/containerEdits/ns/other")).status_code == 404

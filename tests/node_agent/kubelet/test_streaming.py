@@ -10,7 +10,7 @@ from dra_node_agent.kubelet.websocket import WebSocket
 from dra_shared.service import HealthServer
 
 from tests.support.kubelet.bench import Bench, pod
-from tests.support.kubelet.channels import END, STDERR, STDIN, STDOUT, Answered, session
+from tests.support.kubelet.channels import END, RESIZE, STDERR, STDIN, STDOUT, Answered, session
 from tests.support.waiting import until
 
 _SLEEPER = "sleep 60; echo later; trap 'exit 0' TERM; sleep 999 & wait"
@@ -97,6 +97,17 @@ async def test_a_terminals_interrupt_ends_the_command_not_the_shell() -> None:
         assert await channels.shown(b"# ") == b"^C\r\n/ # "
         await channels.send(STDIN, b"echo $?\r")
         assert await channels.shown(b"# ") == b"echo $?\r\n130\r\n/ # "
+
+
+async def test_a_terminal_has_the_size_that_the_client_says() -> None:
+    async with _served() as (_, port), session(port, _exec("sh", flags="input=1&output=1&tty=1")) as channels:
+        await channels.shown(b"# ")
+        await channels.send(STDIN, b"stty size\r")
+        assert b"Inappropriate ioctl" in await channels.shown(b"# ")
+        for text in (b'{"Width": 100, "Height": 30}', b"no size", b'{"Width": 120, "Height": 40}'):
+            await channels.send(RESIZE, text)
+        await channels.send(STDIN, b"stty size; echo $COLUMNS\r")
+        assert (await channels.shown(b"# ")).endswith(b"40 120\r\n120\r\n/ # ")
 
 
 async def test_attach_shows_what_is_printed_from_now_on() -> None:

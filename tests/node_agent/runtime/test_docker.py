@@ -9,7 +9,7 @@ import io
 import os
 import tarfile
 import uuid
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any
@@ -33,6 +33,7 @@ from dra_node_agent.runtime.base import (
     RuntimeFailure,
     SandboxSpec,
     State,
+    TerminalSize,
 )
 from dra_node_agent.runtime.docker import DockerRuntime
 from dra_node_agent.runtime.dockerinjection import injected, library_path
@@ -286,6 +287,9 @@ class _Talk:
     async def write(self, data: bytes, *, stderr: bool = False) -> None:
         self.received[stderr] += data
 
+    def on_resize(self, handler: Callable[[TerminalSize], None]) -> None:
+        handler(TerminalSize(100, 30))
+
 
 @_engine
 async def test_exec_sessions_carry_input_output_and_the_exit_code(tmp_path: Path) -> None:
@@ -296,10 +300,13 @@ async def test_exec_sessions_carry_input_output_and_the_exit_code(tmp_path: Path
         async with asyncio.timeout(30):
             assert await runtime.exec_session(container_id, ["sh", "-c", script], talk) == 3
         assert talk.received == {False: b"one\ntwo\n", True: b"wrong\n"}
-        terminal = _Talk(b"echo $((20 + 3))\n", b"exit 4\n", tty=True)
+        terminal = _Talk(
+            b"echo $((20 + 3))\n", b"until stty size | grep 100; do sleep 0.1; done; exit 4\n", tty=True
+        )
         async with asyncio.timeout(30):
             assert await runtime.exec_session(container_id, ["sh"], terminal) == 4
         assert b"23\r\n" in terminal.received[False]
+        assert b"30 100\r\n" in terminal.received[False]
 
 
 @_engine

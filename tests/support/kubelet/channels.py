@@ -9,7 +9,7 @@ from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from typing import Any
 
-STDIN, STDOUT, STDERR, ERROR, END = 0, 1, 2, 3, 255
+STDIN, STDOUT, STDERR, ERROR, RESIZE, END = 0, 1, 2, 3, 4, 255
 
 
 class Answered(Exception):

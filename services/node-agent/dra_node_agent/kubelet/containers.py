@@ -166,7 +166,7 @@ class ContainerStarter:
             hostname=pod.spec.hostname or meta.name,
             mounts=container_mounts(pod, container, volumes, env),
             cdi_device_ids=[*cdi_device_ids, *devices.cdi_devices],
-            devices=_plugin_devices(devices),
+            devices=plugin_devices(devices),
             annotations=meta.annotations,
             limits=container.resources.limits,
             requests=container.resources.requests,
@@ -179,7 +179,8 @@ class ContainerStarter:
         )
 
 
-def _plugin_devices(options: DeviceRunContainerOptions) -> PluginDevices:
+def plugin_devices(options: DeviceRunContainerOptions) -> PluginDevices:
+    """What device plugins' answers bring into a container, in the runtime's words."""
     return PluginDevices(
         nodes=tuple(
             DeviceNode(device.path_in_container, device.path_on_host, device.permissions)

@@ -15,7 +15,7 @@ from dra_shared.api.pod import Pod
 from dra_shared.clock import Clock, parse_rfc3339
 from dra_shared.guard import Guard
 
-from dra_node_agent.kubelet import portforward
+from dra_node_agent.kubelet import containeredits, portforward
 from dra_node_agent.kubelet.kubelet import Kubelet
 from dra_node_agent.kubelet.podstatus import ephemeral_containers
 from dra_node_agent.kubelet.resourcemetrics import render
@@ -61,6 +61,7 @@ class KubeletServer:
                 for method in ("GET", "POST")
                 for action in ("exec", "attach", "portForward")
             },
+            "/containerEdits/{namespace}/{pod}": self._edits,
             "/metrics/resource": self._resource_metrics,
             "/pods": self._pods,
             "/pods/": self._pods,
@@ -87,6 +88,17 @@ class KubeletServer:
         ]
         body = {"kind": "PodList", "apiVersion": "v1", "metadata": {}, "items": pods}
         return Response(msgspec.json.encode(body), media_type="application/json")
+
+    async def _edits(self, request: "Request") -> "Response":
+        from starlette.responses import PlainTextResponse, Response
+
+        path = request.path_params
+        try:
+            kubelet, pod = self._find(path["namespace"], path["pod"])
+        except _Refused as error:
+            return PlainTextResponse(str(error), status_code=error.code)
+        found = containeredits.of_pod(pod, kubelet.dra, kubelet.devices, kubelet.runtime)
+        return Response(msgspec.json.encode(found), media_type="application/json")
 
     async def stream(self, socket: WebSocket) -> None:
         """``/exec/…``, ``/attach/…`` and ``/portForward/…``, for connections that were upgraded.

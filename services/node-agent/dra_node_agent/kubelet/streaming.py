@@ -5,13 +5,13 @@ The first byte of each message is its channel; the outcome is a Status on the er
 
 import asyncio
 import base64
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import msgspec
 
 from dra_node_agent.kubelet.websocket import Refused, Upgrade, WebSocket
-from dra_node_agent.runtime.base import RuntimeFailure
+from dra_node_agent.runtime.base import RuntimeFailure, TerminalSize
 
 _STDIN, _STDOUT, _STDERR, _ERROR, _RESIZE, _END = 0, 1, 2, 3, 4, 255
 _V5 = "v5.channel.k8s.io"
@@ -26,6 +26,16 @@ _PROTOCOLS: Mapping[str, bool] = {
     "": False,
 }
 _PIECE = 1 << 15
+
+
+class _Size(msgspec.Struct, rename="pascal"):
+    """A message of the resize channel (client-go's remotecommand.TerminalSize)."""
+
+    width: int
+    height: int
+
+
+_size = msgspec.json.Decoder(_Size)
 
 
 class ChannelStreams:
@@ -48,6 +58,8 @@ class ChannelStreams:
         self._input: asyncio.Queue[bytes] = asyncio.Queue(64)
         self._ended = False
         self._reader: asyncio.Task[None] | None = None
+        self._size: TerminalSize | None = None
+        self._resized: Callable[[TerminalSize], None] | None = None
 
     async def open(self) -> None:
         """Accept the connection, and tell the client so by an empty message, which it may wait for."""
@@ -84,6 +96,12 @@ class ChannelStreams:
         for start in range(0, len(data), _PIECE):
             await self._send(channel, data[start : start + _PIECE])
 
+    def on_resize(self, handler: Callable[[TerminalSize], None]) -> None:
+        """Call ``handler`` with the terminal's size, at once if the client has sent one."""
+        self._resized = handler
+        if self._size is not None:
+            handler(self._size)
+
     async def finish(self, status: Mapping[str, Any]) -> None:
         """Tell the outcome."""
         if _PROTOCOLS[self._protocol]:
@@ -109,6 +127,17 @@ class ChannelStreams:
                 await self._input.put(data)
             elif channel == _END and self._protocol == _V5 and data[:1] == bytes((_STDIN,)):
                 await self._input.put(b"")
+            elif channel == _RESIZE and self.tty:
+                self._resize(data)
+
+    def _resize(self, data: bytes) -> None:
+        try:
+            size = _size.decode(data)
+        except msgspec.DecodeError:
+            return
+        self._size = TerminalSize(size.width, size.height)
+        if self._resized is not None:
+            self._resized(self._size)
 
 
 def exit_status(command: Sequence[str], code: int) -> Mapping[str, Any]:

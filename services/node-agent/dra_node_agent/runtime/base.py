@@ -5,7 +5,7 @@ import enum
 from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
-from typing import Protocol
+from typing import Any, Protocol
 
 from dra_shared.api.container import Container, Probe
 
@@ -168,6 +168,14 @@ class Image:
     pulled_seconds: float | None = None
 
 
+@dataclass(frozen=True)
+class TerminalSize:
+    """How many characters a terminal shows."""
+
+    columns: int
+    lines: int
+
+
 class Streams(Protocol):
     """The user's end of an exec or attach session."""
 
@@ -179,6 +187,9 @@ class Streams(Protocol):
 
     async def write(self, data: bytes, *, stderr: bool = False) -> None:
         """Output for the user."""
+
+    def on_resize(self, handler: Callable[[TerminalSize], None]) -> None:
+        """Call ``handler`` with the size of the user's terminal, as soon as it is known and whenever it changes."""
 
 
 ChangeHandler = Callable[[ContainerRecord], None]
@@ -207,6 +218,9 @@ class Runtime(Protocol):
 
     def address(self, pod_uid: str) -> str:
         """The pod's IP address; empty where it has none (yet)."""
+
+    def cdi_edits(self, device: str) -> dict[str, Any]:
+        """What a CDI device brings into a container, by the node's spec files, as their JSON has it."""
 
     async def remove_sandbox(self, pod_uid: str) -> None:
         """Remove the pod's containers, logs and network. Fine to call again."""

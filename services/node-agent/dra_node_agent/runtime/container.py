@@ -5,13 +5,20 @@ import contextlib
 import shlex
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 from dra_shared.clock import Clock
 
 from dra_node_agent.cdi import ContainerEdits
-from dra_node_agent.runtime.base import ContainerRecord, ContainerSpec, RuntimeFailure, Streams
+from dra_node_agent.runtime.base import (
+    ContainerRecord,
+    ContainerSpec,
+    RuntimeFailure,
+    Streams,
+    TerminalSize,
+)
 from dra_node_agent.runtime.images import ImageBehaviour
 from dra_node_agent.runtime.injection import inject, injected_programs
 from dra_node_agent.runtime.logfile import LogFile
@@ -149,6 +156,7 @@ class SimulatedContainer:
         shell = self._shell(output.out, output.err, self._not_found, replay=False)
         if streams.tty:
             shell.env.setdefault("TERM", "xterm")
+            streams.on_resize(partial(_resize, shell))
         if streams.stdin:
             shell.input = lambda: everything(streams)
         name = command[0].rpartition("/")[2] if command else ""
@@ -318,6 +326,12 @@ class SimulatedContainer:
                     content[f"{target.rstrip('/')}/{entry.relative_to(path)}"] = _read(entry)
         else:
             content[target] = _read(path) if path.is_file() else ""
+
+
+def _resize(shell: Shell, size: TerminalSize) -> None:
+    shell.world.terminal = size
+    shell.assign("COLUMNS", str(size.columns))
+    shell.assign("LINES", str(size.lines))
 
 
 def _read(path: Path) -> str:

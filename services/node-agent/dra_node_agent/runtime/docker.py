@@ -9,7 +9,9 @@ import contextlib
 import os
 import threading
 from collections.abc import AsyncIterator, Callable, Iterator, Mapping, Sequence
+from contextlib import asynccontextmanager
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -33,8 +35,10 @@ from dra_node_agent.runtime.base import (
     SandboxSpec,
     State,
     Streams,
+    TerminalSize,
     Usage,
 )
+from dra_node_agent.runtime.cdiedits import JsonObject, cdi_edits
 from dra_node_agent.runtime.confinement import confined
 from dra_node_agent.runtime.dockerinjection import Injection, injected, library_path
 from dra_node_agent.runtime.dockerstream import pieces, pump
@@ -231,6 +235,9 @@ class DockerRuntime:
                 "DeadlineExceeded", f"command {' '.join(command)!r} timed out after {timeout:g}s"
             ) from error
 
+    def cdi_edits(self, device: str) -> JsonObject:
+        return cdi_edits(device, self._cdi_directory)
+
     async def exec_session(self, container_id: str, command: Sequence[str], streams: Streams) -> int:
         api = self._client.api
 
@@ -239,7 +246,8 @@ class DockerRuntime:
             return made["Id"], api.exec_start(made["Id"], tty=streams.tty, socket=True)
 
         exec_id, connection = await self._call(start)
-        await pump(connection, streams, tty=streams.tty)
+        async with self._resized(streams, partial(api.exec_resize, exec_id)):
+            await pump(connection, streams, tty=streams.tty)
         return int((await self._call(lambda: api.exec_inspect(exec_id)))["ExitCode"] or 0)
 
     async def attach(self, container_id: str, streams: Streams) -> None:
@@ -247,7 +255,30 @@ class DockerRuntime:
         wanted = {"stdin": int(streams.stdin), "stdout": 1, "stderr": 1, "stream": 1}
         connection = await self._call(lambda: api.attach_socket(container_id, params=wanted))
         config = (await self._call(lambda: api.inspect_container(container_id)))["Config"]
-        await pump(connection, streams, tty=bool(config.get("Tty")))
+        async with self._resized(streams, partial(api.resize, container_id)):
+            await pump(connection, streams, tty=bool(config.get("Tty")))
+
+    @asynccontextmanager
+    async def _resized(self, streams: Streams, resize: Callable[[int, int], None]) -> AsyncIterator[None]:
+        """Pass the size of the user's terminal on, by a call that takes its height and width."""
+        tasks: set[asyncio.Task[None]] = set()
+
+        async def change(size: TerminalSize) -> None:
+            # A process that has ended has no terminal.
+            with contextlib.suppress(RuntimeFailure):
+                await self._call(lambda: resize(size.lines, size.columns))
+
+        def changed(size: TerminalSize) -> None:
+            tasks.add(task := asyncio.ensure_future(change(size)))
+            task.add_done_callback(tasks.discard)
+
+        if streams.tty:
+            streams.on_resize(changed)
+        try:
+            yield
+        finally:
+            for task in tasks:
+                task.cancel()
 
     async def connect(self, pod_uid: str, port: int) -> tuple[asyncio.StreamReader, asyncio.StreamWriter]:
         address = self.address(pod_uid) or "127.0.0.1"

@@ -32,6 +32,7 @@ from dra_node_agent.runtime.base import (
     Streams,
     Usage,
 )
+from dra_node_agent.runtime.cdiedits import JsonObject, cdi_edits
 from dra_node_agent.runtime.consumption import SYSTEM, rates
 from dra_node_agent.runtime.container import Injected, Programs, SimulatedContainer
 from dra_node_agent.runtime.imagename import image_id
@@ -269,6 +270,9 @@ class FakeRuntime:
         finally:
             work.cancel()
             timer.cancel()
+
+    def cdi_edits(self, device: str) -> JsonObject:
+        return cdi_edits(device, self._cdi_directory)
 
     async def exec_session(self, container_id: str, command: Sequence[str], streams: Streams) -> int:
         return await self._alive(container_id).converse(command, streams)

@@ -3,10 +3,11 @@
 import { useEffect, useState } from "preact/hooks";
 import { request } from "./api.js";
 
-/** Loads a path again when `version` changes: `[answer, error]`. */
+/** Loads a path again when `version` changes: `[answer, error]`; an empty path is not asked for. */
 export function useAnswer(path, version) {
   const [answer, set] = useState([undefined, undefined]);
   useEffect(() => {
+    if (!path) return undefined;
     const controller = new AbortController();
     request(path, { signal: controller.signal })
       .then((found) => set([found, undefined]))

@@ -75,18 +75,25 @@ function messages(path, take, signal) {
 
 /** The lines of an answer, as they come. */
 export async function* lines(path, signal) {
-  const response = await fetch(path, { signal });
-  if (!response.ok) throw await refusal(response);
-  const reader = response.body.pipeThrough(new TextDecoderStream()).getReader();
   let rest = "";
-  for (;;) {
-    const { done, value } = await reader.read();
-    if (done) break;
-    const parts = (rest + value).split("\n");
+  for await (const piece of pieces(path, signal)) {
+    const parts = (rest + piece).split("\n");
     rest = parts.pop();
     yield* parts;
   }
   if (rest) yield rest;
+}
+
+/** The text of an answer, in pieces as they come. */
+export async function* pieces(path, signal) {
+  const response = await fetch(path, { signal });
+  if (!response.ok) throw await refusal(response);
+  const reader = response.body.pipeThrough(new TextDecoderStream()).getReader();
+  for (;;) {
+    const { done, value } = await reader.read();
+    if (done) return;
+    yield value;
+  }
 }
 
 async function refusal(response) {

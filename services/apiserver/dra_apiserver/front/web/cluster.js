@@ -39,12 +39,13 @@ const pod = ({ metadata, spec, status }) => {
     node: spec.nodeName ?? "",
     phase: status?.phase ?? "Pending",
     conditions,
-    containers: spec.containers.map((one) => one.name),
+    containers: [...(spec.initContainers ?? []), ...spec.containers, ...(spec.ephemeralContainers ?? [])].map((one) => one.name),
     claims: (status?.resourceClaimStatuses ?? [])
       .map((one) => one.resourceClaimName)
       .concat((spec.resourceClaims ?? []).map((one) => one.resourceClaimName))
       .filter(Boolean),
     statuses: status?.containerStatuses ?? [],
+    otherStatuses: [...(status?.initContainerStatuses ?? []), ...(status?.ephemeralContainerStatuses ?? [])],
     // A DaemonSet's pod would come back, a static one is the node's own, one that has ended holds nothing.
     evictable:
       !metadata.ownerReferences?.some((one) => one.kind === "DaemonSet" || one.kind === "Node") &&

@@ -5,8 +5,10 @@ import { claims, pods } from "./cluster.js";
 import { Explanation } from "./explanation.js";
 import { natural } from "./fleet.js";
 import { html } from "./html.js";
+import { InjectedDevices, useInjected } from "./injected.js";
 import { Link } from "./links.js";
 import { Logs } from "./logs.js";
+import { Terminal } from "./terminal.js";
 import { podPhases, Timeline } from "./timeline.js";
 import { since } from "./times.js";
 
@@ -63,18 +65,25 @@ export function PodPage({ name }) {
     ${mine.length > 0 && html`<h2>Claims</h2><ul>${mine.map((claim) => html`<li><${Link} to=${`claims/${claim.key}`}>${claim.name}<//>${": "}
       ${claim.results.length ? claim.results.map((one) => one.device).join(", ") : "not allocated"}</li>`)}</ul>`}
     <h2>Phases</h2><${Timeline} phases=${podPhases(pod, mine)} />
-    <h2>Containers</h2>
-    ${pod.containers.map((container) => html`<${Container} key=${container} pod=${pod} name=${container} />`)}
+    <h2>Containers</h2><${Containers} pod=${pod} />
   </section>`;
 }
 
-function Container({ pod, name }) {
-  const found = pod.statuses.find((one) => one.name === name);
+function Containers({ pod }) {
+  const report = useInjected(pod);
+  const of = (name) => report?.containers.find((one) => one.name === name);
+  return pod.containers.map((name) => html`<${Container} key=${name} pod=${pod} name=${name} report=${of(name)} />`);
+}
+
+function Container({ pod, name, report }) {
+  const found = [...pod.statuses, ...pod.otherStatuses].find((one) => one.name === name);
   const [state, detail] = Object.entries(found?.state ?? {})[0] ?? ["waiting", {}];
   return html`<article class="container"><h3>${name} <span class="chip">${state}</span></h3>
     ${detail.message && html`<p>${detail.message}</p>`}
     <${Devices} status=${found} />
-    ${pod.node && html`<${Logs} pod=${pod.key} container=${name} />`}
+    <${InjectedDevices} namespace=${pod.namespace} report=${report} />
+    ${pod.node && html`<${Logs} pod=${pod.key} container=${name} restarts=${found?.restartCount ?? 0} />`}
+    ${state === "running" && html`<${Terminal} pod=${pod.key} container=${name} />`}
   </article>`;
 }
 

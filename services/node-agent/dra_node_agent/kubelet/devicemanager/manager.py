@@ -327,6 +327,10 @@ class DeviceManager:
             if resource in self.state.healthy
         }
 
+    def container_options(self, pod_uid: str, container: str) -> DeviceRunContainerOptions | None:
+        """What the devices that the container has added to it; None where it has none."""
+        return self.state.pod_devices.run_container_options(pod_uid, container)
+
     def get_devices(self, pod_uid: str, container: str) -> Instances | None:
         """The container's devices, with their NUMA nodes alone; None where nothing is known of it."""
         return self.state.pod_devices.container_instances(pod_uid, container)

@@ -16,7 +16,8 @@ from dra_node_agent.runtime.shell.world import Process, Program
 
 _HOLE = re.compile(r"%-?[0-9]{0,3}(?:\.[0-9]{1,2})?[sdiufxc]")
 _FILTERS = frozenset({"cat", "head", "sort", "tail", "tr", "uniq", "wc"})
-_ESCAPES = {"\\n": "\n", "\\t": "\t", "\\\\": "\\", "\\r": "\r", "\\a": "\a", "\\e": "\x1b", "\\0": "\0"}
+_ESCAPES = {"\\n": "\n", "\\t": "\t", "\\\\": "\\", "\\r": "\r", "\\a": "\a", "\\e": "\x1b"}
+_ESCAPE = re.compile(r"\\(?:[ntrae\\]|[0-7]{1,4})")
 
 
 def base_programs(now: Callable[[], datetime]) -> Mapping[str, Program]:
@@ -126,6 +127,21 @@ async def _printenv(process: Process) -> int:
     return 0
 
 
+async def _stty(process: Process) -> int:
+    size = process.shell.world.terminal
+    if size is None:
+        process.err("stty: standard input: Inappropriate ioctl for device\n")
+        return 1
+    if list(process.argv[1:]) == ["size"]:
+        process.out(f"{size.lines} {size.columns}\n")
+    return 0
+
+
+async def _clear(process: Process) -> int:
+    process.out("\x1b[H\x1b[J")
+    return 0
+
+
 def _constant(status: int) -> Program:
     async def program(_: Process) -> int:
         return status
@@ -183,7 +199,7 @@ def shell_script(argv: Sequence[str], files: Mapping[str, str]) -> tuple[str | N
 
 
 def _unescape(text: str) -> str:
-    return re.sub(r"\\[ntrae0\\]", lambda match: _ESCAPES[match[0]], text)
+    return _ESCAPE.sub(lambda match: _ESCAPES.get(match[0]) or chr(int(match[0][1:], 8) & 0xFF), text)
 
 
 _PROGRAMS: Mapping[str, Program] = {
@@ -203,6 +219,8 @@ _PROGRAMS: Mapping[str, Program] = {
     "env": _env,
     "printenv": _printenv,
     "pwd": _prints(lambda process: process.shell.directory),
+    "stty": _stty,
+    "clear": _clear,
     "hostname": _prints(lambda process: process.shell.world.hostname),
     "whoami": _prints(lambda _: "root"),
     "uname": _prints(

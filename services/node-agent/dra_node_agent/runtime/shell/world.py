@@ -8,6 +8,7 @@ from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Protocol
 
+from dra_node_agent.runtime.base import TerminalSize
 from dra_node_agent.runtime.ports import PodPorts
 from dra_node_agent.runtime.shell.files import Files
 from dra_node_agent.runtime.shell.syntax import Node
@@ -90,6 +91,8 @@ class World:
     signalled: list[Shell] = field(default_factory=list)
     #: Whether the last program that a shell called is none that is simulated.
     ended_unknown: bool = False
+    #: The terminal that someone looks at; None where there is none, or its size is not known.
+    terminal: TerminalSize | None = None
 
     def end_jobs(self) -> None:
         """End everything that still runs in the background."""

@@ -1,0 +1,33 @@
+"""What devices bring into a container, as a CDI spec's JSON has it: for those who ask."""
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import msgspec
+
+from dra_node_agent.cdi import ContainerEdits, UnresolvableError, resolve
+from dra_node_agent.runtime.base import PluginDevices, RuntimeFailure
+from dra_node_agent.runtime.plugindevices import device_edits
+
+JsonObject = dict[str, Any]
+
+
+def cdi_edits(device: str, directory: Path) -> JsonObject:
+    """The CDI device's edits, with those that are common to its spec file.
+
+    Raises:
+        RuntimeFailure: the directory has no such device (any more).
+    """
+    try:
+        edits: JsonObject = msgspec.to_builtins(resolve([device], directory))
+    except UnresolvableError as error:
+        raise RuntimeFailure("UnresolvableDevice", str(error)) from error
+    return edits
+
+
+def plugin_edits(devices: PluginDevices, env: Mapping[str, str]) -> JsonObject:
+    """What device plugins add beyond CDI devices."""
+    variables = tuple(f"{name}={value}" for name, value in env.items())
+    edits: JsonObject = msgspec.to_builtins(device_edits(devices).merged(ContainerEdits(env=variables)))
+    return edits
