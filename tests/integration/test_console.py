@@ -279,6 +279,39 @@ def test_the_workbench_answers_at_each_keystroke(page: Page, server: _Server) ->
     server.delete(f"{_DRA}/deviceclasses/a100-of-the-test")
 
 
+def test_the_workbench_tries_whole_claims(page: Page, server: _Server) -> None:
+    _open(page, server, "#/cel")
+    page.get_by_role("textbox", name="Selector").fill(_A100)
+    page.get_by_role("link", name="Use it in a claim").click()
+    field = page.get_by_role("textbox", name="A ResourceClaim")
+    expect(field).to_have_value(re.compile(re.escape(_A100)))
+    text = re.sub("deviceClassName: .*", "deviceClassName: ", field.input_value())
+    head, _, tail = text.partition("deviceClassName: ")
+    field.fill(f"{head}deviceClassName: ")
+    field.press_sequentially("gpu.nv")
+    field.press("Enter")
+    page.keyboard.insert_text(tail)
+    request = page.get_by_role("article", name="Request gpu")
+    expect(request).to_contain_text("8 of 40 devices match, 1 wanted")
+    expect(request.locator(".clauses li").nth(1)).to_contain_text("true for")
+    plan = page.get_by_role("region", name="Allocation")
+    expect(plan).to_contain_text("would run on")
+    expect(plan.locator("li")).to_have_count(1)
+    _shoot(page, "claim")
+    assert Axe().run(page).violations_count == 0
+    field.fill(field.input_value().replace("exactly:", "exactly:\n        count: 9"))
+    expect(plan).to_contain_text("would wait")
+    expect(plan).to_contain_text("of 9 devices found")
+    field.fill(field.input_value().replace("count: 9", "cuont: 1"))
+    expect(page.get_by_role("alert")).to_contain_text(
+        'unknown field "spec.devices.requests[0].exactly.cuont"'
+    )
+    field.fill(field.input_value().replace("cuont: 1", "count: 1").replace("my-claim", server.namespace))
+    field.fill(field.input_value().replace("namespace: default", f"namespace: {server.namespace}"))
+    page.get_by_role("button", name=f"Create it in {server.namespace}").click()
+    expect(page.get_by_text(f"resourceclaim {server.namespace} created")).to_be_visible()
+
+
 def test_text_of_the_cluster_stays_text(page: Page, server: _Server) -> None:
     attack = "<img src=x onerror=document.title='run'>"
     spec = {

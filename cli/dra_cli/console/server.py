@@ -11,13 +11,14 @@ from typing import Any
 import msgspec
 import orjson
 import uvicorn
-from dra_apiserver.front import console, insight, packed, workbench
+from dra_apiserver.front import claimbench, console, insight, packed, workbench
 from dra_scheduler.config import SchedulerConfig
 from dra_scheduler.plan.answers import complete
 from dra_scheduler.plan.asking import Asked
 from dra_scheduler.plan.objects import Objects
 from dra_scheduler.plan.routes import QUESTIONS
-from dra_shared.api.resources import RESOURCE_SLICES
+from dra_shared.api.resource import DeviceClass
+from dra_shared.api.resources import DEVICE_CLASSES, RESOURCE_SLICES
 from dra_shared.cel.workbench import Candidate, candidates
 from dra_shared.client.rest import Client
 from dra_shared.features import FeatureGates
@@ -72,6 +73,10 @@ class _View:
         objects: Objects = (await self.snapshot()).objects
         return candidates(objects.of(RESOURCE_SLICES).values())
 
+    async def classes(self) -> dict[str, DeviceClass]:
+        objects: Objects = (await self.snapshot()).objects
+        return {one.metadata.name: one for one in objects.of(DEVICE_CLASSES).values()}
+
 
 def pages(cluster: ChosenCluster, client: Client, settings: console.Settings) -> FastAPI:
     """The console's pages, and what they ask of the cluster."""
@@ -81,6 +86,7 @@ def pages(cluster: ChosenCluster, client: Client, settings: console.Settings) ->
     app.include_router(packed.router())
     app.include_router(insight.router(view.ask))
     app.include_router(workbench.router(view.devices, FeatureGates()))
+    app.include_router(claimbench.router(view.devices, view.classes, FeatureGates()))
     app.include_router(proxy(client, cluster.reader()))
     return app
 

@@ -209,6 +209,15 @@ def _read(candidate: Candidate, program: Program) -> dict[str, str]:
     return found
 
 
+def value_of(candidate: Candidate, attribute: str) -> str | None:
+    """The device's value of an attribute with a qualified name, as text; None where it has none."""
+    domain, _, name = attribute.rpartition("/")
+    found = candidate.device.attributes.get(attribute)
+    if found is None and domain == candidate.driver:
+        found = candidate.device.attributes.get(name)
+    return None if found is None else _text(found)
+
+
 def _qualified(name: str, driver: str) -> str:
     return name if "/" in name else f"{driver}/{name}"
 

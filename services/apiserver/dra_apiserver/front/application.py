@@ -12,8 +12,8 @@ from fastapi import FastAPI, Query
 from fastapi.responses import HTMLResponse, PlainTextResponse
 
 from dra_apiserver.api import Api
-from dra_apiserver.front import console, insight, packed, workbench
-from dra_apiserver.front.devices import stored_devices
+from dra_apiserver.front import claimbench, console, insight, packed, workbench
+from dra_apiserver.front.devices import stored_classes, stored_devices
 from dra_apiserver.front.models import StoreReport
 from dra_apiserver.front.paths import MOUNTED
 from dra_apiserver.front.scheduler import scheduler
@@ -51,7 +51,9 @@ def build(api: Api, health: Health, kubernetes: Any) -> FastAPI:
     _add_health(app, health)
     _add_store(app, api)
     app.include_router(insight.router(scheduler(api.config)))
-    app.include_router(workbench.router(stored_devices(api), api.config.features))
+    devices, features = stored_devices(api), api.config.features
+    app.include_router(workbench.router(devices, features))
+    app.include_router(claimbench.router(devices, stored_classes(api), features))
     app.include_router(console.router(console.Settings()))
     app.include_router(packed.router())
 

@@ -1,27 +1,47 @@
-"""The devices of the store's slices, for questions about all of them."""
+"""The devices of the store's slices and the device classes, for questions about all of them."""
 
-from typing import Any
+from collections.abc import Awaitable, Callable, Iterable
+from typing import Any, TypeVar
 
 from dra_shared.api.codec import decode
-from dra_shared.api.resources import RESOURCE_SLICES
-from dra_shared.cel.workbench import Candidate, candidates
+from dra_shared.api.resource import DeviceClass
+from dra_shared.api.resources import DEVICE_CLASSES, RESOURCE_SLICES, Resource
+from dra_shared.cel.workbench import candidates
 
 from dra_apiserver.api import Api
+from dra_apiserver.front.claimbench import Classes
 from dra_apiserver.front.workbench import Devices
 
-_SLICES = (RESOURCE_SLICES.group, RESOURCE_SLICES.plural)
+T = TypeVar("T")
 
 
 def stored_devices(api: Api) -> Devices:
     """The devices of the store's slices, decoded again only when a slice has changed."""
-    known: tuple[int, list[Candidate]] | None = None
+    return _kept(api, RESOURCE_SLICES, candidates)
 
-    async def devices() -> list[Candidate]:
+
+def stored_classes(api: Api) -> Classes:
+    """The device classes by name, decoded again only when one has changed."""
+
+    def by_name(found: Iterable[DeviceClass]) -> dict[str, DeviceClass]:
+        return {one.metadata.name: one for one in found}
+
+    return _kept(api, DEVICE_CLASSES, by_name)
+
+
+def _kept(
+    api: Api, resource: Resource[Any], made: Callable[[Iterable[Any]], T]
+) -> Callable[[], Awaitable[T]]:
+    """What ``made`` makes of all objects of the resource, made again only when one has changed."""
+    key = resource.group, resource.plural
+    known: tuple[int, T] | None = None
+
+    async def objects() -> T:
         nonlocal known
-        revision = api.store.collection(_SLICES).revision
+        revision = api.store.collection(key).revision
         if known is None or known[0] != revision:
-            records: list[Any] = api.listing(*_SLICES, "")
-            known = revision, candidates(decode(RESOURCE_SLICES, data) for data in records)
+            records: list[Any] = api.listing(*key, "")
+            known = revision, made(decode(resource, data) for data in records)
         return known[1]
 
-    return devices
+    return objects

@@ -11,10 +11,10 @@ export class ApiError extends Error {
   }
 }
 
-/** The answer's JSON; `type` is the body's media type. Throws an ApiError. */
-export async function request(path, { method = "GET", body, signal, type = "application/json" } = {}) {
-  const headers = body === undefined ? {} : { "Content-Type": type };
-  const content = body === undefined ? undefined : JSON.stringify(body);
+/** The answer's JSON; the body is `text`, or `body` as JSON, and `type` is its media type. Throws an ApiError. */
+export async function request(path, { method = "GET", body, text, signal, type = "application/json" } = {}) {
+  const content = text ?? (body === undefined ? undefined : JSON.stringify(body));
+  const headers = content === undefined ? {} : { "Content-Type": type };
   const response = await fetch(path, { method, headers, body: content, signal });
   if (!response.ok) throw await refusal(response);
   return response.json();

@@ -8,7 +8,8 @@ const NAME = /^device\.(attributes|capacity)\["([^"]+)"\]\.([\w-]*)$/;
 
 /** `{from, options}`: the options replace the text from `from` to the cursor; `known` is `vocabulary()`. */
 export function complete(text, cursor, known) {
-  const word = WORD.exec(text.slice(0, cursor))[0];
+  // In a manifest an expression may stand in quotes.
+  const word = WORD.exec(text.slice(0, cursor))[0].replace(/^"+/, "");
   const from = cursor - word.length;
   const domain = DOMAIN.exec(word);
   const name = NAME.exec(word);
@@ -23,6 +24,22 @@ export function complete(text, cursor, known) {
   }
   const found = options.filter((one) => one.text.startsWith(word) && one.text !== word);
   return { from, options: word ? found.slice(0, 12) : [] };
+}
+
+const CLASS = /deviceClassName:\s*["']?([\w.-]*)$/;
+const ATTRIBUTE = /(?:match|distinct)Attribute:\s*["']?([\w./-]*)$/;
+
+/** The same in a claim's manifest, where names of classes and attributes complete too. */
+export function completeClaim(text, cursor, known, classes) {
+  const before = text.slice(0, cursor);
+  const named = CLASS.exec(before);
+  const constrained = ATTRIBUTE.exec(before);
+  if (!named && !constrained) return complete(text, cursor, known);
+  const word = (named ?? constrained)[1];
+  const qualified = [...known.attributes].flatMap(([domain, names]) => [...names].map(([name, values]) => ({ text: `${domain}/${name}`, note: [...values].slice(0, 3).join(", ") })));
+  const options = named ? classes.map((name) => ({ text: name, note: "" })) : qualified;
+  const found = options.filter((one) => one.text.startsWith(word) && one.text !== word);
+  return { from: cursor - word.length, options: found.slice(0, 12) };
 }
 
 function option(field, domain, name, values) {

@@ -7,6 +7,11 @@ export function Explanation({ of, version }) {
   const [report, error] = useAnswer(`/insight/explain/${of}?nodes=50`, version);
   if (error) return html`<p class="note">No explanation: ${error.message}</p>`;
   if (!report) return html`<p class="note">Asking the scheduler…</p>`;
+  return html`<${Explained} report=${report} />`;
+}
+
+/** The tree itself. */
+export function Explained({ report }) {
   return html`<div class="explanation">
     <p class="state">${report.state}${report.message ? `: ${report.message}` : ""}</p>
     ${(report.waitsFor ?? []).map((text) => html`<p>waits for ${text}</p>`)}

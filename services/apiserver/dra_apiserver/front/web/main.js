@@ -15,7 +15,7 @@ const VIEWS = {
   fleet: { title: "Fleet", view: () => html`<${Fleet} />` },
   pods: { title: "Pods", view: (name) => (name ? html`<${PodPage} key=${name} name=${name} />` : html`<${Pods} />`) },
   claims: { title: "Claims", view: (name) => (name ? html`<${ClaimPage} key=${name} name=${name} />` : html`<${Claims} />`) },
-  cel: { title: "CEL", view: () => html`<${Workbench} />` },
+  cel: { title: "CEL", view: (name) => html`<${Workbench} name=${name} />` },
 };
 // Where the server has lessons.
 const LEARN = { title: "Learn", view: () => html`<${Learn} />` };

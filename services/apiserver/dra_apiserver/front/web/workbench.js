@@ -1,12 +1,15 @@
-// The CEL workbench: a selector, and at each keystroke the devices that it matches, what each clause says of the others,
+// The CEL workbench: whole claims (claimbench.js), or a selector, and at each keystroke the devices that it matches, what each clause says of the others,
 // errors under their character, and the cost.
 
 import { computed, signal } from "@preact/signals";
-import { useEffect, useRef, useState } from "preact/hooks";
+import { useEffect, useState } from "preact/hooks";
 import { request } from "./api.js";
+import { ClaimBench, claimText, manifest } from "./claimbench.js";
 import { classes, slices } from "./cluster.js";
 import { complete, vocabulary } from "./completion.js";
+import { askLater, Editor, Problems } from "./editor.js";
 import { html } from "./html.js";
+import { address } from "./links.js";
 import { settings } from "./settings.js";
 
 const DELAY = 120;
@@ -16,81 +19,42 @@ export const expression = signal("");
 const answer = signal(undefined);
 const known = computed(() => vocabulary(slices.value));
 
-export function Workbench() {
+export function Workbench({ name }) {
+  const current = (one) => (one === name ? "page" : undefined);
   return html`<section class="workbench" aria-label="CEL workbench">
     <h1>CEL workbench</h1>
+    <nav aria-label="What to write"><a href=${address("cel")} aria-current=${current("")}>Selector</a>
+      <a href=${address("cel/claim")} aria-current=${current("claim")}>Claim</a></nav>
+    ${name === "claim" ? html`<${ClaimBench} known=${known.value} />` : html`<${SelectorBench} />`}
+  </section>`;
+}
+
+function SelectorBench() {
+  return html`
     <p class="controls"><label>Begin with <select onChange=${(event) => event.target.value && (expression.value = event.target.value)}>
       <option value="">a device class…</option>
       ${classes.value.flatMap(({ name, selectors }) => selectors.map((one) => html`<option value=${one.cel?.expression ?? ""}>${name}</option>`))}
     </select></label></p>
-    <${Editor} /><${Answer} /><${Save} />
-  </section>`;
+    <${Selector} /><${Answer} /><${Save} />`;
 }
 
-function Editor() {
-  const ref = useRef(null);
-  const [open, setOpen] = useState(undefined);
-  const [active, setActive] = useState(0);
+function Selector() {
   const text = expression.value;
   const version = slices.value;
   useEffect(() => evaluateLater(text), [text, version]);
-  const suggest = () => {
-    const found = complete(ref.current.value, ref.current.selectionStart, known.value);
-    setOpen(found.options.length ? found : undefined);
-    setActive(0);
-  };
-  const accept = (option) => {
-    const { selectionStart, value } = ref.current;
-    const cursor = open.from + option.text.length;
-    // At once: what is typed next goes behind it.
-    ref.current.value = value.slice(0, open.from) + option.text + value.slice(selectionStart);
-    ref.current.setSelectionRange(cursor, cursor);
-    ref.current.focus();
-    expression.value = ref.current.value;
-    suggest();
-  };
-  const keys = {
-    ArrowDown: () => setActive((active + 1) % open.options.length),
-    ArrowUp: () => setActive((active + open.options.length - 1) % open.options.length),
-    Enter: () => accept(open.options[active]),
-    Tab: () => accept(open.options[active]),
-    Escape: () => setOpen(undefined),
-  };
-  return html`<div class="editor">
-    <label for="cel">Selector: a CEL expression about <code>device</code></label>
-    <textarea id="cel" ref=${ref} rows="4" spellcheck="false" autocomplete="off"
-      aria-controls="options" aria-autocomplete="list" aria-activedescendant=${open ? `option-${active}` : undefined} value=${text}
-      placeholder='device.attributes["gpu.nvidia.com"].productName == "NVIDIA A100-SXM4-40GB"'
-      onInput=${(event) => { expression.value = event.target.value; suggest(); }}
-      onKeyDown=${(event) => { if (open && event.key in keys) { event.preventDefault(); keys[event.key](); } }}
-      onBlur=${() => setTimeout(() => setOpen(undefined), 150)}></textarea>
-    <ul id="options" class="options" role="listbox" aria-label="Completions" hidden=${!open}>
-      ${(open?.options ?? []).map((option, index) => html`<li id=${`option-${index}`} role="option" aria-selected=${index === active}
-        onMouseDown=${(event) => { event.preventDefault(); accept(option); }}><code>${option.text}</code> <small>${option.note}</small></li>`)}
-    </ul>
-  </div>`;
+  return html`<${Editor} id="cel" text=${expression} rows="4" complete=${(value, cursor) => complete(value, cursor, known.value)}
+    label=${html`Selector: a CEL expression about <code>device</code>`}
+    placeholder='device.attributes["gpu.nvidia.com"].productName == "NVIDIA A100-SXM4-40GB"' />`;
 }
 
-/** Asks once the keys rest; an answer to an older text is dropped. */
 function evaluateLater(text) {
   if (!text.trim()) {
     answer.value = undefined;
     return undefined;
   }
-  const controller = new AbortController();
-  const timer = setTimeout(async () => {
-    try {
-      const body = { expression: text, most: MOST };
-      const report = await request("/insight/cel", { method: "POST", body, signal: controller.signal });
-      answer.value = { text, ...report };
-    } catch (error) {
-      if (!controller.signal.aborted) answer.value = { text, failure: error.message };
-    }
-  }, DELAY);
-  return () => {
-    clearTimeout(timer);
-    controller.abort();
-  };
+  const body = { expression: text, most: MOST };
+  const ask = (signal) => request("/insight/cel", { method: "POST", body, signal });
+  return askLater(DELAY, ask, (report) => (answer.value = { text, ...report }));
 }
 
 function Answer() {
@@ -113,17 +77,6 @@ function Answer() {
   </div>`;
 }
 
-/** Each problem with the line that it is in, and a caret under its character. */
-function Problems({ text, problems }) {
-  return html`<div role="alert" class="problems">${problems.map(({ offset, message }) => {
-    if (offset < 0) return html`<p class="bad">${message}</p>`;
-    const before = [...text].slice(0, offset).join("");
-    const start = before.lastIndexOf("\n") + 1;
-    const line = text.slice(start).split("\n")[0];
-    return html`<pre class="bad">${line}\n${" ".repeat(before.length - start)}^ ${message}</pre>`;
-  })}</div>`;
-}
-
 function Save() {
   const [name, setName] = useState("my-class");
   const [outcome, setOutcome] = useState("");
@@ -142,6 +95,7 @@ function Save() {
   return html`<form class="controls" onSubmit=${(event) => { event.preventDefault(); create(); }}>
     <label>Save as a DeviceClass named <input value=${name} onInput=${(event) => setName(event.target.value)} /></label>
     <button type="submit" disabled=${settings.value.read_only}>Create</button>
+    <a href=${address("cel/claim")} onClick=${() => (manifest.value = claimText(classes.value[0]?.name ?? "", expression.value))}>Use it in a claim</a>
     <details><summary>As a manifest</summary><pre>${JSON.stringify(made, null, 2)}</pre></details>
     <p aria-live="polite">${outcome}</p></form>`;
 }

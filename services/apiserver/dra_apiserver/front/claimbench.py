@@ -1,0 +1,132 @@
+"""``POST /insight/claim``: what a claim's requests make of the cluster's devices (``dra_shared.cel.claimbench``)."""
+
+import asyncio
+from collections.abc import Awaitable, Callable, Mapping
+from typing import Annotated, Any
+
+import msgspec
+from dra_shared.api.codec import convert
+from dra_shared.api.resource import DeviceClass
+from dra_shared.api.resources import RESOURCE_CLAIMS
+from dra_shared.cel.claimbench import examine
+from dra_shared.features import FeatureGates
+from dra_shared.yamltext import YamlError, load
+from fastapi import APIRouter
+from pydantic import Field
+
+from dra_apiserver.front.models import Report
+from dra_apiserver.front.workbench import CelProblem, Devices
+
+#: Gives the device classes by name.
+Classes = Callable[[], Awaitable[Mapping[str, DeviceClass]]]
+
+_VERSION = "resource.k8s.io/v1"
+_LONGEST = 100_000
+_CLAIM, _TEMPLATE = "ResourceClaim", "ResourceClaimTemplate"
+
+
+class ClaimRequest(Report):
+    """A ResourceClaim or ResourceClaimTemplate as YAML or JSON, and of how many devices the answer says each detail."""
+
+    manifest: str = Field(max_length=_LONGEST)
+    most: Annotated[int, Field(ge=0, le=100_000)] = 300
+
+
+class SelectorReport(Report):
+    """A selector that devices have to pass, and how many pass it; with problems it does not compile."""
+
+    of_class: bool
+    expression: str
+    problems: list[CelProblem]
+    matches: int
+
+
+class MatchReport(Report):
+    """What came of one device; a selector's text is why it could not be evaluated."""
+
+    driver: str
+    pool: str
+    node: str
+    device: str
+    matches: bool
+    selectors: list[bool | str]
+    values: dict[str, str]
+
+
+class RequestMatchesReport(Report):
+    """A request, or ``REQUEST/ALTERNATIVE`` of one with ``firstAvailable``, and the devices that pass its selectors."""
+
+    name: str
+    device_class: str
+    mode: str
+    count: int
+    problem: str
+    selectors: list[SelectorReport]
+    devices: int
+    matches: int
+    findings: list[MatchReport]
+
+
+class ConstraintReport(Report):
+    """A constraint's attribute, and how many of its requests' devices have each value; ``without`` have none."""
+
+    attribute: str
+    distinct: bool
+    requests: list[str]
+    values: dict[str, int]
+    without: int
+
+
+class ClaimAnswer(Report):
+    """What came of the claim, and the claim itself; ``problem`` is why the manifest can't be read."""
+
+    problem: str = ""
+    claim: dict[str, Any] = Field(default_factory=dict)
+    requests: list[RequestMatchesReport] = Field(default_factory=list)
+    constraints: list[ConstraintReport] = Field(default_factory=list)
+
+
+def router(devices: Devices, classes: Classes, features: FeatureGates) -> APIRouter:
+    """The endpoint, on these devices and classes."""
+    made = APIRouter(prefix="/insight", tags=["insight"])
+
+    @made.post("/claim")
+    async def claim(wanted: ClaimRequest) -> ClaimAnswer:
+        """Which devices each request of a claim matches, and what its constraints choose from."""
+        try:
+            given = _claim(load(wanted.manifest).value)
+            claimed = convert(RESOURCE_CLAIMS, given).spec.devices
+        except (YamlError, msgspec.ValidationError, ValueError) as error:
+            return ClaimAnswer(problem=str(error))
+        candidates, known = await devices(), await classes()
+        # Many requests on a large fleet take longer than the event loop can spare.
+        report = await asyncio.to_thread(examine, claimed, known, candidates, features, wanted.most)
+        answer = ClaimAnswer.model_validate(report, from_attributes=True)
+        answer.claim = given
+        return answer
+
+    return made
+
+
+def _claim(value: Any) -> dict[str, Any]:
+    """The claim, or what a template makes of one.
+
+    Raises:
+        ValueError: it is neither.
+    """
+    if not isinstance(value, dict):
+        raise ValueError("a ResourceClaim or ResourceClaimTemplate is wanted")
+    kind, version = value.get("kind"), value.get("apiVersion")
+    if kind not in (_CLAIM, _TEMPLATE):
+        raise ValueError(f"kind must be {_CLAIM} or {_TEMPLATE}")
+    if version != _VERSION:
+        raise ValueError(f"apiVersion must be {_VERSION}")
+    spec = value.get("spec")
+    if kind == _TEMPLATE:
+        spec = spec.get("spec") if isinstance(spec, dict) else None
+    return {
+        "apiVersion": _VERSION,
+        "kind": _CLAIM,
+        "metadata": value.get("metadata") or {},
+        "spec": spec or {},
+    }

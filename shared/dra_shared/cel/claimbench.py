@@ -1,0 +1,213 @@
+"""What a claim's requests make of devices, before there is a claim: for those who write one.
+
+Of each request, and of each alternative of one, which devices pass the selectors of its class and its own, which
+selector turned the others away, and which values the constraints would choose from. What is free, and which devices
+an allocation would take, is for the scheduler to say.
+"""
+
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+
+from dra_shared.api.resource import (
+    DeviceClaim,
+    DeviceClass,
+    DeviceConstraint,
+    DeviceSelector,
+    DeviceSubRequest,
+    ExactDeviceRequest,
+)
+from dra_shared.cel.workbench import Candidate, Finding, Problem, Report, evaluate, value_of
+from dra_shared.features import FeatureGates
+
+_Place = tuple[str, str, str]
+
+
+@dataclass(frozen=True, slots=True)
+class Selector:
+    """A selector that a device has to pass: of the request's class, or its own; and how many pass it."""
+
+    of_class: bool
+    expression: str
+    problems: tuple[Problem, ...]
+    matches: int
+
+
+@dataclass(frozen=True, slots=True)
+class Match:
+    """What came of one device: ``selectors`` has for each whether it passed, or why it could not be evaluated."""
+
+    driver: str
+    pool: str
+    node: str
+    device: str
+    matches: bool
+    selectors: tuple[bool | str, ...]
+    values: dict[str, str]
+
+
+@dataclass(frozen=True, slots=True)
+class RequestMatches:
+    """A request, or ``REQUEST/ALTERNATIVE``. ``problem`` is why none of its devices can be known."""
+
+    name: str
+    device_class: str
+    mode: str
+    count: int
+    problem: str = ""
+    selectors: tuple[Selector, ...] = ()
+    devices: int = 0
+    matches: int = 0
+    findings: tuple[Match, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class ConstraintValues:
+    """A constraint: how many of its requests' devices have each value of its attribute, and how many have none."""
+
+    attribute: str
+    distinct: bool
+    requests: tuple[str, ...]
+    values: dict[str, int]
+    without: int
+
+
+@dataclass(frozen=True, slots=True)
+class ClaimReport:
+    """All requests, in order, and all constraints."""
+
+    requests: tuple[RequestMatches, ...]
+    constraints: tuple[ConstraintValues, ...]
+
+
+def examine(
+    claim: DeviceClaim,
+    classes: Mapping[str, DeviceClass],
+    candidates: Sequence[Candidate],
+    features: FeatureGates,
+    most: int = 1000,
+) -> ClaimReport:
+    """Try the claim's requests on the devices; of each at most ``most`` findings are reported, the nearest first."""
+    trial = _Trial(candidates, features)
+    requests, matching = [], {}
+    for name, request in _requests(claim):
+        report, found = _tried(name, request, classes, trial)
+        requests.append(_shortened(report, most))
+        matching[name] = found
+    constraints = tuple(_values(one, matching) for one in claim.constraints)
+    return ClaimReport(tuple(requests), constraints)
+
+
+class _Trial:
+    """The devices, and what each expression made of them: classes are shared by requests."""
+
+    def __init__(self, candidates: Sequence[Candidate], features: FeatureGates) -> None:
+        self.candidates = candidates
+        self._features = features
+        self._known: dict[str, tuple[Report, dict[_Place, Finding]]] = {}
+
+    def of(self, expression: str) -> tuple[Report, dict[_Place, Finding]]:
+        if expression not in self._known:
+            report = evaluate(expression, self.candidates, self._features, len(self.candidates))
+            by_place = {(one.driver, one.pool, one.device): one for one in report.findings}
+            self._known[expression] = report, by_place
+        return self._known[expression]
+
+
+def _requests(claim: DeviceClaim) -> Iterator[tuple[str, ExactDeviceRequest | DeviceSubRequest]]:
+    for request in claim.requests:
+        if request.exactly is not None:
+            yield request.name, request.exactly
+        for alternative in request.first_available:
+            yield f"{request.name}/{alternative.name}", alternative
+
+
+def _tried(
+    name: str,
+    request: ExactDeviceRequest | DeviceSubRequest,
+    classes: Mapping[str, DeviceClass],
+    trial: _Trial,
+) -> tuple[RequestMatches, list[Candidate]]:
+    mode = request.allocation_mode or "ExactCount"
+    count = (request.count or 1) if mode == "ExactCount" else 0
+    device_class = classes.get(request.device_class_name)
+    if device_class is None:
+        problem = f'device class "{request.device_class_name}" does not exist'
+        return RequestMatches(name, request.device_class_name, mode, count, problem), []
+    texts = [(True, text) for text in _expressions(device_class.spec.selectors)]
+    texts += [(False, text) for text in _expressions(request.selectors)]
+    results = [trial.of(text) for _, text in texts]
+    findings, matching = [], []
+    for candidate in trial.candidates:
+        match = _match(candidate, [found for _, found in results])
+        findings.append(match)
+        if match.matches:
+            matching.append(candidate)
+    selectors = tuple(
+        Selector(of_class, text, report.problems, report.matches)
+        for (of_class, text), (report, _) in zip(texts, results, strict=True)
+    )
+    report = RequestMatches(
+        name,
+        request.device_class_name,
+        mode,
+        count,
+        selectors=selectors,
+        devices=len(findings),
+        matches=len(matching),
+        findings=tuple(findings),
+    )
+    return report, matching
+
+
+def _expressions(selectors: Sequence[DeviceSelector]) -> list[str]:
+    return [one.cel.expression for one in selectors if one.cel is not None]
+
+
+def _match(candidate: Candidate, results: Sequence[Mapping[_Place, Finding]]) -> Match:
+    place = candidate.driver, candidate.pool, candidate.device.name
+    # Of an expression that does not compile there is no finding.
+    found = [result.get(place) for result in results]
+    passed = tuple(False if one is None else one.error or one.matches for one in found)
+    values = {name: value for one in found if one is not None for name, value in one.values.items()}
+    driver, pool, device = place
+    return Match(driver, pool, candidate.node, device, all(one is True for one in passed), passed, values)
+
+
+def _shortened(report: RequestMatches, most: int) -> RequestMatches:
+    # Nearest first: what no class selects is of the least interest.
+    ranked = sorted(report.findings, key=lambda one: -sum(each is True for each in one.selectors))
+    return RequestMatches(
+        report.name,
+        report.device_class,
+        report.mode,
+        report.count,
+        report.problem,
+        report.selectors,
+        report.devices,
+        report.matches,
+        tuple(ranked[:most]),
+    )
+
+
+def _values(constraint: DeviceConstraint, matching: Mapping[str, Sequence[Candidate]]) -> ConstraintValues:
+    attribute = constraint.match_attribute or constraint.distinct_attribute or ""
+    named = constraint.requests
+    counts: Counter[str] = Counter()
+    without = 0
+    seen: set[_Place] = set()
+    for name, candidates in matching.items():
+        if named and not {name, name.partition("/")[0]}.intersection(named):
+            continue
+        for candidate in candidates:
+            place = candidate.driver, candidate.pool, candidate.device.name
+            if place in seen:
+                continue
+            seen.add(place)
+            value = value_of(candidate, attribute)
+            if value is None:
+                without += 1
+            else:
+                counts[value] += 1
+    distinct = constraint.match_attribute is None
+    return ConstraintValues(attribute, distinct, named, dict(counts.most_common()), without)
