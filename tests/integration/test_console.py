@@ -232,8 +232,8 @@ def test_a_pod_has_its_phases_devices_and_log(page: Page, server: _Server) -> No
 
 def test_a_terminal_in_the_browser_is_a_shell_in_the_container(page: Page, server: _Server) -> None:
     server.claim("train", "true")
-    said: list[str] = []
-    page.on("console", lambda message: said.append(f"{message.text[:60]} {message.location}"))
+    complaints: list[str] = []
+    page.on("console", lambda message: complaints.append(f"{message.text[:60]} {message.location}"))
     _open(page, server, f"#/pods/{server.namespace}/train")
     page.get_by_text(re.compile("^What its devices brought: ")).click()
     expect(page.get_by_role("cell", name="device node").first).to_be_visible()
@@ -255,7 +255,7 @@ def test_a_terminal_in_the_browser_is_a_shell_in_the_container(page: Page, serve
     page.keyboard.type("exit 3\n")
     expect(page.get_by_text("ended with exit code 3")).to_be_visible()
     # The page's policy forbids nothing that the terminal does.
-    assert said == []
+    assert complaints == []
 
 
 def test_the_workbench_answers_at_each_keystroke(page: Page, server: _Server) -> None:
