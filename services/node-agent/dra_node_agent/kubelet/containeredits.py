@@ -33,7 +33,7 @@ class PreparedDevice(msgspec.Struct, rename="camel", omit_defaults=True):
 
 
 class Injected(msgspec.Struct, rename="camel", omit_defaults=True):
-    """What one CDI device brought, or, without a name, device plugins; ``problem`` where the spec files have it no more."""
+    """What one CDI device brought, or, without a name, device plugins; ``problem`` where its spec file is gone."""
 
     name: str
     edits: JsonObject = msgspec.field(default_factory=dict)
