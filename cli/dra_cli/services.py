@@ -50,6 +50,8 @@ class ClusterOptions:
     relaxed: bool = False
     database: str = ""
     """The URL of the API server's database; empty for a file in the cluster's directory."""
+    history: str = ""
+    """What the API server keeps of the past, as its ``--history`` takes it; empty for as it was last."""
     kubernetes_version: str = ""
     """Which Kubernetes to follow, as :mod:`dra_cli.versions` reads it; empty for the default."""
     feature_gates: str = ""
@@ -261,6 +263,8 @@ class ClusterServices:
             apiserver.append("--relaxed")
         if options.database:
             apiserver += ["--database", options.database]
+        if options.history:
+            apiserver += ["--history", options.history]
         for pool in options.pools:
             self._identify(pool)
         clients = [

@@ -6,6 +6,8 @@ import sys
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from dra_shared.retention import parse_retention
+
 from dra_cli.access import data_option
 from dra_cli.commandline import Parser, number
 
@@ -54,10 +56,26 @@ def _size(parser: Parser) -> None:
     parser.add_argument("--detach", "-d", action="store_true", help="return once everything is ready")
 
 
+def history(text: str) -> str:
+    """What ``--history`` says, as the API server takes it.
+
+    Raises:
+        ValueError: the text says nothing of the kind.
+    """
+    parse_retention(text)
+    return text
+
+
 def _services(parser: Parser) -> None:
     parser.switch("--relaxed", help="do not wait for the disk at each write")
     parser.add_argument(
         "--database", default="", help="where objects are kept: postgresql://user@host/database"
+    )
+    parser.add_argument(
+        "--history",
+        default="",
+        type=history,
+        help="what is kept of the past: all, 24h, 2Gi or 24h,2Gi; the default is as it was last, and 5m at first",
     )
     parser.add_argument(
         "--kubernetes-version",
@@ -185,6 +203,7 @@ def asked(chosen: argparse.Namespace) -> "ClusterOptions":
         allow_host_access=chosen.allow_host_access,
         relaxed=chosen.relaxed,
         database=chosen.database,
+        history=chosen.history,
         kubernetes_version=chosen.kubernetes_version,
         feature_gates=chosen.feature_gates,
         runtime_config=chosen.runtime_config,

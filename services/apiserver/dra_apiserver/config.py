@@ -8,6 +8,7 @@ from pathlib import Path
 
 from dra_shared.features import FeatureGates
 from dra_shared.guard import Guard
+from dra_shared.retention import WINDOW, Retention
 from dra_shared.servingtls import ServingTLS
 
 from dra_apiserver.nodeaccess import NodeAccess
@@ -17,7 +18,9 @@ from dra_apiserver.user import UserInfo
 
 @dataclass(frozen=True, slots=True)
 class Config:
-    """`history` is how long revisions stay readable, in seconds; port 0 takes a free one.
+    """`history` is how long Kubernetes' clients can read revisions, in seconds; port 0 takes a free one.
+
+    `retention` is what stays in the archive; None is what the database had last.
 
     `database` is the URL of the database (`storage/catalog.py`).
     `nodes` is how nodes are reached, and the scheduler at `scheduler_url`.
@@ -31,7 +34,8 @@ class Config:
     data: Path = Path(".dralab")
     database: str = IN_DIRECTORY
     relaxed: bool = False
-    history: float = 300.0
+    history: float = WINDOW
+    retention: Retention | None = None
     runtime_config: str = ""
     features: FeatureGates = field(default_factory=FeatureGates)
     event_ttl: float = 3600.0

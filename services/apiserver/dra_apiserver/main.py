@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import argparse
 import asyncio
-import re
 import sys
 from collections.abc import Sequence
 from pathlib import Path
 
+from dra_shared.retention import WINDOW, Retention, parse_retention
 from dra_shared.service import Options, guard, run, serving
 from dra_shared.service import features as service_features
 
@@ -21,20 +21,14 @@ from dra_apiserver.registry import RuntimeConfigError
 from dra_apiserver.storage.catalog import IN_DIRECTORY, Database
 from dra_apiserver.storage.catalog import engine as find_engine
 
-_UNITS = {"ms": 0.001, "s": 1.0, "m": 60.0, "h": 3600.0}
 
-
-def duration(text: str) -> float:
-    """Seconds in a duration such as 90s, 5m or 1h30m.
+def history(text: str) -> Retention:
+    """What is kept of the past.
 
     Raises:
-        ValueError: it is none.
+        ValueError: the text says nothing of the kind.
     """
-    if not re.fullmatch(r"(?:\d+(?:\.\d+)?(?:ms|s|m|h))+", text):
-        raise ValueError(f"not a duration: {text}")
-    return sum(
-        float(number) * _UNITS[unit] for number, unit in re.findall(r"(\d+(?:\.\d+)?)(ms|s|m|h)", text)
-    )
+    return parse_retention(text)
 
 
 def boolean(text: str) -> bool:
@@ -67,7 +61,10 @@ def options() -> Options:
         help="answer writes before the disk has them; a machine's crash may lose the last ones",
     )
     made.option(
-        "--history", default=300.0, type=duration, help="how long revisions can be read again (5m, 1h)"
+        "--history",
+        default=None,
+        type=history,
+        help="what is kept of the past: all, 24h, 2Gi or 24h,2Gi; the default is as it was last, and 5m at first",
     )
     made.option(
         "--runtime-config", default="", help="versions to serve: api/all=true,resource.k8s.io/v1beta1=true"
@@ -171,7 +168,8 @@ def main(arguments: Sequence[str] | None = None) -> None:
         data=chosen.data,
         database=chosen.database,
         relaxed=chosen.relaxed,
-        history=chosen.history,
+        history=chosen.history.window if chosen.history else WINDOW,
+        retention=chosen.history,
         runtime_config=chosen.runtime_config,
         features=features,
         access_log=chosen.access_log,

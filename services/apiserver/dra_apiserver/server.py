@@ -79,7 +79,9 @@ class ApiServer:
         try:
             kubernetesversion.check(config.directory, config.features.version)
             engine = find_engine(Database(config.database, config.directory, config.relaxed))
-            self.store = await self._stack.enter_async_context(store_for(engine, self._clock, config.history))
+            self.store = await self._stack.enter_async_context(
+                store_for(engine, self._clock, config.history, config.retention)
+            )
             metrics = Metrics()
             registry = catalog.registry(config.runtime_config, config.features)
             authorizer = RBAC(self.store) if config.authorization_mode == "RBAC" else None

@@ -7,6 +7,8 @@ from typing import Any
 import httpx
 import pytest
 from dra_apiserver.config import Config
+from dra_apiserver.server import ApiServer
+from dra_shared.retention import parse_retention
 
 MAPS = "/api/v1/namespaces/default/configmaps"
 MERGE = {"Content-Type": "application/merge-patch+json", "User-Agent": "kubectl/v1.36"}
@@ -14,7 +16,9 @@ MERGE = {"Content-Type": "application/merge-patch+json", "User-Agent": "kubectl/
 
 @pytest.fixture
 def config(tmp_path: Path) -> Config:
-    return Config(port=0, data=tmp_path, relaxed=True, authorization_mode="RBAC")
+    return Config(
+        port=0, data=tmp_path, relaxed=True, authorization_mode="RBAC", retention=parse_retention("all")
+    )
 
 
 @pytest.fixture
@@ -151,3 +155,22 @@ async def test_who_may_read_objects_may_read_their_past(client: httpx.AsyncClien
         refused = await client.get(f"{prefix}{MAPS}", headers=alice)
         assert (refused.status_code, "cannot list resource" in refused.json()["message"]) == (403, True)
     assert (await client.get("/history", headers=alice)).status_code == 200
+
+
+async def test_exact_lists_go_back_as_far_as_the_archive(
+    client: httpx.AsyncClient, server: ApiServer, revision: str
+) -> None:
+    server.store.compact(server.store.revision)
+    query = {"resourceVersion": revision, "resourceVersionMatch": "Exact"}
+    listed = (await client.get(MAPS, params=query)).json()
+    assert [item["data"] for item in listed["items"]] == [{"x": "1"}]
+    assert [item["data"] for item in await _items(client, f"/at/{revision}{MAPS}?limit=1")] == [{"x": "1"}]
+    assert (await client.get(f"/at/{revision}{MAPS}/a")).json()["data"] == {"x": "1"}
+    assert [item["type"] for item in await _items(client, f"/history{MAPS}/a")] == [
+        "ADDED",
+        "MODIFIED",
+        "DELETED",
+    ]
+    # Watches know nothing of it, as upstream's.
+    watched = await client.get(MAPS, params={"watch": 1, "resourceVersion": revision, "timeoutSeconds": 1})
+    assert watched.json()["object"]["reason"] == "Expired"

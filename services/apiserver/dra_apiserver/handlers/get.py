@@ -107,9 +107,12 @@ async def _apart(api: Api, records: Sequence[Record], work: Callable[[], T]) -> 
 
 
 async def select(
-    api: Api, target: Target, options: ListOptions, selection: Selection
+    api: Api, target: Target, options: ListOptions, selection: Selection, past: bool = False
 ) -> tuple[list[Record], JsonObject]:
-    """A page of the selected objects, all from one revision, and the list's metadata."""
+    """A page of the selected objects, all from one revision, and the list's metadata.
+
+    Exact lists, and what looks into the `past`, also have revisions that are compacted and in the archive.
+    """
     store = api.store
     after, revision = "", 0
     if options.continue_token:
@@ -132,7 +135,11 @@ async def select(
             page, remaining = await _apart(api, records, functools.partial(selection.filter, records)), 0
     else:
         try:
-            page, remaining = await _as_of(store, target.resource, revision, selection, after, limit)
+            page, remaining = await (
+                _of_archive(api, target.resource, revision, selection, after, limit)
+                if revision < store.compacted and (past or options.match == "Exact")
+                else _as_of(store, target.resource, revision, selection, after, limit)
+            )
         except StatusError as error:
             if options.continue_token and error.code == 410:
                 raise _token_expired(after) from None
@@ -183,6 +190,16 @@ async def _as_of(
         if 0 < limit < len(page):
             return page[:limit], 1
     return page, max(len(keys) - limit, 0) if whole else 0
+
+
+async def _of_archive(
+    api: Api, resource: Resource, revision: int, selection: Selection, after: str, limit: int
+) -> tuple[list[Record], int]:
+    """As `_as_of`, where the revision is compacted."""
+    found = await api.timeline.objects(resource, revision, selection.prefix)
+    records = [record for key, record in found.items() if key > after]
+    page = await _apart(api, records, functools.partial(selection.filter, records))
+    return (page[:limit], len(page) - limit) if 0 < limit < len(page) else (page, 0)
 
 
 def _token_expired(after: str) -> StatusError:

@@ -104,7 +104,7 @@ async def bounds(api: Api, request: Request) -> None:
         raise method_not_allowed()
     timeline = api.timeline
     answer = {
-        "oldest": _shown(await timeline.moment(timeline.oldest)),
+        "oldest": _shown(await timeline.oldest()),
         "newest": _shown(await timeline.moment(api.store.revision)),
     }
     if "at" in request.query:
@@ -155,7 +155,7 @@ async def _list(text: str, api: Api, request: Request, target: Target) -> None:
         revision = moment.revision
         options = replace(options, match="Exact", revision=revision, resource_version=str(revision))
     selection = Selection(target.kind, target.namespace, options.labels, options.fields)
-    records, metadata = await select(api, target, options, selection)
+    records, metadata = await select(api, target, options, selection, past=True)
     body = await api.offload.run(partial(presenter.listing, records, metadata))
     await request.respond(200, body, presenter.accepted.media_type)
 

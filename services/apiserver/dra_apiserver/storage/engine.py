@@ -123,6 +123,10 @@ class Engine(Protocol):
         """A connection of its own, to read `storage/schema.py`'s tables in any thread."""
         ...
 
+    def writing(self) -> AbstractContextManager[Connection]:
+        """A transaction on `storage/schema.py`'s tables, in the thread that writes."""
+        ...
+
     def check(self) -> list[str]:
         """What an integrity check finds wrong."""
         ...

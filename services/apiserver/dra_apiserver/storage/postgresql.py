@@ -277,6 +277,15 @@ class PostgresqlEngine:
         """A connection of the pool."""
         return self._read()
 
+    @contextmanager
+    def writing(self) -> Iterator[Connection]:
+        """A transaction while which no server writes or compacts."""
+        assert self._writer is not None
+        with self._writer.begin():
+            _lock(self._writer, _COMPACTING)
+            _lock(self._writer, _WRITING)
+            yield self._writer
+
     def compact(self, revision: int, limit: int) -> bool:
         """As SQLite's; where another server compacts just now, it does the work.
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from sqlalchemy import BigInteger, Column, Index, Integer, LargeBinary, MetaData, SmallInteger, String, Table
 
-REVISION = "0002"
+REVISION = "0003"
 """The newest migration; a test keeps it equal to Alembic's head."""
 
 metadata = MetaData()
@@ -41,4 +41,45 @@ counters = Table(
     metadata,
     Column("name", String, primary_key=True),
     Column("value", _Number, nullable=False),
+)
+
+# Revisions that Kubernetes' clients no longer ask for (`storage/archive`): `first` < revision <= `last` of a resource.
+segments = Table(
+    "segments",
+    metadata,
+    Column("id", _Number, primary_key=True),
+    Column("resource", String, nullable=False),
+    Column("first", _Number, nullable=False),
+    Column("last", _Number, nullable=False),
+    Column("since", _Number, nullable=False),
+    Column("until", _Number, nullable=False),
+    Column("count", _Number, nullable=False),
+    Column("raw", _Number, nullable=False),
+    Column("size", _Number, nullable=False),
+    Column("heads", LargeBinary, nullable=False),
+    Column("bodies", LargeBinary, nullable=False),
+    Index("segments_by_resource", "resource", "last"),
+)
+
+# Which segments have versions of an object.
+segment_keys = Table(
+    "segment_keys",
+    metadata,
+    Column("resource", String, primary_key=True),
+    Column("key", String, primary_key=True),
+    Column("segment", _Number, primary_key=True),
+    sqlite_with_rowid=False,
+)
+
+# All objects of a resource at a revision.
+keyframes = Table(
+    "keyframes",
+    metadata,
+    Column("resource", String, primary_key=True),
+    Column("revision", _Number, primary_key=True, autoincrement=False),
+    Column("time", _Number, nullable=False),
+    Column("raw", _Number, nullable=False),
+    Column("size", _Number, nullable=False),
+    Column("heads", LargeBinary, nullable=False),
+    Column("bodies", LargeBinary, nullable=False),
 )

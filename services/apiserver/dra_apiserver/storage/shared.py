@@ -13,6 +13,7 @@ from collections.abc import Sequence
 
 from dra_shared.clock import Clock
 from dra_shared.log import logger
+from dra_shared.retention import Retention
 
 from dra_apiserver.errors import server_error
 from dra_apiserver.storage.collection import Collection, Pending
@@ -36,8 +37,10 @@ class _Batch(list[Pending]):
 class SharedStore(Store):
     """As a store alone, with the others' writes; `fresh` waits until all are seen that were answered before."""
 
-    def __init__(self, engine: SharedEngine, clock: Clock, window: float) -> None:
-        super().__init__(engine, clock, window)
+    def __init__(
+        self, engine: SharedEngine, clock: Clock, window: float, retention: Retention | None = None
+    ) -> None:
+        super().__init__(engine, clock, window, retention)
         self._shared = engine
         self._ended = threading.Event()
         self._follower: threading.Thread | None = None
@@ -233,10 +236,10 @@ class SharedStore(Store):
             collection.wake()
 
 
-def store_for(engine: Engine, clock: Clock, window: float) -> Store:
+def store_for(engine: Engine, clock: Clock, window: float, retention: Retention | None = None) -> Store:
     """The store of an engine: one that follows the others' writes where the database has others."""
     return (
-        SharedStore(engine, clock, window)
+        SharedStore(engine, clock, window, retention)
         if isinstance(engine, SharedEngine)
-        else Store(engine, clock, window)
+        else Store(engine, clock, window, retention)
     )

@@ -245,6 +245,13 @@ class SqliteEngine:
         with self._engine.connect() as connection:
             yield connection
 
+    @contextmanager
+    def writing(self) -> Iterator[Connection]:
+        """A transaction of the writer's."""
+        assert self._writer is not None
+        with self._writer.begin():
+            yield self._writer
+
     def compact(self, revision: int, limit: int) -> bool:
         """Forget in steps, so that writers wait for one step at most.
 

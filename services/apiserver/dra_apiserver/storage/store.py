@@ -11,13 +11,15 @@ import queue
 import threading
 from collections import deque
 from collections.abc import Callable, Sequence
-from typing import Any
+from typing import Any, NamedTuple
 
 from dra_shared.clock import Clock
 from dra_shared.jsontext import dumps
 from dra_shared.log import logger
+from dra_shared.retention import Retention
 
 from dra_apiserver.errors import expired, server_error, too_large_resource_version
+from dra_apiserver.storage.archive.keeper import Keeper
 from dra_apiserver.storage.authors import current_author
 from dra_apiserver.storage.collection import Collection, Pending
 from dra_apiserver.storage.engine import Engine, History, reason
@@ -53,19 +55,49 @@ class Remove:
         self.obj = obj
 
 
+class _Work(NamedTuple):
+    """Something else than writes that the writer's thread does."""
+
+    work: Callable[[], Any]
+    done: asyncio.Future[Any]
+
+    def run(self, loop: asyncio.AbstractEventLoop) -> None:
+        try:
+            result = self.work()
+        except Exception as error:
+            loop.call_soon_threadsafe(_finish, self.done, None, error)
+        else:
+            loop.call_soon_threadsafe(_finish, self.done, result, None)
+
+
+def _finish(done: asyncio.Future[Any], result: Any, error: Exception | None) -> None:
+    if done.done():
+        return
+    if error is not None:
+        done.set_exception(error)
+    else:
+        done.set_result(result)
+
+
 ChangeFunction = Callable[[Record | None], Put | Remove | None]
 
 
 class Store:
     """Objects by resource and key; `async with` opens and closes it.
 
-    `window` is how long, in seconds, revisions stay readable after the next one.
+    `window` is how long, in seconds, Kubernetes' clients can read revisions after the next one; `retention` says what
+    stays in the archive, None: as it was last.
     """
 
-    def __init__(self, engine: Engine, clock: Clock, window: float) -> None:
+    def __init__(
+        self, engine: Engine, clock: Clock, window: float, retention: Retention | None = None
+    ) -> None:
         self._engine = engine
         self._clock = clock
         self._window = window
+        self._retention = retention
+        self._keeper: Keeper | None = None
+        self._archiver: asyncio.Task[None] | None = None
         self._collections: dict[Resource, Collection] = {}
         self._newest = 0
         self._revision = 0
@@ -74,10 +106,12 @@ class Store:
         self._queued: list[Pending] = []
         self._writing = 0
         self._scheduled = False
-        self._jobs: queue.SimpleQueue[Sequence[Pending] | int | None] = queue.SimpleQueue()
+        self._jobs: queue.SimpleQueue[Sequence[Pending] | int | _Work | None] = queue.SimpleQueue()
         self._thread: threading.Thread | None = None
         self._compactor: asyncio.Task[None] | None = None
-        self._marks: deque[tuple[float, int]] = deque()
+        self._marks: deque[tuple[float, int, int]] = deque()
+        self.compacted_time = 0
+        """Until when nothing happened after the revision `compacted`, in milliseconds since 1970; 0: not known."""
         self._idle = asyncio.Event()
         self._idle.set()
         self._loop: asyncio.AbstractEventLoop | None = None
@@ -95,11 +129,14 @@ class Store:
         self._thread = threading.Thread(target=self._write_loop, name="writer", daemon=True)
         self._thread.start()
         self._compactor = asyncio.create_task(self._compact_loop())
+        if self._keeper is not None:
+            self._archiver = asyncio.create_task(self._archive_loop(self._keeper))
         return self
 
     async def __aexit__(self, *_: object) -> None:
-        if self._compactor is not None:
-            self._compactor.cancel()
+        for task in (self._compactor, self._archiver):
+            if task is not None:
+                task.cancel()
         await self._idle.wait()
         self._jobs.put(None)
         if self._thread is not None:
@@ -111,6 +148,7 @@ class Store:
         # Revision 0 means "any" to clients, so an empty store is already at 1.
         self._newest = self._revision = self._start = max(revisions.newest, 1)
         self._compacted = revisions.compacted
+        self._keeper = Keeper.begin(self._engine, self._retention, self._newest, self._now())
         found: dict[Resource, list[Record]] = {}
         for resource, record in self._engine.objects():
             found.setdefault(resource, []).append(record)
@@ -121,6 +159,15 @@ class Store:
     def engine(self) -> Engine:
         """The database, for what is not about the objects as they are."""
         return self._engine
+
+    def _now(self) -> int:
+        """Milliseconds since 1970."""
+        return int(self._clock.now().timestamp() * 1000)
+
+    @property
+    def retention(self) -> Retention | None:
+        """What the archive keeps; None where there is none."""
+        return None if self._keeper is None else self._keeper.retention
 
     @property
     def database(self) -> str:
@@ -231,8 +278,7 @@ class Store:
         loop = self._loop
         assert loop is not None
         collection = self.collection(resource)
-        time = int(self._clock.now().timestamp() * 1000)
-        change = Change(resource, Event(kind, record, current), time, current_author())
+        change = Change(resource, Event(kind, record, current), self._now(), current_author())
         write = Pending(collection, change, loop.create_future(), basis)
         collection.inflight[key] = write
         self._queued.append(write)
@@ -257,6 +303,9 @@ class Store:
                 return
             if isinstance(job, int):
                 self._compact_step(job)
+                continue
+            if isinstance(job, _Work):
+                job.run(self._loop)
                 continue
             failure: Exception | None = None
             try:
@@ -368,15 +417,17 @@ class Store:
             raise too_large_resource_version(revision, self._revision)
 
     async def _compact_loop(self) -> None:
-        self._marks.append((self._clock.monotonic(), self._revision))
+        self._marks.append((self._clock.monotonic(), self._revision, self._now()))
         every = min(_COMPACT_EVERY, max(self._window / 4, 0.05))
         while True:
             await self._clock.sleep(every if self.failure is None else min(every, _PROBE_EVERY))
             now = self._clock.monotonic()
-            self._marks.append((now, self._revision))
+            self._marks.append((now, self._revision, self._now()))
             target = 0
             while self._marks and self._marks[0][0] <= now - self._window:
-                target = self._marks.popleft()[1]
+                _, target, time = self._marks.popleft()
+                if target >= self._compacted:
+                    self.compacted_time = time
             if target > self._compacted or self.failure is not None:
                 # Where the database failed, this is also how it is found to work again.
                 self.compact(target)
@@ -390,11 +441,31 @@ class Store:
         assert self._loop is not None
         failure: Exception | None = None
         try:
-            if self._engine.compact(revision, _COMPACT_STEP):
+            # What is archived goes when it is sealed.
+            limit = _COMPACT_STEP if self._keeper is None else 0
+            if self._engine.compact(revision, limit) and limit:
                 self._jobs.put(revision)
         except Exception as error:
             failure = error
         self._loop.call_soon_threadsafe(self._judge, failure)
+
+    async def _archive_loop(self, keeper: Keeper) -> None:
+        every = min(_COMPACT_EVERY, max(self._window / 4, 0.05))
+        while True:
+            try:
+                more = await keeper.step(self._compacted, self._now(), asyncio.to_thread, self._in_writer)
+            except Exception as error:
+                _log.warning("history cannot be archived, it is tried again", error=reason(error))
+                more = False
+            if not more:
+                await self._clock.sleep(every)
+
+    async def _in_writer(self, work: Callable[[], Any]) -> Any:
+        """What `work` returns, in the thread that writes, between two batches."""
+        assert self._loop is not None
+        job = _Work(work, self._loop.create_future())
+        self._jobs.put(job)
+        return await job.done
 
     async def check(self) -> list[str]:
         """What the database's integrity check finds wrong."""

@@ -1,0 +1,65 @@
+"""How much of a cluster's history is kept: what ``--history`` says."""
+
+from __future__ import annotations
+
+import re
+from typing import NamedTuple
+
+from dra_shared.quantity import Quantity
+
+_AGE = re.compile(r"(?=.)(?:(\d+)d)?(?:(\d+)h)?(?:(\d+)m)?(?:(\d+(?:\.\d+)?)s)?(?:(\d+)ms)?").fullmatch
+#: Seconds for which Kubernetes' own clients can read revisions; etcd's are compacted as often
+#: (--etcd-compaction-interval).
+WINDOW = 300.0
+
+
+class Retention(NamedTuple):
+    """The oldest age in seconds, and the most bytes on disk; None for no bound."""
+
+    age: float | None = None
+    size: int | None = None
+
+    @property
+    def window(self) -> float:
+        """How long revisions can be read in Kubernetes' own way, in seconds."""
+        return WINDOW if self.age is None else min(WINDOW, self.age)
+
+    @property
+    def lasting(self) -> bool:
+        """Whether more is kept than that."""
+        return self.age is None or self.age > WINDOW
+
+
+def parse_retention(text: str) -> Retention:
+    """``all``, an age (``90s``, ``24h``, ``7d``), a size (``2Gi``), or both: ``24h,2Gi``.
+
+    Raises:
+        ValueError: it is none of them.
+    """
+    if text == "all":
+        return Retention()
+    age: float | None = None
+    size: int | None = None
+    for part in text.split(","):
+        if (found := _AGE(part)) is not None and age is None:
+            days, hours, minutes, seconds, milliseconds = (float(number or 0) for number in found.groups())
+            age = days * 86400 + hours * 3600 + minutes * 60 + seconds + milliseconds / 1000
+        elif size is None:
+            size = _bytes(part, text)
+        else:
+            raise _unknown(text)
+    return Retention(age, size)
+
+
+def _bytes(part: str, text: str) -> int:
+    try:
+        size = Quantity.parse(part).value()
+    except ValueError:
+        raise _unknown(text) from None
+    if size < 1 << 20:
+        raise ValueError(f"{part} is too little for a history: 1Mi is the least")
+    return size
+
+
+def _unknown(text: str) -> ValueError:
+    return ValueError(f"not a history: {text!r}, such as all, 24h, 2Gi or 24h,2Gi")

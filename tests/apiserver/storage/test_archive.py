@@ -1,0 +1,251 @@
+"""Revisions that Kubernetes' window has lost are in the archive, on every database."""
+
+import asyncio
+import random
+from collections.abc import AsyncIterator, Callable
+from datetime import timedelta
+from pathlib import Path
+from typing import Any
+
+import pytest
+from dra_apiserver.errors import StatusError
+from dra_apiserver.storage import MODIFIED, Put, Record, Remove, Resource
+from dra_apiserver.storage.archive import keeper, reading
+from dra_apiserver.storage.archive.keeper import Keeper
+from dra_apiserver.storage.archive.segment import Item, pack, read_bodies, read_heads
+from dra_apiserver.storage.catalog import ENGINES, Database, engine
+from dra_apiserver.storage.shared import store_for
+from dra_apiserver.storage.store import Store
+from dra_apiserver.storage.timeline import Range, Timeline
+from dra_shared.clock import FakeClock
+from dra_shared.retention import Retention, parse_retention
+
+PODS, NODES = ("", "pods"), ("", "nodes")
+ALL = parse_retention("all")
+
+Objects = dict[str, bytes]
+
+
+@pytest.fixture(autouse=True)
+def small(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A segment is full after some revisions, and a keyframe is due after a few segments."""
+    monkeypatch.setattr(keeper, "_LEAST", 20)
+    monkeypatch.setattr(keeper, "_MOST", 30)
+    monkeypatch.setattr(keeper, "_RAW", 4000)
+    monkeypatch.setattr(keeper, "_FORGET_STEP", 7)
+
+
+@pytest.fixture
+def clock() -> FakeClock:
+    return FakeClock()
+
+
+@pytest.fixture(params=sorted(ENGINES))
+def open_store(
+    request: pytest.FixtureRequest, tmp_path: Path, postgres: Callable[[], str], clock: FakeClock
+) -> Callable[[Retention | None], Store]:
+    url = {"sqlite": lambda: "sqlite:", "postgresql": postgres}[request.param]()
+    database = Database(url, tmp_path, relaxed=True)
+    return lambda retention: store_for(engine(database), clock, 300, retention)
+
+
+class Life:
+    """Objects come, change and go at random; what was there at each revision is remembered."""
+
+    def __init__(self, store: Store, clock: FakeClock, seed: int = 1, every: float = 1) -> None:
+        self.store = store
+        self._every = every
+        self.seen: dict[int, dict[Resource, Objects]] = {}
+        self._clock = clock
+        self._random = random.Random(seed)
+        self._now: dict[Resource, Objects] = {PODS: {}, NODES: {}}
+
+    async def go_on(self, writes: int) -> None:
+        for _ in range(writes):
+            resource = PODS if self._random.random() < 0.9 else NODES
+            await self._write(resource, f"ns-{self._random.randrange(2)}/{self._random.randrange(8)}")
+            await self._clock.advance(self._every)
+
+    async def _write(self, resource: Resource, key: str) -> None:
+        size = self._random.randrange(300)
+
+        def change(current: Record | None) -> Put | Remove:
+            if current is not None and self._random.random() < 0.2:
+                return Remove(current.object())
+            return Put({"metadata": {"name": key}, "spec": "x" * size})
+
+        record = await self.store.write(resource, key, change)
+        assert record is not None
+        current = self.store.get(resource, key)
+        objects = {name: data for name, data in self._now[resource].items() if name != key}
+        self._now = {**self._now, resource: objects if current is None else {**objects, key: current.data}}
+        self.seen[record.revision] = self._now
+
+    async def archive(self) -> None:
+        """Have all that can go into the archive go there."""
+        self.store.compact(self.store.revision)
+        done = Keeper(self.store.engine, self.store.retention or ALL)
+        compacted, now = self.store.compacted, int(self._clock.now().timestamp() * 1000)
+        while await done.step(compacted, now, asyncio.to_thread, self.store._in_writer):
+            pass
+
+
+async def _objects(store: Store, resource: Resource, revision: int, prefix: str = "") -> Objects:
+    found = await Timeline(store).objects(resource, revision, prefix)
+    return {key: record.data for key, record in found.items()}
+
+
+@pytest.fixture
+async def life(open_store: Any, clock: FakeClock) -> AsyncIterator[Life]:
+    async with open_store(ALL) as store:
+        made = Life(store, clock)
+        for _ in range(3):
+            await made.go_on(60)
+            await made.archive()
+        await made.go_on(10)
+        yield made
+
+
+async def test_every_moment_is_as_it_was(life: Life) -> None:
+    store = life.store
+    with store.engine.reading() as connection:
+        assert reading.sealed(connection, "/pods") > 100
+        frames = connection.exec_driver_sql("SELECT count(*) FROM keyframes").scalar()
+        assert frames is not None
+        assert frames > 1
+    for revision in [*life.seen][:-10:3]:
+        for resource in (PODS, NODES):
+            assert await _objects(store, resource, revision) == life.seen[revision][resource]
+        pods = life.seen[revision][PODS]
+        assert await _objects(store, PODS, revision, "ns-1/") == {
+            key: data for key, data in pods.items() if key.startswith("ns-1/")
+        }
+    timeline = Timeline(store)
+    for revision in [*life.seen][::7]:
+        for key in ("ns-0/1", "ns-1/5"):
+            found = await timeline.at(PODS, revision, key)
+            assert (found and found.data) == life.seen[revision][PODS].get(key)
+
+
+async def test_all_changes_are_there_with_the_versions_before(life: Life) -> None:
+    timeline = Timeline(life.store)
+    before: dict[str, bytes] = {}
+    found = await timeline.entries(Range(PODS, until=life.store.revision, limit=1000))
+    pods = [
+        revision
+        for revision in life.seen
+        if life.seen[revision][PODS] is not life.seen.get(revision - 1, {}).get(PODS)
+    ]
+    assert [entry.event.revision for entry in found] == pods
+    for entry in found:
+        event = entry.event
+        if event.type == MODIFIED:
+            assert event.previous is not None
+            assert event.previous.data == before[event.key]
+        before = life.seen[event.revision][PODS]
+    for limit in (1, 25, 130):
+        for newest in (True, False):
+            part = await timeline.entries(Range(PODS, until=pods[-1], limit=limit, newest=newest))
+            assert [one.event.revision for one in part] == (pods[-limit:] if newest else pods[:limit])
+    own = [entry.event.revision for entry in found if entry.event.key == "ns-0/3"]
+    of_key = await timeline.entries(Range(PODS, key="ns-0/3", until=pods[-1], after=own[2]))
+    assert [one.event.revision for one in of_key] == own[3:]
+
+
+async def test_times_and_revisions_of_moments(life: Life, clock: FakeClock) -> None:
+    timeline = Timeline(life.store)
+    revisions = [*life.seen]
+    start = clock.now() - timedelta(seconds=len(revisions))
+    for number in range(0, len(revisions), 9):
+        moment = await timeline.moment(start + timedelta(seconds=number, milliseconds=500))
+        assert moment.revision == revisions[number]
+        assert await timeline.moment(revisions[number]) == moment
+
+
+async def test_a_server_that_starts_again_goes_on(life: Life, open_store: Any, clock: FakeClock) -> None:
+    seen = dict(life.seen)
+    await life.store.__aexit__(None, None, None)
+    async with open_store(None) as store:
+        assert store.retention == ALL
+        again = Life(store, clock, seed=2)
+        again._now = seen[max(seen)]
+        await again.go_on(60)
+        await again.archive()
+        for revision in [*seen][::11]:
+            assert await _objects(store, PODS, revision) == seen[revision][PODS]
+        # Opened once more, for the fixture to close.
+    await life.store.__aenter__()
+
+
+async def test_history_that_begins_later_has_what_was_there(open_store: Any, clock: FakeClock) -> None:
+    async with open_store(None) as store:
+        assert store.retention is None
+        before = Life(store, clock)
+        await before.go_on(30)
+    async with open_store(ALL) as store:
+        begun = store.revision
+        after = Life(store, clock)
+        after._now = before._now
+        await after.go_on(80)
+        await after.archive()
+        seen = {begun: before._now, **after.seen}
+        for revision in [*seen][::5]:
+            assert await _objects(store, PODS, revision) == seen[revision][PODS]
+        with pytest.raises(StatusError) as refused:
+            await Timeline(store).moment(begun - 1)
+        assert refused.value.code == 410
+
+
+async def test_age_bounds_what_is_kept(open_store: Any, clock: FakeClock) -> None:
+    async with open_store(Retention(100.0 + 300)) as store:
+        life = Life(store, clock, every=5)
+        for _ in range(6):
+            await life.go_on(30)
+            await life.archive()
+        timeline = Timeline(store)
+        oldest = await timeline.oldest()
+        newest = max(life.seen)
+        assert newest - 83 < oldest.revision < newest - 77
+        for revision in range(oldest.revision, newest - 1, 7):
+            assert await _objects(store, PODS, revision) == life.seen[revision][PODS]
+        with pytest.raises(StatusError) as refused:
+            await timeline.objects(PODS, oldest.revision - 1, "")
+        assert refused.value.code == 410
+        changes = await timeline.entries(Range(PODS, until=newest, limit=5000))
+        assert changes[0].event.revision > oldest.revision
+
+
+async def test_size_bounds_what_is_kept(open_store: Any, clock: FakeClock) -> None:
+    async with open_store(Retention(None, 12_000)) as store:
+        life = Life(store, clock)
+        for _ in range(8):
+            await life.go_on(60)
+            await life.archive()
+        with store.engine.reading() as connection:
+            assert sum(reading.usage(connection).values()) < 12_000
+            orphans = "SELECT count(*) FROM segment_keys WHERE segment NOT IN (SELECT id FROM segments)"
+            assert connection.exec_driver_sql(orphans).scalar() == 0
+        oldest = (await Timeline(store).oldest()).revision
+        assert min(life.seen) < oldest < max(life.seen)
+        for revision in range(oldest, max(life.seen) - 1, 7):
+            assert await _objects(store, PODS, revision) == life.seen[revision][PODS]
+
+
+async def test_a_history_of_minutes_forgets_the_archive(life: Life, open_store: Any) -> None:
+    await life.store.__aexit__(None, None, None)
+    async with open_store(parse_retention("5m")) as store:
+        assert store.retention is None
+        with store.engine.reading() as connection:
+            assert connection.exec_driver_sql("SELECT count(*) FROM segments").scalar() == 0
+            assert reading.floor(connection) is None
+    await life.store.__aenter__()
+
+
+def test_versions_of_one_object_cost_little() -> None:
+    data = random.Random(1).randbytes(3000)
+    items = [Item(n, f"ns/{n % 50}", 1, n, "", data[n % 50 :] + b"%d" % n) for n in range(1000)]
+    packed = pack(items)
+    assert packed.size < 1000 * 40
+    bodies = read_bodies(packed.bodies)
+    heads = sorted(read_heads(packed.heads))
+    assert [Item(*head[:5], bytes(bodies[head.start : head.end])) for head in heads] == items
