@@ -21,8 +21,9 @@ from dra_apiserver.longwrites import MUCH, is_long
 from dra_apiserver.metrics import Metrics
 from dra_apiserver.negotiation import Accepted, negotiate
 from dra_apiserver.offload import Offload
+from dra_apiserver.protobuf import MEDIA_TYPE
 from dra_apiserver.registry import Registry
-from dra_apiserver.response import Presenter
+from dra_apiserver.response import Presenter, message_name
 from dra_apiserver.storage import Record, Store, object_key
 from dra_apiserver.storage.guaranteedupdate import Confirm, Run, guaranteed_update
 from dra_apiserver.storage.store import ChangeFunction
@@ -91,9 +92,16 @@ class Api:
             StatusError: 406, it wants what there isn't.
         """
         listing = not target.name and request.method == "GET"
-        accepted = negotiate(request.header(b"accept"), listing, streaming)
+        accept = request.header(b"accept")
+        packed = MEDIA_TYPE in accept and self._packs(target, request)
+        accepted = negotiate(accept, listing, streaming, packed)
+        request.protobuf = accepted.protobuf
         include = request.query.get("includeObject", "") if accepted.transform == "Table" else ""
         return self._presenter(target.kind, target.version, accepted, include)
+
+    def _packs(self, target: Target, request: Request) -> bool:
+        """Whether the target's kind has a protobuf form. WebSockets carry an event's JSON a message."""
+        return bool(message_name(target.kind, target.version)) and b"upgrade" not in request.headers
 
     def lookup(self, group: str, plural: str, namespace: str, name: str) -> JsonObject | None:
         """The newest version of an object, whether durable yet or not."""

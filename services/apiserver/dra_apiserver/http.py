@@ -125,6 +125,7 @@ class Request:
         "id",
         "method",
         "path",
+        "protobuf",
         "receive",
         "scope",
         "send",
@@ -141,6 +142,8 @@ class Request:
         self.path: str = scope["path"]
         self.id = request_id
         self.code = 0
+        #: Whether what is asked for has a protobuf form, and the client wants it.
+        self.protobuf = False
         self._direct: Direct | None = scope["extensions"].get(DIRECT) if "extensions" in scope else None
         self.user: UserInfo = ADMINISTRATOR
         #: What of the past is asked for (`handlers/views.py`).
@@ -298,16 +301,17 @@ class Request:
     async def fail(self, error: StatusError) -> None:
         """Send a failure's Status."""
         accept = self.header(b"accept")
-        if "yaml" not in accept:
+        if "yaml" not in accept and not self.protobuf:
             await self.respond(error.code, error.encode(), headers=error.headers)
             return
-        from dra_apiserver.negotiation import encode, negotiate
+        from dra_apiserver.negotiation import encode_status, negotiate
 
         try:
-            accepted = negotiate(accept)
+            accepted = negotiate(accept, protobuf=self.protobuf)
         except StatusError:
             accepted = negotiate("")
-        await self.respond(error.code, encode(error.status, accepted), accepted.media_type, error.headers)
+        body = encode_status(error.status, accepted)
+        await self.respond(error.code, body, accepted.media_type, error.headers)
 
     async def start_stream(self, media_type: str, headers: Mapping[str, str] | None = None) -> None:
         """Start an answer that goes on with `stream`."""

@@ -10,11 +10,11 @@ import orjson
 from dra_shared.jsontext import dumps
 
 from dra_apiserver.errors import StatusError, not_acceptable
+from dra_apiserver.protobuf import MEDIA_TYPE, status
 
-_PROTOBUF = "application/vnd.kubernetes.protobuf"
-#: What answers are written in, as upstream names it. Nothing is answered in protobuf here.
-ANSWERED = ("application/json", "application/yaml", _PROTOBUF)
-_STREAMED = ("application/json;stream=watch", f"{_PROTOBUF};stream=watch")
+#: What answers are written in, as upstream names it.
+ANSWERED = ("application/json", "application/yaml", MEDIA_TYPE)
+_STREAMED = ("application/json;stream=watch", f"{MEDIA_TYPE};stream=watch")
 _YAML = frozenset({"application/yaml"})
 _TRANSFORMS = {
     ("Table", "meta.k8s.io"): "Table",
@@ -30,6 +30,7 @@ class Accepted(NamedTuple):
     transform: str = ""
     media_type: str = "application/json"
     version: str = "v1"
+    protobuf: bool = False
 
 
 def _clauses(accept: str) -> list[tuple[str, dict[str, str]]]:
@@ -47,35 +48,43 @@ def _clauses(accept: str) -> list[tuple[str, dict[str, str]]]:
     return [(media, parameters) for _, media, parameters in found]
 
 
-def check_produced(accept: str, produced: Sequence[str] = ANSWERED) -> None:
+def check_produced(accept: str, produced: Sequence[str] = ANSWERED, *, protobuf: bool = False) -> None:
     """See that the client takes one of the media types, whatever it wants in it (go-restful's routing).
+
+    ``protobuf``: what is asked for has that form.
 
     Raises:
         StatusError: 406, it takes none of them.
     """
     named = {clause.partition(";")[0].strip() for clause in accept.split(",")} if accept else {"*/*"}
-    named.discard(_PROTOBUF)
+    if not protobuf:
+        named.discard(MEDIA_TYPE)
     if "*/*" not in named and named.isdisjoint(produced):
         raise not_acceptable(_offered(accept, produced))
 
 
 def _offered(accept: str, produced: Sequence[str]) -> str:
     """The media types that a refusal names: to who asks for protobuf, not that one again."""
-    asked = _PROTOBUF in accept
-    return ", ".join(name for name in produced if not (asked and name.startswith(_PROTOBUF)))
+    asked = MEDIA_TYPE in accept
+    return ", ".join(name for name in produced if not (asked and name.startswith(MEDIA_TYPE)))
 
 
 @functools.lru_cache(maxsize=512)
-def negotiate(accept: str, listing: bool = False, streaming: bool = False) -> Accepted:
+def negotiate(
+    accept: str, listing: bool = False, streaming: bool = False, protobuf: bool = False
+) -> Accepted:
     """The first of the client's wishes that can be met, of a single answer, a list or a stream of events.
+
+    ``protobuf``: what is asked for has that form.
 
     Raises:
         StatusError: 406, none can.
     """
     if accept in {"", "*/*", "application/json"}:
         return Accepted()
-    check_produced(accept, (*ANSWERED, *_STREAMED) if listing or streaming else ANSWERED)
-    found = next(filter(None, (_granted(*clause) for clause in _clauses(accept))), None)
+    produced = (*ANSWERED, *_STREAMED) if listing or streaming else ANSWERED
+    check_produced(accept, produced, protobuf=protobuf)
+    found = next(filter(None, (_granted(*clause, protobuf) for clause in _clauses(accept))), None)
     if found is None or (streaming and found.yaml):
         # The media type is right, what is to be in it isn't.
         text = (
@@ -85,10 +94,11 @@ def negotiate(accept: str, listing: bool = False, streaming: bool = False) -> Ac
     return found
 
 
-def _granted(media: str, parameters: dict[str, str]) -> Accepted | None:
+def _granted(media: str, parameters: dict[str, str], protobuf: bool) -> Accepted | None:
     """What one wish gets; None where it can't be met."""
     yaml = media in _YAML
-    if not yaml and media not in {"application/json", "*/*"}:
+    packed = protobuf and media == MEDIA_TYPE
+    if not (yaml or packed or media in {"application/json", "*/*"}):
         return None
     if parameters.get("stream", "") not in {"", "watch"} or (yaml and parameters.get("stream")):
         return None
@@ -98,12 +108,20 @@ def _granted(media: str, parameters: dict[str, str]) -> Accepted | None:
     transform = _TRANSFORMS.get((kind, parameters.get("g", "")), "")
     if kind and (not transform or version not in {"v1", "v1beta1"}):
         return None
-    media_type = "application/yaml" if yaml else "application/json"
-    return Accepted(yaml, transform, media_type, version if kind else "v1")
+    if packed and transform == "Table":
+        # Upstream has no such message.
+        return None
+    media_type = "application/yaml" if yaml else MEDIA_TYPE if packed else "application/json"
+    return Accepted(yaml, transform, media_type, version if kind else "v1", packed)
+
+
+def encode_status(document: dict[str, Any], accepted: Accepted) -> bytes:
+    """A Status in the form that the client wants."""
+    return status(document) if accepted.protobuf else encode(document, accepted)
 
 
 def encode(document: Any, accepted: Accepted) -> bytes:
-    """A document in the form that the client wants."""
+    """A document that has no protobuf form in the form that the client wants."""
     data = dumps(document)
     return to_yaml(data) if accepted.yaml else data
 

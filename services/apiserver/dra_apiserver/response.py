@@ -1,6 +1,6 @@
 """How stored objects look to a client (apiserver's `endpoints/handlers/response.go`).
 
-In its version; as objects, Tables or metadata only; in JSON or YAML.
+In its version; as objects, Tables or metadata only; in JSON, YAML or protobuf.
 """
 
 from __future__ import annotations
@@ -12,10 +12,12 @@ import orjson
 from dra_shared.clock import Clock
 from dra_shared.jsontext import dumps
 
+from dra_apiserver import protobuf
 from dra_apiserver.conversion import convert
 from dra_apiserver.errors import bad_request, invalid
 from dra_apiserver.kinds.kind import Kind
 from dra_apiserver.negotiation import Accepted, to_yaml
+from dra_apiserver.schema.packages import package_name
 from dra_apiserver.storage import Record
 from dra_apiserver.storage.records import canonical
 
@@ -34,6 +36,12 @@ def _joined(document: JsonObject, key: str, parts: Iterable[list[JsonObject]]) -
     head = dumps({name: value for name, value in document.items() if name != key})
     items = b",".join(dumps(part)[1:-1] for part in parts if part)
     return b'%b,"%b":[%b]}' % (head[:-1], key.encode(), items)
+
+
+def message_name(kind: Kind, version: str) -> str:
+    """The protobuf message of a kind's objects; empty where there is none, as of custom resources."""
+    name = f"{package_name(kind.group, version)}.{kind.kind}"
+    return name if not kind.schemas and protobuf.known(name) else ""
 
 
 class Presenter:
@@ -55,9 +63,12 @@ class Presenter:
         head = f'{{"kind":"{kind.kind}","apiVersion":"{kind.storage_api_version}",'
         self._skip = len(head)
         self.key = (version, kind.group, accepted, self.include_object)
-        self.plain = self._same and not accepted.transform
+        self.plain = self._same and not accepted.transform and not accepted.protobuf
         #: Whether the answer is what is stored, byte for byte.
         self.quick = self.plain and not accepted.yaml
+        self._message = f"{protobuf.META}.PartialObjectMetadata"
+        if accepted.protobuf and not accepted.transform:
+            self._message = message_name(kind, version)
 
     def decoded(self, data: bytes) -> JsonObject:
         """A stored object in the client's version."""
@@ -79,8 +90,29 @@ class Presenter:
 
     def one(self, data: bytes) -> bytes:
         """The body that answers a request for one object."""
+        if self.accepted.protobuf:
+            return self._wire(data)
         shown = self.json(data)
         return to_yaml(shown) if self.accepted.yaml else shown
+
+    def _packed(self, data: bytes) -> bytes:
+        """A stored object's message."""
+        obj = self.decoded(data)
+        if not self.accepted.transform:
+            return protobuf.message(self._message, obj)
+        from dra_apiserver.tables import partial_metadata
+
+        return protobuf.message(self._message, partial_metadata(obj))
+
+    def _wire(self, data: bytes) -> bytes:
+        return protobuf.envelope(*self._type, self._packed(data))
+
+    @property
+    def _type(self) -> tuple[str, str]:
+        """apiVersion and kind of an object in protobuf, which are not in its message."""
+        if self.accepted.transform:
+            return f"meta.k8s.io/{self.accepted.version}", "PartialObjectMetadata"
+        return self.kind.api_version(self.version), self.kind.kind
 
     def _table(self, items: list[JsonObject], metadata: JsonObject, headers: bool = True) -> JsonObject:
         from dra_apiserver.tables import table
@@ -116,6 +148,11 @@ class Presenter:
 
     def listing(self, records: Sequence[Record], metadata: JsonObject, page: bytes | None = None) -> bytes:
         """The body that answers a list; `page`, where it is known already, is what `page` makes of the records."""
+        if self.accepted.protobuf:
+            api_version, kind = self._type
+            items = [self._packed(record.data) for record in records]
+            listed = f"{kind}List" if self.accepted.transform else self.kind.list_kind
+            return protobuf.envelope(api_version, listed, protobuf.listed(metadata, items))
         if self.plain:
             # As upstream's typed lists, items don't repeat kind and apiVersion.
             head = dumps(
@@ -166,15 +203,20 @@ class Presenter:
         return self.accepted.transform != "Table" or printer is None or printer.sort_key is None
 
     def event(self, type: str, data: bytes) -> bytes:
-        """One line of a watch."""
+        """One line of a watch, or one frame."""
+        if self.accepted.protobuf:
+            return protobuf.event(type, self._wire(data))
         shown = self.json(data)
         return b"".join((b'{"type":"', type.encode(), b'","object":', shown, b"}\n"))
 
     def bookmark(self, revision: int, initial_end: bool = False) -> bytes:
-        """The line that tells a watcher how far it has come."""
+        """The line, or frame, that tells a watcher how far it has come."""
         metadata: JsonObject = {"resourceVersion": str(revision)}
         if initial_end:
             metadata["annotations"] = {"k8s.io/initial-events-end": "true"}
+        if self.accepted.protobuf:
+            shown = protobuf.message(self._message, {"metadata": metadata})
+            return protobuf.event("BOOKMARK", protobuf.envelope(*self._type, shown))
         obj: JsonObject
         match self.accepted.transform:
             case "Table":
@@ -194,3 +236,9 @@ class Presenter:
                     "metadata": metadata,
                 }
         return dumps({"type": "BOOKMARK", "object": obj}) + b"\n"
+
+    def error(self, status: JsonObject) -> bytes:
+        """The line, or frame, that ends a watch with a failure's Status."""
+        if self.accepted.protobuf:
+            return protobuf.event("ERROR", protobuf.status(status))
+        return dumps({"type": "ERROR", "object": status}) + b"\n"

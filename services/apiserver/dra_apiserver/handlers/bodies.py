@@ -4,13 +4,16 @@ from __future__ import annotations
 
 from typing import Any
 
+from dra_apiserver import protobuf
 from dra_apiserver.api import Api
 from dra_apiserver.errors import bad_request
 from dra_apiserver.handlers.options import WriteOptions, write_options
 from dra_apiserver.http import Request
+from dra_apiserver.kinds.kind import split_api_version
 from dra_apiserver.negotiation import encode, negotiate
 from dra_apiserver.response import Presenter
 from dra_apiserver.schema import decode, decode_as
+from dra_apiserver.schema.packages import package_name
 from dra_apiserver.schema.types import type_of
 from dra_apiserver.storage import Record
 from dra_apiserver.target import Target
@@ -79,8 +82,16 @@ async def read_body(
 
 async def reply(request: Request, code: int, document: JsonObject) -> None:
     """Answer with an object."""
-    accepted = negotiate(request.header(b"accept"))
-    await request.respond(code, encode(document, accepted), accepted.media_type)
+    api_version, kind = document["apiVersion"], document["kind"]
+    name = f"{protobuf.META}.Status"
+    if kind != "Status":
+        name = f"{package_name(*split_api_version(api_version))}.{kind}"
+    accepted = negotiate(request.header(b"accept"), protobuf=protobuf.known(name))
+    if accepted.protobuf:
+        body = protobuf.envelope(api_version, kind, protobuf.message(name, document))
+    else:
+        body = encode(document, accepted)
+    await request.respond(code, body, accepted.media_type)
 
 
 async def read_review(api: Api, request: Request, target: Target) -> JsonObject:

@@ -13,7 +13,7 @@ from dra_apiserver.handlers.deleteoptions import delete_options
 from dra_apiserver.handlers.get import select
 from dra_apiserver.handlers.options import list_options
 from dra_apiserver.http import Request
-from dra_apiserver.negotiation import encode
+from dra_apiserver.negotiation import encode_status
 from dra_apiserver.response import Presenter
 from dra_apiserver.rest.delete import DeleteOptions, remove
 from dra_apiserver.storage import Record
@@ -55,7 +55,7 @@ async def _answer(
         "uid": record.object()["metadata"]["uid"],
     }
     status = {"kind": "Status", "apiVersion": "v1", "metadata": {}, "status": "Success", "details": details}
-    await request.respond(200, encode(status, presenter.accepted), presenter.accepted.media_type)
+    await request.respond(200, encode_status(status, presenter.accepted), presenter.accepted.media_type)
 
 
 async def delete_collection(api: Api, request: Request, target: Target) -> None:

@@ -270,7 +270,7 @@ async def watch(api: Api, request: Request, target: Target) -> None:
             too_old = expired(f"too old resource version: {options.revision} ({store.compacted})")
     elif initial and options.revision:
         await wait_until_fresh(api, options.revision)
-    sink = outlet(request)
+    sink = outlet(request, presenter.accepted)
     stream = WatchStream(
         store,
         target.resource,
@@ -289,7 +289,7 @@ async def watch(api: Api, request: Request, target: Target) -> None:
         return
     if too_old is not None:
         # The stream has begun when upstream finds out.
-        await sink.send(orjson.dumps({"type": "ERROR", "object": too_old.status}) + b"\n")
+        await sink.send(presenter.error(too_old.status))
         await sink.end()
         return
     gone = asyncio.ensure_future(sink.gone())

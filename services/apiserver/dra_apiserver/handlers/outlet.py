@@ -17,7 +17,8 @@ from typing import Protocol
 from dra_shared.websocket import CLOSE, PING, PONG, TEXT, FrameError, Frames, frame
 
 from dra_apiserver.connection import TAKE_OVER, Peer, TakeOver
-from dra_apiserver.http import Request
+from dra_apiserver.http import JSON, Request
+from dra_apiserver.negotiation import Accepted
 
 _GUID = b"258EAFA5-E914-47DA-95CA-C5AB0DC85B11"
 _VERSION = "13"
@@ -49,23 +50,24 @@ class Outlet(Protocol):
         ...
 
 
-def outlet(request: Request) -> Outlet:
-    """The one that the request asks for."""
+def outlet(request: Request, accepted: Accepted) -> Outlet:
+    """The one that the request asks for, of what it accepts."""
     upgrades = request.header(b"upgrade").lower() == "websocket"
     if upgrades and _UPGRADE.match(request.header(b"connection")) and TAKE_OVER in request.scope:
         return _WebSocket(request)
-    return _Parts(request)
+    return _Parts(request, accepted)
 
 
 class _Parts:
-    def __init__(self, request: Request) -> None:
+    def __init__(self, request: Request, accepted: Accepted) -> None:
         self._request = request
+        self._media_type = f"{accepted.media_type};stream=watch" if accepted.protobuf else JSON
         self.send = request.stream
         self.write = request.write
         self.gone = request.disconnected
 
     async def start(self) -> bool:
-        await self._request.start_stream("application/json")
+        await self._request.start_stream(self._media_type)
         await self._request.stream(b"")
         return True
 

@@ -173,7 +173,7 @@ async def _watch(text: str, api: Api, request: Request, target: Target) -> None:
     if wants_objects:
         exact = replace(options, match="Exact", revision=revision, limit=0, continue_token="")
         records, _ = await select(api, target, exact, selection)
-    sink = outlet(request)
+    sink = outlet(request, presenter.accepted)
     if not await sink.start():
         return
     for record in records:

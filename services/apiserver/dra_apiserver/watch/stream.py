@@ -6,7 +6,6 @@ import asyncio
 import random
 from collections.abc import Awaitable, Callable, Hashable, Sequence
 
-import orjson
 from dra_shared.clock import Clock
 
 from dra_apiserver.errors import StatusError
@@ -108,7 +107,7 @@ class WatchStream:
         await self._follow()
 
     async def _error(self, error: StatusError) -> None:
-        await self._send(orjson.dumps({"type": "ERROR", "object": error.status}) + b"\n")
+        await self._send(self._presenter.error(error.status))
 
     async def _follow(self) -> None:
         try:

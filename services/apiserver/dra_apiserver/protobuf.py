@@ -1,0 +1,315 @@
+"""Objects in Kubernetes' protobuf encoding, byte for byte as upstream's generated code writes them.
+
+A message's fields come in the order of their numbers. Go writes every field that is no pointer, also when it is empty,
+and pointers, lists and maps only where there is something (``generated.pb.go`` of ``k8s.io/api``, from gogo/protobuf).
+An object travels in an envelope (``runtime.Unknown``) after four magic bytes
+(``apimachinery/pkg/runtime/serializer/protobuf``).
+"""
+
+from __future__ import annotations
+
+import base64
+import functools
+import re
+import struct
+from collections.abc import Callable, Mapping
+from datetime import UTC, datetime
+from typing import Any, Final
+
+import orjson
+from dra_shared.api.schema import protobuf_document, schema_document
+from dra_shared.jsontext import dumps
+
+JsonObject = Mapping[str, Any]
+Write = Callable[[Any], bytes]
+"""What makes bytes of a value: its own, or a field's with tag and length."""
+
+MEDIA_TYPE: Final = "application/vnd.kubernetes.protobuf"
+META: Final = "io.k8s.apimachinery.pkg.apis.meta.v1"
+_MAGIC: Final = b"k8s\x00"
+# runtime.Unknown's contentEncoding and contentType, which are never set.
+_UNKNOWN_END: Final = b"\x1a\x00\x22\x00"
+_VARINT, _FIXED64, _BYTES = 0, 1, 2
+_WORD: Final = (1 << 64) - 1
+_EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
+_DURATION: Final = re.compile(r"([0-9.]+)(ns|us|µs|ms|s|m|h)")
+_NANOSECONDS: Final = {
+    "ns": 1,
+    "us": 10**3,
+    "µs": 10**3,
+    "ms": 10**6,
+    "s": 10**9,
+    "m": 60 * 10**9,
+    "h": 3600 * 10**9,
+}
+
+
+def envelope(api_version: str, kind: str, raw: bytes) -> bytes:
+    """An object on the wire, given its message's bytes."""
+    meta = b"\x0a" + _prefixed(api_version.encode()) + b"\x12" + _prefixed(kind.encode())
+    return b"".join((_MAGIC, b"\x0a", _prefixed(meta), b"\x12", _length(len(raw)), raw, _UNKNOWN_END))
+
+
+def listed(metadata: JsonObject, items: list[bytes]) -> bytes:
+    """A list's message, given its items'."""
+    head = _prefixed(message(f"{META}.ListMeta", metadata))
+    return b"".join((b"\x0a", head, *(b"\x12" + _prefixed(item) for item in items)))
+
+
+def event(kind: str, shown: bytes) -> bytes:
+    """A watch event about an object on the wire, in a frame that begins with its length."""
+    body = b"\x0a" + _prefixed(kind.encode()) + b"\x12" + _prefixed(b"\x0a" + _prefixed(shown))
+    return len(body).to_bytes(4, "big") + body
+
+
+def status(document: JsonObject) -> bytes:
+    """A Status on the wire."""
+    return envelope("v1", "Status", message(f"{META}.Status", document))
+
+
+def known(name: str) -> bool:
+    """Whether there is a message of that name, such as ``io.k8s.api.core.v1.Pod``, that can be written."""
+    package, _, short = name.rpartition(".")
+    return short in _layouts().get(package, {}) and short in _definitions(package)
+
+
+def message(name: str, obj: JsonObject) -> bytes:
+    """The bytes of an object, which must be as the server stores it: typed, defaulted, quantities canonical."""
+    return _message(name).write(obj)
+
+
+class _Message:
+    """How one message is written."""
+
+    def __init__(self, name: str) -> None:
+        package, _, short = name.rpartition(".")
+        # One without fields is in no table.
+        layout = _layouts()[package].get(short) or {}
+        properties = _properties(package, short)
+        self._fields: dict[str, tuple[int, Write]] = {}
+        self._inlined: list[tuple[int, Write]] = []
+        self._empty: list[bytes] = []
+        for position, number in enumerate(sorted(layout, key=int)):
+            json_name, kind = layout[number]
+            tag = _tag(int(number), kind)
+            if not json_name:
+                self._inlined.append((position, _writer(tag, kind)))
+                self._empty.append(b"")
+                continue
+            _, flags = (properties.get(json_name) or {}).get("x-go") or ("", "")
+            self._fields[json_name] = position, _writer(tag, kind)
+            self._empty.append(b"" if "*" in flags else _empty(tag, kind))
+
+    def write(self, obj: JsonObject) -> bytes:
+        """The message's bytes."""
+        parts = self._empty.copy()
+        fields = self._fields
+        for name, value in obj.items():
+            if name in fields and value is not None:
+                position, write = fields[name]
+                parts[position] = write(value)
+        for position, write in self._inlined:
+            parts[position] = write(obj)
+        return b"".join(parts)
+
+
+@functools.cache
+def _message(name: str) -> _Message:
+    return _Message(name)
+
+
+@functools.cache
+def _layouts() -> dict[str, dict[str, dict[str, list[Any]]]]:
+    document: dict[str, dict[str, dict[str, list[Any]]]] = orjson.loads(protobuf_document())
+    return document
+
+
+@functools.cache
+def _definitions(package: str) -> dict[str, dict[str, Any]]:
+    document = schema_document(package)
+    found: dict[str, dict[str, Any]] = orjson.loads(document) if document is not None else {}
+    return found
+
+
+@functools.cache
+def _properties(package: str, short: str) -> Mapping[str, Any]:
+    """The members of a type by JSON name. What is inlined has its members in the types that it is in."""
+    found = _definitions(package)
+    if short in found:
+        return found[short].get("properties") or {}
+    within = (
+        name
+        for name, layout in _layouts()[package].items()
+        if any(not json_name and kind == f"{package}.{short}" for json_name, kind in layout.values())
+    )
+    return {member: spec for name in within for member, spec in _properties(package, name).items()}
+
+
+def _tag(number: int, kind: Any) -> bytes:
+    wire = {"int": _VARINT, "bool": _VARINT, "double": _FIXED64}
+    inner = kind[1] if isinstance(kind, list) and kind[0] == "list" else kind
+    return _varint(number << 3 | (wire.get(inner, _BYTES) if isinstance(inner, str) else _BYTES))
+
+
+def _empty(tag: bytes, kind: Any) -> bytes:
+    """What Go writes for a field that is no pointer and empty."""
+    if isinstance(kind, list) or kind == "bytes":
+        return b""
+    if kind in ("int", "bool"):
+        return tag + b"\x00"
+    if kind == "double":
+        return tag + bytes(8)
+    if kind in _EMPTY:
+        return tag + _prefixed(_EMPTY[kind])
+    return tag + _prefixed(_message(kind).write({}))
+
+
+def _writer(tag: bytes, kind: Any) -> Write:
+    """What writes a field, tag and all, for a value that is there."""
+    if isinstance(kind, list):
+        return _list(tag, kind[1]) if kind[0] == "list" else _map(tag, kind[1])
+    if kind in _UNPREFIXED:
+        plain = _UNPREFIXED[kind]
+        return lambda value: tag + plain(value)
+    heads = _heads(tag)
+    own = _PREFIXED.get(kind)
+    found: _Message | None = None
+
+    def write(value: Any) -> bytes:
+        nonlocal found
+        if own is not None:
+            data = own(value)
+        else:
+            # Found when it is needed: messages may hold themselves.
+            found = found or _message(kind)
+            data = found.write(value)
+        size = len(data)
+        return heads[size] + data if size < 0x80 else tag + _varint(size) + data
+
+    def write_text(value: str) -> bytes:
+        data = value.encode()
+        size = len(data)
+        return heads[size] + data if size < 0x80 else tag + _varint(size) + data
+
+    return write_text if kind == "string" else write
+
+
+@functools.cache
+def _heads(tag: bytes) -> list[bytes]:
+    """The tag with each length that takes one byte: most fields are short, and there are many."""
+    return [tag + size for size in _ONE_BYTE]
+
+
+def _list(tag: bytes, kind: Any) -> Write:
+    write = _writer(tag, kind)
+    return lambda value: b"".join([write(item) for item in value])
+
+
+def _map(tag: bytes, kind: Any) -> Write:
+    write_key, write_value = _writer(b"\x0a", "string"), _writer(_tag(2, kind), kind)
+    empty = functools.partial(_empty, _tag(2, kind), kind)
+    heads = _heads(tag)
+
+    def write(value: Mapping[str, Any]) -> bytes:
+        parts = []
+        # Go sorts keys by their bytes, which is the order of UTF-8's code points, and so Python's.
+        for name in sorted(value):
+            item = value[name]
+            entry = write_key(name) + (write_value(item) if item is not None else empty())
+            size = len(entry)
+            parts.append(heads[size] + entry if size < 0x80 else tag + _varint(size) + entry)
+        return b"".join(parts)
+
+    return write
+
+
+def _varint(value: int) -> bytes:
+    if 0 <= value < 0x80:
+        return _ONE_BYTE[value]
+    value &= _WORD
+    out = bytearray()
+    while value > 0x7F:
+        out.append(value & 0x7F | 0x80)
+        value >>= 7
+    out.append(value)
+    return bytes(out)
+
+
+def _length(size: int) -> bytes:
+    return _ONE_BYTE[size] if size < 0x80 else _varint(size)
+
+
+def _prefixed(data: bytes) -> bytes:
+    size = len(data)
+    return (_ONE_BYTE[size] if size < 0x80 else _varint(size)) + data
+
+
+_ONE_BYTE: Final = [bytes([value]) for value in range(0x80)]
+
+
+def _seconds(moment: datetime) -> int:
+    passed = moment - _EPOCH
+    return passed.days * 86400 + passed.seconds
+
+
+def _time(value: str) -> bytes:
+    # Upstream keeps whole seconds here, as JSON has them.
+    return b"\x08" + _varint(_seconds(datetime.fromisoformat(value))) + b"\x10\x00"
+
+
+def _micro_time(value: str) -> bytes:
+    moment = datetime.fromisoformat(value)
+    return b"\x08" + _varint(_seconds(moment)) + b"\x10" + _varint(moment.microsecond * 1000)
+
+
+def _quantity(value: Any) -> bytes:
+    return b"\x0a" + _prefixed(str(value).encode())
+
+
+def _either(value: Any) -> bytes:
+    if isinstance(value, str):
+        return b"\x08\x01\x10\x00\x1a" + _prefixed(value.encode())
+    return b"\x08\x00\x10" + _varint(value) + b"\x1a\x00"
+
+
+def _raw(value: Any) -> bytes:
+    return b"\x0a" + _prefixed(dumps(value))
+
+
+def _strings(value: list[str]) -> bytes:
+    return b"".join(b"\x0a" + _prefixed(text.encode()) for text in value)
+
+
+def _duration(value: str) -> bytes:
+    parts = _DURATION.findall(value)
+    nanos = round(sum(float(number) * _NANOSECONDS[unit] for number, unit in parts))
+    return b"\x08" + _varint(-nanos if value.startswith("-") else nanos)
+
+
+_PREFIXED: Final[Mapping[str, Write]] = {
+    "string": str.encode,
+    "bytes": base64.b64decode,
+    "time": _time,
+    "micro": _micro_time,
+    "quantity": _quantity,
+    "either": _either,
+    "raw": _raw,
+    "strings": _strings,
+    "duration": _duration,
+}
+_UNPREFIXED: Final[Mapping[str, Write]] = {
+    "int": _varint,
+    "bool": lambda value: b"\x01" if value else b"\x00",
+    "double": lambda value: struct.pack("<d", value),
+}
+# What stands for nothing, of types that are no messages of ours.
+_EMPTY: Final[Mapping[str, bytes]] = {
+    "string": b"",
+    "time": b"",
+    "micro": b"",
+    "quantity": b"\x0a\x010",
+    "either": b"\x08\x00\x10\x00\x1a\x00",
+    "raw": b"",
+    "strings": b"",
+    "duration": b"\x08\x00",
+}

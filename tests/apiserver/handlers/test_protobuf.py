@@ -1,0 +1,122 @@
+"""Answers in protobuf, for clients that want them: client-go prefers them."""
+
+from typing import Any
+
+import httpx
+from dra_apiserver.protobuf import META
+from dra_apiserver.schema.protobuf import envelope, read_message
+
+from tests.support.waiting import until
+
+PROTOBUF = "application/vnd.kubernetes.protobuf"
+CLIENT_GO = {"Accept": f"{PROTOBUF},application/json"}
+MAPS = "/api/v1/namespaces/default/configmaps"
+_MAP = "io.k8s.api.core.v1.ConfigMap"
+
+
+def _read(answer: httpx.Response, name: str) -> tuple[str, str, dict[str, Any]]:
+    assert answer.headers["content-type"] == PROTOBUF
+    api_version, kind, raw = envelope(answer.content)
+    return api_version, kind, read_message(name, raw)
+
+
+async def _made(client: httpx.AsyncClient, name: str = "a") -> None:
+    made = await client.post(MAPS, json={"metadata": {"name": name}, "data": {"x": "y"}})
+    assert made.status_code == 201
+
+
+async def test_an_object(client: httpx.AsyncClient) -> None:
+    await _made(client)
+    api_version, kind, obj = _read(await client.get(f"{MAPS}/a", headers=CLIENT_GO), _MAP)
+    assert (api_version, kind, obj["data"]) == ("v1", "ConfigMap", {"x": "y"})
+    assert obj["metadata"]["uid"] == (await client.get(f"{MAPS}/a")).json()["metadata"]["uid"]
+
+
+async def test_the_answers_to_writes(client: httpx.AsyncClient) -> None:
+    made = await client.post(MAPS, json={"metadata": {"name": "b"}}, headers=CLIENT_GO)
+    assert (made.status_code, _read(made, _MAP)[2]["metadata"]["name"]) == (201, "b")
+    gone = await client.delete(f"{MAPS}/b", headers=CLIENT_GO)
+    api_version, kind, status = _read(gone, f"{META}.Status")
+    assert (api_version, kind, status["status"]) == ("v1", "Status", "Success")
+
+
+async def test_a_list(client: httpx.AsyncClient) -> None:
+    await _made(client)
+    _, kind, found = _read(await client.get(MAPS, headers=CLIENT_GO), f"{_MAP}List")
+    assert (kind, [item["metadata"]["name"] for item in found["items"]]) == ("ConfigMapList", ["a"])
+
+
+async def test_metadata_alone(client: httpx.AsyncClient) -> None:
+    await _made(client)
+    wanted = {"Accept": f"{PROTOBUF};as=PartialObjectMetadataList;g=meta.k8s.io;v=v1"}
+    answer = await client.get(MAPS, headers=wanted)
+    api_version, kind, found = _read(answer, f"{META}.PartialObjectMetadataList")
+    assert (api_version, kind) == ("meta.k8s.io/v1", "PartialObjectMetadataList")
+    assert [item["metadata"]["name"] for item in found["items"]] == ["a"]
+
+
+async def test_a_failure(client: httpx.AsyncClient) -> None:
+    missing = await client.get(f"{MAPS}/missing", headers=CLIENT_GO)
+    _, _, status = _read(missing, f"{META}.Status")
+    assert (missing.status_code, status["reason"], status["details"]["name"]) == (404, "NotFound", "missing")
+
+
+def _frames(data: bytes) -> list[tuple[str, dict[str, Any]]]:
+    found = []
+    while data:
+        size = int.from_bytes(data[:4], "big")
+        event = _event(data[4 : 4 + size])
+        found.append(event)
+        data = data[4 + size :]
+    return found
+
+
+def _event(body: bytes) -> tuple[str, dict[str, Any]]:
+    """The type, and the object's message, of a WatchEvent."""
+    size = body[1]
+    kind, rest = body[2 : 2 + size].decode(), body[2 + size :]
+    _, _, raw = envelope(rest[rest.index(b"k8s\x00") :])
+    return kind, read_message(_MAP, raw)
+
+
+async def test_a_watch(client: httpx.AsyncClient) -> None:
+    await _made(client)
+    query = {"watch": "1", "timeoutSeconds": "1", "allowWatchBookmarks": "1", "sendInitialEvents": "true"}
+    query["resourceVersionMatch"] = "NotOlderThan"
+    answer = await client.get(MAPS, params=query, headers=CLIENT_GO)
+    assert answer.headers["content-type"] == f"{PROTOBUF};stream=watch"
+    events = _frames(answer.content)
+    assert [kind for kind, _ in events[:2]] == ["ADDED", "BOOKMARK"]
+    assert events[0][1]["data"] == {"x": "y"}
+    assert events[1][1]["metadata"]["annotations"] == {"k8s.io/initial-events-end": "true"}
+
+
+async def test_a_table_comes_in_json(client: httpx.AsyncClient) -> None:
+    table = "as=Table;g=meta.k8s.io;v=v1"
+    wanted = {"Accept": f"{PROTOBUF};{table},application/json;{table}"}
+    assert (await client.get(MAPS, headers=wanted)).json()["kind"] == "Table"
+
+
+async def test_a_custom_resource_comes_in_json(client: httpx.AsyncClient) -> None:
+    """Also where its group begins as one of Kubernetes' own."""
+    version = {"name": "v1", "served": True, "storage": True}
+    version["schema"] = {"openAPIV3Schema": {"type": "object", "x-kubernetes-preserve-unknown-fields": True}}
+    names = {"plural": "deployments", "singular": "deployment", "kind": "Deployment"}
+    spec = {"group": "apps.example.com", "scope": "Cluster", "names": names, "versions": [version]}
+    definition = {"metadata": {"name": "deployments.apps.example.com"}, "spec": spec}
+    made = await client.post("/apis/apiextensions.k8s.io/v1/customresourcedefinitions", json=definition)
+    assert made.status_code == 201
+
+    async def listed() -> httpx.Response | None:
+        found = await client.get("/apis/apps.example.com/v1/deployments", headers=CLIENT_GO)
+        return found if found.status_code == 200 else None
+
+    assert (await until(listed)).headers["content-type"] == "application/json"
+
+
+async def test_a_review(client: httpx.AsyncClient) -> None:
+    review = {"spec": {"resourceAttributes": {"verb": "get", "resource": "pods"}}}
+    path = "/apis/authorization.k8s.io/v1/selfsubjectaccessreviews"
+    answer = await client.post(path, json=review, headers=CLIENT_GO)
+    name = "io.k8s.api.authorization.v1.SelfSubjectAccessReview"
+    assert _read(answer, name)[2]["status"]["allowed"]
