@@ -6,6 +6,8 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any, NoReturn
 
+from dra_shared.version import DEFAULT, VERSIONS
+
 from dra_cli.commandline import Parser, number
 from dra_cli.errors import CommandError
 
@@ -13,6 +15,7 @@ from dra_cli.errors import CommandError
 TAKES_ALL = True
 
 _OUTPUTS = ("", "json", "yaml", "html")
+_VERSIONS = [str(version) for version in VERSIONS]
 
 
 class _Question(argparse.ArgumentParser):
@@ -47,11 +50,7 @@ def options(parser: Parser) -> None:
     taint.add_argument("target", help="node/NAME or device/DRIVER/POOL/DEVICE")
     taint.add_argument("taint", help="KEY[=VALUE]:EFFECT")
     change = question("change", "what the same pods would get after an edit", _change)
-    change.add_argument("file", help="the changed objects: a file, a folder, or - for standard input")
-    change.add_argument(
-        "--config-after", type=Path, metavar="FILE", help="a KubeSchedulerConfiguration after the edit"
-    )
-    change.add_argument("--gates-after", default="", help="feature gates after the edit: A=true,B=false")
+    _edit(change)
     nodes = question("nodes", "the cheapest nodes on which everything that waits fits", _nodes)
     nodes.add_argument("file", nargs="?", help="manifests that come on top of what waits in the world")
     nodes.add_argument(
@@ -82,11 +81,28 @@ def options(parser: Parser) -> None:
         _common(each)
 
 
+def _edit(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("file", help="the changed objects: a file, a folder, or - for standard input")
+    parser.add_argument(
+        "--config-after", type=Path, metavar="FILE", help="a KubeSchedulerConfiguration after the edit"
+    )
+    parser.add_argument(
+        "--version-after", default="", choices=_VERSIONS, help="the version of Kubernetes after the edit"
+    )
+    parser.add_argument("--gates-after", default="", help="feature gates after the edit: A=true,B=false")
+
+
 def _common(parser: argparse.ArgumentParser) -> None:
     from dra_cli.plan.sources import world_options
 
     parser.add_argument("--output", "-o", default="", help="json, yaml or html instead of text")
     parser.add_argument("--feature-gates", default="", help="feature gates: A=true,B=false")
+    parser.add_argument(
+        "--kubernetes-version",
+        default="",
+        choices=_VERSIONS,
+        help=f"the version of Kubernetes whose scheduler decides (default: {DEFAULT})",
+    )
     parser.add_argument("--config", type=Path, metavar="FILE", help="a KubeSchedulerConfiguration to go by")
     parser.add_argument("--seed", type=int, default=0, help="decides between nodes that are equally good (0)")
     parser.add_argument("--quiet", "-q", action="store_true", help="show no progress")
@@ -114,14 +130,12 @@ def _fit(chosen: argparse.Namespace) -> int:
     from dra_cli.plan.show import fit_text
     from dra_cli.plan.sources import chosen_world
     from dra_cli.plan.wanted import wanted
-    from dra_cli.plan.working import Progress, simulation
+    from dra_cli.plan.working import Progress, Settings, simulation
 
     source = chosen_world(chosen)
     asked = wanted(chosen.file, source.objects, chosen.namespace)
     with Progress("placed", quiet=chosen.quiet) as progress:
-        world = simulation(
-            source.objects, asked, chosen.feature_gates, chosen.seed, progress.running, chosen.config
-        )
+        world = simulation(source.objects, asked, Settings.of(chosen), progress.running)
         answer = Fitter(world, asked, progress.at).answer(chosen.count, most=chosen.most)
     return _shown(chosen, source, answer, fit_text)
 
@@ -132,13 +146,11 @@ def _moves(chosen: argparse.Namespace) -> int:
     from dra_cli.plan.questions import moves
     from dra_cli.plan.show import moves_text
     from dra_cli.plan.sources import chosen_world
-    from dra_cli.plan.working import Progress, simulation
+    from dra_cli.plan.working import Progress, Settings, simulation
 
     source = chosen_world(chosen)
     with Progress("tried", quiet=chosen.quiet) as progress:
-        world = simulation(
-            source.objects, None, chosen.feature_gates, chosen.seed, progress.running, chosen.config
-        )
+        world = simulation(source.objects, None, Settings.of(chosen), progress.running)
         answer = moves(Mover(world), chosen, source.objects)
     return _shown(chosen, source, answer, moves_text)
 
@@ -165,14 +177,14 @@ def _nodes(chosen: argparse.Namespace) -> int:
     from dra_cli.plan.show import purchase_text
     from dra_cli.plan.sources import chosen_world
     from dra_cli.plan.wanted import wanted
-    from dra_cli.plan.working import Progress, new_simulation
+    from dra_cli.plan.working import Progress, Settings, new_simulation
 
     types = catalog(chosen.catalog)
     source = with_types(chosen_world(chosen), types)
     asked = wanted(chosen.file, source.objects, chosen.namespace) if chosen.file else Wanted(())
     end = time.monotonic() + chosen.time
     with Progress("tried", quiet=chosen.quiet) as progress:
-        new = new_simulation(source.objects, asked, chosen.feature_gates, chosen.seed, chosen.config)
+        new = new_simulation(source.objects, asked, Settings.of(chosen))
         buyer = Buyer(
             source.objects,
             asked,

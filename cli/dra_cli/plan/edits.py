@@ -1,31 +1,31 @@
 """Files of changes to a world, each made on top of those before it."""
 
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
 import orjson
+from dra_scheduler.plan.edited import without_nodes
 from dra_scheduler.plan.objects import Objects
-from dra_shared.api.resources import NODES, PODS, RESOURCE_SLICES
 
 from dra_cli.errors import CommandError
 from dra_cli.plan.describe import described
 from dra_cli.plan.documents import Document
 from dra_cli.plan.reading import from_source, typed
+from dra_cli.plan.working import Settings
 from dra_cli.yamlfile import read_yaml
 
-_FIELDS = ("name", "nodes", "remove", "objects", "featureGates", "config")
+_FIELDS = ("name", "nodes", "remove", "objects", "featureGates", "kubernetesVersion", "config")
 
 
 @dataclass(frozen=True)
 class Changed:
-    """A world after a change; ``gates`` and ``config`` are as the scheduler's options."""
+    """A world after a change, and how its scheduler runs."""
 
     name: str
     objects: Objects
-    gates: str
-    config: Path | None
+    settings: Settings
 
 
 def changed(path: Path, start: Changed) -> Iterator[Changed]:
@@ -61,22 +61,20 @@ def _change(change: Any, before: Changed, where: str, folder: Path) -> Changed:
     if "objects" in change:
         objects = objects.with_objects(typed(*_manifests(change["objects"], where, folder)))
     config = change.get("config")
-    return Changed(
-        name=change["name"],
-        objects=objects,
-        gates=str(change.get("featureGates", before.gates)),
-        config=folder / str(config) if config is not None else before.config,
+    settings = replace(
+        before.settings,
+        gates=str(change.get("featureGates", before.settings.gates)),
+        version=str(change.get("kubernetesVersion", before.settings.version)),
+        config=folder / str(config) if config is not None else before.settings.config,
     )
+    return Changed(change["name"], objects, settings)
 
 
 def _without(objects: Objects, names: Iterable[Any], where: str) -> Objects:
-    gone = {str(name) for name in names}
-    unknown = sorted(gone - objects.of(NODES).keys())
-    if unknown:
-        raise CommandError(f'{where}.remove: there is no node "{unknown[0]}"')
-    slices = [key for key, piece in objects.of(RESOURCE_SLICES).items() if piece.spec.node_name in gone]
-    pods = [key for key, pod in objects.of(PODS).items() if pod.spec.node_name in gone]
-    return objects.without(NODES, gone).without(RESOURCE_SLICES, slices).without(PODS, pods)
+    try:
+        return without_nodes(objects, map(str, names))
+    except ValueError as error:
+        raise CommandError(f"{where}.remove: {error}") from error
 
 
 def _manifests(given: Any, where: str, folder: Path) -> tuple[Iterable[Document], list[str]]:

@@ -1,6 +1,7 @@
 """The words of ``plan drain``, ``taint`` and ``change``, turned into questions about a world."""
 
 import argparse
+import dataclasses
 import re
 import time
 from collections.abc import Mapping
@@ -25,7 +26,7 @@ from dra_cli.plan.edits import Changed, changed
 from dra_cli.plan.reading import from_source, typed
 from dra_cli.plan.timeline import timeline, without_pods
 from dra_cli.plan.wanted import wanted
-from dra_cli.plan.working import Progress, new_simulation, simulation
+from dra_cli.plan.working import Progress, Settings, new_simulation, simulation
 
 _TAINT = re.compile(
     r"(?P<key>[^=:]+)(?:=(?P<value>[^:]*))?:(?P<effect>NoSchedule|NoExecute|PreferNoSchedule)"
@@ -83,7 +84,7 @@ def packing(objects: Objects, chosen: argparse.Namespace, progress: Progress) ->
     """
     asked = wanted(chosen.file, objects, chosen.namespace) if chosen.file else None
     end = time.monotonic() + chosen.time
-    new = new_simulation(objects, asked, chosen.feature_gates, chosen.seed, chosen.config)
+    new = new_simulation(objects, asked, Settings.of(chosen))
     world = new(progress.running)
     world.load((resource, each.values()) for resource, each in objects)
     answer = Packer(world, objects, progress.at).answer()
@@ -107,12 +108,12 @@ def replayed(objects: Objects, chosen: argparse.Namespace, progress: Progress) -
     """
     shapes = wanted(chosen.shapes, objects) if chosen.shapes else None
     times, problems = timeline(chosen.file, objects, shapes)
-    start = Changed("as it is", without_pods(objects, times.arrivals), chosen.feature_gates, chosen.config)
+    start = Changed("as it is", without_pods(objects, times.arrivals), Settings.of(chosen))
     worlds = [start, *(changed(chosen.changes, start) if chosen.changes else ())]
     asked = Wanted((), times.groups)
     courses: list[Course] = []
     for each in worlds:
-        new = new_simulation(each.objects, asked, each.gates, chosen.seed, each.config)
+        new = new_simulation(each.objects, asked, each.settings)
         world = new(progress.running)
         world.load((resource, found.values()) for resource, found in each.objects)
         try:
@@ -136,14 +137,17 @@ def before_and_after(
     edited = list(typed(from_source(chosen.file, problems), problems))
     if problems:
         raise CommandError(problems[0])
-    after_gates = chosen.gates_after or chosen.feature_gates
-    after_config = chosen.config_after or chosen.config
-    if not edited and (after_gates, after_config) == (chosen.feature_gates, chosen.config):
+    before = Settings.of(chosen)
+    after = dataclasses.replace(
+        before,
+        gates=chosen.gates_after or before.gates,
+        version=chosen.version_after or before.version,
+        config=chosen.config_after or before.config,
+    )
+    if not edited and after == before:
         raise CommandError(f"nothing is changed: there are no objects in {chosen.file}")
-    found = []
-    for world, gates, config in (
-        (objects, chosen.feature_gates, chosen.config),
-        (objects.with_objects(edited), after_gates, after_config),
-    ):
-        found.append(places(simulation(world, None, gates, chosen.seed, lambda: True, config)))
-    return found[0], found[1]
+    changed_objects = objects.with_objects(edited)
+    return (
+        places(simulation(objects, None, before, lambda: True)),
+        places(simulation(changed_objects, None, after, lambda: True)),
+    )

@@ -15,7 +15,7 @@ from dra_shared.api.resources import PODS
 from dra_cli.access import ChosenCluster
 from dra_cli.errors import CommandError
 from dra_cli.plan.gaps import gaps
-from dra_cli.plan.working import simulation
+from dra_cli.plan.working import Settings, simulation
 
 
 class Snapshot:
@@ -23,7 +23,7 @@ class Snapshot:
 
     def __init__(self, objects: Objects) -> None:
         self.objects = objects
-        self._world = simulation(objects, None, "", 0, lambda: True)
+        self._world = simulation(objects, None, Settings(), lambda: True)
 
     @classmethod
     async def read(cls, source: str | None, cluster: ChosenCluster) -> "Snapshot":

@@ -1,10 +1,12 @@
 """Long work: progress on a terminal, and an interruption that keeps what was found."""
 
+import argparse
 import os
 import signal
 import sys
 import time
 from collections.abc import Callable
+from dataclasses import dataclass
 from pathlib import Path
 from types import FrameType, TracebackType
 from typing import Any, Self
@@ -16,7 +18,7 @@ from dra_scheduler.plan.objects import Objects
 from dra_scheduler.plan.simulation import Simulation
 from dra_shared.features import FeatureGates, read
 from dra_shared.log import configure
-from dra_shared.version import release
+from dra_shared.version import DEFAULT, Version, release
 
 from dra_cli.errors import CommandError
 
@@ -72,44 +74,55 @@ class Progress:
             os.write(sys.stderr.fileno(), f"\r\x1b[K{count} {what or self._what}".encode())
 
 
+@dataclass(frozen=True)
+class Settings:
+    """How the scheduler runs: feature gates and version as its options take them, a KubeSchedulerConfiguration."""
+
+    gates: str = ""
+    version: str = ""
+    config: Path | None = None
+    seed: int = 0
+
+    @classmethod
+    def of(cls, chosen: argparse.Namespace) -> "Settings":
+        """What a question's options say."""
+        return cls(chosen.feature_gates, chosen.kubernetes_version, chosen.config, chosen.seed)
+
+
 def simulation(
-    objects: Objects,
-    asked: Wanted | None,
-    feature_gates: str,
-    seed: int,
-    running: Callable[[], bool],
-    config: Path | None = None,
+    objects: Objects, asked: Wanted | None, settings: Settings, running: Callable[[], bool]
 ) -> Simulation:
     """The scheduler with the world's objects; raises as :func:`new_simulation`."""
-    world = new_simulation(objects, asked, feature_gates, seed, config)(running)
+    world = new_simulation(objects, asked, settings)(running)
     world.load((resource, each.values()) for resource, each in objects)
     return world
 
 
 def new_simulation(
-    objects: Objects, asked: Wanted | None, feature_gates: str, seed: int, config: Path | None = None
+    objects: Objects, asked: Wanted | None, settings: Settings
 ) -> Callable[[Callable[[], bool]], Simulation]:
-    """Makes schedulers without objects for that world; ``config`` is a KubeSchedulerConfiguration.
+    """Makes schedulers without objects for that world.
 
     Raises:
-        CommandError: a feature gate or the configuration is malformed.
+        CommandError: the version, a feature gate or the configuration is malformed.
     """
     configure("plan", "error", final=False)
     try:
-        named, wanted = FeatureGates.parse(feature_gates), read(feature_gates)
+        version = Version.parse(settings.version) if settings.version else DEFAULT
+        named, wanted = FeatureGates.parse(settings.gates, version), read(settings.gates, version)
     except ValueError as error:
         raise CommandError(str(error), 2) from error
     chosen = {
         name: named.enabled(name)
-        for name, gate in release(named.version).gates.items()
+        for name, gate in release(version).gates.items()
         if name in wanted or named.enabled(name) != gate.default
     }
-    gates = objects.gates(chosen)
+    gates = objects.gates(chosen, version)
     if asked is not None and asked.groups:
-        gates = Objects().with_objects(_as_objects(asked)).gates(chosen)
-    loaded = _loaded(config, gates) if config is not None else None
+        gates = Objects().with_objects(_as_objects(asked)).gates(chosen, version)
+    loaded = _loaded(settings.config, gates) if settings.config is not None else None
     made = SchedulerConfig(gates=gates, loaded=loaded)
-    return lambda running: Simulation(made, seed=seed, running=running)
+    return lambda running: Simulation(made, seed=settings.seed, running=running)
 
 
 def _loaded(config: Path, gates: FeatureGates) -> Loaded:

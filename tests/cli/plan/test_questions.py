@@ -50,6 +50,21 @@ def _ask(capsys: pytest.CaptureFixture[str], *words: str) -> tuple[int, Json]:
     return code, answer
 
 
+def test_a_change_of_the_version(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    node, piece, device_class = cluster(1)[:3]
+    piece["apiVersion"] = "resource.k8s.io/v1"
+    piece["spec"]["devices"] = [{"name": "gpu-0", "allowMultipleAllocations": True}]
+    waiting = [each for name in "pq" for each in (pod(name, "", name), claim(name))]
+    dump = _written(tmp_path / "dump.json", [node, piece, device_class, *waiting])
+    nothing = _written(tmp_path / "nothing.json", [])
+    words = ["change", nothing, "--from", dump, "--kubernetes-version", "1.35", "--version-after", "1.37"]
+    code, answer = _ask(capsys, *words)
+    assert (code, answer["before"], answer["after"]) == (0, 1, 2)
+    assert [each["after"]["devices"] for each in answer["changed"]] == [["gpu.example.com/node-0/gpu-0"]]
+    with pytest.raises(CommandError, match="nothing is changed"):
+        run("plan", ["change", nothing, "--from", dump])
+
+
 def test_drain(dump: str, capsys: pytest.CaptureFixture[str]) -> None:
     code, answer = _ask(capsys, "drain", "node-0", "--from", dump)
     assert (code, answer["moved"], answer["stuck"]) == (1, 1, 2)

@@ -89,6 +89,32 @@ def test_changes_are_tried_on_top_of_each_other(
     ]
 
 
+def test_versions_gates_and_configurations_are_tried_in_order(
+    world: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    times = _csv(tmp_path / "t.csv", "0,,1xgpu,a", "0,,1xgpu,b", "0,,1xgpu,c")
+    shared = slice_json("n0", 1)
+    shared["spec"]["devices"][0]["allowMultipleAllocations"] = True
+    config = {"apiVersion": "kubescheduler.config.k8s.io/v1", "kind": "KubeSchedulerConfiguration"}
+    no_filter = {"plugins": {"multiPoint": {"disabled": [{"name": "DynamicResources"}]}}}
+    (tmp_path / "config.json").write_text(json.dumps(config | {"profiles": [no_filter]}))
+    changes = [
+        {"name": "shared", "objects": [{"apiVersion": "resource.k8s.io/v1", **shared}]},
+        {"name": "older", "kubernetesVersion": "1.35"},
+        {"name": "with its gate", "featureGates": "DRAConsumableCapacity=true"},
+        {"name": "no DRA", "config": "config.json"},
+    ]
+    file = tmp_path / "changes.json"
+    file.write_text(json.dumps({"changes": changes}))
+    _, courses = _ask(capsys, times, "--from", world, "--changes", str(file))
+    assert [course["placed"] for course in courses] == [2, 3, 1, 3, 3]
+    _, courses = _ask(capsys, times, "--from", world, "--changes", str(file), "--kubernetes-version", "1.35")
+    assert [course["placed"] for course in courses] == [2, 1, 1, 3, 3]
+    file.write_text(json.dumps({"changes": [{"name": "x", "kubernetesVersion": "0.1"}]}))
+    with pytest.raises(CommandError, match=r"0\.1"):
+        run("plan", ["replay", times, "--from", world, "--changes", str(file)])
+
+
 def test_preempted_pods_start_again(world: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     path = tmp_path / "t.csv"
     path.write_text("start,end,shape,name,priority\n0,100,0xnone+cpu=3,low,0\n10,30,0xnone+cpu=3,high,100\n")

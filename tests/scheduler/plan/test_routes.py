@@ -87,6 +87,8 @@ async def _others(client: httpx.AsyncClient) -> Json:
             "effect must be NoSchedule, PreferNoSchedule or NoExecute\n",
         ),
         ("nodes", {"types": []}, "there are no types\n"),
+        ("change", {"remove": ["none"]}, 'there is no node "none"\n'),
+        ("change", {"featureGates": "Nothing=true"}, "unrecognized feature gate: Nothing\n"),
         ("pack", {**_body(), "seconds": 0}, "seconds must be above 0 and at most 3600\n"),
     ):
         refused = await client.post(f"/plan/{question}", json=body)

@@ -40,9 +40,14 @@ class TaintRequest(Report):
 
 
 class ChangeRequest(Report):
-    """Objects that take the place of those of the same names."""
+    """An edit: objects in place of those of the same names, nodes that go, and what the scheduler runs with."""
 
-    objects: _Objects
+    objects: _Objects = Field(default_factory=list)
+    remove: list[str] = Field(default_factory=list)
+    feature_gates: str = ""
+    kubernetes_version: str = ""
+    config: dict[str, object] | None = None
+    name: str = ""
 
 
 class NodeTypeRequest(Report):

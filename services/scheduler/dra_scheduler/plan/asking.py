@@ -16,6 +16,7 @@ from dra_shared.api.resources import NODES, POD_GROUPS, RESOURCE_SLICES, Resourc
 from dra_scheduler.config import SchedulerConfig
 from dra_scheduler.plan import requests
 from dra_scheduler.plan.change import Comparison, compared, places
+from dra_scheduler.plan.edited import Edited
 from dra_scheduler.plan.fit import Fit, Fitter, Wanted
 from dra_scheduler.plan.moves import Mover, Moves
 from dra_scheduler.plan.objects import BY_KIND, Objects
@@ -89,8 +90,8 @@ class Asked:
 
     def change(self, asked: requests.ChangeRequest) -> Comparison:
         """``plan change``."""
-        edited = self._objects.with_objects(_typed(asked.objects))
-        before, after = (self._with(objects, places) for objects in (self._objects, edited))
+        start = Edited(self._objects, self._config)
+        before, after = (_with(edited, places) for edited in (start, start.after(asked, _typed)))
         return compared(before, after)
 
     def nodes(self, asked: requests.PurchaseRequest) -> Purchase:
@@ -128,12 +129,11 @@ class Asked:
             [obj for resource, obj in others if resource is POD_GROUPS],  # type: ignore[misc]  # all of POD_GROUPS
             [each for each in others if each[0] is not POD_GROUPS],
         )
-        objects, courses = self._objects, []
-        for number, change in enumerate((requests.ChangeRequest(objects=()), *asked.changes)):
-            objects = objects.with_objects(_typed(change.objects))
-            name = f"change {number}" if number else "as it is"
-            run = functools.partial(_replayed, timeline, name, asked.starved_after)
-            courses.append(self._with(objects, run))
+        edited, courses = Edited(self._objects, self._config), []
+        for number, change in enumerate((requests.ChangeRequest(), *asked.changes)):
+            edited = edited.after(change, _typed)
+            name = change.name or (f"change {number}" if number else "as it is")
+            courses.append(_with(edited, functools.partial(_replayed, timeline, name, asked.starved_after)))
         return Replay(courses=tuple(courses))
 
     def _nodes(self, names: tuple[str, ...]) -> tuple[str, ...]:
@@ -148,12 +148,16 @@ class Asked:
         return Simulation(self._config, running=running)
 
     def _with(self, objects: Objects, ask: Callable[[Simulation], Answer]) -> Answer:
-        world = self._new(lambda: True)
-        try:
-            world.load((resource, each.values()) for resource, each in objects)
-            return ask(world)
-        finally:
-            world.close()
+        return _with(Edited(objects, self._config), ask)
+
+
+def _with(edited: Edited, ask: Callable[[Simulation], Answer]) -> Answer:
+    world = Simulation(edited.config)
+    try:
+        world.load((resource, each.values()) for resource, each in edited.objects)
+        return ask(world)
+    finally:
+        world.close()
 
 
 def _replayed(timeline: Timeline, name: str, starved_after: float, world: Simulation) -> Course:

@@ -31,6 +31,7 @@ from dra_shared.api.resources import (
     Resource,
 )
 from dra_shared.features import FeatureGates
+from dra_shared.version import DEFAULT, Version, release
 
 T = TypeVar("T", bound=Object)
 
@@ -99,7 +100,8 @@ class Objects:
         left = {key: obj for key, obj in self.of(resource).items() if key not in gone}
         return Objects(self._of | {resource: left})
 
-    def gates(self, chosen: Mapping[str, bool] | None = None) -> FeatureGates:
+    def gates(self, chosen: Mapping[str, bool] | None = None, version: Version = DEFAULT) -> FeatureGates:
         """The feature gates that the cluster must have, as it has such objects; ``chosen`` decides where it says."""
-        implied = _GROUP_GATES if self.of(POD_GROUPS) else {}
-        return FeatureGates(**{**implied, **(chosen or {})})
+        known = release(version).gates
+        implied = {name: on for name, on in _GROUP_GATES.items() if name in known and self.of(POD_GROUPS)}
+        return FeatureGates(version, **{**implied, **(chosen or {})})

@@ -36,9 +36,18 @@ class TaintRequest(Struct):
 
 
 class ChangeRequest(Struct):
-    """Objects that take the place of those of the same names."""
+    """An edit: ``objects`` take the place of those of the same names, nodes to ``remove`` go with their pods.
 
-    objects: tuple[dict[str, Any], ...]
+    ``feature_gates`` as ``--feature-gates`` takes them, ``kubernetes_version`` and ``config``, a
+    KubeSchedulerConfiguration, are what the scheduler runs with from there on.
+    """
+
+    objects: tuple[dict[str, Any], ...] = ()
+    remove: tuple[str, ...] = ()
+    feature_gates: str = ""
+    kubernetes_version: str = ""
+    config: dict[str, Any] | None = None
+    name: str = ""
 
 
 class NodeTypeRequest(Struct):

@@ -1,0 +1,81 @@
+"""Changes of a world and of its scheduler, one on top of the other."""
+
+from typing import Any
+
+import pytest
+from dra_scheduler.config import SchedulerConfig
+from dra_scheduler.plan.asking import Asked
+from dra_scheduler.plan.edited import Edited
+from dra_scheduler.plan.objects import Objects
+from dra_scheduler.plan.requests import ArrivalRequest, ChangeRequest, ReplayRequest
+from dra_shared.api.codec import convert
+from dra_shared.api.resources import DEVICE_CLASSES, NODES, RESOURCE_SLICES
+from dra_shared.version import V1_34
+
+from tests.scheduler.objects import claim_json, class_json, node_json, pod_json, slice_json
+
+Json = dict[str, Any]
+
+
+def _objects() -> Objects:
+    shared = slice_json("n1", 1)
+    shared["spec"]["devices"][0]["allowMultipleAllocations"] = True
+    return Objects().with_objects(
+        [
+            (DEVICE_CLASSES, convert(DEVICE_CLASSES, class_json())),
+            *((NODES, convert(NODES, node_json(f"n{i}"))) for i in range(2)),
+            (RESOURCE_SLICES, convert(RESOURCE_SLICES, shared)),
+        ]
+    )
+
+
+def _pod(name: str) -> Json:
+    return {"apiVersion": "v1", **pod_json(name, claims={"gpu": name})}
+
+
+def _claim(name: str) -> Json:
+    return {"apiVersion": "resource.k8s.io/v1", **claim_json(name)}
+
+
+def test_changes_add_up() -> None:
+    start = Edited(_objects(), SchedulerConfig())
+    older = start.after(ChangeRequest(kubernetes_version="1.34"), lambda values: [])
+    assert (older.config.gates.version, older.config.gates.enabled("DRAConsumableCapacity")) == (V1_34, False)
+    gated = older.after(ChangeRequest(feature_gates="DRAConsumableCapacity=true"), lambda values: [])
+    smaller = gated.after(
+        ChangeRequest(remove=("n1",), feature_gates="DRADeviceTaints=true"), lambda values: []
+    )
+    gates = smaller.config.gates
+    assert gates.version == V1_34
+    assert gates.all_enabled(["DRAConsumableCapacity", "DRADeviceTaints"])
+    assert list(smaller.objects.of(NODES)) == ["n0"]
+    assert not smaller.objects.of(RESOURCE_SLICES)
+    weights = {
+        "apiVersion": "kubescheduler.config.k8s.io/v1",
+        "kind": "KubeSchedulerConfiguration",
+        "profiles": [{"plugins": {"score": {"disabled": [{"name": "*"}]}}}],
+    }
+    assert smaller.after(ChangeRequest(config=weights), lambda values: []).config.loaded is not None
+    with pytest.raises(ValueError, match="Kind"):
+        smaller.after(ChangeRequest(config={"profiles": 7}), lambda values: [])
+
+
+def test_a_replay_tries_versions_and_gates_in_order() -> None:
+    arrivals = tuple(ArrivalRequest(at=0, object=_pod(name)) for name in "ab")
+    changes = (
+        ChangeRequest(name="before shares", kubernetes_version="1.34"),
+        ChangeRequest(feature_gates="DRAConsumableCapacity=true"),
+        ChangeRequest(remove=("n1",)),
+    )
+    asked = ReplayRequest(arrivals=arrivals, objects=tuple(map(_claim, "ab")), changes=changes)
+    answer = Asked(_objects(), SchedulerConfig()).replay(asked)
+    assert [(course.name, course.placed) for course in answer.courses] == [
+        ("as it is", 2), ("before shares", 1), ("change 2", 2), ("change 3", 0),
+    ]  # fmt: skip
+
+
+def test_a_change_of_the_version() -> None:
+    asked = Asked(_objects().with_objects([]), SchedulerConfig())
+    assert asked.change(ChangeRequest(kubernetes_version="1.34")).pods == 0
+    with pytest.raises(ValueError, match=r"1\.2"):
+        asked.change(ChangeRequest(kubernetes_version="1.2"))
