@@ -256,3 +256,8 @@ def test_completion_knows_every_command(shell: str, capsys: pytest.CaptureFixtur
         main(["completion", shell])
     script = capsys.readouterr().out
     assert all(name in script for name in commandline.COMMANDS)
+
+
+@pytest.mark.parametrize(("words", "history"), [([], ""), (["--history", "24h,2Gi"], "24h,2Gi")])
+def test_up_needs_no_history(words: list[str], history: str) -> None:
+    assert commandline.parser("up").read(words).history == history

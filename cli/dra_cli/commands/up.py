@@ -57,12 +57,14 @@ def _size(parser: Parser) -> None:
 
 
 def history(text: str) -> str:
-    """What ``--history`` says, as the API server takes it.
+    """What ``--history`` says, as the API server takes it; nothing where it is not given.
 
     Raises:
         ValueError: the text says nothing of the kind.
     """
-    parse_retention(text)
+    # argparse reads the default as well.
+    if text:
+        parse_retention(text)
     return text
 
 
