@@ -10,14 +10,14 @@ import orjson
 from dra_scheduler.plan.objects import BY_KIND, Objects
 from dra_shared.api.codec import convert, decode, to_builtins
 from dra_shared.api.meta import Object
-from dra_shared.api.resources import DAEMON_SETS, PRIORITY_CLASSES, WORKLOADS, Resource
+from dra_shared.api.resources import PRIORITY_CLASSES, WORKLOADS, Resource
 
 from dra_cli.plan.documents import Document, documents
 from dra_cli.plan.files import texts
 from dra_cli.plan.sharing import Shared
 
 # What manifests may have beyond a world's objects.
-_IN_MANIFESTS = {(r.group, r.kind): r for r in (DAEMON_SETS, PRIORITY_CLASSES, WORKLOADS)}
+_IN_MANIFESTS = {(r.group, r.kind): r for r in (PRIORITY_CLASSES, WORKLOADS)}
 
 Typed = tuple[Resource[Any], Object]
 

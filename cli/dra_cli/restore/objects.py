@@ -9,7 +9,6 @@ from dra_scheduler.plan.objects import RESOURCES
 from dra_shared.api.resources import (
     CONFIG_MAPS,
     CRON_JOBS,
-    DAEMON_SETS,
     DEPLOYMENTS,
     PODS,
     PRIORITY_CLASSES,
@@ -23,7 +22,7 @@ from dra_cli.plan.documents import Document
 Json = dict[str, Any]
 
 #: Beyond what scheduling depends on.
-MORE = (PRIORITY_CLASSES, CONFIG_MAPS, CRON_JOBS, DAEMON_SETS, WORKLOADS)
+MORE = (PRIORITY_CLASSES, CONFIG_MAPS, CRON_JOBS, WORKLOADS)
 # Owners come before what they own, and pods before the claims that are reserved for them.
 _LAST = (PODS, RESOURCE_CLAIMS)
 ORDER: tuple[Resource[Any], ...] = (

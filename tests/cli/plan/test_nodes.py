@@ -52,6 +52,39 @@ def _bought(answer: Json) -> dict[str, int]:
     return {each["type"]: each["count"] for each in answer["nodes"]}
 
 
+def _daemons(name: str, cpu: str, **spec: object) -> Json:
+    labels = {"app": name}
+    container = {"name": "main", "image": "x", "resources": {"requests": {"cpu": cpu}}}
+    template = {"metadata": {"labels": labels}, "spec": {"containers": [container], **spec}}
+    spec = {"selector": {"matchLabels": labels}, "template": template}
+    meta = {"name": name, "namespace": "kube-system"}
+    return {"apiVersion": "apps/v1", "kind": "DaemonSet", "metadata": meta, "spec": spec}
+
+
+def test_new_nodes_have_daemons(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    pods = _pods(tmp_path / "pods.yaml", a=1, b=1, c=1)
+    two = {"name": "two", "price": 2, "gpus": "2xT4", "cpu": 3}
+    wide = {"name": "wide", "price": 9, "gpus": "4xT4", "cpu": 8, "taints": ["for=ai:NoSchedule"]}
+    types = _catalog(tmp_path / "types.json", two, wide)
+    elsewhere = _daemons("elsewhere", "3", nodeSelector={"disk": "slow"})
+    world = tmp_path / "world.json"
+    for daemons, bought in (
+        ([], {"two": 2}),
+        # They leave two CPUs of a node, then one.
+        ([_daemons("agent", "1"), elsewhere], {"two": 2}),
+        ([_daemons("agent", "1500m"), elsewhere], {"two": 3}),
+        # On a node with a taint only daemons run that tolerate it, and none of the pods.
+        ([_daemons("agent", "3")], {}),
+    ):
+        items = [*cluster()[:3], *daemons]
+        items[0]["spec"] = {"unschedulable": True}
+        world.write_text(json.dumps({"apiVersion": "v1", "kind": "List", "items": items}))
+        _, answer = _ask(capsys, pods, "--catalog", types, "--from", str(world))
+        assert _bought(answer) == bought
+        assert len(answer["pods"]) == (3 if bought else 0)
+        assert not any("agent" in pod["pod"] for pod in answer["pods"])
+
+
 def test_the_cheapest_mix(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     pods = _pods(tmp_path / "pods.yaml", a=3, b=3, c=1, d=1, e=1)
     types = _catalog(

@@ -5,7 +5,7 @@ whether all is placed on them, in one world with everything in it. Nodes that ar
 """
 
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from dra_shared.api.pod import Pod
 from dra_shared.api.resources import NODES, POD_GROUPS, PODS
@@ -15,6 +15,7 @@ from dra_scheduler.plan.fit import PodPlace, Wanted
 from dra_scheduler.plan.objects import Objects
 from dra_scheduler.plan.purchase.answer import Bought, Purchase
 from dra_scheduler.plan.purchase.cover import Cover, Search, Supply
+from dra_scheduler.plan.purchase.daemons import with_daemons
 from dra_scheduler.plan.purchase.trials import OneNode, Typed, on_node, surroundings
 from dra_scheduler.plan.purchase.units import Demand, Unit, new_pod
 from dra_scheduler.plan.simulation import Simulation, Stopped
@@ -119,6 +120,7 @@ class Buyer:
             there = []
         demand = Demand(self._objects, [pod for pod in waiting if pod.key not in placed])
         world = surroundings(standing, demand, waiting)
+        self._types = [self._with_daemons(type_, world) for type_ in self._types]
         nodes = [_Node("", type_) for type_ in self._types] + [_Node(name) for name in there]
         trials = [
             OneNode(
@@ -138,6 +140,10 @@ class Buyer:
         places.nominated.update(placed)
         pods = [pod for pod in waiting if pod.key not in hopeless]
         return self._purchase(whole, pods, places, cover, hopeless)
+
+    def _with_daemons(self, type_: NodeType, world: Objects) -> NodeType:
+        node = with_daemons(type_.node, self._objects, world, lambda: self._new(lambda: True))
+        return replace(type_, node=node)
 
     def _go_on(self) -> None:
         if not self._running() or not self._in_time():
@@ -254,6 +260,8 @@ class Buyer:
                 if node.type is not None:
                     for resource, obj in node.type.node(node.name):
                         whole.add(resource, obj)
+            # Daemons come before all else.
+            whole.settle()
             for pod in pods:
                 whole.add(PODS, new_pod(pod, nominated.get(pod.key, "")))
             whole.settle()

@@ -79,6 +79,8 @@ class OneNode:
         if self._world is None:
             self._world = self._new()
             self._world.load((resource, each.values()) for resource, each in self._objects)
+            # Daemons come before all else.
+            self._world.settle()
         return self._world
 
     def close(self) -> None:

@@ -1,0 +1,73 @@
+"""The pods of DaemonSets that a bought node has before any other: drivers, agents, exporters.
+
+Which of them a node gets is asked of the scheduler, which knows node selectors, affinity and taints as the controller
+does (``nodeShouldRunDaemonPod`` of upstream's ``pkg/controller/daemon/daemon_controller.go``).
+"""
+
+from collections.abc import Callable, Iterable, Iterator
+from typing import Any, Protocol
+
+import msgspec
+from dra_shared.api.apps import DaemonSet
+from dra_shared.api.meta import Object
+from dra_shared.api.pod import Pod
+from dra_shared.api.resources import DAEMON_SETS, PODS, Resource
+
+from dra_scheduler.plan.objects import Objects
+from dra_scheduler.plan.simulation import Simulation
+from dra_scheduler.plan.workloads import pods_of
+
+_replace = msgspec.structs.replace
+# Where no node has been chosen yet, the pod keeps the affinity of its template.
+_PROBE = "new"
+
+
+class Makes(Protocol):
+    """Makes a node of that name with its slices, and what else comes with it."""
+
+    def __call__(self, name: str, /) -> Iterable[tuple[Resource[Any], Object]]: ...
+
+
+def with_daemons(
+    node: Makes, objects: Objects, surroundings: Objects, new: Callable[[], Simulation]
+) -> Makes:
+    """``node`` with the pods that the world's DaemonSets have on such a node."""
+    sets = list(objects.of(DAEMON_SETS).values())
+    if not sets:
+        return node
+    kept = _placed(sets, node, surroundings, new())
+
+    def made(name: str) -> Iterator[tuple[Resource[Any], Object]]:
+        yield from node(name)
+        yield from ((PODS, _pod(each, name, bound=True)) for each in kept)
+
+    return made
+
+
+def _placed(
+    sets: Iterable[DaemonSet], node: Makes, surroundings: Objects, world: Simulation
+) -> list[DaemonSet]:
+    try:
+        world.load((r, each.values()) for r, each in surroundings.with_objects(node(_PROBE)))
+        pods = [(each, _pod(each, _PROBE, bound=False)) for each in sets]
+        for _, pod in pods:
+            world.add(PODS, pod)
+        world.settle()
+        return [each for each, pod in pods if (found := world.pod(pod.key)) and found.spec.node_name]
+    finally:
+        world.close()
+
+
+def _pod(daemons: DaemonSet, node: str, *, bound: bool) -> Pod:
+    """Its pod for that node; ``bound``: to no other."""
+    (pod,) = pods_of(DAEMON_SETS, daemons, [node])
+    spec = pod.spec if bound else daemons.spec.template.spec
+    name = f"{daemons.metadata.name}-{node}"
+    meta = _replace(pod.metadata, name=name, uid=f"plan-daemon-{pod.metadata.namespace}-{name}")
+    spec = _replace(
+        spec,
+        scheduler_name=spec.scheduler_name or "default-scheduler",
+        priority=spec.priority or 0,
+        preemption_policy="Never",
+    )
+    return _replace(pod, metadata=meta, spec=spec)
