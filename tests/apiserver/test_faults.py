@@ -158,6 +158,30 @@ async def test_a_watch_that_is_cut_ends_and_can_be_resumed(client: httpx.AsyncCl
     assert (first["type"], first["object"]["metadata"]["name"]) == ("ADDED", "b")
 
 
+async def test_of_requests_that_the_network_cuts_some_are_done(client: httpx.AsyncClient) -> None:
+    await client.post("/faults", json={"fault": "reset", "seconds": 600, "seed": 1})
+    for number in range(20):
+        made = {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": f"cut-{number}"}}
+        with pytest.raises(httpx.TransportError):
+            await client.post(MAPS, json=made)
+    with pytest.raises(httpx.TransportError):
+        await client.get(MAPS, params={"watch": "1"})
+    await client.delete("/faults")
+    found = [item["metadata"]["name"] for item in (await client.get(MAPS)).json()["items"]]
+    done = [name for name in found if name.startswith("cut-")]
+    assert 0 < len(done) < 20
+
+
+async def test_a_request_that_is_lost_has_no_answer_until_it_is_over() -> None:
+    faults, clock = _faults(Fault(fault="loss", seconds=30, verbs=("get",)))
+    assert await faults.meet("list", PODS, "", "") == "handled"
+    waiting = asyncio.create_task(faults.meet("get", PODS, "x", ""))
+    await clock.advance(29)
+    assert not waiting.done()
+    await clock.advance(1)
+    assert await waiting == "lost"
+
+
 async def test_faults_need_a_right_where_rights_are_checked(tmp_path: Any) -> None:
     config = Config(port=0, data=tmp_path, relaxed=True, authorization_mode="RBAC")
     async with ApiServer(config) as server, httpx.AsyncClient(base_url=server.url) as client:

@@ -15,10 +15,34 @@ from dra_cli.errors import CommandError
 from dra_cli.faults.catalog import KINDS
 from dra_cli.faults.rest import Rest
 from dra_cli.faults.striking import Striker
+from dra_node_agent.faults.board import Fault, FaultBoard
+from dra_node_agent.faults.routes import FaultRoutes
+from dra_shared.clock import SystemClock
+from dra_shared.service import HealthServer
 
 from tests.support.waiting import until
 
 pytestmark = pytest.mark.system
+
+
+class Strikes:
+    """A node agent's faults that only take note."""
+
+    def __init__(self) -> None:
+        self.begun: list[Fault] = []
+        self.ended: list[Fault] = []
+
+    @contextlib.asynccontextmanager
+    async def served(self) -> AsyncIterator[str]:
+        board = FaultBoard(SystemClock(), {"driver-slow": self._strike})
+        async with HealthServer("127.0.0.1", 0, {}, FaultRoutes(board).routes()) as server:
+            yield f"http://127.0.0.1:{server.port}"
+
+    @contextlib.asynccontextmanager
+    async def _strike(self, fault: Fault) -> AsyncIterator[None]:
+        self.begun.append(fault)
+        yield
+        self.ended.append(fault)
 
 
 @contextlib.asynccontextmanager
@@ -85,6 +109,25 @@ async def test_what_the_api_server_refuses_is_shown(tmp_path: Path) -> None:
             await Striker(cluster).strike("latency", {"seconds": 1, "delay": 2})
         with pytest.raises(CommandError, match="there is no service 'kubelet': choose scheduler"):
             await Striker(cluster).strike("stop", {"service": "kubelet", "seconds": 1})
+
+
+async def test_a_fault_of_a_node_goes_to_the_agent_that_has_it(tmp_path: Path) -> None:
+    strikes = Strikes()
+    async with _cluster(tmp_path, 0) as cluster, strikes.served() as url:
+        record = cluster.record()
+        # The API server knows no such fault, as an agent that has other nodes.
+        record.services = {
+            "node-agent-a": ServiceRecord(pid=0, url=record.server),
+            "node-agent-b": ServiceRecord(pid=0, url=url),
+        }
+        cluster.write(record)
+        striker = Striker(cluster)
+        await striker.strike("driver-slow", {"seconds": 600, "node": "node-1", "delay": 3})
+        assert [(one.fault, one.node, one.delay) for one in strikes.begun] == [("driver-slow", "node-1", 3)]
+        await striker.clear()
+        assert strikes.ended == strikes.begun
+        with pytest.raises(CommandError, match="there is no fault 'xid': choose driver-slow"):
+            await striker.strike("xid", {"seconds": 1, "node": "node-1"})
 
 
 def test_without_a_name_all_are_shown(capsys: pytest.CaptureFixture[str]) -> None:

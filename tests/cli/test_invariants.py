@@ -1,9 +1,11 @@
 """What is broken in a cluster at rest is found, and nothing else."""
 
+from pathlib import Path
 from typing import Any
 
+import msgspec
 import pytest
-from dra_cli.faults.invariants import broken, waiting
+from dra_cli.faults.invariants import broken, leaked, waiting
 from dra_shared.api.codec import convert
 from dra_shared.api.pod import Pod
 from dra_shared.api.resource import ResourceClaim
@@ -79,3 +81,11 @@ def test_each_breach_is_named(
     pods: list[Pod], claims: list[ResourceClaim], fitting: list[str], wanted: list[str]
 ) -> None:
     assert broken(pods, claims, fitting) == wanted
+
+
+def test_a_cdi_file_of_a_claim_that_is_gone() -> None:
+    uid, other = "0b7bd3f0-5d7c-4c6e-9d0e-6f7a9f4c1d11", "1b7bd3f0-5d7c-4c6e-9d0e-6f7a9f4c1d11"
+    claim = _claim("c", "p")
+    held = msgspec.structs.replace(claim, metadata=msgspec.structs.replace(claim.metadata, uid=uid))
+    files = [Path(f"nodes/n/cdi/d-gpu_{name}.yaml") for name in (uid, other, "common")]
+    assert leaked(files, [held]) == [f"CDI file nodes/n/cdi/d-gpu_{other}.yaml is of a claim that is gone"]

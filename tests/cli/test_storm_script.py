@@ -27,6 +27,6 @@ def test_faults_end_with_the_storm_and_pods_are_deleted_once(seed: int) -> None:
 
 
 def test_every_fault_and_service_is_drawn_in_a_few_seeds() -> None:
-    steps = [step for seed in range(10) for step in script(seed, 120, 3)]
+    steps = [step for seed in range(20) for step in script(seed, 120, 3)]
     assert {step.action for step in steps} == {*KINDS, "create", "delete"}
     assert {step.arguments["service"] for step in steps if step.action == "kill"} == set(SERVICES)

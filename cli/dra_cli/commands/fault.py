@@ -2,11 +2,14 @@
 
 import argparse
 import asyncio
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from dra_cli.access import data_option
 from dra_cli.commandline import Parser, number
 from dra_cli.errors import CommandError
+
+if TYPE_CHECKING:
+    from dra_cli.faults.catalog import Kind
 
 _LONGEST = 3600
 
@@ -16,7 +19,7 @@ def options(parser: Parser) -> None:
     parser.add_argument(
         "name", nargs="?", default="", help="which fault, or clear; without one all are shown"
     )
-    parser.add_argument("service", nargs="?", default="", help="stop, kill: which service (apiserver)")
+    parser.add_argument("service", nargs="?", default="", help="which service (apiserver) or node (node-0)")
     parser.add_argument("--for", dest="seconds", type=number(0.1, _LONGEST, float), default=10.0,
                         metavar="SECONDS", help="how long (10)")  # fmt: skip
     parser.add_argument(
@@ -29,6 +32,10 @@ def options(parser: Parser) -> None:
     parser.add_argument(
         "--agent", action="append", default=[], help="only of clients whose User-Agent has this"
     )
+    parser.add_argument("--driver", help="driver-…: only calls to this driver (every one)")
+    parser.add_argument("--gpu", type=number(0, 1024, int), help="faults of devices: which GPU (0)")
+    parser.add_argument("--xid", type=number(1, 1024, int), help="xid: which error (79)")
+    parser.add_argument("--ahead", type=number(0.1, 365 * 86400, float), help="clock-ahead: seconds (300)")
     parser.add_argument("--seed", type=int, help="draws the share (0)")
     parser.switch("--check", default=True, help="wait for the end, and check that the promise was kept")
     data_option(parser)
@@ -54,7 +61,7 @@ def run(chosen: argparse.Namespace) -> int:
 
 async def _run(chosen: argparse.Namespace) -> int:
     from dra_cli.cluster import Cluster
-    from dra_cli.faults.catalog import API_SERVER, KINDS
+    from dra_cli.faults.catalog import KINDS
     from dra_cli.faults.rest import Rest
     from dra_cli.faults.striking import Striker
 
@@ -65,8 +72,8 @@ async def _run(chosen: argparse.Namespace) -> int:
         print("no fault is at work")
         return 0
     kind = KINDS[chosen.name]
-    where = chosen.service or API_SERVER
-    await striker.strike(kind.name, _of_process(chosen, where) if kind.of_process else _of_requests(chosen))
+    where, arguments = _arguments(chosen, kind)
+    await striker.strike(kind.name, arguments)
     lasts = "" if kind.name == "kill" else f" for {chosen.seconds:g} s"
     print(f"{kind.name} {where}{lasts}: {kind.what}")
     print(f"promised: {kind.promise}", flush=True)
@@ -82,8 +89,20 @@ async def _run(chosen: argparse.Namespace) -> int:
     return 1 if broken else 0
 
 
-def _of_process(chosen: argparse.Namespace, where: str) -> dict[str, Any]:
-    return {"service": where, "seconds": chosen.seconds}
+def _arguments(chosen: argparse.Namespace, kind: "Kind") -> tuple[str, dict[str, Any]]:
+    """Where it strikes, in words, and how."""
+    match kind.where:
+        case "process":
+            where = chosen.service or "apiserver"
+            return where, {"service": where, "seconds": chosen.seconds}
+        case "node":
+            where = chosen.service or "node-0"
+            given = {"seconds": chosen.seconds, "node": where}
+            names = ("driver", "gpu", "xid", "ahead", "delay")
+            return where, given | {n: getattr(chosen, n) for n in names if getattr(chosen, n) is not None}
+        case "scheduling":
+            return "scheduler", {"seconds": chosen.seconds}
+    return "apiserver", _of_requests(chosen)
 
 
 def _of_requests(chosen: argparse.Namespace) -> dict[str, Any]:

@@ -5,20 +5,25 @@ controllers, which act on what they read and so continue where another instance,
 """
 
 from dataclasses import dataclass
+from typing import Literal
 
 API_SERVER = "apiserver"
 #: Where a fault of processes can strike.
 SERVICES = (API_SERVER, "scheduler", "controller", "node-agent")
 
 
+#: What a fault strikes: requests to the API server, a service's process, a node, or the scheduling itself.
+Where = Literal["requests", "process", "node", "scheduling"]
+
+
 @dataclass(frozen=True)
 class Kind:
-    """One fault; ``of_process`` says whether it strikes a service's process, and not requests."""
+    """One fault."""
 
     name: str
     what: str
     promise: str
-    of_process: bool = False
+    where: Where = "requests"
 
 
 KINDS = {
@@ -48,13 +53,137 @@ KINDS = {
             "stop",
             "a service's process stands still, as on a machine without memory",
             "what runs keeps running; what waits continues when it is back",
-            of_process=True,
+            "process",
         ),
         Kind(
             "kill",
             "a service's process is killed without warning (SIGKILL), and started again",
             "it continues from what is stored; what was answered is not lost",
-            of_process=True,
+            "process",
+        ),
+        Kind(
+            "reset",
+            "the network cuts connections to the API server: a request is lost, or its answer",
+            "clients try again; what was done already is found and not done twice",
+        ),
+        Kind(
+            "loss",
+            "the network loses requests to the API server: no answer comes until it is over",
+            "clients wait or give up and try again; nothing is done twice",
+        ),
+        Kind(
+            "two-schedulers",
+            "a second scheduler works without leader election",
+            "no device goes to two claims and no pod to two nodes: the later write is refused",
+            "scheduling",
+        ),
+        Kind(
+            "xid",
+            "a GPU reports critical error --xid (79)",
+            "the driver taints the device, and no new claim gets it; the others are as before",
+            "node",
+        ),
+        Kind(
+            "ecc",
+            "a GPU counts an uncorrectable memory error",
+            "the driver goes on; claims and pods are as before",
+            "node",
+        ),
+        Kind(
+            "gpu-lost",
+            "a GPU falls off the bus, and comes back",
+            "the driver taints its devices; when it is back new claims get it again",
+            "node",
+        ),
+        Kind(
+            "mig-changed",
+            "the MIG devices of a GPU go behind the driver's back, and come back",
+            "pods that get them wait; pods that have others do not notice",
+            "node",
+        ),
+        Kind(
+            "memory-full",
+            "a program that Kubernetes does not know fills a GPU's memory",
+            "DRA does not look at use: claims and pods are as before",
+            "node",
+        ),
+        Kind(
+            "driver-crash",
+            "a DRA driver ends, and is started again",
+            "what runs keeps running; what is to be prepared waits; slices are back with the driver",
+            "node",
+        ),
+        Kind(
+            "driver-hang",
+            "calls to a driver do not return",
+            "the kubelet gives up after 45 seconds and calls again; other drivers' pods start",
+            "node",
+        ),
+        Kind(
+            "driver-slow",
+            "calls to a driver take --delay seconds (2)",
+            "pods start later; no claim is prepared twice",
+            "node",
+        ),
+        Kind(
+            "driver-wrong",
+            "a driver's answers lack the claims that they are about",
+            "no container starts without its devices; the kubelet calls again",
+            "node",
+        ),
+        Kind(
+            "driver-gone",
+            "a driver's socket is gone",
+            "pods wait for it with an event, and start when it is back",
+            "node",
+        ),
+        Kind(
+            "driver-reset",
+            "a driver does its work, and its answers are lost",
+            "the kubelet calls again; the driver gives the same answer and prepares nothing twice",
+            "node",
+        ),
+        Kind(
+            "kubelet-stop",
+            "a kubelet ends, and is started again",
+            "containers go on; what is prepared is found in its checkpoint",
+            "node",
+        ),
+        Kind(
+            "checkpoint-lost",
+            "a kubelet starts again without its checkpoint of claims, which is found later",
+            "containers go on; drivers keep what they prepared until the kubelet knows of it again",
+            "node",
+        ),
+        Kind(
+            "checkpoint-corrupt",
+            "a kubelet's checkpoint of claims is damaged, and repaired later",
+            "the kubelet does not start with it, and no device leaks; containers go on",
+            "node",
+        ),
+        Kind(
+            "disk-full",
+            "nothing can be written to a node's disk",
+            "pods wait with an event; nothing is prepared that no checkpoint knows",
+            "node",
+        ),
+        Kind(
+            "node-silent",
+            "a node does not report: no status, no lease",
+            "after 40 seconds it is NotReady and gets no pods; then its pods have as long as they tolerate",
+            "node",
+        ),
+        Kind(
+            "node-gone",
+            "a Node object is deleted, and its kubelet registers it again later",
+            "its slices go with it and come back; its pods are deleted if it stays away",
+            "node",
+        ),
+        Kind(
+            "clock-ahead",
+            "a node's clock is ahead by --ahead seconds (300)",
+            "others measure by their own clocks: the node stays Ready, and nothing is evicted",
+            "node",
         ),
     )
 }

@@ -4,13 +4,16 @@ No device belongs to two claims, nothing refers to what is gone, and every pod r
 server alone, and of the scheduler for pods that wait.
 """
 
+import re
 from collections import defaultdict
 from collections.abc import Iterable
+from pathlib import Path
 
 from dra_shared.api.pod import Pod
 from dra_shared.api.resource import ResourceClaim
 from dra_shared.claims import controller_of
 
+_UID = re.compile(r"[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}")
 _ENDED = ("Succeeded", "Failed")
 
 
@@ -23,6 +26,17 @@ def broken(pods: Iterable[Pod], claims: Iterable[ResourceClaim], fitting: Iterab
         *_orphans(known, owned),
         *(f"pod {pod} waits, and a node could take it" for pod in sorted(fitting)),
         *_unready(known),
+    ]
+
+
+def leaked(files: Iterable[Path], claims: Iterable[ResourceClaim]) -> list[str]:
+    """One line for each CDI file of a claim that is gone or was given back; those of no one claim bear no UID."""
+    held = {claim.metadata.uid for claim in claims if claim.status.allocation is not None}
+    found = ((path, _UID.search(path.stem)) for path in files)
+    return [
+        f"CDI file {path} is of a claim that is gone"
+        for path, match in sorted(found, key=lambda one: one[0])
+        if match is not None and match[0] not in held
     ]
 
 

@@ -8,7 +8,7 @@ from dra_shared.client.errors import ApiError
 
 from dra_cli.cluster import Cluster
 from dra_cli.errors import CommandError
-from dra_cli.faults.invariants import broken, waiting
+from dra_cli.faults.invariants import broken, leaked, waiting
 
 _EVERY = 0.5
 # Once could be by chance, between two steps of what still goes on.
@@ -42,7 +42,8 @@ class Rest:
             pods = (await client.list(PODS)).items
             claims = (await client.list(RESOURCE_CLAIMS)).items
         fitting = [pod.key for pod in waiting(pods) if await self._fits(pod.key)]
-        return broken(pods, claims, fitting)
+        files = (self._cluster.data / "nodes").glob("*/cdi/*.yaml")
+        return [*broken(pods, claims, fitting), *leaked(files, claims)]
 
     async def _fits(self, pod: str) -> bool:
         """Whether the scheduler has a node for a pod that waits."""

@@ -5,10 +5,12 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import Any
 
-from dra_cli.faults.catalog import KINDS, SERVICES
+from dra_cli.faults.catalog import KINDS, SERVICES, Kind
 
 _CODES = (429, 500, 503, 504)
 _MOST_PODS_A_NODE = 6
+#: How many a node has by default; a fault of one that it lacks is refused, and the storm goes on.
+_GPUS = 8
 
 
 @dataclass(frozen=True)
@@ -27,7 +29,7 @@ class Step:
 def script(seed: int, seconds: float, nodes: int) -> list[Step]:
     """The steps of ``seconds``, in order: pods that come and go, and faults that never outlast the storm."""
     rng = random.Random(seed)
-    return sorted([*_churn(rng, seconds, nodes), *_faults(rng, seconds)], key=lambda step: step.at)
+    return sorted([*_churn(rng, seconds, nodes), *_faults(rng, seconds, nodes)], key=lambda step: step.at)
 
 
 def _churn(rng: random.Random, seconds: float, nodes: int) -> Iterator[Step]:
@@ -45,26 +47,50 @@ def _churn(rng: random.Random, seconds: float, nodes: int) -> Iterator[Step]:
         at = round(at + rng.uniform(0.1, 1.0), 2)
 
 
-def _faults(rng: random.Random, seconds: float) -> Iterator[Step]:
+def _faults(rng: random.Random, seconds: float, nodes: int) -> Iterator[Step]:
     at = round(rng.uniform(1, 3), 2)
     while at < seconds - 1:
         kind = KINDS[rng.choice(sorted(KINDS))]
         lasts = round(min(rng.uniform(1, 6), seconds - at), 2)
-        yield Step(at, kind.name, _arguments(rng, kind.name, lasts))
+        yield Step(at, kind.name, _arguments(rng, kind, lasts, nodes))
         at = round(at + lasts + rng.uniform(0.5, 4), 2)
 
 
-def _arguments(rng: random.Random, name: str, lasts: float) -> dict[str, Any]:
-    if KINDS[name].of_process:
-        service = rng.choice(SERVICES)
-        return {"service": service} if name == "kill" else {"service": service, "seconds": lasts}
+def _arguments(rng: random.Random, kind: Kind, lasts: float, nodes: int) -> dict[str, Any]:
+    match kind.where:
+        case "process":
+            service = rng.choice(SERVICES)
+            return {"service": service} if kind.name == "kill" else {"service": service, "seconds": lasts}
+        case "scheduling":
+            return {"seconds": lasts}
+        case "node":
+            return _of_node(rng, kind.name, lasts, nodes)
+    return _of_requests(rng, kind.name, lasts)
+
+
+def _of_node(rng: random.Random, name: str, lasts: float, nodes: int) -> dict[str, Any]:
+    arguments: dict[str, Any] = {"seconds": lasts, "node": f"node-{rng.randrange(nodes)}"}
+    match name:
+        case "xid" | "ecc" | "gpu-lost" | "memory-full":
+            arguments["gpu"] = rng.randrange(_GPUS)
+        case "mig-changed":
+            # By default half of a node's GPUs are in MIG mode, and the first is.
+            arguments["gpu"] = 0
+        case "driver-slow":
+            arguments["delay"] = round(rng.uniform(0.2, 3.0), 2)
+        case "clock-ahead":
+            arguments["ahead"] = rng.choice((5, 60, 600))
+    return arguments
+
+
+def _of_requests(rng: random.Random, name: str, lasts: float) -> dict[str, Any]:
     arguments: dict[str, Any] = {"seconds": lasts, "seed": rng.randrange(1000)}
     match name:
         case "latency":
             arguments |= {"delay": round(rng.uniform(0.05, 1.0), 2), "share": 0.5}
         case "error":
             arguments |= {"code": rng.choice(_CODES), "share": round(rng.uniform(0.1, 0.9), 2)}
-        case "conflict":
+        case "conflict" | "reset" | "loss":
             arguments["share"] = round(rng.uniform(0.1, 0.6), 2)
         case "watch-cut":
             arguments["delay"] = round(rng.uniform(0.3, 1.0), 2)

@@ -16,6 +16,7 @@ import orjson
 from dra_cli import manifests, objects
 from dra_cli.discovery import Discovery, ServedResource
 from dra_cli.errors import CommandError
+from dra_cli.faults.catalog import KINDS
 from dra_node_agent.driverkit.directories import Directories
 from dra_node_agent.driverkit.program import Surroundings
 from dra_shared.client.errors import from_response
@@ -260,22 +261,32 @@ class AsyncCluster:
             raise CommandError(response.text.strip())
 
     async def disturb(self, fault: str, *, seconds: float, **options: Any) -> None:
-        """Let the API server's requests meet a fault for so many seconds: see docs/faults.md.
+        """Let something go wrong for so many seconds: see docs/faults.md.
 
-        ``fault`` is ``latency``, ``error``, ``conflict`` or ``watch-cut``; the options are ``delay``, ``code``,
-        ``share``, ``seed``, ``verbs``, ``resources`` and ``agents``.
+        Faults of requests, such as ``latency``, take ``delay``, ``code``, ``share``, ``seed``, ``verbs``, ``resources``
+        and ``agents``; faults of nodes, such as ``driver-crash``, take ``node``, ``driver``, ``gpu``, ``xid``,
+        ``delay`` and ``ahead``.
 
         Raises:
             CommandError: there is no such fault or option.
         """
         body = {"fault": fault, "seconds": seconds, **options}
-        response = await self.client.raw("POST", "/faults", content=orjson.dumps(body))
+        kind = KINDS.get(fault)
+        if kind is not None and kind.where == "node":
+            self.worn = True
+            async with Client(self._services.urls["node-agent"]) as agent:
+                response = await agent.raw("POST", "/faults", content=orjson.dumps(body))
+        else:
+            response = await self.client.raw("POST", "/faults", content=orjson.dumps(body))
         if response.status_code != 201:
             raise CommandError(response.json()["message"])
 
     async def calm(self) -> None:
         """End what :meth:`disturb` began."""
         await self.client.raw("DELETE", "/faults")
+        if self.options.nodes:
+            async with Client(self._services.urls["node-agent"]) as agent:
+                await agent.raw("DELETE", "/faults")
 
     # Going back
 

@@ -223,13 +223,18 @@ class Application:
 
         Raises:
             StatusError: it is answered with that.
+            Disconnected: it is lost.
         """
         if self._traffic is not None:
             await self._traffic.arrive(_visit(request, verb))
         if self._faults.active:
             resource = GroupResource(target.kind.group, target.kind.plural)
             agent = request.header(b"user-agent")
-            await self._faults.meet(verb, resource, target.name or "", agent)
+            fate = await self._faults.meet(verb, resource, target.name or "", agent)
+            if fate != "handled":
+                request.lose_answer()
+            if fate == "lost":
+                raise Disconnected
 
     async def _handle(self, verb: str, handler: Handler, request: Request, target: Target) -> None:
         if request.view is not None:

@@ -55,6 +55,7 @@ class JoiningTransport(asyncio.Transport):
         self._loop = loop
         self._held: list[bytes] = []
         self._size = 0
+        self._losing = False
 
     def write(self, data: bytes | bytearray | memoryview) -> None:
         if not self._held:
@@ -69,12 +70,18 @@ class JoiningTransport(asyncio.Transport):
         if not held:
             return
         self._held, self._size = [], 0
+        if self._losing:
+            self._transport.abort()
         if self._transport.is_closing():
             return
         if len(held) == 1:
             self._transport.write(held[0])
         else:
             self._transport.writelines(held)
+
+    def lose_writes(self) -> None:
+        """Cut the connection at the first write, in its place."""
+        self._losing = True
 
     def write_now(self, data: bytes) -> None:
         """Hand on what is held and this, without waiting for the turn's end."""
@@ -171,6 +178,11 @@ class Connection(BoundedConnection):
         assert isinstance(self.transport, JoiningTransport)
         self.transport.write_now(b"%x\r\n%b\r\n" % (len(part), part))
         return True
+
+    def lose_answer(self) -> None:
+        """Cut the connection in place of the answer."""
+        assert isinstance(self.transport, JoiningTransport)
+        self.transport.lose_writes()
 
     def on_headers_complete(self) -> None:
         if self._certificate is not None:

@@ -22,14 +22,18 @@ from dra_apiserver.errors import too_many_requests as too_many
 LONGEST = 3600.0
 _WRITES = frozenset({"update", "patch"})
 
-Name = Literal["latency", "error", "conflict", "watch-cut"]
+Name = Literal["latency", "error", "conflict", "watch-cut", "reset", "loss"]
+#: What becomes of a request that is not answered with an error: it is handled, handled with its answer lost, or lost.
+Fate = Literal["handled", "unanswered", "lost"]
 
 
 class Fault(msgspec.Struct, rename="camel", forbid_unknown_fields=True, kw_only=True, frozen=True):
     """What goes wrong, for ``seconds``; an empty list of verbs, resources or agents means all.
 
     ``latency`` waits ``delay`` seconds before each request; ``error`` answers ``code``; ``conflict`` answers updates
-    and patches with 409; ``watch-cut`` ends the watches that are open, and again every ``delay`` seconds.
+    and patches with 409; ``watch-cut`` ends the watches that are open, and again every ``delay`` seconds; ``reset``
+    cuts the connection before the request is handled or, as often, before its answer; ``loss`` does so when the
+    fault is over.
     """
 
     fault: Name
@@ -122,8 +126,8 @@ class Faults:
         for task in self._cutters:
             task.cancel()
 
-    async def meet(self, verb: str, resource: GroupResource, name: str, agent: str) -> None:
-        """What becomes of a request: nothing, a delay, or an error.
+    async def meet(self, verb: str, resource: GroupResource, name: str, agent: str) -> Fate:
+        """What becomes of a request: nothing, a delay, an error, or the loss of it or its answer.
 
         Raises:
             StatusError: the answer that a fault gives in the handler's place.
@@ -133,9 +137,18 @@ class Faults:
             if one is None or not one.meets(verb, resource, agent):
                 continue
             one.met += 1
-            if one.fault.fault != "latency":
-                raise _error(one.fault, resource, name)
-            await self._clock.sleep(min(one.fault.delay, active.left))
+            match one.fault.fault:
+                case "latency":
+                    await self._clock.sleep(min(one.fault.delay, active.left))
+                case "reset":
+                    # A watch's answer is all that it is for.
+                    return "lost" if verb == "watch" or one.rng.random() < 0.5 else "unanswered"
+                case "loss":
+                    await self._clock.sleep(active.left)
+                    return "lost"
+                case _:
+                    raise _error(one.fault, resource, name)
+        return "handled"
 
     async def _cut_again(self, running: _Running) -> None:
         while (left := running.until - self._clock.monotonic()) > 0:

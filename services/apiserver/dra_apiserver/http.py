@@ -105,6 +105,10 @@ class Direct(Protocol):
         """Send a part of an answer that was started."""
         ...
 
+    def lose_answer(self) -> None:
+        """Cut the connection in place of the answer: a fault on demand."""
+        ...
+
 
 class Disconnected(Exception):
     """The client went away before its request was complete."""
@@ -153,6 +157,11 @@ class Request:
         self._parameters: list[tuple[str, str]] | None = None
         #: By lower-case name; of several headers of one name the last.
         self.headers: dict[bytes, bytes] = dict(scope["headers"])
+
+    def lose_answer(self) -> None:
+        """Cut the connection in place of the answer, where this server's own connections allow that."""
+        if self._direct is not None:
+            self._direct.lose_answer()
 
     @property
     def parameters(self) -> list[tuple[str, str]]:

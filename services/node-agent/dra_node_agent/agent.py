@@ -27,19 +27,26 @@ from dra_shared.guard import Guard
 from dra_shared.lockfile import DirectoryLock
 from dra_shared.log import logger
 
+from dra_node_agent.agentnode import AgentNode, Place
 from dra_node_agent.dcgm import DCGM_ROUTE, DcgmExporter
 from dra_node_agent.driverkit.publisher import SLICE_HEADS
 from dra_node_agent.drivers.base import Driver, DriverNode, DriverOptions
 from dra_node_agent.drivers.catalog import ensure_device_classes, find_driver, find_machines
 from dra_node_agent.drivers.placement import placed
+from dra_node_agent.faults.board import FaultBoard
+from dra_node_agent.faults.devices import DeviceFaults
+from dra_node_agent.faults.nodes import NodeClock, NodeFaults
+from dra_node_agent.faults.routes import FaultRoutes
 from dra_node_agent.features import FeatureDiscovery
 from dra_node_agent.files import short_path
+from dra_node_agent.kubelet.dra.callfaults import CallFaults
 from dra_node_agent.kubelet.kubelet import Kubelet, KubeletConfig
-from dra_node_agent.kubelet.node import NodeShape
+from dra_node_agent.kubelet.node import NodeReporter, NodeShape
 from dra_node_agent.kubelet.registration.watch import DirectoryWatcher
 from dra_node_agent.kubelet.server import Endpoint, KubeletServer
 from dra_node_agent.kubelet.topologypolicies import NONE
 from dra_node_agent.kubelet.websocket import WebSocket
+from dra_node_agent.nodedrivers import NodeDrivers
 from dra_node_agent.nvml.faults import FAULTS_ROUTE, FaultInjector
 from dra_node_agent.nvml.load import LOAD_ROUTE, LoadSetter
 from dra_node_agent.poddrivers import PodDrivers
@@ -147,8 +154,10 @@ class NodeAgent:
         self._features = FeatureDiscovery(self._feature_labels, client, self._clock)
         self._started = self._clock.now()
         self.kubelets: list[Kubelet] = []
-        self._by_name: dict[str, Kubelet] = {}
-        self._cdi: dict[str, Path] = {}
+        self._nodes: dict[str, AgentNode] = {}
+        devices = DeviceFaults(self._system, self._repaired)
+        nodes = NodeFaults(self._running_node)
+        self._faults = FaultBoard(self._clock, {**devices.strikes(), **nodes.strikes()})
         selector = f"spec.nodeName={config.names[0]}" if len(config.names) == 1 else "spec.nodeName!="
         # A node sees its own pods alone; one watch for many is the agent's.
         watcher = self._kubelet_client(config.names[0]) if len(config.names) == 1 else client
@@ -175,8 +184,9 @@ class NodeAgent:
         self._port = port
 
     def routes(self) -> Mapping[str, Endpoint]:
-        """The kubelets' HTTP endpoints, and those that measure, break and load simulated GPUs."""
+        """The kubelets' HTTP endpoints, and those that measure, break and load simulated GPUs and nodes."""
         return {
+            **FaultRoutes(self._faults).routes(),
             **KubeletServer(self.kubelets, self._clock).routes(),
             DCGM_ROUTE: DcgmExporter(self.kubelets, self._system).metrics,
             FAULTS_ROUTE: FaultInjector(self._system).inject,
@@ -192,14 +202,24 @@ class NodeAgent:
 
     def _system(self, node_name: str) -> "SimulatedSystem | None":
         """The node's simulated GPUs, if it has some."""
-        if self._machines is None or node_name not in self._by_name:
+        if self._machines is None or node_name not in self._nodes:
             return None
         return self._machines.system(node_name)
+
+    def _running_node(self, name: str) -> AgentNode | None:
+        node = self._nodes.get(name)
+        return None if node is None or node.kubelet is None else node
+
+    async def _repaired(self, name: str) -> None:
+        drivers = self._nodes[name].drivers
+        if drivers is not None:
+            await drivers.repaired()
 
     async def __aenter__(self) -> Self:
         self._driver_failed = asyncio.get_running_loop().create_future()
         watcher = await self._stack.enter_async_context(DirectoryWatcher())
         self._stack.push_async_callback(self._tasks.close)
+        self._stack.push_async_callback(self._faults.clear)
         try:
             for name in self._config.names:
                 await self._add_node(name, watcher)
@@ -213,11 +233,10 @@ class NodeAgent:
         self._tasks.start(self._run(self._root_certificates.run()), name="root certificates")
         self._tasks.start(self._when_synced(), name="sync")
         if self._machines is not None:
-            reporters = [kubelet.reporter for kubelet in self.kubelets]
-            self._tasks.start(self._features.run(reporters), name="feature discovery")
+            self._tasks.start(self._features.run(self._reporters), name="feature discovery")
         self._tasks.start(self._make_classes(), name="device classes")
-        for kubelet in self.kubelets:
-            self._tasks.start(self._run_drivers(kubelet), name=f"drivers of {kubelet.name}")
+        for node in self._nodes.values():
+            self._tasks.start(self._run_drivers(node), name=f"drivers of {node.name}")
         return self
 
     async def __aexit__(
@@ -251,10 +270,27 @@ class NodeAgent:
         root = config.root or short / "kubelet"
         cdi = config.cdi or home / "cdi"
         cdi.mkdir(parents=True, exist_ok=True)
-        self._cdi[name] = cdi
         subnet = pod_subnet(name, self._subnets)
         self._subnets.add(subnet)
-        runtime = self._runtime(name, home, root, cdi, subnet)
+        node = self._nodes[name] = AgentNode(
+            name,
+            home,
+            root,
+            cdi,
+            subnet,
+            CallFaults(self._clock),
+            NodeClock(self._clock),
+            functools.partial(self._new_kubelet, watcher),
+            self.kubelets,
+            self._feed,
+            self._client,
+        )
+        self._stack.push_async_callback(node.close)
+        await node.start()
+
+    def _new_kubelet(self, watcher: DirectoryWatcher, node: AgentNode) -> Kubelet:
+        config, name = self._config, node.name
+        runtime = self._runtime(node)
         shape = NodeShape(
             name=name,
             address=config.address,
@@ -266,9 +302,9 @@ class NodeAgent:
             taints=config.taints,
             version=config.features.version,
         )
-        kubelet = Kubelet(
+        return Kubelet(
             KubeletConfig(
-                root=root,
+                root=node.root,
                 shape=shape,
                 features=config.features,
                 durable=config.durable,
@@ -276,15 +312,22 @@ class NodeAgent:
                 topology_policy=config.topology_policy,
             ),
             self._kubelet_client(name),
-            self._clock,
+            node.clock,
             runtime,
             watcher,
             self._root_certificates.store,
+            node.calls,
         )
-        self.kubelets.append(kubelet)
-        self._by_name[name] = kubelet
-        self._stack.push_async_callback(kubelet.close)
-        await kubelet.start()
+
+    def _feed(self, kubelet: Kubelet) -> None:
+        """What a kubelet that starts again learns from the watch."""
+        for pod in self._pods.store.list():
+            if pod.spec.node_name == kubelet.name:
+                kubelet.pod_changed(pod)
+        kubelet.sources_ready()
+
+    def _reporters(self) -> list[NodeReporter]:
+        return [kubelet.reporter for kubelet in self.kubelets]
 
     def _kubelet_client(self, name: str) -> Client:
         """The client that acts as the node; the agent's own where the node has no identity."""
@@ -300,16 +343,16 @@ class NodeAgent:
             self._stack.push_async_callback(client.aclose)
         return client
 
-    def _runtime(self, name: str, home: Path, root: Path, cdi: Path, subnet: str) -> Runtime:
-        config = self._config
+    def _runtime(self, place: Place) -> Runtime:
+        config, name = self._config, place.name
         node = RuntimeNode(
             name=name,
-            home=home,
-            kubelet_root=root,
-            cdi_directory=cdi,
+            home=place.home,
+            kubelet_root=place.root,
+            cdi_directory=place.cdi,
             clock=self._clock,
             address=config.address,
-            subnet=subnet,
+            subnet=place.subnet,
             programs=NodePrograms(name, self._machines, self._clock, self._pod_drivers(name)),
             images=self._images,
             environment_edits=self._environment_edits(name),
@@ -336,31 +379,28 @@ class NodeAgent:
                 _log.info("device classes not made, trying again", error=str(error))
             await self._clock.sleep(_CLASS_RETRY)
 
-    async def _run_drivers(self, kubelet: Kubelet) -> None:
-        await kubelet.wiped()
-        node = self._driver_node(kubelet.name)
+    async def _run_drivers(self, node: AgentNode) -> None:
+        assert node.kubelet is not None
+        await node.kubelet.wiped()
+        node.drivers = NodeDrivers(self._drivers_of(node.name), self._driver_node(node.name), self._one_ready)
         try:
-            async with contextlib.AsyncExitStack() as stack:
-                drivers = self._drivers_of(kubelet.name)
-                running = [await stack.enter_async_context(driver.on_node(node)) for driver in drivers]
-                for driver in running:
-                    await driver.published()
-                self._drivers_ready += 1
-                _log.info("drivers run", node=kubelet.name, drivers=[driver.name for driver in drivers])
-                await asyncio.Event().wait()
+            await node.drivers.run()
         except asyncio.CancelledError:
             raise
         except Exception as error:
             if self._driver_failed is not None and not self._driver_failed.done():
                 self._driver_failed.set_exception(error)
 
+    def _one_ready(self) -> None:
+        self._drivers_ready += 1
+
     def _certificates_published(self, _: ConfigMap) -> None:
         for kubelet in self.kubelets:
             kubelet.retry()
 
     def _driver_node(self, name: str) -> DriverNode:
-        root = self._by_name[name].config.root
-        return DriverNode(name, root, self._cdi[name], self._client, self._clock, self._slices)
+        node = self._nodes[name]
+        return DriverNode(name, node.root, node.cdi, self._client, self._clock, self._slices)
 
     def _pod_drivers(self, name: str) -> PodDrivers:
         configured = [driver.name for driver in self._drivers_of(name)]
@@ -383,17 +423,17 @@ class NodeAgent:
         return functools.partial(machines.environment_edits, name)
 
     def _pod_changed(self, pod: Pod) -> None:
-        kubelet = self._by_name.get(pod.spec.node_name)
-        if kubelet is not None:
-            kubelet.pod_changed(pod)
+        node = self._nodes.get(pod.spec.node_name)
+        if node is not None and node.kubelet is not None:
+            node.kubelet.pod_changed(pod)
 
     def _pod_updated(self, _: Pod, pod: Pod) -> None:
         self._pod_changed(pod)
 
     def _pod_removed(self, pod: Pod) -> None:
-        kubelet = self._by_name.get(pod.spec.node_name)
-        if kubelet is not None:
-            kubelet.pod_removed(pod)
+        node = self._nodes.get(pod.spec.node_name)
+        if node is not None and node.kubelet is not None:
+            node.kubelet.pod_removed(pod)
 
 
 def pod_subnet(node_name: str, taken: Container[str]) -> str:

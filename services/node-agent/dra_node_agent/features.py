@@ -33,11 +33,11 @@ class FeatureDiscovery:
         found = self._found[node_name] = self._labels(node_name)
         return found
 
-    async def run(self, reporters: Sequence[NodeReporter]) -> None:
+    async def run(self, reporters: Callable[[], Sequence[NodeReporter]]) -> None:
         """Look again every minute, until cancelled."""
         while True:
             await self._clock.sleep(PERIOD)
-            for reporter in reporters:
+            for reporter in reporters():
                 await self.check(reporter)
 
     async def check(self, reporter: NodeReporter) -> None:

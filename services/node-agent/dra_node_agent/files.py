@@ -1,13 +1,39 @@
 """Files that survive a crash as either their old or their new content, and paths short enough for sockets."""
 
 import contextlib
+import errno
 import hashlib
 import os
 import tempfile
+from collections.abc import Iterator
 from pathlib import Path
 
 # The kernel takes 107 characters for a socket's path; drivers append about as many as this leaves.
 _LONGEST_ROOT = 50
+
+
+#: The folders of disks that are full on demand.
+_FULL: list[Path] = []
+
+
+@contextlib.contextmanager
+def full_disk(folder: Path) -> Iterator[None]:
+    """Within it nothing can be written below ``folder``: a fault on demand."""
+    _FULL.append(folder.resolve())
+    try:
+        yield
+    finally:
+        _FULL.remove(folder.resolve())
+
+
+def check_space(path: Path) -> None:
+    """Raise the error that a write to ``path`` meets on a full disk, where it is on one.
+
+    Raises:
+        OSError: it is.
+    """
+    if _FULL and any(path.resolve().is_relative_to(folder) for folder in _FULL):
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC), str(path))
 
 
 def write_atomically(path: Path, data: bytes, *, durable: bool = True, mode: int = 0o600) -> None:
@@ -16,6 +42,7 @@ def write_atomically(path: Path, data: bytes, *, durable: bool = True, mode: int
     Raises:
         OSError: it cannot be written; the old content stays.
     """
+    check_space(path)
     temporary = path.with_name(f".{path.name}.tmp")
     try:
         descriptor = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, mode)

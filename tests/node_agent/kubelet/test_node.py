@@ -7,10 +7,11 @@ from dra_apiserver.config import Config
 from dra_apiserver.server import ApiServer
 from dra_node_agent.kubelet.node import NodeReporter, NodeShape
 from dra_shared.api.node import NodeStatus
-from dra_shared.api.resources import NODES
+from dra_shared.api.resources import LEASES, NODES
+from dra_shared.client.errors import NotFound
 from dra_shared.client.events import Recorder
 from dra_shared.client.rest import Client, PatchType
-from dra_shared.clock import SystemClock
+from dra_shared.clock import FakeClock, SystemClock
 
 from tests.support.waiting import until
 
@@ -32,5 +33,33 @@ async def test_a_node_that_was_given_up_says_that_it_is_back(tmp_path: Path) -> 
         await client.patch(NODES, "node-0", body, patch_type=PatchType.STRATEGIC, subresource="status")
         await reporter.report()
         assert _ready((await client.get(NODES, "node-0")).status) == "True"
+        running.cancel()
+        await asyncio.gather(running, return_exceptions=True)
+
+
+async def test_a_silent_node_renews_no_lease_until_it_speaks_again(tmp_path: Path) -> None:
+    config, clock = Config(port=0, data=tmp_path, relaxed=True), FakeClock()
+    async with ApiServer(config, clock) as server, Client(server.url) as client:
+        recorder = Recorder(client, "kubelet", clock=clock)
+        reporter = NodeReporter(NodeShape("node-0"), client, clock, recorder, lambda: True)
+
+        async def renewed() -> str:
+            try:
+                return (await client.get(LEASES, "node-0", "kube-node-lease")).spec.renew_time or ""
+            except NotFound:
+                return ""
+
+        async def renewed_since(before: str) -> bool:
+            return await renewed() > before
+
+        running = asyncio.create_task(reporter.run())
+        await until(renewed, clock=clock)
+        with reporter.silent():
+            # What was on its way arrives.
+            await clock.advance(15)
+            before = await renewed()
+            await clock.advance(60)
+            assert await renewed() == before
+        await until(lambda: renewed_since(before), clock=clock)
         running.cancel()
         await asyncio.gather(running, return_exceptions=True)

@@ -5,6 +5,7 @@ from unittest.mock import MagicMock
 import docker
 import pytest
 from dra_node_agent.agent import NodeAgent, NodeAgentConfig
+from dra_node_agent.agentnode import Place
 from dra_node_agent.runtime.base import ContainerSpec, Mount, RuntimeFailure
 from dra_node_agent.runtime.confinement import confined
 from dra_node_agent.runtime.docker import DockerRuntime
@@ -59,7 +60,8 @@ async def test_an_agent_confines_an_engines_containers_unless_it_may_open_the_ho
     monkeypatch.setattr(docker, "from_env", lambda: engine)
     config = NodeAgentConfig(tmp_path, runtime="docker", host_access=host_access)
     agent = NodeAgent(config, Client("http://127.0.0.1:1"), FakeClock())
-    runtime = agent._runtime("node-0", tmp_path, tmp_path / "kubelet", tmp_path / "cdi", "10.128.0.0/24")
+    place = Place("node-0", tmp_path, tmp_path / "kubelet", tmp_path / "cdi", "10.128.0.0/24")
+    runtime = agent._runtime(place)
     assert isinstance(runtime, DockerRuntime)
     engine.containers.create.side_effect = docker.errors.APIError("created")
     with pytest.raises(

@@ -10,6 +10,7 @@ import yaml
 from dra_shared.yamltext import YamlError, load
 
 from dra_node_agent.cdi.spec import Spec, SpecError, minimum_version, to_document
+from dra_node_agent.files import check_space
 
 _DUMPER: Any = getattr(yaml, "CSafeDumper", yaml.SafeDumper)
 
@@ -31,6 +32,7 @@ def write_spec(directory: Path, name: str, spec: Spec, *, durable: bool = True) 
     """
     spec = msgspec.structs.replace(spec, cdi_version=minimum_version(spec))
     spec.validate()
+    check_space(directory)
     directory.mkdir(parents=True, exist_ok=True)
     path = directory / f"{name}.yaml"
     text = "---\n" + yaml.dump(to_document(spec), Dumper=_DUMPER, sort_keys=False, width=200)

@@ -197,6 +197,8 @@ class SlicePublisher:
         return [slice_ for slice_ in listed.items if self._mine(slice_.spec)]
 
     async def _sync(self, resources: DriverResources) -> None:
+        # A node that was deleted comes back as another: slices of the old one are garbage.
+        self._node_uid = ""
         by_pool: dict[str, list[ResourceSlice]] = {}
         for slice_ in await self._list():
             by_pool.setdefault(slice_.spec.pool.name, []).append(slice_)

@@ -75,6 +75,15 @@ class Driver(Protocol):
 
 
 @runtime_checkable
+class Repairable(Protocol):
+    """A running driver that holds faults against its devices until somebody repairs them."""
+
+    async def repaired(self) -> None:
+        """All devices work again: forget what was wrong with them."""
+        ...
+
+
+@runtime_checkable
 class Machines(Protocol):
     """What knows the machines below a driver: simulated GPUs, the labels of their nodes, their container runtime."""
 

@@ -29,6 +29,7 @@ from dra_node_agent.kubelet.devicemanager.checkpoint import CheckpointError
 from dra_node_agent.kubelet.devicemanager.manager import DIRECTORY, DeviceManager, Surroundings
 from dra_node_agent.kubelet.devicemanager.plugin.server import SOCKET, RegistrationServer
 from dra_node_agent.kubelet.devicemanager.topologyhints import Hints, container_hints
+from dra_node_agent.kubelet.dra.callfaults import CallFaults
 from dra_node_agent.kubelet.dra.manager import RECONCILE_PERIOD, DraManager
 from dra_node_agent.kubelet.environment import ApiSources
 from dra_node_agent.kubelet.node import NodeReporter, NodeShape
@@ -93,6 +94,7 @@ class Kubelet:
         runtime: Runtime,
         watcher: DirectoryWatcher,
         config_maps: Store[ConfigMap] | None = None,
+        faults: CallFaults | None = None,
     ) -> None:
         for folder in (config.root, config.plugins_registry, config.root / "plugins"):
             folder.mkdir(parents=True, exist_ok=True)
@@ -103,7 +105,7 @@ class Kubelet:
         self.runtime = runtime
         self.meter = NodeMeter(runtime)
         self._recorder = Recorder(client, "kubelet", host=self.name, clock=clock)
-        self.dra = self._new_dra()
+        self.dra = self._new_dra(faults)
         self.devices = DeviceManager(
             config.device_plugins, clock, self._surroundings(), durable=config.durable
         )
@@ -141,7 +143,7 @@ class Kubelet:
         self._pod_resources = PodResourcesServer(config.root, self.dra, self.devices, self.active_pods)
         runtime.on_change(self._container_changed)
 
-    def _new_dra(self) -> DraManager:
+    def _new_dra(self, faults: CallFaults | None) -> DraManager:
         config = self.config
         return DraManager(
             config.root,
@@ -152,6 +154,7 @@ class Kubelet:
             on_health_change=self._poke_pods,
             on_register=self._driver_registered,
             durable=config.durable,
+            faults=faults,
         )
 
     def _new_registrar(self, watcher: DirectoryWatcher) -> Registrar:

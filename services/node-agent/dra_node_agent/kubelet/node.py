@@ -1,8 +1,9 @@
 """The Node object of a kubelet, its status and its lease (pkg/kubelet/kubelet_node_status.go)."""
 
 import asyncio
+import contextlib
 import hashlib
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Protocol
 
@@ -99,6 +100,8 @@ class NodeReporter:
         self._ready = ready
         self._reported_at: float | None = None
         self._lease: Lease | None = None
+        self._speaking = asyncio.Event()
+        self._speaking.set()
 
     async def run(self) -> None:
         """Register, then report status and renew the lease until cancelled."""
@@ -114,6 +117,15 @@ class NodeReporter:
             self._changed.clear()
             await self._until_done(self._report)
 
+    @contextlib.contextmanager
+    def silent(self) -> Iterator[None]:
+        """Within it the node reports nothing: neither its status nor its lease."""
+        self._speaking.clear()
+        try:
+            yield
+        finally:
+            self._speaking.set()
+
     def changed(self) -> None:
         """Something that the status shows has changed: it is reported before its turn."""
         self._changed.set()
@@ -125,6 +137,7 @@ class NodeReporter:
     async def _until_done(self, action: Callable[[], object]) -> None:
         delay = _RETRY_SECONDS
         while True:
+            await self._speaking.wait()
             try:
                 result = action()
                 assert hasattr(result, "__await__")

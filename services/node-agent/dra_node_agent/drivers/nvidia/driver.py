@@ -115,6 +115,12 @@ class NvidiaDriver:
         """Wait until the slices are in the API server."""
         await self.server.published()
 
+    async def repaired(self) -> None:
+        if self._monitor is not None:
+            self._monitor.repaired()
+        if self._taints.clear():
+            await self._publish()
+
     async def prepare(self, claim: ResourceClaim) -> Sequence[PreparedDevice]:
         where = f"{claim.metadata.namespace}/{claim.metadata.name}:{claim.metadata.uid}"
         try:

@@ -48,6 +48,11 @@ class HealthMonitor:
         self._devices: dict[_Place, str] = {}
         self._unmonitored: list[str] = []
         self._events: Any = None
+        self._reported_lost = False
+
+    def repaired(self) -> None:
+        """All devices are there again: the next one that is lost is reported."""
+        self._reported_lost = False
 
     def watch(self, per_gpu: PerGpu) -> None:
         """Register for the events of these devices; those that cannot be watched are reported later.
@@ -89,16 +94,16 @@ class HealthMonitor:
         """Devices and the taint that they get, as things happen."""
         if self._unmonitored:
             yield self._unmonitored, DeviceTaint(key=f"{DRIVER_NAME}/unmonitored", effect="None")
-        reported_lost = False
+        self._reported_lost = False
         while True:
             try:
                 event = await self._nvml.wait_event(self._events)
             except pynvml.NVMLError_Timeout:
                 continue
             except pynvml.NVMLError_GpuIsLost:
-                if not reported_lost:
+                if not self._reported_lost:
                     yield self._lost()
-                reported_lost = True
+                self._reported_lost = True
                 await self._clock.sleep(_RETRY_SECONDS)
                 continue
             except pynvml.NVMLError as error:

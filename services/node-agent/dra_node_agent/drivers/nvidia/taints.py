@@ -67,6 +67,13 @@ class DeviceTaints:
             self._save()
         return bool(changed)
 
+    def clear(self) -> bool:
+        """Take all taints away: the devices were repaired. Returns whether that changes anything."""
+        changed, self._taints = bool(self._taints), {}
+        if changed:
+            self._save()
+        return changed
+
     def _save(self) -> None:
         xids = {name: taint for name, taints in self._taints.items() for taint in taints if taint.key == XID}
         try:

@@ -10,6 +10,7 @@ from google.protobuf.message import Message
 from grpc import aio
 
 from dra_node_agent.kubelet.dra import alpha, wire
+from dra_node_agent.kubelet.dra.callfaults import CallFaults
 from dra_node_agent.kubelet.dra.health import DeviceHealth, device_health
 from dra_node_agent.kubelet.dra.metrics import CALLS
 from dra_node_agent.proto import (
@@ -82,6 +83,7 @@ class DriverConnection:
         *,
         timeout: float = CALL_TIMEOUT,
         clock: Clock | None = None,
+        faults: CallFaults | None = None,
     ) -> None:
         self.driver = driver
         self.endpoint = endpoint
@@ -90,6 +92,7 @@ class DriverConnection:
         self._services = services
         self._timeout = timeout
         self._clock = clock or SystemClock()
+        self._faults = faults or CallFaults(self._clock)
         self._channel = aio.insecure_channel(f"unix:{endpoint}", options=CHANNEL_OPTIONS)
 
     async def close(self) -> None:
@@ -181,7 +184,10 @@ class DriverConnection:
     async def _call_at(self, path: str, request: Message, answer: type[M]) -> M:
         started, code = self._clock.monotonic(), "OK"
         try:
-            return await wire.call(self._channel, path, request, answer, self._timeout)
+            await self._faults.before(self.driver, self.endpoint, self._timeout)
+            found = await wire.call(self._channel, path, request, answer, self._timeout)
+            self._faults.after(self.driver)
+            return answer() if self._faults.is_wrong(self.driver) else found
         except wire.CallError as error:
             code = error.code
             raise

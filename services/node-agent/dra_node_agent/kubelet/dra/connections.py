@@ -16,6 +16,7 @@ from dra_shared.client.rest import Client
 from dra_shared.clock import Clock
 from dra_shared.log import logger
 
+from dra_node_agent.kubelet.dra.callfaults import CallFaults
 from dra_node_agent.kubelet.dra.connection import (
     CALL_TIMEOUT,
     DriverConnection,
@@ -56,6 +57,7 @@ class DriverConnections:
         on_register: Callable[[], None] | None = None,
         wiping_delay: float = WIPING_DELAY,
         rng: random.Random | None = None,
+        faults: CallFaults | None = None,
     ) -> None:
         self._node_name = node_name
         self._client = client
@@ -65,6 +67,7 @@ class DriverConnections:
         self._on_register = on_register
         self._wiping_delay = wiping_delay
         self._rng = rng or random.Random()
+        self._faults = faults
         self._connections: dict[str, list[DriverConnection]] = {}
         self._watchers: dict[DriverConnection, list[asyncio.Task[None]]] = {}
         self._pending_wipes: dict[str, asyncio.Task[None]] = {}
@@ -129,7 +132,9 @@ class DriverConnections:
         connections = self._connections.setdefault(driver, [])
         if any(known.endpoint == endpoint for known in connections):
             raise DriverError(f"endpoint {endpoint} already registered for DRA driver plugin {driver}")
-        connection = DriverConnection(driver, endpoint, services, timeout=timeout, clock=self._clock)
+        connection = DriverConnection(
+            driver, endpoint, services, timeout=timeout, clock=self._clock, faults=self._faults
+        )
         connections.append(connection)
         watchers = [self._tasks.start(self._watch_connection(connection))]
         if self._on_health is not None:

@@ -23,6 +23,7 @@ from dra_shared.features import FeatureGates
 from dra_shared.log import logger
 from dra_shared.states import StateMachine
 
+from dra_node_agent.kubelet.dra.callfaults import CallFaults
 from dra_node_agent.kubelet.dra.checkpoint import STATE_FILE, CheckpointDevice, CheckpointError
 from dra_node_agent.kubelet.dra.claiminfo import ClaimInfo, ClaimInfoCache
 from dra_node_agent.kubelet.dra.connection import DriverConnection, DriverError
@@ -69,6 +70,7 @@ class DraManager:
     Args:
         on_health_change: called with the UIDs of pods whose devices changed health.
         on_register: called when a driver can be called that could not be before.
+        faults: what calls to drivers meet on demand.
         on_phase: awaited after each phase; a crash of the process at that moment is what it is for.
 
     Raises:
@@ -87,6 +89,7 @@ class DraManager:
         on_register: Callable[[], None] | None = None,
         on_phase: Callable[[PreparePhase | UnpreparePhase], Awaitable[None]] | None = None,
         durable: bool = True,
+        faults: CallFaults | None = None,
     ) -> None:
         try:
             self.cache = ClaimInfoCache(directory, STATE_FILE, durable=durable)
@@ -115,6 +118,7 @@ class DraManager:
             on_health=self.pod_health.report if watch_health else None,
             on_health_end=self.pod_health.end,
             on_register=on_register,
+            faults=faults,
         )
 
     async def close(self) -> None:

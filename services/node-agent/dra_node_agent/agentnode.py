@@ -1,0 +1,99 @@
+"""One node of an agent: where its files are, its kubelet, which may end and start again, and its drivers."""
+
+import contextlib
+from collections.abc import AsyncIterator, Callable
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from dra_shared.api.resources import NODES
+from dra_shared.client.errors import NotFound
+from dra_shared.client.rest import Client
+
+from dra_node_agent.faults.nodes import NodeClock
+from dra_node_agent.kubelet.dra.callfaults import CallFaults
+from dra_node_agent.kubelet.kubelet import Kubelet
+from dra_node_agent.kubelet.node import NodeReporter
+from dra_node_agent.nodedrivers import NodeDrivers
+
+
+@dataclass(eq=False)
+class Place:
+    """Where a node is.
+
+    Args:
+        home: all of its files; ``root`` and ``cdi`` may be elsewhere.
+        root: its kubelet's directory.
+        subnet: the network of its pods.
+    """
+
+    name: str
+    home: Path
+    root: Path
+    cdi: Path
+    subnet: str
+
+
+@dataclass(eq=False)
+class AgentNode(Place):
+    """See the module's docstring.
+
+    Args:
+        make: a new kubelet of the node.
+        kubelets: all of the agent's kubelets, in which this node's is replaced.
+        feed: gives a new kubelet the pods that are known.
+        client: for the Node object.
+    """
+
+    calls: CallFaults
+    clock: NodeClock
+    make: "Callable[[AgentNode], Kubelet]"
+    kubelets: list[Kubelet]
+    feed: Callable[[Kubelet], None]
+    client: Client
+    kubelet: Kubelet | None = None
+    drivers: NodeDrivers | None = field(default=None)
+
+    async def start(self) -> Kubelet:
+        """Start the first kubelet; raises DraError where its checkpoint is damaged."""
+        self.kubelet = self.make(self)
+        self.kubelets.append(self.kubelet)
+        await self.kubelet.start()
+        return self.kubelet
+
+    async def close(self) -> None:
+        """End the kubelet, if there is one."""
+        if self.kubelet is not None:
+            await self.kubelet.close()
+
+    @property
+    def reporter(self) -> NodeReporter:
+        """What reports the node; of the last kubelet, if none runs."""
+        return self._place()[1].reporter
+
+    @contextlib.asynccontextmanager
+    async def driver_away(self, name: str) -> AsyncIterator[None]:
+        if self.drivers is None:
+            yield
+            return
+        async with self.drivers.away(name):
+            yield
+
+    async def stop_kubelet(self) -> None:
+        kubelet, self.kubelet = self.kubelet, None
+        if kubelet is not None:
+            await kubelet.close()
+
+    async def start_kubelet(self) -> None:
+        if self.kubelet is not None:
+            return
+        kubelet = self.make(self)
+        self.kubelets[self._place()[0]] = self.kubelet = kubelet
+        await kubelet.start()
+        self.feed(kubelet)
+
+    async def delete_node(self) -> None:
+        with contextlib.suppress(NotFound):
+            await self.client.delete(NODES, self.name)
+
+    def _place(self) -> tuple[int, Kubelet]:
+        return next((place, one) for place, one in enumerate(self.kubelets) if one.name == self.name)

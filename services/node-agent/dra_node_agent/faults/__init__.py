@@ -1,0 +1,5 @@
+"""Faults on demand of nodes: of their devices, drivers, kubelets and clocks, each for a time.
+
+``board.FaultBoard`` runs them, ``strikes`` has them, ``routes`` serves them at ``/faults`` of the node agent. No
+counterpart upstream.
+"""

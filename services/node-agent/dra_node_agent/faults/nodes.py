@@ -1,0 +1,193 @@
+"""Faults of nodes: their drivers, kubelets, disks, clocks and their word to the API server."""
+
+import contextlib
+from collections.abc import AsyncIterator, Callable
+from contextlib import AbstractAsyncContextManager
+from datetime import datetime, timedelta
+from pathlib import Path
+from typing import Protocol
+
+from dra_shared.clock import Clock
+from dra_shared.log import logger
+
+from dra_node_agent.faults.board import Fault, FaultError, Strike
+from dra_node_agent.files import full_disk
+from dra_node_agent.kubelet.dra.callfaults import CallFault, CallFaults
+from dra_node_agent.kubelet.dra.checkpoint import STATE_FILE, decode, encode
+from dra_node_agent.kubelet.dra.errors import DraError
+from dra_node_agent.kubelet.node import NodeReporter
+
+_CALLS: tuple[CallFault, ...] = ("driver-hang", "driver-slow", "driver-wrong", "driver-gone", "driver-reset")
+
+_log = logger(__name__)
+
+
+class NodeClock:
+    """A node's clock, which may be ahead of the others'; time passes as it does for them."""
+
+    def __init__(self, clock: Clock) -> None:
+        self._clock = clock
+        self.ahead = 0.0
+
+    def now(self) -> datetime:
+        return self._clock.now() + timedelta(seconds=self.ahead)
+
+    def monotonic(self) -> float:
+        return self._clock.monotonic()
+
+    async def sleep(self, seconds: float) -> None:
+        await self._clock.sleep(seconds)
+
+
+class FaultyNode(Protocol):
+    """A node as faults see it.
+
+    Args:
+        home: all of its files.
+        root: its kubelet's directory.
+    """
+
+    home: Path
+    root: Path
+    calls: CallFaults
+    clock: NodeClock
+
+    @property
+    def reporter(self) -> NodeReporter: ...
+
+    def driver_away(self, name: str) -> AbstractAsyncContextManager[None]:
+        """Within it the driver does not run; an empty name is every driver."""
+        ...
+
+    async def stop_kubelet(self) -> None:
+        """End the kubelet; its containers stay."""
+        ...
+
+    async def start_kubelet(self) -> None:
+        """Start a new one in its place; raises DraError where its checkpoint is damaged."""
+        ...
+
+    async def delete_node(self) -> None:
+        """Delete the Node object, as a cloud provider does whose machine is gone."""
+        ...
+
+
+class NodeFaults:
+    """Faults of an agent's nodes; ``node`` gives one by name, None where there is none."""
+
+    def __init__(self, node: Callable[[str], FaultyNode | None]) -> None:
+        self._find = node
+
+    def strikes(self) -> dict[str, Strike]:
+        """The faults by name."""
+        return {
+            **dict.fromkeys(_CALLS, self._call),
+            "driver-crash": self._driver_crash,
+            "kubelet-stop": self._kubelet_stop,
+            "checkpoint-lost": self._checkpoint_lost,
+            "checkpoint-corrupt": self._checkpoint_corrupt,
+            "disk-full": self._disk_full,
+            "node-silent": self._node_silent,
+            "node-gone": self._node_gone,
+            "clock-ahead": self._clock_ahead,
+        }
+
+    @contextlib.asynccontextmanager
+    async def _call(self, fault: Fault) -> AsyncIterator[None]:
+        kind = next(kind for kind in _CALLS if kind == fault.fault)
+        async with self._node(fault).calls.striking(kind, fault.driver, fault.delay):
+            yield
+
+    @contextlib.asynccontextmanager
+    async def _driver_crash(self, fault: Fault) -> AsyncIterator[None]:
+        async with self._node(fault).driver_away(fault.driver):
+            yield
+
+    @contextlib.asynccontextmanager
+    async def _kubelet_stop(self, fault: Fault) -> AsyncIterator[None]:
+        node = self._node(fault)
+        await node.stop_kubelet()
+        try:
+            yield
+        finally:
+            await node.start_kubelet()
+
+    @contextlib.asynccontextmanager
+    async def _checkpoint_lost(self, fault: Fault) -> AsyncIterator[None]:
+        """The kubelet runs without its checkpoint until it is found again.
+
+        As upstream's it does not prepare the claims of containers that run again, and cannot unprepare what it does
+        not know: drivers keep those devices until then.
+        """
+        node = self._node(fault)
+        file = node.root / STATE_FILE
+        await node.stop_kubelet()
+        before = file.read_bytes()
+        try:
+            file.unlink()
+            await node.start_kubelet()
+            yield
+        finally:
+            await node.stop_kubelet()
+            file.write_bytes(_merged(before, file.read_bytes()))
+            await node.start_kubelet()
+
+    @contextlib.asynccontextmanager
+    async def _checkpoint_corrupt(self, fault: Fault) -> AsyncIterator[None]:
+        """The kubelet does not start with it, until the file is as it was."""
+        node = self._node(fault)
+        file = node.root / STATE_FILE
+        await node.stop_kubelet()
+        before = file.read_bytes()
+        try:
+            file.write_bytes(b"{")
+            try:
+                await node.start_kubelet()
+            except DraError as error:
+                _log.warning("the kubelet does not start with a damaged checkpoint", error=str(error))
+            else:
+                await node.stop_kubelet()
+                raise FaultError("the kubelet started with a damaged checkpoint")
+            yield
+        finally:
+            file.write_bytes(before)
+            await node.start_kubelet()
+
+    @contextlib.asynccontextmanager
+    async def _disk_full(self, fault: Fault) -> AsyncIterator[None]:
+        with full_disk(self._node(fault).home):
+            yield
+
+    @contextlib.asynccontextmanager
+    async def _node_silent(self, fault: Fault) -> AsyncIterator[None]:
+        with self._node(fault).reporter.silent():
+            yield
+
+    @contextlib.asynccontextmanager
+    async def _node_gone(self, fault: Fault) -> AsyncIterator[None]:
+        node = self._node(fault)
+        with node.reporter.silent():
+            await node.delete_node()
+            yield
+
+    @contextlib.asynccontextmanager
+    async def _clock_ahead(self, fault: Fault) -> AsyncIterator[None]:
+        node = self._node(fault)
+        node.clock.ahead += fault.ahead
+        try:
+            yield
+        finally:
+            node.clock.ahead -= fault.ahead
+
+    def _node(self, fault: Fault) -> FaultyNode:
+        node = self._find(fault.node)
+        if node is None:
+            raise FaultError(f"there is no node {fault.node!r} here, or its kubelet does not run")
+        return node
+
+
+def _merged(before: bytes, after: bytes) -> bytes:
+    """A checkpoint with the claims of two; those that both have are as in the later one."""
+    later = decode(after)
+    known = {claim.claim_uid for claim in later}
+    return encode([*later, *(claim for claim in decode(before) if claim.claim_uid not in known)])

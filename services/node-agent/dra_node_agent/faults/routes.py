@@ -1,0 +1,48 @@
+"""The node agent's ``/faults``: POST begins a fault, GET shows those at work, DELETE ends all."""
+
+from collections.abc import Awaitable, Callable, Mapping
+from typing import TYPE_CHECKING, Any
+
+import msgspec
+
+from dra_node_agent.faults.board import Fault, FaultBoard, FaultError
+
+if TYPE_CHECKING:
+    from starlette.requests import Request
+    from starlette.responses import Response
+
+PATH = "/faults"
+
+_decoder = msgspec.json.Decoder(Fault)
+
+
+class FaultRoutes:
+    """Answers for a board, as the API server's ``/faults`` does for its own."""
+
+    def __init__(self, board: FaultBoard) -> None:
+        self._board = board
+
+    def routes(self) -> "Mapping[str, Callable[[Any], Awaitable[Any]]]":
+        """The endpoints by method and path."""
+        return {f"POST {PATH}": self._begin, f"GET {PATH}": self._list, f"DELETE {PATH}": self._clear}
+
+    async def _begin(self, request: "Request") -> "Response":
+        try:
+            return _json(await self._board.begin(_decoder.decode(await request.body())), 201)
+        except msgspec.DecodeError as error:
+            return _json({"message": f"cannot read the fault: {error}"}, 400)
+        except FaultError as error:
+            return _json({"message": str(error)}, 404)
+
+    async def _list(self, _: "Request") -> "Response":
+        return _json({"items": self._board.list()}, 200)
+
+    async def _clear(self, _: "Request") -> "Response":
+        await self._board.clear()
+        return _json({"items": []}, 200)
+
+
+def _json(value: Any, status: int) -> "Response":
+    from starlette.responses import Response
+
+    return Response(msgspec.json.encode(value), status, media_type="application/json")

@@ -1,0 +1,100 @@
+"""The drivers that run on one node, each of which can be ended and started again."""
+
+import asyncio
+import contextlib
+from collections.abc import AsyncIterator, Callable, Sequence
+
+from dra_shared.log import logger
+
+from dra_node_agent.drivers.base import Driver, DriverNode, Repairable, RunningDriver
+
+_log = logger(__name__)
+
+
+class NodeDrivers:
+    """Runs drivers; ``on_ready`` is called once all of them have published their devices."""
+
+    def __init__(self, drivers: Sequence[Driver], node: DriverNode, on_ready: Callable[[], None]) -> None:
+        self._slots = [_Slot(driver, node) for driver in drivers]
+        self._node = node
+        self._on_ready = on_ready
+
+    async def run(self) -> None:
+        """Run them until cancelled; raises what a driver's start raises."""
+        tasks = [asyncio.create_task(slot.run(), name=slot.driver.name) for slot in self._slots]
+        try:
+            for slot in self._slots:
+                published = asyncio.ensure_future(slot.published.wait())
+                await asyncio.wait([published, *tasks], return_when=asyncio.FIRST_COMPLETED)
+                published.cancel()
+                if not slot.published.is_set():
+                    break
+            else:
+                names = [slot.driver.name for slot in self._slots]
+                _log.info("drivers run", node=self._node.name, drivers=names)
+                self._on_ready()
+            await asyncio.gather(*tasks)
+        finally:
+            for task in tasks:
+                task.cancel()
+            await asyncio.gather(*tasks, return_exceptions=True)
+
+    @contextlib.asynccontextmanager
+    async def away(self, name: str) -> AsyncIterator[None]:
+        """Within it the driver of that name (empty: every one) does not run."""
+        chosen = [slot for slot in self._slots if name in ("", slot.driver.name)]
+        for slot in chosen:
+            slot.wanted.clear()
+            slot.unwanted.set()
+        for slot in chosen:
+            await slot.down.wait()
+        try:
+            yield
+        finally:
+            for slot in chosen:
+                slot.unwanted.clear()
+                slot.wanted.set()
+
+    async def repaired(self) -> None:
+        """The devices work again: drivers forget what was wrong."""
+        for slot in self._slots:
+            running: object = slot.running
+            if isinstance(running, Repairable):
+                await running.repaired()
+
+
+class _Slot:
+    """One driver, running or not."""
+
+    def __init__(self, driver: Driver, node: DriverNode) -> None:
+        self.driver = driver
+        self.running: RunningDriver | None = None
+        self.published, self.down = asyncio.Event(), asyncio.Event()
+        self.wanted, self.unwanted = asyncio.Event(), asyncio.Event()
+        self.wanted.set()
+        self.down.set()
+        self._node = node
+
+    async def run(self) -> None:
+        while True:
+            await self.wanted.wait()
+            self.down.clear()
+            try:
+                async with self.driver.on_node(self._node) as self.running:
+                    await self._until_unwanted(self.running)
+            finally:
+                self.running = None
+                self.down.set()
+
+    async def _until_unwanted(self, running: RunningDriver) -> None:
+        published = asyncio.ensure_future(running.published())
+        unwanted = asyncio.ensure_future(self.unwanted.wait())
+        try:
+            await asyncio.wait([published, unwanted], return_when=asyncio.FIRST_COMPLETED)
+            if published.done():
+                published.result()
+                self.published.set()
+            await unwanted
+        finally:
+            published.cancel()
+            unwanted.cancel()

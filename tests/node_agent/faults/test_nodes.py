@@ -1,0 +1,188 @@
+"""Faults of nodes on a whole cluster: what is promised while they last, and that all is well afterwards."""
+
+from collections.abc import Iterator
+
+import pytest
+from dra_cli.errors import CommandError
+from dralab.testing import Cluster
+
+pytestmark = pytest.mark.system
+
+_POD = """
+apiVersion: resource.k8s.io/v1
+kind: ResourceClaimTemplate
+metadata: {name: one}
+spec: {spec: {devices: {requests: [{name: it, exactly: {deviceClassName: gpu.nvidia.com}}]}}}
+---
+apiVersion: v1
+kind: Pod
+metadata: {name: NAME}
+spec:
+  terminationGracePeriodSeconds: 0
+  resourceClaims: [{name: it, resourceClaimTemplateName: one}]
+  containers:
+  - {name: c, image: any, command: [sleep, "99999"], resources: {claims: [{name: it}]}}
+"""
+#: Longer than any of these tests: each fault ends because the test ends it.
+_LONG = 3600.0
+
+
+@pytest.fixture(scope="module")
+def shared() -> Iterator[Cluster]:
+    with Cluster(gpus="2xA100-SXM4-40GB:whole", fake_clock=True) as cluster:
+        yield cluster
+
+
+@pytest.fixture
+def cluster(shared: Cluster) -> Iterator[Cluster]:
+    yield shared
+    shared.calm()
+    for pod in shared.list("pods"):
+        shared.delete(f"pod/{pod['metadata']['name']}")
+
+
+def _start(cluster: Cluster, name: str) -> None:
+    cluster.apply(_POD.replace("NAME", name))
+
+
+def _events(cluster: Cluster, pod: str) -> str:
+    return " ".join(e["message"] for e in cluster.events() if e["involvedObject"]["name"] == pod)
+
+
+def _claim_files(cluster: Cluster) -> list[str]:
+    return [path.name for path in (cluster.data / "nodes/node-0/cdi").glob("*.yaml")]
+
+
+@pytest.mark.parametrize(
+    ("fault", "message"),
+    [
+        ("driver-gone", "no such file or directory"),
+        ("driver-wrong", "NodePrepareResources"),
+        ("driver-reset", "error reading from server: EOF"),
+        ("disk-full", "No space left on device"),
+    ],
+)
+def test_a_pod_waits_with_an_event_and_starts_when_it_is_over(
+    cluster: Cluster, fault: str, message: str
+) -> None:
+    name = f"{fault}-pod"
+    cluster.disturb(fault, seconds=_LONG)
+    _start(cluster, name)
+    cluster.until(lambda: message in _events(cluster, name), what=f"an event with {message!r}")
+    assert cluster.get(f"pod/{name}")["status"]["phase"] == "Pending"
+    cluster.calm()
+    cluster.pod(name).wait_for("Running")
+    assert len(_claim_files(cluster)) == 1
+
+
+def test_calls_that_hang_go_on_when_it_is_over(cluster: Cluster) -> None:
+    cluster.disturb("driver-hang", seconds=_LONG)
+    _start(cluster, "hangs")
+    cluster.wait_for("pod/hangs", "PodScheduled")
+    assert cluster.get("pod/hangs")["status"]["phase"] == "Pending"
+    cluster.calm()
+    cluster.pod("hangs").wait_for("Running")
+
+
+def test_a_driver_that_ends_comes_back_with_what_it_had(cluster: Cluster) -> None:
+    _start(cluster, "before")
+    cluster.pod("before").wait_for("Running")
+    cluster.disturb("driver-crash", seconds=_LONG)
+    assert not list((cluster.data / "nodes/node-0/kubelet/plugins_registry").glob("*.sock"))
+    assert cluster.get("pod/before")["status"]["phase"] == "Running"
+    cluster.calm()
+    _start(cluster, "after")
+    cluster.pod("after").wait_for("Running")
+    assert len(_claim_files(cluster)) == 2
+
+
+@pytest.mark.parametrize("fault", ["kubelet-stop", "checkpoint-corrupt"])
+def test_a_kubelet_that_starts_again_takes_its_pods_over(cluster: Cluster, fault: str) -> None:
+    _start(cluster, "old")
+    cluster.pod("old").wait_for("Running")
+    files = _claim_files(cluster)
+    cluster.disturb(fault, seconds=_LONG)
+    _start(cluster, "new")
+    cluster.wait_for("pod/new", "PodScheduled")
+    with pytest.raises(CommandError, match="its kubelet does not run"):
+        cluster.disturb("driver-slow", seconds=1)
+    cluster.calm()
+    cluster.pod("new").wait_for("Running")
+    old = cluster.get("pod/old")["status"]
+    assert (old["phase"], old["containerStatuses"][0]["restartCount"]) == ("Running", 0)
+    assert set(files) < set(_claim_files(cluster))
+    cluster.delete("pod/old", "pod/new")
+    cluster.until(lambda: not _claim_files(cluster), what="no CDI file of a claim")
+
+
+def test_what_a_kubelet_without_checkpoint_forgot_is_unprepared_when_it_is_found(cluster: Cluster) -> None:
+    _start(cluster, "old")
+    cluster.pod("old").wait_for("Running")
+    cluster.disturb("checkpoint-lost", seconds=_LONG)
+    _start(cluster, "new")
+    cluster.pod("new").wait_for("Running")
+    cluster.delete("pod/old")
+    assert len(_claim_files(cluster)) == 2
+    cluster.calm()
+    cluster.until(lambda: len(_claim_files(cluster)) == 1, what="one CDI file of a claim")
+    cluster.delete("pod/new")
+    cluster.until(lambda: not _claim_files(cluster), what="no CDI file of a claim")
+
+
+def test_a_gpu_that_was_lost_is_tainted_until_it_is_back(cluster: Cluster) -> None:
+    def taints() -> list[str]:
+        devices = [d for s in cluster.list("resourceslices") for d in s["spec"]["devices"]]
+        return [taint["key"] for device in devices for taint in device.get("taints", ())]
+
+    for _ in range(2):
+        cluster.disturb("gpu-lost", seconds=_LONG, gpu=1)
+        cluster.until(lambda: "gpu.nvidia.com/gpu-lost" in taints())
+        cluster.calm()
+        cluster.until(lambda: not taints())
+    cluster.disturb("xid", seconds=_LONG, xid=48)
+    cluster.until(lambda: taints() == ["gpu.nvidia.com/xid"])
+    cluster.calm()
+    cluster.until(lambda: not taints())
+
+
+def test_a_node_that_is_gone_comes_back_with_its_slices(cluster: Cluster) -> None:
+    before = cluster.get("node/node-0")["metadata"]["uid"]
+    cluster.disturb("node-gone", seconds=_LONG)
+    cluster.wait_for("node/node-0", "gone")
+    cluster.calm()
+    cluster.wait_for("node/node-0", "Ready")
+    after = cluster.get("node/node-0")["metadata"]["uid"]
+    assert after != before
+
+    def owners() -> set[str]:
+        slices = cluster.list("resourceslices")
+        return {owner["uid"] for one in slices for owner in one["metadata"]["ownerReferences"]}
+
+    cluster.until(lambda: owners() == {after}, what="slices of the new node alone")
+    _start(cluster, "back")
+    cluster.pod("back").wait_for("Running")
+
+
+def test_a_node_that_is_ahead_reports_its_own_time_and_stays_ready(cluster: Cluster) -> None:
+    cluster.disturb("clock-ahead", seconds=_LONG, ahead=86400)
+    _start(cluster, "ahead")
+    cluster.pod("ahead").wait_for("Running")
+    pod = cluster.get("pod/ahead")
+    assert pod["status"]["startTime"][:10] > pod["metadata"]["creationTimestamp"][:10]
+    cluster.wait_for("node/node-0", "Ready")
+    cluster.calm()
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        ({"fault": "driver-slow", "node": "node-7"}, "there is no node 'node-7' here"),
+        ({"fault": "xid", "gpu": 2}, "node 'node-0' has only the GPUs 0 to 1"),
+        ({"fault": "mig-changed"}, "GPU 0 of node node-0 is not in MIG mode"),
+        ({"fault": "driver-slow", "delay": 0}, "delay: must be above 0"),
+    ],
+)
+def test_what_cannot_be_is_refused(cluster: Cluster, arguments: dict[str, object], message: str) -> None:
+    given = dict(arguments)
+    with pytest.raises(CommandError, match=message):
+        cluster.disturb(str(given.pop("fault")), seconds=1, **given)
