@@ -22,6 +22,7 @@ ADMINISTRATOR = "kubernetes-admin"
 AGENT = "dralab:drivers"
 _NODE = "system:node:"
 _COMPONENTS = {"scheduler": "system:kube-scheduler", "controller": "system:kube-controller-manager"}
+_NODE_BINDING = "dralab:nodes"
 _RBAC = "rbac.authorization.k8s.io"
 
 # What the node agent's drivers do, which charts grant to the service accounts of real ones.
@@ -123,20 +124,17 @@ class Identities:
         entries = {user: self.credential(user) for user in users}
         replace(self.kubeconfig_of(service), kubeconfig(self._server, entries, self._trusted))
 
-    async def grant(self, client: Client) -> None:
-        """Let nodes and drivers work: no default role is bound to them, as upstream has an authorizer for nodes."""
+    async def grant(self, client: Client, *, nodes: bool) -> None:
+        """Let drivers work, and ``nodes``, where no authorizer is for them: no default role is bound to them."""
         role = {"metadata": {"name": AGENT}, "rules": list(_DRIVER_RULES)}
         await _create(client, "ClusterRole", "clusterroles", role)
-        for name, given, subject in (
-            (AGENT, AGENT, {"kind": "User", "name": AGENT, "apiGroup": _RBAC}),
-            ("dralab:nodes", "system:node", {"kind": "Group", "name": _NODES, "apiGroup": _RBAC}),
-        ):
-            binding = {
-                "metadata": {"name": name},
-                "roleRef": {"apiGroup": _RBAC, "kind": "ClusterRole", "name": given},
-                "subjects": [subject],
-            }
-            await _create(client, "ClusterRoleBinding", "clusterrolebindings", binding)
+        await _bind(client, AGENT, AGENT, {"kind": "User", "name": AGENT, "apiGroup": _RBAC})
+        if nodes:
+            group = {"kind": "Group", "name": _NODES, "apiGroup": _RBAC}
+            await _bind(client, _NODE_BINDING, "system:node", group)
+        else:
+            # Of an earlier start, it would give every node all that any node may have.
+            await client.raw("DELETE", f"/apis/{_RBAC}/v1/clusterrolebindings/{_NODE_BINDING}")
 
 
 def node_user(name: str) -> str:
@@ -158,6 +156,15 @@ def certified(authority: Authority, user: str, groups: Sequence[str]) -> Mapping
         "client-certificate-data": base64.b64encode(made.certificate).decode(),
         "client-key-data": base64.b64encode(made.key).decode(),
     }
+
+
+async def _bind(client: Client, name: str, role: str, subject: dict[str, Any]) -> None:
+    binding = {
+        "metadata": {"name": name},
+        "roleRef": {"apiGroup": _RBAC, "kind": "ClusterRole", "name": role},
+        "subjects": [subject],
+    }
+    await _create(client, "ClusterRoleBinding", "clusterrolebindings", binding)
 
 
 async def _create(client: Client, kind: str, plural: str, obj: dict[str, Any]) -> None:

@@ -23,13 +23,15 @@ class Wanted:
     """How a cluster is to be protected.
 
     With ``tls`` everybody is known by a certificate; with ``tokens`` the API server speaks HTTPS too and answers only
-    those who have a token; with ``roles`` every service has a user of its own. ``hosts`` are more names and addresses
+    those who have a token; with ``roles`` every service has a user of its own, and with ``node_authorizer`` nodes need
+    no role. ``hosts`` are more names and addresses
     of the API server, which listens on ``listen``.
     """
 
     tls: bool = False
     tokens: bool = False
     roles: bool = False
+    node_authorizer: bool = False
     hosts: Sequence[str] = ()
     listen: str = ""
 
@@ -109,7 +111,7 @@ class Protection:
     async def grant(self, client: Client) -> None:
         """Let nodes and drivers work, where roles say who may do what."""
         if self._identities is not None and self._wanted.roles:
-            await self._identities.grant(client)
+            await self._identities.grant(client, nodes=not self._wanted.node_authorizer)
 
     def of_apiserver(self) -> list[str]:
         """The API server's options."""

@@ -93,7 +93,7 @@ class ClusterOptions:
     @property
     def authorizes(self) -> str:
         """The mode of authorization."""
-        return self.authorization_mode or ("RBAC" if self.tls else "AlwaysAllow")
+        return self.authorization_mode or ("Node,RBAC" if self.tls else "AlwaysAllow")
 
     @property
     def has_roles(self) -> bool:
@@ -103,7 +103,14 @@ class ClusterOptions:
     @property
     def protection(self) -> Wanted:
         """How the cluster is to be protected."""
-        return Wanted(self.tls, self.needs_token, self.has_roles, self.tls_hosts, self.listen)
+        return Wanted(
+            tls=self.tls,
+            tokens=self.needs_token,
+            roles=self.has_roles,
+            node_authorizer="Node" in self.authorizes.split(","),
+            hosts=self.tls_hosts,
+            listen=self.listen,
+        )
 
 
 class ClusterServices:

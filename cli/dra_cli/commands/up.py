@@ -96,7 +96,8 @@ def _services(parser: Parser) -> None:
     parser.add_argument(
         "--authorization-mode",
         default="",
-        help="AlwaysAllow, or RBAC: roles tell who may do what (default: RBAC with --tls)",
+        help="AlwaysAllow, or RBAC: roles tell who may do what; Node,RBAC: and nodes see what is theirs "
+        "(default with --tls)",
     )
     parser.switch("--tls", help="know everybody by a certificate; a CA in DIR/auth signs them")
     parser.add_argument(

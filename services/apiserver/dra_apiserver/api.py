@@ -66,7 +66,7 @@ class Api:
             self.tokens,
             config.known_tokens,
             required=not config.anonymous_auth,
-            checked=config.authorization_mode == "RBAC" or config.client_certificates,
+            checked=bool(config.authorizes) or config.client_certificates,
             anonymous=ANONYMOUS if config.client_certificates else ADMINISTRATOR,
         )
         #: Who may do what; None while everybody may do everything.

@@ -15,6 +15,24 @@ from dra_apiserver.nodeaccess import NodeAccess
 from dra_apiserver.storage.catalog import IN_DIRECTORY
 from dra_apiserver.user import UserInfo
 
+ALWAYS_ALLOW = "AlwaysAllow"
+AUTHORIZATION_MODES = (ALWAYS_ALLOW, "Node", "RBAC")
+
+
+def authorization_mode(text: str) -> str:
+    """The text, where it is a list of modes with commas.
+
+    Raises:
+        ValueError: it is not; in upstream's words.
+    """
+    modes = text.split(",")
+    for mode in modes:
+        if mode not in AUTHORIZATION_MODES:
+            raise ValueError(f'authorization-mode "{mode}" is not a valid mode')
+        if modes.count(mode) > 1:
+            raise ValueError(f'authorization-mode ["{mode}"] has mode specified more than once')
+    return text
+
 
 @dataclass(frozen=True, slots=True)
 class Config:
@@ -40,7 +58,7 @@ class Config:
     features: FeatureGates = field(default_factory=FeatureGates)
     event_ttl: float = 3600.0
     access_log: bool = False
-    authorization_mode: str = "AlwaysAllow"
+    authorization_mode: str = ALWAYS_ALLOW
     disabled_plugins: frozenset[str] = frozenset()
     anonymous_auth: bool = True
     nodes: NodeAccess = field(default_factory=NodeAccess)
@@ -50,6 +68,12 @@ class Config:
     client_certificates: bool = False
     known_tokens: Mapping[str, UserInfo] = field(default_factory=dict)
     guard: Guard = field(default_factory=Guard)
+
+    @property
+    def authorizes(self) -> tuple[str, ...]:
+        """Who decides what callers may do, in order; empty where everybody may do everything."""
+        modes = tuple(self.authorization_mode.split(","))
+        return () if ALWAYS_ALLOW in modes else modes
 
     @property
     def directory(self) -> Path:

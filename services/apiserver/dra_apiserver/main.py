@@ -13,7 +13,7 @@ from dra_shared.service import Options, guard, run, serving
 from dra_shared.service import features as service_features
 
 from dra_apiserver import admission
-from dra_apiserver.config import Config
+from dra_apiserver.config import ALWAYS_ALLOW, Config, authorization_mode
 from dra_apiserver.credentials import read_token_file
 from dra_apiserver.kinds import catalog
 from dra_apiserver.nodeaccess import NodeAccess
@@ -72,9 +72,8 @@ def options() -> Options:
     made.feature_options()
     made.option(
         "--authorization-mode",
-        default="AlwaysAllow",
-        choices=("AlwaysAllow", "RBAC"),
-        help="RBAC: service accounts and who is impersonated may do what roles and bindings say",
+        default=ALWAYS_ALLOW,
+        help="RBAC: callers may do what roles and bindings say; Node,RBAC: nodes read what their pods need",
     )
     made.option(
         "--disable-admission-plugins",
@@ -154,6 +153,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
     chosen = parser.parse_args(arguments)
     try:
         features = service_features(chosen)
+        authorization_mode(chosen.authorization_mode)
         catalog.runtime_config(chosen.runtime_config)
         disabled_plugins = admission.disabled_plugins(chosen.disable_admission_plugins, catalog.KINDS)
         tls = serving(chosen)

@@ -6,7 +6,7 @@ import asyncio
 import contextlib
 import socket
 import sys
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from email.utils import formatdate
 from types import TracebackType
 from typing import Any, Self
@@ -22,6 +22,7 @@ from uvicorn.server import ServerState
 
 from dra_apiserver.api import Api
 from dra_apiserver.app import Application
+from dra_apiserver.authorization import Authorizer, Union
 from dra_apiserver.config import Config
 from dra_apiserver.connection import Connection
 from dra_apiserver.errors import StatusError
@@ -30,8 +31,11 @@ from dra_apiserver.kinds import catalog
 from dra_apiserver.kinds.admissionregistration.dynamic.plugin import Dynamic
 from dra_apiserver.kinds.bootstrap import Followers, Restorer, make_missing
 from dra_apiserver.kinds.custom.follow import Definitions
+from dra_apiserver.kinds.kubelets.authorizer import NodeAuthorizer
+from dra_apiserver.kinds.kubelets.graph import Graph
 from dra_apiserver.kinds.metrics import handlers as metrics_server
 from dra_apiserver.kinds.rbac.authorizer import RBAC
+from dra_apiserver.kinds.rbac.bootstrap import default_rules
 from dra_apiserver.metrics import Metrics, Sample
 from dra_apiserver.storage import Record, Store, kubernetesversion
 from dra_apiserver.storage.catalog import Database
@@ -84,7 +88,7 @@ class ApiServer:
             )
             metrics = Metrics()
             registry = catalog.registry(config.runtime_config, config.features)
-            authorizer = RBAC(self.store) if config.authorization_mode == "RBAC" else None
+            authorizer = _authorizer(config, self.store)
             self.api = Api(config, self.store, registry, self._clock, metrics, authorizer)
             if config.metrics_server:
                 metrics_server.serve(self.api)
@@ -240,6 +244,15 @@ def _gates(features: FeatureGates) -> Iterable[Sample]:
     for name, gate in release(features.version).gates.items():
         stage = "" if gate.stage == "GA" else gate.stage.upper()
         yield (name, stage), float(features.enabled(name))
+
+
+def _authorizer(config: Config, store: Store) -> Authorizer | None:
+    known: dict[str, Callable[[], Authorizer]] = {
+        "Node": lambda: NodeAuthorizer(Graph(store), default_rules("system:node")),
+        "RBAC": lambda: RBAC(store),
+    }
+    found = [known[mode]() for mode in config.authorizes]
+    return None if not found else Union(found)
 
 
 def _remove_if(revision: int) -> Any:

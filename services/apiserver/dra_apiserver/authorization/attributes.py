@@ -23,6 +23,8 @@ class Attributes:
     namespace: str = ""
     name: str = ""
     path: str | None = None
+    fields: tuple[tuple[str, str], ...] = ()
+    """The fields that a list, a watch or a deletecollection selects by, and their only value."""
 
     @property
     def combined(self) -> str:

@@ -74,19 +74,24 @@ def attributes_of(request: Request) -> Attributes:
             rest = rest[2:]
     name = rest[1] if len(rest) > 1 else ""
     subresource = rest[2] if len(rest) > 2 and verb != "proxy" else ""
-    if not name and verb == "get":
-        verb = "watch" if request.flag("watch") else "list"
-        name = _selected(request.query.get("fieldSelector", ""))
-    elif not name and verb == "delete":
-        verb = "deletecollection"
-    return Attributes(request.user, verb, group, rest[0], subresource, namespace, name)
+    fields: tuple[tuple[str, str], ...] = ()
+    if not name and verb in ("get", "delete"):
+        fields = _selected(request.query.get("fieldSelector", ""))
+        if verb == "delete":
+            verb = "deletecollection"
+        else:
+            verb = "watch" if request.flag("watch") else "list"
+            name = next((value for field, value in fields if field == "metadata.name"), "")
+            name = "" if path_segment_name(name) else name
+    return Attributes(request.user, verb, group, rest[0], subresource, namespace, name, fields=fields)
 
 
-def _selected(selector: str) -> str:
-    """The name of the one object that a field selector leaves."""
+def _selected(selector: str) -> tuple[tuple[str, str], ...]:
+    """The fields for which a field selector leaves one value."""
+    if not selector:
+        return ()
     try:
         terms = parse_field_selector(selector).terms
     except SelectorError:
-        return ""
-    found = next((term.value for term in terms if term.field == "metadata.name" and term.equal), "")
-    return "" if path_segment_name(found) else found
+        return ()
+    return tuple((term.field, term.value) for term in terms if term.equal)

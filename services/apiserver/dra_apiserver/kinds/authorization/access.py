@@ -76,8 +76,16 @@ def _question(spec: JsonObject, user: UserInfo) -> Attributes:
     if wanted is None:
         wanted = spec["nonResourceAttributes"]
         return Attributes(user, wanted.get("verb") or "", path=wanted.get("path") or "")
-    fields = ("verb", "group", "resource", "subresource", "namespace", "name")
-    return Attributes(user, *(wanted.get(field) or "" for field in fields))
+    verb, group, resource, subresource, namespace, name = (
+        wanted.get(field) or "" for field in ("verb", "group", "resource", "subresource", "namespace", "name")
+    )
+    requirements = (wanted.get("fieldSelector") or {}).get("requirements") or ()
+    fields = tuple(
+        (one["key"], one["values"][0])
+        for one in requirements
+        if one.get("operator") == "In" and len(one.get("values") or ()) == 1
+    )
+    return Attributes(user, verb, group, resource, subresource, namespace, name, fields=fields)
 
 
 def review_rules(api: Api, request: Request, obj: JsonObject) -> JsonObject:

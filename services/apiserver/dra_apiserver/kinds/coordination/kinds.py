@@ -11,6 +11,7 @@ from dra_apiserver.kinds.common.builtin import builtin
 from dra_apiserver.kinds.common.checked import CheckedStrategy
 from dra_apiserver.kinds.common.printing import printer
 from dra_apiserver.kinds.coordination import columns, lease
+from dra_apiserver.kinds.kubelets.restriction import NODE_RESTRICTION
 
 KINDS = (
     builtin(
@@ -25,6 +26,7 @@ KINDS = (
         "leases",
         strategy=CheckedStrategy(lease.check_lease),
         printer=printer("Name|Holder|Age", columns.lease),
+        mutating_admission=(NODE_RESTRICTION,),
         allow_create_on_update=True,
         allow_unconditional_update=False,
     ),

@@ -20,6 +20,7 @@ from dra_apiserver.errors import (
 from dra_apiserver.handlers.bodies import read_body, reply
 from dra_apiserver.handlers.options import write_options
 from dra_apiserver.http import Request
+from dra_apiserver.kinds.kubelets.restriction import restrict_token
 from dra_apiserver.target import Target
 from dra_apiserver.tokens import ISSUER
 
@@ -37,6 +38,9 @@ async def token(api: Api, request: Request, target: Target) -> None:
     """A token for a service account, perhaps bound to a pod, a node or a secret."""
     options = write_options(request, "CreateOptions")
     wanted = await read_body(api, request, _TOKEN.group, "v1", _TOKEN.plural, options)
+    ctx = api.context(target, request.user, options.dry_run)
+    # Before the default audience is filled in: what a pod's volume leaves out, its kubelet leaves out, too.
+    restrict_token(ctx, target.name, wanted)
     account = api.lookup("", "serviceaccounts", target.namespace, target.name)
     if account is None:
         raise not_found(target.qualified, target.name)
@@ -66,7 +70,7 @@ async def token(api: Api, request: Request, target: Target) -> None:
         raise invalid_object(*_TOKEN, "", [invalid("spec.expirationSeconds", seconds, text)])
     wanted["metadata"] = meta
     wanted["spec"] = {**spec, "audiences": audiences, "expirationSeconds": seconds}
-    await api.admit(request, target, wanted, api.context(target, request.user, options.dry_run), "CREATE")
+    await api.admit(request, target, wanted, ctx, "CREATE")
     spec = wanted["spec"]
     audiences, seconds = spec["audiences"], spec["expirationSeconds"]
     bound = _bound_objects(api, target, spec.get("boundObjectRef"))

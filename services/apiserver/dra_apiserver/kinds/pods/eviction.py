@@ -17,6 +17,7 @@ from dra_apiserver.errors import (
 from dra_apiserver.handlers.bodies import SUCCESS, read_body, reply
 from dra_apiserver.handlers.options import write_options
 from dra_apiserver.http import Request
+from dra_apiserver.kinds.kubelets.restriction import restrict_eviction
 from dra_apiserver.rest.delete import DeleteOptions, remove
 from dra_apiserver.storage import Put, Record
 from dra_apiserver.target import Target
@@ -31,7 +32,9 @@ async def evict(api: Api, request: Request, target: Target) -> None:
     """Delete a pod unless a disruption budget forbids it."""
     options = write_options(request, "CreateOptions")
     eviction = await read_body(api, request, "policy", "v1", "Eviction", options)
-    await api.admit(request, target, eviction, api.context(target, request.user, options.dry_run), "CREATE")
+    ctx = api.context(target, request.user, options.dry_run)
+    restrict_eviction(ctx, target.name)
+    await api.admit(request, target, eviction, ctx, "CREATE")
     wanted = eviction.get("deleteOptions") or {}
     if not isinstance(wanted, dict):
         raise bad_request("Eviction: deleteOptions must be an object")

@@ -12,6 +12,7 @@ from dra_apiserver.kinds.common.checked import CheckedStrategy
 from dra_apiserver.kinds.common.fieldlabels import unsupported_field_label
 from dra_apiserver.kinds.common.printing import printer
 from dra_apiserver.kinds.connect import logs, proxy, streaming
+from dra_apiserver.kinds.kubelets.restriction import NODE_RESTRICTION
 from dra_apiserver.kinds.pods import (
     admission,
     binding,
@@ -63,6 +64,7 @@ KINDS = (
         mutating_admission=(
             ("LimitRanger", limits.limit_defaults),
             ("ServiceAccount", admission.service_account),
+            NODE_RESTRICTION,
             ("Priority", priority.priority),
             ("DefaultTolerationSeconds", admission.default_tolerations),
             ("RuntimeClass", runtimeclass.runtime_class),

@@ -36,6 +36,12 @@ def roles_and_bindings() -> Iterator[Object]:
         yield made
 
 
+def default_rules(role: str) -> list[Object]:
+    """The rules of a default cluster role."""
+    found = (one for one in roles_and_bindings() if one["kind"] == "ClusterRole")
+    return next(one["rules"] for one in found if one["metadata"]["name"] == role)
+
+
 def controller_role(name: str, rules: list[Object]) -> Iterator[Object]:
     """The role of a controller with an account of its own, and the binding of both."""
     meta = {

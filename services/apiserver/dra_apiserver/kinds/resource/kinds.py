@@ -6,6 +6,7 @@ from dra_apiserver.kinds.common import objectcells
 from dra_apiserver.kinds.common.builtin import STATUS_ALONE, builtin
 from dra_apiserver.kinds.common.fieldlabels import unsupported_version_label
 from dra_apiserver.kinds.common.printing import printer
+from dra_apiserver.kinds.kubelets.restriction import NODE_RESTRICTION
 from dra_apiserver.kinds.resource import columns, conversion, defaults, deviceclass
 from dra_apiserver.kinds.resource.strategy import (
     DeviceClassStrategy,
@@ -81,6 +82,7 @@ KINDS = (
         default=defaults.resource_slice,
         conversions={"v1beta1": (conversion.slice_from_beta, conversion.slice_to_beta)},
         printer=printer("Name|Node|Driver|Pool|Age", columns.device_slice),
+        mutating_admission=(NODE_RESTRICTION,),
         counts_generation=True,
         return_deleted_object=True,
         field_label_error=unsupported_version_label,

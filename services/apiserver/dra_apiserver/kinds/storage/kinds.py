@@ -10,6 +10,7 @@ from __future__ import annotations
 from dra_apiserver.kinds.common.builtin import STATUS_ALONE, builtin
 from dra_apiserver.kinds.common.checked import CheckedStrategy, StatusStrategy
 from dra_apiserver.kinds.common.printing import printer
+from dra_apiserver.kinds.kubelets.restriction import NODE_RESTRICTION
 from dra_apiserver.kinds.pods import limits
 from dra_apiserver.kinds.storage import admission, claimstatus, columns, csi, defaults, volumes, warnings
 from dra_apiserver.kinds.storage.strategy import ClaimStrategy, VolumeStrategy
@@ -26,7 +27,7 @@ KINDS = (
             columns.claim,
         ),
         warnings={"": warnings.claim},
-        mutating_admission=(("DefaultStorageClass", admission.default_storage_class),),
+        mutating_admission=(NODE_RESTRICTION, ("DefaultStorageClass", admission.default_storage_class)),
         validating_admission=(("LimitRanger", limits.limit_ranges),),
         return_deleted_object=True,
     ),
@@ -62,6 +63,7 @@ KINDS = (
         "csinodes",
         strategy=CheckedStrategy(csi.check_csi_node),
         printer=printer("Name|Drivers#|Age", columns.csi_node),
+        mutating_admission=(NODE_RESTRICTION,),
         allow_unconditional_update=False,
         return_deleted_object=True,
     ),

@@ -1,0 +1,50 @@
+"""Several authorizers, of which one is enough (apiserver's pkg/authorization/union)."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from dra_shared.cel.authorization import Decision
+
+from dra_apiserver.authorization.attributes import Attributes
+from dra_apiserver.authorization.authorizer import PRIVILEGED, Authorizer
+from dra_apiserver.authorization.rules import Rule
+from dra_apiserver.user import UserInfo
+
+JsonObject = dict[str, Any]
+
+
+class Union:
+    """Asks them in order; upstream's superuser is always the first."""
+
+    def __init__(self, authorizers: Sequence[Authorizer]) -> None:
+        self._authorizers = authorizers
+
+    def authorize(self, wanted: Attributes) -> Decision:
+        """The first one's that allows it; else every reason that there is."""
+        if PRIVILEGED in wanted.user.groups:
+            return Decision(True)
+        reasons = []
+        for authorizer in self._authorizers:
+            decision = authorizer.authorize(wanted)
+            if decision.allowed:
+                return decision
+            if decision.reason:
+                reasons.append(decision.reason)
+        return Decision(False, "\n".join(reasons))
+
+    def rules_of(self, user: UserInfo, namespace: str) -> tuple[list[Rule], list[JsonObject]]:
+        """Every rule that one of them knows, and the roles that are missing."""
+        rules: list[Rule] = []
+        missing: list[JsonObject] = []
+        for authorizer in self._authorizers:
+            found, absent = authorizer.rules_of(user, namespace)
+            rules += found
+            missing += absent
+        return rules, missing
+
+    def role_rules(self, reference: JsonObject, namespace: str) -> Sequence[Rule] | None:
+        """The rules of a role, from the one that knows roles."""
+        found = (authorizer.role_rules(reference, namespace) for authorizer in self._authorizers)
+        return next((rules for rules in found if rules is not None), None)

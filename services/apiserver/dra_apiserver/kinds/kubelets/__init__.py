@@ -1,0 +1,1 @@
+"""What kubelets may do: the Node authorizer and the NodeRestriction admission plugin."""

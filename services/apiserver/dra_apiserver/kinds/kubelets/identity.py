@@ -1,0 +1,16 @@
+"""Which node a user is (pkg/auth/nodeidentifier)."""
+
+from __future__ import annotations
+
+from dra_apiserver.user import UserInfo
+
+#: The group of all nodes.
+NODES = "system:nodes"
+_USER = "system:node:"
+
+
+def node_of(user: UserInfo) -> str | None:
+    """The name of the node that the user is, "" where it has none; None for everybody else."""
+    if NODES not in user.groups or not user.name.startswith(_USER):
+        return None
+    return user.name.removeprefix(_USER)

@@ -1,0 +1,41 @@
+"""The graph keeps up with collections, also where they have forgotten what happened."""
+
+from collections import defaultdict
+from typing import Any, cast
+
+import orjson
+from dra_apiserver.kinds.kubelets.graph import SECRET, Graph
+from dra_apiserver.storage import Store
+from dra_apiserver.storage.collection import Collection
+from dra_apiserver.storage.records import Record
+
+
+class _Store:
+    def __init__(self) -> None:
+        self.collections: dict[Any, Collection] = defaultdict(lambda: Collection(0))
+
+    def collection(self, resource: tuple[str, str]) -> Collection:
+        return self.collections[resource]
+
+
+def _pod(name: str, node: str, secret: str) -> Record:
+    volumes = [{"name": "v", "secret": {"secretName": secret}}]
+    pod = {"metadata": {"namespace": "default", "name": name}, "spec": {"nodeName": node, "volumes": volumes}}
+    return Record(f"default/{name}", 1, orjson.dumps(pod))
+
+
+def test_what_was_forgotten_is_read_again() -> None:
+    store = _Store()
+    pods = store.collection(("", "pods"))
+    pods.load([_pod("a", "n1", "one"), _pod("b", "n1", "one"), _pod("c", "n2", "two")])
+    graph = Graph(cast(Store, store))
+
+    def related() -> list[tuple[str, str]]:
+        known = [(node, name) for node in ("n1", "n2") for name in ("one", "two", "three")]
+        return [(node, name) for node, name in known if graph.related(node, SECRET, "default", name)]
+
+    assert related() == [("n1", "one"), ("n2", "two")]
+    pods.reset([_pod("b", "n1", "one"), _pod("c", "n1", "three")], 5)
+    assert related() == [("n1", "one"), ("n1", "three")]
+    pods.reset([_pod("c", "n1", "three")], 6)
+    assert related() == [("n1", "three")]
