@@ -4,7 +4,8 @@ from collections.abc import Callable
 from typing import Any
 
 from dra_cli.errors import CommandError
-from dra_cli.jsonpath import PathError, parse
+from dra_cli.jsonpath import PathError, path
+from dra_cli.jsonpath.golang import printed
 
 #: Whether an object fulfils a condition.
 Met = Callable[[dict[str, Any]], bool]
@@ -48,7 +49,7 @@ def _has(obj: dict[str, Any], name: str, wanted: str) -> bool:
 
 def _at_path(text: str) -> Met:
     # A single = ends the path; == is a part of it.
-    path, *values = (part.replace("\0", "==") for part in text.replace("==", "\0").split("="))
+    expression, *values = (part.replace("\0", "==") for part in text.replace("==", "\0").split("="))
     if len(values) > 1:
         raise CommandError(_FORMAT, 2)
     wanted = values[0].strip("'\"") if values else None
@@ -58,25 +59,21 @@ def _at_path(text: str) -> Met:
             2,
         )
     try:
-        read = parse(path)
+        template = path(expression.strip())
     except PathError as error:
         raise CommandError(str(error), 2) from error
 
     def met(obj: dict[str, Any]) -> bool:
-        found = read(obj)
+        try:
+            found = template.values(obj)
+        except PathError as error:
+            raise CommandError(str(error)) from error
         if len(found) > 1:
             raise CommandError("given jsonpath expression matches more than one value")
         if not found or wanted is None:
             return bool(found)
         if isinstance(found[0], dict | list):
             raise CommandError("jsonpath leads to a nested object or list which is not supported")
-        return _text(found[0]).strip() == wanted.strip()
+        return printed(found[0]).strip() == wanted.strip()
 
     return met
-
-
-def _text(value: Any) -> str:
-    """A value as Go prints it."""
-    if value is None:
-        return "<nil>"
-    return str(value).lower() if isinstance(value, bool) else str(value)

@@ -9,7 +9,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from dra_shared.api.resources import Resource
+import httpx
+from dra_shared.api.resources import NODES, RESOURCE_SLICES, Resource
 from dra_shared.clock import SPEED
 from dra_shared.features import with_defaults
 
@@ -194,7 +195,7 @@ class ClusterServices:
                     specs.append(spec)
                     await supervisor.add(spec)
                 self._publish(specs, supervisor)
-            await supervisor.ready()
+            await supervisor.ready(progress=self._grown)
             self._ready = True
             self._publish(specs, supervisor)
             if "node-agent" not in self._options.without:
@@ -202,6 +203,17 @@ class ClusterServices:
                 stack.push_async_callback(_ended, following)
             return server, stack.pop_all()
         raise AssertionError("the stack hides no error")
+
+    async def _grown(self) -> list[int]:
+        """How many nodes there are, and how many slices their drivers have published."""
+        counted = []
+        async with self.cluster.client("dralab") as client:
+            for resource in (NODES, RESOURCE_SLICES):
+                with contextlib.suppress(httpx.HTTPError, OSError, TimeoutError, ValueError, KeyError):
+                    listed = (await client.raw("GET", resource.path(), params={"limit": "1"})).json()
+                    more = listed["metadata"].get("remainingItemCount", 0)
+                    counted.append(len(listed["items"]) + more)
+        return counted
 
     async def _restore(self) -> None:
         """Write the objects that the cluster starts with, before anything but the API server runs."""

@@ -11,7 +11,7 @@ import os
 import signal
 import ssl
 import sys
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from types import TracebackType
@@ -28,6 +28,7 @@ from dra_cli.forkserver import Forked, ForkServer
 from dra_cli.ports import Port, PortTaken
 
 _POLL = 0.02
+_LOOK_EVERY = 1.0
 # With this a process says that its options are wrong.
 _USAGE = 2
 _GRACE = 5.0
@@ -129,34 +130,41 @@ class Supervisor:
         """How often each service was restarted."""
         return {service.spec.name: service.restarts for service in self._services}
 
-    async def ready(self, timeout: float = 60.0, only: Sequence[str] = ()) -> None:
+    async def ready(
+        self,
+        timeout: float = 60.0,
+        only: Sequence[str] = (),
+        progress: Callable[[], Awaitable[object]] | None = None,
+    ) -> None:
         """Wait until every service, or ``only`` those of these names, is ready.
+
+        Many nodes on a busy machine take their time: ``timeout`` counts from the last time that ``progress`` gave
+        another value.
 
         Raises:
             PortTaken: another program has the port of a service that cannot move.
             CommandError: one of them is not ready after ``timeout`` seconds, or keeps dying; says which and why.
         """
         waiting = [service for service in self._services if not only or service.spec.name in only]
-        try:
-            async with asyncio.timeout(timeout):
-                while waiting:
-                    waiting = [service for service in waiting if not await _is_ready(service)]
-                    for service in self._services:
-                        service.was_ready = service.was_ready or service not in waiting
-                    for service in waiting:
-                        if service.port_taken and service.spec.known:
-                            raise PortTaken(service.spec.port.number)
-                        if service.refused or service.restarts >= 3:
-                            raise CommandError(
-                                f"{service.spec.name} does not start: {service.last_words()}",
-                                _USAGE if service.usage else 1,
-                            )
-                    await self._clock.sleep(_POLL)
-        except TimeoutError:
-            service = waiting[0]
-            raise CommandError(
-                f"{service.spec.name} is not ready after {timeout:.0f} s: {service.last_words()}"
-            ) from None
+        looked = changed = self._clock.monotonic()
+        seen: object = None
+        while True:
+            waiting = [service for service in waiting if not await _is_ready(service)]
+            for service in self._services:
+                service.was_ready = service.was_ready or service not in waiting
+            if not waiting:
+                return
+            _check(waiting)
+            now = self._clock.monotonic()
+            if progress is not None and now - looked > _LOOK_EVERY:
+                looked, before, seen = now, seen, await progress()
+                changed = now if seen != before else changed
+            if now - changed > timeout:
+                raise CommandError(
+                    f"{waiting[0].spec.name} is not ready after {timeout:.0f} s"
+                    f"{' without progress' if progress else ''}: {waiting[0].last_words()}"
+                )
+            await self._clock.sleep(_POLL)
 
     async def _keep(self, service: "_Service") -> None:
         delay = _FIRST_RESTART_DELAY
@@ -323,6 +331,17 @@ class _Service:
             if pipe >= 0:
                 os.close(pipe)
         self._pipe = self._report = -1
+
+
+def _check(waiting: Sequence[_Service]) -> None:
+    """Raise what keeps one of those that are not ready yet from ever being so."""
+    for service in waiting:
+        if service.port_taken and service.spec.known:
+            raise PortTaken(service.spec.port.number)
+        if service.refused or service.restarts >= 3:
+            raise CommandError(
+                f"{service.spec.name} does not start: {service.last_words()}", _USAGE if service.usage else 1
+            )
 
 
 def _plain(line: str) -> str:

@@ -6,6 +6,8 @@ import sys
 from collections.abc import Sequence
 
 _GAP = "   "
+# kubectl's columns take six places with the gap.
+_NARROWEST = 3
 _GOOD, _WAITS, _BAD, _PLAIN = "\033[32m", "\033[33m", "\033[31m", "\033[0m"
 _COLOURED = {
     **dict.fromkeys(
@@ -42,7 +44,7 @@ class Table:
     def __init__(self, header: Sequence[str], *, headers: bool = True) -> None:
         self._header = list(header)
         self._headers = headers
-        self._widths = [len(cell) for cell in header] if headers else [0] * len(header)
+        self._widths = [max(len(cell), _NARROWEST) if headers else _NARROWEST for cell in header]
         self._colours = coloured()
 
     def text(self, rows: Sequence[Sequence[str]]) -> str:

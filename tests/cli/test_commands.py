@@ -56,6 +56,10 @@ def test_get(dralab: Command) -> None:
     assert "kubernetes.io/hostname=node-0" in dralab("get", "nodes", "--show-labels")
     (_, claim) = dralab("get", "resourceclaims", "-o", "wide").splitlines()
     assert claim.split()[-1].startswith("node-")
+    assert dralab("get", "pod", "p", "-o", "jsonpath={.status.phase}") == "Running"
+    assert dralab("get", "nodes", "-o", "jsonpath={.items[*].metadata.name}") == "node-0 node-1"
+    columns = dralab("get", "pods", "-o", "custom-columns=NAME:.metadata.name,NODE:.spec.nodeName")
+    assert columns.split()[::2] == ["NAME", "p"]
     assert dralab("get", "jobs") == "No resources found in default namespace.\n"
     assert (
         dralab("get", "pod/nope", code=1) == 'dralab: Error from server (NotFound): pods "nope" not found\n'
@@ -182,6 +186,22 @@ def test_watching_shows_every_change_until_ctrl_c(dralab: Command) -> None:
         assert process.wait(30) == 130
         assert process.stderr is not None
         assert process.stderr.read() == ""
+
+
+@pytest.mark.usefixtures("heeds_ctrl_c")
+def test_watching_prints_a_template_for_every_change(dralab: Command) -> None:
+    template = 'jsonpath={.metadata.name}: {.data.a}{"\\n"}'
+    words = ["get", "configmap", "seen", "-w", "-o", template, "--server", dralab._cluster.url]
+    made = {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "seen"}, "data": {"a": "1"}}
+    dralab._cluster.apply(made)
+    command = [sys.executable, "-m", "dra_cli.main", *words]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as process:
+        assert process.stdout is not None
+        assert process.stdout.readline() == "seen: 1\n"
+        dralab._cluster.apply({**made, "data": {"a": "2"}})
+        assert process.stdout.readline() == "seen: 2\n"
+        process.send_signal(signal.SIGINT)
+        assert process.wait(30) == 130
 
 
 def test_wait(dralab: Command) -> None:

@@ -18,7 +18,7 @@ from dra_cli.main import main
         ("bench nothing", "dralab: unknown benchmark 'nothing': choose allocator, "),
         ("conformance nothing x", "dralab: unknown subject 'nothing': choose alloc, "),
         ("delete", "dralab: say what to delete: either KIND NAME… or --filename\n"),
-        ("get pods -o table", "dralab: unknown output 'table': choose wide, yaml, json or name\n"),
+        ("get pods -o table", "dralab: unknown output 'table': choose wide, yaml, json, name, jsonpath=…, "),
         ("explain job/x", "dralab: cannot explain 'job/x': choose pod/NAME, claim/NAME or class/NAME\n"),
         ("free -o yaml", "dralab: unknown output 'yaml': choose json, or leave it out\n"),
     ],

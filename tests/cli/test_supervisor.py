@@ -1,4 +1,5 @@
 import asyncio
+import itertools
 import os
 import signal
 import socket
@@ -13,6 +14,7 @@ from dra_cli import supervisor as supervisor_module
 from dra_cli.errors import CommandError
 from dra_cli.ports import Port, PortTaken
 from dra_cli.supervisor import ServiceSpec, Supervisor
+from dra_shared.clock import SystemClock
 from dra_shared.listening import listening_socket
 from dra_shared.service import HealthServer
 
@@ -152,6 +154,35 @@ async def test_a_service_that_is_never_ready_is_named(tmp_path: Path, stub: Stub
     async with Supervisor([stub("slow", "--never-ready")], tmp_path, report=lambda _: None) as supervisor:
         with pytest.raises(CommandError, match="slow is not ready after 1 s"):
             await supervisor.ready(timeout=1)
+
+
+class _Hurried(SystemClock):
+    """Ten seconds pass wherever someone sleeps."""
+
+    def __init__(self) -> None:
+        super().__init__("")
+        self.seconds = 0.0
+
+    def monotonic(self) -> float:
+        return self.seconds
+
+    async def sleep(self, seconds: float) -> None:
+        self.seconds += 10
+        await asyncio.sleep(0)
+
+
+async def test_a_service_may_take_its_time_as_long_as_there_is_progress(tmp_path: Path, stub: Stub) -> None:
+    clock = _Hurried()
+    nodes = itertools.chain(range(40), itertools.repeat(40))
+
+    async def progress() -> object:
+        return next(nodes)
+
+    spec = stub("slow", "--never-ready")
+    async with Supervisor([spec], tmp_path, report=lambda _: None, clock=clock) as supervisor:
+        with pytest.raises(CommandError, match="slow is not ready after 60 s without progress"):
+            await supervisor.ready(progress=progress)
+    assert 460 <= clock.seconds <= 500
 
 
 async def test_a_service_whose_port_is_taken_gets_another(tmp_path: Path, stub: Stub) -> None:

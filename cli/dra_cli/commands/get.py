@@ -1,6 +1,7 @@
 """``dralab get``."""
 
 import argparse
+import sys
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 
@@ -9,11 +10,13 @@ from dra_cli.commandline import Parser
 from dra_cli.errors import CommandError
 
 if TYPE_CHECKING:
+    from dra_cli.outputs import Named, Show
     from dra_cli.reader import Reader
     from dra_cli.selection import Selected
     from dra_cli.tables import Table
 
-_OUTPUTS = ("", "wide", "yaml", "json", "name")
+_TEMPLATES = ("jsonpath", "jsonpath-as-json", "jsonpath-file", "custom-columns", "custom-columns-file")
+_OUTPUTS = ("wide", "yaml", "json", "name", *(f"{name}=…" for name in _TEMPLATES))
 _TABLE = "application/json;as=Table;v=v1;g=meta.k8s.io,application/json"
 # Kinds of which a cluster has numbered ones.
 _NUMBERED = ("nodes", "resourceslices")
@@ -24,7 +27,9 @@ def options(parser: Parser) -> None:
     parser.add_argument("what", nargs="+", help="KIND[,KIND…], KIND NAME…, KIND/NAME…, or all")
     parser.add_argument("--namespace", "-n", help="namespace (default: default)")
     parser.add_argument("--all-namespaces", "-A", action="store_true", help="objects of all namespaces")
-    parser.add_argument("--output", "-o", default="", help="wide, yaml, json or name")
+    parser.add_argument(
+        "--output", "-o", default="", help=f"{', '.join(_OUTPUTS)}; templates as kubectl has them"
+    )
     parser.add_argument("--selector", "-l", help="label selector")
     parser.add_argument("--field-selector", help="field selector")
     parser.add_argument("--watch", "-w", action="store_true", help="then show every change, until Ctrl-C")
@@ -39,18 +44,29 @@ def run(chosen: argparse.Namespace) -> None:
     Raises:
         CommandError: no such output, or several kinds are to be watched.
     """
-    if chosen.output not in _OUTPUTS:
-        raise CommandError(f"unknown output {chosen.output!r}: choose wide, yaml, json or name", 2)
+    shown = _show(chosen)
     from dra_cli.selection import known, select
 
     with chosen_cluster(chosen).reader() as reader:
         selected = select(known(reader, chosen.what), chosen.what)
         if chosen.watch and (len(selected) > 1 or len(selected[0].names) > 1):
             raise CommandError("you may only specify a single resource type to watch", 2)
-        if chosen.output in ("", "wide"):
+        if shown is None:
             _tables(reader, chosen, selected)
         else:
-            _objects(reader, chosen, selected)
+            _objects(reader, chosen, selected, shown)
+
+
+def _show(chosen: argparse.Namespace) -> "Show | None":
+    """What prints whole objects; None for tables."""
+    if chosen.output in ("", "wide"):
+        return None
+    from dra_cli.outputs import show
+
+    shown = show(chosen.output, headers=not chosen.no_headers)
+    if shown is None:
+        raise CommandError(f"unknown output {chosen.output!r}: choose {', '.join(_OUTPUTS)}", 2)
+    return shown
 
 
 def _paths(chosen: argparse.Namespace, one: "Selected") -> Iterator[str]:
@@ -67,30 +83,56 @@ def _params(chosen: argparse.Namespace) -> dict[str, str | None]:
 # Whole objects
 
 
-def _objects(reader: "Reader", chosen: argparse.Namespace, selected: "list[Selected]") -> None:
+def _objects(reader: "Reader", chosen: argparse.Namespace, selected: "list[Selected]", shown: "Show") -> None:
     found = []
+    revision = ""
     for one in selected:
         for path in _paths(chosen, one):
             body = reader.json(path, _params(chosen))
-            items = body.get("items", [body])
-            kind = {"apiVersion": one.resource.api_version, "kind": one.resource.kind}
-            found += [(one, {**kind, **item}) for item in items]
-    if chosen.output == "name":
-        for one, item in found:
-            print(f"{one.resource.title}/{item['metadata']['name']}")
+            revision = body["metadata"].get("resourceVersion", "")
+            found += [_named(one, item) for item in body.get("items", [body])]
+    if not chosen.watch:
+        single = len(selected) == 1 and len(selected[0].names) == 1
+        sys.stdout.write(shown(found, single))
         return
-    single = len(selected) == 1 and len(selected[0].names) == 1
-    items = [item for _, item in found]
-    listed = {"apiVersion": "v1", "items": items, "kind": "List", "metadata": {"resourceVersion": ""}}
-    document: Any = items[0] if single else listed
-    if chosen.output == "json":
-        import json
+    for each in found:
+        _write(shown([each], True))
+    for obj in _events(reader, chosen, selected[0], path, revision, "application/json"):
+        _write(shown([_named(selected[0], obj)], True))
 
-        print(json.dumps(document, indent=2, ensure_ascii=False))
-    else:
-        import yaml
 
-        print(yaml.safe_dump(document, sort_keys=False, allow_unicode=True).rstrip())
+def _named(one: "Selected", item: dict[str, Any]) -> "Named":
+    whole = {"apiVersion": one.resource.api_version, "kind": one.resource.kind, **item}
+    return f"{one.resource.title}/{item['metadata']['name']}", whole
+
+
+def _write(text: str) -> None:
+    sys.stdout.write(text)
+    sys.stdout.flush()
+
+
+def _events(
+    reader: "Reader", chosen: argparse.Namespace, one: "Selected", path: str, revision: str, accept: str
+) -> Iterator[dict[str, Any]]:
+    """What the events after a revision are about, until the watch ends.
+
+    Raises:
+        CommandError: it ends with an error.
+    """
+    import json
+
+    params = {**_params(chosen), "watch": "true", "resourceVersion": revision}
+    if one.names:
+        path = path.rpartition("/")[0]
+        params["fieldSelector"] = f"metadata.name={one.names[0]}"
+    if accept == _TABLE and _is_whole(chosen, one):
+        params["includeObject"] = "Object"
+    for line in reader.lines(path, params, accept):
+        event = json.loads(line)
+        if event["type"] == "ERROR":
+            raise CommandError(f"the watch ended: {event['object'].get('message', '')}")
+        if event["type"] != "BOOKMARK":
+            yield event["object"]
 
 
 # Tables
@@ -109,28 +151,17 @@ def _tables(reader: "Reader", chosen: argparse.Namespace, selected: "list[Select
                 shown += 1
                 printer.fresh = False
             if chosen.watch:
-                _watch(reader, chosen, printer, path, table)
+                revision = table["metadata"].get("resourceVersion")
+                for event in _events(reader, chosen, one, path, revision, _TABLE):
+                    print(printer.text(event), flush=True)
     if not shown and not chosen.watch:
         spaced = any(one.resource.namespaced for one in selected) and not chosen.all_namespaces
         print("No resources found" + (f" in {chosen.namespace or 'default'} namespace." if spaced else "."))
 
 
-def _watch(
-    reader: "Reader", chosen: argparse.Namespace, printer: "_Printer", path: str, table: dict[str, Any]
-) -> None:
-    import json
-
-    params = {**_params(chosen), "watch": "true", "resourceVersion": table["metadata"].get("resourceVersion")}
-    if printer.one.names:
-        path = path.rpartition("/")[0]
-        params["fieldSelector"] = f"metadata.name={printer.one.names[0]}"
-    params["includeObject"] = "Object" if printer.whole else None
-    for line in reader.lines(path, params, _TABLE):
-        event = json.loads(line)
-        if event["type"] == "ERROR":
-            raise CommandError(f"the watch ended: {event['object'].get('message', '')}")
-        if event["type"] != "BOOKMARK":
-            print(printer.text(event["object"]), flush=True)
+def _is_whole(chosen: argparse.Namespace, one: "Selected") -> bool:
+    """Whether rows need the objects that they are about."""
+    return bool(chosen.output == "wide" and one.resource.plural == "resourceclaims")
 
 
 class _Printer:
@@ -138,7 +169,7 @@ class _Printer:
 
     def __init__(self, chosen: argparse.Namespace, one: "Selected", titles: bool) -> None:
         self.one = one
-        self.whole = chosen.output == "wide" and one.resource.plural == "resourceclaims"
+        self.whole = _is_whole(chosen, one)
         self.fresh = True
         self._chosen = chosen
         self._titles = titles

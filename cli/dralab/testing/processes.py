@@ -11,7 +11,6 @@ from dra_cli.errors import CommandError
 
 from dralab.testing.options import Options
 
-_START_TIMEOUT = 60.0
 _STOP_TIMEOUT = 30.0
 _POLL = 0.01
 
@@ -56,11 +55,11 @@ class Processes:
                 start_new_session=True,
             )
         try:
-            async with asyncio.timeout(_START_TIMEOUT):
-                while not self._is_ready():
-                    if self._process.returncode is not None:
-                        raise CommandError(log.read_text(errors="replace").strip() or "dralab up ended")
-                    await asyncio.sleep(_POLL)
+            # It ends by itself where it does not become ready.
+            while not self._is_ready():
+                if self._process.returncode is not None:
+                    raise CommandError(log.read_text(errors="replace").strip() or "dralab up ended")
+                await asyncio.sleep(_POLL)
         except BaseException:
             await self._stop()
             raise

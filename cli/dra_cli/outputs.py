@@ -1,0 +1,166 @@
+"""What ``get -o`` prints besides tables: yaml, json, name, and what a user's own template says.
+
+Upstream: cli-runtime/pkg/genericclioptions/jsonpath_flags.go, cli-runtime/pkg/printers/jsonpath.go and
+kubectl/pkg/cmd/get/customcolumn.go.
+"""
+
+import json
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Any
+
+from dra_cli.errors import CommandError
+from dra_cli.jsonpath import PathError, Template, path
+from dra_cli.jsonpath.golang import printed
+from dra_cli.tables import Table
+
+JsonObject = dict[str, Any]
+#: An object with what ``-o name`` calls it.
+Named = tuple[str, JsonObject]
+#: Gives the text for objects; the second argument says whether it is one object by itself, or a list.
+Show = Callable[[Sequence[Named], bool], str]
+
+_NO_TEMPLATE = "template format specified but no template given"
+_TWO_LINES = (
+    "Expected format is one line of space separated headers, one line of space separated column specs."
+)
+
+
+def show(output: str, *, headers: bool = True) -> Show | None:
+    """The printer of an output; None where it is none.
+
+    Raises:
+        CommandError: the output's template is none, or cannot be read.
+    """
+    kind, _, template = output.partition("=")
+    if kind in _PLAIN:
+        return None if template else _PLAIN[kind]()
+    if kind in ("jsonpath", "jsonpath-as-json", "jsonpath-file"):
+        return _jsonpath(kind, template)
+    if kind in ("custom-columns", "custom-columns-file"):
+        columns = _columns(template) if kind == "custom-columns" else _columns_of_file(template)
+        return _custom_columns(columns, headers)
+    return None
+
+
+def _document(objects: Sequence[Named], single: bool) -> JsonObject:
+    if single:
+        return objects[0][1]
+    items = [obj for _, obj in objects]
+    return {"apiVersion": "v1", "items": items, "kind": "List", "metadata": {"resourceVersion": ""}}
+
+
+def _json() -> Show:
+    return lambda objects, single: json.dumps(_document(objects, single), indent=2, ensure_ascii=False) + "\n"
+
+
+def _yaml() -> Show:
+    shown = 0
+
+    def text(objects: Sequence[Named], single: bool) -> str:
+        import yaml
+
+        nonlocal shown
+        shown += 1
+        rule = "---\n" if shown > 1 else ""
+        return rule + yaml.safe_dump(_document(objects, single), sort_keys=False, allow_unicode=True)
+
+    return text
+
+
+def _name() -> Show:
+    return lambda objects, _: "".join(f"{name}\n" for name, _ in objects)
+
+
+_PLAIN: dict[str, Callable[[], Show]] = {"json": _json, "yaml": _yaml, "name": _name}
+
+
+# Templates
+
+
+def _jsonpath(kind: str, given: str) -> Show:
+    if not given:
+        raise CommandError(_NO_TEMPLATE, 2)
+    text = _read(given, "error reading --template") if kind == "jsonpath-file" else given
+    try:
+        template = Template(text)
+    except PathError as error:
+        raise CommandError(f"error parsing jsonpath {text}, {error}", 2) from error
+
+    def shown(objects: Sequence[Named], single: bool) -> str:
+        document = _document(objects, single)
+        try:
+            if kind == "jsonpath-as-json":
+                results = template.results(document)
+                return "".join(json.dumps(each, indent=4, ensure_ascii=False) + "\n" for each in results)
+            return template.text(document)
+        except PathError as error:
+            raise CommandError(f"error executing jsonpath {json.dumps(text)}: {error}") from error
+
+    return shown
+
+
+Column = tuple[str, Template]
+
+
+def _columns(spec: str) -> list[Column]:
+    if not spec:
+        raise CommandError("custom-columns format specified but no custom columns given", 2)
+    found = []
+    for part in spec.split(","):
+        header, colon, expression = part.partition(":")
+        if not colon:
+            raise CommandError(
+                f"unexpected custom-columns spec: {part}, expected <header>:<json-path-expr>", 2
+            )
+        found.append((header, _column(expression)))
+    return found
+
+
+def _columns_of_file(name: str) -> list[Column]:
+    if not name:
+        raise CommandError("custom-columns format specified but no custom columns given", 2)
+    lines = [line.split() for line in _read(name, "error reading template").splitlines()]
+    for place, part in enumerate(("header", "spec")):
+        if len(lines) <= place or not lines[place]:
+            raise CommandError(f"invalid template, missing {part} line. {_TWO_LINES}", 2)
+    headers, specs = lines[:2]
+    if len(headers) != len(specs):
+        raise CommandError(
+            f"number of headers ({len(headers)}) and field specifications ({len(specs)}) don't match", 2
+        )
+    return [(header, _column(spec)) for header, spec in zip(headers, specs, strict=True)]
+
+
+def _column(expression: str) -> Template:
+    if not expression:
+        return Template("")
+    try:
+        return path(expression)
+    except PathError as error:
+        raise CommandError(str(error), 2) from error
+
+
+def _custom_columns(columns: Sequence[Column], headers: bool) -> Show:
+    table = Table([header for header, _ in columns], headers=headers)
+
+    def shown(objects: Sequence[Named], _: bool) -> str:
+        rows = [[_cell(template, obj) for _, template in columns] for _, obj in objects]
+        text = table.text(rows)
+        return f"{text}\n" if text else ""
+
+    return shown
+
+
+def _cell(template: Template, obj: JsonObject) -> str:
+    try:
+        return ",".join(map(printed, template.values(obj))) or "<none>"
+    except PathError as error:
+        raise CommandError(str(error)) from error
+
+
+def _read(name: str, what: str) -> str:
+    try:
+        return Path(name).read_text()
+    except (OSError, UnicodeDecodeError) as error:
+        raise CommandError(f"{what} {name}, {error}", 2) from error
