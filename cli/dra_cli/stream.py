@@ -9,6 +9,7 @@ import contextlib
 import json
 import os
 import shutil
+import signal
 import socket
 import ssl
 import sys
@@ -36,13 +37,31 @@ def execute(reader: Reader, path: str, params: Sequence[tuple[str, str]], *, std
     query = [*params, ("stdout", "true"), ("stderr", "false" if tty else "true")]
     query += [("stdin", "true")] * stdin + [("tty", "true")] * tty
     connection, early = _connect(reader, f"{path}?{urlencode(query)}")
-    with contextlib.closing(connection), _raw(tty and stdin):
-        if tty:
-            size = shutil.get_terminal_size()
-            _send(connection, _SIZE, json.dumps({"Width": size.columns, "Height": size.lines}).encode())
+    link = _Link(connection)
+    with contextlib.closing(connection), _raw(tty and stdin), _sizes(link, wanted=tty):
         if stdin:
-            threading.Thread(target=_feed, args=(connection,), daemon=True).start()
-        return _receive(connection, early)
+            threading.Thread(target=_feed, args=(link,), daemon=True).start()
+        return _receive(link, early)
+
+
+class _Link:
+    """The connection; several threads send on it."""
+
+    def __init__(self, connection: socket.socket) -> None:
+        self.connection = connection
+        self._lock = threading.Lock()
+
+    def send(self, channel: int, data: bytes) -> None:
+        """Send a message on a channel."""
+        self._frame(BINARY, bytes([channel]) + data)
+
+    def pong(self, data: bytes) -> None:
+        """Answer a ping."""
+        self._frame(PONG, data)
+
+    def _frame(self, opcode: int, payload: bytes) -> None:
+        with self._lock:
+            self.connection.sendall(frame(opcode, payload, masked=True))
 
 
 def upgrade_request(reader: Reader, path: str) -> bytes:
@@ -108,23 +127,60 @@ def _body(connection: socket.socket, head: bytes, body: bytes) -> bytes:
     return body
 
 
-def _feed(connection: socket.socket) -> None:
+def _feed(link: _Link) -> None:
     with contextlib.suppress(OSError):
         while data := os.read(sys.stdin.fileno(), _CHUNK):
-            _send(connection, _STDIN, data)
-        _send(connection, _CLOSED, bytes([_STDIN]))
+            link.send(_STDIN, data)
+        link.send(_CLOSED, bytes([_STDIN]))
 
 
-def _send(connection: socket.socket, channel: int, data: bytes) -> None:
-    connection.sendall(frame(BINARY, bytes([channel]) + data, masked=True))
+@contextlib.contextmanager
+def _sizes(link: _Link, *, wanted: bool) -> Iterator[None]:
+    """Send the terminal's size, now and whenever it changes (kubectl/pkg/util/term/resizeevents.go)."""
+    if not wanted:
+        yield
+        return
+    _send_size(link)
+    # A thread waits for the signal, which interrupts nothing then. Ignored, it would not come at all.
+    before = signal.signal(signal.SIGWINCH, lambda number, where: None)
+    blocked = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGWINCH})
+    ended = threading.Event()
+    follower = threading.Thread(target=_follow_size, args=(link, ended), daemon=True)
+    follower.start()
+    try:
+        yield
+    finally:
+        ended.set()
+        if follower.ident is not None and follower.is_alive():
+            signal.pthread_kill(follower.ident, signal.SIGWINCH)
+        follower.join()
+        signal.pthread_sigmask(signal.SIG_SETMASK, blocked)
+        signal.signal(signal.SIGWINCH, before)
 
 
-def _receive(connection: socket.socket, data: bytes) -> int:
+def _follow_size(link: _Link, ended: threading.Event) -> None:
+    with contextlib.suppress(OSError):
+        while True:
+            signal.sigwait({signal.SIGWINCH})
+            if ended.is_set():
+                return
+            _send_size(link)
+
+
+def _send_size(link: _Link) -> None:
+    try:
+        columns, lines = os.get_terminal_size(sys.stdout.fileno())
+    except OSError:
+        columns, lines = shutil.get_terminal_size()
+    link.send(_SIZE, json.dumps({"Width": columns, "Height": lines}).encode())
+
+
+def _receive(link: _Link, data: bytes) -> int:
     frames, outputs = Frames(masked=False), {_STDOUT: sys.stdout.buffer, _STDERR: sys.stderr.buffer}
     while True:
         for one in frames.feed(data):
             if one.opcode == PING:
-                connection.sendall(frame(PONG, one.payload, masked=True))
+                link.pong(one.payload)
             elif one.opcode == CLOSE:
                 raise CommandError("the server closed the stream")
             elif one.opcode in (BINARY, TEXT) and one.payload:
@@ -134,7 +190,7 @@ def _receive(connection: socket.socket, data: bytes) -> int:
                 if channel in outputs:
                     outputs[channel].write(payload)
                     outputs[channel].flush()
-        data = connection.recv(_CHUNK)
+        data = link.connection.recv(_CHUNK)
         if not data:
             raise CommandError("the connection ended before the command")
 

@@ -115,7 +115,7 @@ def test_exec_and_logs(dralab: Command) -> None:
 
 
 def test_a_command_with_a_terminal(dralab: Command) -> None:
-    """As a user types: every key reaches the command, Ctrl-C too, and the terminal is as before when that has ended."""
+    """As a user types: keys reach the command, Ctrl-C too, it knows the size; the terminal is as before afterwards."""
     assert dralab("exec", "-t", "p", after=("echo", "hi")) == "hi\r\n"
     ours, theirs = pty.openpty()
     before = termios.tcgetattr(theirs)
@@ -124,6 +124,12 @@ def test_a_command_with_a_terminal(dralab: Command) -> None:
         shown = _until(ours, b"# ")
         os.write(ours, b"forgotten\x03")
         shown += _until(ours, b"^C\r\n/ # ")
+        termios.tcsetwinsize(theirs, (33, 111))
+        # As the kernel sends it to the programs in the terminal's foreground.
+        process.send_signal(signal.SIGWINCH)
+        while not shown.endswith(b"33 111\r\n/ # "):
+            os.write(ours, b"stty size\r")
+            shown = _until(ours, b"\r\n/ # ")
         os.write(ours, b"echo ab\x7fc\r")
         shown += _until(ours, b"ac\r\n/ # ")
         os.write(ours, b"exit 4\r")
