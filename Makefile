@@ -42,6 +42,9 @@ quick: install-dev ## The tests that start no process and open no socket
 fuzz: install-dev ## Send random requests to an API server (FUZZ="--requests 10000 1 2 3": so many for each seed)
 	@$(BIN)/python -m tests.apiserver.fuzzing.run $(FUZZ)
 
+mutants: install-dev ## Try the conformance suite for drivers on every mutant
+	@DRALAB_MUTANTS=all $(BIN)/python -m pytest tests/driver_conformance
+
 endure: install-dev ## Kill node agents and device plugins under pods for ten minutes (ENDURE="--minutes 60 --seed 2")
 	@$(BIN)/python -m tests.endurance.run $(ENDURE)
 

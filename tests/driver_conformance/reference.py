@@ -49,6 +49,7 @@ class Reference:
     kind = "mutant.example.com/device"
     period = 0.1
     report_every = 0.2
+    serves_beta = True
 
     def __init__(self, root: Path, node: str, client: Client, log: list[str], instance: str = "0") -> None:
         self.node = node
@@ -79,7 +80,8 @@ class Reference:
     async def serve(self) -> None:
         server = self._server = aio.server(options=(("grpc.so_reuseport", 0),))
         dra_v1_pb2_grpc.add_DRAPluginServicer_to_server(_Dra(self, dra_v1_pb2), server)
-        dra_v1beta1_pb2_grpc.add_DRAPluginServicer_to_server(_Dra(self, dra_v1beta1_pb2), server)
+        if self.serves_beta:
+            dra_v1beta1_pb2_grpc.add_DRAPluginServicer_to_server(_Dra(self, dra_v1beta1_pb2), server)
         health_v1_pb2_grpc.add_DRAResourceHealthServicer_to_server(_Health(self), server)
         registration_v1_pb2_grpc.add_RegistrationServicer_to_server(_Registration(self), server)
         for socket in (self.socket, self.registration_socket):
@@ -212,11 +214,25 @@ class Reference:
         found = await self.read(claim)
         async with self.lock:
             known = self.prepared.get(claim.uid)
+            if known is None:
+                self.check_free(found)
             devices = known if known is not None else self.ready(found)
             self.write_cdi(claim.uid, self.spec(claim.uid, devices))
             self.prepared[claim.uid] = devices
             self.save()
             return devices
+
+    def check_free(self, claim: Json) -> None:
+        """Refuse a device that another claim has, unless one of them has it as a share or for an administrator."""
+        held = {
+            device["device_name"]
+            for devices in self.prepared.values()
+            for device in devices
+            if not device["share_id"] and not device["admin"]
+        }
+        for result in claim["status"]["allocation"]["devices"]["results"]:
+            if result["driver"] == self.name and result["device"] in held and not result.get("adminAccess"):
+                raise Refused(f"{result['device']} is in use")
 
     async def read(self, claim: Any) -> Json:
         try:
@@ -252,6 +268,7 @@ class Reference:
             "cdi_device_ids": [f"{self.kind}={part}"],
             "share_id": result.get("shareID"),
             "color": color,
+            "admin": result.get("adminAccess", False),
         }
 
     def color(self, configs: Sequence[Json]) -> str:

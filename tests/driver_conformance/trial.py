@@ -19,7 +19,7 @@ from dralab.conformance.world import World, default_rules
 from tests.driver_conformance.reference import LocalDriver, Reference
 
 PACE = Pace(
-    start=2.0, call=1.0, quiet=0.4, restored=2.0, stop=1.0, health=0.8, outage=0.3, poll=0.005, cycles=60
+    start=2.0, call=1.0, quiet=0.4, restored=2.0, stop=1.0, health=0.8, outage=0.3, poll=0.005, cycles=40
 )
 BAD = frozenset({Outcome.BROKEN, Outcome.WARNING, Outcome.UNTRIED})
 
@@ -40,7 +40,7 @@ async def tried(made: type[Reference], checks: Sequence[Check] = CHECKS) -> list
         kubelet = Kubelet(root / "kubelet", PACE.poll)
         session = Session(world, kubelet, driver, cdi, PACE, parameters=parameters)
         stack.push_async_callback(session.close)
-        return await run(session, checks)
+        return await run(session, checks, {check.id: check for check in CHECKS})
 
 
 def bad(results: Sequence[Result]) -> dict[str, str]:

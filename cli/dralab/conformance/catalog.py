@@ -24,6 +24,8 @@ from dralab.conformance.check import Area, Check
 
 AREAS: Sequence[Area] = (
     registration.AREA,
+    # Before others look at a driver that has ended.
+    process.PROCESS,
     slices.AREA,
     prepare.AREA,
     unprepare.AREA,
@@ -39,7 +41,6 @@ AREAS: Sequence[Area] = (
     metrics.AREA,
     permissions.AREA,
     process.RESOURCES,
-    process.PROCESS,
     process.LOGS,
 )
 CHECKS: Sequence[Check] = tuple(check for area in AREAS for check in area.checks)

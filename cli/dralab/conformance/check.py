@@ -1,7 +1,7 @@
 """What a check is: one promise of the contract between kubelet, API server and DRA driver, and how it is tried."""
 
 import enum
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -51,6 +51,7 @@ class Check:
         source: where upstream says so.
         cost: what a breach costs users.
         recommended: whether upstream recommends it and does not demand it.
+        rests_on: more basic checks: where one of them is broken, that is what is wrong, and this one was not tried.
         attempt: tries it; raises Breach, NotOffered or Unmet.
     """
 
@@ -61,6 +62,7 @@ class Check:
     cost: str
     stage: Stage
     recommended: bool
+    rests_on: tuple[str, ...]
     attempt: Try
 
     @property
@@ -70,12 +72,17 @@ class Check:
 
 
 class Area:
-    """The checks of one area, in the order in which they are declared."""
+    """The checks of one area, in the order in which they are declared.
 
-    def __init__(self, name: str, stage: Stage = Stage.CALLS) -> None:
+    Args:
+        rests_on: what each of them rests on, besides its own.
+    """
+
+    def __init__(self, name: str, stage: Stage = Stage.CALLS, *, rests_on: Sequence[str] = ()) -> None:
         self.name = name
         self.checks: list[Check] = []
         self._stage = stage
+        self._rests_on = tuple(rests_on)
 
     def check(
         self,
@@ -87,14 +94,15 @@ class Area:
         cost: str,
         stage: Stage | None = None,
         recommended: bool = False,
+        rests_on: Sequence[str] = (),
     ) -> Callable[[Try], Try]:
         """Declare what follows as a check of the area."""
 
         def declare(attempt: Try) -> Try:
             chosen = self._stage if stage is None else stage
-            self.checks.append(
-                Check(f"{self.name}.{name}", title, promise, source, cost, chosen, recommended, attempt)
-            )
+            own = f"{self.name}.{name}"
+            bases = tuple(base for base in (*self._rests_on, *rests_on) if base != own)
+            self.checks.append(Check(own, title, promise, source, cost, chosen, recommended, bases, attempt))
             return attempt
 
         return declare

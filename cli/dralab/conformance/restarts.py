@@ -141,7 +141,7 @@ async def _interrupt(session: Session, moment: str) -> Interrupted:
             call = asyncio.create_task(session.attempt(claim))
             await _first(call, _appeared(session, files), session.pace.start)
             await session.driver.kill()
-        await asyncio.wait([call])
+        await asyncio.gather(call, return_exceptions=True)
         await session.back()
         answer = await session.attempt(claim)
         seen.prepared = answer if isinstance(answer, str) else plain(answer)

@@ -2,7 +2,7 @@
 
 import asyncio
 import contextlib
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 
 from dra_node_agent.kubelet.dra.connection import DriverError
 from dra_node_agent.kubelet.dra.wire import CallError
@@ -13,57 +13,91 @@ from dralab.conformance.session import Session
 
 Report = Callable[[Result], None]
 
-_WITH_CALLS = (Stage.BACKGROUND, Stage.CALLS)
+_FAILED = frozenset({Outcome.BROKEN, Outcome.WARNING, Outcome.UNTRIED})
 
 
-async def run(session: Session, checks: Sequence[Check], report: Report | None = None) -> list[Result]:
-    """Start the driver and try the checks; each result is reported when it is there."""
-    found: list[Result] = []
+async def run(
+    session: Session, checks: Sequence[Check], known: Mapping[str, Check], report: Report | None = None
+) -> list[Result]:
+    """Start the driver and try the checks; each result is reported when it is there.
 
-    def note(result: Result) -> None:
-        found.append(result)
-        if report is not None:
-            report(result)
-
+    ``known`` has all checks by id, for those that the chosen ones rest on.
+    """
     await session.open()
-    for stage in Stage:
-        chosen = [check for check in checks if check.stage is stage]
-        if stage is Stage.BACKGROUND:
-            waiting = [asyncio.create_task(_try(session, check)) for check in chosen]
-            try:
-                await _each(session, [one for one in checks if one.stage is Stage.CALLS], note)
-                for task in waiting:
-                    note(await task)
-            finally:
-                for task in waiting:
-                    task.cancel()
-        elif stage not in _WITH_CALLS:
-            await _each(session, chosen, note)
-    return found
+    return await _Run(session, known, report).all(checks)
 
 
-async def _each(session: Session, checks: Iterable[Check], note: Report) -> None:
-    for check in checks:
-        result = await _try(session, check)
-        note(result)
+class _Run:
+    def __init__(self, session: Session, known: Mapping[str, Check], report: Report | None) -> None:
+        self._session = session
+        self._known = known
+        self._report = report
+        self._tried: dict[str, Result] = {}
+        self._found: list[Result] = []
+
+    async def all(self, checks: Sequence[Check]) -> list[Result]:
+        for stage in Stage:
+            chosen = [check for check in checks if check.stage is stage]
+            if stage is Stage.BACKGROUND:
+                waiting = [asyncio.create_task(self._result(check)) for check in chosen]
+                try:
+                    await self._each([one for one in checks if one.stage is Stage.CALLS])
+                    for task in waiting:
+                        self._note(await task)
+                finally:
+                    for task in waiting:
+                        task.cancel()
+            elif stage is not Stage.CALLS:
+                await self._each(chosen)
+        return self._found
+
+    def _note(self, result: Result) -> None:
+        self._found.append(result)
+        if self._report is not None:
+            self._report(result)
+
+    async def _each(self, checks: Iterable[Check]) -> None:
+        for check in checks:
+            result = await self._result(check)
+            self._note(result)
+            await self._revive(result)
+
+    async def _revive(self, result: Result) -> None:
+        """Start a driver that has ended: the checks to come are worth nothing without."""
+        session = self._session
         if session.driver.restarts and not session.driver.alive():
-            session.deaths += 1
-            # The checks to come are worth nothing without a driver.
+            if result.outcome is not Outcome.BROKEN:
+                session.deaths.append(result.check.id)
             with contextlib.suppress(Unmet):
                 await session.driver.kill()
                 await session.back()
 
+    async def _result(self, check: Check) -> Result:
+        """The check's result, from before where another check rests on it."""
+        if check.id not in self._tried:
+            self._tried[check.id] = await self._try(check)
+        return self._tried[check.id]
 
-async def _try(session: Session, check: Check) -> Result:
-    loop = asyncio.get_running_loop()
-    began = loop.time()
-    outcome, message = Outcome.KEPT, ""
-    try:
-        await check.attempt(session)
-    except Breach as breach:
-        outcome, message = Outcome.WARNING if check.recommended else Outcome.BROKEN, str(breach)
-    except NotOffered as reason:
-        outcome, message = Outcome.SKIPPED, str(reason)
-    except (Unmet, DriverError, CallError, ApiError, OSError, TimeoutError) as error:
-        outcome, message = Outcome.UNTRIED, str(error) or type(error).__name__
-    return Result(check, outcome, message, loop.time() - began)
+    async def _try(self, check: Check) -> Result:
+        loop = asyncio.get_running_loop()
+        began = loop.time()
+        outcome, message = Outcome.KEPT, ""
+        try:
+            await check.attempt(self._session)
+        except Breach as breach:
+            outcome, message = Outcome.WARNING if check.recommended else Outcome.BROKEN, str(breach)
+            if base := await self._broken_base(check):
+                outcome, message = Outcome.UNTRIED, f"{base} fails already; here: {breach}"
+        except NotOffered as reason:
+            outcome, message = Outcome.SKIPPED, str(reason)
+        except (Unmet, DriverError, CallError, ApiError, OSError, TimeoutError) as error:
+            outcome, message = Outcome.UNTRIED, str(error) or type(error).__name__
+        return Result(check, outcome, message, loop.time() - began)
+
+    async def _broken_base(self, check: Check) -> str:
+        """The first check that this one rests on and that fails; empty where there is none."""
+        for name in check.rests_on:
+            base = self._known[name]
+            if (await self._result(base)).outcome in _FAILED:
+                return name
+        return ""

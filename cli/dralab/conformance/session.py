@@ -57,7 +57,7 @@ class Session:
         self.claims = Claims(world)
         self.slices: list[Json] = []
         self.devices: list[Device] = []
-        self.deaths = 0
+        self.deaths: list[str] = []
         self.start_problem = self.notify_problem = self.publish_problem = ""
         self.writes_at_start = 0
         self._registration: Registration | None = None
@@ -195,17 +195,17 @@ class Session:
         return await self.world.slices(self.name)
 
     async def published(self, within: float) -> bool:
-        """Wait until every pool has all its slices; takes them as those of the session."""
+        """Wait until every pool has all its slices, and take them as those of the session; gives whether they have."""
         loop = asyncio.get_running_loop()
         end = loop.time() + within
         while True:
-            self.slices = await self.look()
-            if self.slices and not incomplete(self.slices):
-                self.devices = devices_of(self.slices)
-                return True
-            if loop.time() > end:
-                self.devices = devices_of(self.slices)
-                return False
+            found = await self.look()
+            complete = bool(found) and not incomplete(found)
+            late = loop.time() > end
+            if complete or (late and not self.slices):
+                self.slices, self.devices = found, devices_of(found)
+            if complete or late:
+                return complete
             await asyncio.sleep(self.pace.poll)
 
     def now(self) -> float:
@@ -235,6 +235,10 @@ class Session:
             what = "device that several claims may share" if shared else "device"
             raise NotOffered(f"needs {number} {what}{'s' if number > 1 else ''}, and there are {len(found)}")
         return found
+
+    def spare(self) -> Device:
+        """A device that other checks rarely take: for a claim that may never be unprepared."""
+        return self.pick(min(3, len(self.devices)) or 1)[-1] if len(self.devices) > 2 else self.pick()[0]
 
     def writes(self) -> int:
         """How many requests of the driver's have changed slices, or tried to."""

@@ -86,7 +86,7 @@ async def run(options: Options) -> list[Result]:
             metrics_url=options.metrics_url,
         )
         stack.push_async_callback(session.close)
-        return await run_checks(session, options.checks, options.report)
+        return await run_checks(session, options.checks, {one.id: one for one in CHECKS}, options.report)
 
 
 def placeholders(world: World, kubelet: Kubelet, cdi: CdiFiles) -> dict[str, str]:

@@ -4,7 +4,7 @@ from dralab.conformance.check import Area, Breach, Unmet
 from dralab.conformance.claims import Result
 from dralab.conformance.session import Session, cdi_ids
 
-AREA = Area("admin")
+AREA = Area("admin", rests_on=("prepare.succeeds", "unprepare.succeeds"))
 
 _KEP = "https://github.com/kubernetes/enhancements/tree/master/keps/sig-auth/5018-dra-adminaccess"
 
@@ -33,6 +33,11 @@ async def _prepared(session: Session) -> None:
     promise="The end of an administrator's claim leaves the device with its holder.",
     source=_KEP,
     cost="When a monitoring pod ends, a training job loses its GPU.",
+    rests_on=(
+        "prepare.idempotent",
+        "unprepare.others-kept",
+        "admin.prepared",
+    ),
 )
 async def _holder_kept(session: Session) -> None:
     device = session.pick()[0]

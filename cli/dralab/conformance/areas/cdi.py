@@ -15,7 +15,7 @@ from dralab.conformance.observations import Prepared, one_claim
 from dralab.conformance.restarts import killed
 from dralab.conformance.session import Session, cdi_ids
 
-AREA = Area("cdi")
+AREA = Area("cdi", rests_on=("prepare.succeeds", "unprepare.succeeds"))
 
 _SPEC = "https://github.com/cncf-tags/container-device-interface/blob/main/SPEC.md"
 _GO = "https://github.com/cncf-tags/container-device-interface/blob/main/pkg/cdi"
@@ -46,6 +46,7 @@ async def _qualified(session: Session) -> None:
     promise="When NodePrepareResources answers, a file in the CDI directory defines each device that it names.",
     source=_PROTO,
     cost="The container engine fails at once: unresolvable CDI devices. Pods start at the second try, or never.",
+    rests_on=("cdi.qualified",),
 )
 async def _defined(session: Session) -> None:
     seen = await _with_files(session)
@@ -119,6 +120,7 @@ async def _unique(session: Session) -> None:
     promise="Devices of two claims that are prepared at a time do not share a name that means different things.",
     source=_GO + "/cache.go (conflicting devices)",
     cost="The second pod's file hides the first one's: a container that restarts gets the other's device.",
+    rests_on=("cdi.unique",),
 )
 async def _own_claims(session: Session) -> None:
     first, second = session.pick(2)
@@ -282,6 +284,7 @@ async def _no_leftovers(session: Session) -> None:
     source="https://github.com/kubernetes/kubernetes/issues/141433; pkg/kubelet/cm/dra/claiminfo.go (prepared)",
     cost="Containers of running pods that restart fail for ever: the kubelet does not prepare them again.",
     stage=Stage.RESTART,
+    rests_on=("cdi.defined",),
 )
 async def _after_restart(session: Session) -> None:
     seen = await session.once(killed)
@@ -295,8 +298,12 @@ async def _after_restart(session: Session) -> None:
     "restored",
     "a preparation brings lost files back",
     promise="Asked again for a prepared claim whose file is lost, as after a reboot, the driver writes it again.",
-    source="https://github.com/kubernetes-sigs/dra-example-driver/pull/259",
+    source="https://github.com/kubernetes/kubernetes/pull/141966 (PrepareResourceClaims guarantees)",
     cost="/var/run is empty after a reboot, the checkpoint is not: pods hang in CreateContainerError.",
+    rests_on=(
+        "prepare.idempotent",
+        "cdi.defined",
+    ),
 )
 async def _restored(session: Session) -> None:
     async with session.claim() as claim:

@@ -6,7 +6,7 @@ from dralab.conformance.check import Area, Breach, NotOffered, Unmet
 from dralab.conformance.claims import Result, config
 from dralab.conformance.session import Session
 
-AREA = Area("config")
+AREA = Area("config", rests_on=("prepare.succeeds", "unprepare.succeeds"))
 
 _TYPES = "staging/src/k8s.io/api/resource/v1/types.go (OpaqueDeviceConfiguration)"
 _STRICT = "https://github.com/kubernetes-sigs/dra-example-driver/tree/main/api (strict decoding)"
@@ -36,6 +36,25 @@ async def _other_drivers(session: Session) -> None:
 async def _unknown_kind(session: Session) -> None:
     parameters = {"apiVersion": "conformance.dralab.dev/v1", "kind": "Unknown", "some": {"deep": ["value"]}}
     await _refused(session, parameters)
+
+
+@AREA.check(
+    "subrequests",
+    "configuration of a request is for its alternatives too",
+    promise="Configuration for the request r0 counts for the result r0/large, as the main name stands for all.",
+    source="staging/src/k8s.io/dynamic-resource-allocation/resourceclaim (ConfigForResult);"
+    " https://github.com/kubernetes-sigs/dra-driver-nvidia-gpu/pull/1356",
+    cost="With firstAvailable the user's settings are ignored, silently.",
+)
+async def _subrequests(session: Session) -> None:
+    parameters = {"apiVersion": "conformance.dralab.dev/v1", "kind": "Unknown", "some": {"deep": ["value"]}}
+    device = session.pick()[0]
+    wrong = config(session.name, parameters)
+    if not isinstance(await _answer(session, wrong), str):
+        raise Unmet("an unknown kind is accepted anyway")
+    async with session.claim([Result(device, "r0/large")], [{**wrong, "requests": ["r0"]}]) as claim:
+        if not isinstance(await session.attempt(claim), str):
+            raise Breach("configuration for r0 is ignored for r0/large")
 
 
 @AREA.check(

@@ -14,7 +14,7 @@ from dralab.conformance.restarts import interrupted, killed, stopped
 from dralab.conformance.session import Session, cdi_ids, plain
 from dralab.conformance.traffic import about
 
-AREA = Area("prepare")
+AREA = Area("prepare", rests_on=("registration.versions", "registration.versions-served", "prepare.succeeds"))
 
 _PROTO = "staging/src/k8s.io/kubelet/pkg/apis/dra/v1/api.proto"
 _MANAGER = "pkg/kubelet/cm/dra/manager.go"
@@ -106,6 +106,10 @@ async def _subrequests(session: Session) -> None:
     promise="All results of the allocation that are the driver's are prepared.",
     source=_PROTO,
     cost="A pod that pays for two devices gets one.",
+    rests_on=(
+        "prepare.requests",
+        "prepare.devices",
+    ),
 )
 async def _several_devices(session: Session) -> None:
     results = [Result(device, f"r{number}") for number, device in enumerate(session.pick(2))]
@@ -182,6 +186,7 @@ async def _idempotent(session: Session) -> None:
     promise="Calls for one claim and for several may come at a time: the kubelet starts pods in parallel.",
     source="pkg/kubelet/cm/dra/plugin/dra_plugin.go; " + _PLUGIN + " (Serialize)",
     cost="Pods that start together break each other's devices, or hang.",
+    rests_on=("prepare.idempotent",),
 )
 async def _concurrent(session: Session) -> None:
     async with session.claim() as claim:
@@ -201,6 +206,7 @@ async def _concurrent(session: Session) -> None:
     promise="Two claims that are prepared at a time get what each would get alone.",
     source="pkg/kubelet/cm/dra/plugin/dra_plugin.go; " + _PLUGIN + " (Serialize)",
     cost="Checkpoints and CDI files overwrite each other when pods start together.",
+    rests_on=("cdi.defined",),
 )
 async def _concurrent_claims(session: Session) -> None:
     first, second = session.pick(2)
@@ -275,6 +281,10 @@ async def _unknown_device(session: Session) -> None:
     promise="Of a claim with a device that cannot be prepared nothing stays prepared: no CDI file.",
     source="KEP-4381; https://github.com/cncf-tags/container-device-interface",
     cost="Devices of failed pods stay configured, and files pile up.",
+    rests_on=(
+        "unprepare.succeeds",
+        "cdi.gone",
+    ),
 )
 async def _half_failed(session: Session) -> None:
     before = session.cdi.names()
@@ -293,6 +303,7 @@ async def _half_failed(session: Session) -> None:
     promise="Of two claims in a call the good one is prepared, and the bad one has the error.",
     source=_PROTO + " (failures for individual claims)",
     cost="One broken claim keeps all claims of the pod, and of shared calls, from being prepared.",
+    rests_on=("prepare.several-claims",),
 )
 async def _half_failed_call(session: Session) -> None:
     bad = [Result(_absent(session))]
@@ -369,6 +380,7 @@ async def _changed_allocation(session: Session) -> None:
     promise="Once its claim is unprepared a device is prepared for the next one.",
     source=_MANAGER,
     cost="Each device works once, until the driver is restarted.",
+    rests_on=("unprepare.succeeds",),
 )
 async def _released(session: Session) -> None:
     device = session.pick()[0]
@@ -378,6 +390,25 @@ async def _released(session: Session) -> None:
         answer = await session.attempt(claim)
         if isinstance(answer, str):
             raise Breach(f"the next claim: {answer}")
+
+
+@AREA.check(
+    "exclusive",
+    "a device that a claim has is not given to another",
+    promise="While a claim is prepared its device is refused to others, unless as a share or for an administrator.",
+    source="https://github.com/kubernetes/kubernetes/issues/128981;"
+    " https://github.com/kubernetes-sigs/dra-example-driver/issues/263",
+    cost="After a forced deletion two pods run on one device for seconds, and both may fail.",
+    recommended=True,
+)
+async def _exclusive(session: Session) -> None:
+    device = session.pick(shared=False)[0]
+    async with (
+        session.claim([Result(device)], prepare=True),
+        session.claim([Result(device)]) as other,
+    ):
+        if not isinstance(await session.attempt(other), str):
+            raise Breach(f"two claims have {device.name} at a time")
 
 
 @AREA.check(
@@ -441,6 +472,7 @@ async def _api_error(session: Session) -> None:
     source=_PLUGIN + "; KEP-4381 (drivers keep a checkpoint)",
     cost="After an update of the driver, containers that restart get other devices, or none.",
     stage=Stage.RESTART,
+    rests_on=("prepare.idempotent",),
 )
 async def _after_restart(session: Session) -> None:
     _same(await session.once(stopped))
@@ -468,6 +500,11 @@ async def _after_kill(session: Session) -> None:
     source="pkg/kubelet/cm/dra/manager.go (phases); KEP-4381",
     cost="A claim that met a crash can never be prepared again; the pod is lost.",
     stage=Stage.RESTART,
+    rests_on=(
+        "prepare.idempotent",
+        "cdi.defined",
+        "prepare.api-error",
+    ),
 )
 async def _killed_meanwhile(session: Session) -> None:
     for seen in await session.once(interrupted):

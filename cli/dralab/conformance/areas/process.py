@@ -6,7 +6,7 @@ from dralab.conformance.restarts import stopped
 from dralab.conformance.session import Session
 
 PROCESS = Area("process", Stage.END)
-RESOURCES = Area("resources", Stage.CALLS)
+RESOURCES = Area("resources", Stage.CALLS, rests_on=("prepare.succeeds", "unprepare.succeeds"))
 LOGS = Area("logs", Stage.END)
 
 _PODS = "https://kubernetes.io/docs/concepts/workloads/pods/pod-lifecycle/#pod-termination"
@@ -25,7 +25,7 @@ _PANICS = ("panic: ", "goroutine 1 [", "Traceback (most recent call last)", "WAR
 )
 async def _alive(session: Session) -> None:
     if session.deaths:
-        raise Breach(f"it ended {session.deaths} times; the results above say during which checks")
+        raise Breach(f"it ended during {', '.join(session.deaths)}")
 
 
 @PROCESS.check(
@@ -137,6 +137,7 @@ async def _memory(session: Session) -> None:
     promise="In the plugin's directory, the registry and the CDI directory is as much as before.",
     source=_LEAKS,
     cost="The node's disk, or the tmpfs of /var/run, fills up.",
+    rests_on=("cdi.gone",),
 )
 async def _directories(session: Session) -> None:
     seen = await session.once(cycles)

@@ -143,6 +143,7 @@ async def _versions_known(session: Session) -> None:
     source="https://github.com/kubernetes/enhancements/tree/master/keps/sig-node/4381-dra-structured-parameters",
     cost="The driver stops working with the kubelet that drops v1beta1; shares have no IDs in v1beta1.",
     recommended=True,
+    rests_on=("registration.versions",),
 )
 async def _newest_version(session: Session) -> None:
     if "v1.DRAPlugin" not in session.registration.versions:
@@ -168,6 +169,7 @@ async def _notified(session: Session) -> None:
     source="pkg/kubelet/pluginmanager/pluginwatcher/plugin_watcher.go",
     cost="After an upgrade of the kubelet no pod with devices starts until the driver is restarted too.",
     stage=Stage.OUTAGE,
+    rests_on=("registration.notified",),
 )
 async def _asked_again(session: Session) -> None:
     known = session.registration
@@ -188,6 +190,7 @@ async def _asked_again(session: Session) -> None:
     source=_KUBELETPLUGIN,
     cost="After a crash or an OOM kill the node's devices are lost until somebody removes a file by hand.",
     stage=Stage.RESTART,
+    rests_on=("registration.notified",),
 )
 async def _back_after_kill(session: Session) -> None:
     seen = await session.once(killed)
@@ -233,6 +236,10 @@ async def _rolling_update(session: Session) -> None:
     source=_KUBELETPLUGIN + " (RollingUpdate)",
     cost="Pods that span an update cannot be restarted, or leave devices behind.",
     stage=Stage.RESTART,
+    rests_on=(
+        "prepare.idempotent",
+        "prepare.after-restart",
+    ),
 )
 async def _rolling_update_claims(session: Session) -> None:
     seen = await session.once(instances)

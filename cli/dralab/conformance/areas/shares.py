@@ -4,7 +4,7 @@ from dralab.conformance.check import Area, Breach, Unmet
 from dralab.conformance.claims import Result
 from dralab.conformance.session import Session, cdi_ids
 
-AREA = Area("shares")
+AREA = Area("shares", rests_on=("prepare.succeeds", "unprepare.succeeds"))
 
 _KEP = (
     "https://github.com/kubernetes/enhancements/tree/master/keps/sig-scheduling/5075-dra-consumable-capacity"
@@ -47,11 +47,29 @@ async def _share_id(session: Session) -> None:
 
 
 @AREA.check(
+    "own-names",
+    "each share has CDI names of its own",
+    promise="Two claims with shares of one device have different CDI ids, and no name is in both files.",
+    source="https://github.com/kubernetes/kubernetes/issues/134519;"
+    " https://github.com/cncf-tags/container-device-interface (conflicting devices)",
+    cost="The engine drops a device that two files define: neither pod's containers start.",
+)
+async def _own_names(session: Session) -> None:
+    device = session.pick(shared=True)[0]
+    async with session.claim([Result(device)]) as one, session.claim([Result(device)]) as other:
+        ids = [set(cdi_ids(await session.ready(claim))) for claim in (one, other)]
+        own = [one for one in ids[0] & ids[1] if session.cdi.defined().count(one) > 1]
+        if own:
+            raise Breach(f"both claims have {', '.join(sorted(own))}")
+
+
+@AREA.check(
     "same-claim",
     "a claim may have two shares of one device",
     promise="Two results of a claim with one device and two shareIDs are prepared both.",
     source=_KEP,
     cost="A pod that asks for two shares gets one.",
+    rests_on=("prepare.several-devices",),
 )
 async def _same_claim(session: Session) -> None:
     device = session.pick(shared=True)[0]
@@ -70,6 +88,7 @@ async def _same_claim(session: Session) -> None:
     promise="Unpreparing one claim's share leaves the device with the other claim.",
     source=_KEP,
     cost="When one pod ends, its neighbours on the device lose it.",
+    rests_on=("unprepare.others-kept",),
 )
 async def _independent(session: Session) -> None:
     device = session.pick(shared=True)[0]

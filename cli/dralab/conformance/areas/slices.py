@@ -22,6 +22,13 @@ _STANDARD = {
     "resource.kubernetes.io/pciBusID": ("string", re.compile(r"[0-9a-f]{4,}:[0-9a-f]{2}:[0-9a-f]{2}\.[0-7]")),
     "resource.kubernetes.io/numaNode": ("int", re.compile(r"\d+")),
 }
+# What drivers have called these before there were standard names.
+_OWN_NAMES = {
+    "pcieRoot": "resource.kubernetes.io/pcieRoot",
+    "pciRoot": "resource.kubernetes.io/pcieRoot",
+    "pciBusID": "resource.kubernetes.io/pciBusID",
+    "pciAddress": "resource.kubernetes.io/pciBusID",
+}
 
 
 @AREA.check(
@@ -213,6 +220,38 @@ async def _standard_attributes(session: Session) -> None:
 
 
 @AREA.check(
+    "standard-names",
+    "what has a standard name has that name",
+    promise="A device's PCIe root and PCI address are published as the standard attributes, not only as own ones.",
+    source="https://github.com/intel/intel-resource-drivers-for-kubernetes/issues/60; " + _ATTRIBUTES,
+    cost="matchAttribute cannot compare the device with another driver's.",
+    recommended=True,
+)
+async def _standard_names(session: Session) -> None:
+    for device in session.devices:
+        names = device.spec.get("attributes") or {}
+        for own, standard in _OWN_NAMES.items():
+            there = own in names or f"{session.name}/{own}" in names
+            if there and standard not in names:
+                raise Breach(f"device {device.name} has {own}, and not {standard}")
+
+
+@AREA.check(
+    "pool-names",
+    "pools of different nodes have different names",
+    promise="A pool of devices of one node has the node's name in its own: driver, pool and device identify a device.",
+    source=_TYPES + " (ResourcePool.name); https://github.com/cilium/cilium/issues/48923",
+    cost="Devices of the same name on two nodes are one to the scheduler, and only one of them is ever allocated.",
+    recommended=True,
+)
+async def _pool_names(session: Session) -> None:
+    for one in session.slices:
+        pool = one["spec"]["pool"]["name"]
+        if one["spec"].get("nodeName") and session.world.node not in pool:
+            raise Breach(f"pool {pool}")
+
+
+@AREA.check(
     "served-version",
     "it uses an API version that this Kubernetes serves by default",
     promise="resource.k8s.io is spoken in v1 since Kubernetes 1.34.",
@@ -251,6 +290,7 @@ async def _quiet(session: Session) -> None:
     source=_CONTROLLER + "; pkg/kubelet/cm/dra/plugin/dra_plugin_manager.go (wipeResourceSlices)",
     cost="After a restart of the kubelet the node has no devices until the driver is restarted.",
     stage=Stage.BACKGROUND,
+    rests_on=("slices.published",),
 )
 async def _restored(session: Session) -> None:
     seen = await session.once(wiped)
@@ -314,6 +354,7 @@ async def _kept_over_restart(session: Session) -> None:
     source=_TYPES + " (ResourcePool)",
     cost="The scheduler uses devices of an outdated generation, or none.",
     stage=Stage.RESTART,
+    rests_on=("slices.published",),
 )
 async def _complete_after_restart(session: Session) -> None:
     seen = await session.once(killed)
@@ -367,9 +408,16 @@ def _identities(slices: list[Any]) -> set[tuple[str, int]]:
 
 
 def _content(slices: list[Any]) -> list[tuple[str, str]]:
-    """The devices and counters, whichever slice they are in."""
+    """The devices and counters, whichever slice they are in; the times of taints left out."""
     return sorted(
-        (one["spec"]["pool"]["name"], str(part))
+        (one["spec"]["pool"]["name"], str(_timeless(part)))
         for one in slices
         for part in [*(one["spec"].get("devices") or ()), *(one["spec"].get("sharedCounters") or ())]
     )
+
+
+def _timeless(device: dict[str, Any]) -> dict[str, Any]:
+    if "taints" not in device:
+        return device
+    taints = [{key: taint[key] for key in taint if key != "timeAdded"} for taint in device["taints"]]
+    return {**device, "taints": taints}

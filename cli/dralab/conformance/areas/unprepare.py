@@ -11,7 +11,7 @@ from dralab.conformance.observations import outage
 from dralab.conformance.restarts import interrupted, killed, stopped
 from dralab.conformance.session import Session, cdi_ids
 
-AREA = Area("unprepare")
+AREA = Area("unprepare", rests_on=("prepare.succeeds", "unprepare.succeeds"))
 
 _PROTO = "staging/src/k8s.io/kubelet/pkg/apis/dra/v1/api.proto"
 _MANAGER = "pkg/kubelet/cm/dra/manager.go"
@@ -38,6 +38,7 @@ async def _succeeds(session: Session) -> None:
     promise="A claim that is unprepared already is unprepared with success: the kubelet may not have got the answer.",
     source=_PROTO + "; KEP-4381 (NodeUnprepareResources must be idempotent)",
     cost="Pods stay in Terminating for ever.",
+    rests_on=("unprepare.never-prepared",),
 )
 async def _idempotent(session: Session) -> None:
     async with session.claim(prepare=True) as claim:
@@ -65,6 +66,10 @@ async def _never_prepared(session: Session) -> None:
     promise="A UID that the driver has never seen is no error.",
     source=_PLUGIN + " (the claim may have been deleted)",
     cost="After the loss of its checkpoint the driver blocks the deletion of pods.",
+    rests_on=(
+        "unprepare.never-prepared",
+        "unprepare.claim-gone",
+    ),
 )
 async def _unknown_claim(session: Session) -> None:
     async with session.claim() as claim:
@@ -80,7 +85,7 @@ async def _unknown_claim(session: Session) -> None:
     cost="Devices stay prepared, and the kubelet tries again for ever.",
 )
 async def _claim_gone(session: Session) -> None:
-    async with session.claim(prepare=True) as claim:
+    async with session.claim([Result(session.spare())], prepare=True) as claim:
         await session.claims.delete(claim)
         if problem := await session.undo(claim):
             raise Breach(problem)
@@ -174,6 +179,7 @@ async def _concurrent(session: Session) -> None:
     promise="A claim that was unprepared is prepared again: the next pod may share it.",
     source=_MANAGER,
     cost="A claim works for one pod only.",
+    rests_on=("cdi.defined",),
 )
 async def _then_prepare(session: Session) -> None:
     async with session.claim(prepare=True) as claim:
@@ -193,6 +199,7 @@ async def _then_prepare(session: Session) -> None:
     cost="Pods of a node that is cut off cannot end, and their devices are not free.",
     recommended=True,
     stage=Stage.OUTAGE,
+    rests_on=("unprepare.claim-gone",),
 )
 async def _without_api(session: Session) -> None:
     seen = await session.once(outage)
@@ -207,6 +214,7 @@ async def _without_api(session: Session) -> None:
     source=_PLUGIN + "; KEP-4381",
     cost="Each update of the driver leaves devices and files behind.",
     stage=Stage.RESTART,
+    rests_on=("cdi.gone",),
 )
 async def _after_restart(session: Session) -> None:
     seen = await session.once(stopped)
@@ -227,6 +235,7 @@ async def _after_restart(session: Session) -> None:
     source=_PLUGIN + "; KEP-4381",
     cost="Each crash of the driver leaves devices and files behind.",
     stage=Stage.RESTART,
+    rests_on=("cdi.gone",),
 )
 async def _after_kill(session: Session) -> None:
     orderly = await session.once(stopped)
@@ -250,6 +259,11 @@ async def _after_kill(session: Session) -> None:
     source="pkg/kubelet/cm/dra/manager.go (phases); KEP-4381",
     cost="Crashes leave CDI files and devices behind.",
     stage=Stage.RESTART,
+    rests_on=(
+        "cdi.gone",
+        "unprepare.never-prepared",
+        "unprepare.claim-gone",
+    ),
 )
 async def _killed_meanwhile(session: Session) -> None:
     for seen in await session.once(interrupted):

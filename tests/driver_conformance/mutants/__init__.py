@@ -1,0 +1,10 @@
+"""Drivers with one bug each that a driver once had: which check has to name it, and where the bug was reported."""
+
+from collections.abc import Sequence
+
+from tests.driver_conformance.mutants import calls, files, life, slices
+from tests.driver_conformance.mutants.mutant import Mutant
+
+MUTANTS: Sequence[type[Mutant]] = [*life.MUTANTS, *slices.MUTANTS, *calls.MUTANTS, *files.MUTANTS]
+
+__all__ = ["MUTANTS", "Mutant", "calls", "files", "life", "slices"]

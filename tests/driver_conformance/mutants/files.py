@@ -1,0 +1,187 @@
+"""Bugs of CDI files and checkpoints."""
+
+import json
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+from tests.driver_conformance.mutants.mutant import CPU, EXAMPLE, KUBERNETES, NVIDIA, Mutant
+from tests.driver_conformance.reference import Json
+
+_CDI = "https://github.com/cncf-tags/container-device-interface"
+
+
+class OldCdiVersion(Mutant):
+    """Its files have a version that engines refuse."""
+
+    check = "cdi.version-enough"
+    source = f"{KUBERNETES}/pull/116279"
+
+    def spec(self, uid: str, devices: Sequence[Json]) -> Json:
+        return {**super().spec(uid, devices), "cdiVersion": "0.2.0"}
+
+
+class NewestCdiVersion(Mutant):
+    """Its files have the newest version, whatever is in them."""
+
+    check = "cdi.version-lowest"
+    source = f"{_CDI}/issues/91; https://github.com/NVIDIA/cloud-native-docs/pull/419"
+
+    def spec(self, uid: str, devices: Sequence[Json]) -> Json:
+        return {**super().spec(uid, devices), "cdiVersion": "1.1.0"}
+
+
+class EmptyEdits(Mutant):
+    """Its devices have no edits."""
+
+    check = "cdi.schema"
+    source = f"{NVIDIA}/issues/1144"
+
+    def cdi_device(self, device: Json) -> Json:
+        return {**super().cdi_device(device), "containerEdits": {}}
+
+
+class WrongFolder(Mutant):
+    """It writes its files next to the directory, because a slash is missing."""
+
+    check = "cdi.defined"
+    source = f"{KUBERNETES}/issues/124090"
+
+    def cdi_path(self, uid: str) -> Path:
+        return Path(f"{self.cdi}{super().cdi_path(uid).name}")
+
+
+class InPlace(Mutant):
+    """It writes its files in place."""
+
+    check = "cdi.atomic"
+    source = f"{CPU}/pull/31"
+
+    def write_cdi(self, uid: str, document: Json) -> None:
+        self.cdi_path(uid).write_text(json.dumps(document))
+
+
+class FileStays(Mutant):
+    """A claim's file stays when it is unprepared."""
+
+    check = "cdi.gone"
+    source = f"{CPU}/pull/180"
+
+    def remove_cdi(self, uid: str) -> None:
+        pass
+
+
+class TrustsCheckpoint(Mutant):
+    """A claim in the checkpoint is answered, whether its file is still there or not."""
+
+    check = "cdi.restored"
+    source = f"{EXAMPLE}/pull/259; https://github.com/ROCm/k8s-gpu-dra-driver/issues/75"
+
+    async def prepare_one(self, claim: Any) -> list[Json]:
+        known = self.prepared.get(claim.uid)
+        return known if known is not None else await super().prepare_one(claim)
+
+
+class ForgetsClaims(Mutant):
+    """It keeps no checkpoint: at its start files of claims are of nobody, and removed."""
+
+    check = "cdi.after-restart"
+    source = f"{EXAMPLE}/issues/249"
+
+    def save(self) -> None:
+        self.checkpoint.write_text("{}")
+
+
+class NamedByDevice(Mutant):
+    """A share's CDI name is the device's: two claims define the same one."""
+
+    check = "shares.own-names"
+    source = f"{KUBERNETES}/issues/134519 (duplicate ID)"
+
+    def answer(self, uid: str, result: Json, color: str) -> Json:
+        found = super().answer(uid, result, color)
+        if result.get("shareID") and result["request"] == "r0":
+            found["cdi_device_ids"] = [f"{self.kind}={result['device']}"]
+        return found
+
+
+class OneVariable(Mutant):
+    """Each device sets the same variable, and only the last one counts."""
+
+    check = "cdi.environment"
+    source = f"{EXAMPLE}/issues/249 (what a container sees of its devices)"
+
+    def cdi_device(self, device: Json) -> Json:
+        found = super().cdi_device(device)
+        found["containerEdits"]["env"] = [f"VISIBLE_DEVICES={device['device_name']}"]
+        return found
+
+
+class NoSuchHook(Mutant):
+    """Its hook is where it is in the driver's container, and not on the host."""
+
+    check = "cdi.hooks"
+    source = f"{NVIDIA}/issues/1144 (the toolkit on the host was replaced)"
+
+    def cdi_device(self, device: Json) -> Json:
+        found = super().cdi_device(device)
+        found["containerEdits"]["hooks"][0]["path"] = "/driver-root/usr/bin/nvidia-cdi-hook"
+        return found
+
+
+class Unqualified(Mutant):
+    """Its CDI ids are device names."""
+
+    check = "cdi.qualified"
+    source = f"{_CDI}/pull/2 (names of kinds)"
+
+    def answer(self, uid: str, result: Json, color: str) -> Json:
+        found = super().answer(uid, result, color)
+        return {**found, "cdi_device_ids": [one.replace("=", "#") for one in found["cdi_device_ids"]]}
+
+    def cdi_device(self, device: Json) -> Json:
+        return super().cdi_device(
+            {**device, "cdi_device_ids": [one.replace("#", "=") for one in device["cdi_device_ids"]]}
+        )
+
+
+class CleansUpForAll(Mutant):
+    """At its start it empties the directory, other vendors' files included."""
+
+    check = "cdi.own-files"
+    source = f"{_CDI}/pull/217 (the directory is shared)"
+
+    def load(self) -> None:
+        super().load()
+        for path in self.cdi.glob("*.json"):
+            if not path.name.startswith("mutant"):
+                path.unlink()
+
+
+class LosesOthers(Mutant):
+    """When one claim is unprepared, it writes the files of all others away."""
+
+    check = "unprepare.others-kept"
+    source = f"{KUBERNETES}/pull/140212 (resources in use by another pod)"
+
+    def remove_cdi(self, uid: str) -> None:
+        for known in [*self.prepared, uid]:
+            super().remove_cdi(known)
+
+
+MUTANTS = (
+    OldCdiVersion,
+    NewestCdiVersion,
+    EmptyEdits,
+    WrongFolder,
+    InPlace,
+    FileStays,
+    TrustsCheckpoint,
+    ForgetsClaims,
+    NamedByDevice,
+    OneVariable,
+    NoSuchHook,
+    Unqualified,
+    CleansUpForAll,
+    LosesOthers,
+)

@@ -1,0 +1,224 @@
+"""Bugs of ResourceSlices and permissions."""
+
+import contextlib
+from typing import Any
+
+from tests.driver_conformance.mutants.mutant import EXAMPLE, KUBERNETES, NVIDIA, Mutant
+from tests.driver_conformance.reference import Json
+
+_API = "/apis/resource.k8s.io/v1"
+
+
+class PublishesOnce(Mutant):
+    """It publishes at its start, and never looks again."""
+
+    check = "slices.restored"
+    source = f"{NVIDIA}/issues/330"
+
+    async def publish(self, owner: str) -> None:
+        if not getattr(self, "done", False):
+            await super().publish(owner)
+            self.done = True
+
+
+class RepublishesAlways(Mutant):
+    """It writes its slices again and again, though nothing has changed."""
+
+    check = "slices.quiet"
+    source = f"{KUBERNETES}/pull/131581; https://github.com/google/dranet/pull/253"
+
+    async def publish(self, owner: str) -> None:
+        await super().publish(owner)
+        for one in await self.own_slices():
+            await self.send("PUT", f"{_API}/resourceslices/{one['metadata']['name']}", one)
+
+
+class DeletesAtExit(Mutant):
+    """At its end it deletes its slices."""
+
+    check = "slices.stay-at-exit"
+    source = f"{EXAMPLE}/pull/68"
+
+    async def stop(self) -> int | None:
+        code = await super().stop()
+        for one in await self.own_slices():
+            await self.send("DELETE", f"{_API}/resourceslices/{one['metadata']['name']}")
+        return code
+
+
+class AnewAtStart(Mutant):
+    """At each start it deletes its slices and makes them again."""
+
+    check = "slices.kept-over-restart"
+    source = f"{KUBERNETES}/pull/131581 (delete and recreate)"
+
+    async def start(self) -> None:
+        for one in await self.own_slices():
+            await self.send("DELETE", f"{_API}/resourceslices/{one['metadata']['name']}")
+        await super().start()
+
+
+class OnePool(Mutant):
+    """Its pool has the same name on every node."""
+
+    check = "slices.pool-names"
+    source = "https://github.com/cilium/cilium/issues/48923"
+
+    def slice(self, place: int, content: Json, generation: int, count: int, owner: str) -> Json:
+        found = super().slice(place, content, generation, count, owner)
+        found["spec"]["pool"]["name"] = "pool"
+        return found
+
+    def health(self, device: str) -> Any:
+        found = super().health(device)
+        found.device.pool_name = "pool"
+        return found
+
+
+class NoOwner(Mutant):
+    """Its slices have no owner, because it does not know the node's UID."""
+
+    check = "slices.owner"
+    source = (
+        "https://github.com/rh-ecosystem-edge/kernel-module-management/pull/1840 (nodes are read for the UID)"
+    )
+
+    def slice(self, place: int, content: Json, generation: int, count: int, owner: str) -> Json:
+        found = super().slice(place, content, generation, count, owner)
+        del found["metadata"]["ownerReferences"]
+        return found
+
+
+class OwnPcieRoot(Mutant):
+    """It publishes the PCIe root under a name of its own."""
+
+    check = "slices.standard-names"
+    source = "https://github.com/intel/intel-resource-drivers-for-kubernetes/issues/60"
+
+    def devices(self) -> list[Json]:
+        found = super().devices()
+        found[0]["attributes"] = {"pciRoot": {"string": "pci0000:64"}}
+        return found
+
+
+class OddBusId(Mutant):
+    """It publishes the PCI address in another form than other drivers."""
+
+    check = "slices.standard-attributes"
+    source = f"{KUBERNETES}/issues/134569"
+
+    def devices(self) -> list[Json]:
+        found = super().devices()
+        found[0]["attributes"] = {"resource.kubernetes.io/pciBusID": {"string": "65:00.0"}}
+        return found
+
+
+class KubernetesDomain(Mutant):
+    """It puts attributes of its own into Kubernetes' domain."""
+
+    check = "slices.reserved-attributes"
+    source = f"{KUBERNETES}/issues/134569 (a name that drivers used before it was a standard)"
+
+    def devices(self) -> list[Json]:
+        found = super().devices()
+        found[0]["attributes"] = {"resource.kubernetes.io/pciAddress": {"string": "0000:65:00.0"}}
+        return found
+
+
+class MisspeltCounter(Mutant):
+    """A device consumes a counter that the pool does not have."""
+
+    check = "counters.defined"
+    source = (
+        "https://github.com/kubernetes/enhancements/pull/5515 (references are not validated at admission)"
+    )
+
+    def devices(self) -> list[Json]:
+        found = super().devices()
+        part = next(one for one in found if one["name"] == "part-1")
+        part["consumesCounters"] = [{"counterSet": "board", "counters": {"unit": {"value": "2"}}}]
+        return found
+
+
+class TooLarge(Mutant):
+    """A device consumes more than there is."""
+
+    check = "counters.fit"
+    source = "https://github.com/kubernetes/enhancements/pull/5515"
+
+    def devices(self) -> list[Json]:
+        found = super().devices()
+        part = next(one for one in found if one["name"] == "whole")
+        part["consumesCounters"][0]["counters"]["units"]["value"] = "8"
+        return found
+
+
+class BareTaint(Mutant):
+    """Its taint's key has no domain."""
+
+    check = "taints.keys"
+    source = "https://github.com/kubernetes/enhancements/tree/master/keps/sig-scheduling/5055-dra-device-taints-and-tolerations"
+
+    def devices(self) -> list[Json]:
+        found = super().devices()
+        found[-1]["taints"][0]["key"] = "worn"
+        return found
+
+
+class NeedsMore(Mutant):
+    """It lists the nodes, which its role does not grant."""
+
+    check = "permissions.granted"
+    source = (
+        f"https://github.com/rh-ecosystem-edge/kernel-module-management/pull/1840; {KUBERNETES}/issues/138149"
+    )
+
+    async def start(self) -> None:
+        with contextlib.suppress(RuntimeError):
+            await self.get("/api/v1/nodes")
+        await super().start()
+
+
+class SeesAllSlices(Mutant):
+    """It lists the slices of all nodes and drivers."""
+
+    check = "permissions.slices-of-its-node"
+    source = f"{KUBERNETES}/pull/125488 (drivers see the slices of their node)"
+
+    async def own_slices(self) -> list[Json]:
+        listed = await self.get(f"{_API}/resourceslices")
+        return [
+            one
+            for one in listed["items"]
+            if one["spec"]["driver"] == self.name and one["spec"].get("nodeName") == self.node
+        ]
+
+
+class TakesOthers(Mutant):
+    """It deletes slices of its driver on other nodes, as it does not know them."""
+
+    check = "slices.others-kept"
+    source = f"{KUBERNETES}/pull/125163 (write access to the slices of all nodes)"
+
+    async def own_slices(self) -> list[Json]:
+        found = await self.get(f"{_API}/resourceslices?fieldSelector=spec.driver%3D{self.name}")
+        return list(found["items"])
+
+
+MUTANTS = (
+    PublishesOnce,
+    RepublishesAlways,
+    DeletesAtExit,
+    AnewAtStart,
+    OnePool,
+    NoOwner,
+    OwnPcieRoot,
+    OddBusId,
+    KubernetesDomain,
+    MisspeltCounter,
+    TooLarge,
+    BareTaint,
+    NeedsMore,
+    SeesAllSlices,
+    TakesOthers,
+)

@@ -1,0 +1,53 @@
+"""Each mutant is named by the check that is for its bug, and by no other.
+
+``make mutants`` tries all of them; a few are tried always.
+"""
+
+import asyncio
+import os
+import re
+from collections.abc import Sequence
+
+import pytest
+from dralab.conformance import CHECKS, Outcome
+
+from tests.driver_conformance.mutants import MUTANTS, Mutant, calls, life, slices
+from tests.driver_conformance.trial import tried
+
+_SAMPLE = (life.TakesAllSockets, slices.DeletesAtExit, calls.KnownOnly)
+_CHOSEN: Sequence[type[Mutant]] = MUTANTS if os.environ.get("DRALAB_MUTANTS") == "all" else _SAMPLE
+# They wait more than they compute.
+_AT_A_TIME = 6
+_GROUPS = [_CHOSEN[place : place + _AT_A_TIME] for place in range(0, len(_CHOSEN), _AT_A_TIME)]
+
+
+@pytest.mark.system
+@pytest.mark.parametrize("group", _GROUPS, ids=lambda group: ",".join(one.__name__ for one in group))
+async def test_the_check_that_is_for_it_names_the_mutant(group: Sequence[type[Mutant]]) -> None:
+    results = await asyncio.gather(*map(tried, group))
+    for mutant, found in zip(group, results, strict=True):
+        named = {
+            one.check.id: one.message for one in found if one.outcome in (Outcome.BROKEN, Outcome.WARNING)
+        }
+        assert named.keys() == {mutant.check}, (mutant.__name__, named)
+
+
+def test_every_mutant_has_a_report_of_its_bug_and_a_check() -> None:
+    known = {check.id for check in CHECKS}
+    assert len(MUTANTS) >= 40
+    assert len({mutant.__name__ for mutant in MUTANTS}) == len(MUTANTS)
+    for mutant in MUTANTS:
+        assert mutant.check in known, mutant.__name__
+        assert re.search(r"https://github\.com/\S+", mutant.source), mutant.__name__
+        assert mutant.__doc__ != Mutant.__doc__, mutant.__name__
+
+
+def test_checks_rest_on_checks_that_do_not_rest_on_them() -> None:
+    known = {check.id: check for check in CHECKS}
+
+    def bases(name: str) -> set[str]:
+        found = set(known[name].rests_on)
+        return found.union(*map(bases, found)) if found else found
+
+    for name in known:
+        assert name not in bases(name), name
