@@ -57,7 +57,7 @@ class TakesEveryDriver(Mutant):
 
 
 class ByNameAlone(Mutant):
-    """It looks for devices by name, whoever's they are."""
+    """It looks for devices by name, and not by driver."""
 
     check = "prepare.namesakes"
     source = f"{KUBERNETES}/pull/140443 (pools of the same name in two drivers)"

@@ -143,7 +143,7 @@ class LeaksFiles(Mutant):
 
 
 class LeaksMemory(Mutant):
-    """It remembers each claim for ever, in full."""
+    """It remembers each claim, in full."""
 
     check = "resources.memory"
     source = f"{KUBERNETES}/issues/140471 (a list that grows with each preparation)"

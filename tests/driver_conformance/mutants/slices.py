@@ -46,7 +46,7 @@ class DeletesAtExit(Mutant):
         return code
 
 
-class AnewAtStart(Mutant):
+class AgainAtStart(Mutant):
     """At each start it deletes its slices and makes them again."""
 
     check = "slices.kept-over-restart"
@@ -209,7 +209,7 @@ MUTANTS = (
     PublishesOnce,
     RepublishesAlways,
     DeletesAtExit,
-    AnewAtStart,
+    AgainAtStart,
     OnePool,
     NoOwner,
     OwnPcieRoot,
