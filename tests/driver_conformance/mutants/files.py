@@ -83,7 +83,7 @@ class TrustsCheckpoint(Mutant):
 
 
 class ForgetsClaims(Mutant):
-    """It keeps no checkpoint: at its start files of claims are of nobody, and removed."""
+    """It keeps no checkpoint: at its start it removes the files of all claims."""
 
     check = "cdi.after-restart"
     source = f"{EXAMPLE}/issues/249"
