@@ -183,7 +183,8 @@ class NoHealth(Mutant):
     source = f"{NVIDIA}/issues/1423; {KUBERNETES}/issues/141855"
 
     async def reports(self) -> AsyncIterator[list[Any]]:
-        raise NotImplementedError
+        if self.alive:
+            raise NotImplementedError
         yield []
 
 
