@@ -112,15 +112,10 @@ class Striker:
         log = self._cluster.logs / "second-scheduler.log"
         words = [sys.executable, "-m", "dra_scheduler.main", "--kubeconfig", str(self._cluster.kubeconfig)]
         words += await self._versions()
-        with log.open("ab") as output:
-            process = await asyncio.create_subprocess_exec(
-                *("timeout", "--signal=TERM", "--kill-after=5", str(seconds), *words),
-                stdin=subprocess.DEVNULL,
-                stdout=output,
-                stderr=output,
-                start_new_session=True,
-            )
-        (self._cluster.data / _SECOND).write_text(str(process.pid))
+        pid = await asyncio.to_thread(
+            _spawn, ["timeout", "--signal=TERM", "--kill-after=5", str(seconds), *words], log
+        )
+        (self._cluster.data / _SECOND).write_text(str(pid))
 
     async def _versions(self) -> list[str]:
         """The flags for the Kubernetes and the gates that the cluster follows.
@@ -172,3 +167,14 @@ def _send(pid: int, number: signal.Signals) -> None:
     # A process that was killed meanwhile has a successor, which runs.
     with contextlib.suppress(ProcessLookupError):
         os.kill(pid, number)
+
+
+def _spawn(words: list[str], log: Path) -> int:
+    """Start a program that outlives this one; gives its process id."""
+    with log.open("ab") as output:
+        process = subprocess.Popen(
+            words, stdin=subprocess.DEVNULL, stdout=output, stderr=output, start_new_session=True
+        )
+    # Its end is init's to notice: this program may be gone by then.
+    process.returncode = 0
+    return process.pid
