@@ -1,9 +1,12 @@
 """A driver's process: what its options and its pod's environment say."""
 
+import gc
 import os
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+import structlog
 from dra_node_agent.driverkit import program
 from dra_node_agent.driverkit.errors import DriverConfigError
 from dra_node_agent.driverkit.program import Surroundings, run
@@ -19,6 +22,18 @@ contexts: [{name: c, context: {cluster: k, user: u}}]
 clusters: [{name: k, cluster: {server: "http://127.0.0.1:1"}}]
 users: [{name: u, user: {token: secret}}]
 """
+
+
+@pytest.fixture(autouse=True)
+def _same_process() -> Iterator[None]:
+    """What a service sets for its whole process is as before for the tests that follow."""
+    configured, before, thresholds = structlog.is_configured(), structlog.get_config(), gc.get_threshold()
+    yield
+    structlog.configure(**before)
+    if not configured:
+        structlog.reset_defaults()
+    structlog.contextvars.clear_contextvars()
+    gc.set_threshold(*thresholds)
 
 
 @pytest.fixture
