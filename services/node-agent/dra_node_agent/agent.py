@@ -63,6 +63,8 @@ if TYPE_CHECKING:
 USER_AGENT = "dralab-node-agent"
 
 _CLASS_RETRY = 0.1
+# What the kubelet declares that it can do, by feature gate: the scheduler looks for it on nodes.
+_DECLARED = ("DRAOptionalNodeOperations",)
 _ROOT_CERTIFICATES = "kube-root-ca.crt"
 # Networks of 256 addresses in 10.128.0.0/9, clear of where services have theirs.
 _SUBNETS = 1 << 15
@@ -301,6 +303,7 @@ class NodeAgent:
             labels={**self._features.find(name), **config.labels},
             taints=config.taints,
             version=config.features.version,
+            declared_features=[name for name in _DECLARED if config.features.enabled(name)],
         )
         return Kubelet(
             KubeletConfig(

@@ -64,6 +64,8 @@ class NodeShape:
     pod_cidr: str = ""
     version: Version = DEFAULT
     """The Kubernetes that the kubelet follows."""
+    declared_features: Sequence[str] = ()
+    """What pods may need of the kubelet, besides what every one has."""
 
 
 class ExtendedResources(Protocol):
@@ -287,7 +289,7 @@ class NodeReporter:
                 NodeAddress(type="Hostname", address=shape.name),
             ),
             daemon_endpoints=NodeDaemonEndpoints(kubelet_endpoint=DaemonEndpoint(port=shape.port)),
-            declared_features=_FEATURES,
+            declared_features=tuple(sorted((*_FEATURES, *shape.declared_features))),
             node_info=_info(shape),
         )
 

@@ -33,9 +33,13 @@ class CheckpointDevice(msgspec.Struct, frozen=True, rename="pascal"):
 
 
 class DriverState(msgspec.Struct, rename="pascal"):
-    """The devices of one driver in a claim; None until that driver has prepared them."""
+    """The devices of one driver in a claim; None until that driver has prepared them.
+
+    ``skip_node_operations`` are what the driver need not be called for (1.37); without any the file is as before.
+    """
 
     devices: tuple[CheckpointDevice, ...] | None = None
+    skip_node_operations: tuple[str, ...] | msgspec.UnsetType = msgspec.UNSET
 
 
 class ClaimState(msgspec.Struct, rename="pascal"):

@@ -4,7 +4,8 @@ from collections import Counter
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
-from dra_shared.api.resource import ResourceClaim
+import msgspec
+from dra_shared.api.resource import DeviceRequestAllocationResult, ResourceClaim
 
 from dra_node_agent.kubelet.dra.checkpoint import (
     CheckpointDevice,
@@ -14,12 +15,15 @@ from dra_node_agent.kubelet.dra.checkpoint import (
 )
 
 ANY_DRIVER = "<any>"
+SKIP_PREPARE, SKIP_UNPREPARE = "NodePrepareResources", "NodeUnprepareResources"
+_ALL = "*"
+_KNOWN = frozenset({SKIP_PREPARE, SKIP_UNPREPARE})
 
 
 class ClaimInfo:
-    """One claim: the pods that use it, and the devices prepared for it by driver."""
+    """One claim: the pods that use it, the devices prepared for it by driver, and what drivers are not called for."""
 
-    __slots__ = ("devices", "name", "namespace", "pod_uids", "prepared", "uid")
+    __slots__ = ("devices", "name", "namespace", "pod_uids", "prepared", "skips", "uid")
 
     def __init__(self, namespace: str, name: str, uid: str, drivers: Sequence[str] = ()) -> None:
         self.namespace = namespace
@@ -27,20 +31,28 @@ class ClaimInfo:
         self.uid = uid
         self.pod_uids: set[str] = set()
         self.devices: dict[str, list[CheckpointDevice]] = {driver: [] for driver in drivers}
+        self.skips: dict[str, frozenset[str]] = {}
         self.prepared = False
 
     @classmethod
-    def from_claim(cls, claim: ResourceClaim) -> "ClaimInfo":
-        """A claim that no pod uses yet.
+    def from_claim(cls, claim: ResourceClaim, *, optional_operations: bool = False) -> "ClaimInfo":
+        """A claim that no pod uses yet; ``optional_operations``: drivers may do without calls.
 
         Raises:
-            ValueError: it is not allocated.
+            ValueError: it is not allocated, or a driver would have to do without.
         """
         if claim.status.allocation is None:
             raise ValueError("not allocated")
-        drivers = dict.fromkeys(result.driver for result in claim.status.allocation.devices.results)
+        results = claim.status.allocation.devices.results
+        if not optional_operations and any(result.skip_node_operations for result in results):
+            raise ValueError("DRAOptionalNodeOperations feature gate is disabled on kubelet")
+        drivers = dict.fromkeys(result.driver for result in results)
         meta = claim.metadata
-        return cls(meta.namespace, meta.name, meta.uid, tuple(drivers))
+        info = cls(meta.namespace, meta.name, meta.uid, tuple(drivers))
+        for driver in drivers:
+            if skipped := _skipped([result for result in results if result.driver == driver]):
+                info.skips[driver] = skipped
+        return info
 
     @classmethod
     def from_state(cls, state: ClaimState) -> "ClaimInfo":
@@ -49,6 +61,11 @@ class ClaimInfo:
         info.pod_uids = set(state.pod_uids)
         info.devices = {
             driver: list(known.devices or ()) for driver, known in (state.driver_state or {}).items()
+        }
+        info.skips = {
+            driver: frozenset(known.skip_node_operations)
+            for driver, known in (state.driver_state or {}).items()
+            if known.skip_node_operations is not msgspec.UNSET
         }
         return info
 
@@ -60,7 +77,10 @@ class ClaimInfo:
             namespace=self.namespace,
             pod_uids={uid: {} for uid in self.pod_uids},
             driver_state={
-                driver: DriverState(devices=tuple(devices) or None)
+                driver: DriverState(
+                    devices=tuple(devices) or None,
+                    skip_node_operations=tuple(sorted(self.skips.get(driver, ()))) or msgspec.UNSET,
+                )
                 for driver, devices in self.devices.items()
             },
         )
@@ -69,6 +89,10 @@ class ClaimInfo:
     def key(self) -> str:
         """``namespace/name``."""
         return f"{self.namespace}/{self.name}"
+
+    def does_without(self, operation: str, driver: str) -> bool:
+        """Whether the driver is not called for the operation."""
+        return operation in self.skips.get(driver, ())
 
     def add_device(self, driver: str, device: CheckpointDevice) -> None:
         """Note a device that ``driver`` has prepared."""
@@ -83,6 +107,15 @@ class ClaimInfo:
             if device_serves(device, request)
             for cdi_id in device.cdi_device_ids or ()
         ]
+
+
+def _skipped(results: Sequence[DeviceRequestAllocationResult]) -> frozenset[str]:
+    """The operations that all devices of one driver skip; ones that are not known count for nothing."""
+    sets = (
+        _KNOWN if _ALL in result.skip_node_operations else _KNOWN.intersection(result.skip_node_operations)
+        for result in results
+    )
+    return frozenset.intersection(*sets)
 
 
 def device_serves(device: CheckpointDevice, request: str) -> bool:

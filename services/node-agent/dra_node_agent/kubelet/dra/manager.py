@@ -25,13 +25,13 @@ from dra_shared.states import StateMachine
 
 from dra_node_agent.kubelet.dra.callfaults import CallFaults
 from dra_node_agent.kubelet.dra.checkpoint import STATE_FILE, CheckpointDevice, CheckpointError
-from dra_node_agent.kubelet.dra.claiminfo import ClaimInfo, ClaimInfoCache
+from dra_node_agent.kubelet.dra.claiminfo import SKIP_PREPARE, SKIP_UNPREPARE, ClaimInfo, ClaimInfoCache
 from dra_node_agent.kubelet.dra.connection import DriverConnection, DriverError
 from dra_node_agent.kubelet.dra.connections import DriverConnections
 from dra_node_agent.kubelet.dra.containerclaims import ContainerClaims
 from dra_node_agent.kubelet.dra.errors import DraError, unknown_claim
 from dra_node_agent.kubelet.dra.health import HEALTH_FILE, HealthInfoCache
-from dra_node_agent.kubelet.dra.metrics import CLAIMS_IN_USE, timed
+from dra_node_agent.kubelet.dra.metrics import CLAIMS_IN_USE, PREPARE_SKIPS, UNPREPARE_SKIPS, timed
 from dra_node_agent.kubelet.dra.phases import (
     PREPARE,
     UNPREPARE,
@@ -106,6 +106,7 @@ class DraManager:
         self._client = client
         self._clock = clock
         self._extended_resources = features.enabled("DRAExtendedResource")
+        self._optional_operations = features.enabled("DRAOptionalNodeOperations")
         self._pod_groups = features.enabled("DRAWorkloadResourceClaims")
         self._on_phase = on_phase
         self._locks: WeakValueDictionary[str, asyncio.Lock] = WeakValueDictionary()
@@ -174,11 +175,15 @@ class DraManager:
                     f" ResourceClaim {name} ({claim.metadata.uid})"
                 )
             try:
-                info = ClaimInfo.from_claim(claim)
+                info = ClaimInfo.from_claim(claim, optional_operations=self._optional_operations)
             except ValueError as error:
                 raise DraError(f"ResourceClaim {name}: {error}") from error
             # Also for a claim that is prepared: without its driver something is wrong with the node.
-            connections = {driver: self.connections.get(driver) for driver in info.devices}
+            connections = {
+                driver: self.connections.get(driver)
+                for driver in info.devices
+                if not info.does_without(SKIP_PREPARE, driver)
+            }
             wanted.append(_Wanted(claim, info, connections))
         return wanted
 
@@ -200,6 +205,9 @@ class DraManager:
                 continue
             asked.add(known.uid)
             for driver in known.devices:
+                if known.does_without(SKIP_PREPARE, driver):
+                    PREPARE_SKIPS.labels(driver).inc()
+                    continue
                 connection = entry.connections.get(driver) or self.connections.get(driver)
                 batch = batches.setdefault(connection, _Batch(connection))
                 batch.claims.append(_request(known))
@@ -289,6 +297,9 @@ class DraManager:
                 continue
             leaving.append(info)
             for driver in info.devices:
+                if info.does_without(SKIP_UNPREPARE, driver):
+                    UNPREPARE_SKIPS.labels(driver).inc()
+                    continue
                 batches.setdefault(driver, []).append(_request(info))
         if not known:
             return

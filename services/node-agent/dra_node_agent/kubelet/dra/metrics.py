@@ -4,7 +4,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
 from dra_shared.clock import Clock
-from prometheus_client import Histogram
+from prometheus_client import Counter, Histogram
 from prometheus_client.core import REGISTRY, GaugeMetricFamily
 from prometheus_client.registry import Collector
 
@@ -21,6 +21,16 @@ CALLS = Histogram(
     "Duration in seconds of the DRA gRPC operations",
     ("driver_name", "method_name", "grpc_status_code"),
     buckets=_BUCKETS,
+)
+PREPARE_SKIPS = Counter(
+    "dra_node_prepare_skips",
+    "Number of NodePrepareResources calls that were skipped because all allocated devices of the driver skip them.",
+    ("driver",),
+)
+UNPREPARE_SKIPS = Counter(
+    "dra_node_unprepare_skips",
+    "Number of NodeUnprepareResources calls that were skipped because all allocated devices of the driver skip them.",
+    ("driver",),
 )
 
 

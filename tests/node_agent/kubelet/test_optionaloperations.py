@@ -1,0 +1,105 @@
+"""Drivers that need not be called on the node (Kubernetes 1.37, DRAOptionalNodeOperations)."""
+
+import json
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from pathlib import Path
+from typing import Any
+
+import pytest
+from dra_node_agent.kubelet.dra.checkpoint import STATE_FILE
+from dra_node_agent.kubelet.dra.claiminfo import SKIP_PREPARE, SKIP_UNPREPARE, ClaimInfo
+from dra_node_agent.kubelet.dra.errors import DraError
+from dra_node_agent.kubelet.dra.manager import DraManager
+from dra_node_agent.kubelet.dra.metrics import PREPARE_SKIPS, UNPREPARE_SKIPS
+from dra_shared.api.codec import convert
+from dra_shared.api.resources import PODS, RESOURCE_CLAIMS
+from dra_shared.clock import FakeClock
+from dra_shared.features import FeatureGates
+from dra_shared.version import V1_37
+
+from tests.support.kubelet.bench import claim, pod
+from tests.support.kubelet.fakeapi import FakeApi, Json
+
+_POD = convert(PODS, pod(resourceClaims=[{"name": "c", "resourceClaimName": "c"}]))
+
+
+def _claim(*skips: list[str] | None, driver: str = "remote") -> Json:
+    """A claim of the pod with a device of the driver for each of ``skips``."""
+    obj = claim("c", "pod", driver=driver)
+    result = obj["status"]["allocation"]["devices"]["results"][0]
+    results = [
+        {**result, "device": f"d{i}", **({"skipNodeOperations": skip} if skip else {})}
+        for i, skip in enumerate(skips)
+    ]
+    obj["status"]["allocation"]["devices"]["results"] = results
+    return obj
+
+
+@asynccontextmanager
+async def _manager(folder: Path, obj: Json, *, gate: bool = True) -> AsyncIterator[DraManager]:
+    api = FakeApi()
+    api.put(RESOURCE_CLAIMS, obj)
+    gates = FeatureGates(V1_37, DRAOptionalNodeOperations=gate)
+    manager = DraManager(folder, api.client(), FakeClock(), gates, durable=False)
+    yield manager
+    await manager.close()
+
+
+def _counted(counter: Any, driver: str) -> float:
+    value: float = counter.labels(driver)._value.get()
+    return value
+
+
+async def test_a_driver_without_a_node_component_is_not_called(tmp_path: Path) -> None:
+    async with _manager(tmp_path, _claim(["*"], driver="away")) as manager:
+        await manager.prepare(_POD)
+        assert [info.prepared for info in manager.cache] == [True]
+        await manager.unprepare(_POD)
+        assert not list(manager.cache)
+    assert (_counted(PREPARE_SKIPS, "away"), _counted(UNPREPARE_SKIPS, "away")) == (1, 1)
+
+
+async def test_the_checkpoint_has_what_is_skipped(tmp_path: Path) -> None:
+    async with _manager(tmp_path, _claim([SKIP_UNPREPARE, SKIP_PREPARE])) as manager:
+        await manager.prepare(_POD)
+    data = json.loads(json.loads((tmp_path / STATE_FILE).read_bytes())["Data"])
+    state = data["ClaimInfoStateList"][0]["DriverState"]["remote"]
+    assert state == {"Devices": None, "SkipNodeOperations": [SKIP_PREPARE, SKIP_UNPREPARE]}
+    async with _manager(tmp_path, _claim(), gate=False) as manager:
+        # The gate is off by now, and what was prepared is unprepared as it was prepared.
+        await manager.unprepare(_POD)
+        assert not list(manager.cache)
+
+
+async def test_a_kubelet_without_the_gate_prepares_no_such_claim(tmp_path: Path) -> None:
+    async with _manager(tmp_path, _claim(["*"]), gate=False) as manager:
+        with pytest.raises(DraError) as raised:
+            await manager.prepare(_POD)
+    message = "ResourceClaim c: DRAOptionalNodeOperations feature gate is disabled on kubelet"
+    assert str(raised.value) == f"prepare dynamic resources: {message}"
+
+
+@pytest.mark.parametrize(
+    ("skips", "without"),
+    [
+        ([["*"], ["*"]], {SKIP_PREPARE, SKIP_UNPREPARE}),
+        ([["*"], [SKIP_UNPREPARE]], {SKIP_UNPREPARE}),
+        ([["*"], None], set()),
+        ([["Later", SKIP_UNPREPARE]], {SKIP_UNPREPARE}),
+        ([None], set()),
+    ],
+)
+def test_only_what_all_devices_of_a_driver_skip_is_skipped(
+    skips: list[list[str] | None], without: set[str]
+) -> None:
+    info = ClaimInfo.from_claim(convert(RESOURCE_CLAIMS, _claim(*skips)), optional_operations=True)
+    assert info.skips.get("remote", set()) == without
+    state = info.to_state()
+    assert ClaimInfo.from_state(state).skips == info.skips
+
+
+async def test_a_driver_that_skips_unpreparing_alone_must_be_there(tmp_path: Path) -> None:
+    async with _manager(tmp_path, _claim([SKIP_UNPREPARE])) as manager:
+        with pytest.raises(DraError, match="DRA driver remote is not registered"):
+            await manager.prepare(_POD)
