@@ -22,6 +22,7 @@ GROUPS: dict[str, dict[str, str]] = {
         "status": "Show a cluster's processes and whether each is ready.",
         "node": "Add, remove, cordon, uncordon or drain nodes, also while pods run.",
         "kubeconfig": "Print the path of a cluster's kubeconfig.",
+        "certificates": "Print the Secrets of a control plane in a Kubernetes cluster.",
         "learn": "Learn DRA: ten lessons, each with a small cluster, a task and a check.",
         "console": "Open the console in the browser; with --kubeconfig for any cluster, read only.",
         "demo": "Start a cluster, run the quickstart through it, show each phase, and clean everything up.",

@@ -21,11 +21,11 @@ ADMINISTRATOR = "kubernetes-admin"
 #: The node agent, and the drivers that it runs.
 AGENT = "dralab:drivers"
 _NODE = "system:node:"
-_COMPONENTS = {"scheduler": "system:kube-scheduler", "controller": "system:kube-controller-manager"}
+#: Who each service is.
+COMPONENTS = {"scheduler": "system:kube-scheduler", "controller": "system:kube-controller-manager"}
 _NODE_BINDING = "dralab:nodes"
 _RBAC = "rbac.authorization.k8s.io"
 
-# What the node agent's drivers do, which charts grant to the service accounts of real ones.
 _DRIVER_RULES: Sequence[dict[str, Any]] = (
     {
         "apiGroups": ["resource.k8s.io"],
@@ -63,7 +63,7 @@ class Identities:
         self._authority = authority
         self._users: dict[str, Mapping[str, str]] = {}
         self._server = self._trusted = ""
-        for name in (ADMINISTRATOR, AGENT, *_COMPONENTS.values(), *map(node_user, nodes)):
+        for name in (ADMINISTRATOR, AGENT, *COMPONENTS.values(), *map(node_user, nodes)):
             self.credential(name)
         self.serving = secrets.token_urlsafe(32) if authority is None else ""
         """What requests to the services' own ports need; empty where a certificate will do."""
@@ -102,7 +102,7 @@ class Identities:
         """Write the files, for services that reach the API server at that URL and know it by that certificate."""
         private_folder(self._folder)
         self._server, self._trusted = server, authority
-        for service, user in _COMPONENTS.items():
+        for service, user in COMPONENTS.items():
             self._write_kubeconfig(service, [user])
         if self._authority is not None:
             # Of a start with tokens.
@@ -126,8 +126,7 @@ class Identities:
 
     async def grant(self, client: Client, *, nodes: bool) -> None:
         """Let drivers work, and ``nodes``, where no authorizer is for them: no default role is bound to them."""
-        role = {"metadata": {"name": AGENT}, "rules": list(_DRIVER_RULES)}
-        await _create(client, "ClusterRole", "clusterroles", role)
+        await _create(client, "ClusterRole", "clusterroles", drivers_role())
         await _bind(client, AGENT, AGENT, {"kind": "User", "name": AGENT, "apiGroup": _RBAC})
         if nodes:
             group = {"kind": "Group", "name": _NODES, "apiGroup": _RBAC}
@@ -135,6 +134,11 @@ class Identities:
         else:
             # Of an earlier start, it would give every node all that any node may have.
             await client.raw("DELETE", f"/apis/{_RBAC}/v1/clusterrolebindings/{_NODE_BINDING}")
+
+
+def drivers_role() -> dict[str, Any]:
+    """What node agents' drivers do, which charts grant to the service accounts of real ones."""
+    return {"metadata": {"name": AGENT}, "rules": list(_DRIVER_RULES)}
 
 
 def node_user(name: str) -> str:

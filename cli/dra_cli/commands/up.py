@@ -19,6 +19,7 @@ def options(parser: Parser) -> None:
     """Declare what it takes."""
     _size(parser)
     _services(parser)
+    _protection(parser)
     _nodes(parser)
     data_option(parser)
 
@@ -115,6 +116,27 @@ def _services(parser: Parser) -> None:
 
 
 def _identities(parser: Parser) -> None:
+    parser.add_argument(
+        "--speed",
+        type=number(0.1, 1000, float),
+        default=1.0,
+        help="how much faster time passes: timers, leases (1)",
+    )
+    parser.add_argument(
+        "--grace",
+        type=number(0, None, float),
+        help="seconds that pods get at most to stop, whatever they say",
+    )
+    parser.add_argument("--log-level", default="info", help="debug, info, warning or error")
+    parser.add_argument(
+        "--without",
+        action="append",
+        default=[],
+        help="leave out scheduler, controller or node-agent; may be repeated",
+    )
+
+
+def _protection(parser: Parser) -> None:
     parser.add_argument(
         "--authorization-mode",
         default="",

@@ -1,0 +1,132 @@
+"""The manifests of ``deploy/``: our own API server accepts them, our controllers and nodes run them."""
+
+import base64
+import importlib
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+from cryptography import x509
+from cryptography.x509.verification import PolicyBuilder, Store
+from dra_cli.deployment import secrets
+from dra_cli.identities import drivers_role
+from dra_shared.service import Options
+from dralab.testing import Cluster
+
+from tests.support.reference import REPOSITORY
+
+pytestmark = pytest.mark.system
+
+Json = dict[str, Any]
+
+_DEPLOY = REPOSITORY / "deploy"
+_NAMESPACE = "dralab"
+
+
+def _objects() -> list[Json]:
+    files = yaml.safe_load((_DEPLOY / "kustomization.yaml").read_text())["resources"]
+    return [obj for file in files for obj in yaml.safe_load_all((_DEPLOY / file).read_text())]
+
+
+def _containers() -> list[tuple[str, Json, Json]]:
+    """Each service with its pod's spec and its container."""
+    specs = [obj["spec"]["template"]["spec"] for obj in _objects() if "template" in obj.get("spec", {})]
+    return [(spec["containers"][0]["name"], spec, spec["containers"][0]) for spec in specs]
+
+
+@pytest.fixture(scope="module")
+def made(tmp_path_factory: pytest.TempPathFactory) -> list[Json]:
+    nodes = ["dralab-node-agent-0", "dralab-node-agent-1"]
+    return secrets(tmp_path_factory.mktemp("pki"), _NAMESPACE, nodes, ["lab.example"])
+
+
+@pytest.mark.parametrize("service", ["apiserver", "scheduler", "controller", "node-agent"])
+def test_every_option_is_one_of_the_service(service: str) -> None:
+    module = importlib.import_module(f"dra_{service.replace('-', '_')}.main")
+    options: Options = module.options()
+    (args,) = [container["args"] for name, _, container in _containers() if name == service]
+    chosen = options.parse_args(args)
+    assert chosen.client_ca_file == Path("/etc/dralab/ca.crt")
+
+
+def test_every_file_that_is_named_is_in_a_secret(made: list[Json]) -> None:
+    data = {secret["metadata"]["name"]: secret["data"] for secret in made}
+    for service, spec, container in _containers():
+        volumes = {one["name"]: one["secret"]["secretName"] for one in spec["volumes"] if "secret" in one}
+        mounts = {one["mountPath"]: volumes.get(one["name"]) for one in container["volumeMounts"]}
+        for argument in container["args"]:
+            path = argument.partition("=")[2]
+            if path.startswith("/etc/dralab/"):
+                assert path.removeprefix("/etc/dralab/") in data[mounts["/etc/dralab"] or ""], service
+    assert sorted(data["dralab-nodes"]) == [f"dralab-node-agent-{number}.kubeconfig" for number in (0, 1)]
+    for name, files in data.items():
+        assert "ca.key" not in files, name
+
+
+def test_clients_trust_the_servers_name(made: list[Json]) -> None:
+    data = {secret["metadata"]["name"]: secret["data"] for secret in made}
+    document = yaml.safe_load(base64.b64decode(data["dralab-scheduler"]["kubeconfig"]))
+    cluster = document["clusters"][0]["cluster"]
+    assert cluster["server"] == "https://dralab-apiserver.dralab.svc:6443"
+    authority = base64.b64decode(cluster["certificate-authority-data"]).decode()
+    store = Store([x509.load_pem_x509_certificate(authority.encode())])
+    served = x509.load_pem_x509_certificate(base64.b64decode(data["dralab-apiserver"]["tls.crt"]))
+    for name in ("dralab-apiserver.dralab.svc", "lab.example"):
+        PolicyBuilder().store(store).build_server_verifier(x509.DNSName(name)).verify(served, [])
+
+
+def test_the_rights_inside_are_those_that_dralab_up_gives() -> None:
+    role, binding = yaml.safe_load_all((_DEPLOY / "inside" / "drivers.yaml").read_text())
+    assert role["rules"] == drivers_role()["rules"]
+    assert role["metadata"] == {"name": "dralab:drivers"}
+    assert binding["roleRef"]["name"] == binding["subjects"][0]["name"] == "dralab:drivers"
+
+
+def _bound(claim: str) -> tuple[Json, Json]:
+    """A claim and its volume, as a cluster's storage leaves them."""
+    spec: Json = {"accessModes": ["ReadWriteOnce"], "storageClassName": ""}
+    size = {"storage": "2Gi"}
+    volume = {
+        "apiVersion": "v1",
+        "kind": "PersistentVolume",
+        "metadata": {"name": claim},
+        "spec": {
+            **spec,
+            "capacity": size,
+            "claimRef": {"namespace": _NAMESPACE, "name": claim},
+            "csi": {"driver": "disk.example.com", "volumeHandle": claim},
+        },
+    }
+    annotations = {"pv.kubernetes.io/bind-completed": "yes"}
+    return volume, {
+        "apiVersion": "v1",
+        "kind": "PersistentVolumeClaim",
+        "metadata": {"name": claim, "namespace": _NAMESPACE, "annotations": annotations},
+        "spec": {**spec, "volumeName": claim, "resources": {"requests": size}},
+    }
+
+
+@pytest.mark.dra_cluster(scope="module")
+def test_our_own_cluster_runs_it(dra_cluster: Cluster, made: list[Json]) -> None:
+    claims = ("data-dralab-apiserver-0", "data-dralab-node-agent-0", "data-dralab-node-agent-1")
+    dra_cluster.apply(_objects()[0], *made, *(obj for claim in claims for obj in _bound(claim)))
+    dra_cluster.apply(*_objects()[1:])
+    for kind, name, replicas in (
+        ("statefulset", "apiserver", 1),
+        ("deployment", "scheduler", 2),
+        ("deployment", "controller", 2),
+        ("statefulset", "node-agent", 2),
+    ):
+
+        def ready(kind: str = kind, name: str = name, replicas: int = replicas) -> bool:
+            found = dra_cluster.get(f"{kind}/dralab-{name}", namespace=_NAMESPACE)
+            return bool(found["status"].get("readyReplicas") == replicas)
+
+        dra_cluster.until(ready)
+    budgets = dra_cluster.list("poddisruptionbudgets", namespace=_NAMESPACE)
+    assert {one["metadata"]["name"]: one["status"]["disruptionsAllowed"] for one in budgets} == {
+        "dralab-apiserver": 1,
+        "dralab-scheduler": 1,
+        "dralab-controller": 1,
+    }
