@@ -43,6 +43,16 @@ def cluster_options(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--server", "-s", metavar="URL", help="the API server's URL, without a kubeconfig")
 
 
+def moment_option(parser: argparse.ArgumentParser) -> None:
+    """Add ``--at``, which has a command look at the past."""
+    parser.add_argument(
+        "--at",
+        default="",
+        metavar="MOMENT",
+        help="as it was: -5m (ago), 2026-01-02T03:04:05Z (a time) or 1234 (a revision); see docs/history.md",
+    )
+
+
 @dataclass(frozen=True)
 class ChosenCluster:
     """The cluster that a command's options mean."""
@@ -52,13 +62,19 @@ class ChosenCluster:
     kubeconfig: Path | None = None
     context: str | None = None
     server: str | None = None
+    at: str = ""
+    """The moment that is meant; empty for now."""
 
     def access(self) -> "Access":
-        """The API server's address and the credentials for it.
+        """The API server's address and the credentials for it; of a moment, the address of that.
 
         Raises:
-            CommandError: no cluster runs in the directory, or the kubeconfig is of no use.
+            CommandError: no cluster runs in the directory, the kubeconfig is of no use, or there is no such moment.
         """
+        present = self._present()
+        return _moved(present, f"{present.server}/at/{_revision(present, self.at)}") if self.at else present
+
+    def _present(self) -> "Access":
         from dra_shared.client.kubeconfig import Access, KubeconfigError, load
 
         try:
@@ -82,13 +98,12 @@ class ChosenCluster:
         """
         from dra_cli.reader import Reader
 
-        if self.data is not None:
+        if self.data is not None and not self.at:
             # Most often: a cluster of ours that needs no token, so that its kubeconfig says no more than this.
             server = Cluster(self.data).record().server
             if server.startswith("http://"):
                 return Reader(server)
-        access = self.access()
-        return Reader(access.server, access.token, access.ssl_context, access.server_name)
+        return _reader(self.access())
 
     def client(self, user_agent: str = "dralab") -> "Client":
         """A client of its API server.
@@ -100,7 +115,7 @@ class ChosenCluster:
 
 
 def chosen_cluster(chosen: argparse.Namespace) -> ChosenCluster:
-    """The cluster that the options mean.
+    """The cluster that the options mean, at the moment that they mean.
 
     An option decides. Without one it is the cluster that runs in ``DRALAB_DATA`` or ``.dralab``, else that of
     ``KUBECONFIG``.
@@ -108,21 +123,22 @@ def chosen_cluster(chosen: argparse.Namespace) -> ChosenCluster:
     Raises:
         CommandError: the options contradict each other.
     """
+    at = getattr(chosen, "at", "")
     named = [flag for flag in ("kubeconfig", "context", "server") if getattr(chosen, flag)]
     if chosen.data is not None and named:
         raise CommandError(f"--data and --{named[0]} name two clusters: choose one", 2)
     if chosen.server and not (chosen.kubeconfig or chosen.context):
-        return ChosenCluster(server=chosen.server)
+        return ChosenCluster(server=chosen.server, at=at)
     if named:
         file = chosen.kubeconfig or current_kubeconfig()
-        return ChosenCluster(kubeconfig=file, context=chosen.context, server=chosen.server)
+        return ChosenCluster(kubeconfig=file, context=chosen.context, server=chosen.server, at=at)
     if chosen.data is not None:
-        return ChosenCluster(data=chosen.data)
+        return ChosenCluster(data=chosen.data, at=at)
     data = Path(os.environ.get("DRALAB_DATA") or _DATA)
     known = _known_kubeconfig()
     if known is not None and not Cluster(data).running():
-        return ChosenCluster(kubeconfig=known)
-    return ChosenCluster(data=data)
+        return ChosenCluster(kubeconfig=known, at=at)
+    return ChosenCluster(data=data, at=at)
 
 
 def current_kubeconfig() -> Path:
@@ -133,6 +149,26 @@ def current_kubeconfig() -> Path:
 def _known_kubeconfig() -> Path | None:
     files = [Path(name) for name in os.environ.get("KUBECONFIG", "").split(os.pathsep) if name]
     return next((file for file in files if file.exists()), files[0] if files else None)
+
+
+def _reader(access: "Access") -> "Reader":
+    from dra_cli.reader import Reader
+
+    return Reader(access.server, access.token, access.ssl_context, access.server_name)
+
+
+def _revision(access: "Access", at: str) -> str:
+    """The revision of a moment, so that all that a command reads is of the same one."""
+    from dra_shared.client.errors import ApiError
+
+    with _reader(access) as reader:
+        try:
+            found: str = reader.json("/history", {"at": at})["at"]["revision"]
+        except ApiError as error:
+            if error.code == 404:
+                raise CommandError(f"{access.server} keeps no history that --at could show") from error
+            raise
+    return found
 
 
 def _moved(access: "Access", server: str) -> "Access":

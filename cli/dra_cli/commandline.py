@@ -6,11 +6,14 @@ A command is a module of ``dra_cli.commands`` with two functions: ``options(pars
 
 import argparse
 import importlib
+import re
 from collections.abc import Sequence
 from types import ModuleType
 from typing import Any, NoReturn
 
 from dra_cli.errors import CommandError
+
+_AGO = re.compile(r"-\d+(\.\d+)?[dhms]").match
 
 PROGRAM = "dralab"
 #: Commands and what each does, by the groups that ``dralab --help`` shows them in.
@@ -37,6 +40,7 @@ GROUPS: dict[str, dict[str, str]] = {
         "logs": "Print a container's log.",
         "exec": "Run a command in a container.",
         "events": "Show what happened, oldest first.",
+        "history": "Show who changed which fields of an object or a device when, or what differs between two moments.",
         "top": "Show what nodes or pods use.",
     },
     "Devices": {
@@ -81,6 +85,7 @@ class Parser(argparse.ArgumentParser):
     def read(self, words: Sequence[str]) -> argparse.Namespace:
         """The values of the options; what follows ``--`` is in ``rest``."""
         words, rest = _split(list(words))
+        words = _joined(words)
         switches = {
             flag
             for action in self._actions
@@ -90,6 +95,17 @@ class Parser(argparse.ArgumentParser):
         chosen = self.parse_intermixed_args([_plain(word, switches) for word in words])
         chosen.rest = rest
         return chosen
+
+
+def _joined(words: Sequence[str]) -> list[str]:
+    """The words, with ``--at -5m`` as ``--at=-5m``: argparse takes what begins with a dash for an option."""
+    found: list[str] = []
+    for word in words:
+        if _AGO(word) and found and found[-1].startswith("--") and "=" not in found[-1]:
+            found[-1] += f"={word}"
+        else:
+            found.append(word)
+    return found
 
 
 def command(name: str) -> ModuleType:

@@ -109,7 +109,7 @@ async def _asked(cluster: ChosenCluster, source: str | None) -> Service | Snapsh
     """The cluster's own scheduler if it is ours, else ours on what the cluster or the dump has."""
     if source is not None:
         return await Snapshot.read(source, cluster)
-    if cluster.data is not None:
+    if cluster.data is not None and not cluster.at:
         home = Cluster(cluster.data)
         if "scheduler" in home.record().services:
             return Service(home)

@@ -287,3 +287,67 @@ def test_completion_knows_every_command(shell: str, capsys: pytest.CaptureFixtur
 @pytest.mark.parametrize(("words", "history"), [([], ""), (["--history", "24h,2Gi"], "24h,2Gi")])
 def test_up_needs_no_history(words: list[str], history: str) -> None:
     assert commandline.parser("up").read(words).history == history
+
+
+def _revision(dralab: Command, *what: str) -> str:
+    found: str = json.loads(dralab("get", *what, "-o", "json"))["metadata"]["resourceVersion"]
+    return found
+
+
+def test_history_says_who_changed_what(dralab: Command) -> None:
+    first, *rest = dralab("history", "pod/p").splitlines()
+    assert "pod/p -n default  created by dralab" in first
+    text = "\n".join(rest)
+    assert "    .spec.nodeName: " in text
+    assert '.status.phase: "Pending" → "Running"' in text
+    assert "create/binding" in text
+    changes = json.loads(dralab("history", "pod/p", "-o", "json"))["items"]
+    assert [change["type"] for change in changes[:2]] == ["ADDED", "MODIFIED"]
+    (newest,) = json.loads(dralab("history", "pods", "-A", "--limit", "1", "-o", "json"))["items"]
+    assert int(newest["revision"]) >= int(changes[-1]["revision"])
+    (claim,) = json.loads(dralab("get", "resourceclaims", "-o", "json"))["items"]
+    assert ".status.allocation" in dralab("history", f"claim/{claim['metadata']['name']}")
+    assert "say what" in dralab("history", code=2)
+    assert 'resource type "nothing"' in dralab("history", "nothing/x", code=1)
+
+
+def test_history_of_a_device(dralab: Command) -> None:
+    held = next(row for row in json.loads(dralab("devices", "-o", "json")) if row["pod"] == "default/p")
+    device = f"device/{held['node']}/{held['device']}"
+    published, allocated, *_ = dralab("history", device).splitlines()
+    assert f"{device}  created by " in published
+    assert f"{device}  allocated to claim default/" in allocated
+    assert dralab("history", "device/node-0/nothing") == "No changes found.\n"
+    assert "say which device" in dralab("history", "device/x", code=2)
+
+
+def test_two_moments_are_compared(dralab: Command) -> None:
+    before = _revision(dralab, "node", "node-1")
+    dralab._cluster.apply(
+        {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "c"}, "data": {"x": "1"}}
+    )
+    between = _revision(dralab, "configmap", "c")
+    dralab._cluster.apply(
+        {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "c"}, "data": {"x": "2"}}
+    )
+    assert "configmap/c -n default  created" in dralab("history", "--net", "--from", before)
+    assert (
+        '    .data.x: "1" → "2"' in dralab("history", "--net", "configmap/c", "--from", between).splitlines()
+    )
+    assert "give --from" in dralab("history", "--net", code=2)
+
+
+def test_commands_look_at_a_moment(dralab: Command) -> None:
+    changes = json.loads(dralab("history", "pod/p", "-o", "json"))["items"]
+    created, running = changes[0]["revision"], _revision(dralab, "pod", "p")
+    assert "Pending" in dralab("get", "pods", "--at", created)
+    assert "Running" in dralab("get", "pods", "--at", running)
+    assert "Pending" in dralab("describe", "pod/p", "--at", created)
+    before, after = (json.loads(dralab("free", "-o", "json", "--at", at)) for at in (created, running))
+    assert before != after
+    assert "default/p" in dralab("explain", "pod/p", "--at", running)
+    exported = json.loads(dralab("export", "--at", created))["items"]
+    (pod,) = (item for item in exported if item["kind"] == "Pod" and item["metadata"]["name"] == "p")
+    assert "nodeName" not in pod["spec"]
+    assert "does not change" in dralab("get", "pods", "-w", "--at", "-1s", code=2)
+    assert "not a moment" in dralab("get", "pods", "--at", "soon", code=1)

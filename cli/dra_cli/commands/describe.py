@@ -5,7 +5,7 @@ import re
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 
-from dra_cli.access import chosen_cluster, cluster_options
+from dra_cli.access import chosen_cluster, cluster_options, moment_option
 from dra_cli.commandline import Parser
 from dra_cli.commands.events import row, seen
 
@@ -34,6 +34,7 @@ def options(parser: Parser) -> None:
     parser.add_argument("what", nargs="+", help="KIND NAME…, KIND/NAME…, or KIND for all of them")
     parser.add_argument("--namespace", "-n", help="namespace (default: default)")
     parser.add_argument("--selector", "-l", help="label selector")
+    moment_option(parser)
     cluster_options(parser)
 
 

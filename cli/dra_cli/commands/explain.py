@@ -3,7 +3,7 @@
 import argparse
 import asyncio
 
-from dra_cli.access import chosen_cluster, cluster_options
+from dra_cli.access import chosen_cluster, cluster_options, moment_option
 from dra_cli.commandline import Parser
 
 
@@ -16,6 +16,7 @@ def options(parser: Parser) -> None:
     parser.add_argument(
         "--from", dest="source", metavar="SOURCE", help="a dump of a cluster; see docs/plan.md"
     )
+    moment_option(parser)
     cluster_options(parser)
 
 

@@ -5,7 +5,7 @@ import sys
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 
-from dra_cli.access import chosen_cluster, cluster_options
+from dra_cli.access import chosen_cluster, cluster_options, moment_option
 from dra_cli.commandline import Parser
 from dra_cli.errors import CommandError
 
@@ -35,6 +35,7 @@ def options(parser: Parser) -> None:
     parser.add_argument("--watch", "-w", action="store_true", help="then show every change, until Ctrl-C")
     parser.add_argument("--no-headers", action="store_true", help="leave the columns' names out")
     parser.add_argument("--show-labels", action="store_true", help="show objects' labels in the last column")
+    moment_option(parser)
     cluster_options(parser)
 
 
@@ -45,6 +46,8 @@ def run(chosen: argparse.Namespace) -> None:
         CommandError: no such output, or several kinds are to be watched.
     """
     shown = _show(chosen)
+    if chosen.watch and chosen.at:
+        raise CommandError("--watch and --at: the past does not change", 2)
     from dra_cli.selection import known, select
 
     with chosen_cluster(chosen).reader() as reader:

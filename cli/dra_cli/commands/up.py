@@ -18,6 +18,7 @@ if TYPE_CHECKING:
 def options(parser: Parser) -> None:
     """Declare what it takes."""
     _size(parser)
+    _storage(parser)
     _services(parser)
     _protection(parser)
     _nodes(parser)
@@ -69,7 +70,7 @@ def history(text: str) -> str:
     return text
 
 
-def _services(parser: Parser) -> None:
+def _storage(parser: Parser) -> None:
     parser.switch("--relaxed", help="do not wait for the disk at each write")
     parser.add_argument(
         "--database", default="", help="where objects are kept: postgresql://user@host/database"
@@ -80,6 +81,9 @@ def _services(parser: Parser) -> None:
         type=history,
         help="what is kept of the past: all, 24h, 2Gi or 24h,2Gi; the default is as it was last, and 5m at first",
     )
+
+
+def _services(parser: Parser) -> None:
     parser.add_argument(
         "--kubernetes-version",
         default="",

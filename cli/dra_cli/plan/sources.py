@@ -11,7 +11,7 @@ import orjson
 from dra_scheduler.plan.objects import BY_KIND, Objects
 from dra_shared.api.codec import encode
 
-from dra_cli.access import ChosenCluster, chosen_cluster, cluster_options
+from dra_cli.access import ChosenCluster, chosen_cluster, cluster_options, moment_option
 from dra_cli.commandline import number
 from dra_cli.errors import CommandError
 from dra_cli.plan.documents import Document
@@ -37,6 +37,7 @@ def world_options(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--nodes", type=number(0), help="without a cluster: so many nodes")
     parser.add_argument("--gpus", help="and the GPUs of each: COUNTxMODEL[:LAYOUT],…; see docs/gpu-models.md")
     parser.add_argument("--revision", metavar="N", help="the cluster as it was at that resource version")
+    moment_option(parser)
     cluster_options(parser)
 
 

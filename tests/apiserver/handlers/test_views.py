@@ -61,6 +61,7 @@ async def test_changes_of_a_collection_in_pages(client: httpx.AsyncClient, revis
         client, f"/history{MAPS}?order=oldest&limit=1&from={int(revision) - 1}&changes=false"
     )
     assert [item["revision"] for item in oldest] == [revision]
+    assert len(await _items(client, f"/history{MAPS}?from=-9d")) == 3
 
 
 async def test_the_api_of_a_moment(client: httpx.AsyncClient, revision: str) -> None:
@@ -174,3 +175,15 @@ async def test_exact_lists_go_back_as_far_as_the_archive(
     # Watches know nothing of it, as upstream's.
     watched = await client.get(MAPS, params={"watch": 1, "resourceVersion": revision, "timeoutSeconds": 1})
     assert watched.json()["object"]["reason"] == "Expired"
+
+
+async def test_what_differs_between_two_moments(client: httpx.AsyncClient, revision: str) -> None:
+    await client.post(MAPS, json={"metadata": {"name": "b"}})
+    query = f"net=true&from={revision}"
+    items = await _items(client, f"/history{MAPS}?{query}")
+    assert [(item["type"], item["name"]) for item in items] == [("DELETED", "a"), ("ADDED", "b")]
+    changed = await _items(client, f"/history{MAPS}/a?{query}&to={int(revision) + 1}")
+    assert [item["changes"] for item in changed] == [[{"path": ".data.x", "old": "1", "new": "2"}]]
+    assert "user" not in changed[0]
+    assert (await client.get(f"/history{MAPS}?net=true")).status_code == 400
+    assert (await client.get(f"/history{MAPS}?net=true&from=-9d")).status_code == 410

@@ -18,7 +18,7 @@ from dra_shared.clock import FakeClock
 from dra_shared.moments import parse_moment
 
 from dra_apiserver.api import Api
-from dra_apiserver.errors import bad_request, method_not_allowed, not_found
+from dra_apiserver.errors import StatusError, bad_request, method_not_allowed, not_found
 from dra_apiserver.handlers.get import select
 from dra_apiserver.handlers.options import list_options
 from dra_apiserver.handlers.outlet import outlet
@@ -27,7 +27,7 @@ from dra_apiserver.kinds.kind import Handler
 from dra_apiserver.negotiation import Accepted
 from dra_apiserver.patch.fields import changed_fields
 from dra_apiserver.response import Presenter
-from dra_apiserver.storage import MODIFIED, Record
+from dra_apiserver.storage import ADDED, DELETED, MODIFIED, Event, Record
 from dra_apiserver.storage.authors import author_of
 from dra_apiserver.storage.timeline import Entry, Moment, Range
 from dra_apiserver.target import Target
@@ -194,9 +194,14 @@ async def _watch(text: str, api: Api, request: Request, target: Target) -> None:
 async def _changes(api: Api, request: Request, target: Target) -> None:
     """The changes of an object or of a collection, oldest first: who changed which fields, and when."""
     query = request.query
-    after = (await _moment(api, query["from"])).revision if "from" in query else 0
+    after = await _begin(api, query["from"], request.flag("net")) if "from" in query else 0
     until = (await _moment(api, query["to"])).revision if "to" in query else api.store.revision
     limit = _number(request, "limit") or _LIMIT
+    if request.flag("net"):
+        if "from" not in query:
+            raise bad_request("net compares two moments: say from which one")
+        await _net(api, request, target, after, until)
+        return
     order = query.get("order", "newest")
     if order not in {"newest", "oldest"}:
         raise bad_request(f"order must be newest or oldest, not {order!r}")
@@ -222,6 +227,49 @@ async def _changes(api: Api, request: Request, target: Target) -> None:
         "items": items,
     }
     await request.respond(200, orjson.dumps(answer))
+
+
+async def _begin(api: Api, text: str, exact: bool) -> int:
+    """The revision of a moment; unless it must be `exact`, one that is not kept means all that is."""
+    try:
+        return (await _moment(api, text)).revision
+    except StatusError as error:
+        if exact or error.code != 410:
+            raise
+        return 0
+
+
+async def _net(api: Api, request: Request, target: Target, after: int, until: int) -> None:
+    """What differs between two moments, object by object."""
+    old, new = await _versions(api, target, after), await _versions(api, target, until)
+    presenter = Presenter(target.kind, target.version, Accepted(), "", api.clock)
+    entries = []
+    for key in sorted(old.keys() | new.keys()):
+        before, record = old.get(key), new.get(key)
+        if record is None:
+            event = Event(DELETED, old[key], before)
+        elif before is None:
+            event = Event(ADDED, record, None)
+        elif before.revision != record.revision:
+            event = Event(MODIFIED, record, before)
+        else:
+            continue
+        entries.append(Entry(event, 0, ""))
+    shown = partial(_all_shown, presenter, entries, True, request.flag("objects"))
+    items = await api.offload.run(shown)
+    for item in items:
+        # It is of all the changes between, which may have many authors.
+        del item["time"], item["user"]
+    answer = {"kind": "ChangeList", "from": str(after), "to": str(until), "more": False, "items": items}
+    await request.respond(200, orjson.dumps(answer))
+
+
+async def _versions(api: Api, target: Target, revision: int) -> dict[str, Record]:
+    if target.name:
+        record = await api.timeline.at(target.resource, revision, target.key)
+        return {} if record is None else {record.key: record}
+    prefix = f"{target.namespace}/" if target.namespace else ""
+    return await api.timeline.objects(target.resource, revision, prefix)
 
 
 def _number(request: Request, name: str) -> int:

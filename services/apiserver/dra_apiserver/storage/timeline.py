@@ -90,11 +90,14 @@ class Timeline:
         return None
 
     async def objects(self, resource: Resource, revision: int, prefix: str) -> dict[str, Record]:
-        """The objects with keys that start with `prefix`, by key, as they were at a revision that is compacted.
+        """The objects with keys that start with `prefix`, by key, as they were.
 
         Raises:
-            StatusError: 410, it is not in the archive.
+            StatusError: 410, the revision is not kept.
         """
+        if revision >= self._store.compacted:
+            snapshot = await self._store.snapshot(resource, revision, prefix)
+            return {one.key: one async for records in snapshot.records(snapshot.keys) for one in records}
         return await self._archived(
             revision, lambda connection: reading.objects(connection, resource, revision, prefix)
         )

@@ -24,7 +24,7 @@ _LEAST, _MOST = 1024, 2048
 _RAW = 8 << 20
 # A keyframe costs as much as its objects; a moment is read from it and from this many times as much at most.
 _FRAME_AFTER = 3
-_FORGET_STEP = 500
+_FORGET_STEP = 2048
 
 
 class Segment(NamedTuple):

@@ -1,0 +1,61 @@
+"""``dralab history``."""
+
+import argparse
+
+from dra_cli.access import chosen_cluster, cluster_options
+from dra_cli.commandline import Parser, number
+from dra_cli.errors import CommandError
+
+_OUTPUTS = ("", "json")
+
+
+def options(parser: Parser) -> None:
+    """Declare what it takes."""
+    parser.add_argument(
+        "what", nargs="*", help="KIND/NAME, KIND NAME, KIND for all of a kind, or device/POOL/NAME"
+    )
+    parser.add_argument("--namespace", "-n", help="namespace (default: default)")
+    parser.add_argument("--all-namespaces", "-A", action="store_true", help="objects of all namespaces")
+    parser.add_argument(
+        "--from", dest="begin", default="", metavar="MOMENT", help="what happened since: -5m, …"
+    )
+    parser.add_argument("--to", dest="end", default="", metavar="MOMENT", help="and until (default: now)")
+    parser.add_argument(
+        "--limit", type=number(1), default=500, help="the newest changes, so many at most (500)"
+    )
+    parser.switch("--net", help="what differs between --from and --to; without KIND of all kinds")
+    parser.add_argument("--output", "-o", default="", help="json: whole values, and who wrote in full")
+    cluster_options(parser)
+
+
+def run(chosen: argparse.Namespace) -> None:
+    """Print the changes, oldest first.
+
+    Raises:
+        CommandError: there is no such kind, or options contradict each other.
+    """
+    if chosen.output not in _OUTPUTS:
+        raise CommandError(f"unknown output {chosen.output!r}: choose json, or leave it out", 2)
+    if chosen.net and not chosen.begin:
+        raise CommandError("--net compares two moments: give --from", 2)
+    if not chosen.what and not chosen.net:
+        raise CommandError("say what: KIND/NAME, KIND or device/POOL/NAME", 2)
+    from dra_cli.changes import Wanted, changes, lines
+
+    wanted = Wanted(
+        chosen.what,
+        None if chosen.all_namespaces else chosen.namespace or "default",
+        chosen.begin,
+        chosen.end,
+        chosen.limit,
+        chosen.net,
+    )
+    with chosen_cluster(chosen).reader() as reader:
+        found = changes(reader, wanted)
+    if chosen.output == "json":
+        import json
+
+        print(json.dumps({"kind": "List", "items": found}, indent=2, ensure_ascii=False))
+        return
+    for line in lines(found) if found else ("No changes found.",):
+        print(line)
