@@ -312,6 +312,42 @@ def test_the_workbench_tries_whole_claims(page: Page, server: _Server) -> None:
     expect(page.get_by_text(f"resourceclaim {server.namespace} created")).to_be_visible()
 
 
+def test_the_past_is_shown_played_and_compared(page: Page, server: _Server) -> None:
+    _open(page, server)
+    server.claim("train", "true")
+    expect(page.get_by_role("button", name="used 2")).to_be_visible()
+    page.get_by_role("button", name="Look back").click()
+    slider = page.get_by_role("slider", name="Moment")
+    slider.focus()
+    # Second by second, until the claim is not there yet.
+    for _ in range(90):
+        before = slider.input_value()
+        slider.press("ArrowLeft")
+        expect(slider).not_to_have_value(before)
+        if _chip(page, "used") == 0:
+            break
+    expect(page.get_by_role("button", name="used 0")).to_be_visible()
+    expect(page.locator("output")).to_contain_text("ago, revision")
+    page.get_by_role("button", name="Compare with this moment").click()
+    page.get_by_role("button", name="Play 10×").click()
+    expect(page.get_by_role("button", name="used 2")).to_be_visible()
+    changed = page.locator(".comparison")
+    expect(changed).to_contain_text(f"claims {server.namespace} train")
+    expect(changed).to_contain_text(re.compile("created|Running"))
+    _shoot(page, "time")
+    found = Axe().run(page)
+    assert found.violations_count == 0, found.generate_report()
+    # The past can't be changed.
+    page.get_by_text("As a table").click()
+    page.locator("details.table tbody button").first.click()
+    panel = page.get_by_role("complementary", name="Device")
+    expect(panel.get_by_text("What if")).to_have_count(0)
+    page.get_by_role("button", name="Back to now").click()
+    expect(panel.get_by_text("What if")).to_be_visible()
+    server.claim("later", "true")
+    expect(page.get_by_role("button", name="used 4")).to_be_visible()
+
+
 def test_text_of_the_cluster_stays_text(page: Page, server: _Server) -> None:
     attack = "<img src=x onerror=document.title='run'>"
     spec = {

@@ -43,7 +43,8 @@ def router(client: Client, reader: Reader) -> APIRouter:
         with contextlib.suppress(RuntimeError):
             await socket.close(code)
 
-    for path in ("/api", "/apis", "/version"):
+    # The last two are the past, of a server that remembers it.
+    for path in ("/api", "/apis", "/version", "/at", "/history"):
         made.add_api_route(path, passed, methods=_METHODS)
         made.add_api_route(path + "/{rest:path}", passed, methods=_METHODS)
         made.add_api_websocket_route(path + "/{rest:path}", socket)

@@ -3,6 +3,7 @@
 import { useState } from "preact/hooks";
 import { html } from "./html.js";
 import { Link } from "./links.js";
+import { past } from "./moments.js";
 import { WhatIf } from "./preview.js";
 import { readable } from "./quantity.js";
 
@@ -18,7 +19,7 @@ export function Board({ board, close }) {
     <p>${board.driver} on <b>${board.node}</b> <span class=${`chip ${board.state}`}>${board.state}</span></p>
     ${Object.entries(board.levels).map(([name, { used, total }]) => html`<${Level} name=${name} used=${used} total=${total} />`)}
     ${shown.map((device) => html`<${Device} key=${device.key} device=${device} open=${board.devices.length === 1} />`)}
-    ${board.devices.length > 0 && html`<${WhatIf} key=${board.key} device=${first[0]} />`}
+    ${board.devices.length > 0 && !past.value && html`<${WhatIf} key=${board.key} device=${first[0]} />`}
     ${first.length > shown.length && html`<button onClick=${() => setAll(true)}>Show ${first.length - shown.length} more</button>`}
   </aside>`;
 }

@@ -10,7 +10,7 @@ import { askLater, Editor, Problems } from "./editor.js";
 import { Explained } from "./explanation.js";
 import { html } from "./html.js";
 import { Link } from "./links.js";
-import { settings } from "./settings.js";
+import { readOnly } from "./moments.js";
 
 const DELAY = 150;
 const PLAN_DELAY = 400;
@@ -63,7 +63,7 @@ function planLater(claim) {
   const namespace = claim.metadata.namespace ?? "default";
   const metadata = { name, namespace };
   const validate = async (signal) => {
-    if (settings.value.read_only) return { claim: defaulted(claim) };
+    if (readOnly.value) return { claim: defaulted(claim) };
     const path = `/apis/resource.k8s.io/v1/namespaces/${namespace}/resourceclaims?dryRun=All&fieldValidation=Strict`;
     // A name that is taken is no fault of what is tried.
     const body = { ...claim, metadata: { generateName: `${name}-`.slice(0, 50), namespace } };
@@ -168,6 +168,6 @@ function Save() {
       (error) => setOutcome(error.message),
     );
   };
-  return html`<form class="controls" onSubmit=${create}><button disabled=${settings.value.read_only}>Create it in ${claim.metadata.namespace ?? "default"}</button>
+  return html`<form class="controls" onSubmit=${create}><button disabled=${readOnly.value}>Create it in ${claim.metadata.namespace ?? "default"}</button>
     <p aria-live="polite">${outcome}</p></form>`;
 }

@@ -6,6 +6,7 @@ import { Explanation } from "./explanation.js";
 import { natural } from "./fleet.js";
 import { html } from "./html.js";
 import { Link } from "./links.js";
+import { instant, past } from "./moments.js";
 import { claimPhases, Timeline } from "./timeline.js";
 import { since } from "./times.js";
 
@@ -33,7 +34,7 @@ export function Claims() {
       ${sorted.value.slice(0, MOST).map((claim) => html`<tr key=${claim.key}><td><${Link} to=${`claims/${claim.key}`}>${claim.key}<//></td>
         <td><span class=${`chip ${claim.allocated ? "used" : "waiting"}`}>${state(claim)}</span></td>
         <td>${claim.results.map((one) => `${one.pool}/${one.device}`).join(", ")}</td>
-        <td>${claim.pods.map((name) => html`<${Link} to=${`pods/${claim.namespace}/${name}`}>${name}<//> `)}</td><td>${since(claim.created)}</td></tr>`)}
+        <td>${claim.pods.map((name) => html`<${Link} to=${`pods/${claim.namespace}/${name}`}>${name}<//> `)}</td><td>${since(claim.created, instant())}</td></tr>`)}
     </tbody></table>
     ${!claims.value.length && html`<p class="empty">There is no claim yet.</p>`}
   </section>`;
@@ -50,7 +51,7 @@ export function ClaimPage({ name }) {
     ${claim.results.length ? html`<table class="rows"><thead><tr><th>Request</th><th>Device</th><th>Node</th><th>State</th></tr></thead><tbody>
       ${claim.results.map((one) => html`<${Result} result=${one} />`)}</tbody></table>` : html`<p class="empty">None is allocated.</p>`}
     ${claim.pods.length > 0 && html`<h2>Reserved for</h2><ul>${claim.pods.map((pod) => html`<li><${Link} to=${`pods/${claim.namespace}/${pod}`}>${pod}<//></li>`)}</ul>`}
-    ${!claim.allocated && html`<${Explanation} of=${`claim/${name}`} version=${claim.pods.length} />`}
+    ${!claim.allocated && !past.value && html`<${Explanation} of=${`claim/${name}`} version=${claim.pods.length} />`}
   </section>`;
 }
 

@@ -25,13 +25,28 @@ export function fleet({ nodes, slices, claims, pods, rules }) {
     if (!shown.has(board.node)) shown.set(board.node, unknownNode(board.node));
     shown.get(board.node).boards.push(board);
   }
-  const sorted = [...shown.values()].sort((a, b) => natural(a.name, b.name));
-  for (const node of sorted) node.boards.sort((a, b) => natural(a.name, b.name));
+  const sorted = byName([...shown.values()], nodeRanks);
+  for (const node of sorted) node.boards = byName(node.boards, boardRanks);
   return { nodes: sorted, devices, totals: totals(sorted) };
 }
 
 /** Compares names with numbers by their value: `node-2` before `node-10`. */
 export const natural = new Intl.Collator("en", { numeric: true }).compare;
+
+// Names are compared once, not whenever something changes: the collator takes longer than all the rest.
+const nodeRanks = new Map();
+const boardRanks = new Map();
+
+/** The objects in the natural order of their names; `ranks` keeps what is known of that order. */
+function byName(objects, ranks) {
+  const fresh = objects.filter(({ name }) => !ranks.has(name));
+  if (fresh.length) {
+    const names = [...new Set([...ranks.keys(), ...fresh.map(({ name }) => name)])].sort(natural);
+    ranks.clear();
+    names.forEach((name, rank) => ranks.set(name, rank));
+  }
+  return objects.sort((a, b) => ranks.get(a.name) - ranks.get(b.name));
+}
 
 function unknownNode(name) {
   return { name, labels: {}, ready: name === NO_NODE, cordoned: false, taints: [], boards: [] };
@@ -50,13 +65,27 @@ function* newest(slices) {
   }
 }
 
+// Devices that nothing holds, taints by a rule or reports on are the same whenever they are looked at.
+const untouched = new WeakMap();
+
 function device(key, slice, found, node, { holders, health, taintRules }) {
   const held = holders.get(key) ?? [];
-  const taints = [
-    ...(found.taints ?? []),
-    ...taintRules.filter((rule) => selects(rule.deviceSelector, slice, found)).map((rule) => ({ ...rule.taint, rule: rule.name })),
-  ];
+  const rules = taintRules.filter((rule) => selects(rule.deviceSelector, slice, found));
   const reported = health.get(key) ?? "";
+  const plain = !held.length && !rules.length && !reported;
+  const known = plain ? untouched.get(found) : undefined;
+  if (known) {
+    // Partitions are blocked by what their neighbours hold, which may have changed.
+    if (known.state === "blocked") known.state = "free";
+    return known;
+  }
+  const taints = [...(found.taints ?? []), ...rules.map((rule) => ({ ...rule.taint, rule: rule.name }))];
+  const made = built(key, slice, found, node, { held, taints, reported });
+  if (plain) untouched.set(found, made);
+  return made;
+}
+
+function built(key, slice, found, node, { held, taints, reported }) {
   return {
     key,
     node,

@@ -9,6 +9,9 @@ const LATEST = 10_000;
 // How long changes are gathered before views hear of them, in milliseconds.
 const TOGETHER = 60;
 
+/** What it took lately to make a view of all objects, in milliseconds: where that is long, views are made less often. */
+export const pace = { cost: 0 };
+
 export class Informer {
   /** `keep` makes of an object what is kept of it; of `paths` the first that the server serves is taken. */
   constructor(paths, keep) {
@@ -31,7 +34,7 @@ export class Informer {
         if (!revision) revision = await this.relist(aborted);
         this.state.value = "live";
         const from = revision;
-        await watch(this.paths[0], revision, (event) => (revision = this.apply(event)), aborted);
+        await watch(this.paths[0], revision, (event) => aborted.aborted || (revision = this.apply(event)), aborted);
         // A watch that ends at once, without an event, is no reason to ask without end.
         if (from === revision) await pause(SOONEST);
         delay = SOONEST;
@@ -55,18 +58,24 @@ export class Informer {
     }
   }
 
-  async relist(aborted) {
+  /** Shows the objects of a past revision, without following them. */
+  async at(revision, aborted) {
+    await this.relist(aborted, `/at/${revision}`);
+  }
+
+  async relist(aborted, before = "") {
     const found = new Map();
     const revision = await list(
-      this.paths[0],
+      before + this.paths[0],
       (items) => {
         for (const item of items) this.put(found, item);
-        // The first objects are shown while the rest is on its way.
-        if (this.objects.size < found.size) this.replace(found);
+        // The first objects are shown while the rest is on its way; to draw each page anew would take longer than to wait.
+        if (!aborted.aborted && !this.objects.size) this.replace(found);
       },
       aborted,
     );
-    this.replace(found);
+    // Another moment may have been chosen meanwhile.
+    if (!aborted.aborted) this.replace(found);
     return revision;
   }
 
@@ -92,7 +101,7 @@ export class Informer {
     setTimeout(() => {
       this.due = false;
       this.version.value += 1;
-    }, TOGETHER);
+    }, Math.max(TOGETHER, 2 * pace.cost));
   }
 }
 

@@ -2,13 +2,15 @@
 
 import { render } from "preact";
 import { ClaimPage, Claims } from "./claims.js";
-import { loading, pods, start, trouble, world } from "./cluster.js";
+import { loading, pods, trouble, world } from "./cluster.js";
 import { Fleet } from "./fleetview.js";
 import { html } from "./html.js";
 import { Learn } from "./learn.js";
 import { address, place } from "./links.js";
+import { begin, past } from "./moments.js";
 import { PodPage, Pods } from "./pods.js";
 import { settings } from "./settings.js";
+import { TimeBar } from "./timebar.js";
 import { Workbench } from "./workbench.js";
 
 const VIEWS = {
@@ -31,9 +33,10 @@ function App() {
     <header class="top"><b>dralab</b>
       <nav aria-label="Views">${Object.entries(views).map(([name, { title }]) => html`<a href=${address(name)} aria-current=${name === chosen ? "page" : undefined}>${title}${name === "pods" && waiting > 0 ? html` <span class="count">${waiting}</span>` : ""}</a>`)}</nav>
       <p role="status">${loading.value ? "loading…" : `${world.value.nodes.length} nodes, ${devices} devices`}</p></header>
-    ${trouble.value.map((text) => html`<p class="trouble" role="alert">${text}</p>`)}
+    <${TimeBar} />
+    ${!past.value && trouble.value.map((text) => html`<p class="trouble" role="alert">${text}</p>`)}
     <main id="main" tabindex="-1">${views[chosen].view(rest.join("/"))}</main>`;
 }
 
-start();
+begin();
 render(html`<${App} />`, document.body);

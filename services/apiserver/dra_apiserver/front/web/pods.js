@@ -9,6 +9,7 @@ import { InjectedDevices, useInjected } from "./injected.js";
 import { Link } from "./links.js";
 import { Logs } from "./logs.js";
 import { Terminal } from "./terminal.js";
+import { instant, past } from "./moments.js";
 import { podPhases, Timeline } from "./timeline.js";
 import { since } from "./times.js";
 
@@ -47,7 +48,7 @@ export function Pods() {
       <p>${pods.value.filter((pod) => pod.phase === "Pending").length} wait, ${pods.value.length} in all</p></div>
     <table class="rows"><thead><tr><th>Pod</th><th>Status</th><th>Node</th><th>Age</th><th>Why it waits</th></tr></thead><tbody>
       ${shown.map((pod) => html`<tr key=${pod.key}><td><${Link} to=${`pods/${pod.key}`}>${pod.key}<//></td>
-        <td><span class=${`chip phase-${pod.phase}`}>${status(pod)}</span></td><td>${pod.node}</td><td>${since(pod.created)}</td><td class="why">${reason(pod)}</td></tr>`)}
+        <td><span class=${`chip phase-${pod.phase}`}>${status(pod)}</span></td><td>${pod.node}</td><td>${since(pod.created, instant())}</td><td class="why">${reason(pod)}</td></tr>`)}
     </tbody></table>
     ${!pods.value.length && html`<p class="empty">There is no pod yet.</p>`}
     ${sorted.value.length > MOST && html`<p>${sorted.value.length - MOST} more: a filter narrows them.</p>`}
@@ -60,8 +61,8 @@ export function PodPage({ name }) {
   const mine = claims.value.filter((claim) => claim.namespace === pod.namespace && pod.claims.includes(claim.name));
   return html`<section aria-label=${`Pod ${name}`}>
     <h1>Pod ${name} <span class=${`chip phase-${pod.phase}`}>${status(pod)}</span></h1>
-    <p>${pod.node ? `on node ${pod.node}` : "on no node yet"}, ${since(pod.created)} old</p>
-    <${Explanation} of=${`pod/${name}`} version=${`${pod.phase} ${pod.node} ${pod.conditions.PodScheduled?.message}`} />
+    <p>${pod.node ? `on node ${pod.node}` : "on no node yet"}, ${since(pod.created, instant())} old</p>
+    ${past.value ? html`<p class="note">The scheduler explains what is now: ${reason(pod)}</p>` : html`<${Explanation} of=${`pod/${name}`} version=${`${pod.phase} ${pod.node} ${pod.conditions.PodScheduled?.message}`} />`}
     ${mine.length > 0 && html`<h2>Claims</h2><ul>${mine.map((claim) => html`<li><${Link} to=${`claims/${claim.key}`}>${claim.name}<//>${": "}
       ${claim.results.length ? claim.results.map((one) => one.device).join(", ") : "not allocated"}</li>`)}</ul>`}
     <h2>Phases</h2><${Timeline} phases=${podPhases(pod, mine)} />
@@ -82,7 +83,7 @@ function Container({ pod, name, report }) {
     ${detail.message && html`<p>${detail.message}</p>`}
     <${Devices} status=${found} />
     <${InjectedDevices} namespace=${pod.namespace} report=${report} />
-    ${pod.node && html`<${Logs} pod=${pod.key} container=${name} restarts=${found?.restartCount ?? 0} />`}
+    ${pod.node && !past.value && html`<${Logs} pod=${pod.key} container=${name} restarts=${found?.restartCount ?? 0} />`}
     ${state === "running" && html`<${Terminal} pod=${pod.key} container=${name} />`}
   </article>`;
 }

@@ -6,7 +6,7 @@ import { request } from "./api.js";
 import { pods, world } from "./cluster.js";
 import { html } from "./html.js";
 import { Link } from "./links.js";
-import { settings } from "./settings.js";
+import { readOnly } from "./moments.js";
 
 export function WhatIf({ device }) {
   const [preview, setPreview] = useState(undefined);
@@ -29,7 +29,7 @@ export function WhatIf({ device }) {
   return html`<section class="whatif" aria-label="What if"><h3>What if…</h3>
     <p class="controls">${actionsOn(device).map((action) => html`<button aria-pressed=${preview?.action.name === action.name} onClick=${() => ask(action)}>${action.name}</button>`)}</p>
     ${preview && html`<${Preview} preview=${preview} act=${act} />`}
-    ${!settings.value.read_only && html`<${Undo} device=${device} report=${report} />`}
+    ${!readOnly.value && html`<${Undo} device=${device} report=${report} />`}
     <p role="status">${outcome}</p></section>`;
 }
 
@@ -41,7 +41,7 @@ function Preview({ preview: { action, answer, problem }, act }) {
     ${moves.length > 0 && html`<table><thead><tr><th>Pod</th><th>From</th><th>To</th></tr></thead><tbody>
       ${moves.map((one) => html`<tr><td><${Link} to=${`pods/${one.pod}`}>${one.pod}<//></td><td>${one.before}</td><td>${one.after || html`<span class="bad">${one.stuck}</span>`}</td></tr>`)}</tbody></table>`}
     ${Object.entries(answer.preempted ?? {}).map(([pod, by]) => html`<p class="bad">${pod} would be preempted by ${by}</p>`)}
-    ${action.act && !settings.value.read_only && html`<button class="do" onClick=${act}>${action.name} now</button>`}</div>`;
+    ${action.act && !readOnly.value && html`<button class="do" onClick=${act}>${action.name} now</button>`}</div>`;
 }
 
 /** What takes back what was done. */

@@ -4,7 +4,7 @@ import { useEffect, useRef, useState } from "preact/hooks";
 import { execute } from "./exec.js";
 import { html } from "./html.js";
 import { withoutInlineStyles } from "./inlinestyles.js";
-import { settings } from "./settings.js";
+import { readOnly } from "./moments.js";
 
 const STYLES = "/assets/xterm.css";
 const dark = matchMedia("(prefers-color-scheme: dark)");
@@ -13,7 +13,7 @@ export function Terminal({ pod, container }) {
   const [command, setCommand] = useState("sh");
   const [run, setRun] = useState(0);
   const [outcome, setOutcome] = useState("");
-  if (settings.value.read_only) return null;
+  if (readOnly.value) return null;
   const open = (event) => {
     event.preventDefault();
     setOutcome("");

@@ -10,7 +10,7 @@ import { complete, vocabulary } from "./completion.js";
 import { askLater, Editor, Problems } from "./editor.js";
 import { html } from "./html.js";
 import { address } from "./links.js";
-import { settings } from "./settings.js";
+import { readOnly } from "./moments.js";
 
 const DELAY = 120;
 const MOST = 300;
@@ -94,7 +94,7 @@ function Save() {
       .catch((error) => setOutcome(error.message));
   return html`<form class="controls" onSubmit=${(event) => { event.preventDefault(); create(); }}>
     <label>Save as a DeviceClass named <input value=${name} onInput=${(event) => setName(event.target.value)} /></label>
-    <button type="submit" disabled=${settings.value.read_only}>Create</button>
+    <button type="submit" disabled=${readOnly.value}>Create</button>
     <a href=${address("cel/claim")} onClick=${() => (manifest.value = claimText(classes.value[0]?.name ?? "", expression.value))}>Use it in a claim</a>
     <details><summary>As a manifest</summary><pre>${JSON.stringify(made, null, 2)}</pre></details>
     <p aria-live="polite">${outcome}</p></form>`;

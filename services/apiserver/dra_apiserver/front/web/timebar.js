@@ -1,0 +1,111 @@
+// The slider over the past, and what differs between two of its moments, with who changed it.
+
+import { signal } from "@preact/signals";
+import { useEffect, useState } from "preact/hooks";
+import { informers } from "./cluster.js";
+import { html } from "./html.js";
+import { failure, changes, look, now, past, play, range, seek, speed } from "./moments.js";
+import { duration } from "./times.js";
+
+const SPEEDS = [1, 10, 60];
+const MOST = 500;
+const LOOK = 5000;
+/** The moment that others are compared with. */
+const mark = signal(undefined);
+const shown = signal(false);
+
+export function TimeBar() {
+  const known = range.value;
+  useEffect(() => {
+    // Behind a page that shows now, the past grows.
+    const timer = setInterval(() => shown.value && look().catch(() => {}), LOOK);
+    return () => clearInterval(timer);
+  }, []);
+  if (!known) return null;
+  const open = () => {
+    shown.value = !shown.value;
+    if (shown.value) look().catch((error) => (failure.value = error.message));
+    else now();
+  };
+  return html`<section class="timebar" aria-label="Time">
+    <button aria-expanded=${shown.value} onClick=${open}>${shown.value ? "Back to now" : "Look back"}</button>
+    ${shown.value && html`<${Slider} known=${known} />`}
+    ${shown.value && mark.value && html`<${Comparison} from=${mark.value} to=${past.value ?? known.newest} />`}
+  </section>`;
+}
+
+function Slider({ known }) {
+  const newest = Math.max(known.newest.time, known.oldest.time + 1);
+  const time = past.value?.time ?? newest;
+  const text = past.value ? `${clock(time)}, ${duration(Date.now() - time)} ago, revision ${past.value.revision}` : "now";
+  return html`<input type="range" aria-label="Moment" min=${known.oldest.time} max=${Math.max(newest, time)} step="1" value=${time}
+      aria-valuetext=${text} onInput=${(event) => { play(0); seek(Number(event.target.value)); }}
+      onKeyDown=${(event) => step(event, time, known)} />
+    <output>${text}</output>
+    <span role="group" aria-label="Play">
+      <button disabled=${!past.value || !speed.value} onClick=${() => play(0)}>Pause</button>
+      ${SPEEDS.map((factor) => html`<button disabled=${!past.value} aria-pressed=${speed.value === factor} onClick=${() => play(factor)}>Play ${factor}×</button>`)}
+    </span>
+    <button onClick=${() => (mark.value = mark.value ? undefined : (past.value ?? known.newest))}>${mark.value ? "Stop comparing" : "Compare with this moment"}</button>
+    ${failure.value && html`<p class="bad" role="alert">${failure.value}</p>`}`;
+}
+
+const clock = (time) => new Date(time).toLocaleTimeString();
+
+/** Arrow keys go by a second, with Shift by a minute: a millisecond is no step. */
+function step(event, time, known) {
+  const way = { ArrowLeft: -1, ArrowDown: -1, ArrowRight: 1, ArrowUp: 1 }[event.key];
+  if (!way) return;
+  event.preventDefault();
+  const wanted = time + way * (event.shiftKey ? 60_000 : 1000);
+  play(0);
+  seek(Math.min(known.newest.time, Math.max(known.oldest.time, wanted)));
+}
+
+function Comparison({ from, to }) {
+  const [first, last] = from.time <= to.time ? [from, to] : [to, from];
+  const [rows, setRows] = useState(undefined);
+  useEffect(() => {
+    let current = true;
+    const done = (found) => current && setRows(found);
+    differences(first.revision, last.revision).then(done, (error) => done([{ key: error.message, fields: [], who: "" }]));
+    return () => (current = false);
+  }, [first.revision, last.revision]);
+  return html`<div class="comparison" tabindex="0" role="region" aria-label="Comparison"><h2>What changed from ${clock(first.time)} to ${clock(last.time)}</h2>
+    ${!rows && html`<p class="note">Asking…</p>`}
+    ${rows && !rows.length && html`<p>Nothing that the console shows.</p>`}
+    ${rows?.length > 0 && html`<table class="rows"><thead><tr><th>Object</th><th>Field</th><th>Before</th><th>After</th><th>By</th></tr></thead><tbody>
+      ${rows.slice(0, MOST).flatMap(({ key, fields, who }) => fields.map(({ path, old, current }, index) => html`<tr>
+        <td>${index ? "" : key}</td><td><code>${path}</code></td><td>${value(old)}</td><td>${value(current)}</td><td>${index ? "" : who}</td></tr>`))}</tbody></table>`}
+    ${rows?.length > MOST && html`<p>${rows.length - MOST} more objects are not shown.</p>`}</div>`;
+}
+
+const value = (one) => (one === undefined ? "" : typeof one === "object" ? JSON.stringify(one) : String(one));
+
+/** Object by object the fields that differ between two revisions: of several changes, what was before and what is after. */
+async function differences(from, to) {
+  const found = new Map();
+  for (const [name, informer] of Object.entries(informers)) {
+    for await (const change of changes(informer.paths[0], from, to, "objects=false")) {
+      const key = [name, change.namespace, change.name].filter(Boolean).join(" ");
+      if (!found.has(key)) found.set(key, { key, first: change.type, last: change.type, fields: new Map(), who: new Set() });
+      const one = found.get(key);
+      one.last = change.type;
+      one.who.add(change.manager || change.user);
+      for (const { path, old, new: current } of change.changes ?? []) {
+        one.fields.set(path, { path, old: one.fields.has(path) ? one.fields.get(path).old : old, current });
+      }
+    }
+  }
+  return [...found.values()].map(net).filter(({ fields }) => fields.length);
+}
+
+function net({ key, first, last, fields, who }) {
+  const by = [...who].join(", ");
+  if (first === "ADDED" && last === "DELETED") return { key, fields: [], who: by };
+  const whole = (old, current) => ({ key, fields: [{ path: "", old, current }], who: by });
+  if (last === "DELETED") return whole("there", "deleted");
+  if (first === "ADDED") return whole("", "created");
+  const same = ({ old, current }) => JSON.stringify(old) === JSON.stringify(current);
+  return { key, fields: [...fields.values()].filter((one) => !same(one)), who: by };
+}
