@@ -251,7 +251,7 @@ class _Measured:
         return {f"{prefix}shown_ms": took, f"{prefix}shown_cpu_ms": cpu}
 
     def rest(self, changes: int, idle: float) -> dict[str, float]:
-        """Changes, frames, memory, and what the server does for a page that nobody touches."""
+        """Changes, frames, memory, and what an open page costs the server."""
         before = self._cpu_ms()
         found = {"change_ms": statistics.median(self._change() for _ in range(changes))}
         # Each is taken back, which is a change too.
