@@ -33,7 +33,9 @@ def find() -> Path:
         if (folder / "index.html").is_file():
             return folder
     if not (_CHECKOUT / "tools" / "site").is_dir():
-        raise CommandError(f"{_INSTALLED} is missing: this dralab was built without its documentation")
+        raise CommandError(
+            f"{_INSTALLED} is missing: this dralab was built without its documentation; wheels of `make dist` have it"
+        )
     if importlib.util.find_spec("mkdocs") is None:
         raise CommandError("the documentation is not built yet: run `make docs`")
     if subprocess.run([sys.executable, "-m", "tools.site"], cwd=_CHECKOUT, check=False).returncode:
@@ -44,9 +46,9 @@ def find() -> Path:
 class Server:
     """A server of files at :attr:`url`."""
 
-    def __init__(self, server: ThreadingHTTPServer, thread: threading.Thread) -> None:
+    def __init__(self, server: ThreadingHTTPServer, thread: threading.Thread, listen: str) -> None:
         self._thread = thread
-        self.url = f"http://127.0.0.1:{server.server_port}/"
+        self.url = f"http://{listen}:{server.server_port}/"
 
     def wait(self) -> None:
         """Wait until it ends."""
@@ -54,17 +56,17 @@ class Server:
 
 
 @contextmanager
-def serve(folder: Path, port: int) -> Iterator[Server]:
-    """Serve the folder on loopback within the context.
+def serve(folder: Path, port: int, listen: str = "127.0.0.1") -> Iterator[Server]:
+    """Serve the folder within the context, on loopback unless ``listen`` is another address.
 
     Raises:
-        OSError: the port is in use.
+        OSError: it cannot listen there, as where another program has the port.
     """
-    with ThreadingHTTPServer(("127.0.0.1", port), partial(_Files, directory=str(folder))) as server:
+    with ThreadingHTTPServer((listen, port), partial(_Files, directory=str(folder))) as server:
         thread = threading.Thread(target=server.serve_forever, args=(0.1,), daemon=True)
         thread.start()
         try:
-            yield Server(server, thread)
+            yield Server(server, thread, listen)
         finally:
             server.shutdown()
 

@@ -73,3 +73,9 @@ def test_a_port_in_use_is_an_error(installed: Path) -> None:
         port = int(server.url.rstrip("/").rpartition(":")[2])
         with pytest.raises(OSError, match="in use"), documentation.serve(site, port):
             pass
+
+
+def test_it_may_be_served_to_others(tmp_path: Path) -> None:
+    with documentation.serve(_site(tmp_path / "site"), 0, "0.0.0.0") as server:
+        assert server.url.startswith("http://0.0.0.0:")
+        assert httpx.get(server.url.replace("0.0.0.0", "127.0.0.1")).text == "<h1>dralab</h1>"

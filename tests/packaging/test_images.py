@@ -13,8 +13,12 @@ from tests.support.reference import REPOSITORY
 SERVICES = ("apiserver", "scheduler", "controller", "node-agent")
 
 
+ALL_IN_ONE = "."
+
+
 def _instructions(service: str) -> list[tuple[str, str]]:
-    text = (REPOSITORY / "services" / service / "Dockerfile").read_text()
+    folder = REPOSITORY if service == ALL_IN_ONE else REPOSITORY / "services" / service
+    text = (folder / "Dockerfile").read_text()
     lines = re.sub(r"\\\n", " ", text).splitlines()
     return [
         (name, rest)
@@ -26,14 +30,15 @@ def _values(service: str, name: str) -> list[str]:
     return [rest for instruction, rest in _instructions(service) if instruction == name]
 
 
-@pytest.mark.parametrize("service", SERVICES)
+@pytest.mark.parametrize("service", [*SERVICES, ALL_IN_ONE])
 def test_copies_what_exists_and_is_not_ignored(service: str) -> None:
     kept = {
         line.removeprefix("!")
         for line in (REPOSITORY / ".dockerignore").read_text().splitlines()
         if line.startswith("!")
     }
-    sources = [source for rest in _values(service, "COPY") for source in shlex.split(rest)[:-1]]
+    copied = [rest for rest in _values(service, "COPY") if not rest.startswith(("--from=", ". "))]
+    sources = [source for rest in copied for source in shlex.split(rest)[:-1]]
     assert sources
     for source in sources:
         assert (REPOSITORY / source).exists(), f"COPY {source}"
@@ -89,3 +94,17 @@ def test_only_what_keeps_something_has_a_volume(service: str) -> None:
         for command in [dict(itertools.pairwise(json.loads(text)))]
         if "--data" in command
     ]
+
+
+def test_the_image_of_everything_has_what_its_documentation_links_to() -> None:
+    """All that pages show, and what makes the reference, is in the context that the stage copies."""
+    kept = {line[1:] for line in (REPOSITORY / ".dockerignore").read_text().splitlines() if line[:1] == "!"}
+    links = {
+        (page.parent / link).resolve()
+        for page in (REPOSITORY / "docs").rglob("*.md")
+        for link in re.findall(r"\]\((\.\./[^)#]+)", page.read_text())
+    }
+    inside = {path.relative_to(REPOSITORY).parts[0] for path in links if path != REPOSITORY}
+    assert inside <= kept
+    assert {"docs", "bench", "requirements-dev.lock"} <= kept
+    assert "--from=site /src/site site" in _values(ALL_IN_ONE, "COPY")

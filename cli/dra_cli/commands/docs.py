@@ -7,7 +7,13 @@ from dra_cli.commandline import Parser, number
 
 def options(parser: Parser) -> None:
     """Declare what it takes."""
-    parser.add_argument("--port", type=number(0, 65535), default=0, help="port on loopback; 0: any (0)")
+    parser.add_argument("--port", type=number(0, 65535), default=0, help="port; 0: any (0)")
+    parser.add_argument(
+        "--listen",
+        default="127.0.0.1",
+        metavar="ADDRESS",
+        help="where to listen; 0.0.0.0 in a container (127.0.0.1)",
+    )
     parser.add_argument("--open", action="store_true", help="open it in the browser")
 
 
@@ -19,7 +25,7 @@ def run(chosen: argparse.Namespace) -> None:
     """
     from dra_cli.documentation import find, serve
 
-    with serve(find(), chosen.port) as server:
+    with serve(find(), chosen.port, chosen.listen) as server:
         print(f"{server.url} has the documentation, until Ctrl-C", flush=True)
         if chosen.open:
             import webbrowser
