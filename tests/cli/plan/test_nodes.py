@@ -132,6 +132,21 @@ def test_recorded_nodes_and_what_is_there(tmp_path: Path, capsys: pytest.Capture
     ]
 
 
+def test_many_equal_nodes_that_are_there(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """The scheduler alone spreads the small pods, so that no node is left whole; packed well, none has to be bought."""
+    small, large = {f"a{i:02}": 2 for i in range(14)}, {f"b{i}": 4 for i in range(7)}
+    pods = _pods(tmp_path / "pods.yaml", **small, **large)
+    types = _catalog(tmp_path / "types.json", {"name": "four", "price": 10, "gpus": "4xT4"})
+    words = [pods, "--catalog", types, "--nodes", "14", "--gpus", "4xT4"]
+    code, answer = _ask(capsys, *words)
+    assert (code, answer["cost"], answer["optimal"], answer["nominated"]) == (0, 0, True, True)
+    assert len({each["node"] for each in answer["pods"]}) == 14
+    # One more cannot be placed without a new node, and that is proven.
+    pods = _pods(tmp_path / "pods.yaml", **small, **large, last=1)
+    code, answer = _ask(capsys, *words)
+    assert (code, answer["cost"], answer["bound"], answer["optimal"]) == (0, 10, 10, True)
+
+
 def test_pods_that_depend_on_others(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     """Three pods that avoid each other need three nodes, however many a node takes."""
     template = {

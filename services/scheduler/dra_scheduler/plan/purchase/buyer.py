@@ -16,11 +16,12 @@ from dra_scheduler.plan.objects import Objects
 from dra_scheduler.plan.purchase.answer import Bought, Purchase
 from dra_scheduler.plan.purchase.cover import Cover, Search, Supply
 from dra_scheduler.plan.purchase.daemons import with_daemons
+from dra_scheduler.plan.purchase.standing import groups
 from dra_scheduler.plan.purchase.trials import OneNode, Typed, on_node, surroundings
 from dra_scheduler.plan.purchase.units import Demand, Unit, new_pod
 from dra_scheduler.plan.simulation import Simulation, Stopped
 
-# More nodes than these are filled by the scheduler first, and what it leaves is the demand.
+# More sorts of nodes than these are filled by the scheduler first, and what it leaves is the demand.
 _MODELLED = 12
 # Where nodes depend on each other, so many more are tried.
 _REPAIRS = 64
@@ -42,10 +43,11 @@ class NodeType:
 
 @dataclass(frozen=True)
 class _Node:
-    """A node of the answer: a bought one, or one that is there."""
+    """A node of the answer: a bought one, or one that is there. ``equal`` are the names of all that are like it."""
 
     name: str
     type: NodeType | None = None
+    equal: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -112,7 +114,7 @@ class Buyer:
         return pods
 
     def _answer(self, whole: Simulation, standing: Objects, waiting: list[Pod]) -> Purchase:
-        there = list(self._objects.of(NODES))
+        there = groups(standing, waiting)
         placed: dict[str, str] = {}
         if len(there) > _MODELLED:
             found, _ = self._tried(whole, [], waiting, {})
@@ -121,7 +123,9 @@ class Buyer:
         demand = Demand(self._objects, [pod for pod in waiting if pod.key not in placed])
         world = surroundings(standing, demand, waiting)
         self._types = [self._with_daemons(type_, world) for type_ in self._types]
-        nodes = [_Node("", type_) for type_ in self._types] + [_Node(name) for name in there]
+        nodes = [_Node("", type_) for type_ in self._types] + [
+            _Node(names[0], equal=tuple(names)) for names in there
+        ]
         trials = [
             OneNode(
                 lambda: self._new(lambda: True),
@@ -164,7 +168,9 @@ class Buyer:
                 hopeless |= {pod.key: reason for unit in units for pod in unit.pods}
         counts = tuple(len(units) if shape in kept else 0 for shape, units in enumerate(demand.shapes))
         supplies = [
-            Supply(0.0, each, 1) if node.type is None else Supply(node.type.price, each, node.type.limit)
+            Supply(0.0, each, len(node.equal))
+            if node.type is None
+            else Supply(node.type.price, each, node.type.limit)
             for node, each in zip(nodes, fills, strict=True)
         ]
         cover = Search(supplies, counts, self._go_on).run()
@@ -174,9 +180,10 @@ class Buyer:
         """Names for the cover's nodes, and units for its fills."""
         places = _Places()
         next_unit = [0] * len(shapes)
+        left = {index: iter(node.equal) for index, node in enumerate(nodes)}
         for index, fill in cover.picks:
             type_ = nodes[index].type
-            node = self._another(type_) if type_ is not None else nodes[index]
+            node = self._another(type_) if type_ is not None else _Node(next(left[index]))
             places.nodes.append(node)
             for shape, count in enumerate(fill):
                 for unit in shapes[shape][next_unit[shape] : next_unit[shape] + count]:
