@@ -98,28 +98,6 @@ def _services(parser: Parser) -> None:
         default="",
         help="API versions to serve, on top of api/all=true; resource.k8s.io/classic=true for the older DRA",
     )
-    _identities(parser)
-    parser.add_argument(
-        "--speed",
-        type=number(0.1, 1000, float),
-        default=1.0,
-        help="how much faster time passes: timers, leases (1)",
-    )
-    parser.add_argument(
-        "--grace",
-        type=number(0, None, float),
-        help="seconds that pods get at most to stop, whatever they say",
-    )
-    parser.add_argument("--log-level", default="info", help="debug, info, warning or error")
-    parser.add_argument(
-        "--without",
-        action="append",
-        default=[],
-        help="leave out scheduler, controller or node-agent; may be repeated",
-    )
-
-
-def _identities(parser: Parser) -> None:
     parser.add_argument(
         "--speed",
         type=number(0.1, 1000, float),
