@@ -13,6 +13,7 @@ from dra_shared.jsontext import TooDeep
 from dra_shared.log import logger
 
 from dra_apiserver.api import Api
+from dra_apiserver.audit import Auditor
 from dra_apiserver.authentication import identify, impersonated
 from dra_apiserver.authorization.requests import RequestAuthorizer
 from dra_apiserver.errors import (
@@ -42,6 +43,7 @@ from dra_apiserver.storage.authors import Author, set_author
 from dra_apiserver.storage.shared import SharedStore
 from dra_apiserver.target import Target
 from dra_apiserver.traffic import Traffic, Visit
+from dra_apiserver.user import UserInfo
 
 _METRIC_VERBS = {
     "get": "GET",
@@ -123,9 +125,15 @@ class Application:
     """Answers every request; nothing that a handler raises gets past it."""
 
     def __init__(
-        self, api: Api, health: Health, access_log: bool = False, traffic: Traffic | None = None
+        self,
+        api: Api,
+        health: Health,
+        access_log: bool = False,
+        traffic: Traffic | None = None,
+        auditor: Auditor | None = None,
     ) -> None:
         self._api = api
+        self._auditor = auditor
         self._traffic = traffic
         self._health = health
         self._documents = Documents(api)
@@ -212,7 +220,7 @@ class Application:
             raise forbidden_request(reason)
         if request.method == "TRACE":
             raise method_not_allowed()
-        wanted = identify(request, self._api.credentials)
+        wanted = self._identify(request)
         if self._authorizer is not None:
             self._authorizer.check(request, wanted)
         elif wanted is not None:
@@ -235,6 +243,18 @@ class Application:
                 request.lose_answer()
             if fate == "lost":
                 raise Disconnected
+
+    def _identify(self, request: Request) -> UserInfo | None:
+        auditor = self._auditor
+        if auditor is None:
+            return identify(request, self._api.credentials)
+        try:
+            wanted = identify(request, self._api.credentials)
+        except StatusError:
+            auditor.begin(request, rejected=True)
+            raise
+        auditor.begin(request)
+        return wanted
 
     async def _handle(self, verb: str, handler: Handler, request: Request, target: Target) -> None:
         if request.view is not None:
@@ -275,6 +295,9 @@ class Application:
         await request.stream(b"", more=False)
 
     def _record(self, request: Request, verb: str, target: Target | None, code: int, seconds: float) -> None:
+        if request.audit is not None:
+            request.code = code
+            request.audit.completed()
         if self._traffic is not None:
             self._traffic.depart(_visit(request, verb))
         if target is not None:

@@ -35,6 +35,18 @@ def authorization_mode(text: str) -> str:
 
 
 @dataclass(frozen=True, slots=True)
+class AuditOptions:
+    """Which requests are logged, and where: `audit/policy.py`, `audit/log.py`."""
+
+    policy: Path
+    path: str
+    max_size: int = 0
+    max_backups: int = 0
+    max_age: int = 0
+    compress: bool = False
+
+
+@dataclass(frozen=True, slots=True)
 class Config:
     """`history` is how long Kubernetes' clients can read revisions, in seconds; port 0 takes a free one.
 
@@ -67,6 +79,7 @@ class Config:
     tls: ServingTLS | None = None
     client_certificates: bool = False
     known_tokens: Mapping[str, UserInfo] = field(default_factory=dict)
+    audit: AuditOptions | None = None
     guard: Guard = field(default_factory=Guard)
 
     @property

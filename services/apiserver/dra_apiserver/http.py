@@ -11,6 +11,7 @@ from typing import Any, Protocol
 from urllib.parse import parse_qsl
 
 import orjson
+from dra_shared.cel.authorization import Decision
 from dra_shared.jsontext import dumps
 
 from dra_apiserver.errors import StatusError, bad_request, timeout, too_large
@@ -110,6 +111,30 @@ class Direct(Protocol):
         ...
 
 
+class Audited(Protocol):
+    """What the audit log notes of a request."""
+
+    def decided(self, decision: Decision) -> None:
+        """What the authorizer says of it."""
+        ...
+
+    def asked(self, body: bytes, content_type: str) -> None:
+        """Its body."""
+        ...
+
+    def answered(self, body: bytes, media_type: str) -> None:
+        """The answer's body."""
+        ...
+
+    def started(self) -> None:
+        """An answer has begun that may go on for long."""
+        ...
+
+    def completed(self) -> None:
+        """The answer has ended."""
+        ...
+
+
 class Disconnected(Exception):
     """The client went away before its request was complete."""
 
@@ -124,6 +149,7 @@ class Request:
         "_direct",
         "_parameters",
         "_query",
+        "audit",
         "code",
         "headers",
         "id",
@@ -146,6 +172,7 @@ class Request:
         self.path: str = scope["path"]
         self.id = request_id
         self.code = 0
+        self.audit: Audited | None = None
         #: Whether what is asked for has a protobuf form, and the client wants it.
         self.protobuf = False
         self._direct: Direct | None = scope["extensions"].get(DIRECT) if "extensions" in scope else None
@@ -216,6 +243,8 @@ class Request:
             from dra_apiserver.schema.yamlbody import read_ahead
 
             body = await read_ahead(body, content_type)
+        if self.audit is not None:
+            self.audit.asked(body, self.header(b"content-type"))
         return body
 
     async def _awaited_body(self) -> bytes:
@@ -287,6 +316,9 @@ class Request:
         self, code: int, body: bytes, media_type: str = JSON, headers: Mapping[str, str] | None = None
     ) -> None:
         """Send an answer, packed where it is large and the client takes it."""
+        self.code = code
+        if self.audit is not None:
+            self.audit.answered(body, media_type)
         sent = self._base_headers(headers)
         if media_type == JSON and len(body) <= _PRETTY_UP_TO and self._pretty():
             body = dumps(orjson.loads(body), option=orjson.OPT_INDENT_2)
@@ -299,7 +331,6 @@ class Request:
             sent.append((b"content-encoding", b"gzip"))
             sent.append((b"vary", b"Accept-Encoding"))
         sent.append((b"content-length", b"%d" % len(body)))
-        self.code = code
         # What the server itself did not write, the long way looks through.
         plain = not self.warnings and not headers
         if plain and self._direct is not None and self._direct.answer(self.scope, code, sent, body):
@@ -334,6 +365,8 @@ class Request:
 
     async def _start(self, code: int, headers: Headers) -> None:
         self.code = code
+        if self.audit is not None:
+            self.audit.started()
         await self.send({"type": "http.response.start", "status": code, "headers": headers})
 
     def write(self, chunk: bytes) -> bool:

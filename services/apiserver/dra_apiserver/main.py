@@ -13,7 +13,8 @@ from dra_shared.service import Options, guard, run, serving
 from dra_shared.service import features as service_features
 
 from dra_apiserver import admission
-from dra_apiserver.config import ALWAYS_ALLOW, Config, authorization_mode
+from dra_apiserver.audit import load_policy
+from dra_apiserver.config import ALWAYS_ALLOW, AuditOptions, Config, authorization_mode
 from dra_apiserver.credentials import read_token_file
 from dra_apiserver.kinds import catalog
 from dra_apiserver.nodeaccess import NodeAccess
@@ -127,8 +128,45 @@ def options() -> Options:
         help="the scheduler's health port, which /insight asks for explanations",
     )
     made.guard_options()
+    _audit_options(made)
     made.option("--access-log", default=False, action="store_true", help="log every request")
     return made
+
+
+def _audit_options(made: Options) -> None:
+    made.option(
+        "--audit-policy-file",
+        default=None,
+        type=Path,
+        help="a Policy of audit.k8s.io/v1: which requests are logged",
+    )
+    made.option("--audit-log-path", default="", help="the audit log's file; - for standard output")
+    made.option("--audit-log-maxsize", default=0, type=int, help="MiB after which a new file begins (100)")
+    made.option("--audit-log-maxbackup", default=0, type=int, help="how many old files are kept; 0: all")
+    made.option("--audit-log-maxage", default=0, type=int, help="how many days they are kept; 0: all")
+    made.option("--audit-log-compress", default=False, action="store_true", help="pack old files with gzip")
+
+
+def _audit(chosen: argparse.Namespace) -> AuditOptions | None:
+    """What the options say of the audit log; as upstream, nothing is logged without a policy.
+
+    Raises:
+        OSError: the policy can't be read.
+        ValueError: it is none.
+    """
+    if chosen.audit_policy_file is None:
+        return None
+    load_policy(chosen.audit_policy_file)
+    if not chosen.audit_log_path:
+        return None
+    return AuditOptions(
+        chosen.audit_policy_file,
+        chosen.audit_log_path,
+        chosen.audit_log_maxsize,
+        chosen.audit_log_maxbackup,
+        chosen.audit_log_maxage,
+        chosen.audit_log_compress,
+    )
 
 
 def _node_access(chosen: argparse.Namespace) -> NodeAccess:
@@ -158,6 +196,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
         disabled_plugins = admission.disabled_plugins(chosen.disable_admission_plugins, catalog.KINDS)
         tls = serving(chosen)
         nodes = _node_access(chosen)
+        audit = _audit(chosen)
         find_engine(Database(chosen.database, chosen.data, chosen.relaxed))
         known_tokens = read_token_file(chosen.token_auth_file) if chosen.token_auth_file else {}
     except (OSError, ValueError, RuntimeConfigError) as error:
@@ -178,6 +217,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
         anonymous_auth=chosen.anonymous_auth,
         known_tokens=known_tokens,
         nodes=nodes,
+        audit=audit,
         scheduler_url=chosen.scheduler_url,
         metrics_server=chosen.metrics_server,
         tls=tls,

@@ -22,6 +22,7 @@ from uvicorn.server import ServerState
 
 from dra_apiserver.api import Api
 from dra_apiserver.app import Application
+from dra_apiserver.audit import AuditLog, Auditor, load_policy
 from dra_apiserver.authorization import Authorizer, Union
 from dra_apiserver.config import Config
 from dra_apiserver.connection import Connection
@@ -116,7 +117,9 @@ class ApiServer:
                 "shutdown", lambda: "the server is stopping" if self.api.stopping else None, live=False
             )
             self._gauges(metrics)
-            await self._serve(Application(self.api, health, config.access_log, self._traffic), listener)
+            await self._serve(
+                Application(self.api, health, config.access_log, self._traffic, self._auditor()), listener
+            )
         except BaseException as error:
             listener.close()
             await self._stack.aclose()
@@ -125,6 +128,21 @@ class ApiServer:
                 raise DatabaseUnusable(engine.name, error.message) from error
             raise
         return self
+
+    def _auditor(self) -> Auditor | None:
+        options = self.config.audit
+        if options is None:
+            return None
+        log = AuditLog(
+            options.path,
+            self._clock,
+            max_size=options.max_size,
+            max_backups=options.max_backups,
+            max_age=options.max_age,
+            compress=options.compress,
+        )
+        self._stack.callback(log.close)
+        return Auditor(load_policy(options.policy), log, self._clock)
 
     async def _serve(self, application: Application, listener: socket.socket) -> None:
         loop = asyncio.get_running_loop()

@@ -53,6 +53,8 @@ class RequestAuthorizer:
         if action.path in _ALWAYS_ALLOWED:
             return
         decision = self._authorizer.authorize(action)
+        if request.audit is not None:
+            request.audit.decided(decision)
         if not decision.allowed:
             raise refusal(action, decision.reason)
 

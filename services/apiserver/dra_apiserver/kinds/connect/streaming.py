@@ -119,6 +119,8 @@ async def hand_through(request: Request, reader: asyncio.StreamReader, writer: a
         drains: set[asyncio.Future[None]] = set()
         peer = take_over(to_node, gone.set)
         request.code = 101
+        if request.audit is not None:
+            request.audit.started()
         copying = asyncio.ensure_future(_copy(reader, peer))
         leaving = asyncio.ensure_future(gone.wait())
         await asyncio.wait((copying, leaving), return_when=asyncio.FIRST_COMPLETED)

@@ -1,0 +1,225 @@
+"""Audit events: one for each stage of a request that the policy wants logged (pkg/endpoints/filters/audit.go)."""
+
+from __future__ import annotations
+
+import ipaddress
+from typing import Any
+
+import orjson
+from dra_shared.cel.authorization import Decision
+from dra_shared.clock import Clock, rfc3339_micro
+from dra_shared.log import logger
+from dra_shared.yamltext import YamlError
+from dra_shared.yamltext import load as load_yaml
+
+from dra_apiserver.audit.log import AuditLog
+from dra_apiserver.audit.policy import Decided, Level, Policy
+from dra_apiserver.authorization.attributes import Attributes
+from dra_apiserver.authorization.requests import attributes_of
+from dra_apiserver.http import JSON, Request
+from dra_apiserver.user import UserInfo
+
+JsonObject = dict[str, Any]
+
+_LASTING = frozenset({"attach", "exec", "log", "portforward", "proxy"})
+_LEVEL_NAMES = {
+    Level.METADATA: "Metadata",
+    Level.REQUEST: "Request",
+    Level.REQUEST_RESPONSE: "RequestResponse",
+}
+_STATUS = ("status", "message", "reason", "details")
+_PREFIX = "authorization.k8s.io"
+
+_log = logger(__name__)
+
+
+class Auditor:
+    """Begins an entry for each request that the policy wants logged."""
+
+    def __init__(self, policy: Policy, log: AuditLog, clock: Clock) -> None:
+        self._policy, self._log, self._clock = policy, log, clock
+        self._failed = False
+
+    def begin(self, request: Request, *, rejected: bool = False) -> None:
+        """Give the request its entry, once it has its user, or was `rejected` because it has none."""
+        wanted = attributes_of(request)
+        decided = self._policy.decide(wanted)
+        if decided.level is not Level.NONE:
+            entry = request.audit = _Entry(self, request, wanted, decided, rejected=rejected)
+            if not rejected:
+                entry.emit("RequestReceived")
+
+    def now(self) -> str:
+        """The time as events have it."""
+        return rfc3339_micro(self._clock.now())
+
+    def write(self, event: JsonObject) -> None:
+        """Append an event; a disk that takes none is reported once."""
+        try:
+            self._log.write(orjson.dumps(event))
+        except OSError as error:
+            if not self._failed:
+                _log.error("audit events are lost", error=str(error))
+            self._failed = True
+        else:
+            self._failed = False
+
+
+class _Entry:
+    """What is logged of one request."""
+
+    def __init__(
+        self, auditor: Auditor, request: Request, wanted: Attributes, decided: Decided, *, rejected: bool
+    ) -> None:
+        self._auditor = auditor
+        self._rejected = rejected
+        self._request = request
+        self._decided = decided
+        self._user = request.user
+        self._verb = wanted.verb
+        self._received = auditor.now()
+        self._object = _reference(request, wanted)
+        self._lasting = wanted.verb == "watch" or wanted.subresource in _LASTING
+        self._asked: Any = None
+        self._answer: Any = None
+        self._annotations: dict[str, str] = {}
+        self._status: JsonObject = {}
+
+    def decided(self, decision: Decision) -> None:
+        """What the authorizer says."""
+        self._annotations[f"{_PREFIX}/decision"] = "allow" if decision.allowed else "forbid"
+        self._annotations[f"{_PREFIX}/reason"] = decision.reason
+
+    def asked(self, body: bytes, content_type: str) -> None:
+        """The request's body."""
+        obj = _decoded(body, content_type)
+        if self._request.method in ("POST", "PUT") and isinstance(obj, dict) and self._object is not None:
+            meta = obj.get("metadata")
+            for field in ("namespace", "name", "uid", "resourceVersion"):
+                if isinstance(meta, dict) and meta.get(field):
+                    self._object.setdefault(field, meta[field])
+        if self._decided.level >= Level.REQUEST:
+            self._asked = obj
+
+    def answered(self, body: bytes, media_type: str) -> None:
+        """The answer's body."""
+        if media_type != JSON:
+            return
+        is_status = body.startswith(b'{"kind":"Status"') or b'"kind":"Status"' in body[:256]
+        if not is_status and self._decided.level < Level.REQUEST_RESPONSE:
+            return
+        obj = _decoded(body, media_type)
+        if is_status and isinstance(obj, dict):
+            self._status = {field: obj[field] for field in _STATUS if obj.get(field)}
+        if self._decided.level >= Level.REQUEST_RESPONSE:
+            self._answer = obj
+
+    def started(self) -> None:
+        """The answer has begun, and goes on for long."""
+        if self._lasting:
+            self.emit("ResponseStarted")
+
+    def completed(self) -> None:
+        """The answer has ended; that to credentials which don't hold is logged as upstream logs it."""
+        self.emit("ResponseStarted" if self._rejected else "ResponseComplete")
+
+    def emit(self, stage: str) -> None:
+        """Log the event of a stage, unless the policy leaves that out."""
+        if stage in self._decided.omitted:
+            return
+        request, code = self._request, self._request.code
+        event: JsonObject = {
+            "kind": "Event",
+            "apiVersion": "audit.k8s.io/v1",
+            "level": _LEVEL_NAMES[self._decided.level],
+            "auditID": request.id,
+            "stage": stage,
+            "requestURI": _uri(request),
+            "verb": self._verb,
+            "user": {} if self._rejected else _shown(self._user),
+        }
+        if request.user is not self._user and not self._rejected:
+            event["impersonatedUser"] = _shown(request.user)
+        event["sourceIPs"] = _sources(request)
+        if agent := request.header(b"user-agent"):
+            event["userAgent"] = agent
+        if self._object is not None:
+            event["objectRef"] = dict(self._object)
+        if stage != "RequestReceived":
+            event["responseStatus"] = {"metadata": {}, **self._status, "code": code}
+            if self._asked is not None:
+                event["requestObject"] = self._without_managed(self._asked)
+            if self._answer is not None:
+                event["responseObject"] = self._without_managed(self._answer)
+        event["requestReceivedTimestamp"] = self._received
+        event["stageTimestamp"] = self._auditor.now() if stage != "RequestReceived" else self._received
+        if self._annotations:
+            event["annotations"] = self._annotations
+        self._auditor.write(event)
+
+    def _without_managed(self, obj: Any) -> Any:
+        if not self._decided.omit_managed_fields or not isinstance(obj, dict):
+            return obj
+        made = dict(obj)
+        if isinstance(made.get("metadata"), dict):
+            made["metadata"] = {
+                key: value for key, value in made["metadata"].items() if key != "managedFields"
+            }
+        if isinstance(made.get("items"), list):
+            made["items"] = [self._without_managed(item) for item in made["items"]]
+        return made
+
+
+def _decoded(body: bytes, content_type: str) -> Any:
+    """The body as an object; None where it is none, or in a form that is not logged."""
+    try:
+        if "yaml" in content_type:
+            return load_yaml(body).value
+        return orjson.loads(body) if "json" in content_type or not content_type else None
+    except (orjson.JSONDecodeError, YamlError):
+        return None
+
+
+def _reference(request: Request, wanted: Attributes) -> JsonObject | None:
+    if wanted.path is not None:
+        return None
+    parts = request.path.strip("/").split("/")
+    fields = {
+        "resource": wanted.resource,
+        "namespace": wanted.namespace,
+        "name": wanted.name,
+        "apiGroup": wanted.group,
+        "apiVersion": parts[2] if parts[0] == "apis" else parts[1],
+        "subresource": wanted.subresource,
+    }
+    return {field: value for field, value in fields.items() if value}
+
+
+def _shown(user: UserInfo) -> JsonObject:
+    fields = {
+        "username": user.name,
+        "uid": user.uid,
+        "groups": list(user.groups),
+        "extra": {key: list(values) for key, values in user.extra.items()},
+    }
+    return {field: value for field, value in fields.items() if value}
+
+
+def _uri(request: Request) -> str:
+    query = request.scope["query_string"]
+    return f"{request.path}?{query.decode('latin-1')}" if query else request.path
+
+
+def _sources(request: Request) -> list[str]:
+    """The client's address, after those that proxies name (apimachinery's net.SourceIPs)."""
+    named = [*request.header(b"x-forwarded-for").split(","), request.header(b"x-real-ip")]
+    client = request.scope.get("client")
+    found: list[str] = []
+    for text in (*named, client[0] if client else ""):
+        try:
+            address = str(ipaddress.ip_address(text.strip()))
+        except ValueError:
+            continue
+        if address not in found:
+            found.append(address)
+    return found

@@ -1,0 +1,99 @@
+"""The audit log's file: one JSON object a line, a new file when it is large (lumberjack, as upstream uses it)."""
+
+from __future__ import annotations
+
+import gzip
+import os
+import shutil
+import sys
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from typing import BinaryIO
+
+from dra_shared.clock import Clock
+
+_DEFAULT_SIZE = 100
+_STAMP = "%Y-%m-%dT%H-%M-%S"
+
+
+class AuditLog:
+    """Appends lines to `path`, or to standard output where that is "-".
+
+    Above `max_size` MiB the file is renamed after the time; of such files at most `max_backups` are kept, for at most
+    `max_age` days, where these are not 0. `compress` packs them with gzip.
+    """
+
+    def __init__(
+        self,
+        path: str,
+        clock: Clock,
+        *,
+        max_size: int = 0,
+        max_backups: int = 0,
+        max_age: int = 0,
+        compress: bool = False,
+    ) -> None:
+        self._path = None if path == "-" else Path(path)
+        self._clock = clock
+        self._limit = (max_size or _DEFAULT_SIZE) << 20
+        self._backups, self._age, self._compress = max_backups, max_age, compress
+        self._file: BinaryIO | None = None
+        self._size = 0
+
+    def write(self, line: bytes) -> None:
+        """Append a line.
+
+        Raises:
+            OSError: the file can't be written.
+        """
+        if self._path is None:
+            sys.stdout.buffer.write(line + b"\n")
+            sys.stdout.buffer.flush()
+            return
+        if self._file is None:
+            self._open(self._path)
+        if self._size and self._size + len(line) + 1 > self._limit:
+            self._rotate(self._path)
+        assert self._file is not None
+        self._file.write(line + b"\n")
+        self._size += len(line) + 1
+
+    def close(self) -> None:
+        """Close the file."""
+        if self._file is not None:
+            self._file.close()
+            self._file = None
+
+    def _open(self, path: Path) -> None:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        self._file = os.fdopen(
+            os.open(path, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o600), "wb", buffering=0
+        )
+        self._size = self._file.tell() or path.stat().st_size
+
+    def _rotate(self, path: Path) -> None:
+        self.close()
+        now = self._clock.now().astimezone(UTC)
+        stamp = f"{now.strftime(_STAMP)}.{now.microsecond // 1000:03d}"
+        backup = path.with_name(f"{path.stem}-{stamp}{path.suffix}")
+        path.replace(backup)
+        if self._compress:
+            with backup.open("rb") as plain, gzip.open(f"{backup}.gz", "wb") as packed:
+                shutil.copyfileobj(plain, packed)
+            backup.unlink()
+        self._prune(path, now)
+        self._open(path)
+
+    def _prune(self, path: Path, now: datetime) -> None:
+        known = []
+        for file in path.parent.glob(f"{path.stem}-*{path.suffix}*"):
+            text = file.name.removeprefix(f"{path.stem}-").removesuffix(".gz").removesuffix(path.suffix)
+            try:
+                known.append((datetime.strptime(text, f"{_STAMP}.%f").replace(tzinfo=UTC), file))
+            except ValueError:
+                continue
+        known.sort(reverse=True)
+        oldest = now - timedelta(days=self._age)
+        for number, (made, file) in enumerate(known):
+            if (self._backups and number >= self._backups) or (self._age and made < oldest):
+                file.unlink()

@@ -1,0 +1,200 @@
+"""The audit log: what upstream's policies want of each request, and files that are changed when they are large."""
+
+import gzip
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from typing import Any
+
+import httpx
+import orjson
+import pytest
+from dra_apiserver.audit import AuditLog, load_policy
+from dra_apiserver.config import AuditOptions, Config
+from dra_apiserver.server import ApiServer
+from dra_apiserver.user import UserInfo
+from dra_shared.clock import FakeClock
+
+Json = dict[str, Any]
+
+_POLICY = """
+apiVersion: audit.k8s.io/v1
+kind: Policy
+rules:
+- {level: None, users: [quiet]}
+- {level: RequestResponse, resources: [{group: "", resources: [configmaps]}], omitManagedFields: true}
+- {level: Request, resources: [{group: "", resources: ["namespaces", "*/log"]}], omitStages: [RequestReceived]}
+- {level: Metadata, nonResourceURLs: ["/version*"]}
+- {level: Metadata, resources: [{group: "", resources: [secrets], resourceNames: [known]}]}
+- {level: None, verbs: [list]}
+- {level: Metadata, omitStages: [RequestReceived]}
+"""
+_KNOWN = {
+    "t": UserInfo("jane", ("team", "system:masters", "system:authenticated"), uid="7"),
+    "q": UserInfo("quiet", ("system:masters",)),
+}
+_JANE = {"authorization": "Bearer t", "user-agent": "test/1"}
+_MAPS = "/api/v1/namespaces/default/configmaps"
+
+
+class _Log:
+    def __init__(self, path: Path) -> None:
+        self._path = path
+        self._seen = 0
+
+    def new(self) -> list[Json]:
+        """The events since the last look, without what differs each time."""
+        lines = self._path.read_bytes().splitlines() if self._path.exists() else []
+        events = [orjson.loads(line) for line in lines[self._seen :]]
+        self._seen = len(lines)
+        for event in events:
+            for field in ("auditID", "requestReceivedTimestamp", "stageTimestamp"):
+                assert event.pop(field)
+        return events
+
+
+@asynccontextmanager
+async def _served(folder: Path) -> AsyncIterator[tuple[httpx.AsyncClient, _Log]]:
+    policy, path = folder / "policy.yaml", folder / "logs" / "audit.log"
+    policy.write_text(_POLICY)
+    config = Config(
+        port=0,
+        data=folder,
+        relaxed=True,
+        authorization_mode="RBAC",
+        anonymous_auth=False,
+        known_tokens=_KNOWN,
+        audit=AuditOptions(policy, str(path)),
+    )
+    async with ApiServer(config) as server, httpx.AsyncClient(base_url=server.url) as client:
+        yield client, _Log(path)
+
+
+async def test_events_are_upstreams(tmp_path: Path) -> None:
+    async with _served(tmp_path) as (client, log):
+        made = await client.post(_MAPS, json={"metadata": {"name": "c"}, "data": {"a": "b"}}, headers=_JANE)
+        received, complete = log.new()
+        user = {
+            "username": "jane",
+            "uid": "7",
+            "groups": ["team", "system:masters", "system:authenticated"],
+        }
+        common = {
+            "kind": "Event",
+            "apiVersion": "audit.k8s.io/v1",
+            "level": "RequestResponse",
+            "requestURI": _MAPS,
+            "verb": "create",
+            "user": user,
+            "sourceIPs": ["127.0.0.1"],
+            "userAgent": "test/1",
+        }
+        where = {"resource": "configmaps", "namespace": "default", "apiVersion": "v1"}
+        assert received == {**common, "stage": "RequestReceived", "objectRef": where}
+        stored = made.json()
+        del stored["metadata"]["managedFields"]
+        assert complete == {
+            **common,
+            "stage": "ResponseComplete",
+            "objectRef": {**where, "name": "c"},
+            "responseStatus": {"metadata": {}, "code": 201},
+            "requestObject": {"metadata": {"name": "c"}, "data": {"a": "b"}},
+            "responseObject": stored,
+            "annotations": {"authorization.k8s.io/decision": "allow", "authorization.k8s.io/reason": ""},
+        }
+
+
+async def test_refusals_say_why(tmp_path: Path) -> None:
+    async with _served(tmp_path) as (client, log):
+        assert (await client.get(f"{_MAPS}/c", headers={"authorization": "Bearer x"})).status_code == 401
+        (rejected,) = log.new()
+        assert (rejected["stage"], rejected["user"]) == ("ResponseStarted", {})
+        assert rejected["responseStatus"] == {
+            "metadata": {},
+            "status": "Failure",
+            "message": "Unauthorized",
+            "reason": "Unauthorized",
+            "code": 401,
+        }
+        await client.get("/api/v1/nodes/n", headers={**_JANE, "impersonate-user": "joe"})
+        (forbidden,) = log.new()
+        assert forbidden["user"]["username"] == "jane"
+        assert forbidden["impersonatedUser"] == {"username": "joe", "groups": ["system:authenticated"]}
+        assert forbidden["responseStatus"]["reason"] == "Forbidden"
+        assert forbidden["responseStatus"]["code"] == 403
+        assert forbidden["annotations"] == {
+            "authorization.k8s.io/decision": "forbid",
+            "authorization.k8s.io/reason": "",
+        }
+
+
+@pytest.mark.parametrize(
+    ("path", "stages", "level"),
+    [
+        ("/version", ["RequestReceived", "ResponseComplete"], "Metadata"),
+        ("/readyz", ["ResponseComplete"], "Metadata"),
+        ("/api/v1/namespaces/default", ["ResponseComplete"], "Request"),
+        ("/api/v1/namespaces/default/pods/p/log", ["ResponseComplete"], "Request"),
+        ("/api/v1/namespaces/default/pods/p", ["ResponseComplete"], "Metadata"),
+        ("/api/v1/namespaces/default/secrets/known", ["RequestReceived", "ResponseComplete"], "Metadata"),
+        ("/api/v1/namespaces/default/secrets/other", ["ResponseComplete"], "Metadata"),
+        ("/api/v1/pods", [], ""),
+        ("/api/v1/pods?watch=1&timeoutSeconds=0", ["ResponseStarted", "ResponseComplete"], "Metadata"),
+    ],
+)
+async def test_the_first_rule_decides(tmp_path: Path, path: str, stages: list[str], level: str) -> None:
+    async with _served(tmp_path) as (client, log):
+        async with client.stream("GET", path, headers=_JANE) as answer:
+            if "watch" not in path:
+                await answer.aread()
+        await client.get("/version", headers={"authorization": "Bearer q"})
+    events = log.new()
+    assert [event["stage"] for event in events] == stages
+    assert {event["level"] for event in events} <= {level}
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("kind: Policy", "is no Policy of audit.k8s.io/v1"),
+        ("{apiVersion: audit.k8s.io/v1, kind: Policy}", "loaded illegal policy with 0 rules"),
+        ("{apiVersion: audit.k8s.io/v1, kind: Policy, rules: [{level: All}]}", 'Unsupported value: "All"'),
+        ("{apiVersion: audit.k8s.io/v1, kind: Policy, rules: [{level: None, x: 1}]}", 'unknown field "x"'),
+        (
+            "{apiVersion: audit.k8s.io/v1, kind: Policy, rules: [{level: None, omitStages: [End]}]}",
+            'Invalid value: "End"',
+        ),
+    ],
+)
+def test_a_policy_that_is_none(tmp_path: Path, text: str, message: str) -> None:
+    file = tmp_path / "policy.yaml"
+    file.write_text(text)
+    with pytest.raises(ValueError, match=message):
+        load_policy(file)
+
+
+def _files(folder: Path) -> list[str]:
+    return sorted(file.name for file in folder.iterdir())
+
+
+async def test_a_large_file_makes_room_for_a_new_one(tmp_path: Path) -> None:
+    clock = FakeClock(datetime(2026, 1, 1, tzinfo=UTC))
+    path = tmp_path / "audit.log"
+    log = AuditLog(str(path), clock, max_size=1, max_backups=2, max_age=3, compress=True)
+    line = b"x" * ((1 << 20) - 1)
+    for _ in range(4):
+        log.write(line)
+        await clock.advance(1.5)
+    names = _files(tmp_path)
+    assert names == [
+        "audit-2026-01-01T00-00-03.000.log.gz",
+        "audit-2026-01-01T00-00-04.500.log.gz",
+        "audit.log",
+    ]
+    assert gzip.decompress((tmp_path / names[0]).read_bytes()) == line + b"\n"
+    await clock.advance(timedelta(days=4).total_seconds())
+    log.write(line)
+    log.close()
+    assert _files(tmp_path)[1:] == ["audit.log"]
+    assert path.read_bytes() == line + b"\n"
